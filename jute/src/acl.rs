@@ -1,0 +1,42 @@
+//! Access control entries.
+
+use std::borrow::Cow;
+
+use crate::record::record;
+
+record! {
+    /// One entry of an access control list: who may do what. Jute nests scheme and id in a record of their own;
+    /// the bytes are the same.
+    pub struct Acl<'a> {
+        /// The bits of [`perms`]; bits beyond them are kept.
+        pub perms: i32,
+        /// `world`, `auth`, `digest`, `ip`, ...
+        pub scheme: Option<Cow<'a, str>>,
+        /// What the scheme makes of it.
+        pub id: Option<Cow<'a, str>>,
+    }
+}
+
+impl Acl<'_> {
+    /// `world:anyone` with the given permissions.
+    #[must_use]
+    pub const fn anyone(perms: i32) -> Acl<'static> {
+        Acl { perms, scheme: Some(Cow::Borrowed("world")), id: Some(Cow::Borrowed("anyone")) }
+    }
+}
+
+/// The permission bits of an ACL entry.
+pub mod perms {
+    /// Read data, children and existence.
+    pub const READ: i32 = 1;
+    /// Set data.
+    pub const WRITE: i32 = 2;
+    /// Create children.
+    pub const CREATE: i32 = 4;
+    /// Delete children.
+    pub const DELETE: i32 = 8;
+    /// Set and see the ACL.
+    pub const ADMIN: i32 = 16;
+    /// All of them.
+    pub const ALL: i32 = 31;
+}

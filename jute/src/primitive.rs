@@ -1,0 +1,192 @@
+//! Jute's primitives (reference: Jute encoding). Integers are big-endian; strings, buffers and vectors carry a
+//! 4-byte count, -1 for null.
+
+use std::borrow::Cow;
+
+use bytes::BufMut;
+use nom::Parser as _;
+use nom::bytes::complete::take;
+use nom::combinator::map;
+use nom::number::complete::{be_i32, be_i64, be_u8};
+
+use crate::DecodeError;
+use crate::record::{IntoStatic, Parsed, Record, reject};
+
+/// The count that stands for null.
+const NULL: i32 = -1;
+
+/// Counts of the protocol are 4 bytes: a length beyond `i32` cannot be written, and no frame can hold one.
+pub(crate) fn put_len(out: &mut impl BufMut, len: usize) {
+    out.put_i32(i32::try_from(len).unwrap_or(i32::MAX));
+}
+
+/// A length-prefixed run of bytes, borrowed; `None` for null.
+fn run(input: &[u8]) -> Parsed<'_, Option<&[u8]>> {
+    let (rest, len) = be_i32(input)?;
+    match usize::try_from(len) {
+        Ok(len) => map(take(len), Some).parse(rest),
+        Err(_) if len == NULL => Ok((rest, None)),
+        Err(_) => reject(DecodeError::NegativeLength(len)),
+    }
+}
+
+macro_rules! integer {
+    ($type:ty, $read:expr, $put:ident) => {
+        impl<'a> Record<'a> for $type {
+            fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
+                $read(input)
+            }
+
+            fn encode<B: BufMut>(&self, out: &mut B) {
+                out.$put(*self);
+            }
+        }
+
+        impl IntoStatic for $type {
+            type Static = Self;
+
+            fn into_static(self) -> Self {
+                self
+            }
+        }
+    };
+}
+
+integer!(i32, be_i32, put_i32);
+integer!(i64, be_i64, put_i64);
+integer!(u8, be_u8, put_u8);
+
+/// Any non-zero byte reads as true, as in Java's `DataInput.readBoolean`.
+impl<'a> Record<'a> for bool {
+    fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
+        map(be_u8, |byte| byte != 0).parse(input)
+    }
+
+    fn encode<B: BufMut>(&self, out: &mut B) {
+        out.put_u8(u8::from(*self));
+    }
+}
+
+impl IntoStatic for bool {
+    type Static = Self;
+
+    fn into_static(self) -> Self {
+        self
+    }
+}
+
+/// A nullable buffer. Null and empty are two different values.
+impl<'a> Record<'a> for Option<Cow<'a, [u8]>> {
+    fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
+        map(run, |bytes| bytes.map(Cow::Borrowed)).parse(input)
+    }
+
+    fn encode<B: BufMut>(&self, out: &mut B) {
+        match self {
+            None => out.put_i32(NULL),
+            Some(bytes) => {
+                put_len(out, bytes.len());
+                out.put_slice(bytes);
+            }
+        }
+    }
+}
+
+/// A nullable string. Invalid UTF-8 reads as U+FFFD, as Java's decoder has it; path checks then refuse it.
+impl<'a> Record<'a> for Option<Cow<'a, str>> {
+    fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
+        map(run, |bytes| bytes.map(String::from_utf8_lossy)).parse(input)
+    }
+
+    fn encode<B: BufMut>(&self, out: &mut B) {
+        match self {
+            None => out.put_i32(NULL),
+            Some(text) => text.encode(out),
+        }
+    }
+}
+
+/// A string that must not be null.
+impl<'a> Record<'a> for Cow<'a, str> {
+    fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
+        let (rest, text) = Option::<Self>::decode(input)?;
+        text.map_or_else(|| reject(DecodeError::Null), |text| Ok((rest, text)))
+    }
+
+    fn encode<B: BufMut>(&self, out: &mut B) {
+        put_len(out, self.len());
+        out.put_slice(self.as_bytes());
+    }
+}
+
+impl IntoStatic for Cow<'_, str> {
+    type Static = Cow<'static, str>;
+
+    fn into_static(self) -> Self::Static {
+        Cow::Owned(self.into_owned())
+    }
+}
+
+impl IntoStatic for Cow<'_, [u8]> {
+    type Static = Cow<'static, [u8]>;
+
+    fn into_static(self) -> Self::Static {
+        Cow::Owned(self.into_owned())
+    }
+}
+
+impl<T: IntoStatic> IntoStatic for Option<T> {
+    type Static = Option<T::Static>;
+
+    fn into_static(self) -> Self::Static {
+        self.map(T::into_static)
+    }
+}
+
+/// A nullable vector. The count is not trusted: elements are read until it is reached or the input ends. A
+/// negative count other than -1 reads as empty, as in Java.
+impl<'a, T: Record<'a>> Record<'a> for Option<Vec<T>> {
+    fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
+        let (mut rest, count) = be_i32(input)?;
+        if count == NULL {
+            return Ok((rest, None));
+        }
+        let mut elements = Vec::new();
+        for _ in 0..count {
+            let (behind, element) = T::decode(rest)?;
+            elements.push(element);
+            rest = behind;
+        }
+        Ok((rest, Some(elements)))
+    }
+
+    fn encode<B: BufMut>(&self, out: &mut B) {
+        match self {
+            None => out.put_i32(NULL),
+            Some(elements) => elements.encode(out),
+        }
+    }
+}
+
+/// A vector that must not be null.
+impl<'a, T: Record<'a>> Record<'a> for Vec<T> {
+    fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
+        let (rest, elements) = Option::<Self>::decode(input)?;
+        elements.map_or_else(|| reject(DecodeError::Null), |elements| Ok((rest, elements)))
+    }
+
+    fn encode<B: BufMut>(&self, out: &mut B) {
+        put_len(out, self.len());
+        for element in self {
+            element.encode(out);
+        }
+    }
+}
+
+impl<T: IntoStatic> IntoStatic for Vec<T> {
+    type Static = Vec<T::Static>;
+
+    fn into_static(self) -> Self::Static {
+        self.into_iter().map(T::into_static).collect()
+    }
+}
