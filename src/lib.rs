@@ -1,1 +1,3 @@
-//! rookeeper.
+//! rookeeper: a server that speaks ZooKeeper's client protocol and keeps its data directory.
+
+pub mod engine;

@@ -7,6 +7,7 @@ use crate::record::record;
 record! {
     /// One entry of an access control list: who may do what. Jute nests scheme and id in a record of their own;
     /// the bytes are the same.
+    #[derive(Hash)]
     pub struct Acl<'a> {
         /// The bits of [`perms`]; bits beyond them are kept.
         pub perms: i32,

@@ -1,0 +1,36 @@
+//! The engine: what ZooKeeper is, without a server around it.
+//!
+//! Everything here is a pure function of its arguments: no file, no socket, no clock, no randomness, no logging.
+//! Time, session ids and seeds come in; transactions, answers and events come out. The same calls give the same
+//! results, in a server, in a test and in a simulator.
+//!
+//! A request is [prepared](sequencer::Sequencer::prepare) into a transaction, and the transaction is
+//! [applied](database::Database::apply). Reads are [answered](read::answer).
+
+pub mod acl;
+pub mod apply;
+pub mod database;
+mod digest;
+mod expiry;
+mod index;
+mod overlay;
+mod owner;
+pub mod path;
+mod prepare;
+pub mod read;
+pub mod request;
+mod scheme;
+pub mod sequencer;
+pub mod session;
+mod slab;
+pub mod time;
+pub mod tracker;
+pub mod tree;
+mod walk;
+pub mod watch;
+mod znode;
+pub mod zxid;
+
+pub use owner::Owner;
+pub use walk::WalkStep;
+pub use znode::NodeId;

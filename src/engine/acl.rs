@@ -1,0 +1,242 @@
+//! Access control: who a connection is, what a list permits, and the table of lists (reference 8).
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use jute::{Acl, ErrorCode, perms};
+
+use super::scheme;
+
+/// One identity of a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// `ip`, `digest`, `super`, ...
+    pub scheme: String,
+    /// What the scheme knows the client by.
+    pub id: String,
+}
+
+/// A list as it is stored and shared.
+pub type AclList = Arc<[Acl<'static>]>;
+
+/// The number of a list in the [`AclTable`]; 0 is no list: anyone may do anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct AclId(pub u32);
+
+impl AclId {
+    /// No list.
+    pub const OPEN: Self = Self(0);
+
+    /// The number in a snapshot: ZooKeeper writes -1 for no list.
+    #[must_use]
+    pub fn stored(self) -> i64 {
+        if self == Self::OPEN { -1 } else { i64::from(self.0) }
+    }
+}
+
+/// A list with what is asked of it most.
+#[derive(Debug)]
+struct Entry {
+    list: AclList,
+    /// What `world:anyone` may do.
+    anyone: i32,
+    /// Znodes that use it.
+    uses: u64,
+}
+
+/// Every list once, however many znodes share it.
+#[derive(Debug, Default)]
+pub struct AclTable {
+    entries: Vec<Option<Entry>>,
+    /// Slots of `entries` that hold nothing.
+    free: Vec<usize>,
+    ids: HashMap<AclList, AclId>,
+}
+
+impl AclTable {
+    /// The number of a list, with one more use.
+    pub fn intern(&mut self, list: &[Acl<'_>]) -> AclId {
+        if let Some(&id) = self.ids.get(list) {
+            self.retain(id);
+            return id;
+        }
+        let list: AclList = list.iter().cloned().map(jute::IntoStatic::into_static).collect();
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.entries.len() - 1
+        });
+        let id = Self::id_of(slot);
+        self.put(slot, list, id);
+        self.retain(id);
+        id
+    }
+
+    /// Puts a list where a snapshot had it, unused as yet.
+    ///
+    /// # Errors
+    /// The number itself when it is not one that a table can have.
+    pub fn load(&mut self, stored: i64, list: &[Acl<'_>]) -> Result<AclId, i64> {
+        /// Beyond what interning can give out; guards the table's size against a damaged snapshot.
+        const MAX: i64 = 1 << 24;
+        if !(1..=MAX).contains(&stored) {
+            return Err(stored);
+        }
+        let slot = usize::try_from(stored - 1).map_err(|_| stored)?;
+        if self.entries.len() <= slot {
+            self.entries.resize_with(slot + 1, || None);
+        }
+        let id = Self::id_of(slot);
+        let list = list.iter().cloned().map(jute::IntoStatic::into_static).collect();
+        self.put(slot, list, id);
+        Ok(id)
+    }
+
+    /// Forgets the lists that no znode uses.
+    pub fn purge_unused(&mut self) {
+        self.free.clear();
+        for (slot, entry) in self.entries.iter_mut().enumerate() {
+            if entry.as_ref().is_none_or(|entry| entry.uses == 0) {
+                *entry = None;
+                self.free.push(slot);
+            }
+        }
+        let entries = &self.entries;
+        self.ids.retain(|_, id| matches!(entries.get(id.0 as usize - 1), Some(Some(_))));
+    }
+
+    fn id_of(slot: usize) -> AclId {
+        AclId(u32::try_from(slot + 1).unwrap_or(u32::MAX))
+    }
+
+    fn put(&mut self, slot: usize, list: AclList, id: AclId) {
+        self.ids.insert(Arc::clone(&list), id);
+        if let Some(entry) = self.entries.get_mut(slot) {
+            *entry = Some(Entry { anyone: anyone(&list), list, uses: 0 });
+        }
+    }
+
+    fn entry(&self, id: AclId) -> Option<&Entry> {
+        self.entries.get((id.0 as usize).checked_sub(1)?)?.as_ref()
+    }
+
+    fn entry_mut(&mut self, id: AclId) -> Option<&mut Entry> {
+        self.entries.get_mut((id.0 as usize).checked_sub(1)?)?.as_mut()
+    }
+
+    /// One more use of a list.
+    pub fn retain(&mut self, id: AclId) {
+        if let Some(entry) = self.entry_mut(id) {
+            entry.uses += 1;
+        }
+    }
+
+    /// One use less; the last one forgets the list.
+    pub fn release(&mut self, id: AclId) {
+        let Some(entry) = self.entry_mut(id) else { return };
+        entry.uses = entry.uses.saturating_sub(1);
+        if entry.uses > 0 {
+            return;
+        }
+        // A damaged table of a snapshot can hold a list twice; only its last number is in the index.
+        let list = Arc::clone(&entry.list);
+        if self.ids.get(&list) == Some(&id) {
+            self.ids.remove(&list);
+        }
+        let slot = id.0 as usize - 1;
+        if let Some(entry) = self.entries.get_mut(slot) {
+            *entry = None;
+            self.free.push(slot);
+        }
+    }
+
+    /// The list; `None` where there is none.
+    #[must_use]
+    pub fn list(&self, id: AclId) -> Option<&AclList> {
+        self.entry(id).map(|entry| &entry.list)
+    }
+
+    /// Whether a number of a snapshot has its list.
+    #[must_use]
+    pub fn contains(&self, id: AclId) -> bool {
+        id == AclId::OPEN || self.entry(id).is_some()
+    }
+
+    /// Whether anyone may do `perm`, whoever they are.
+    #[must_use]
+    pub fn permits_anyone(&self, id: AclId, perm: i32) -> bool {
+        self.entry(id).is_none_or(|entry| entry.anyone & perm != 0)
+    }
+
+    /// Every list with its number, in the order of the numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (AclId, &AclList)> {
+        self.entries
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, entry)| Some((Self::id_of(slot), &entry.as_ref()?.list)))
+    }
+}
+
+/// What `world:anyone` may do by this list; everything where it is empty.
+fn anyone(list: &[Acl<'_>]) -> i32 {
+    if list.is_empty() {
+        return perms::ALL;
+    }
+    list.iter().filter(|acl| is_anyone(acl)).fold(0, |perms, acl| perms | acl.perms)
+}
+
+fn is_anyone(acl: &Acl<'_>) -> bool {
+    acl.scheme.as_deref() == Some("world") && acl.id.as_deref() == Some("anyone")
+}
+
+/// Whether a connection may do one of the bits of `perm` by a list (`ZooKeeperServer.checkACL`).
+#[must_use]
+pub fn permits(list: &[Acl<'_>], perm: i32, identities: &[Identity]) -> bool {
+    list.is_empty()
+        || identities.iter().any(|identity| identity.scheme == "super")
+        || list.iter().any(|acl| {
+            acl.perms & perm != 0
+                && (is_anyone(acl)
+                    || identities.iter().any(|identity| scheme::matches(acl, identity)))
+        })
+}
+
+/// Makes a client's list one that can be stored (`PrepRequestProcessor.fixupACL`): duplicates go, `auth` becomes the
+/// connection's own identities.
+///
+/// # Errors
+/// [`ErrorCode::InvalidAcl`] for an empty list, and for an entry that no scheme understands.
+pub fn fixup(
+    list: Option<&[Acl<'_>]>,
+    identities: &[Identity],
+) -> Result<Vec<Acl<'static>>, ErrorCode> {
+    let mut fixed = Vec::new();
+    let list = list.unwrap_or_default();
+    for (position, acl) in list.iter().enumerate() {
+        let earlier = list.get(..position).unwrap_or_default();
+        if earlier.contains(acl) {
+            continue;
+        }
+        match acl.scheme.as_deref() {
+            Some("auth") => {
+                let before = fixed.len();
+                fixed.extend(
+                    identities.iter().filter(|identity| scheme::counts_for_auth(identity)).map(
+                        |identity| Acl {
+                            perms: acl.perms,
+                            scheme: Some(identity.scheme.clone().into()),
+                            id: Some(identity.id.clone().into()),
+                        },
+                    ),
+                );
+                if fixed.len() == before {
+                    return Err(ErrorCode::InvalidAcl);
+                }
+            }
+            _ if is_anyone(acl) || scheme::is_valid(acl) => {
+                fixed.push(jute::IntoStatic::into_static(acl.clone()));
+            }
+            _ => return Err(ErrorCode::InvalidAcl),
+        }
+    }
+    if fixed.is_empty() { Err(ErrorCode::InvalidAcl) } else { Ok(fixed) }
+}

@@ -1,0 +1,331 @@
+//! Applying finished transactions. Nothing is decided here: what a transaction says is done, or cannot be.
+
+use std::borrow::Cow;
+
+use jute::Acl;
+use jute::protocol::{Create2Response, CreateResponse, MultiResult, Response};
+use jute::txn::{CloseSessionTxn, DeleteTxn, SetAclTxn, SetDataTxn, Txn, TxnDigest, TxnHeader};
+
+use super::database::Database;
+use super::owner::Owner;
+use super::session::SessionId;
+use super::tree::{Creation, Impossible};
+use super::watch::{Change, Event};
+use super::znode::NodeId;
+use super::zxid::Zxid;
+
+/// What to do with a transaction that does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// It cannot be: stop.
+    Strict,
+    /// Behind a snapshot that was written while transactions went on, part of them is done already (reference 11.6).
+    Tolerant,
+}
+
+/// A create of any kind, as its transaction has it.
+struct Create<'a> {
+    path: &'a str,
+    data: Option<&'a [u8]>,
+    acl: &'a [Acl<'a>],
+    owner: Owner,
+    parent_cversion: i32,
+    /// Whether a create that was done already still moves the parent's counters: only the plain create does.
+    counts_twice: bool,
+}
+
+impl Database {
+    /// Applies a transaction and gives its answer; the events for watchers are appended to `events`.
+    ///
+    /// # Errors
+    /// [`Impossible`] in [`Mode::Strict`], when the transaction does not fit. A multi may then be half done: the
+    /// caller must stop.
+    pub fn apply<'t>(
+        &mut self,
+        header: &TxnHeader,
+        txn: Txn<'t>,
+        digest: Option<TxnDigest>,
+        mode: Mode,
+        events: &mut Vec<Event>,
+    ) -> Result<Response<'t>, Impossible> {
+        let response = match txn {
+            Txn::Multi(txns) => {
+                if txns.iter().any(|txn| matches!(txn, Txn::Error(_))) {
+                    Response::Empty
+                } else {
+                    let results = txns
+                        .into_iter()
+                        .map(|txn| self.apply_part(header, txn, mode, events))
+                        .collect::<Result<_, _>>()?;
+                    Response::Multi(results)
+                }
+            }
+            Txn::CreateSession(txn) => {
+                self.sessions.insert(SessionId(header.client_id), txn.timeout_ms);
+                Response::Empty
+            }
+            Txn::CloseSession(txn) => {
+                self.close_session(header, &txn, mode, events)?;
+                Response::Empty
+            }
+            Txn::Error(_) => Response::Empty,
+            txn => match self.apply_part(header, txn, mode, events)? {
+                MultiResult::Create(path) => Response::Create(CreateResponse { path }),
+                MultiResult::Create2(path, stat) => {
+                    Response::Create2(Create2Response { path, stat })
+                }
+                MultiResult::SetData(stat) => Response::Stat(stat),
+                _ => Response::Empty,
+            },
+        };
+        self.last_zxid = Zxid(header.zxid);
+        if !matches!(mode, Mode::Strict) {
+            self.tree.set_digest(None);
+        } else if let Some(digest) = digest {
+            self.tree.set_digest(Some(digest.tree_digest));
+        }
+        Ok(response)
+    }
+
+    /// Applies one part of a multi, or a transaction by itself.
+    fn apply_part<'t>(
+        &mut self,
+        header: &TxnHeader,
+        txn: Txn<'t>,
+        mode: Mode,
+        events: &mut Vec<Event>,
+    ) -> Result<MultiResult<'t>, Impossible> {
+        let is_create2 = matches!(txn, Txn::Create2(_));
+        match txn {
+            Txn::Create(txn) | Txn::Create2(txn) => {
+                let create = Create {
+                    path: &txn.path,
+                    data: txn.data.as_deref(),
+                    acl: txn.acl.as_deref().unwrap_or_default(),
+                    owner: if txn.ephemeral {
+                        Owner::Session(SessionId(header.client_id))
+                    } else {
+                        Owner::None
+                    },
+                    parent_cversion: txn.parent_cversion,
+                    counts_twice: !is_create2,
+                };
+                let made = self.create(header, &create, mode, events)?;
+                Ok(if is_create2 {
+                    MultiResult::Create2(txn.path, self.stat_of(made))
+                } else {
+                    MultiResult::Create(txn.path)
+                })
+            }
+            Txn::CreateContainer(txn) => {
+                let create = Create {
+                    path: &txn.path,
+                    data: txn.data.as_deref(),
+                    acl: txn.acl.as_deref().unwrap_or_default(),
+                    owner: Owner::Container,
+                    parent_cversion: txn.parent_cversion,
+                    counts_twice: false,
+                };
+                let made = self.create(header, &create, mode, events)?;
+                Ok(MultiResult::Create2(txn.path, self.stat_of(made)))
+            }
+            Txn::CreateTtl(txn) => {
+                let create = Create {
+                    path: &txn.path,
+                    data: txn.data.as_deref(),
+                    acl: txn.acl.as_deref().unwrap_or_default(),
+                    owner: Owner::Ttl(txn.ttl),
+                    parent_cversion: txn.parent_cversion,
+                    counts_twice: false,
+                };
+                let made = self.create(header, &create, mode, events)?;
+                Ok(MultiResult::Create2(txn.path, self.stat_of(made)))
+            }
+            Txn::Delete(DeleteTxn { path }) | Txn::DeleteContainer(DeleteTxn { path }) => {
+                self.delete(header, &path, mode, events)?;
+                Ok(MultiResult::Delete)
+            }
+            Txn::SetData(txn) | Txn::Reconfig(txn) => {
+                let node = self.set_data(header, &txn, mode, events)?;
+                Ok(MultiResult::SetData(self.stat_of(node)))
+            }
+            Txn::SetAcl(txn) => {
+                let node = self.set_acl(&txn, mode)?;
+                Ok(MultiResult::SetData(self.stat_of(node)))
+            }
+            Txn::Check(_) => Ok(MultiResult::Check),
+            // A multi holds none of these; by themselves they are taken care of before.
+            Txn::Error(_) | Txn::Multi(_) | Txn::CreateSession(_) | Txn::CloseSession(_) => {
+                Ok(MultiResult::Error(0))
+            }
+        }
+    }
+
+    fn stat_of(&self, node: Option<NodeId>) -> jute::Stat {
+        node.map(|node| self.tree.stat(node)).unwrap_or_default()
+    }
+
+    fn create(
+        &mut self,
+        header: &TxnHeader,
+        create: &Create<'_>,
+        mode: Mode,
+        events: &mut Vec<Event>,
+    ) -> Result<Option<NodeId>, Impossible> {
+        let zxid = Zxid(header.zxid);
+        let Create { path, acl, .. } = *create;
+        let Some(parent) = self.tree.parent_of(path) else {
+            return tolerate(mode, Impossible::NoNode(path.into()));
+        };
+        let before = self.tree.stat_persisted(parent).cversion;
+        let creates = if create.parent_cversion == -1 {
+            before.saturating_add(1)
+        } else {
+            create.parent_cversion
+        };
+        if mode == Mode::Strict && creates != before.saturating_add(1) {
+            return Err(Impossible::Version {
+                path: self.tree.path(parent),
+                ours: before.saturating_add(1),
+                theirs: creates,
+            });
+        }
+        let made = self.tree.create(&Creation {
+            path,
+            data: create.data,
+            acl,
+            owner: create.owner,
+            zxid,
+            time: header.time,
+        });
+        let (node, changed) = match made {
+            Ok(made) => made,
+            Err(Impossible::NodeExists(_)) if mode == Mode::Tolerant => {
+                if let Some(node) = self.tree.find(path) {
+                    let aversion = self.tree.stat_persisted(node).aversion;
+                    self.tree.set_acl(path, acl, aversion)?;
+                }
+                if create.counts_twice && creates > before {
+                    self.tree.set_counters(parent, creates, zxid);
+                }
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        if mode == Mode::Strict || creates > before {
+            self.tree.set_counters(parent, creates, zxid);
+        }
+        let change = Change {
+            path,
+            zxid,
+            readers: changed.node_acl.as_ref(),
+            parent_readers: changed.parent_acl.as_ref(),
+        };
+        self.watches.get_mut().created(&change, events);
+        Ok(Some(node))
+    }
+
+    fn delete(
+        &mut self,
+        header: &TxnHeader,
+        path: &str,
+        mode: Mode,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Impossible> {
+        let zxid = Zxid(header.zxid);
+        let parent = self.tree.parent_of(path);
+        let deleted = self.tree.delete(path);
+        if let Some(parent) = parent {
+            let stat = self.tree.stat_persisted(parent);
+            if deleted.is_ok() || mode == Mode::Tolerant {
+                let pzxid = if mode == Mode::Strict { zxid } else { zxid.max(Zxid(stat.pzxid)) };
+                self.tree.set_counters(parent, stat.cversion, pzxid);
+            }
+        }
+        let changed = match deleted {
+            Ok(changed) => changed,
+            Err(error) => return tolerate(mode, error).map(|_| ()),
+        };
+        let change = Change {
+            path,
+            zxid,
+            readers: changed.node_acl.as_ref(),
+            parent_readers: changed.parent_acl.as_ref(),
+        };
+        self.watches.get_mut().deleted(&change, events);
+        Ok(())
+    }
+
+    fn set_data(
+        &mut self,
+        header: &TxnHeader,
+        txn: &SetDataTxn<'_>,
+        mode: Mode,
+        events: &mut Vec<Event>,
+    ) -> Result<Option<NodeId>, Impossible> {
+        let zxid = Zxid(header.zxid);
+        let Some(node) = self.tree.find(&txn.path) else {
+            return tolerate(mode, Impossible::NoNode(txn.path.to_string()));
+        };
+        let ours = self.tree.stat_persisted(node).version.wrapping_add(1);
+        // Reconfig leaves the config znode at version -1 (reference 2.2).
+        if mode == Mode::Strict && ours != txn.version && txn.version != -1 {
+            let path = txn.path.to_string();
+            return Err(Impossible::Version { path, ours, theirs: txn.version });
+        }
+        let data = txn.data.as_deref();
+        self.tree.set_data(&txn.path, data, txn.version, zxid, header.time)?;
+        let readers = self.tree.readers(node);
+        let change = Change {
+            path: super::path::canonical(&txn.path),
+            zxid,
+            readers: readers.as_ref(),
+            parent_readers: None,
+        };
+        self.watches.get_mut().data_changed(&change, events);
+        Ok(Some(node))
+    }
+
+    fn set_acl(&mut self, txn: &SetAclTxn<'_>, mode: Mode) -> Result<Option<NodeId>, Impossible> {
+        let Some(node) = self.tree.find(&txn.path) else {
+            return tolerate(mode, Impossible::NoNode(txn.path.to_string()));
+        };
+        let ours = self.tree.stat_persisted(node).aversion.wrapping_add(1);
+        if mode == Mode::Strict && ours != txn.version {
+            let path = txn.path.to_string();
+            return Err(Impossible::Version { path, ours, theirs: txn.version });
+        }
+        self.tree.set_acl(&txn.path, txn.acl.as_deref().unwrap_or_default(), txn.version)?;
+        Ok(Some(node))
+    }
+
+    /// Deletes what the transaction lists, then what is left of the session's: logs before ZooKeeper 3.6 list
+    /// nothing.
+    fn close_session(
+        &mut self,
+        header: &TxnHeader,
+        txn: &CloseSessionTxn<'_>,
+        mode: Mode,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Impossible> {
+        let session = SessionId(header.client_id);
+        for path in &txn.paths_to_delete {
+            self.delete(header, path, mode, events)?;
+        }
+        let left: Vec<Cow<'_, str>> =
+            self.tree.ephemerals(session).map(|node| self.tree.path(node).into()).collect();
+        for path in &left {
+            self.delete(header, path, mode, events)?;
+        }
+        self.sessions.remove(&session);
+        Ok(())
+    }
+}
+
+/// Passes over what cannot be, where a fuzzy snapshot explains it.
+fn tolerate(mode: Mode, error: Impossible) -> Result<Option<NodeId>, Impossible> {
+    match mode {
+        Mode::Strict => Err(error),
+        Mode::Tolerant => Ok(None),
+    }
+}

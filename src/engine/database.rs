@@ -1,0 +1,177 @@
+//! Everything that transactions made: the tree, the sessions, and beside them the watches, which are volatile.
+
+use jute::persist::{SnapshotNode, SnapshotSession};
+use jute::{Acl, ErrorCode, perms};
+use parking_lot::Mutex;
+
+use super::acl::{self, Identity};
+use super::path;
+use super::session::{SessionId, Sessions};
+use super::tree::{Impossible, Tree};
+use super::watch::WatchTable;
+use super::znode::NodeId;
+use super::zxid::Zxid;
+
+/// What every server of an ensemble must agree on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// Whether znodes can have a time to live.
+    pub extended_types: bool,
+    /// Whether transactions carry the digest of the tree.
+    pub digest: bool,
+    /// Whether ACLs are ignored.
+    pub skip_acl: bool,
+    /// Whether clients may change the membership.
+    pub reconfig: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { extended_types: false, digest: true, skip_acl: false, reconfig: false }
+    }
+}
+
+/// The applied state of a server.
+#[derive(Debug)]
+pub struct Database {
+    pub(super) tree: Tree,
+    pub(super) sessions: Sessions,
+    /// A shared hold of the database is enough to leave a watch.
+    pub(super) watches: Mutex<WatchTable>,
+    pub(super) last_zxid: Zxid,
+    pub(super) rules: Rules,
+}
+
+impl Database {
+    /// A fresh server's: the reserved znodes. `seed` makes hashes unpredictable.
+    #[must_use]
+    pub fn new(seed: u64, rules: Rules) -> Self {
+        let mut database = Self::empty(seed, rules);
+        database.add_reserved();
+        if rules.digest {
+            let digest = database.tree.compute_digest();
+            database.tree.set_digest(Some(digest));
+        }
+        database
+    }
+
+    /// The root alone, for a snapshot to fill.
+    #[must_use]
+    pub fn empty(seed: u64, rules: Rules) -> Self {
+        Self {
+            tree: Tree::new(seed, rules.extended_types),
+            sessions: Sessions::new(),
+            watches: Mutex::new(WatchTable::default()),
+            last_zxid: Zxid::ZERO,
+            rules,
+        }
+    }
+
+    /// Makes the reserved znodes that are missing (`DataTree`'s constructor). They carry zxid 0 and count as no
+    /// creates of their parents.
+    fn add_reserved(&mut self) {
+        let open = [];
+        let read_only = [Acl::anyone(perms::READ)];
+        let reserved: [(&str, &[Acl<'_>]); 3] =
+            [(path::ZOOKEEPER, &open), (path::QUOTA, &open), (path::CONFIG, &read_only)];
+        for (path, acl) in reserved {
+            if self.tree.find(path).is_some() {
+                continue;
+            }
+            let node = SnapshotNode {
+                data: Some(b"".as_slice().into()),
+                acl: -1,
+                stat: jute::StatPersisted::default(),
+            };
+            let made = self.tree.load(path, &node).and_then(|()| {
+                if acl.is_empty() { Ok(()) } else { self.tree.set_acl(path, acl, -1).map(|_| ()) }
+            });
+            debug_assert!(made.is_ok(), "{path} has its parent: {made:?}");
+        }
+    }
+
+    /// The tree.
+    #[must_use]
+    pub const fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// Living sessions and their timeouts.
+    #[must_use]
+    pub const fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// The watches.
+    #[must_use]
+    pub const fn watches(&self) -> &Mutex<WatchTable> {
+        &self.watches
+    }
+
+    /// The last transaction applied.
+    #[must_use]
+    pub const fn last_zxid(&self) -> Zxid {
+        self.last_zxid
+    }
+
+    /// What this server was told to keep to.
+    #[must_use]
+    pub const fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    /// Whether a connection may do one of the bits of `perm` to a znode.
+    ///
+    /// # Errors
+    /// [`ErrorCode::NoAuth`] when it may not.
+    pub fn check(&self, node: NodeId, perm: i32, identities: &[Identity]) -> Result<(), ErrorCode> {
+        let id = self.tree.acl(node);
+        if self.rules.skip_acl || self.tree.acls().permits_anyone(id, perm) {
+            return Ok(());
+        }
+        let list = self.tree.acls().list(id).map(|list| &**list).unwrap_or_default();
+        if acl::permits(list, perm, identities) { Ok(()) } else { Err(ErrorCode::NoAuth) }
+    }
+
+    /// Begins a snapshot of this instant.
+    pub fn begin_walk(&mut self) {
+        self.tree.begin_walk(self.last_zxid, &self.sessions);
+    }
+
+    /// Adds a session of a snapshot.
+    pub fn load_session(&mut self, session: SnapshotSession) {
+        self.sessions.insert(SessionId(session.id), session.timeout_ms);
+    }
+
+    /// Adds an ACL list of a snapshot.
+    ///
+    /// # Errors
+    /// The list's number, when it is none that a snapshot can have.
+    pub fn load_acl(&mut self, stored: i64, list: &[Acl<'_>]) -> Result<(), i64> {
+        self.tree.load_acl(stored, list)
+    }
+
+    /// Adds a znode of a snapshot.
+    ///
+    /// # Errors
+    /// [`Impossible`], with the reason.
+    pub fn load_node(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Impossible> {
+        self.tree.load(path, node)
+    }
+
+    /// Ends a snapshot that shows the tree at `zxid`. `digest` is its own sum over it, where it has one.
+    pub fn finish_load(&mut self, zxid: Zxid, digest: Option<i64>) {
+        self.add_reserved();
+        self.tree.finish_load();
+        self.last_zxid = zxid;
+        self.tree.set_digest(digest.filter(|_| self.rules.digest));
+    }
+
+    /// Sums the tree up where that is wanted and no transaction said the sum.
+    pub fn ensure_digest(&mut self) {
+        if self.rules.digest && self.tree.digest().is_none() {
+            let digest = self.tree.compute_digest();
+            self.tree.set_digest(Some(digest));
+        }
+    }
+}

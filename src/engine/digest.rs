@@ -1,0 +1,46 @@
+//! The sum over all znodes that two trees compare to find out whether they are the same (reference 11.4).
+
+use crc32fast::Hasher;
+use jute::StatPersisted;
+
+use super::path;
+
+/// The part of a znode's digest that its path and data make. A znode below `/zookeeper/` counts nothing.
+#[derive(Debug, Clone)]
+pub(super) struct ContentDigest(Option<Hasher>);
+
+impl ContentDigest {
+    /// Begins a znode's digest; the root's path is empty here.
+    #[must_use]
+    pub(super) fn new(path: &str, data: Option<&[u8]>) -> Self {
+        let below = path.strip_prefix(path::ZOOKEEPER).is_some_and(|rest| rest.starts_with('/'));
+        if below {
+            return Self(None);
+        }
+        let mut hasher = Hasher::new();
+        hasher.update(if path == path::ROOT { b"" } else { path.as_bytes() });
+        hasher.update(data.unwrap_or_default());
+        Self(Some(hasher))
+    }
+
+    /// Ends it with the metadata.
+    #[must_use]
+    pub(super) fn with(&self, stat: &StatPersisted) -> i64 {
+        let Some(hasher) = &self.0 else { return 0 };
+        let mut bytes = [0_u8; 60];
+        let longs = [stat.czxid, stat.mzxid, stat.pzxid, stat.ctime, stat.mtime];
+        let ints = [stat.version, stat.cversion, stat.aversion];
+        let (head, rest) = bytes.split_at_mut(40);
+        let (middle, tail) = rest.split_at_mut(12);
+        for (to, long) in head.chunks_exact_mut(8).zip(longs) {
+            to.copy_from_slice(&long.to_be_bytes());
+        }
+        for (to, int) in middle.chunks_exact_mut(4).zip(ints) {
+            to.copy_from_slice(&int.to_be_bytes());
+        }
+        tail.copy_from_slice(&stat.ephemeral_owner.to_be_bytes());
+        let mut hasher = hasher.clone();
+        hasher.update(&bytes);
+        i64::from(hasher.finalize())
+    }
+}

@@ -1,0 +1,195 @@
+//! The changes still in flight: decided, perhaps written down, not yet applied.
+//!
+//! A request is checked against the tree and, before it, against this. What is applied is retired from here.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use hashbrown::HashMap;
+use jute::StatPersisted;
+
+use super::acl::AclList;
+use super::database::Database;
+use super::digest::ContentDigest;
+use super::owner::Owner;
+use super::path;
+use super::session::SessionId;
+use super::zxid::Zxid;
+
+/// A znode as it will be once everything in flight is applied.
+#[derive(Debug, Clone)]
+pub(super) struct Pending {
+    /// Of the last change of it in flight; zero for a view of the tree.
+    pub(super) zxid: Zxid,
+    /// Whether it will be there.
+    pub(super) exists: bool,
+    pub(super) stat: StatPersisted,
+    pub(super) owner: Owner,
+    pub(super) num_children: i32,
+    /// Who may do what; `None` where there is no list.
+    pub(super) acl: Option<AclList>,
+    /// Bytes of data.
+    pub(super) data_len: usize,
+    /// What path and data give to the digest, where that is wanted.
+    pub(super) content: Option<ContentDigest>,
+}
+
+impl Pending {
+    /// What the znode counts in the digest of the tree.
+    fn digest(&self) -> i64 {
+        match &self.content {
+            Some(content) if self.exists => content.with(&self.stat),
+            _ => 0,
+        }
+    }
+}
+
+/// Where a rollback goes back to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark {
+    undo: usize,
+    digest: i64,
+}
+
+/// Changes in flight, by path.
+#[derive(Debug, Default)]
+pub(super) struct Overlay {
+    pending: HashMap<Box<str>, Pending>,
+    /// Paths in the order of their changes.
+    order: VecDeque<(Zxid, Box<str>)>,
+    /// Ephemeral znodes among them that will be there.
+    ephemerals: HashMap<SessionId, BTreeSet<Box<str>>>,
+    /// The digest of the tree once they are applied.
+    digest: i64,
+    /// What the transaction being prepared replaced.
+    undo: Vec<(Box<str>, Option<Pending>)>,
+}
+
+impl Overlay {
+    /// The znode as it will be; `None` where it will not be there.
+    pub(super) fn view(&self, database: &Database, path: &str) -> Option<Pending> {
+        let path = path::canonical(path);
+        match self.pending.get(path) {
+            Some(pending) => pending.exists.then(|| pending.clone()),
+            None => Self::from_tree(database, path),
+        }
+    }
+
+    /// Whether the znode will be there.
+    pub(super) fn exists(&self, database: &Database, path: &str) -> bool {
+        match self.pending.get(path::canonical(path)) {
+            Some(pending) => pending.exists,
+            None => database.tree.find(path).is_some(),
+        }
+    }
+
+    fn from_tree(database: &Database, path: &str) -> Option<Pending> {
+        let tree = &database.tree;
+        let node = tree.find(path)?;
+        let data = tree.data(node);
+        Some(Pending {
+            zxid: Zxid::ZERO,
+            exists: true,
+            stat: tree.stat_persisted(node),
+            owner: tree.owner(node),
+            num_children: tree.stat(node).num_children,
+            acl: tree.acls().list(tree.acl(node)).cloned(),
+            data_len: data.map_or(0, <[u8]>::len),
+            content: database.rules.digest.then(|| ContentDigest::new(path, data)),
+        })
+    }
+
+    /// Records a znode as it will be after the transaction `pending.zxid`. `before` is what [`Self::view`] gave.
+    pub(super) fn put(&mut self, path: &str, before: Option<&Pending>, pending: Pending) {
+        let path = path::canonical(path);
+        let was = before.map_or(0, Pending::digest);
+        self.digest = self.digest.wrapping_sub(was).wrapping_add(pending.digest());
+        self.order.push_back((pending.zxid, path.into()));
+        let replaced = self.replace(path, Some(pending));
+        self.undo.push((path.into(), replaced));
+    }
+
+    /// Exchanges an entry and keeps the list of ephemeral znodes true.
+    fn replace(&mut self, path: &str, pending: Option<Pending>) -> Option<Pending> {
+        let owned = |pending: &Option<Pending>| match pending {
+            Some(Pending { exists: true, owner: Owner::Session(session), .. }) => Some(*session),
+            _ => None,
+        };
+        let now = owned(&pending);
+        let replaced = match pending {
+            Some(pending) => self.pending.insert(path.into(), pending),
+            None => self.pending.remove(path),
+        };
+        if let Some(session) = owned(&replaced)
+            && now != Some(session)
+            && let Some(paths) = self.ephemerals.get_mut(&session)
+        {
+            paths.remove(path);
+            if paths.is_empty() {
+                self.ephemerals.remove(&session);
+            }
+        }
+        if let Some(session) = now {
+            self.ephemerals.entry(session).or_default().insert(path.into());
+        }
+        replaced
+    }
+
+    /// Begins a transaction.
+    pub(super) fn begin(&mut self) -> Mark {
+        self.undo.clear();
+        self.mark()
+    }
+
+    /// A point within the transaction to go back to.
+    pub(super) const fn mark(&self) -> Mark {
+        Mark { undo: self.undo.len(), digest: self.digest }
+    }
+
+    /// Undoes what was put since `mark`.
+    pub(super) fn roll_back(&mut self, mark: Mark) {
+        while self.undo.len() > mark.undo {
+            if let Some((path, before)) = self.undo.pop() {
+                self.replace(&path, before);
+                self.order.pop_back();
+            }
+        }
+        self.digest = mark.digest;
+    }
+
+    /// The paths that a session will own: what it owns in the tree, less what will be gone, and what will come.
+    pub(super) fn ephemerals(&self, database: &Database, session: SessionId) -> BTreeSet<String> {
+        let tree = &database.tree;
+        let mut paths: BTreeSet<String> = tree
+            .ephemerals(session)
+            .map(|node| tree.path(node))
+            .filter(|path| self.pending.get(path.as_str()).is_none_or(|pending| pending.exists))
+            .collect();
+        let coming = self.ephemerals.get(&session).into_iter().flatten();
+        paths.extend(coming.map(|path| String::from(&**path)));
+        paths
+    }
+
+    /// The digest of the tree once everything in flight is applied.
+    pub(super) const fn digest(&self) -> i64 {
+        self.digest
+    }
+
+    /// Starts from the tree as it is: nothing is in flight.
+    pub(super) fn rebase(&mut self, tree_digest: i64) {
+        debug_assert!(self.order.is_empty(), "{} changes in flight", self.order.len());
+        self.digest = tree_digest;
+    }
+
+    /// Forgets what is applied: every change up to `applied`.
+    pub(super) fn retire(&mut self, applied: Zxid) {
+        self.undo.clear();
+        while let Some((zxid, _)) = self.order.front()
+            && *zxid <= applied
+        {
+            let Some((_, path)) = self.order.pop_front() else { break };
+            if self.pending.get(&path).is_some_and(|pending| pending.zxid <= applied) {
+                self.replace(&path, None);
+            }
+        }
+    }
+}

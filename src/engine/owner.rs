@@ -1,0 +1,93 @@
+//! Who keeps a znode alive, and how one stored number says it (reference 5.2 to 5.4).
+
+use super::session::SessionId;
+
+/// The longest time to live, in milliseconds.
+pub(super) const MAX_TTL_MS: i64 = 0xff_ffff_ffff;
+
+/// Marks a container.
+const CONTAINER: i64 = i64::MIN;
+/// The top byte of a time to live, and of nothing else while extended types are on.
+const EXTENDED: u64 = 0xff << 56;
+/// The 16 bits below: which extended type it is. 0 is a time to live.
+const FEATURE: u64 = 0xffff << 40;
+
+/// Who keeps a znode alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// It lives until it is deleted.
+    None,
+    /// A session: the znode is ephemeral.
+    Session(SessionId),
+    /// Its children: the server removes it some time after the last one.
+    Container,
+    /// Its children and this many milliseconds since its data changed.
+    Ttl(i64),
+}
+
+impl Owner {
+    /// What is stored: `ephemeralOwner` of the snapshot and of the digest.
+    #[must_use]
+    pub const fn stored(self) -> i64 {
+        match self {
+            Self::None => 0,
+            Self::Session(session) => session.0,
+            Self::Container => CONTAINER,
+            Self::Ttl(ms) => (EXTENDED | ms.cast_unsigned()).cast_signed(),
+        }
+    }
+
+    /// What clients see: container and time to live are hidden.
+    #[must_use]
+    pub const fn shown(self) -> i64 {
+        match self {
+            Self::Session(session) => session.0,
+            Self::None | Self::Container | Self::Ttl(_) => 0,
+        }
+    }
+
+    /// Reads what is stored. Without extended types a mark of theirs is a session like any other. `None` for an
+    /// extended type that does not exist.
+    #[must_use]
+    pub const fn from_stored(stored: i64, extended_types: bool) -> Option<Self> {
+        Some(match stored {
+            0 => Self::None,
+            CONTAINER => Self::Container,
+            _ if extended_types && stored.cast_unsigned() & EXTENDED == EXTENDED => {
+                if stored.cast_unsigned() & FEATURE != 0 {
+                    return None;
+                }
+                Self::Ttl(stored & MAX_TTL_MS)
+            }
+            _ => Self::Session(SessionId(stored)),
+        })
+    }
+
+    /// Whether the znode belongs to a session.
+    #[must_use]
+    pub const fn is_ephemeral(self) -> bool {
+        matches!(self, Self::Session(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_numbers_are_zookeepers() {
+        // Reference 5.3 and 5.4.
+        assert_eq!(Owner::Container.stored().cast_unsigned(), 0x8000_0000_0000_0000);
+        assert_eq!(Owner::Ttl(MAX_TTL_MS).stored().cast_unsigned(), 0xff00_00ff_ffff_ffff);
+        for owner in [Owner::None, Owner::Session(SessionId(7)), Owner::Container, Owner::Ttl(1)] {
+            assert_eq!(Owner::from_stored(owner.stored(), true), Some(owner));
+        }
+    }
+
+    #[test]
+    fn marks_are_sessions_while_extended_types_are_off() {
+        let stored = Owner::Ttl(5).stored();
+        assert_eq!(Owner::from_stored(stored, false), Some(Owner::Session(SessionId(stored))));
+        assert_eq!(Owner::from_stored(0xff00_0100_0000_0000_u64.cast_signed(), true), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! Paths: which are legal, and what lies above one (reference 6).
+
+use jute::ErrorCode;
+
+/// The root, as clients write it. An empty string means the root, too.
+pub const ROOT: &str = "/";
+/// The server's own znodes live below this one.
+pub const ZOOKEEPER: &str = "/zookeeper";
+/// Quotas live below this one.
+pub const QUOTA: &str = "/zookeeper/quota";
+/// The membership of an ensemble.
+pub const CONFIG: &str = "/zookeeper/config";
+
+/// Whether a path is one that a znode can have (`PathUtils.validatePath`).
+///
+/// # Errors
+/// [`ErrorCode::BadArguments`] when it is not.
+pub fn validate(path: &str) -> Result<(), ErrorCode> {
+    if path == ROOT {
+        return Ok(());
+    }
+    let names = path.strip_prefix('/').ok_or(ErrorCode::BadArguments)?;
+    let legal =
+        names.split('/').all(|name| !matches!(name, "" | "." | "..") && name.chars().all(is_legal));
+    if legal { Ok(()) } else { Err(ErrorCode::BadArguments) }
+}
+
+/// ZooKeeper looks at UTF-16 units, so that every character beyond the first plane counts as a surrogate.
+const fn is_legal(character: char) -> bool {
+    !matches!(
+        character,
+        '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..
+    )
+}
+
+/// What stands before the last slash: the parent of a path that need not be legal. Empty for a child of the root.
+///
+/// # Errors
+/// [`ErrorCode::BadArguments`] for a path without a slash, or with a NUL.
+pub fn parent(path: &str) -> Result<&str, ErrorCode> {
+    match path.rsplit_once('/') {
+        Some((parent, _)) if !path.contains('\0') => Ok(parent),
+        _ => Err(ErrorCode::BadArguments),
+    }
+}
+
+/// Whether a znode may never be deleted.
+#[must_use]
+pub fn is_reserved(path: &str) -> bool {
+    matches!(path, ROOT | ZOOKEEPER | QUOTA | CONFIG)
+}
+
+/// The one spelling of a path under which changes in flight are kept.
+#[must_use]
+pub fn canonical(path: &str) -> &str {
+    if path.is_empty() { ROOT } else { path }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn legal_paths() {
+        for path in
+            ["/", "/a", "/a/b", "/...", "/a b", "/\u{a0}", "/\u{d7ff}", "/\u{f900}", "/\u{ffef}"]
+        {
+            assert_eq!(validate(path), Ok(()), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn illegal_paths() {
+        let illegal = [
+            "",
+            "a",
+            "a/b",
+            "//",
+            "/a/",
+            "/a//b",
+            "/.",
+            "/..",
+            "/a/./b",
+            "/a/../b",
+            "/a\0",
+            "/\u{1}",
+            "/\u{1f}",
+            "/\u{7f}",
+            "/\u{9f}",
+            "/\u{e000}",
+            "/\u{f8ff}",
+            "/\u{fff0}",
+            "/\u{fffd}",
+            "/\u{ffff}",
+            "/\u{1f600}",
+        ];
+        for path in illegal {
+            assert_eq!(validate(path), Err(ErrorCode::BadArguments), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn parents() {
+        assert_eq!(parent("/a"), Ok(""));
+        assert_eq!(parent("/a/b"), Ok("/a"));
+        assert_eq!(parent("/a/"), Ok("/a"));
+        assert_eq!(parent("a/b"), Ok("a"));
+        assert_eq!(parent("a"), Err(ErrorCode::BadArguments));
+        assert_eq!(parent("/a\0"), Err(ErrorCode::BadArguments));
+    }
+}

@@ -1,0 +1,344 @@
+//! Deciding one write: every check in ZooKeeper's order, then the transaction (reference 3 and 5).
+
+use std::borrow::Cow;
+
+use jute::protocol::{
+    CheckVersionRequest, CreateRequest, CreateTtlRequest, DeleteRequest, MultiOp, MultiResult,
+    Request, SetAclRequest, SetDataRequest,
+};
+use jute::txn::{
+    CheckVersionTxn, CloseSessionTxn, CreateContainerTxn, CreateTtlTxn, CreateTxn, DeleteTxn,
+    SetAclTxn, SetDataTxn, Txn,
+};
+use jute::{CreateMode, ErrorCode, OpCode, StatPersisted, perms};
+
+use super::acl::{self, AclList, Identity};
+use super::database::Database;
+use super::digest::ContentDigest;
+use super::overlay::{Overlay, Pending};
+use super::owner::{MAX_TTL_MS, Owner};
+use super::path;
+use super::sequencer::Notice;
+use super::session::SessionId;
+use super::time::Now;
+use super::zxid::Zxid;
+
+/// What plain creates carry for a time to live.
+const NO_TTL: i64 = -1;
+/// A version that is not checked.
+const ANY_VERSION: i32 = -1;
+
+/// One transaction in the making.
+pub(super) struct Prepare<'a> {
+    pub(super) database: &'a Database,
+    pub(super) overlay: &'a mut Overlay,
+    pub(super) notices: &'a mut Vec<Notice>,
+    pub(super) identities: &'a [Identity],
+    pub(super) session: SessionId,
+    pub(super) zxid: Zxid,
+    pub(super) now: Now,
+}
+
+type Decided = Result<Txn<'static>, ErrorCode>;
+
+impl Prepare<'_> {
+    /// Decides a write that is a request by itself.
+    pub(super) fn single(&mut self, request: Request<'static>) -> Decided {
+        match request {
+            Request::Create(create) => self.create(OpCode::Create, create, NO_TTL),
+            Request::Create2(create) => self.create(OpCode::Create2, create, NO_TTL),
+            Request::CreateContainer(create) => {
+                self.create(OpCode::CreateContainer, create, NO_TTL)
+            }
+            Request::CreateTtl(create) => self.create_ttl(create),
+            Request::Delete(delete) => self.delete(delete),
+            Request::SetData(set) => self.set_data(set),
+            Request::SetAcl(set) => self.set_acl(set),
+            Request::Reconfig(_) if self.database.rules.reconfig => Err(ErrorCode::Unimplemented),
+            Request::Reconfig(_) => Err(ErrorCode::ReconfigDisabled),
+            _ => Err(ErrorCode::Unimplemented),
+        }
+    }
+
+    /// Decides a multi: all of it, or the results that say which part failed.
+    pub(super) fn multi(
+        &mut self,
+        ops: Vec<MultiOp<'static>>,
+    ) -> Result<Txn<'static>, Vec<MultiResult<'static>>> {
+        let mark = self.overlay.mark();
+        let count = ops.len();
+        let mut txns = Vec::with_capacity(count);
+        for op in ops {
+            match self.part(op) {
+                Ok(txn) => txns.push(txn),
+                Err(error) => {
+                    self.overlay.roll_back(mark);
+                    let failed = txns.len();
+                    return Err((0..count)
+                        .map(|part| {
+                            MultiResult::Error(match part.cmp(&failed) {
+                                std::cmp::Ordering::Less => 0,
+                                std::cmp::Ordering::Equal => error.code(),
+                                std::cmp::Ordering::Greater => {
+                                    ErrorCode::RuntimeInconsistency.code()
+                                }
+                            })
+                        })
+                        .collect());
+                }
+            }
+        }
+        Ok(Txn::Multi(txns))
+    }
+
+    fn part(&mut self, op: MultiOp<'static>) -> Decided {
+        match op {
+            MultiOp::Create(create) => self.create(OpCode::Create, create, NO_TTL),
+            MultiOp::Create2(create) => self.create(OpCode::Create2, create, NO_TTL),
+            MultiOp::CreateContainer(create) => {
+                self.create(OpCode::CreateContainer, create, NO_TTL)
+            }
+            MultiOp::CreateTtl(create) => self.create_ttl(create),
+            MultiOp::Delete(delete) => self.delete(delete),
+            MultiOp::SetData(set) => self.set_data(set),
+            MultiOp::Check(check) => self.check(check),
+        }
+    }
+
+    fn create_ttl(&mut self, create: CreateTtlRequest<'static>) -> Decided {
+        let CreateTtlRequest { path, data, acl, flags, ttl } = create;
+        self.create(OpCode::CreateTtl, CreateRequest { path, data, acl, flags }, ttl)
+    }
+
+    /// The mode and the owner that a create asks for.
+    fn owner(
+        &self,
+        op_code: OpCode,
+        flags: i32,
+        ttl: i64,
+    ) -> Result<(CreateMode, Owner), ErrorCode> {
+        let mode = CreateMode::from_flags(flags).ok_or(ErrorCode::BadArguments)?;
+        if mode.is_ttl() {
+            if !self.database.rules.extended_types {
+                return Err(ErrorCode::Unimplemented);
+            }
+            if !(1..=MAX_TTL_MS).contains(&ttl) {
+                return Err(ErrorCode::BadArguments);
+            }
+            return Ok((mode, Owner::Ttl(ttl)));
+        }
+        let owner = match op_code {
+            // ZooKeeper logs a transaction here that kills it (reference 18.1).
+            OpCode::CreateTtl => return Err(ErrorCode::BadArguments),
+            OpCode::CreateContainer => Owner::Container,
+            // ZooKeeper makes a plain znode of it and a wrong digest (reference 18.1).
+            _ if mode == CreateMode::Container => return Err(ErrorCode::BadArguments),
+            _ if mode.is_ephemeral() => Owner::Session(self.session),
+            _ => Owner::None,
+        };
+        Ok((mode, owner))
+    }
+
+    fn create(&mut self, op_code: OpCode, create: CreateRequest<'static>, ttl: i64) -> Decided {
+        let CreateRequest { path, data, acl, flags } = create;
+        let (mode, owner) = self.owner(op_code, flags, ttl)?;
+        let parent_path = path::parent(&path)?;
+        let acl = acl::fixup(acl.as_deref(), self.identities)?;
+        let parent = self.view(parent_path)?;
+        self.permit(&parent, perms::CREATE)?;
+        let creates = parent.stat.cversion;
+        let path: Cow<'static, str> = if mode.is_sequential() {
+            if creates == i32::MAX {
+                self.notices.push(Notice::SequenceExhausted { parent: parent_path.to_owned() });
+                return Err(ErrorCode::BadArguments);
+            }
+            Cow::Owned(format!("{path}{creates:010}"))
+        } else {
+            path
+        };
+        path::validate(&path)?;
+        if self.overlay.exists(self.database, &path) {
+            return Err(ErrorCode::NodeExists);
+        }
+        if parent.owner.is_ephemeral() {
+            return Err(ErrorCode::NoChildrenForEphemerals);
+        }
+        let parent_cversion = creates.saturating_add(1);
+        let mut parent_after = parent.clone();
+        parent_after.stat.cversion = parent_cversion;
+        parent_after.num_children += 1;
+        self.put_parent(&path, &parent, parent_after);
+        self.put_created(&path, data.as_deref(), &acl, owner);
+        let acl = Some(acl);
+        Ok(match owner {
+            Owner::Container => {
+                Txn::CreateContainer(CreateContainerTxn { path, data, acl, parent_cversion })
+            }
+            Owner::Ttl(ttl) => {
+                Txn::CreateTtl(CreateTtlTxn { path, data, acl, parent_cversion, ttl })
+            }
+            Owner::None | Owner::Session(_) => {
+                let ephemeral = owner.is_ephemeral();
+                let txn = CreateTxn { path, data, acl, ephemeral, parent_cversion };
+                if op_code == OpCode::Create2 { Txn::Create2(txn) } else { Txn::Create(txn) }
+            }
+        })
+    }
+
+    fn put_created(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        acl: &[jute::Acl<'static>],
+        owner: Owner,
+    ) {
+        let zxid = self.zxid.0;
+        let time = self.now.wall.0;
+        let pending = Pending {
+            zxid: self.zxid,
+            exists: true,
+            stat: StatPersisted {
+                czxid: zxid,
+                mzxid: zxid,
+                pzxid: zxid,
+                ctime: time,
+                mtime: time,
+                ephemeral_owner: owner.stored(),
+                ..StatPersisted::default()
+            },
+            owner,
+            num_children: 0,
+            acl: Some(AclList::from(acl)),
+            data_len: data.map_or(0, <[u8]>::len),
+            content: self.content(path, data),
+        };
+        self.overlay.put(path, None, pending);
+    }
+
+    fn content(&self, path: &str, data: Option<&[u8]>) -> Option<ContentDigest> {
+        self.database.rules.digest.then(|| ContentDigest::new(path, data))
+    }
+
+    /// Records what a create or delete of `path` leaves on its parent.
+    fn put_parent(&mut self, path: &str, before: &Pending, mut after: Pending) {
+        after.zxid = self.zxid;
+        after.stat.pzxid = self.zxid.0;
+        if let Ok(parent) = path::parent(path) {
+            self.overlay.put(parent, Some(before), after);
+        }
+    }
+
+    fn delete(&mut self, delete: DeleteRequest<'static>) -> Decided {
+        let DeleteRequest { path, version } = delete;
+        let parent_path = path::parent(&path)?;
+        if path::is_reserved(&path) {
+            return Err(ErrorCode::BadArguments);
+        }
+        let parent = self.view(parent_path)?;
+        self.permit(&parent, perms::DELETE)?;
+        let node = self.view(&path)?;
+        check_version(version, node.stat.version)?;
+        if node.num_children > 0 {
+            return Err(ErrorCode::NotEmpty);
+        }
+        self.put_deleted(&path, &parent, node);
+        Ok(Txn::Delete(DeleteTxn { path }))
+    }
+
+    fn put_deleted(&mut self, path: &str, parent: &Pending, node: Pending) {
+        let mut parent_after = parent.clone();
+        parent_after.num_children -= 1;
+        self.put_parent(path, parent, parent_after);
+        let gone = Pending { zxid: self.zxid, exists: false, ..node.clone() };
+        self.overlay.put(path, Some(&node), gone);
+    }
+
+    fn set_data(&mut self, set: SetDataRequest<'static>) -> Decided {
+        let SetDataRequest { path, data, version } = set;
+        path::validate(&path)?;
+        let node = self.view(&path)?;
+        self.permit(&node, perms::WRITE)?;
+        check_version(version, node.stat.version)?;
+        let mut after = node.clone();
+        after.zxid = self.zxid;
+        after.stat.version = node.stat.version.wrapping_add(1);
+        after.stat.mzxid = self.zxid.0;
+        after.stat.mtime = self.now.wall.0;
+        after.data_len = data.as_deref().map_or(0, <[u8]>::len);
+        after.content = self.content(&path, data.as_deref());
+        let version = after.stat.version;
+        self.overlay.put(&path, Some(&node), after);
+        Ok(Txn::SetData(SetDataTxn { path, data, version }))
+    }
+
+    fn set_acl(&mut self, set: SetAclRequest<'static>) -> Decided {
+        let SetAclRequest { path, acl, version } = set;
+        path::validate(&path)?;
+        let acl = acl::fixup(acl.as_deref(), self.identities)?;
+        let node = self.view(&path)?;
+        self.permit(&node, perms::ADMIN)?;
+        check_version(version, node.stat.aversion)?;
+        let mut after = node.clone();
+        after.zxid = self.zxid;
+        after.stat.aversion = node.stat.aversion.wrapping_add(1);
+        after.acl = Some(AclList::from(acl.as_slice()));
+        let version = after.stat.aversion;
+        self.overlay.put(&path, Some(&node), after);
+        Ok(Txn::SetAcl(SetAclTxn { path, acl: Some(acl), version }))
+    }
+
+    fn check(&mut self, check: CheckVersionRequest<'static>) -> Decided {
+        let CheckVersionRequest { path, version } = check;
+        path::validate(&path)?;
+        let node = self.view(&path)?;
+        self.permit(&node, perms::READ)?;
+        check_version(version, node.stat.version)?;
+        Ok(Txn::Check(CheckVersionTxn { path, version: node.stat.version.wrapping_add(1) }))
+    }
+
+    /// The session's ephemeral znodes go with it, those still in flight included.
+    pub(super) fn close_session(&mut self) -> Txn<'static> {
+        let paths = self.overlay.ephemerals(self.database, self.session);
+        for path in &paths {
+            let parent = path::parent(path).and_then(|parent| self.view(parent));
+            if let (Ok(parent), Ok(node)) = (parent, self.view(path)) {
+                self.put_deleted(path, &parent, node);
+            }
+        }
+        let paths_to_delete = paths.into_iter().map(Cow::Owned).collect();
+        Txn::CloseSession(CloseSessionTxn { paths_to_delete })
+    }
+
+    /// Deletes a container or a znode with a time to live, if it is still time.
+    pub(super) fn reap(&mut self, path: &str) -> Option<Txn<'static>> {
+        let node = self.view(path).ok().filter(|node| node.num_children == 0)?;
+        let is_due = match node.owner {
+            Owner::Container => true,
+            Owner::Ttl(ttl) => self.now.wall.0.saturating_sub(node.stat.mtime) > ttl,
+            Owner::None | Owner::Session(_) => false,
+        };
+        let parent = path::parent(path).and_then(|parent| self.view(parent)).ok()?;
+        if !is_due || path::is_reserved(path) {
+            return None;
+        }
+        self.put_deleted(path, &parent, node);
+        Some(Txn::DeleteContainer(DeleteTxn { path: Cow::Owned(path.to_owned()) }))
+    }
+
+    fn view(&self, path: &str) -> Result<Pending, ErrorCode> {
+        self.overlay.view(self.database, path).ok_or(ErrorCode::NoNode)
+    }
+
+    fn permit(&self, node: &Pending, perm: i32) -> Result<(), ErrorCode> {
+        let list = node.acl.as_deref().unwrap_or_default();
+        if self.database.rules.skip_acl || acl::permits(list, perm, self.identities) {
+            Ok(())
+        } else {
+            Err(ErrorCode::NoAuth)
+        }
+    }
+}
+
+fn check_version(expected: i32, current: i32) -> Result<(), ErrorCode> {
+    if expected == ANY_VERSION || expected == current { Ok(()) } else { Err(ErrorCode::BadVersion) }
+}

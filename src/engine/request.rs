@@ -1,0 +1,48 @@
+//! What waits for its place in the order.
+
+use std::sync::Arc;
+
+use jute::protocol::Request;
+
+use super::acl::Identity;
+use super::session::SessionId;
+use super::watch::ConnectionId;
+
+/// Who sent a request, and what it calls it.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// Where the answer goes.
+    pub connection: ConnectionId,
+    /// On whose behalf; none yet for a connect.
+    pub session: SessionId,
+    /// The client's number for it.
+    pub xid: i32,
+    /// Who the client has shown to be.
+    pub identities: Arc<[Identity]>,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
+    /// A new session.
+    Open {
+        /// Its negotiated timeout.
+        timeout_ms: i32,
+    },
+    /// An existing session on a new connection; the password was right.
+    Attach {
+        /// The session's timeout from now on.
+        timeout_ms: i32,
+    },
+    /// A client's request.
+    Request(Request<'static>),
+}
+
+/// What the server itself wants done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Chore {
+    /// A session was not heard of for its timeout.
+    Expire(SessionId),
+    /// A container is empty, or a time to live has passed.
+    Reap(String),
+}

@@ -1,0 +1,234 @@
+//! The one who orders: turns requests into transactions, one after the other.
+//!
+//! A request is checked against the tree and the changes still in flight; what comes out is a finished transaction,
+//! a refusal, or a read that is answered at its turn. Standalone servers and leaders have one.
+
+use jute::ErrorCode;
+use jute::protocol::{MultiResult, Request};
+use jute::txn::{CreateSessionTxn, DIGEST_VERSION, Txn, TxnDigest, TxnHeader, TxnRecord};
+
+use super::database::Database;
+use super::overlay::Overlay;
+use super::request::{Chore, Origin, Work};
+use super::session::SessionId;
+use super::time::{Monotonic, Now};
+use super::tracker::{Attached, NotTaken, SessionTracker};
+use super::watch::ConnectionId;
+use super::zxid::Zxid;
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub enum Prepared {
+    /// Write it down, apply it, answer with its outcome.
+    Txn(TxnRecord<'static>),
+    /// As [`Self::Txn`]; it opens a session.
+    Open(TxnRecord<'static>, Attached),
+    /// Answer from the tree once everything before it is applied.
+    Read(Request<'static>),
+    /// Refuse it once everything before it is applied: it was checked against that.
+    Refused(ErrorCode),
+    /// As [`Self::Refused`], for a multi: the header says success, the body what failed.
+    RefusedMulti(Vec<MultiResult<'static>>),
+    /// The session is the connection's now.
+    Attached(Attached),
+    /// There is no such session, or it is closing.
+    NoSession,
+    /// Close the connection without a reply: its session is gone or moved.
+    Close,
+}
+
+/// Something that an operator should know of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// The counter of a parent has come to its end; no sequential znode can be made below it any more.
+    SequenceExhausted {
+        /// The parent.
+        parent: String,
+    },
+}
+
+/// The orderer.
+#[derive(Debug)]
+pub struct Sequencer {
+    pub(super) overlay: Overlay,
+    pub(super) tracker: SessionTracker,
+    pub(super) notices: Vec<Notice>,
+    /// Of the last transaction prepared.
+    last_zxid: Zxid,
+}
+
+impl Sequencer {
+    /// Goes on behind what `database` has applied. Every session has its full timeout ahead.
+    #[must_use]
+    pub fn new(database: &Database, tick_ms: u64, first_session_id: i64, now: Monotonic) -> Self {
+        Self {
+            overlay: Overlay::default(),
+            tracker: SessionTracker::new(&database.sessions, tick_ms, first_session_id, now),
+            notices: Vec::new(),
+            last_zxid: database.last_zxid,
+        }
+    }
+
+    /// Decides a request.
+    pub fn prepare(
+        &mut self,
+        database: &Database,
+        origin: &Origin,
+        work: Work,
+        now: Now,
+    ) -> Prepared {
+        match work {
+            Work::Open { timeout_ms } => {
+                let attached = self.tracker.open(timeout_ms, origin.connection, now.monotonic);
+                let txn = Txn::CreateSession(CreateSessionTxn { timeout_ms });
+                self.begin(database);
+                Prepared::Open(self.record(database, attached.session, 0, txn, now), attached)
+            }
+            Work::Attach { timeout_ms } => self
+                .tracker
+                .attach(origin.session, timeout_ms, origin.connection, now.monotonic)
+                .map_or(Prepared::NoSession, Prepared::Attached),
+            Work::Request(request) => match self.tracker.check(origin.session, origin.connection) {
+                Ok(()) => self.prepare_request(database, origin, request, now),
+                Err(NotTaken::Closing) => Prepared::Refused(ErrorCode::SessionExpired),
+                Err(NotTaken::Unknown | NotTaken::Moved) => Prepared::Close,
+            },
+        }
+    }
+
+    fn prepare_request(
+        &mut self,
+        database: &Database,
+        origin: &Origin,
+        request: Request<'static>,
+        now: Now,
+    ) -> Prepared {
+        if super::read::is_read(&request) {
+            return Prepared::Read(request);
+        }
+        let zxid = self.begin(database);
+        let mut prepare = super::prepare::Prepare {
+            database,
+            overlay: &mut self.overlay,
+            notices: &mut self.notices,
+            identities: &origin.identities,
+            session: origin.session,
+            zxid,
+            now,
+        };
+        let txn = match request {
+            Request::Sync(_) => return Prepared::Read(request),
+            Request::Multi(ops) => match prepare.multi(ops) {
+                Ok(txn) => txn,
+                Err(results) => return Prepared::RefusedMulti(results),
+            },
+            Request::CloseSession => {
+                self.tracker.begin_close(origin.session);
+                prepare.close_session()
+            }
+            request => match prepare.single(request) {
+                Ok(txn) => txn,
+                Err(error) => return Prepared::Refused(error),
+            },
+        };
+        Prepared::Txn(self.record(database, origin.session, origin.xid, txn, now))
+    }
+
+    /// Decides something that the server itself wants. `None` where there is nothing to do any more.
+    pub fn prepare_chore(
+        &mut self,
+        database: &Database,
+        chore: &Chore,
+        now: Now,
+    ) -> Option<TxnRecord<'static>> {
+        let zxid = self.begin(database);
+        let session = match chore {
+            Chore::Expire(session) => *session,
+            Chore::Reap(_) => SessionId::NONE,
+        };
+        let mut prepare = super::prepare::Prepare {
+            database,
+            overlay: &mut self.overlay,
+            notices: &mut self.notices,
+            identities: &[],
+            session,
+            zxid,
+            now,
+        };
+        let txn = match chore {
+            Chore::Expire(session) => {
+                if !self.tracker.begin_close(*session) {
+                    return None;
+                }
+                prepare.close_session()
+            }
+            Chore::Reap(path) => prepare.reap(path)?,
+        };
+        Some(self.record(database, session, 0, txn, now))
+    }
+
+    /// The zxid of the transaction that is about to be prepared.
+    fn begin(&mut self, database: &Database) -> Zxid {
+        if self.last_zxid == database.last_zxid {
+            self.overlay.rebase(database.tree.digest().unwrap_or_default());
+        }
+        self.overlay.begin();
+        self.last_zxid.next()
+    }
+
+    /// Gives a decided transaction its place.
+    fn record(
+        &mut self,
+        database: &Database,
+        session: SessionId,
+        xid: i32,
+        txn: Txn<'static>,
+        now: Now,
+    ) -> TxnRecord<'static> {
+        self.last_zxid = self.last_zxid.next();
+        let header =
+            TxnHeader { client_id: session.0, cxid: xid, zxid: self.last_zxid.0, time: now.wall.0 };
+        let digest = database
+            .rules
+            .digest
+            .then(|| TxnDigest { version: DIGEST_VERSION, tree_digest: self.overlay.digest() });
+        TxnRecord { header, txn, digest }
+    }
+
+    /// Forgets the changes up to `applied`.
+    pub fn retire(&mut self, applied: Zxid) {
+        self.overlay.retire(applied);
+    }
+
+    /// A closeSession was applied. Gives the connection that owned the session.
+    pub fn session_closed(&mut self, session: SessionId) -> Option<ConnectionId> {
+        self.tracker.closed(session)
+    }
+
+    /// When [`Self::expired`] has something to do at the earliest.
+    #[must_use]
+    pub fn next_expiry(&self) -> Option<Monotonic> {
+        self.tracker.next_expiry()
+    }
+
+    /// Sessions that were not heard of for their timeout. `late_ms` is how long the server itself stood still.
+    pub fn expired(&mut self, now: Monotonic, late_ms: u64) -> Vec<SessionId> {
+        self.tracker.expired(now, late_ms)
+    }
+
+    /// Sessions, the closing ones included.
+    #[must_use]
+    pub fn sessions_count(&self) -> usize {
+        self.tracker.len()
+    }
+
+    /// The expiry buckets, soonest first.
+    pub fn expiry_buckets(&self) -> impl Iterator<Item = (Monotonic, Vec<SessionId>)> {
+        self.tracker.buckets()
+    }
+
+    /// What an operator should know of since the last call.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+}

@@ -1,0 +1,587 @@
+//! The tree of znodes: finding, changing and listing them.
+//!
+//! Owns the znodes, their index, the ACL lists, who owns which ephemeral znode, and the walk of a snapshot in
+//! progress. Decides nothing: whether a change is allowed was settled before it comes here.
+
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
+use jute::persist::SnapshotNode;
+use jute::{Acl, Stat, StatPersisted};
+use parking_lot::Mutex;
+
+use super::acl::{AclId, AclList, AclTable};
+use super::digest::ContentDigest;
+use super::index::Index;
+use super::owner::Owner;
+use super::path;
+use super::session::{SessionId, Sessions};
+use super::walk::{Walk, WalkStep};
+use super::znode::{Birth, NodeId, Znode, Znodes};
+use super::zxid::Zxid;
+
+/// Why a change cannot be made. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Impossible {
+    /// The znode, or the parent of the one to make, is missing.
+    #[error("znode {0} does not exist")]
+    NoNode(String),
+    /// The znode is there already.
+    #[error("znode {0} exists already")]
+    NodeExists(String),
+    /// The znode has children.
+    #[error("znode {0} has children")]
+    NotEmpty(String),
+    /// The change would leave another version than the transaction says.
+    #[error("znode {path} would get version {ours}, the transaction says {theirs}")]
+    Version {
+        /// The znode.
+        path: String,
+        /// What the tree would make of it.
+        ours: i32,
+        /// What is written down.
+        theirs: i32,
+    },
+    /// The stored owner is an extended type that does not exist.
+    #[error("znode {path} has the unknown owner {owner:#x}")]
+    UnknownOwner {
+        /// The znode.
+        path: String,
+        /// What is stored.
+        owner: i64,
+    },
+    /// The ACL list of a snapshot's znode is missing.
+    #[error("znode {path} has ACL {acl}, which the snapshot does not hold")]
+    NoAcl {
+        /// The znode.
+        path: String,
+        /// The number.
+        acl: i64,
+    },
+    /// All 2^32 - 1 numbers are given out.
+    #[error("the tree is full")]
+    Full,
+}
+
+/// The tree.
+#[derive(Debug)]
+pub struct Tree {
+    znodes: Znodes,
+    index: Index,
+    acls: AclTable,
+    ephemerals: HashMap<SessionId, BTreeSet<NodeId>>,
+    ephemerals_count: usize,
+    /// Containers and znodes with a time to live: what the reaper looks at.
+    reapable: BTreeSet<NodeId>,
+    /// Bytes of all paths and data.
+    data_size: u64,
+    /// The sum over all znodes, where it is known.
+    digest: Option<i64>,
+    /// Whether owners may be times to live.
+    extended_types: bool,
+    /// A shared hold of the tree is enough to advance it.
+    walk: Mutex<Option<Walk>>,
+}
+
+/// A znode to make.
+#[derive(Debug)]
+pub struct Creation<'a> {
+    /// Full path.
+    pub path: &'a str,
+    /// The data.
+    pub data: Option<&'a [u8]>,
+    /// The list to store.
+    pub acl: &'a [Acl<'a>],
+    /// Who keeps it alive.
+    pub owner: Owner,
+    /// Of the transaction.
+    pub zxid: Zxid,
+    /// Milliseconds since 1970.
+    pub time: i64,
+}
+
+/// What a change did to the znode, for whoever tells watchers.
+#[derive(Debug)]
+pub struct Changed {
+    /// Who may read the znode; `None` for anyone.
+    pub node_acl: Option<AclList>,
+    /// Who may read its parent; `None` for anyone.
+    pub parent_acl: Option<AclList>,
+}
+
+impl Tree {
+    /// The root alone. `seed` makes the index's hashes unpredictable.
+    #[must_use]
+    pub fn new(seed: u64, extended_types: bool) -> Self {
+        let mut znodes = Znodes::default();
+        znodes.insert(&Birth {
+            parent: NodeId::ROOT,
+            name: "",
+            hash: 0,
+            data: Some(b""),
+            acl: AclId::OPEN,
+            owner: Owner::None,
+            stat: StatPersisted::default(),
+        });
+        Self {
+            znodes,
+            index: Index::new(seed),
+            acls: AclTable::default(),
+            ephemerals: HashMap::new(),
+            ephemerals_count: 0,
+            reapable: BTreeSet::new(),
+            data_size: 0,
+            digest: None,
+            extended_types,
+            walk: Mutex::new(None),
+        }
+    }
+
+    /// The znode of a path. An empty path is the root.
+    #[must_use]
+    pub fn find(&self, path: &str) -> Option<NodeId> {
+        if path.is_empty() || path == path::ROOT {
+            return Some(NodeId::ROOT);
+        }
+        path.strip_prefix('/')?
+            .split('/')
+            .try_fold(NodeId::ROOT, |parent, name| self.index.find(&self.znodes, parent, name))
+    }
+
+    /// The parent of a path that need not exist, and the last name.
+    fn find_parent<'a>(&self, path: &'a str) -> Option<(NodeId, &'a str)> {
+        let (parent, name) = path.rsplit_once('/')?;
+        Some((self.find(parent)?, name))
+    }
+
+    /// What clients see of a znode.
+    #[must_use]
+    pub fn stat(&self, id: NodeId) -> Stat {
+        self.znodes.stat(id)
+    }
+
+    /// What is stored of a znode.
+    #[must_use]
+    pub fn stat_persisted(&self, id: NodeId) -> StatPersisted {
+        self.znodes.stat_persisted(id)
+    }
+
+    /// The data; null and empty differ.
+    #[must_use]
+    pub fn data(&self, id: NodeId) -> Option<&[u8]> {
+        self.znodes.get(id).and_then(Znode::data)
+    }
+
+    /// The children's names, youngest first.
+    pub fn children(&self, id: NodeId) -> impl Iterator<Item = &str> {
+        self.znodes.children(id).map(|(_, node)| node.name())
+    }
+
+    /// The number of a znode's ACL list.
+    #[must_use]
+    pub fn acl(&self, id: NodeId) -> AclId {
+        self.znodes.get(id).map_or(AclId::OPEN, |node| node.acl)
+    }
+
+    /// The ACL lists.
+    #[must_use]
+    pub const fn acls(&self) -> &AclTable {
+        &self.acls
+    }
+
+    /// Who keeps a znode alive.
+    #[must_use]
+    pub fn owner(&self, id: NodeId) -> Owner {
+        self.znodes.owner(id)
+    }
+
+    /// Znodes, the root included.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.znodes.count()
+    }
+
+    /// Bytes of all paths and data.
+    #[must_use]
+    pub const fn data_size(&self) -> u64 {
+        self.data_size
+    }
+
+    /// Ephemeral znodes.
+    #[must_use]
+    pub const fn ephemerals_count(&self) -> usize {
+        self.ephemerals_count
+    }
+
+    /// The full path of a znode.
+    #[must_use]
+    pub fn path(&self, id: NodeId) -> String {
+        let mut path = String::new();
+        self.znodes.write_path(id, &mut path);
+        if path.is_empty() {
+            path.push('/');
+        }
+        path
+    }
+
+    /// The znodes of a session, in the order of their numbers.
+    pub fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = NodeId> {
+        self.ephemerals.get(&session).into_iter().flatten().copied()
+    }
+
+    /// Sessions with ephemeral znodes, in the order of their ids.
+    #[must_use]
+    pub fn sessions_with_ephemerals(&self) -> Vec<SessionId> {
+        let mut sessions: Vec<SessionId> = self.ephemerals.keys().copied().collect();
+        sessions.sort_unstable();
+        sessions
+    }
+
+    /// Containers and znodes with a time to live.
+    pub fn reapable(&self) -> impl Iterator<Item = NodeId> {
+        self.reapable.iter().copied()
+    }
+
+    /// Znodes below a znode, at any depth.
+    #[must_use]
+    pub fn descendants(&self, id: NodeId) -> usize {
+        let mut count = 0;
+        self.for_each_below(id, |_, _| count += 1);
+        count
+    }
+
+    /// Visits every znode below a znode, at any depth.
+    pub fn for_each_below(&self, id: NodeId, mut visit: impl FnMut(NodeId, usize)) {
+        let mut waiting = vec![id];
+        while let Some(parent) = waiting.pop() {
+            for (child, node) in self.znodes.children(parent) {
+                visit(child, node.data_len());
+                if self.znodes.num_children(child) > 0 {
+                    waiting.push(child);
+                }
+            }
+        }
+    }
+
+    /// The sum over all znodes, where it is known.
+    #[must_use]
+    pub const fn digest(&self) -> Option<i64> {
+        self.digest
+    }
+
+    /// What the next transaction says the sum is; `None` to stop keeping it.
+    pub const fn set_digest(&mut self, digest: Option<i64>) {
+        self.digest = digest;
+    }
+
+    /// Sums up all znodes, one by one.
+    #[must_use]
+    pub fn compute_digest(&self) -> i64 {
+        let one = |id: NodeId| {
+            let path = self.path(id);
+            ContentDigest::new(&path, self.data(id)).with(&self.stat_persisted(id))
+        };
+        let mut digest = one(NodeId::ROOT);
+        self.for_each_below(NodeId::ROOT, |id, _| digest = digest.wrapping_add(one(id)));
+        digest
+    }
+
+    /// The list that a watcher's READ is checked against; `None` where anyone may read.
+    fn reader_acl(&self, id: AclId) -> Option<AclList> {
+        if self.acls.permits_anyone(id, jute::perms::READ) {
+            None
+        } else {
+            self.acls.list(id).cloned()
+        }
+    }
+
+    /// Who may read a znode; `None` for anyone.
+    #[must_use]
+    pub fn readers(&self, id: NodeId) -> Option<AclList> {
+        self.reader_acl(self.acl(id))
+    }
+
+    fn preserve(&mut self, id: NodeId) {
+        if let Some(walk) = self.walk.get_mut() {
+            walk.preserve(&self.znodes, id);
+        }
+    }
+
+    /// Makes a znode. The parent's counters are for the caller to set.
+    ///
+    /// # Errors
+    /// [`Impossible`] when the parent is missing or the znode is there.
+    pub fn create(&mut self, creation: &Creation<'_>) -> Result<(NodeId, Changed), Impossible> {
+        let path = creation.path;
+        let Some((parent, name)) = self.find_parent(path) else {
+            return Err(Impossible::NoNode(path.into()));
+        };
+        let zxid = creation.zxid.0;
+        let acl = self.acls.intern(creation.acl);
+        let inserted = self.insert(path, parent, name, |hash| Birth {
+            parent,
+            name,
+            hash,
+            data: creation.data,
+            acl,
+            owner: creation.owner,
+            stat: StatPersisted {
+                czxid: zxid,
+                mzxid: zxid,
+                pzxid: zxid,
+                ctime: creation.time,
+                mtime: creation.time,
+                ..StatPersisted::default()
+            },
+        });
+        match inserted {
+            Ok(id) => Ok((
+                id,
+                Changed { node_acl: self.reader_acl(acl), parent_acl: self.readers(parent) },
+            )),
+            Err(error) => {
+                self.acls.release(acl);
+                Err(error)
+            }
+        }
+    }
+
+    fn insert<'a>(
+        &mut self,
+        path: &str,
+        parent: NodeId,
+        name: &'a str,
+        birth: impl FnOnce(u32) -> Birth<'a>,
+    ) -> Result<NodeId, Impossible> {
+        if name.is_empty() || self.index.find(&self.znodes, parent, name).is_some() {
+            return Err(Impossible::NodeExists(path.into()));
+        }
+        self.preserve(parent);
+        let hash = self.index.hash(parent, name);
+        let birth = birth(hash);
+        let id = self.znodes.insert(&birth).ok_or(Impossible::Full)?;
+        if let Some(walk) = self.walk.get_mut() {
+            walk.leave_out(id);
+        }
+        self.index.insert(&self.znodes, id, hash);
+        self.data_size += bytes_of(path, birth.data.map_or(0, <[u8]>::len));
+        match birth.owner {
+            Owner::None => {}
+            Owner::Session(session) => {
+                self.ephemerals.entry(session).or_default().insert(id);
+                self.ephemerals_count += 1;
+            }
+            Owner::Container | Owner::Ttl(_) => {
+                self.reapable.insert(id);
+            }
+        }
+        Ok(id)
+    }
+
+    /// Takes a childless znode out. The parent's counters are for the caller to set.
+    ///
+    /// # Errors
+    /// [`Impossible`] when it is missing or has children.
+    pub fn delete(&mut self, path: &str) -> Result<Changed, Impossible> {
+        let id = match self.find(path) {
+            Some(id) if id != NodeId::ROOT => id,
+            _ => return Err(Impossible::NoNode(path.into())),
+        };
+        if self.znodes.num_children(id) > 0 {
+            return Err(Impossible::NotEmpty(path.into()));
+        }
+        let Some(node) = self.znodes.get(id) else { return Err(Impossible::NoNode(path.into())) };
+        let (parent, acl, hash) = (node.parent, node.acl, node.hash);
+        self.data_size -= bytes_of(path, node.data_len());
+        let changed = Changed { node_acl: self.reader_acl(acl), parent_acl: self.readers(parent) };
+        self.preserve(id);
+        self.preserve(parent);
+        match self.znodes.owner(id) {
+            Owner::None => {}
+            Owner::Session(session) => {
+                if let Some(ids) = self.ephemerals.get_mut(&session) {
+                    ids.remove(&id);
+                    if ids.is_empty() {
+                        self.ephemerals.remove(&session);
+                    }
+                }
+                self.ephemerals_count -= 1;
+            }
+            Owner::Container | Owner::Ttl(_) => {
+                self.reapable.remove(&id);
+            }
+        }
+        self.index.remove(id, hash);
+        self.znodes.remove(id);
+        self.acls.release(acl);
+        Ok(changed)
+    }
+
+    /// Replaces the data.
+    ///
+    /// # Errors
+    /// [`Impossible`] when the znode is missing.
+    pub fn set_data(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        version: i32,
+        zxid: Zxid,
+        time: i64,
+    ) -> Result<NodeId, Impossible> {
+        let id = self.find(path).ok_or_else(|| Impossible::NoNode(path.into()))?;
+        self.preserve(id);
+        let before = self.znodes.get(id).map_or(0, Znode::data_len) as u64;
+        self.data_size = self.data_size - before + data.map_or(0, <[u8]>::len) as u64;
+        self.znodes.set_data(id, data);
+        if let Some(node) = self.znodes.get_mut(id) {
+            node.version = version;
+            node.mzxid = zxid.0;
+            node.mtime = time;
+        }
+        Ok(id)
+    }
+
+    /// Replaces the data and nothing else: how the server keeps its statistics.
+    pub fn set_data_silently(&mut self, id: NodeId, data: &[u8]) {
+        self.preserve(id);
+        let before = self.znodes.get(id).map_or(0, Znode::data_len) as u64;
+        self.data_size = self.data_size - before + data.len() as u64;
+        self.znodes.set_data(id, Some(data));
+    }
+
+    /// Replaces the ACL.
+    ///
+    /// # Errors
+    /// [`Impossible`] when the znode is missing.
+    pub fn set_acl(
+        &mut self,
+        path: &str,
+        acl: &[Acl<'_>],
+        aversion: i32,
+    ) -> Result<NodeId, Impossible> {
+        let id = self.find(path).ok_or_else(|| Impossible::NoNode(path.into()))?;
+        self.preserve(id);
+        let renewed = self.acls.intern(acl);
+        if let Some(node) = self.znodes.get_mut(id) {
+            let before = std::mem::replace(&mut node.acl, renewed);
+            self.acls.release(before);
+        }
+        self.znodes.set_aversion(id, aversion);
+        Ok(id)
+    }
+
+    /// Sets what a create or delete below a path leaves on it: the creates so far and the zxid.
+    pub fn set_counters(&mut self, id: NodeId, creates: i32, pzxid: Zxid) {
+        self.preserve(id);
+        self.znodes.set_counters(id, creates, pzxid.0);
+    }
+
+    /// The parent of a path.
+    #[must_use]
+    pub fn parent_of(&self, path: &str) -> Option<NodeId> {
+        self.find_parent(path).map(|(parent, _)| parent)
+    }
+
+    /// Adds an ACL list of a snapshot under its number.
+    ///
+    /// # Errors
+    /// The number, when it is none that a snapshot can have.
+    pub fn load_acl(&mut self, stored: i64, list: &[Acl<'_>]) -> Result<(), i64> {
+        self.acls.load(stored, list).map(|_| ())
+    }
+
+    /// Adds a znode of a snapshot. Its parent must be there, and its ACL list.
+    ///
+    /// # Errors
+    /// [`Impossible`], with the reason.
+    pub fn load(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Impossible> {
+        let stored = node.stat.ephemeral_owner;
+        let Some(owner) = Owner::from_stored(stored, self.extended_types) else {
+            return Err(Impossible::UnknownOwner { path: path.into(), owner: stored });
+        };
+        let acl = match node.acl {
+            -1 => AclId::OPEN,
+            acl => u32::try_from(acl)
+                .ok()
+                .map(AclId)
+                .filter(|&id| id != AclId::OPEN && self.acls.contains(id))
+                .ok_or_else(|| Impossible::NoAcl { path: path.into(), acl })?,
+        };
+        self.acls.retain(acl);
+        if path.is_empty() {
+            self.acls.release(self.acl(NodeId::ROOT));
+            if let Some(root) = self.znodes.get_mut(NodeId::ROOT) {
+                root.acl = acl;
+                root.czxid = node.stat.czxid;
+                root.ctime = node.stat.ctime;
+            }
+            let data = node.data.as_deref();
+            self.set_data(path, data, node.stat.version, Zxid(node.stat.mzxid), node.stat.mtime)?;
+            self.znodes.set_aversion(NodeId::ROOT, node.stat.aversion);
+            self.znodes.set_counters(NodeId::ROOT, node.stat.cversion, node.stat.pzxid);
+            return Ok(());
+        }
+        let Some((parent, name)) = self.find_parent(path) else {
+            return Err(Impossible::NoNode(path.into()));
+        };
+        self.insert(path, parent, name, |hash| Birth {
+            parent,
+            name,
+            hash,
+            data: node.data.as_deref(),
+            acl,
+            owner,
+            stat: node.stat,
+        })?;
+        Ok(())
+    }
+
+    /// Ends loading: lists that no znode uses are forgotten.
+    pub fn finish_load(&mut self) {
+        self.acls.purge_unused();
+    }
+
+    /// Begins a snapshot of this instant. One that was under way is dropped.
+    pub fn begin_walk(&mut self, zxid: Zxid, sessions: &Sessions) {
+        let walk = Walk::new(zxid, self.digest, sessions, &self.acls, &self.znodes);
+        *self.walk.get_mut() = Some(walk);
+    }
+
+    /// Writes up to `nodes` further znodes of the snapshot and hands over its bytes once there are `enough`, or at
+    /// the end. `None` where there is nothing to hand over yet, or no walk. Needs a shared hold of the tree only.
+    pub fn advance_walk(&self, nodes: u32, enough: usize) -> Option<WalkStep> {
+        let mut slot = self.walk.lock();
+        let walk = slot.as_mut()?;
+        walk.advance(&self.znodes, nodes);
+        if walk.pending() < enough && !walk.is_finished() {
+            return None;
+        }
+        let step = walk.take();
+        if matches!(step, WalkStep::Finished { .. }) {
+            *slot = None;
+        }
+        Some(step)
+    }
+
+    /// Whether a snapshot is under way.
+    #[must_use]
+    pub fn is_walking(&self) -> bool {
+        self.walk.lock().is_some()
+    }
+
+    /// Bytes of the snapshot that wait to be handed over.
+    #[must_use]
+    pub fn walk_pending(&self) -> usize {
+        self.walk.lock().as_ref().map_or(0, Walk::pending)
+    }
+
+    /// Drops the snapshot under way.
+    pub fn abandon_walk(&self) {
+        *self.walk.lock() = None;
+    }
+}
+
+const fn bytes_of(path: &str, data: usize) -> u64 {
+    path.len() as u64 + data as u64
+}

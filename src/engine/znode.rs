@@ -1,0 +1,317 @@
+//! Znodes in memory: 80 bytes each, one allocation for name and data, and a side table for what few have.
+
+use jute::{Stat, StatPersisted};
+
+use super::acl::AclId;
+use super::owner::Owner;
+use super::slab::Slab;
+
+/// A znode's number. Numbers of deleted znodes are given out again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub(super) u32);
+
+impl NodeId {
+    /// The root.
+    pub const ROOT: Self = Self(0);
+}
+
+/// Where there is no znode or no kin.
+const NONE: u32 = u32::MAX;
+/// In `name_len`: the data is null.
+const NULL_DATA: u32 = 1 << 31;
+
+/// What every znode has.
+#[derive(Debug)]
+pub(super) struct Znode {
+    pub(super) czxid: i64,
+    pub(super) mzxid: i64,
+    pub(super) ctime: i64,
+    pub(super) mtime: i64,
+    /// The name, then the data.
+    blob: Box<[u8]>,
+    /// Bytes of the name, and [`NULL_DATA`].
+    name_len: u32,
+    /// Of parent and name, for the index.
+    pub(super) hash: u32,
+    pub(super) parent: NodeId,
+    previous: u32,
+    next: u32,
+    /// Its number in the side table.
+    kin: u32,
+    pub(super) acl: AclId,
+    pub(super) version: i32,
+}
+
+/// What only parents, owned znodes and those with a changed ACL have.
+#[derive(Debug)]
+struct Kin {
+    first_child: u32,
+    num_children: i32,
+    /// Creates below the znode, ever: the sequence counter.
+    creates: i32,
+    aversion: i32,
+    pzxid: i64,
+    owner: Owner,
+}
+
+/// A znode as it comes into being.
+#[derive(Debug)]
+pub(super) struct Birth<'a> {
+    pub(super) parent: NodeId,
+    pub(super) name: &'a str,
+    pub(super) hash: u32,
+    pub(super) data: Option<&'a [u8]>,
+    pub(super) acl: AclId,
+    pub(super) owner: Owner,
+    pub(super) stat: StatPersisted,
+}
+
+/// The znodes and how they hang together. Knows no paths, no transactions and no ACL lists.
+#[derive(Debug, Default)]
+pub(super) struct Znodes {
+    nodes: Slab<Znode>,
+    kin: Slab<Kin>,
+}
+
+fn blob(name: &str, data: Option<&[u8]>) -> Box<[u8]> {
+    let data = data.unwrap_or_default();
+    let mut blob = Vec::with_capacity(name.len() + data.len());
+    blob.extend_from_slice(name.as_bytes());
+    blob.extend_from_slice(data);
+    blob.into_boxed_slice()
+}
+
+impl Znode {
+    const fn name_len(&self) -> usize {
+        (self.name_len & !NULL_DATA) as usize
+    }
+
+    pub(super) fn name(&self) -> &str {
+        let name = self.blob.get(..self.name_len()).unwrap_or_default();
+        std::str::from_utf8(name).unwrap_or_default()
+    }
+
+    /// The name's bytes, for comparison.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.blob.get(..self.name_len()) == Some(name.as_bytes())
+    }
+
+    pub(super) fn data(&self) -> Option<&[u8]> {
+        if self.name_len & NULL_DATA != 0 { None } else { self.blob.get(self.name_len()..) }
+    }
+
+    pub(super) fn data_len(&self) -> usize {
+        self.blob.len() - self.name_len()
+    }
+}
+
+impl Znodes {
+    pub(super) const fn count(&self) -> usize {
+        self.nodes.used()
+    }
+
+    /// One more than the highest number ever given out.
+    pub(super) fn end(&self) -> u32 {
+        self.nodes.end()
+    }
+
+    pub(super) fn get(&self, id: NodeId) -> Option<&Znode> {
+        self.nodes.get(id.0)
+    }
+
+    pub(super) fn get_mut(&mut self, id: NodeId) -> Option<&mut Znode> {
+        self.nodes.get_mut(id.0)
+    }
+
+    fn kin(&self, id: NodeId) -> Option<&Kin> {
+        self.kin.get(self.get(id)?.kin)
+    }
+
+    /// The side entry of a znode, made if it has none. `None` only where there is no such znode, or no number left.
+    fn kin_mut(&mut self, id: NodeId) -> Option<&mut Kin> {
+        let node = self.nodes.get_mut(id.0)?;
+        if node.kin == NONE {
+            node.kin = self.kin.insert(Kin {
+                first_child: NONE,
+                num_children: 0,
+                creates: 0,
+                aversion: 0,
+                pzxid: node.czxid,
+                owner: Owner::None,
+            })?;
+        }
+        self.kin.get_mut(node.kin)
+    }
+
+    /// Adds a znode as the first child of its parent; the root is its own parent. The parent's counters are not
+    /// touched but for the number of its children. `None` when there are 2^32 - 1 already.
+    pub(super) fn insert(&mut self, birth: &Birth<'_>) -> Option<NodeId> {
+        let Birth { parent, name, hash, data, acl, owner, stat } = *birth;
+        let name_len = u32::try_from(name.len()).ok().filter(|len| len & NULL_DATA == 0)?;
+        let id = NodeId(self.nodes.insert(Znode {
+            czxid: stat.czxid,
+            mzxid: stat.mzxid,
+            ctime: stat.ctime,
+            mtime: stat.mtime,
+            blob: blob(name, data),
+            name_len: name_len | if data.is_none() { NULL_DATA } else { 0 },
+            hash,
+            parent,
+            previous: NONE,
+            next: NONE,
+            kin: NONE,
+            acl,
+            version: stat.version,
+        })?);
+        if owner != Owner::None
+            || stat.cversion != 0
+            || stat.aversion != 0
+            || stat.pzxid != stat.czxid
+        {
+            let kin = self.kin_mut(id)?;
+            kin.owner = owner;
+            kin.creates = stat.cversion;
+            kin.aversion = stat.aversion;
+            kin.pzxid = stat.pzxid;
+        }
+        if id != parent {
+            let family = self.kin_mut(parent)?;
+            family.num_children += 1;
+            let next = std::mem::replace(&mut family.first_child, id.0);
+            if let Some(sibling) = self.nodes.get_mut(next) {
+                sibling.previous = id.0;
+            }
+            if let Some(node) = self.nodes.get_mut(id.0) {
+                node.next = next;
+            }
+        }
+        Some(id)
+    }
+
+    /// Takes a childless znode out.
+    pub(super) fn remove(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.remove(id.0) else { return };
+        self.kin.remove(node.kin);
+        if let Some(next) = self.nodes.get_mut(node.next) {
+            next.previous = node.previous;
+        }
+        if let Some(previous) = self.nodes.get_mut(node.previous) {
+            previous.next = node.next;
+        }
+        if let Some(family) = self.kin_mut(node.parent) {
+            family.num_children -= 1;
+            if family.first_child == id.0 {
+                family.first_child = node.next;
+            }
+        }
+    }
+
+    pub(super) fn set_data(&mut self, id: NodeId, data: Option<&[u8]>) {
+        if let Some(node) = self.nodes.get_mut(id.0) {
+            let renewed = blob(node.name(), data);
+            node.blob = renewed;
+            node.name_len =
+                (node.name_len & !NULL_DATA) | if data.is_none() { NULL_DATA } else { 0 };
+        }
+    }
+
+    pub(super) fn set_aversion(&mut self, id: NodeId, aversion: i32) {
+        if let Some(kin) = self.kin_mut(id) {
+            kin.aversion = aversion;
+        }
+    }
+
+    /// What a create or delete below a znode leaves on it.
+    pub(super) fn set_counters(&mut self, id: NodeId, creates: i32, pzxid: i64) {
+        if let Some(kin) = self.kin_mut(id) {
+            kin.creates = creates;
+            kin.pzxid = pzxid;
+        }
+    }
+
+    pub(super) fn owner(&self, id: NodeId) -> Owner {
+        self.kin(id).map_or(Owner::None, |kin| kin.owner)
+    }
+
+    pub(super) fn num_children(&self, id: NodeId) -> i32 {
+        self.kin(id).map_or(0, |kin| kin.num_children)
+    }
+
+    /// The children, youngest first.
+    pub(super) fn children(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &Znode)> {
+        let mut next = self.kin(id).map_or(NONE, |kin| kin.first_child);
+        std::iter::from_fn(move || {
+            let node = self.nodes.get(next)?;
+            let id = NodeId(next);
+            next = node.next;
+            Some((id, node))
+        })
+    }
+
+    /// What a snapshot and a digest see.
+    pub(super) fn stat_persisted(&self, id: NodeId) -> StatPersisted {
+        let Some(node) = self.get(id) else { return StatPersisted::default() };
+        let kin = self.kin(id);
+        StatPersisted {
+            czxid: node.czxid,
+            mzxid: node.mzxid,
+            ctime: node.ctime,
+            mtime: node.mtime,
+            version: node.version,
+            cversion: kin.map_or(0, |kin| kin.creates),
+            aversion: kin.map_or(0, |kin| kin.aversion),
+            ephemeral_owner: kin.map_or(0, |kin| kin.owner.stored()),
+            pzxid: kin.map_or(node.czxid, |kin| kin.pzxid),
+        }
+    }
+
+    /// What clients see. The children's version counts creates and deletes: twice the creates less the living.
+    pub(super) fn stat(&self, id: NodeId) -> Stat {
+        let Some(node) = self.get(id) else { return Stat::default() };
+        let kin = self.kin(id);
+        let num_children = kin.map_or(0, |kin| kin.num_children);
+        let creates = kin.map_or(0, |kin| kin.creates);
+        Stat {
+            czxid: node.czxid,
+            mzxid: node.mzxid,
+            ctime: node.ctime,
+            mtime: node.mtime,
+            version: node.version,
+            cversion: creates.wrapping_mul(2).wrapping_sub(num_children),
+            aversion: kin.map_or(0, |kin| kin.aversion),
+            ephemeral_owner: kin.map_or(0, |kin| kin.owner.shown()),
+            data_length: i32::try_from(node.data_len()).unwrap_or(i32::MAX),
+            num_children,
+            pzxid: kin.map_or(node.czxid, |kin| kin.pzxid),
+        }
+    }
+
+    /// Puts the full path of a znode into `path`; the root's is empty.
+    pub(super) fn write_path(&self, id: NodeId, path: &mut String) {
+        let mut names = Vec::new();
+        let mut at = id;
+        while at != NodeId::ROOT
+            && let Some(node) = self.get(at)
+        {
+            names.push(node.name());
+            at = node.parent;
+        }
+        path.clear();
+        for name in names.iter().rev() {
+            path.push('/');
+            path.push_str(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::slab::Slot;
+
+    #[test]
+    fn a_znode_takes_80_bytes() {
+        assert_eq!(size_of::<Slot<Znode>>(), 80);
+        assert!(size_of::<Slot<Kin>>() <= 48, "{}", size_of::<Slot<Kin>>());
+    }
+}

@@ -1,0 +1,30 @@
+//! The place of a transaction in the one order of all.
+
+use std::fmt;
+
+/// A transaction id: the epoch in the high 32 bits, a counter in the low ones. Shown in hexadecimal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Zxid(pub i64);
+
+impl Zxid {
+    /// The zxid of a tree that no transaction has changed.
+    pub const ZERO: Self = Self(0);
+
+    /// The high half: the term of whoever ordered the transaction.
+    #[must_use]
+    pub const fn epoch(self) -> i64 {
+        self.0 >> 32
+    }
+
+    /// The zxid behind this one; a full counter goes on in the next epoch.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
+impl fmt::Display for Zxid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
