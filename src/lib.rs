@@ -1,3 +1,4 @@
 //! rookeeper: a server that speaks ZooKeeper's client protocol and keeps its data directory.
 
+pub mod config;
 pub mod engine;

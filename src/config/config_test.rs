@@ -1,0 +1,505 @@
+//! Texts of zoo.cfg against what ZooKeeper 3.9.5 makes of them.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::keys::{self, Effect};
+use super::*;
+
+/// What a zoo.cfg must have, ahead of the lines under test: those begin in line 3.
+const BASE: &str = "dataDir=/d\nclientPort=2181\n";
+
+const PROMETHEUS: &str = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
+
+fn load_bytes(text: &[u8], defines: &[&str], flags: &str) -> Result<Loaded, ConfigError> {
+    let defines: Vec<Define> = defines.iter().map(|word| word.parse().expect("a define")).collect();
+    let environment = |name: &str| (name == "JVMFLAGS").then(|| flags.to_owned());
+    assemble(Some((Path::new("zoo.cfg"), text)), &defines, environment)
+}
+
+fn load_lines(lines: &str) -> Result<Loaded, ConfigError> {
+    load_bytes(format!("{BASE}{lines}").as_bytes(), &[], "")
+}
+
+fn config(lines: &str) -> Config {
+    load_lines(lines).unwrap_or_else(|error| panic!("{lines}: {error}")).config
+}
+
+fn notes(lines: &str) -> Vec<String> {
+    let notes = load_lines(lines).unwrap_or_else(|error| panic!("{lines}: {error}")).notes;
+    notes.into_iter().map(|note| note.text).collect()
+}
+
+fn error(text: &str) -> String {
+    match load_bytes(text.as_bytes(), &[], "") {
+        Ok(loaded) => panic!("{text:?} was taken: {loaded:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn bytes(count: u64) -> Option<NonZeroU64> {
+    NonZeroU64::new(count)
+}
+
+#[test]
+fn defaults_are_those_of_zookeeper() {
+    let expected = Config {
+        client_listen: ListenAddress { address: None, port: 2181 },
+        client_listen_backlog: None,
+        client_tcp_keep_alive: false,
+        max_client_cnxns: NonZeroU32::new(60),
+        max_cnxns: None,
+        sessionless_timeout: Duration::from_secs(10),
+        global_outstanding_limit: 1000,
+        jute_max_buffer: 1_048_575,
+        jute_max_buffer_extra: 1_048_575,
+        four_letter_words: FourLetterWords::Listed(["srvr".to_owned()].into()),
+        tick_time_ms: 3000,
+        min_session_timeout_ms: 6000,
+        max_session_timeout_ms: 60_000,
+        extended_types_enabled: false,
+        data_dir: "/d".into(),
+        data_log_dir: "/d".into(),
+        data_dir_autocreate: true,
+        db_autocreate: true,
+        snapshot_trust_empty: false,
+        snap_count: 100_000,
+        snap_size_limit_bytes: bytes(4 << 30),
+        txn_log_size_limit_bytes: None,
+        prealloc_bytes: bytes(64 << 20),
+        fsync_warning_threshold: Duration::from_secs(1),
+        force_sync: true,
+        digest_enabled: true,
+        snap_retain_count: 3,
+        purge_interval: None,
+        metrics_listen: None,
+    };
+    assert_eq!(
+        load_lines("").expect("the least zoo.cfg"),
+        Loaded { config: expected.clone(), notes: Vec::new() }
+    );
+
+    let without_file = assemble(None, &[], |_| None).expect("no file is needed").config;
+    let local = ListenAddress { address: Some(Ipv4Addr::LOCALHOST.into()), port: 2181 };
+    assert_eq!(
+        without_file,
+        Config {
+            client_listen: local,
+            tick_time_ms: 2000,
+            min_session_timeout_ms: 4000,
+            max_session_timeout_ms: 40_000,
+            data_dir: "./rookeeper-data".into(),
+            data_log_dir: "./rookeeper-data".into(),
+            ..expected
+        }
+    );
+}
+
+/// Each line changes the one field that is named beside it, and nothing else.
+#[test]
+fn every_key_in_effect_sets_its_field() {
+    type Change = fn(&mut Config);
+    let table: &[(&str, Change)] = &[
+        ("tickTime=1000", |c| {
+            c.tick_time_ms = 1000;
+            c.min_session_timeout_ms = 2000;
+            c.max_session_timeout_ms = 20_000;
+        }),
+        ("dataDir=/e", |c| (c.data_dir, c.data_log_dir) = ("/e".into(), "/e".into())),
+        ("dataLogDir=/l", |c| c.data_log_dir = "/l".into()),
+        ("clientPort=1", |c| c.client_listen.port = 1),
+        ("clientPortAddress=127.0.0.2", |c| {
+            c.client_listen.address = Some(IpAddr::from([127, 0, 0, 2]));
+        }),
+        ("clientPortAddress=[::1]", |c| {
+            c.client_listen.address = Some(Ipv6Addr::LOCALHOST.into());
+        }),
+        ("clientPortAddress=0.0.0.0", |_| ()),
+        ("clientPortAddress=::", |_| ()),
+        ("clientPortListenBacklog=7", |c| c.client_listen_backlog = NonZeroU32::new(7)),
+        ("clientPortListenBacklog=-1", |_| ()),
+        ("maxClientCnxns=0", |c| c.max_client_cnxns = None),
+        ("maxCnxns=9", |c| c.max_cnxns = NonZeroU32::new(9)),
+        ("minSessionTimeout=1", |c| c.min_session_timeout_ms = 1),
+        ("minSessionTimeout=-1", |_| ()),
+        ("maxSessionTimeout=6000", |c| c.max_session_timeout_ms = 6000),
+        ("globalOutstandingLimit=5", |c| c.global_outstanding_limit = 5),
+        ("preAllocSize=1", |c| c.prealloc_bytes = bytes(1024)),
+        ("zookeeper.preAllocSize=2", |c| c.prealloc_bytes = bytes(2048)),
+        ("preAllocSize=0", |c| c.prealloc_bytes = None),
+        ("snapCount=2", |c| c.snap_count = 2),
+        ("snapCount=-7", |c| c.snap_count = 2),
+        ("snapCount=0x10", |c| c.snap_count = 16),
+        ("snapCount=#10", |c| c.snap_count = 16),
+        ("snapCount=010", |c| c.snap_count = 8),
+        ("snapSizeLimitInKb=3", |c| c.snap_size_limit_bytes = bytes(3072)),
+        ("snapSizeLimitInKb=-1", |c| c.snap_size_limit_bytes = None),
+        ("txnLogSizeLimitInKb=3", |c| c.txn_log_size_limit_bytes = bytes(3072)),
+        ("fsync.warningthresholdms=20", |c| {
+            c.fsync_warning_threshold = Duration::from_millis(20);
+        }),
+        ("forceSync=no", |c| c.force_sync = false),
+        ("forceSync=NO", |_| ()),
+        ("autopurge.snapRetainCount=4", |c| c.snap_retain_count = 4),
+        ("autopurge.snapRetainCount=1", |_| ()),
+        ("autopurge.purgeInterval=2", |c| c.purge_interval = Some(Duration::from_secs(7200))),
+        ("datadir.autocreate=false", |c| c.data_dir_autocreate = false),
+        ("db.autocreate=no", |c| c.db_autocreate = false),
+        ("snapshot.trust.empty=TRUE", |c| c.snapshot_trust_empty = true),
+        ("digest.enabled=False", |c| c.digest_enabled = false),
+        ("extendedTypesEnabled=true", |c| c.extended_types_enabled = true),
+        ("extendedTypesEnabled=yes", |_| ()),
+        ("jute.maxbuffer=0x9fffff", |c| {
+            (c.jute_max_buffer, c.jute_max_buffer_extra) = (10_485_759, 10_485_759);
+        }),
+        ("jute.maxbuffer=100", |c| (c.jute_max_buffer, c.jute_max_buffer_extra) = (100, 1024)),
+        ("jute.maxbuffer.extrasize=2000", |c| c.jute_max_buffer_extra = 2000),
+        ("jute.maxbuffer.extrasize=-1", |c| c.jute_max_buffer_extra = 1024),
+        ("nio.sessionlessCnxnTimeout=1", |c| c.sessionless_timeout = Duration::from_millis(1)),
+        ("clientTcpKeepAlive=true", |c| c.client_tcp_keep_alive = true),
+        ("4lw.commands.whitelist= mntr ,,ruok", |c| {
+            c.four_letter_words =
+                FourLetterWords::Listed(["mntr", "ruok", "srvr"].map(str::to_owned).into());
+        }),
+        ("4lw.commands.whitelist=stat, *", |c| c.four_letter_words = FourLetterWords::All),
+        (
+            "metricsProvider.className=org.apache.zookeeper.metrics.impl.DefaultMetricsProvider",
+            |_| (),
+        ),
+        ("metricsProvider.httpPort=no port, and not read", |_| ()),
+        ("metricsProvider.httpHost=-", |_| ()),
+        ("electionAlg=3", |_| ()),
+        ("standaloneEnabled=TRUE", |_| ()),
+        ("secureClientPort=2281", |_| ()),
+    ];
+    for (line, change) in table {
+        let mut expected = config("");
+        change(&mut expected);
+        assert_eq!(config(line), expected, "{line}");
+    }
+    for key in keys::NOW.iter().filter(|key| **key != "dynamicConfigFile") {
+        assert!(table.iter().any(|(line, _)| line.contains(key)), "{key} is not tried");
+    }
+}
+
+#[test]
+fn only_the_prometheus_provider_serves_metrics() {
+    let listen = |lines: &str| config(&format!("metricsProvider.className={PROMETHEUS}\n{lines}"));
+    let everywhere = ListenAddress { address: None, port: 7000 };
+    assert_eq!(listen("").metrics_listen, Some(everywhere));
+    let one = ListenAddress { address: Some(IpAddr::from([127, 0, 0, 1])), port: 9 };
+    let lines = "metricsProvider.httpHost=127.0.0.1\nmetricsProvider.httpPort=9";
+    assert_eq!(listen(lines).metrics_listen, Some(one));
+}
+
+#[test]
+fn the_syntax_of_a_properties_file_is_javas() {
+    for (lines, tick_time_ms) in [
+        ("tickTime=1\r\ntickTime=2\r\n", 2),
+        ("tickTime : 4", 4),
+        ("tickTime 5", 5),
+        ("  tickTime  =  6  \t", 6),
+        ("tickTime=\\\n    7", 7),
+        ("tick\\\nTime=8", 8),
+        ("#tickTime=9", 3000),
+        ("!tickTime=9", 3000),
+        ("tickTime=\\u0031\\u0030", 10),
+        ("tickTime\\ =11", 11),
+        ("tickTime=+12", 12),
+    ] {
+        assert_eq!(config(lines).tick_time_ms, tick_time_ms, "{lines:?}");
+    }
+    let latin1 = load_bytes(b"dataDir=/d\xe9\nclientPort=1", &[], "").expect("Latin-1 is allowed");
+    assert_eq!(latin1.config.data_dir, PathBuf::from("/d\u{e9}"));
+    let utf8 = load_bytes("dataDir=/d\u{e9}\nclientPort=1".as_bytes(), &[], "").expect("allowed");
+    assert_eq!(utf8.config.data_dir, PathBuf::from("/d\u{c3}\u{a9}"));
+}
+
+#[test]
+fn a_value_that_a_key_in_effect_cannot_take_stops_the_start() {
+    for (line, expected) in [
+        ("tickTime=x", "tickTime is \"x\", expected a number of milliseconds from 1 to 2147483647"),
+        (
+            "tickTime=0x10",
+            "tickTime is \"0x10\", expected a number of milliseconds from 1 to 2147483647",
+        ),
+        ("tickTime=0", "tickTime is \"0\", expected a number of milliseconds from 1 to 2147483647"),
+        ("tickTime=", "tickTime is \"\", expected a number of milliseconds from 1 to 2147483647"),
+        ("clientPort=65536", "clientPort is \"65536\", expected a TCP port from 0 to 65535"),
+        (
+            "maxClientCnxns=2147483648",
+            "maxClientCnxns is \"2147483648\", expected a number of connections from \
+             -2147483648 to 2147483647",
+        ),
+        (
+            "jute.maxbuffer=4m",
+            "jute.maxbuffer is \"4m\", expected a number of bytes from 1 to 2147483647",
+        ),
+        (
+            "minSessionTimeout=-2",
+            "minSessionTimeout is \"-2\", expected a number of milliseconds from -1 to 2147483647",
+        ),
+        (
+            "snapCount=08",
+            "snapCount is \"08\", expected a number of transactions from -2147483648 to 2147483647",
+        ),
+        ("dataLogDir=", "dataLogDir is \"\", expected a directory"),
+        ("electionAlg=0", "electionAlg is \"0\", expected 3, the only one supported"),
+        ("standaloneEnabled=yes", "standaloneEnabled is \"yes\", expected true or false"),
+        (
+            "clientPortAddress=256.1.1.1.",
+            "clientPortAddress is \"256.1.1.1.\", expected an address, or a host name that can be resolved",
+        ),
+        (
+            "metricsProvider.className=a.B",
+            "metricsProvider.className is \"a.B\", expected \
+             org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider or \
+             org.apache.zookeeper.metrics.impl.DefaultMetricsProvider",
+        ),
+    ] {
+        assert_eq!(error(&format!("{BASE}{line}")), format!("zoo.cfg:3: {expected}"), "{line}");
+    }
+}
+
+#[test]
+fn startup_errors_have_the_conditions_of_zookeeper() {
+    for (text, expected) in [
+        ("clientPort=1", "zoo.cfg: dataDir is not set"),
+        ("dataDir=/d", "zoo.cfg: clientPort is not set"),
+        ("dataDir=/d\nclientPort=0", "zoo.cfg: clientPort is not set"),
+        ("dataDir=/d\nsecureClientPort=2281", "zoo.cfg: clientPort is not set"),
+        ("dataDir=/d\nclientPortAddress=127.0.0.1", "zoo.cfg:2: clientPort is not set"),
+        (
+            "dataDir=/d\nclientPort=1\nminSessionTimeout=9\nmaxSessionTimeout=8",
+            "zoo.cfg:3: minSessionTimeout 9 is larger than maxSessionTimeout 8",
+        ),
+        (
+            "dataDir=/d\nclientPort=1\nmaxSessionTimeout=5999",
+            "zoo.cfg:3: minSessionTimeout 6000 is larger than maxSessionTimeout 5999",
+        ),
+        ("a=1\nb=\\u1", "zoo.cfg:2: \\u is not followed by four hexadecimal digits"),
+    ] {
+        assert_eq!(error(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn an_ensemble_is_refused_with_its_line() {
+    const ALONE: &str = ", and this version runs standalone only";
+    for (lines, expected) in [
+        (
+            "server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888",
+            "zoo.cfg:5: server.3 makes this an ensemble of 3 servers",
+        ),
+        (
+            "server.1=a:2888:3888\nserver.2=b:2888:3888:observer",
+            "zoo.cfg:4: server.2 makes this an ensemble of 2 servers",
+        ),
+        ("dynamicConfigFile=/x", "zoo.cfg:3: dynamicConfigFile names the members of an ensemble"),
+        ("standaloneEnabled=false", "zoo.cfg:3: standaloneEnabled=false asks for an ensemble"),
+    ] {
+        assert_eq!(error(&format!("{BASE}{lines}")), format!("{expected}{ALONE}"), "{lines}");
+    }
+}
+
+#[test]
+fn a_single_server_line_runs_standalone_and_can_give_the_client_port() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().display();
+    let listen = |lines: &str| {
+        load_bytes(format!("dataDir={path}\n{lines}").as_bytes(), &[], "")
+            .map(|loaded| loaded.config.client_listen.to_string())
+            .map_err(|error| error.to_string())
+    };
+    let line = "server.5=h:2888:3888:participant";
+    assert_eq!(listen(&format!("{line}\nclientPort=7")), Ok("0.0.0.0:7".to_owned()));
+    assert_eq!(listen(&format!("{line};9")), Ok("0.0.0.0:9".to_owned()));
+    assert_eq!(listen(&format!("{line};127.0.0.1:9")), Ok("127.0.0.1:9".to_owned()));
+    assert_eq!(listen("server.5=[::1]:2888:3888;[::1]:9"), Ok("[::1]:9".to_owned()));
+    assert_eq!(listen(&format!("{line};9\nclientPort=7")), Ok("0.0.0.0:7".to_owned()));
+    assert_eq!(listen(line), Err("zoo.cfg: clientPort is not set".to_owned()));
+
+    fs::write(dir.path().join("myid"), "5\n").expect("written");
+    assert_eq!(listen(&format!("{line};9\nclientPort=9")), Ok("0.0.0.0:9".to_owned()));
+    assert_eq!(listen(&format!("{line};127.0.0.1:9\nclientPort=9")), Ok("127.0.0.1:9".to_owned()));
+    assert_eq!(
+        listen(&format!("{line};9\nclientPort=7")),
+        Err("zoo.cfg:2: clientPort says 0.0.0.0:7, server.5 says 0.0.0.0:9".to_owned())
+    );
+
+    fs::write(dir.path().join("myid"), "6").expect("written");
+    assert_eq!(listen(&format!("{line};9\nclientPort=7")), Ok("0.0.0.0:7".to_owned()));
+    fs::write(dir.path().join("myid"), "six").expect("written");
+    let error = listen(&format!("{line};9")).expect_err("not a number");
+    assert!(error.contains("myid is \"six\", expected the number of this server"), "{error}");
+
+    for bad in ["h:2888", "h:1:1", "h:2888:3888:boss", "h:2888:3888;x", "h:2888:3888:observer", ""]
+    {
+        let error = listen(&format!("server.5={bad}\nclientPort=7")).expect_err(bad);
+        assert!(error.starts_with("zoo.cfg:2: server.5 is "), "{error}");
+    }
+}
+
+#[test]
+fn zoo_cfg_wins_over_the_command_line_and_that_over_the_environment() {
+    let flags = "-Xmx1g -Dzookeeper.snapCount=10 -Dcom.sun.x=y -Djute.maxbuffer=100 -Dsnap=1";
+    let load = |lines: &str, defines: &[&str]| {
+        let loaded = load_bytes(format!("{BASE}{lines}").as_bytes(), defines, flags);
+        loaded.expect("all values are good")
+    };
+    assert_eq!(load("", &[]).notes, []);
+    assert_eq!(load("", &[]).config.snap_count, 10);
+    assert_eq!(load("", &["zookeeper.snapCount=20"]).config.snap_count, 20);
+    assert_eq!(load("", &["snapCount=20", "snapCount=21"]).config.snap_count, 21);
+    assert_eq!(load("snapCount=30", &["zookeeper.snapCount=20"]).config.snap_count, 30);
+    // ZooKeeper ignores a prefix in zoo.cfg: what it reads there wins.
+    assert_eq!(load("snapCount=30\nzookeeper.snapCount=40", &[]).config.snap_count, 30);
+    // ZooKeeper reads this one from -D only.
+    assert_eq!(load("", &[]).config.jute_max_buffer, 100);
+    assert_eq!(load("jute.maxbuffer=300", &[]).config.jute_max_buffer, 100);
+    assert_eq!(load("jute.maxbuffer=300", &["jute.maxbuffer=200"]).config.jute_max_buffer, 200);
+    assert_eq!(
+        load("jute.maxbuffer=300", &[]).notes[0].text,
+        "zoo.cfg:3: jute.maxbuffer is overridden by jute.maxbuffer (environment, JVMFLAGS)"
+    );
+}
+
+#[test]
+fn an_unknown_key_is_a_warning_with_the_nearest_name() {
+    for (line, expected) in [
+        ("ticktime=5", "unknown key ticktime is ignored; did you mean tickTime?"),
+        ("\nsnapcout=5", "unknown key snapcout is ignored; did you mean snapCount?"),
+        (
+            "\n\n# c\nautopurge.purgeIntervall=1",
+            "unknown key autopurge.purgeIntervall is ignored; did you mean autopurge.purgeInterval?",
+        ),
+        ("zookeeper.maxCnxn=5", "unknown key zookeeper.maxCnxn is ignored; did you mean maxCnxns?"),
+        ("qqqqqqqq=5", "unknown key qqqqqqqq is ignored"),
+        ("x\\ny=5", "unknown key x\\ny is ignored"),
+        ("=5", "a value without a key is ignored"),
+    ] {
+        let number = 2 + line.lines().count();
+        assert_eq!(notes(line), [format!("zoo.cfg:{number}: {expected}")], "{line}");
+    }
+}
+
+#[test]
+fn a_known_key_without_effect_says_so_once_and_hides_its_value() {
+    for (line, expected) in [
+        ("initLimit=hunter2\ninitLimit=hunter2", "initLimit is known, not in effect here"),
+        ("requestThrottleLimit=hunter2", "requestThrottleLimit (request_throttle_max_requests) is"),
+        ("maxConcurrentSnapSyncs=1", "maxConcurrentSnapSyncs (leader.maxConcurrentSnapSyncs) is"),
+        ("DigestAuthenticationProvider.superDigest=super:hunter2", "DigestAuthenticationProvider."),
+        ("ssl.keyStore.password=hunter2", "ssl.keyStore.password is known, not in effect here"),
+        ("ssl.quorum.trustStore.password=hunter2", "ssl.quorum.trustStore.password is known"),
+        ("authProvider.7=hunter2", "authProvider.7 is known, not in effect here"),
+        ("secureClientPort=hunter2", "secureClientPort is NOT in effect: this version has no TLS"),
+        ("readonlymode.enabled=true", "readonlymode.enabled is known, not in effect here"),
+    ] {
+        let notes = notes(line);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].starts_with(&format!("zoo.cfg:3: {expected}")), "{notes:?}");
+        assert!(!notes[0].contains("hunter2"), "{notes:?}");
+    }
+    assert_eq!(config("initLimit=10\nssl.clientAuth=none\nskipACL=yes"), config(""));
+}
+
+/// The reference's table: names of the admin guide that are not keys, and the keys that work.
+#[test]
+fn headings_of_the_admin_guide_are_known() {
+    for heading in [
+        "connectionMaxTokens",
+        "connectionTokenFillTime",
+        "connectionTokenFillCount",
+        "connectionFreezeTime",
+        "connectionDropIncrease",
+        "connectionDropDecrease",
+        "connectionDecreaseRatio",
+        "requestThrottleLimit",
+        "requestThrottleStallTime",
+        "requestThrottleDropStale",
+        "requestStaleLatencyCheck",
+        "requestStaleConnectionCheck",
+        "throttledOpWaitTime",
+        "advancedFlowControlEnabled",
+        "maxConcurrentSnapSyncs",
+        "maxConcurrentDiffSyncs",
+        "maxTimeToWaitForEpoch",
+        "outstandingHandshake.limit",
+    ] {
+        assert_ne!(keys::canonical(heading), heading);
+        let effect = keys::effect(keys::canonical(heading));
+        assert!(matches!(effect, Some(Effect::NotHere(_))), "{heading}: {effect:?}");
+    }
+}
+
+#[test]
+fn values_that_differ_from_what_was_meant_are_warned_of() {
+    for (line, expected) in [
+        ("forceSync=no", "zoo.cfg:3: forceSync=no: ACKNOWLEDGED CHANGES CAN BE LOST"),
+        ("forceSync=false", "zoo.cfg:3: forceSync is \"false\", neither yes nor no: the log is"),
+        ("snapCount=1", "zoo.cfg:3: snapCount is 1, raised to 2"),
+        ("autopurge.snapRetainCount=2", "zoo.cfg:3: autopurge.snapRetainCount is 2, raised to 3"),
+        ("extendedTypesEnabled=yes", "zoo.cfg:3: extendedTypesEnabled is \"yes\" and counts as"),
+        ("dataLogDir=l", "zoo.cfg:3: dataLogDir is relative to the working directory: l;"),
+        ("4lw.commands.whitelist=mntr,rouk", "zoo.cfg:3: 4lw.commands.whitelist has \"rouk\""),
+        ("tickTime=5\ntickTime=6", "zoo.cfg:3: tickTime is overridden by tickTime (zoo.cfg:4)"),
+        ("server.1=h:2888:3888", "zoo.cfg:3: server.1 is the only server, so this runs standalone"),
+    ] {
+        let notes = notes(line);
+        assert!(notes.len() == 1 && notes[0].starts_with(expected), "{line}: {notes:?}");
+    }
+    assert_eq!(notes("dataLogDir=./l\nforceSync=yes\ntickTime=1\ntickTime=1"), [""; 0]);
+}
+
+#[test]
+fn a_file_that_is_none_has_a_plain_error() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let missing = dir.path().join("none.cfg");
+    let error = load(Some(&missing), &[]).expect_err("missing");
+    assert!(matches!(&error, ConfigError::Unreadable { path, .. } if *path == missing), "{error}");
+    let error = load(Some(dir.path()), &[]).expect_err("a directory");
+    assert!(matches!(error, ConfigError::Directory { .. }), "{error}");
+    let large = dir.path().join("large.cfg");
+    fs::write(&large, vec![b'#'; (1 << 20) + 1]).expect("written");
+    let error = load(Some(&large), &[]).expect_err("too large");
+    assert!(matches!(error, ConfigError::TooLarge { .. }), "{error}");
+}
+
+/// Lines of known keys with values that look right, nearly right or like nothing. Names that would
+/// have to be looked up are left out: a test asks no name server.
+fn line() -> impl Strategy<Value = String> {
+    let keys: Vec<&str> = keys::NOW
+        .iter()
+        .copied()
+        .filter(|key| !key.ends_with("Address") && !key.ends_with("Host"))
+        .chain(["server.1", "server.x", "ssl.quorum.crl", "zookeeper.", "x"])
+        .collect();
+    let values = prop_oneof![
+        any::<i64>().prop_map(|number| number.to_string()),
+        Just("true".to_owned()),
+        Just(PROMETHEUS.to_owned()),
+        Just("127.0.0.1:2888:3888;127.0.0.1:9".to_owned()),
+        "[-+0-9a-fx#:;|\\[\\]\\\\ ]{0,12}",
+        any::<String>(),
+    ];
+    (prop::sample::select(keys), values).prop_map(|(key, value)| format!("{key}={value}"))
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in any::<Vec<u8>>()) {
+        let _ = load_bytes(&bytes, &[], "");
+    }
+
+    #[test]
+    fn no_lines_make_it_panic(lines in prop::collection::vec(line(), 0..8)) {
+        let _ = load_bytes(lines.join("\n").as_bytes(), &[], "");
+        let _ = load_lines(&lines.join("\r\n"));
+    }
+}

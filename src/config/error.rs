@@ -1,0 +1,102 @@
+//! Why a configuration cannot be used.
+//!
+//! Owns the wording: one sentence with the place, and one that says what to do. No variant carries
+//! the value of a key that may hold a secret; none of those has an effect.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A configuration that no server can be started with; exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be opened or read.
+    #[error("{}: cannot read the configuration: {source}", path.display())]
+    Unreadable {
+        /// The file, as it was given.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A directory was given for the file.
+    #[error("{}: this is a directory, not a zoo.cfg", path.display())]
+    Directory {
+        /// The directory, as it was given.
+        path: PathBuf,
+    },
+    /// The file is larger than any zoo.cfg, 1 MiB.
+    #[error("{}: too large for a zoo.cfg", path.display())]
+    TooLarge {
+        /// The file, as it was given.
+        path: PathBuf,
+    },
+    /// A `\u` without four hexadecimal digits; Java refuses the file too.
+    #[error("{place}: \\u is not followed by four hexadecimal digits")]
+    MalformedEscape {
+        /// File and line.
+        place: String,
+    },
+    /// A value that its key cannot take.
+    #[error("{place}: {key} is {value:?}, expected {expected}")]
+    BadValue {
+        /// File and line, or where else it was set.
+        place: String,
+        /// Name of the key without the prefix `zookeeper.`.
+        key: String,
+        /// The value as it was written.
+        value: String,
+        /// What the key takes, with its unit.
+        expected: String,
+    },
+    /// A key without which there is nothing to run.
+    #[error("{place}: {key} is not set")]
+    NotSet {
+        /// The file, or how else the server was started.
+        place: String,
+        /// Name of the key.
+        key: &'static str,
+        /// What to write.
+        remedy: &'static str,
+    },
+    /// Values that exclude each other.
+    #[error("{place}: {what}")]
+    Contradiction {
+        /// File and line, or where else the later of them was set.
+        place: String,
+        /// What excludes what.
+        what: String,
+    },
+    /// A server list; only a standalone server can be started.
+    #[error("{place}: {what}, and this version runs standalone only")]
+    Ensemble {
+        /// File and line that asks for an ensemble.
+        place: String,
+        /// What there asks for an ensemble.
+        what: String,
+    },
+}
+
+impl ConfigError {
+    /// What the operator can do about it, one sentence.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                "Check the path; it is relative to the working directory.".to_owned()
+            }
+            Self::Unreadable { .. } => "Make the file readable for this user.".to_owned(),
+            Self::Directory { path } => {
+                format!("Give the file itself, such as {}.", path.join("zoo.cfg").display())
+            }
+            Self::TooLarge { .. } => "Give the file with tickTime, dataDir and so on.".to_owned(),
+            Self::MalformedEscape { .. } => {
+                "In a .properties file a backslash is written twice.".to_owned()
+            }
+            Self::BadValue { key, .. } => format!("Correct {key}, or remove it for its default."),
+            Self::NotSet { remedy, .. } => (*remedy).to_owned(),
+            Self::Contradiction { .. } => "Correct one of the two.".to_owned(),
+            Self::Ensemble { .. } => "Leave this server to Apache ZooKeeper, or keep a single \
+                server.N line to run it standalone on a copy of its data."
+                .to_owned(),
+        }
+    }
+}

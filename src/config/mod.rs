@@ -1,0 +1,153 @@
+//! From a zoo.cfg, `-D` words and the environment to one typed [`Config`].
+//!
+//! Owns the reading of what ZooKeeper 3.9.5 reads at start. A key has a field only if something
+//! acts on it; every other one that ZooKeeper knows is said not to be in effect, and one that it
+//! does not know never stops a start. Never logs: logging does not run yet, so what an operator
+//! should know is handed back as [`Note`]s. Never shows the value of a key that may be a secret.
+//!
+//! The way of a value: `properties` (file to lines) or `-D`, then `settings` (one value per
+//! key, by `keys`), then `standalone` (fields, by the syntaxes of `value`).
+
+mod error;
+mod keys;
+mod properties;
+mod server_line;
+mod settings;
+mod standalone;
+mod value;
+
+#[cfg(test)]
+mod config_test;
+
+use std::env;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::str::FromStr;
+
+pub use error::ConfigError;
+pub use standalone::{Config, FourLetterWords, ListenAddress};
+
+use settings::Settings;
+use standalone::Defaults;
+
+/// A configuration, and what to log about how it came to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// The values to run with.
+    pub config: Config,
+    /// In the order of the sources; to be logged once logging runs.
+    pub notes: Vec<Note>,
+}
+
+/// One line for the log about one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// How much it matters.
+    pub severity: Severity,
+    /// One sentence that begins with the place, such as `zoo.cfg:7`.
+    pub text: String,
+}
+
+/// How much a [`Note`] matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// Nothing is wrong.
+    Info,
+    /// Something differs from what was probably meant.
+    Warning,
+}
+
+impl Note {
+    fn info(text: String) -> Self {
+        Self { severity: Severity::Info, text }
+    }
+
+    fn warning(text: String) -> Self {
+        Self { severity: Severity::Warning, text }
+    }
+}
+
+/// A system property, as behind Java's `-D`: `zookeeper.snapCount=1000`.
+///
+/// Every key can be set so, with or without the prefix; zoo.cfg wins, except over the few keys that
+/// ZooKeeper reads from `-D` only, such as `jute.maxbuffer`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Define {
+    name: String,
+    value: String,
+}
+
+impl Define {
+    /// The property `name` with `value`.
+    pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { name: name.into(), value: value.into() }
+    }
+}
+
+impl FromStr for Define {
+    type Err = MissingValue;
+
+    fn from_str(word: &str) -> Result<Self, MissingValue> {
+        match word.split_once('=') {
+            Some((name, value)) if !name.trim().is_empty() => Ok(Self::new(name, value)),
+            _ => Err(MissingValue),
+        }
+    }
+}
+
+/// A `-D` word that is not `name=value`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected name=value")]
+pub struct MissingValue;
+
+/// Reads the configuration of a start with `file`, or of one without any: 127.0.0.1:2181 and data
+/// in `./rookeeper-data`.
+///
+/// `SERVER_JVMFLAGS` and `JVMFLAGS` of the environment are read for `-D` words as well; `defines`
+/// win over them. Host names are resolved, which can take as long as the resolver takes.
+pub fn load(file: Option<&Path>, defines: &[Define]) -> Result<Loaded, ConfigError> {
+    let environment = |name: &str| Some(env::var_os(name)?.to_string_lossy().into_owned());
+    match file {
+        None => assemble(None, defines, environment),
+        Some(path) => assemble(Some((path, &read(path)?)), defines, environment),
+    }
+}
+
+/// [`load`] of bytes already read.
+fn assemble(
+    file: Option<(&Path, &[u8])>,
+    defines: &[Define],
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<Loaded, ConfigError> {
+    let (properties, defaults, place) = match file {
+        None => (None, Defaults::WITHOUT_FILE, "no configuration file".to_owned()),
+        Some((path, bytes)) => {
+            let place = path.display().to_string();
+            let properties = properties::parse(bytes).map_err(|malformed| {
+                ConfigError::MalformedEscape { place: format!("{place}:{}", malformed.line) }
+            })?;
+            (Some((path, properties)), Defaults::WITH_FILE, place)
+        }
+    };
+    let mut notes = Vec::new();
+    let settings = Settings::merge(properties, defines, environment, &mut notes);
+    let config = Config::from_settings(&settings, &defaults, &place, &mut notes)?;
+    Ok(Loaded { config, notes })
+}
+
+/// The bytes of a small file; a device or a log given by mistake does not fill memory.
+fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
+    const SIZE_MAX: u64 = 1 << 20;
+    let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
+    if path.is_dir() {
+        return Err(ConfigError::Directory { path: path.to_owned() });
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(SIZE_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > SIZE_MAX {
+        return Err(ConfigError::TooLarge { path: path.to_owned() });
+    }
+    Ok(bytes)
+}

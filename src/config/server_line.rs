@@ -1,0 +1,149 @@
+//! A `server.N` line, and what a standalone server takes from the only one.
+//!
+//! Owns the form `host:port:port[:role][;[host:]port]` and the rules by which ZooKeeper joins such
+//! a line with `clientPort` and `myid`. Never contacts the servers it names.
+
+use std::path::Path;
+
+use super::settings::{Setting, Settings};
+use super::value::{bad_value, native_bool, resolve};
+use super::{ConfigError, ListenAddress, Note};
+
+const FORM: &str =
+    "host:port:port[:participant|observer][;[host:]port], the first two ports unlike";
+
+/// What asks for an ensemble is refused: it must never come up as several standalone servers.
+pub(super) fn refuse_ensemble(settings: &Settings) -> Result<(), ConfigError> {
+    let refuse = |setting: &Setting, what: String| {
+        Err(ConfigError::Ensemble { place: setting.origin.to_string(), what })
+    };
+    if let Some(setting) = settings.get("dynamicConfigFile") {
+        return refuse(setting, "dynamicConfigFile names the members of an ensemble".to_owned());
+    }
+    let servers: Vec<_> = settings.servers().collect();
+    if let [_, .., (id, setting)] = servers[..] {
+        let what = format!("server.{id} makes this an ensemble of {} servers", servers.len());
+        return refuse(setting, what);
+    }
+    match settings.get("standaloneEnabled") {
+        Some(setting) if !native_bool(settings, "standaloneEnabled", true)? => {
+            refuse(setting, "standaloneEnabled=false asks for an ensemble".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where clients are listened for, given what `clientPort` and `clientPortAddress` say.
+///
+/// As in ZooKeeper the line's own client port counts if the line is this server's by `myid`, and
+/// contradicting `clientPort` is an error. Without a `myid` it fills in for a missing `clientPort`.
+pub(super) fn join_client_address(
+    settings: &Settings,
+    data_dir: &Path,
+    client: Option<ListenAddress>,
+    notes: &mut Vec<Note>,
+) -> Result<Option<ListenAddress>, ConfigError> {
+    let Some((id, setting)) = settings.servers().next() else {
+        return Ok(client);
+    };
+    let key = format!("server.{id}");
+    let bad = |expected: &str| bad_value(&key, setting, expected.to_owned());
+    let id: i64 = id.parse().map_err(|_| bad("a number for N in server.N"))?;
+    let line = ServerLine::parse(&setting.value).ok_or_else(|| bad(FORM))?;
+    if line.observer {
+        return Err(bad("a participant: an observer cannot run alone"));
+    }
+    notes.push(Note::warning(format!(
+        "{}: {key} is the only server, so this runs standalone, as ZooKeeper would",
+        setting.origin
+    )));
+    let Some(own) = line.client else {
+        return Ok(client);
+    };
+    match (my_id(data_dir)?, client) {
+        (Some(my_id), _) if my_id != id => {
+            notes.push(Note::warning(format!(
+                "{}: {key} is not this server (myid is {my_id}), its client port is not used",
+                setting.origin
+            )));
+            Ok(client)
+        }
+        (Some(_), Some(client)) if contradicts(client, own) => Err(ConfigError::Contradiction {
+            place: setting.origin.to_string(),
+            what: format!("clientPort says {client}, {key} says {own}"),
+        }),
+        (None, Some(client)) => Ok(Some(client)),
+        (Some(_), _) | (None, None) => Ok(Some(own)),
+    }
+}
+
+/// Whether two client addresses cannot both be meant (QuorumPeerConfig.setupClientPort).
+fn contradicts(client: ListenAddress, own: ListenAddress) -> bool {
+    match client.address {
+        None => client.port != own.port,
+        Some(_) => client != own,
+    }
+}
+
+fn my_id(data_dir: &Path) -> Result<Option<i64>, ConfigError> {
+    let path = data_dir.join("myid");
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let bytes = super::read(&path)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().next().unwrap_or_default().trim();
+    line.parse().map(Some).map_err(|_| ConfigError::BadValue {
+        place: path.display().to_string(),
+        key: "myid".to_owned(),
+        value: line.chars().take(80).collect(),
+        expected: "the number of this server".to_owned(),
+    })
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct ServerLine {
+    observer: bool,
+    client: Option<ListenAddress>,
+}
+
+impl ServerLine {
+    fn parse(text: &str) -> Option<Self> {
+        let (servers, client) = match text.split_once(';') {
+            Some((servers, client)) => (servers, Some(client_address(client)?)),
+            None => (text, None),
+        };
+        let mut observer = false;
+        for server in servers.split('|') {
+            let (_, ports) = split_host(server)?;
+            let mut ports = ports.split(':');
+            let quorum: u16 = ports.next()?.parse().ok()?;
+            let election: u16 = ports.next()?.parse().ok()?;
+            observer = match ports.next().map(str::to_lowercase).as_deref() {
+                None | Some("participant") => false,
+                Some("observer") => true,
+                Some(_) => return None,
+            };
+            if quorum == election || ports.next().is_some() {
+                return None;
+            }
+        }
+        Some(Self { observer, client })
+    }
+}
+
+fn client_address(text: &str) -> Option<ListenAddress> {
+    if let Ok(port) = text.parse() {
+        return Some(ListenAddress { address: None, port });
+    }
+    let (host, port) = split_host(text)?;
+    Some(ListenAddress { address: resolve(host)?, port: port.parse().ok()? })
+}
+
+/// Host, IPv6 in brackets, and what follows its colon.
+fn split_host(text: &str) -> Option<(&str, &str)> {
+    match text.strip_prefix('[') {
+        Some(bracketed) => bracketed.split_once("]:"),
+        None => text.split_once(':'),
+    }
+}

@@ -1,0 +1,470 @@
+//! The typed configuration of a standalone server.
+//!
+//! Owns defaults, units and ranges of every key that has an effect, and the checks between keys.
+//! Never opens the data directory and never binds: those failures belong to whoever does.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::server_line;
+use super::settings::{Origin, Settings};
+use super::value::{self, INT_MAX, Number, Syntax, property_bool};
+use super::{ConfigError, Note};
+
+/// Everything a standalone server is told at start; values are final, nothing is looked up later.
+///
+/// Defaults are ZooKeeper 3.9.5's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where clients are listened for (`clientPort`, `clientPortAddress`).
+    pub client_listen: ListenAddress,
+    /// Connections that wait to be accepted (`clientPortListenBacklog`); `None` is unset, 50.
+    pub client_listen_backlog: Option<NonZeroU32>,
+    /// Whether client sockets get SO_KEEPALIVE (`clientTcpKeepAlive`, false).
+    pub client_tcp_keep_alive: bool,
+    /// Connections from one address (`maxClientCnxns`, 60); `None` is no limit.
+    pub max_client_cnxns: Option<NonZeroU32>,
+    /// Connections in all (`maxCnxns`); `None`, the default, is no limit.
+    pub max_cnxns: Option<NonZeroU32>,
+    /// Time a connection has to get a session (`nio.sessionlessCnxnTimeout`, 10 s); above zero.
+    pub sessionless_timeout: Duration,
+    /// Requests in flight before reading is paused (`globalOutstandingLimit`, 1000).
+    pub global_outstanding_limit: u32,
+    /// Bytes of the largest request frame (`jute.maxbuffer`, 1048575); above zero.
+    pub jute_max_buffer: u32,
+    /// Bytes that a field of a record may have beyond `jute_max_buffer`
+    /// (`jute.maxbuffer.extrasize`, as much as that); 1024 at least.
+    pub jute_max_buffer_extra: u32,
+    /// Four-letter words that are answered (`4lw.commands.whitelist`, srvr).
+    pub four_letter_words: FourLetterWords,
+    /// Milliseconds of a tick (`tickTime`, 3000; 2000 without a file); above zero.
+    pub tick_time_ms: u32,
+    /// Milliseconds (`minSessionTimeout`, 2 ticks); `min <= max`.
+    pub min_session_timeout_ms: u32,
+    /// Milliseconds (`maxSessionTimeout`, 20 ticks).
+    pub max_session_timeout_ms: u32,
+    /// Whether TTL nodes exist (`extendedTypesEnabled`, false).
+    pub extended_types_enabled: bool,
+    /// Parent of `version-2` with the snapshots (`dataDir`).
+    pub data_dir: PathBuf,
+    /// Parent of `version-2` with the log (`dataLogDir`, as `dataDir`).
+    pub data_log_dir: PathBuf,
+    /// Whether missing directories are created (`datadir.autocreate`, true).
+    pub data_dir_autocreate: bool,
+    /// Whether an empty directory is a new database (`db.autocreate`, true).
+    pub db_autocreate: bool,
+    /// Whether a log without any snapshot is trusted (`snapshot.trust.empty`, false).
+    pub snapshot_trust_empty: bool,
+    /// Transactions between snapshots (`snapCount`, 100000); 2 at least.
+    pub snap_count: u32,
+    /// Bytes of log between snapshots (`snapSizeLimitInKb`, 4 GiB); `None` is no such limit.
+    pub snap_size_limit_bytes: Option<NonZeroU64>,
+    /// Bytes after which a log file is followed by a new one (`txnLogSizeLimitInKb`); `None`, the
+    /// default, is no such limit.
+    pub txn_log_size_limit_bytes: Option<NonZeroU64>,
+    /// Bytes by which a log file is filled ahead of use (`preAllocSize`, 64 MiB); `None` is not.
+    pub prealloc_bytes: Option<NonZeroU64>,
+    /// Syncs slower than this are logged and counted (`fsync.warningthresholdms`, 1 s).
+    pub fsync_warning_threshold: Duration,
+    /// Whether the log is synced before a reply (`forceSync`, true); false loses data.
+    pub force_sync: bool,
+    /// Whether the tree's digest stands in log and snapshots (`digest.enabled`, true).
+    pub digest_enabled: bool,
+    /// Snapshots that a purge leaves (`autopurge.snapRetainCount`); 3 at least.
+    pub snap_retain_count: u32,
+    /// Time between purges (`autopurge.purgeInterval`, in hours); `None`, the default, is never.
+    pub purge_interval: Option<Duration>,
+    /// Where `/metrics` is served (`metricsProvider.*`); `None`, the default, is nowhere.
+    pub metrics_listen: Option<ListenAddress>,
+}
+
+/// A port on one address or on all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenAddress {
+    /// `None` is every address, IPv4 and IPv6; never an unspecified address.
+    pub address: Option<IpAddr>,
+    /// TCP port; 0 is one that the operating system picks, which no zoo.cfg asks for.
+    pub port: u16,
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        SocketAddr::new(address, self.port).fmt(f)
+    }
+}
+
+/// The four-letter words that are answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FourLetterWords {
+    /// Every one, `*`.
+    All,
+    /// These, and `srvr` in any case.
+    Listed(BTreeSet<String>),
+}
+
+impl FourLetterWords {
+    /// Whether `word` is answered.
+    pub fn allows(&self, word: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Listed(words) => words.contains(word),
+        }
+    }
+
+    fn parse(list: &str) -> Self {
+        let words = || list.split(',').map(str::trim).filter(|word| !word.is_empty());
+        if words().any(|word| word == "*") {
+            return Self::All;
+        }
+        Self::Listed(words().chain(["srvr"]).map(str::to_owned).collect())
+    }
+}
+
+/// What counts where neither zoo.cfg nor `-D` says anything.
+pub(super) struct Defaults {
+    tick_time_ms: i64,
+    data_dir: Option<&'static str>,
+    client_listen: Option<ListenAddress>,
+}
+
+impl Defaults {
+    /// Of a start with a zoo.cfg: ZooKeeper's.
+    pub(super) const WITH_FILE: Self =
+        Self { tick_time_ms: 3000, data_dir: None, client_listen: None };
+    /// Of a start without one: a server to try, for this machine only.
+    pub(super) const WITHOUT_FILE: Self = Self {
+        tick_time_ms: 2000,
+        data_dir: Some("./rookeeper-data"),
+        client_listen: Some(ListenAddress {
+            address: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            port: 2181,
+        }),
+    };
+}
+
+impl Config {
+    /// Reads every field; `place` names the file for what is missing in it.
+    pub(super) fn from_settings(
+        settings: &Settings,
+        defaults: &Defaults,
+        place: &str,
+        notes: &mut Vec<Note>,
+    ) -> Result<Self, ConfigError> {
+        server_line::refuse_ensemble(settings)?;
+        election_algorithm(settings)?;
+        let data_dir = directory(settings, "dataDir", notes)?
+            .or_else(|| defaults.data_dir.map(PathBuf::from))
+            .ok_or_else(|| ConfigError::NotSet {
+                place: place.to_owned(),
+                key: "dataDir",
+                remedy: "Add a line dataDir=<directory of the snapshots and the log>.",
+            })?;
+        let data_log_dir =
+            directory(settings, "dataLogDir", notes)?.unwrap_or_else(|| data_dir.clone());
+        let client_listen = client_listen(settings, defaults)?;
+        let client_listen =
+            server_line::join_client_address(settings, &data_dir, client_listen, notes)?
+                .ok_or_else(|| nothing_to_listen_on(settings, place))?;
+        secure_port(settings, notes);
+        let (tick_time_ms, min_session_timeout_ms, max_session_timeout_ms) =
+            session_times(settings, defaults)?;
+        let jute_max_buffer =
+            property("jute.maxbuffer", 1_048_575, 1, "a number of bytes").read_u32(settings)?;
+        let jute_max_buffer_extra = property(
+            "jute.maxbuffer.extrasize",
+            jute_max_buffer.into(),
+            i64::MIN,
+            "a number of bytes",
+        )
+        .read(settings)?
+        .max(1024);
+        Ok(Self {
+            client_listen,
+            client_listen_backlog: native("clientPortListenBacklog", -1, "a number of connections")
+                .read_limit(settings)?,
+            client_tcp_keep_alive: property_bool(settings, "clientTcpKeepAlive", false, notes),
+            max_client_cnxns: native("maxClientCnxns", 60, "a number of connections")
+                .read_limit(settings)?,
+            max_cnxns: property("maxCnxns", 0, -INT_MAX, "a number of connections")
+                .read_limit(settings)?,
+            sessionless_timeout: milliseconds("nio.sessionlessCnxnTimeout", 10_000, 1)
+                .read_millis(settings)?,
+            global_outstanding_limit: property(
+                "globalOutstandingLimit",
+                1000,
+                0,
+                "a number of requests",
+            )
+            .read_u32(settings)?,
+            jute_max_buffer,
+            jute_max_buffer_extra: u32::try_from(jute_max_buffer_extra).unwrap_or(u32::MAX),
+            four_letter_words: four_letter_words(settings, notes),
+            tick_time_ms,
+            min_session_timeout_ms,
+            max_session_timeout_ms,
+            extended_types_enabled: property_bool(settings, "extendedTypesEnabled", false, notes),
+            data_dir,
+            data_log_dir,
+            data_dir_autocreate: property_bool(settings, "datadir.autocreate", true, notes),
+            db_autocreate: property_bool(settings, "db.autocreate", true, notes),
+            snapshot_trust_empty: property_bool(settings, "snapshot.trust.empty", false, notes),
+            snap_count: snap_count(settings, notes)?,
+            snap_size_limit_bytes: kilobytes(settings, "snapSizeLimitInKb", 4 << 20)?,
+            txn_log_size_limit_bytes: kilobytes(settings, "txnLogSizeLimitInKb", -1)?,
+            prealloc_bytes: kilobytes(settings, "preAllocSize", 64 << 10)?,
+            fsync_warning_threshold: milliseconds("fsync.warningthresholdms", 1000, 0)
+                .read_millis(settings)?,
+            force_sync: force_sync(settings, notes),
+            digest_enabled: property_bool(settings, "digest.enabled", true, notes),
+            snap_retain_count: snap_retain_count(settings, notes)?,
+            purge_interval: purge_interval(settings)?,
+            metrics_listen: metrics_listen(settings)?,
+        })
+    }
+}
+
+/// A number that QuorumPeerConfig reads itself, any Java `int`.
+fn native(key: &'static str, default: i64, what: &'static str) -> Number {
+    Number { key, default, range: -INT_MAX - 1..=INT_MAX, syntax: Syntax::Decimal, what }
+}
+
+/// A number that ZooKeeper reads as a system property.
+fn property(key: &'static str, default: i64, least: i64, what: &'static str) -> Number {
+    Number { key, default, range: least..=INT_MAX, syntax: Syntax::Decode, what }
+}
+
+fn milliseconds(key: &'static str, default: i64, least: i64) -> Number {
+    property(key, default, least, "a number of milliseconds")
+}
+
+impl Number {
+    fn read_millis(&self, settings: &Settings) -> Result<Duration, ConfigError> {
+        self.read_u32(settings).map(|millis| Duration::from_millis(millis.into()))
+    }
+}
+
+/// Bytes of a key in KB; zero and less is `None`.
+fn kilobytes(
+    settings: &Settings,
+    key: &'static str,
+    default: i64,
+) -> Result<Option<NonZeroU64>, ConfigError> {
+    let range = i64::MIN..=i64::MAX >> 10;
+    let number = Number { key, default, range, syntax: Syntax::Decode, what: "a number of KB" };
+    let kilobytes = u64::try_from(number.read(settings)?).unwrap_or_default();
+    Ok(NonZeroU64::new(kilobytes << 10))
+}
+
+fn election_algorithm(settings: &Settings) -> Result<(), ConfigError> {
+    match settings.get("electionAlg") {
+        Some(setting) if setting.value.parse() != Ok(3) => {
+            Err(value::bad_value("electionAlg", setting, "3, the only one supported".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn directory(
+    settings: &Settings,
+    key: &'static str,
+    notes: &mut Vec<Note>,
+) -> Result<Option<PathBuf>, ConfigError> {
+    let Some(setting) = settings.get(key) else {
+        return Ok(None);
+    };
+    let origin = &setting.origin;
+    if setting.value.is_empty() || setting.value.contains('\0') {
+        return Err(value::bad_value(key, setting, "a directory".to_owned()));
+    }
+    let path = PathBuf::from(&setting.value);
+    if path.is_relative() && !path.starts_with(".") {
+        notes.push(Note::warning(format!(
+            "{origin}: {key} is relative to the working directory: {}; write ./{} if that is meant",
+            path.display(),
+            path.display()
+        )));
+    }
+    if !setting.value.is_ascii() && matches!(origin, Origin::Line(..)) {
+        notes.push(Note::warning(format!(
+            "{origin}: {key} was read as Latin-1, as Java reads it: {}",
+            path.display()
+        )));
+    }
+    Ok(Some(path))
+}
+
+fn client_listen(
+    settings: &Settings,
+    defaults: &Defaults,
+) -> Result<Option<ListenAddress>, ConfigError> {
+    let port = native("clientPort", 0, "a TCP port");
+    let port = Number { range: 0..=u16::MAX.into(), ..port }.read(settings)?;
+    let address = value::address(settings, "clientPortAddress")?;
+    let asked = settings.get("clientPortAddress");
+    match (u16::try_from(port).unwrap_or_default(), defaults.client_listen, asked) {
+        (0, None, None) => Ok(None),
+        (0, None, Some(setting)) => Err(ConfigError::NotSet {
+            place: setting.origin.to_string(),
+            key: "clientPort",
+            remedy: "Add clientPort, or remove clientPortAddress.",
+        }),
+        (port, default, _) => Ok(Some(ListenAddress {
+            address: match asked {
+                Some(_) => address,
+                None => default.and_then(|default| default.address),
+            },
+            port: if port == 0 { default.map_or(0, |default| default.port) } else { port },
+        })),
+    }
+}
+
+fn nothing_to_listen_on(settings: &Settings, place: &str) -> ConfigError {
+    let remedy = match settings.get("secureClientPort") {
+        Some(_) => "Add clientPort: secureClientPort is not in effect, this version has no TLS.",
+        None => "Add clientPort, such as clientPort=2181: there is nothing to listen on.",
+    };
+    ConfigError::NotSet { place: place.to_owned(), key: "clientPort", remedy }
+}
+
+fn secure_port(settings: &Settings, notes: &mut Vec<Note>) {
+    if let Some(setting) = settings.get("secureClientPort")
+        && setting.value.parse() != Ok(0)
+    {
+        notes.push(Note::warning(format!(
+            "{}: secureClientPort is NOT in effect: this version has no TLS, clients can connect \
+             in plain text only",
+            setting.origin
+        )));
+    }
+}
+
+/// Milliseconds of a tick, of the least and of the greatest session timeout.
+fn session_times(settings: &Settings, defaults: &Defaults) -> Result<(u32, u32, u32), ConfigError> {
+    let time = |key, default, least: i64| {
+        let number = native(key, default, "a number of milliseconds");
+        Number { range: least..=INT_MAX, ..number }.read(settings)
+    };
+    let tick = time("tickTime", defaults.tick_time_ms, 1)?;
+    // -1 is the default when written, too.
+    let timeout = |key, ticks: i64| match time(key, -1, -1)? {
+        -1 => Ok((tick * ticks).min(INT_MAX)),
+        timeout => Ok(timeout),
+    };
+    let min = timeout("minSessionTimeout", 2)?;
+    let max = timeout("maxSessionTimeout", 20)?;
+    if min > max {
+        let culprit =
+            settings.get("minSessionTimeout").or_else(|| settings.get("maxSessionTimeout"));
+        return Err(ConfigError::Contradiction {
+            place: culprit.map(|setting| setting.origin.to_string()).unwrap_or_default(),
+            what: format!("minSessionTimeout {min} is larger than maxSessionTimeout {max}"),
+        });
+    }
+    let unsigned = |time: i64| u32::try_from(time).unwrap_or(u32::MAX);
+    Ok((unsigned(tick), unsigned(min), unsigned(max)))
+}
+
+fn four_letter_words(settings: &Settings, notes: &mut Vec<Note>) -> FourLetterWords {
+    const KNOWN: [&str; 18] = [
+        "conf", "cons", "crst", "dirs", "dump", "envi", "gtmk", "hash", "isro", "mntr", "ruok",
+        "srst", "srvr", "stat", "stmk", "wchc", "wchp", "wchs",
+    ];
+    let Some(setting) = settings.get("4lw.commands.whitelist") else {
+        return FourLetterWords::parse("");
+    };
+    let words = FourLetterWords::parse(&setting.value);
+    if let FourLetterWords::Listed(words) = &words {
+        for word in words.iter().filter(|word| !KNOWN.contains(&word.as_str())) {
+            notes.push(Note::warning(format!(
+                "{}: 4lw.commands.whitelist has {word:?}, which is no four-letter word",
+                setting.origin
+            )));
+        }
+    }
+    words
+}
+
+fn snap_count(settings: &Settings, notes: &mut Vec<Note>) -> Result<u32, ConfigError> {
+    let number = property("snapCount", 100_000, -INT_MAX - 1, "a number of transactions");
+    raised(number.read(settings)?, 2, &number, settings, notes)
+}
+
+fn snap_retain_count(settings: &Settings, notes: &mut Vec<Note>) -> Result<u32, ConfigError> {
+    let number = native("autopurge.snapRetainCount", 3, "a number of snapshots");
+    raised(number.read(settings)?, 3, &number, settings, notes)
+}
+
+/// A value below the least is raised to it, as ZooKeeper does, with a warning.
+fn raised(
+    value: i64,
+    least: u32,
+    number: &Number,
+    settings: &Settings,
+    notes: &mut Vec<Note>,
+) -> Result<u32, ConfigError> {
+    if value >= least.into() {
+        return Ok(u32::try_from(value).unwrap_or(u32::MAX));
+    }
+    if let Some(setting) = settings.get(number.key) {
+        notes.push(Note::warning(format!(
+            "{}: {} is {value}, raised to {least}, the least possible",
+            setting.origin, number.key
+        )));
+    }
+    Ok(least)
+}
+
+/// Only the word `no` switches syncing off: whoever writes anything else keeps it, as in ZooKeeper.
+fn force_sync(settings: &Settings, notes: &mut Vec<Note>) -> bool {
+    let Some(setting) = settings.get("forceSync") else {
+        return true;
+    };
+    let origin = &setting.origin;
+    match setting.value.as_str() {
+        "yes" => true,
+        "no" => {
+            notes.push(Note::warning(format!(
+                "{origin}: forceSync=no: ACKNOWLEDGED CHANGES CAN BE LOST when this machine \
+                 stops, the log is not synced"
+            )));
+            false
+        }
+        other => {
+            notes.push(Note::warning(format!(
+                "{origin}: forceSync is {other:?}, neither yes nor no: the log is synced"
+            )));
+            true
+        }
+    }
+}
+
+fn purge_interval(settings: &Settings) -> Result<Option<Duration>, ConfigError> {
+    let hours = native("autopurge.purgeInterval", 0, "a number of hours").read_limit(settings)?;
+    Ok(hours.map(|hours| Duration::from_secs(u64::from(hours.get()) * 3600)))
+}
+
+fn metrics_listen(settings: &Settings) -> Result<Option<ListenAddress>, ConfigError> {
+    const KEY: &str = "metricsProvider.className";
+    const NONE: [&str; 2] = [
+        "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider",
+        "org.apache.zookeeper.metrics.impl.NullMetricsProvider",
+    ];
+    const PROMETHEUS: &str = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
+    match settings.get(KEY) {
+        None => return Ok(None),
+        Some(setting) if NONE.contains(&&*setting.value) => return Ok(None),
+        Some(setting) if setting.value == PROMETHEUS => {}
+        Some(setting) => {
+            return Err(value::bad_value(KEY, setting, format!("{PROMETHEUS} or {}", NONE[0])));
+        }
+    }
+    let port = native("metricsProvider.httpPort", 7000, "a TCP port");
+    let port = Number { range: 0..=u16::MAX.into(), ..port }.read(settings)?;
+    let address = value::address(settings, "metricsProvider.httpHost")?;
+    Ok(Some(ListenAddress { address, port: u16::try_from(port).unwrap_or_default() }))
+}

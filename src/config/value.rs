@@ -1,0 +1,152 @@
+//! Text of a setting to a typed value, by the rule with which ZooKeeper reads that key.
+//!
+//! Owns Java's number and boolean syntaxes and the resolving of host names. Never knows which key
+//! it reads for, apart from naming it in an error.
+
+use std::net::{IpAddr, ToSocketAddrs as _};
+use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
+
+use super::settings::{Setting, Settings};
+use super::{ConfigError, Note};
+
+/// Greatest value of a Java `int`, in which ZooKeeper keeps most numbers.
+pub(super) const INT_MAX: i64 = i32::MAX as i64;
+
+/// How ZooKeeper reads a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Syntax {
+    /// `Integer.parseInt`: decimal only. Keys that QuorumPeerConfig reads itself.
+    Decimal,
+    /// `Integer.decode`: also `0x`, `#` and octal behind a `0`. System properties.
+    Decode,
+}
+
+/// A numeric key with what it takes.
+pub(super) struct Number {
+    pub(super) key: &'static str,
+    pub(super) default: i64,
+    pub(super) range: RangeInclusive<i64>,
+    pub(super) syntax: Syntax,
+    /// What it is, for the error: "a number of milliseconds".
+    pub(super) what: &'static str,
+}
+
+impl Number {
+    /// The value in range, or the default where the key is not set.
+    pub(super) fn read(&self, settings: &Settings) -> Result<i64, ConfigError> {
+        let Some(setting) = settings.get(self.key) else {
+            return Ok(self.default);
+        };
+        let number = match self.syntax {
+            Syntax::Decimal => setting.value.parse().ok(),
+            Syntax::Decode => decode(&setting.value),
+        };
+        number.filter(|number| self.range.contains(number)).ok_or_else(|| {
+            let (from, to) = (self.range.start(), self.range.end());
+            bad_value(self.key, setting, format!("{} from {from} to {to}", self.what))
+        })
+    }
+
+    /// As [`Self::read`], where nothing above zero means no limit.
+    pub(super) fn read_limit(
+        &self,
+        settings: &Settings,
+    ) -> Result<Option<NonZeroU32>, ConfigError> {
+        Ok(u32::try_from(self.read(settings)?).ok().and_then(NonZeroU32::new))
+    }
+
+    /// As [`Self::read`], of a range within `u32`.
+    pub(super) fn read_u32(&self, settings: &Settings) -> Result<u32, ConfigError> {
+        Ok(u32::try_from(self.read(settings)?).unwrap_or_default())
+    }
+}
+
+/// `true` or `false`, in any case; anything else is refused.
+pub(super) fn native_bool(
+    settings: &Settings,
+    key: &'static str,
+    default: bool,
+) -> Result<bool, ConfigError> {
+    match settings.get(key) {
+        None => Ok(default),
+        Some(setting) if setting.value.eq_ignore_ascii_case("true") => Ok(true),
+        Some(setting) if setting.value.eq_ignore_ascii_case("false") => Ok(false),
+        Some(setting) => Err(bad_value(key, setting, "true or false".to_owned())),
+    }
+}
+
+/// Java's `Boolean.parseBoolean`: `true` in any case is true, anything else is false.
+pub(super) fn property_bool(
+    settings: &Settings,
+    key: &'static str,
+    default: bool,
+    notes: &mut Vec<Note>,
+) -> bool {
+    let Some(setting) = settings.get(key) else {
+        return default;
+    };
+    let yes = setting.value.eq_ignore_ascii_case("true");
+    if !yes && !setting.value.eq_ignore_ascii_case("false") {
+        let Setting { origin, value, .. } = setting;
+        notes.push(Note::warning(format!(
+            "{origin}: {key} is {value:?} and counts as false; ZooKeeper takes only true as true"
+        )));
+    }
+    yes
+}
+
+/// An address, or the first one of a host name, IPv4 before IPv6 as Java has it; `None` is every
+/// address, and `0.0.0.0` stands for that as it does in ZooKeeper, which then takes IPv6 as well.
+pub(super) fn address(
+    settings: &Settings,
+    key: &'static str,
+) -> Result<Option<IpAddr>, ConfigError> {
+    let Some(setting) = settings.get(key) else {
+        return Ok(None);
+    };
+    resolve(&setting.value).ok_or_else(|| {
+        bad_value(key, setting, "an address, or a host name that can be resolved".to_owned())
+    })
+}
+
+/// `Some(None)` for every address.
+pub(super) fn resolve(host: &str) -> Option<Option<IpAddr>> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let address = match bare.parse() {
+        Ok(address) => address,
+        Err(_) if bare.is_empty() => return None,
+        Err(_) => {
+            let all: Vec<_> = (bare, 0).to_socket_addrs().ok()?.collect();
+            all.iter().find(|address| address.is_ipv4()).or_else(|| all.first())?.ip()
+        }
+    };
+    Some(Some(address).filter(|address| !address.is_unspecified()))
+}
+
+/// The error for a value that `key` cannot take.
+pub(super) fn bad_value(key: &str, setting: &Setting, expected: String) -> ConfigError {
+    let place = setting.origin.to_string();
+    ConfigError::BadValue { place, key: key.to_owned(), value: setting.value.clone(), expected }
+}
+
+/// Java's `Long.decode`.
+fn decode(text: &str) -> Option<i64> {
+    let (negative, digits) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let hexadecimal = ["0x", "0X", "#"].iter().find_map(|prefix| digits.strip_prefix(prefix));
+    let (digits, radix) = match (hexadecimal, digits.strip_prefix('0')) {
+        (Some(digits), _) => (digits, 16),
+        (None, Some(octal)) if !octal.is_empty() => (octal, 8),
+        _ => (digits, 10),
+    };
+    // from_str_radix takes a sign of its own: "--1" and "0x+1" are none.
+    if !digits.starts_with(|first: char| first.is_digit(radix)) {
+        return None;
+    }
+    let magnitude = i128::from_str_radix(digits, radix).ok()?;
+    i64::try_from(if negative { -magnitude } else { magnitude }).ok()
+}
