@@ -3,3 +3,4 @@
 pub mod config;
 pub mod engine;
 pub mod logging;
+pub mod storage;

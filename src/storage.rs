@@ -1,0 +1,55 @@
+//! Durable bytes: the data directory in ZooKeeper's formats.
+//!
+//! Owns the transaction log, snapshot files, what a start makes of them, the epoch files, the session
+//! key, and the lock that keeps the directory to one process. `docs/format.md` gives every byte.
+//!
+//! It never interprets a transaction: the tree is on the other side of [`Replay`]. It starts no
+//! thread and reads no clock. Every byte passes the [`Disk`] trait, so that tests can lose it.
+//!
+//! ```text
+//! DataDirectory --recover(Replay)--> Recovered { TxnLog, .. }
+//! TxnLog        append* commit       one write, one fdatasync per group
+//! SpareFiller   step                 zero-filled segments ahead of the log, on a thread of the caller
+//! SnapshotWriter write* finish       snapshot.<zxid>
+//! purge                              what no start needs any more
+//! ```
+
+#![warn(clippy::indexing_slicing, clippy::cast_possible_truncation, missing_docs)]
+
+mod atomic_file;
+mod directory;
+mod disk;
+mod epoch;
+mod error;
+mod file_name;
+mod log_scan;
+mod purge;
+mod record;
+mod recovery;
+mod replay;
+mod segment;
+mod segment_reader;
+mod session_key;
+mod snapshot_reader;
+mod snapshot_writer;
+mod spare;
+mod tail;
+mod txn_log;
+mod window;
+
+#[cfg(test)]
+mod crash_test;
+#[cfg(test)]
+mod ledger;
+
+pub use directory::{DataDirectory, DirectoryOptions};
+pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk};
+pub use epoch::EpochFile;
+pub use error::{DamageReason, SnapshotReason, StorageError};
+pub use purge::{Purged, purge};
+pub use recovery::{Recovered, RecoveryOptions, recover};
+pub use replay::{Refused, Replay, SnapshotId, SnapshotOrigin};
+pub use session_key::SessionKey;
+pub use snapshot_writer::SnapshotWriter;
+pub use spare::{FillStep, SpareFiller};
+pub use txn_log::{LogOptions, TxnLog};

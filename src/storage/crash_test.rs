@@ -1,0 +1,297 @@
+//! Acknowledged means durable: the log, spares, snapshots and purge on a disk that loses power at a
+//! random operation, again and again, against a ledger. And the proof that this test can fail.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::directory::{DataDirectory, DirectoryOptions};
+use super::disk::sim::{Dice, Fault, Lies, SimDisk};
+use super::file_name::FileName;
+use super::ledger::{Ledger, txn};
+use super::log_scan::LogScan;
+use super::purge::purge;
+use super::record::{FRAME_LEN, HEAD_LEN, Head, TRAILER_LEN, Trailer, adler32};
+use super::recovery::{RecoveryOptions, recover};
+use super::spare::SpareFiller;
+use super::txn_log::{LogOptions, TxnLog};
+use super::{Disk, StorageError};
+
+/// What is broken on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    None,
+    FileSyncDoesNothing,
+    FolderSyncDoesNothing,
+    AckBeforeSync,
+    TrailerIgnored,
+}
+
+/// One directory through several lives.
+struct World {
+    disk: SimDisk,
+    dice: Dice,
+    flaw: Flaw,
+    options: RecoveryOptions,
+    separate: bool,
+    /// What every later start must show.
+    acked: Ledger,
+    /// What was written in the last life without an answer; a start shows any beginning of it.
+    attempted: Vec<(i64, Vec<u8>)>,
+    txns: usize,
+}
+
+#[test]
+fn acknowledged_transactions_survive_power_failures() {
+    let seeds =
+        std::env::var("ROOKEEPER_SEEDS").map_or(300, |count| count.parse().expect("a number"));
+    for seed in 0..seeds {
+        if let Err(violation) = World::run(seed, Flaw::None) {
+            panic!("seed {seed}: {violation}");
+        }
+    }
+}
+
+#[test]
+fn a_disk_whose_sync_does_nothing_is_found_out() {
+    assert_found_out(Flaw::FileSyncDoesNothing);
+}
+
+#[test]
+fn a_disk_that_drops_folder_syncs_is_found_out() {
+    assert_found_out(Flaw::FolderSyncDoesNothing);
+}
+
+#[test]
+fn an_answer_before_the_sync_is_found_out() {
+    assert_found_out(Flaw::AckBeforeSync);
+}
+
+#[test]
+fn a_recovery_without_trailers_is_found_out() {
+    assert_found_out(Flaw::TrailerIgnored);
+}
+
+fn assert_found_out(flaw: Flaw) {
+    assert!((0..100).any(|seed| World::run(seed, flaw).is_err()), "{flaw:?} passes");
+}
+
+impl World {
+    fn run(seed: u64, flaw: Flaw) -> Result<(), String> {
+        let mut dice = Dice(seed);
+        let disk = SimDisk::with_lies(Lies {
+            file_sync_does_nothing: flaw == Flaw::FileSyncDoesNothing,
+            folder_sync_does_nothing: flaw == Flaw::FolderSyncDoesNothing,
+        });
+        let log = LogOptions {
+            segment_len: 4096 << dice.below(4),
+            spares: dice.below(3) as usize,
+            force_sync: true,
+        };
+        let options = RecoveryOptions { trust_empty: false, log };
+        let separate = dice.coin();
+        let (acked, attempted) = (Ledger::default(), Vec::new());
+        let mut world = Self { disk, dice, flaw, options, separate, acked, attempted, txns: 0 };
+        // Three failures at least, and 200 transactions over all.
+        let mut lives = 0;
+        while lives < 3 || world.txns < 200 {
+            lives += 1;
+            world.life()?;
+            if world.dice.below(4) == 0 {
+                world.disk.kill();
+            } else {
+                let mut dice = Dice(world.dice.next());
+                world.disk.crash(&mut dice);
+            }
+            if flaw == Flaw::TrailerIgnored {
+                world.erase_distances();
+            }
+        }
+        world.disk.fail_after(u64::MAX / 2, Fault::PowerLoss);
+        world.start().map_err(|error| error.to_string())?.map(drop)
+    }
+
+    /// From a start to a power failure. What storage refuses after the failure is no violation.
+    fn life(&mut self) -> Result<(), String> {
+        let at = 1 + self.dice.below(400);
+        self.disk.fail_after(at, Fault::PowerLoss);
+        let before = self.disk.operations();
+        let outcome = self.live();
+        let failed = self.disk.operations() > before + at;
+        match outcome {
+            Ok(checked) => checked,
+            Err(StorageError::Io { .. }) if failed => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn live(&mut self) -> Result<Result<(), String>, StorageError> {
+        let (directory, mut log) = match self.start()? {
+            Ok(started) => started,
+            Err(violation) => return Ok(Err(violation)),
+        };
+        let mut filler = log.spare_filler();
+        for _ in 0..20 + self.dice.below(40) {
+            self.act(&directory, &mut log, &mut filler)?;
+        }
+        Ok(Ok(()))
+    }
+
+    fn start(&mut self) -> Result<Result<(DataDirectory, TxnLog), String>, StorageError> {
+        let root = PathBuf::from("/data");
+        let log_root = if self.separate { PathBuf::from("/log") } else { root.clone() };
+        let options = DirectoryOptions { data_dir: root, data_log_dir: log_root, create: true };
+        let directory = DataDirectory::open(Arc::new(self.disk.clone()), &options)?;
+        let mut ledger = Ledger::default();
+        let recovered = recover(&directory, self.options, &mut ledger)?;
+        if let Err(violation) = self.check(&ledger) {
+            return Ok(Err(violation));
+        }
+        assert_eq!(recovered.last_zxid, ledger.last());
+        assert_eq!(recovered.log.next_index(), ledger.txns.len() as u64 + 1);
+        self.acked = Ledger { begun: 0, digest: None, ..ledger };
+        self.attempted.clear();
+        if recovered.fresh {
+            self.acked.snapshot(&directory, 0)?;
+        }
+        Ok(Ok((directory, recovered.log)))
+    }
+
+    /// All that was acknowledged, then a beginning of what was attempted, and nothing else.
+    fn check(&self, found: &Ledger) -> Result<(), String> {
+        let mut expected = self.acked.txns.clone();
+        for (zxid, data) in &self.attempted {
+            if *zxid <= found.last() {
+                expected.insert(*zxid, data.clone());
+            }
+        }
+        if found.txns == expected {
+            return Ok(());
+        }
+        let lost: Vec<_> = expected.keys().filter(|zxid| !found.txns.contains_key(zxid)).collect();
+        Err(format!(
+            "acknowledged up to {:#x}, found up to {:#x}, lost {lost:x?}",
+            self.acked.last(),
+            found.last()
+        ))
+    }
+
+    fn act(
+        &mut self,
+        directory: &DataDirectory,
+        log: &mut TxnLog,
+        filler: &mut SpareFiller,
+    ) -> Result<(), StorageError> {
+        match self.dice.below(16) {
+            0 => log.roll(),
+            1 => {
+                log.roll();
+                self.acked.snapshot(directory, log.next_index() - 1)?;
+            }
+            2 => {
+                purge(directory, 1 + self.dice.below(3) as usize)?;
+            }
+            3..=6 => {
+                filler.step()?;
+            }
+            _ => self.group(log)?,
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, log: &mut TxnLog) -> Result<(), StorageError> {
+        for _ in 0..=self.dice.below(8) {
+            let epoch = i64::from(self.dice.below(100) == 0) << 32;
+            let zxid = if epoch == 0 {
+                log.last_zxid() + 1
+            } else {
+                ((log.last_zxid() >> 32) << 32) + epoch
+            };
+            let data = self.data();
+            log.append(&txn(zxid, &data))?;
+            self.attempted.push((zxid, data));
+            self.txns += 1;
+        }
+        if self.flaw == Flaw::AckBeforeSync {
+            self.acknowledge();
+        }
+        log.commit()?;
+        self.acknowledge();
+        Ok(())
+    }
+
+    fn acknowledge(&mut self) {
+        self.acked.txns.extend(self.attempted.drain(..));
+    }
+
+    /// Mostly small, sometimes larger than some sectors or a segment, sometimes zeros.
+    fn data(&mut self) -> Vec<u8> {
+        let len = match self.dice.below(20) {
+            0 => self.dice.below(6000),
+            1..=4 => self.dice.below(1500),
+            _ => self.dice.below(120),
+        };
+        if self.dice.below(8) == 0 {
+            return vec![0; len as usize];
+        }
+        (0..len).map(|_| self.dice.next().to_le_bytes()[0]).collect()
+    }
+
+    /// Makes every record the only one of its group, as if nobody had written down where it began.
+    fn erase_distances(&self) {
+        for folder in ["/data/version-2", "/log/version-2"].map(PathBuf::from) {
+            for name in self.disk.list(&folder).unwrap_or_default() {
+                if let FileName::Log(_) = FileName::parse(&name) {
+                    let mut bytes = self.disk.content(&folder.join(&name));
+                    (0..bytes.len()).for_each(|at| erase_distance(&mut bytes[at..]));
+                    self.disk.plant(&folder.join(name), &bytes);
+                }
+            }
+        }
+    }
+}
+
+fn erase_distance(bytes: &mut [u8]) {
+    let Some(head) = Head::parse(bytes) else { return };
+    let Some(len) = head.own_payload_len(bytes.len() as u64) else { return };
+    let body = &mut bytes[HEAD_LEN..len + FRAME_LEN];
+    if !head.matches(body) || Trailer::of_payload(&body[..len]).is_none() {
+        return;
+    }
+    body[len - TRAILER_LEN..len - TRAILER_LEN + 4].fill(0);
+    let checksum = i64::from(adler32(&body[..len]));
+    bytes[..8].copy_from_slice(&checksum.to_be_bytes());
+}
+
+#[test]
+fn a_scan_does_not_change_the_disk() {
+    for seed in 0..20 {
+        let mut dice = Dice(seed);
+        let disk = SimDisk::default();
+        let options = DirectoryOptions {
+            data_dir: "/data".into(),
+            data_log_dir: "/data".into(),
+            create: true,
+        };
+        let directory = DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens");
+        let recovered =
+            recover(&directory, RecoveryOptions::default(), &mut Ledger::default()).expect("fresh");
+        Ledger::default().snapshot(&directory, 0).expect("snapshot.0");
+        let mut log = recovered.log;
+        for zxid in 1..20 {
+            log.append(&txn(zxid, &[1; 300])).expect("appends");
+        }
+        disk.fail_after(4 + dice.below(3), Fault::PowerLoss);
+        log.commit().expect_err("power lost");
+        drop(directory);
+        disk.crash(&mut dice);
+        let directory = DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens");
+        let before = disk.operations();
+        let mut ledger = Ledger::default();
+        let recovered = super::replay::SnapshotId {
+            zxid: 0,
+            origin: super::replay::SnapshotOrigin::Exact { index: 0 },
+        };
+        LogScan::run(&directory, recovered, &mut ledger).expect("scans");
+        assert_eq!(disk.operations(), before, "seed {seed}");
+    }
+}

@@ -1,0 +1,234 @@
+//! The data directory: the two `version-2` folders of zoo.cfg's dataDir and dataLogDir.
+//!
+//! Owns who may use them (one process), what must not be in them, and what an earlier process left
+//! half done. It does not read logs or snapshots; `myid` beside them belongs to the configuration.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::disk::{Disk, Lock, LockAttempt};
+use super::error::{During, StorageError};
+use super::file_name::{self, FileName};
+
+/// The open data directory; its locks are held until it is dropped.
+pub struct DataDirectory {
+    disk: Arc<dyn Disk>,
+    snapshots: PathBuf,
+    logs: PathBuf,
+    _locks: Vec<Box<dyn Lock>>,
+}
+
+/// Where the data directory is and what may be done to open it.
+#[derive(Clone, Debug)]
+pub struct DirectoryOptions {
+    /// zoo.cfg's `dataDir`.
+    pub data_dir: PathBuf,
+    /// zoo.cfg's `dataLogDir`; the same as `data_dir` if not set.
+    pub data_log_dir: PathBuf,
+    /// `zookeeper.datadir.autocreate`: whether missing folders are created.
+    pub create: bool,
+}
+
+impl DataDirectory {
+    /// Opens both folders, takes their locks and removes what an unfinished write left.
+    ///
+    /// # Errors
+    /// When a folder is missing and must not be created, is in use, holds files that belong into
+    /// the other one, or the disk refuses.
+    pub fn open(disk: Arc<dyn Disk>, options: &DirectoryOptions) -> Result<Self, StorageError> {
+        let snapshots = options.data_dir.join("version-2");
+        let logs = options.data_log_dir.join("version-2");
+        let mut folders = vec![snapshots.as_path()];
+        if logs != snapshots {
+            folders.push(&logs);
+        }
+        let mut locks = Vec::new();
+        for &folder in &folders {
+            open_folder(disk.as_ref(), folder, options.create)?;
+            locks.push(lock(disk.as_ref(), folder)?);
+        }
+        if logs != snapshots {
+            refuse(disk.as_ref(), &snapshots, |name| matches!(name, FileName::Log(_)))?;
+            refuse(disk.as_ref(), &logs, |name| {
+                matches!(name, FileName::Snapshot(_) | FileName::CompressedSnapshot(_))
+            })?;
+        }
+        for folder in folders {
+            for name in disk.list(folder).during("list", folder)? {
+                if FileName::parse(&name) == FileName::Temporary {
+                    let path = folder.join(name);
+                    disk.remove(&path).during("remove", &path)?;
+                }
+            }
+            // A killed process may have left names that are seen but not yet durable.
+            disk.sync_folder(folder).during("sync the folder", folder)?;
+        }
+        Ok(Self { disk, snapshots, logs, _locks: locks })
+    }
+
+    /// The disk below.
+    #[must_use]
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// The folder of snapshots, epochs and the session key.
+    #[must_use]
+    pub fn snapshots(&self) -> &Path {
+        &self.snapshots
+    }
+
+    /// The folder of logs.
+    #[must_use]
+    pub fn logs(&self) -> &Path {
+        &self.logs
+    }
+
+    /// The zxids in the names of the logs, ascending.
+    pub(crate) fn log_zxids(&self) -> Result<Vec<i64>, StorageError> {
+        let mut zxids = Vec::new();
+        for name in self.disk.list(&self.logs).during("list", &self.logs)? {
+            if let FileName::Log(zxid) = FileName::parse(&name) {
+                zxids.push(zxid);
+            }
+        }
+        zxids.sort_unstable();
+        Ok(zxids)
+    }
+
+    /// The zxids in the names of the snapshots and whether each is compressed, newest first.
+    pub(crate) fn snapshot_zxids(&self) -> Result<Vec<(i64, Option<String>)>, StorageError> {
+        let mut found = Vec::new();
+        for name in self.disk.list(&self.snapshots).during("list", &self.snapshots)? {
+            match FileName::parse(&name) {
+                FileName::Snapshot(zxid) => found.push((zxid, None)),
+                FileName::CompressedSnapshot(zxid) => found.push((zxid, Some(name))),
+                _ => {}
+            }
+        }
+        // Of a plain and a compressed one of the same zxid, the plain one comes first.
+        found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        Ok(found)
+    }
+
+    pub(crate) fn log_path(&self, zxid: i64) -> PathBuf {
+        self.logs.join(file_name::log(zxid))
+    }
+
+    pub(crate) fn snapshot_path(&self, zxid: i64) -> PathBuf {
+        self.snapshots.join(file_name::snapshot(zxid))
+    }
+}
+
+impl fmt::Debug for DataDirectory {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("DataDirectory")
+            .field("snapshots", &self.snapshots)
+            .field("logs", &self.logs)
+            .finish_non_exhaustive()
+    }
+}
+
+fn open_folder(disk: &dyn Disk, folder: &Path, create: bool) -> Result<(), StorageError> {
+    match disk.list(folder) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && create => {
+            disk.create_folder(folder).during("create the folder", folder)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(StorageError::FolderMissing { path: folder.to_owned() })
+        }
+        Err(error) => Err(error).during("list", folder),
+    }
+}
+
+fn lock(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn Lock>, StorageError> {
+    let path = folder.join(file_name::LOCK);
+    match disk.lock(&path, &std::process::id().to_string()).during("lock", &path)? {
+        LockAttempt::Taken(lock) => Ok(lock),
+        LockAttempt::Held(holder) => Err(StorageError::Locked { path, holder }),
+    }
+}
+
+fn refuse(
+    disk: &dyn Disk,
+    folder: &Path,
+    misplaced: impl Fn(FileName) -> bool,
+) -> Result<(), StorageError> {
+    for name in disk.list(folder).during("list", folder)? {
+        if misplaced(FileName::parse(&name)) {
+            return Err(StorageError::Misplaced { path: folder.join(name) });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::disk::RealDisk;
+
+    fn options(data: &Path, log: &Path, create: bool) -> DirectoryOptions {
+        DirectoryOptions { data_dir: data.to_owned(), data_log_dir: log.to_owned(), create }
+    }
+
+    #[test]
+    fn one_process_per_directory_and_the_refusal_names_it() {
+        let root = tempfile::tempdir().expect("folder");
+        let (data, log) = (root.path().join("a/data"), root.path().join("a/log"));
+        let options = options(&data, &log, true);
+        let held = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
+        // A lock taken through another open file is another holder, also in the same process.
+        let error = DataDirectory::open(Arc::new(RealDisk), &options).expect_err("refused");
+        let pid = std::process::id();
+        assert!(error.to_string().contains(&format!("process {pid};")), "{error}");
+        drop(held);
+        DataDirectory::open(Arc::new(RealDisk), &options).expect("opens again");
+    }
+
+    #[test]
+    fn a_missing_folder_is_created_only_if_allowed() {
+        let root = tempfile::tempdir().expect("folder");
+        let data = root.path().join("data");
+        let error = DataDirectory::open(Arc::new(RealDisk), &options(&data, &data, false))
+            .expect_err("refused");
+        assert!(matches!(error, StorageError::FolderMissing { .. }), "{error}");
+        assert!(!data.exists());
+        DataDirectory::open(Arc::new(RealDisk), &options(&data, &data, true)).expect("opens");
+        assert!(data.join("version-2").is_dir());
+    }
+
+    #[test]
+    fn files_in_the_wrong_folder_abort() {
+        for (folder, name) in [("data", "log.1"), ("log", "snapshot.0"), ("log", "snapshot.1.gz")] {
+            let root = tempfile::tempdir().expect("folder");
+            let (data, log) = (root.path().join("data"), root.path().join("log"));
+            let version = root.path().join(folder).join("version-2");
+            std::fs::create_dir_all(&version).expect("creates");
+            std::fs::write(version.join(name), b"").expect("writes");
+            let error = DataDirectory::open(Arc::new(RealDisk), &options(&data, &log, true))
+                .expect_err("refused");
+            assert!(
+                matches!(&error, StorageError::Misplaced { path } if path.ends_with(name)),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn leftovers_go_and_foreign_files_stay() {
+        let root = tempfile::tempdir().expect("folder");
+        let version = root.path().join("version-2");
+        std::fs::create_dir_all(&version).expect("creates");
+        for name in ["tmp.log.5", "tmp.spare.1", "currentEpoch.tmp", "log.5.tmp", "notes"] {
+            std::fs::write(version.join(name), b"x").expect("writes");
+        }
+        let options = options(root.path(), root.path(), false);
+        let open = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
+        assert_eq!(
+            open.disk().list(open.snapshots()).expect("lists"),
+            ["log.5.tmp", "notes", "rookeeper.lock"]
+        );
+    }
+}

@@ -1,0 +1,468 @@
+//! A disk in memory that forgets, tears and refuses, under a seed.
+//!
+//! Per file it keeps what the process sees (`live`) and what has been synced (`durable`); per name
+//! the same. [`SimDisk::crash`] throws dice for everything in between: each unsynced sector, each
+//! length, each unsynced folder operation. A handle from before a crash is dead after it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::{Access, Disk, DiskFile, Lock, LockAttempt};
+
+const SECTOR: usize = 512;
+
+/// splitmix64: enough chance for a test, and the same on every machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number under `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    pub(crate) fn coin(&mut self) -> bool {
+        self.next() & 1 == 1
+    }
+}
+
+/// What goes wrong at the chosen operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The one operation fails with EIO, later ones work.
+    Eio,
+    /// The one operation fails with ENOSPC, later ones work.
+    Enospc,
+    /// The power goes: it and everything behind fails until [`SimDisk::crash`].
+    PowerLoss,
+}
+
+/// The lies a disk can tell; a correct disk tells none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lies {
+    pub(crate) file_sync_does_nothing: bool,
+    pub(crate) folder_sync_does_nothing: bool,
+}
+
+/// A disk in memory; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: BTreeMap<u64, SimFile>,
+    next_file: u64,
+    live: BTreeMap<PathBuf, u64>,
+    durable: BTreeMap<PathBuf, u64>,
+    pending: Vec<FolderOp>,
+    folders: BTreeSet<PathBuf>,
+    locked: BTreeSet<PathBuf>,
+    generation: u64,
+    /// Changing operations so far; reads do not count.
+    operations: u64,
+    fault: Option<(u64, Fault)>,
+    powerless: bool,
+    lies: Lies,
+    syncs: u64,
+    writes: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct SimFile {
+    live: Vec<u8>,
+    durable: Vec<u8>,
+    dirty: BTreeSet<usize>,
+}
+
+#[derive(Clone, Debug)]
+enum FolderOp {
+    Create(PathBuf, u64),
+    Rename(PathBuf, PathBuf, u64),
+    Remove(PathBuf, u64),
+}
+
+impl FolderOp {
+    fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Create(path, _) | Self::Remove(path, _) | Self::Rename(path, _, _) => {
+                path.parent()
+            }
+        }
+    }
+
+    /// Applies the operation to `names` if what it builds on is there.
+    fn apply(&self, names: &mut BTreeMap<PathBuf, u64>) {
+        match self {
+            Self::Create(path, file) => {
+                names.insert(path.clone(), *file);
+            }
+            Self::Rename(from, to, file) => {
+                if names.get(from) == Some(file) {
+                    names.remove(from);
+                    names.insert(to.clone(), *file);
+                }
+            }
+            Self::Remove(path, file) => {
+                if names.get(path) == Some(file) {
+                    names.remove(path);
+                }
+            }
+        }
+    }
+}
+
+impl SimDisk {
+    pub(crate) fn with_lies(lies: Lies) -> Self {
+        let disk = Self::default();
+        disk.state.lock().lies = lies;
+        disk
+    }
+
+    /// Arms `fault` for the changing operation that comes after `operations` more.
+    pub(crate) fn fail_after(&self, operations: u64, fault: Fault) {
+        let mut state = self.state.lock();
+        state.fault = Some((state.operations + operations, fault));
+    }
+
+    /// Changing operations so far.
+    pub(crate) fn operations(&self) -> u64 {
+        self.state.lock().operations
+    }
+
+    /// Content writes and content syncs so far.
+    pub(crate) fn writes_and_syncs(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.writes, state.syncs)
+    }
+
+    /// The process dies but not the machine: nothing is lost, nothing becomes durable.
+    pub(crate) fn kill(&self) {
+        let mut state = self.state.lock();
+        state.generation += 1;
+        state.fault = None;
+        state.powerless = false;
+        state.locked.clear();
+    }
+
+    /// The machine dies: of what was not synced, `dice` decides what is left.
+    pub(crate) fn crash(&self, dice: &mut Dice) {
+        self.kill();
+        let mut state = self.state.lock();
+        let mut names = std::mem::take(&mut state.durable);
+        let pending = std::mem::take(&mut state.pending);
+        // A journal keeps a prefix of the operations; other file systems keep what they like.
+        let journal = dice.coin();
+        let kept = dice.below(pending.len() as u64 + 1) as usize;
+        for (at, operation) in pending.iter().enumerate() {
+            if if journal { at < kept } else { dice.coin() } {
+                operation.apply(&mut names);
+            }
+        }
+        state.live = names.clone();
+        let linked: BTreeSet<u64> = names.values().copied().collect();
+        state.durable = names;
+        state.files.retain(|id, _| linked.contains(id));
+        for file in state.files.values_mut() {
+            file.crash(dice);
+        }
+    }
+
+    /// The content of a file as the process sees it.
+    pub(crate) fn content(&self, path: &Path) -> Vec<u8> {
+        let state = self.state.lock();
+        state.files[&state.live[path]].live.clone()
+    }
+
+    /// Puts a durable file there, as another program would.
+    pub(crate) fn plant(&self, path: &Path, bytes: &[u8]) {
+        let mut state = self.state.lock();
+        let id = state.next_file;
+        state.next_file += 1;
+        let file =
+            SimFile { live: bytes.to_vec(), durable: bytes.to_vec(), dirty: BTreeSet::new() };
+        state.files.insert(id, file);
+        state.live.insert(path.to_owned(), id);
+        state.durable.insert(path.to_owned(), id);
+        if let Some(folder) = path.parent() {
+            state.folders.insert(folder.to_owned());
+        }
+    }
+}
+
+impl State {
+    /// Counts a changing operation and fails it if a fault is due.
+    fn change(&mut self) -> io::Result<()> {
+        if self.powerless {
+            return Err(io::Error::other("power lost"));
+        }
+        let now = self.operations;
+        self.operations += 1;
+        match self.fault {
+            Some((at, fault)) if at == now => match fault {
+                Fault::Eio => Err(io::Error::from_raw_os_error(5)),
+                Fault::Enospc => Err(io::Error::from_raw_os_error(28)),
+                Fault::PowerLoss => {
+                    self.powerless = true;
+                    Err(io::Error::other("power lost"))
+                }
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn missing_folder(&self, path: &Path) -> bool {
+        !path.parent().is_some_and(|folder| self.folders.contains(folder))
+    }
+}
+
+impl SimFile {
+    fn touch(&mut self, from: usize, to: usize) {
+        self.dirty.extend(from / SECTOR..to.div_ceil(SECTOR));
+    }
+
+    fn write(&mut self, bytes: &[u8], offset: usize) {
+        let end = offset + bytes.len();
+        if self.live.len() < end {
+            let old = self.live.len();
+            self.live.resize(end, 0);
+            self.touch(old, end);
+        }
+        self.live[offset..end].copy_from_slice(bytes);
+        self.touch(offset, end);
+    }
+
+    fn sync(&mut self) {
+        self.durable.clone_from(&self.live);
+        self.dirty.clear();
+    }
+
+    fn crash(&mut self, dice: &mut Dice) {
+        if self.dirty.is_empty() && self.live.len() == self.durable.len() {
+            return;
+        }
+        let (shorter, longer) =
+            (self.live.len().min(self.durable.len()), self.live.len().max(self.durable.len()));
+        let len = match dice.below(4) {
+            0 => self.durable.len(),
+            1 => self.live.len(),
+            2 => longer,
+            _ => shorter + dice.below((longer - shorter) as u64 + 1) as usize,
+        };
+        // A kept length without its data reads as zeros.
+        let mut image = self.durable.clone();
+        image.resize(len, 0);
+        let torn = dice.below(4) == 0;
+        let mut torn_left = usize::from(torn);
+        let keep_of_16 = dice.below(17);
+        for &sector in &self.dirty {
+            let from = sector * SECTOR;
+            let mut to = (from + SECTOR).min(self.live.len()).min(len);
+            if from >= to {
+                continue;
+            }
+            if torn_left > 0 && dice.below(3) == 0 {
+                torn_left -= 1;
+                to = from + dice.below((to - from) as u64) as usize;
+            } else if dice.below(16) >= keep_of_16 {
+                continue;
+            }
+            image[from..to].copy_from_slice(&self.live[from..to]);
+        }
+        self.live.clone_from(&image);
+        self.durable = image;
+        self.dirty.clear();
+    }
+}
+
+impl Disk for SimDisk {
+    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let state = self.state.lock();
+        if !state.folders.contains(folder) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(state
+            .live
+            .keys()
+            .filter(|path| path.parent() == Some(folder))
+            .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+            .collect())
+    }
+
+    fn create_folder(&self, folder: &Path) -> io::Result<()> {
+        self.state.lock().folders.insert(folder.to_owned());
+        Ok(())
+    }
+
+    fn create(&self, path: &Path, _access: Access) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state.lock();
+        state.change()?;
+        if state.missing_folder(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        if state.live.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let id = state.next_file;
+        state.next_file += 1;
+        state.files.insert(id, SimFile::default());
+        state.live.insert(path.to_owned(), id);
+        state.pending.push(FolderOp::Create(path.to_owned(), id));
+        Ok(Box::new(SimHandle { disk: self.clone(), id, generation: state.generation }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let state = self.state.lock();
+        let id = *state.live.get(path).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Box::new(SimHandle { disk: self.clone(), id, generation: state.generation }))
+    }
+
+    fn open_for_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.open(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.change()?;
+        let id = state.live.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        state.live.insert(to.to_owned(), id);
+        state.pending.push(FolderOp::Rename(from.to_owned(), to.to_owned(), id));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.change()?;
+        let id = state.live.remove(path).ok_or(io::ErrorKind::NotFound)?;
+        state.pending.push(FolderOp::Remove(path.to_owned(), id));
+        Ok(())
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.change()?;
+        if state.lies.folder_sync_does_nothing {
+            return Ok(());
+        }
+        let pending = std::mem::take(&mut state.pending);
+        let (synced, left): (Vec<_>, Vec<_>) =
+            pending.into_iter().partition(|operation| operation.folder() == Some(folder));
+        state.pending = left;
+        for operation in synced {
+            operation.apply(&mut state.durable);
+        }
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path, note: &str) -> io::Result<LockAttempt> {
+        if !self.state.lock().locked.insert(path.to_owned()) {
+            return Ok(LockAttempt::Held(note.to_owned()));
+        }
+        Ok(LockAttempt::Taken(Box::new(SimLock { disk: self.clone(), path: path.to_owned() })))
+    }
+}
+
+#[derive(Debug)]
+struct SimLock {
+    disk: SimDisk,
+    path: PathBuf,
+}
+
+impl Lock for SimLock {}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        self.disk.state.lock().locked.remove(&self.path);
+    }
+}
+
+#[derive(Debug)]
+struct SimHandle {
+    disk: SimDisk,
+    id: u64,
+    generation: u64,
+}
+
+impl SimHandle {
+    fn state(&self) -> MutexGuard<'_, State> {
+        let state = self.disk.state.lock();
+        assert_eq!(self.generation, state.generation, "a handle outlived its process");
+        state
+    }
+}
+
+impl State {
+    fn file(&mut self, id: u64) -> io::Result<&mut SimFile> {
+        self.files.get_mut(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl DiskFile for SimHandle {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.state().file(self.id)?.live.len() as u64)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut state = self.state();
+        let live = &state.file(self.id)?.live;
+        let from = live.len().min(offset as usize);
+        let count = buffer.len().min(live.len() - from);
+        buffer[..count].copy_from_slice(&live[from..from + count]);
+        Ok(count)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut state = self.state();
+        let dark = state.powerless;
+        state.writes += 1;
+        let result = state.change();
+        // A write that fails may have come through in part.
+        let written = match result {
+            Ok(()) => bytes.len(),
+            Err(_) if dark => 0,
+            Err(_) if state.powerless => bytes.len(),
+            Err(_) => bytes.len() / 2,
+        };
+        state.file(self.id)?.write(&bytes[..written], offset as usize);
+        result
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut state = self.state();
+        state.change()?;
+        let file = state.file(self.id)?;
+        let old = file.live.len();
+        file.live.resize(len as usize, 0);
+        if old < file.live.len() {
+            file.touch(old, len as usize);
+        }
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.state();
+        state.syncs += 1;
+        state.change()?;
+        if !state.lies.file_sync_does_nothing {
+            state.file(self.id)?.sync();
+        }
+        Ok(())
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}

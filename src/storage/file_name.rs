@@ -1,0 +1,113 @@
+//! The names of the files in a data directory, read and written.
+//!
+//! Temporary names begin with `tmp.`: ZooKeeper takes `log.5.tmp` and `snapshot.5.tmp` for a log
+//! and a snapshot, but not `tmp.log.5`.
+
+/// The lock of one process per directory.
+pub(crate) const LOCK: &str = "rookeeper.lock";
+/// The epoch of the last record in the log.
+pub(crate) const CURRENT_EPOCH: &str = "currentEpoch";
+/// The newest epoch that was agreed to.
+pub(crate) const ACCEPTED_EPOCH: &str = "acceptedEpoch";
+/// The secret behind session passwords.
+pub(crate) const SESSION_KEY: &str = "session.key";
+
+/// What a name says that a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileName {
+    /// `log.<hex zxid of the first record>`.
+    Log(i64),
+    /// `snapshot.<hex zxid>`.
+    Snapshot(i64),
+    /// `snapshot.<hex zxid>.gz` or `.snappy`.
+    CompressedSnapshot(i64),
+    /// `spare.<number>`: a segment filled with zeros that waits for its use.
+    Spare(u64),
+    /// A file whose writer did not finish.
+    Temporary,
+    /// Anything else; not touched.
+    Other,
+}
+
+impl FileName {
+    /// Never fails: a name without a meaning is [`FileName::Other`].
+    pub(crate) fn parse(name: &str) -> Self {
+        if name.starts_with("tmp.")
+            || name
+                .strip_suffix(".tmp")
+                .is_some_and(|of| [CURRENT_EPOCH, ACCEPTED_EPOCH].contains(&of))
+        {
+            return Self::Temporary;
+        }
+        match name.split_once('.') {
+            Some(("log", zxid)) => hex(zxid).map_or(Self::Other, Self::Log),
+            Some(("snapshot", rest)) => match rest.split_once('.') {
+                None => hex(rest).map_or(Self::Other, Self::Snapshot),
+                Some((zxid, "gz" | "snappy")) => {
+                    hex(zxid).map_or(Self::Other, Self::CompressedSnapshot)
+                }
+                Some(_) => Self::Other,
+            },
+            Some(("spare", number)) => match number.parse() {
+                // One name per spare: no sign, no leading zeros.
+                Ok(parsed) if spare(parsed) == name => Self::Spare(parsed),
+                _ => Self::Other,
+            },
+            _ => Self::Other,
+        }
+    }
+}
+
+pub(crate) fn log(zxid: i64) -> String {
+    format!("log.{zxid:x}")
+}
+
+pub(crate) fn snapshot(zxid: i64) -> String {
+    format!("snapshot.{zxid:x}")
+}
+
+pub(crate) fn spare(number: u64) -> String {
+    format!("spare.{number}")
+}
+
+/// The name under which `name` is written until it is whole.
+pub(crate) fn temporary(name: &str) -> String {
+    format!("tmp.{name}")
+}
+
+fn hex(digits: &str) -> Option<i64> {
+    if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    i64::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_what_the_file_is() {
+        for (name, meaning) in [
+            ("log.1", FileName::Log(1)),
+            ("log.500000000a", FileName::Log(0x5_0000_000a)),
+            ("log.", FileName::Other),
+            ("log.-1", FileName::Other),
+            ("log.+1", FileName::Other),
+            ("log.ffffffffffffffff", FileName::Other),
+            ("log.1.tmp", FileName::Other),
+            ("snapshot.0", FileName::Snapshot(0)),
+            ("snapshot.ff.gz", FileName::CompressedSnapshot(0xff)),
+            ("snapshot.ff.snappy", FileName::CompressedSnapshot(0xff)),
+            ("snapshot.ff.zip", FileName::Other),
+            ("spare.12", FileName::Spare(12)),
+            ("spare.012", FileName::Other),
+            ("tmp.log.5", FileName::Temporary),
+            ("currentEpoch.tmp", FileName::Temporary),
+            ("currentEpoch", FileName::Other),
+            ("myid", FileName::Other),
+        ] {
+            assert_eq!(FileName::parse(name), meaning, "{name}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Reads the logs behind a snapshot, in order, and decides where they end.
+//!
+//! Our segments are held to strict rules: zxids follow each other, indexes count every record, an
+//! unreadable record is either the torn end of the last group or damage. Segments of ZooKeeper are
+//! read by ZooKeeper's rules. Nothing is changed before [`LogScan::settle`].
+
+use std::path::{Path, PathBuf};
+
+use jute::txn::TxnRecord;
+
+use super::directory::DataDirectory;
+use super::disk::Disk;
+use super::error::{DamageReason, During, StorageError};
+use super::record::{TRAILER_LEN, Trailer};
+use super::replay::{Refused, Replay, SnapshotId, SnapshotOrigin};
+use super::segment_reader::{Found, Origin, SegmentReader, Unreadable};
+use super::tail::{Tail, judge};
+use super::txn_log::follows;
+
+/// Where the logs have been read to.
+#[derive(Debug)]
+pub(crate) struct LogScan {
+    snapshot: SnapshotId,
+    /// The last record read, replayed or not.
+    last_record: Option<i64>,
+    /// The index of the next record, as far as it is known.
+    next_index: Option<u64>,
+    /// Where the last segment of ours ends, if it was the last one read.
+    own_end: Option<(PathBuf, u64)>,
+    /// Whether what was read last, snapshot or segment, is not ours and so counts no index.
+    java: bool,
+    txns: u64,
+    /// The last segment and what is to be done with it.
+    ending: Option<(PathBuf, Ending)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    Keep,
+    Cut { at: u64, end: u64 },
+    Remove,
+}
+
+impl LogScan {
+    /// Reads what stands behind `snapshot` into `replay`.
+    pub(crate) fn run(
+        directory: &DataDirectory,
+        snapshot: SnapshotId,
+        replay: &mut dyn Replay,
+    ) -> Result<Self, StorageError> {
+        let mut scan = Self {
+            snapshot,
+            last_record: None,
+            next_index: None,
+            own_end: None,
+            java: !matches!(snapshot.origin, SnapshotOrigin::Exact { .. }),
+            txns: 0,
+            ending: None,
+        };
+        let zxids = directory.log_zxids()?;
+        // The newest log that begins at or before the snapshot can reach beyond it.
+        let first = zxids.partition_point(|zxid| *zxid <= snapshot.zxid).saturating_sub(1);
+        let mut names = zxids.into_iter().skip(first).peekable();
+        let mut next = None;
+        while let Some(zxid) = names.next() {
+            let path = directory.log_path(zxid);
+            let open =
+                |zxid| SegmentReader::open(directory.disk().as_ref(), &directory.log_path(zxid));
+            let reader = match next.take() {
+                Some(reader) => Some(reader),
+                None => open(zxid)?,
+            };
+            let Some(reader) = reader else {
+                if names.peek().is_some() {
+                    return Err(scan.damage(&path, 0, DamageReason::ShortHeader));
+                }
+                // ZooKeeper as well removes a last log that was never begun.
+                scan.ending = Some((path, Ending::Remove));
+                break;
+            };
+            next = match names.peek() {
+                Some(zxid) => open(*zxid)?,
+                None => None,
+            };
+            scan.segment(reader, zxid, next.as_ref().map(SegmentReader::origin), replay)?;
+        }
+        Ok(scan)
+    }
+
+    /// The zxid of the state.
+    pub(crate) fn last_zxid(&self) -> i64 {
+        self.last_record.map_or(self.snapshot.zxid, |zxid| zxid.max(self.snapshot.zxid))
+    }
+
+    /// The index that the next record gets: behind ZooKeeper, at least its place in its epoch.
+    pub(crate) fn next_index(&self) -> u64 {
+        let counted = self.next_index.unwrap_or(1);
+        let index = match self.snapshot.origin {
+            SnapshotOrigin::Exact { index } => counted.max(index.saturating_add(1)),
+            SnapshotOrigin::None | SnapshotOrigin::Java => counted,
+        };
+        if !self.java {
+            return index;
+        }
+        let place = u64::try_from(self.last_zxid() & 0xffff_ffff).unwrap_or(0);
+        index.max(place.saturating_add(1))
+    }
+
+    /// Transactions that were replayed.
+    pub(crate) fn txns(&self) -> u64 {
+        self.txns
+    }
+
+    /// Makes what was read durable, and cuts off what was not; returns the bytes cut.
+    pub(crate) fn settle(&self, disk: &dyn Disk, folder: &Path) -> Result<u64, StorageError> {
+        let Some((path, ending)) = &self.ending else { return Ok(0) };
+        let (at, end) = match *ending {
+            Ending::Remove => {
+                disk.remove(path).during("remove", path)?;
+                disk.sync_folder(folder).during("sync the folder", folder)?;
+                return Ok(0);
+            }
+            Ending::Keep => (0, 0),
+            Ending::Cut { at, end } => (at, end),
+        };
+        let file = disk.open_for_write(path).during("open", path)?;
+        if end > at {
+            tracing::warn!(
+                file = %path.display(), offset = at, bytes = end - at,
+                "cutting off the torn end of the log; none of it was acknowledged"
+            );
+            file.set_len(at).during("cut", path)?;
+        }
+        // A killed process may have left records that are read but not yet durable, and what
+        // follows will build on them.
+        file.sync_all().during("sync", path)?;
+        Ok(end.saturating_sub(at))
+    }
+
+    fn segment(
+        &mut self,
+        mut reader: SegmentReader,
+        name: i64,
+        next: Option<Origin>,
+        replay: &mut dyn Replay,
+    ) -> Result<(), StorageError> {
+        match reader.origin() {
+            Origin::Own { first_index } => self.begin_own(first_index)?,
+            Origin::Java => {
+                self.java = true;
+                self.own_end = None;
+            }
+        }
+        let own = matches!(reader.origin(), Origin::Own { .. });
+        let mut first = own.then_some(name);
+        let path = reader.path().to_owned();
+        let unreadable = loop {
+            match reader.next()? {
+                Ok(found) => self.record(&path, own, first.take(), &found, replay)?,
+                Err(unreadable) => break unreadable,
+            }
+        };
+        let offset = reader.offset();
+        if let Unreadable::Refused(reason) = unreadable {
+            return Err(self.damage(&path, offset, reason));
+        }
+        let mut ending = Ending::Keep;
+        if own && !matches!(next, Some(Origin::Own { .. })) {
+            let last_good = self.last_record.unwrap_or(0).max(name.saturating_sub(1));
+            match judge(reader.window(), offset, last_good).during("read", &path)? {
+                Tail::Clean => {}
+                // If ZooKeeper went on behind it, it made the same decision and acted on it.
+                Tail::Torn { .. } if next.is_some() => {}
+                Tail::Torn { end } => ending = Ending::Cut { at: offset, end },
+                Tail::Damage { offset: later, zxid } => {
+                    let reason = DamageReason::LaterGroup { offset: later, zxid };
+                    return Err(self.damage(&path, offset, reason));
+                }
+            }
+        }
+        self.own_end = own.then(|| (path.clone(), offset));
+        self.ending = Some((path, ending));
+        Ok(())
+    }
+
+    /// Between two segments of ours no index is missing, or only such as the snapshot holds.
+    fn begin_own(&mut self, first_index: u64) -> Result<(), StorageError> {
+        if let (Some((path, offset)), Some(expected)) = (&self.own_end, self.next_index)
+            && first_index != expected
+        {
+            let covered = match self.snapshot.origin {
+                SnapshotOrigin::Exact { index } => {
+                    (expected..=index.saturating_add(1)).contains(&first_index)
+                }
+                SnapshotOrigin::None | SnapshotOrigin::Java => false,
+            };
+            if !covered {
+                let found = i64::try_from(first_index).unwrap_or(i64::MAX);
+                let reason = DamageReason::IndexGap { expected, found };
+                return Err(self.damage(path, *offset, reason));
+            }
+            tracing::warn!(
+                file = %path.display(), offset,
+                "records are missing that the snapshot holds; older snapshots are of no use"
+            );
+        }
+        self.next_index = Some(first_index);
+        self.java = false;
+        Ok(())
+    }
+
+    fn record(
+        &mut self,
+        path: &Path,
+        own: bool,
+        name: Option<i64>,
+        found: &Found<'_>,
+        replay: &mut dyn Replay,
+    ) -> Result<(), StorageError> {
+        let damage = |reason| self.damage(path, found.offset, reason);
+        let (record, rest) = TxnRecord::decode(found.payload)
+            .map_err(|error| damage(DamageReason::Decode(error)))?;
+        let zxid = record.header.zxid;
+        if own {
+            if rest.len() != TRAILER_LEN || Trailer::parse(rest).is_none() {
+                return Err(damage(DamageReason::Trailer));
+            }
+            if name.is_some_and(|name| name != zxid) {
+                return Err(damage(DamageReason::Name { found: zxid }));
+            }
+            if let Some(reason) = self.gap(zxid) {
+                return Err(damage(reason));
+            }
+        }
+        if zxid > self.snapshot.zxid {
+            replay.txn(&record).map_err(|Refused(reason)| StorageError::Refused {
+                path: path.to_owned(),
+                offset: found.offset,
+                zxid,
+                reason,
+            })?;
+            self.txns = self.txns.saturating_add(1);
+        }
+        // ZooKeeper only complains of a zxid that falls.
+        self.last_record = Some(self.last_record.map_or(zxid, |last| last.max(zxid)));
+        self.next_index = self.next_index.map(|index| index.saturating_add(1));
+        Ok(())
+    }
+
+    /// What is missing before a record of ours with this zxid.
+    fn gap(&self, zxid: i64) -> Option<DamageReason> {
+        let missing = DamageReason::ZxidGap { found: zxid };
+        if zxid <= self.snapshot.zxid {
+            return self.last_record.is_some_and(|last| zxid <= last).then_some(missing);
+        }
+        let last = self.last_record.map_or(self.snapshot.zxid, |last| last.max(self.snapshot.zxid));
+        // Logs that are trusted without a snapshot begin where they begin.
+        let begins = self.last_record.is_none() && self.snapshot.origin == SnapshotOrigin::None;
+        if !begins && !follows(last, zxid) {
+            return Some(missing);
+        }
+        // A later epoch can begin anywhere; only the index tells that nothing stood between.
+        match (self.snapshot.origin, self.next_index) {
+            (SnapshotOrigin::Exact { index }, Some(found)) if self.txns == 0 => {
+                let expected = index.saturating_add(1);
+                let found_i64 = i64::try_from(found).unwrap_or(i64::MAX);
+                (found != expected).then_some(DamageReason::IndexGap { expected, found: found_i64 })
+            }
+            _ => None,
+        }
+    }
+
+    fn damage(&self, path: &Path, offset: u64, reason: DamageReason) -> StorageError {
+        StorageError::Damage {
+            path: path.to_owned(),
+            offset,
+            reason,
+            last_good: self.last_record.unwrap_or(self.snapshot.zxid),
+            folder: path.parent().unwrap_or(path).to_owned(),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! From the files of a data directory to the state they hold, and a log to go on with.
+//!
+//! Chooses the snapshot, then has [`LogScan`] replay what stands behind it. Changes a file only
+//! when all has been read and nothing is damaged: the torn end of the last group is cut off.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::directory::DataDirectory;
+use super::epoch::EpochFile;
+use super::error::{During, StorageError};
+use super::log_scan::LogScan;
+use super::replay::{Refused, Replay, SnapshotId, SnapshotOrigin};
+use super::segment_reader::SegmentReader;
+use super::snapshot_reader;
+use super::txn_log::{LogOptions, TxnLog};
+
+/// ZooKeeper looks at no more snapshots than this.
+const SNAPSHOTS_TRIED: usize = 100;
+
+/// What recovery may do, and how the log goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RecoveryOptions {
+    /// `snapshot.trust.empty`: logs without a snapshot are taken to reach back to the beginning.
+    pub trust_empty: bool,
+    /// How the log is written.
+    pub log: LogOptions,
+}
+
+/// What recovery found.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The log, ready for the next record.
+    pub log: TxnLog,
+    /// The snapshot that was loaded.
+    pub snapshot: SnapshotId,
+    /// The zxid of the state; 0 for a fresh directory.
+    pub last_zxid: i64,
+    /// Transactions replayed behind the snapshot.
+    pub txns: u64,
+    /// Bytes of a group without acknowledgement that were cut off.
+    pub bytes_cut: u64,
+    /// Whether the directory held nothing: its owner writes `snapshot.0` before it serves.
+    pub fresh: bool,
+}
+
+/// Rebuilds the state in `replay` and opens the log.
+///
+/// # Errors
+/// When acknowledged transactions may be missing, the state refuses what the files hold, or the
+/// disk fails. Apart from the last, nothing has been changed then.
+pub fn recover(
+    directory: &DataDirectory,
+    options: RecoveryOptions,
+    replay: &mut dyn Replay,
+) -> Result<Recovered, StorageError> {
+    let disk = directory.disk();
+    let epoch = EpochFile::current(Arc::clone(disk), directory.snapshots())?;
+    let loaded = load_snapshot(directory, replay)?;
+    let snapshot = match loaded {
+        Some(snapshot) => snapshot,
+        None => {
+            if !options.trust_empty {
+                refuse_transactions(directory)?;
+            }
+            let none = SnapshotId { zxid: 0, origin: SnapshotOrigin::None };
+            replay.begin(&none);
+            replay.end(None).map_err(|Refused(reason)| StorageError::Refused {
+                path: directory.snapshots().to_owned(),
+                offset: 0,
+                zxid: 0,
+                reason,
+            })?;
+            none
+        }
+    };
+    let scan = LogScan::run(directory, snapshot, replay)?;
+    let bytes_cut = scan.settle(disk.as_ref(), directory.logs())?;
+    let log = TxnLog::open(
+        Arc::clone(disk),
+        directory.logs().to_owned(),
+        epoch,
+        options.log,
+        scan.last_zxid(),
+        scan.next_index(),
+    )?;
+    Ok(Recovered {
+        log,
+        snapshot,
+        last_zxid: scan.last_zxid(),
+        txns: scan.txns(),
+        bytes_cut,
+        fresh: loaded.is_none() && scan.txns() == 0,
+    })
+}
+
+/// Loads the newest snapshot that can be read; `None` if none looks like one.
+fn load_snapshot(
+    directory: &DataDirectory,
+    replay: &mut dyn Replay,
+) -> Result<Option<SnapshotId>, StorageError> {
+    let disk = directory.disk().as_ref();
+    let mut newest = None;
+    let mut tried = 0_usize;
+    for (zxid, compressed) in directory.snapshot_zxids()? {
+        if let Some(name) = compressed {
+            return Err(StorageError::Compressed { path: directory.snapshots().join(name) });
+        }
+        let path = directory.snapshot_path(zxid);
+        if !snapshot_reader::looks_whole(disk, &path)? {
+            tracing::warn!(file = %path.display(), "ignoring a snapshot that is not whole");
+            continue;
+        }
+        if tried == SNAPSHOTS_TRIED {
+            break;
+        }
+        tried = tried.saturating_add(1);
+        match snapshot_reader::load(disk, &path, zxid, replay) {
+            Ok(id) => return Ok(Some(id)),
+            // A disk that fails says nothing about the snapshot.
+            Err(error @ StorageError::Io { .. }) => return Err(error),
+            Err(error) => {
+                tracing::warn!(%error, "trying an older snapshot");
+                newest.get_or_insert(error);
+            }
+        }
+    }
+    match newest {
+        None => Ok(None),
+        Some(newest) => Err(StorageError::NoReadableSnapshot {
+            folder: directory.snapshots().to_owned(),
+            tried,
+            newest: Box::new(newest),
+        }),
+    }
+}
+
+/// Without a snapshot the logs must be empty.
+fn refuse_transactions(directory: &DataDirectory) -> Result<(), StorageError> {
+    for zxid in directory.log_zxids()? {
+        let path: PathBuf = directory.log_path(zxid);
+        let disk = directory.disk().as_ref();
+        let Some(mut reader) = SegmentReader::open(disk, &path)? else { continue };
+        let blank = {
+            let window = reader.window();
+            let piece = window.piece(super::segment::HEADER_LEN).during("read", &path)?;
+            piece.iter().all(|byte| *byte == 0)
+        };
+        if !blank {
+            return Err(StorageError::LogWithoutSnapshot {
+                folder: directory.snapshots().to_owned(),
+                log: path,
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! What recovery hands to the state that it rebuilds.
+//!
+//! The interface only: storage reads and checks files, whoever implements [`Replay`] owns the tree.
+
+use jute::Acl;
+use jute::persist::{SnapshotDigest, SnapshotNode};
+use jute::txn::TxnRecord;
+
+/// The state that recovery rebuilds.
+pub trait Replay {
+    /// Starts from nothing; called again if a snapshot turns out to be broken in the middle.
+    fn begin(&mut self, snapshot: &SnapshotId);
+
+    /// A session of the snapshot.
+    ///
+    /// # Errors
+    /// When the state cannot have it.
+    fn session(&mut self, id: i64, timeout_ms: i32) -> Result<(), Refused>;
+
+    /// An ACL of the snapshot, by the id that its znodes use.
+    ///
+    /// # Errors
+    /// When the state cannot have it.
+    fn acl(&mut self, id: i64, acl: Vec<Acl<'_>>) -> Result<(), Refused>;
+
+    /// A znode of the snapshot; parents come before their children, the root's path is empty.
+    ///
+    /// # Errors
+    /// When the state cannot have it.
+    fn node(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Refused>;
+
+    /// The snapshot is whole and its seals match.
+    ///
+    /// # Errors
+    /// When the state is not consistent.
+    fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused>;
+
+    /// A transaction behind the snapshot, in order.
+    ///
+    /// # Errors
+    /// When it cannot follow what is there.
+    fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused>;
+}
+
+/// Why the state does not take what a file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused(pub String);
+
+/// A snapshot that recovery builds on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotId {
+    /// The zxid of its name; 0 without a snapshot.
+    pub zxid: i64,
+    /// Who wrote it, which says what it holds.
+    pub origin: SnapshotOrigin,
+}
+
+/// Who wrote a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotOrigin {
+    /// There is none: the directory is fresh, or its logs are trusted to reach back to the beginning.
+    None,
+    /// ZooKeeper: fuzzy, so that transactions behind its zxid may be in it already.
+    Java,
+    /// This server: exactly the tree at its zxid.
+    Exact {
+        /// The log index of that zxid; 0 before the first record.
+        index: u64,
+    },
+}

@@ -1,0 +1,96 @@
+//! `session.key`: the 32 random bytes behind session passwords, readable by the owner only.
+//!
+//! Made once, with a fresh directory. A directory that ZooKeeper wrote has none, and gets none
+//! here: its sessions live on ZooKeeper's formula. Where the bytes come from is the caller's.
+
+use std::fmt;
+use std::path::Path;
+
+use super::atomic_file;
+use super::disk::{Access, Disk};
+use super::error::StorageError;
+use super::file_name;
+
+/// The key of keyed session passwords.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SessionKey([u8; Self::LEN]);
+
+impl SessionKey {
+    /// Bytes of a key.
+    pub const LEN: usize = 32;
+
+    /// Reads the key in `folder`, a `version-2` of snapshots; `None` if there is none.
+    ///
+    /// # Errors
+    /// When the file cannot be read or has not 32 bytes.
+    pub fn read(disk: &dyn Disk, folder: &Path) -> Result<Option<Self>, StorageError> {
+        let path = folder.join(file_name::SESSION_KEY);
+        let limit = u64::try_from(Self::LEN).unwrap_or(u64::MAX);
+        let Some(bytes) = atomic_file::read(disk, &path, limit)? else { return Ok(None) };
+        let len = match bytes {
+            Err(len) => len,
+            Ok(bytes) => match <[u8; Self::LEN]>::try_from(bytes) {
+                Ok(key) => return Ok(Some(Self(key))),
+                Err(bytes) => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+            },
+        };
+        Err(StorageError::SessionKey { path, len })
+    }
+
+    /// Writes the key of a fresh directory, durably.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn create(
+        disk: &dyn Disk,
+        folder: &Path,
+        bytes: [u8; Self::LEN],
+    ) -> Result<Self, StorageError> {
+        atomic_file::replace(disk, folder, file_name::SESSION_KEY, &bytes, Access::Private)?;
+        Ok(Self(bytes))
+    }
+
+    /// The secret itself.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; Self::LEN] {
+        &self.0
+    }
+}
+
+/// Keeps the secret out of logs.
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("SessionKey(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::storage::disk::RealDisk;
+
+    #[test]
+    fn a_key_is_private_and_comes_back() {
+        let folder = tempfile::tempdir().expect("folder");
+        assert_eq!(SessionKey::read(&RealDisk, folder.path()).expect("reads"), None);
+        let key = SessionKey::create(&RealDisk, folder.path(), [7; 32]).expect("creates");
+        assert_eq!(SessionKey::read(&RealDisk, folder.path()).expect("reads"), Some(key.clone()));
+        let path = folder.path().join("session.key");
+        let mode = std::fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("lists").count(), 1);
+        assert_eq!(format!("{key:?}"), "SessionKey(..)");
+    }
+
+    #[test]
+    fn a_key_of_another_length_is_refused() {
+        for len in [0, 31, 33] {
+            let folder = tempfile::tempdir().expect("folder");
+            std::fs::write(folder.path().join("session.key"), vec![1; len]).expect("writes");
+            let error = SessionKey::read(&RealDisk, folder.path()).expect_err("refused");
+            assert!(error.to_string().contains(&format!("has {len} bytes")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Reads a snapshot file into a [`Replay`], in memory bounded by its largest znode.
+//!
+//! Knows the layout, the seals and the tails; what the znodes mean is the replay's. Every length is
+//! checked against what the file holds before anything is allocated for it.
+
+use std::path::{Path, PathBuf};
+
+use jute::Acl;
+use jute::persist::{FileHeader, SNAPSHOT_MAGIC, SnapshotDigest, SnapshotNode};
+use simd_adler32::Adler32;
+
+use super::disk::Disk;
+use super::error::{During, SnapshotReason, StorageError};
+use super::replay::{Refused, Replay, SnapshotId, SnapshotOrigin};
+use super::window::Window;
+
+/// Behind the last znode and behind each seal.
+const MARK: [u8; 5] = *b"\0\0\0\x01/";
+/// Bytes of a seal: checksum and mark.
+const SEAL_LEN: u64 = 13;
+/// Bytes of a znode behind its data: ACL id and metadata.
+const NODE_TAIL_LEN: usize = 8 + 60;
+/// The least that ZooKeeper takes for a snapshot.
+const LEN_MIN: u64 = 10;
+
+/// Whether the file is as long as a snapshot and ends in a mark: ZooKeeper's check before loading.
+pub(crate) fn looks_whole(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
+    let mut window = Window::new(disk.open(path).during("open", path)?).during("read", path)?;
+    let len = window.len();
+    if len < LEN_MIN {
+        return Ok(false);
+    }
+    let end = window.bytes(len.saturating_sub(MARK.len() as u64), MARK.len());
+    Ok(end.during("read", path)? == Some(&MARK[..]))
+}
+
+/// Who wrote the snapshot, by its header; `None` if it has not a snapshot's header.
+pub(crate) fn origin(disk: &dyn Disk, path: &Path) -> Result<Option<SnapshotOrigin>, StorageError> {
+    let mut window = Window::new(disk.open(path).during("open", path)?).during("read", path)?;
+    let header = window.bytes(0, 16).during("read", path)?;
+    Ok(header
+        .and_then(|bytes| jute::decode::<FileHeader>(bytes).ok())
+        .and_then(|(header, _)| (header.magic == SNAPSHOT_MAGIC).then(|| origin_of(header.dbid))))
+}
+
+/// Whether the last seal, which covers everything before it, matches.
+pub(crate) fn seal_matches(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
+    let mut window = Window::new(disk.open(path).during("open", path)?).during("read", path)?;
+    let Some(end) = window.len().checked_sub(SEAL_LEN) else { return Ok(false) };
+    let mut checksum = Adler32::new();
+    let mut offset = 0;
+    while offset < end {
+        let piece = window.piece(offset).during("read", path)?;
+        let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
+        let piece = piece.get(..left.min(piece.len())).unwrap_or_default();
+        checksum.write(piece);
+        offset = offset.saturating_add(piece.len() as u64);
+    }
+    let seal = window.bytes(end, 8).during("read", path)?.and_then(|seal| seal.first_chunk::<8>());
+    Ok(seal.map(|seal| i64::from_be_bytes(*seal)) == Some(i64::from(checksum.finish())))
+}
+
+/// Reads the snapshot at `path`, which begins `replay` anew.
+pub(crate) fn load(
+    disk: &dyn Disk,
+    path: &Path,
+    zxid: i64,
+    replay: &mut dyn Replay,
+) -> Result<SnapshotId, StorageError> {
+    let window = Window::new(disk.open(path).during("open", path)?).during("read", path)?;
+    let mut stream =
+        Stream { path: path.to_owned(), zxid, window, offset: 0, checksum: Adler32::new() };
+    let header = jute::decode::<FileHeader>(stream.take(16)?).map(|(header, _)| header);
+    let header = match header {
+        Ok(header) if header.magic == SNAPSHOT_MAGIC => header,
+        _ => return Err(stream.header()),
+    };
+    let id = SnapshotId { zxid, origin: origin_of(header.dbid) };
+    replay.begin(&id);
+    stream.sessions(replay)?;
+    stream.acls(replay)?;
+    stream.nodes(replay)?;
+    stream.seal()?;
+    let digest = stream.tails()?;
+    replay.end(digest).map_err(|refused| stream.refused(refused))?;
+    Ok(id)
+}
+
+/// ZooKeeper writes -1.
+fn origin_of(dbid: i64) -> SnapshotOrigin {
+    u64::try_from(dbid).map_or(SnapshotOrigin::Java, |index| SnapshotOrigin::Exact { index })
+}
+
+/// The file as it is consumed, with the checksum of what is.
+struct Stream {
+    path: PathBuf,
+    zxid: i64,
+    window: Window,
+    offset: u64,
+    checksum: Adler32,
+}
+
+impl Stream {
+    fn sessions(&mut self, replay: &mut dyn Replay) -> Result<(), StorageError> {
+        for _ in 0..self.count()? {
+            let id = self.i64()?;
+            let timeout_ms = self.i32()?;
+            replay.session(id, timeout_ms).map_err(|refused| self.refused(refused))?;
+        }
+        Ok(())
+    }
+
+    fn acls(&mut self, replay: &mut dyn Replay) -> Result<(), StorageError> {
+        for _ in 0..self.count()? {
+            let id = self.i64()?;
+            let entries = self.count()?;
+            let mut acl = Vec::new();
+            for _ in 0..entries {
+                let perms = self.i32()?;
+                let scheme = self.string()?.map(Into::into);
+                let name = self.string()?.map(Into::into);
+                acl.push(Acl { perms, scheme, id: name });
+            }
+            replay.acl(id, acl).map_err(|refused| self.refused(refused))?;
+        }
+        Ok(())
+    }
+
+    fn nodes(&mut self, replay: &mut dyn Replay) -> Result<(), StorageError> {
+        loop {
+            let path = match self.string()? {
+                Some(path) if path == "/" => return Ok(()),
+                Some(path) => path,
+                None => return Err(self.broken(SnapshotReason::Length(-1))),
+            };
+            let data_len = match self.peek_i32()? {
+                -1 => 0,
+                len => {
+                    usize::try_from(len).map_err(|_| self.broken(SnapshotReason::Length(len)))?
+                }
+            };
+            let at = (self.path.clone(), self.zxid, self.offset);
+            let bytes = self.take(data_len.saturating_add(4 + NODE_TAIL_LEN))?;
+            match jute::decode::<SnapshotNode<'_>>(bytes) {
+                Ok((node, _)) => replay.node(&path, &node).map_err(|Refused(reason)| {
+                    let (path, zxid, offset) = at;
+                    StorageError::Refused { path, offset, zxid, reason }
+                })?,
+                Err(error) => return Err(self.broken(error.into())),
+            }
+        }
+    }
+
+    /// What ZooKeeper added behind the first seal over time; all of it may be missing.
+    fn tails(&mut self) -> Result<Option<SnapshotDigest>, StorageError> {
+        const ZXID_TAIL: u64 = 8 + SEAL_LEN;
+        let mut digest = None;
+        let left = self.left();
+        if left != 0 && left != ZXID_TAIL {
+            digest = Some(self.digest()?);
+            self.seal()?;
+        }
+        if self.left() == ZXID_TAIL {
+            // The zxid in the name counts, as in ZooKeeper.
+            self.i64()?;
+            self.seal()?;
+        }
+        if self.left() != 0 {
+            return Err(self.broken(SnapshotReason::Tail));
+        }
+        Ok(digest.filter(|digest| digest.zxid > 0))
+    }
+
+    /// Before version 2 the sum was a string in base 16.
+    fn digest(&mut self) -> Result<SnapshotDigest, StorageError> {
+        let zxid = self.i64()?;
+        let version = self.i32()?;
+        let digest = if version >= 2 {
+            self.i64()?
+        } else {
+            let text = self.string()?.unwrap_or_default();
+            i64::from_str_radix(&text, 16).map_err(|_| self.broken(SnapshotReason::Tail))?
+        };
+        Ok(SnapshotDigest { zxid, version, digest })
+    }
+
+    fn seal(&mut self) -> Result<(), StorageError> {
+        let expected = i64::from(self.checksum.finish());
+        let found = self.i64()?;
+        if found != expected || self.take(MARK.len())? != MARK {
+            return Err(self.broken(SnapshotReason::Seal));
+        }
+        Ok(())
+    }
+
+    /// ZooKeeper reads a negative count as none.
+    fn count(&mut self) -> Result<i32, StorageError> {
+        self.i32()
+    }
+
+    fn i32(&mut self) -> Result<i32, StorageError> {
+        let bytes = self.take(4)?.first_chunk().copied();
+        bytes.map(i32::from_be_bytes).ok_or_else(|| self.broken(SnapshotReason::Truncated))
+    }
+
+    fn i64(&mut self) -> Result<i64, StorageError> {
+        let bytes = self.take(8)?.first_chunk().copied();
+        bytes.map(i64::from_be_bytes).ok_or_else(|| self.broken(SnapshotReason::Truncated))
+    }
+
+    fn peek_i32(&mut self) -> Result<i32, StorageError> {
+        let bytes = self.window.bytes(self.offset, 4).during("read", &self.path)?;
+        let bytes = bytes.and_then(|bytes| bytes.first_chunk().copied());
+        bytes.map(i32::from_be_bytes).ok_or_else(|| self.broken(SnapshotReason::Truncated))
+    }
+
+    fn string(&mut self) -> Result<Option<String>, StorageError> {
+        let len = match self.i32()? {
+            -1 => return Ok(None),
+            len => usize::try_from(len).map_err(|_| self.broken(SnapshotReason::Length(len)))?,
+        };
+        let bytes = self.take(len)?.to_vec();
+        String::from_utf8(bytes).map(Some).map_err(|_| self.broken(SnapshotReason::Utf8))
+    }
+
+    /// The next `count` bytes, which count for the checksum.
+    fn take(&mut self, count: usize) -> Result<&[u8], StorageError> {
+        let offset = self.offset;
+        match self.window.bytes(offset, count).during("read", &self.path)? {
+            Some(bytes) => {
+                self.checksum.write(bytes);
+                self.offset = offset.saturating_add(count as u64);
+                Ok(bytes)
+            }
+            None => Err(StorageError::Snapshot {
+                path: self.path.clone(),
+                offset,
+                reason: SnapshotReason::Truncated,
+            }),
+        }
+    }
+
+    fn left(&self) -> u64 {
+        self.window.len().saturating_sub(self.offset)
+    }
+
+    fn broken(&self, reason: SnapshotReason) -> StorageError {
+        StorageError::Snapshot { path: self.path.clone(), offset: self.offset, reason }
+    }
+
+    fn header(&self) -> StorageError {
+        StorageError::Header { path: self.path.clone(), expected: "snapshot" }
+    }
+
+    fn refused(&self, Refused(reason): Refused) -> StorageError {
+        StorageError::Refused {
+            path: self.path.clone(),
+            offset: self.offset,
+            zxid: self.zxid,
+            reason,
+        }
+    }
+}

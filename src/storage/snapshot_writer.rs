@@ -1,0 +1,151 @@
+//! Writes a snapshot file: header, the caller's stream, marks, seals and tails.
+//!
+//! The stream (sessions, ACLs, znodes, as ZooKeeper lays them out) comes encoded from the caller. The
+//! file has its name only when all of it is synced, so a snapshot is whole or is not there.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::BufMut;
+use jute::Record;
+use jute::persist::{FILE_VERSION, FileHeader, SNAPSHOT_MAGIC, SnapshotDigest};
+use simd_adler32::Adler32;
+
+use super::atomic_file::remove_if_there;
+use super::directory::DataDirectory;
+use super::disk::{Access, Disk, DiskFile};
+use super::error::{During, StorageError};
+use super::file_name;
+
+/// Bytes written and synced at a time, so that the log's sync never queues behind more.
+const SLICE: usize = 1 << 20;
+
+/// A snapshot on its way to the disk; dropped before [`finish`](Self::finish), it leaves nothing.
+pub struct SnapshotWriter {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+    zxid: i64,
+    temporary: PathBuf,
+    file: Box<dyn DiskFile>,
+    /// What is not written yet; under a slice between calls.
+    buffer: Vec<u8>,
+    /// Bytes written.
+    offset: u64,
+    checksum: Adler32,
+    finished: bool,
+}
+
+impl SnapshotWriter {
+    /// Begins the snapshot of the tree exactly at `zxid`, which has the log index `index`.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn create(directory: &DataDirectory, zxid: i64, index: u64) -> Result<Self, StorageError> {
+        let disk = Arc::clone(directory.disk());
+        let folder = directory.snapshots().to_owned();
+        let temporary = folder.join(file_name::temporary(&file_name::snapshot(zxid)));
+        remove_if_there(disk.as_ref(), &temporary)?;
+        let file = disk.create(&temporary, Access::Shared).during("create", &temporary)?;
+        let mut writer = Self {
+            disk,
+            folder,
+            zxid,
+            temporary,
+            file,
+            buffer: Vec::with_capacity(2 * SLICE),
+            offset: 0,
+            checksum: Adler32::new(),
+            finished: false,
+        };
+        let dbid = i64::try_from(index).unwrap_or(i64::MAX);
+        writer.put(|out| {
+            FileHeader { magic: SNAPSHOT_MAGIC, version: FILE_VERSION, dbid }.encode(out);
+        })?;
+        Ok(writer)
+    }
+
+    /// Appends a piece of the stream.
+    ///
+    /// # Errors
+    /// When the disk refuses; the snapshot is to be dropped then, the log is unharmed.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), StorageError> {
+        while !bytes.is_empty() {
+            let room = SLICE.saturating_sub(self.buffer.len()).min(bytes.len());
+            let (piece, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
+            self.put(|out| out.put_slice(piece))?;
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// Ends the stream, seals it, and gives the file its name. Returns the length of the file.
+    ///
+    /// Without a digest (`digest.enabled=false`) the tail with the last zxid is left out as well:
+    /// ZooKeeper would take it for a digest.
+    ///
+    /// # Errors
+    /// When the disk refuses; the snapshot is gone then, the log is unharmed.
+    pub fn finish(mut self, digest: Option<SnapshotDigest>) -> Result<u64, StorageError> {
+        self.put(|out| out.put_slice(b"\0\0\0\x01/"))?;
+        self.seal()?;
+        if let Some(digest) = digest {
+            self.put(|out| digest.encode(out))?;
+            self.seal()?;
+            let zxid = self.zxid;
+            self.put(|out| out.put_i64(zxid))?;
+            self.seal()?;
+        }
+        self.flush()?;
+        self.file.sync_all().during("sync", &self.temporary)?;
+        let path = self.folder.join(file_name::snapshot(self.zxid));
+        self.disk.rename(&self.temporary, &path).during("rename a new snapshot to", &path)?;
+        self.finished = true;
+        self.disk.sync_folder(&self.folder).during("sync the folder", &self.folder)?;
+        Ok(self.offset)
+    }
+
+    /// The checksum of all bytes so far, and ZooKeeper's mark behind it.
+    fn seal(&mut self) -> Result<(), StorageError> {
+        let checksum = i64::from(self.checksum.finish());
+        self.put(|out| {
+            out.put_i64(checksum);
+            out.put_slice(b"\0\0\0\x01/");
+        })
+    }
+
+    fn put(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<(), StorageError> {
+        let before = self.buffer.len();
+        encode(&mut self.buffer);
+        self.checksum.write(self.buffer.get(before..).unwrap_or_default());
+        if self.buffer.len() < SLICE {
+            return Ok(());
+        }
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<(), StorageError> {
+        self.file.write_all_at(&self.buffer, self.offset).during("write", &self.temporary)?;
+        self.file.sync_data().during("sync", &self.temporary)?;
+        self.offset = self.offset.saturating_add(self.buffer.len() as u64);
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Drop for SnapshotWriter {
+    fn drop(&mut self) {
+        if !self.finished {
+            // What cannot be removed now is removed at the next start.
+            let _ = remove_if_there(self.disk.as_ref(), &self.temporary);
+        }
+    }
+}
+
+impl std::fmt::Debug for SnapshotWriter {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("SnapshotWriter")
+            .field("temporary", &self.temporary)
+            .field("offset", &self.offset)
+            .finish_non_exhaustive()
+    }
+}

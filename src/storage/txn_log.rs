@@ -1,0 +1,222 @@
+//! The transaction log: groups of records that become durable together.
+//!
+//! Owns the order of records (zxids without gaps, indexes that count records), the choice of the
+//! segment and the rule that nothing is tried again after a failure. It starts no thread and reads
+//! nothing back; [`recover`](super::recover) opens it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jute::txn::TxnRecord;
+
+use super::disk::Disk;
+use super::epoch::EpochFile;
+use super::error::StorageError;
+use super::record;
+use super::segment::Segment;
+use super::spare::{SpareFiller, SpareShelf};
+
+/// Memory that the group buffer keeps from one group to the next.
+const BUFFER_KEPT: usize = 4 << 20;
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug)]
+pub struct LogOptions {
+    /// Length of a segment; a group that does not fit begins the next one.
+    pub segment_len: u64,
+    /// Zero-filled segments kept ready; 0 for none.
+    pub spares: usize,
+    /// Whether a commit syncs; without it a power failure can take acknowledged transactions.
+    pub force_sync: bool,
+}
+
+impl LogOptions {
+    /// From ZooKeeper's `preAllocSize` in kilobytes (0 or less: no preallocation) and `forceSync`.
+    #[must_use]
+    pub fn new(pre_alloc_kb: i64, force_sync: bool) -> Self {
+        match u64::try_from(pre_alloc_kb) {
+            Ok(kb) if kb > 0 => {
+                Self { segment_len: kb.saturating_mul(1024), spares: 2, force_sync }
+            }
+            _ => Self { spares: 0, force_sync, ..Self::default() },
+        }
+    }
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self { segment_len: 64 << 20, spares: 2, force_sync: true }
+    }
+}
+
+/// The log, open for appending. A start never appends to a segment of an earlier one.
+#[derive(Debug)]
+pub struct TxnLog {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+    options: LogOptions,
+    shelf: Arc<SpareShelf>,
+    epoch: EpochFile,
+    /// Always with a record in it: it is made for a group that is written at once.
+    segment: Option<Segment>,
+    /// The records since the last commit, as they will stand in the segment.
+    group: Vec<u8>,
+    group_records: u64,
+    group_first_zxid: i64,
+    /// The last record appended; with those of the group.
+    last_zxid: i64,
+    durable_zxid: i64,
+    /// The index of the group's first record.
+    next_index: u64,
+    poisoned: bool,
+}
+
+impl TxnLog {
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        folder: PathBuf,
+        epoch: EpochFile,
+        options: LogOptions,
+        last_zxid: i64,
+        next_index: u64,
+    ) -> Result<Self, StorageError> {
+        let shelf = Arc::new(SpareShelf::open(disk.as_ref(), &folder, options.segment_len)?);
+        Ok(Self {
+            disk,
+            folder,
+            options,
+            shelf,
+            epoch,
+            segment: None,
+            group: Vec::new(),
+            group_records: 0,
+            group_first_zxid: 0,
+            last_zxid,
+            durable_zxid: last_zxid,
+            next_index,
+            poisoned: false,
+        })
+    }
+
+    /// Adds a record to the group; nothing reaches the disk before [`commit`](Self::commit).
+    ///
+    /// # Errors
+    /// When the log is poisoned, the zxid is not the next one, or the group is beyond 1 GiB.
+    pub fn append(&mut self, record: &TxnRecord<'_>) -> Result<(), StorageError> {
+        if self.poisoned {
+            return Err(StorageError::Poisoned);
+        }
+        let zxid = record.header.zxid;
+        if !follows(self.last_zxid, zxid) {
+            return Err(StorageError::OutOfOrder { last: self.last_zxid, zxid });
+        }
+        record::append(&mut self.group, record)?;
+        if self.group_records == 0 {
+            self.group_first_zxid = zxid;
+        }
+        self.group_records = self.group_records.saturating_add(1);
+        self.last_zxid = zxid;
+        Ok(())
+    }
+
+    /// Makes the group durable: one write and one sync. Without records it does nothing.
+    ///
+    /// # Errors
+    /// When the disk refuses. What of the group is on disk is then unknown and the log takes
+    /// nothing more: the caller ends the process, recovery finds out.
+    pub fn commit(&mut self) -> Result<(), StorageError> {
+        if self.poisoned {
+            return Err(StorageError::Poisoned);
+        }
+        if self.group.is_empty() {
+            return Ok(());
+        }
+        // Cleared only by success, so that no way out of the write forgets it.
+        self.poisoned = true;
+        self.write_group()?;
+        self.poisoned = false;
+        self.next_index = self.next_index.saturating_add(self.group_records);
+        self.durable_zxid = self.last_zxid;
+        self.group_records = 0;
+        self.group.clear();
+        self.group.shrink_to(BUFFER_KEPT);
+        Ok(())
+    }
+
+    /// Lets the next group begin a new segment; done at each snapshot, so that purge can follow.
+    pub fn roll(&mut self) {
+        self.segment = None;
+    }
+
+    /// The zxid of the last record that was appended.
+    #[must_use]
+    pub fn last_zxid(&self) -> i64 {
+        self.last_zxid
+    }
+
+    /// The zxid of the last record that was committed.
+    #[must_use]
+    pub fn durable_zxid(&self) -> i64 {
+        self.durable_zxid
+    }
+
+    /// The index that the next record to be appended gets.
+    #[must_use]
+    pub fn next_index(&self) -> u64 {
+        self.next_index.saturating_add(self.group_records)
+    }
+
+    /// Bytes in the group.
+    #[must_use]
+    pub fn group_len(&self) -> usize {
+        self.group.len()
+    }
+
+    /// The filler of this log's spares, for a thread of its own.
+    #[must_use]
+    pub fn spare_filler(&self) -> SpareFiller {
+        SpareFiller::new(
+            Arc::clone(&self.disk),
+            self.folder.clone(),
+            self.options.segment_len,
+            self.options.spares,
+            Arc::clone(&self.shelf),
+        )
+    }
+
+    fn write_group(&mut self) -> Result<(), StorageError> {
+        let epoch = epoch_of(self.last_zxid);
+        if epoch > self.epoch.get() {
+            self.epoch.set(epoch)?;
+        }
+        let mut segment = match self.segment.take().filter(|segment| self.takes_group(segment)) {
+            Some(segment) => segment,
+            None => Segment::create(
+                self.disk.as_ref(),
+                &self.folder,
+                self.group_first_zxid,
+                self.next_index,
+                self.shelf.take(),
+            )?,
+        };
+        segment.write(&self.group, self.options.force_sync)?;
+        self.segment = Some(segment);
+        Ok(())
+    }
+
+    /// A group never spans segments; an unfilled segment is left as soon as a spare is ready.
+    fn takes_group(&self, segment: &Segment) -> bool {
+        let end = segment.end().saturating_add(self.group.len() as u64);
+        end <= self.options.segment_len && (segment.is_filled() || self.shelf.is_empty())
+    }
+}
+
+/// Whether `zxid` can stand behind `last`: the next one, or any of a later epoch.
+pub(crate) fn follows(last: i64, zxid: i64) -> bool {
+    last.checked_add(1) == Some(zxid) || epoch_of(zxid) > epoch_of(last)
+}
+
+/// The high half of a zxid.
+pub(crate) fn epoch_of(zxid: i64) -> i64 {
+    zxid >> 32
+}
