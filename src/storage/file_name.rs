@@ -90,7 +90,7 @@ mod tests {
     fn a_name_says_what_the_file_is() {
         for (name, meaning) in [
             ("log.1", FileName::Log(1)),
-            ("log.500000000a", FileName::Log(0x5_0000_000a)),
+            ("log.500000000a", FileName::Log(0x50_0000_000a)),
             ("log.", FileName::Other),
             ("log.-1", FileName::Other),
             ("log.+1", FileName::Other),

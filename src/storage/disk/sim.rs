@@ -246,8 +246,12 @@ impl SimFile {
     }
 
     fn sync(&mut self) {
-        self.durable.clone_from(&self.live);
-        self.dirty.clear();
+        self.durable.resize(self.live.len(), 0);
+        for sector in std::mem::take(&mut self.dirty) {
+            let from = (sector * SECTOR).min(self.live.len());
+            let to = (from + SECTOR).min(self.live.len());
+            self.durable[from..to].copy_from_slice(&self.live[from..to]);
+        }
     }
 
     fn crash(&mut self, dice: &mut Dice) {
