@@ -40,6 +40,8 @@ mod window;
 #[cfg(test)]
 mod crash_test;
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod ledger;
 
 pub use directory::{DataDirectory, DirectoryOptions};

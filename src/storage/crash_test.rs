@@ -95,7 +95,8 @@ impl World {
         let options = RecoveryOptions { trust_empty: false, log };
         let separate = dice.coin();
         let (acked, attempted) = (Ledger::default(), Vec::new());
-        let mut world = Self { disk, dice, flaw, options, separate, acked, attempted, txns: 0, cuts: 0, cuts: 0 };
+        let mut world =
+            Self { disk, dice, flaw, options, separate, acked, attempted, txns: 0, cuts: 0 };
         // Three failures at least, and 200 transactions over all.
         let mut lives = 0;
         while lives < 3 || world.txns < 200 {

@@ -155,3 +155,7 @@ fn refuse_transactions(directory: &DataDirectory) -> Result<(), StorageError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "recovery_test.rs"]
+mod recovery_test;

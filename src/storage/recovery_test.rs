@@ -1,0 +1,363 @@
+//! Every rule of recovery, on files that are damaged by hand.
+
+use jute::persist::{FileHeader, LOG_MAGIC};
+use jute::{Acl, Record};
+
+use super::super::StorageError;
+use super::super::error::DamageReason;
+use super::super::fixture::{Fixture, data, offsets};
+use super::super::ledger::{Ledger, txn};
+use super::super::record::adler32;
+use super::super::replay::SnapshotOrigin;
+use super::super::txn_log::LogOptions;
+use crate::storage::Disk;
+
+fn plain() -> Fixture {
+    Fixture::new(LogOptions { spares: 0, ..LogOptions::default() })
+}
+
+fn damage(fixture: &Fixture) -> (String, u64, DamageReason, i64) {
+    let before = fixture.image();
+    let error = fixture.start().expect_err("refused");
+    assert_eq!(fixture.image(), before, "touched");
+    let text = error.to_string();
+    match error {
+        StorageError::Damage { path, offset, reason, last_good, .. } => {
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            assert!(text.contains(&format!("--to-zxid {last_good:#x}")), "{text}");
+            (name, offset, reason, last_good)
+        }
+        other => panic!("{other}"),
+    }
+}
+
+fn last(fixture: &Fixture) -> (i64, u64) {
+    let (recovered, ledger) = fixture.start().expect("starts");
+    for (zxid, found) in &ledger.txns {
+        assert_eq!(*found, data(*zxid));
+    }
+    assert_eq!(recovered.last_zxid, ledger.last());
+    (recovered.last_zxid, recovered.bytes_cut)
+}
+
+/// A log of ZooKeeper: dbid 0, no trailers.
+fn java_log(zxids: &[i64]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    FileHeader { magic: LOG_MAGIC, version: 2, dbid: 0 }.encode(&mut bytes);
+    for zxid in zxids {
+        let mut payload = Vec::new();
+        txn(*zxid, &data(*zxid)).encode(&mut payload);
+        bytes.extend(i64::from(adler32(&payload)).to_be_bytes());
+        bytes.extend((payload.len() as u32).to_be_bytes());
+        bytes.extend(payload);
+        bytes.push(b'B');
+    }
+    bytes
+}
+
+#[test]
+fn a_fresh_directory_starts_at_index_1() {
+    let fixture = plain();
+    let (recovered, ledger) = fixture.start().expect("starts");
+    assert!(recovered.fresh);
+    assert_eq!((recovered.last_zxid, recovered.log.next_index()), (0, 1));
+    assert_eq!((ledger.begun, recovered.snapshot.origin), (1, SnapshotOrigin::None));
+}
+
+#[test]
+fn each_start_begins_a_segment_that_counts_on() {
+    let fixture = plain();
+    fixture.write(&[&[1, 2], &[3]]);
+    fixture.write(&[&[4]]);
+    let recovered = fixture.write(&[&[5, 6]]);
+    assert!(!recovered.fresh);
+    assert_eq!(recovered.log.next_index(), 7);
+    assert_eq!(last(&fixture), (6, 0));
+    for (name, index) in [("log.1", 1), ("log.4", 4), ("log.5", 5)] {
+        assert_eq!(fixture.content(name)[8..16], i64::to_be_bytes(index), "{name}");
+    }
+}
+
+#[test]
+fn a_torn_last_group_is_cut_and_a_new_segment_follows() {
+    for broken in 0..3 {
+        let fixture = plain();
+        fixture.write(&[&[1, 2], &[3, 4, 5]]);
+        let at = offsets(&fixture.content("log.1"));
+        fixture.edit("log.1", |log| log[at[2 + broken] + 20] ^= 1);
+        let good = 2 + broken as i64;
+        assert_eq!(last(&fixture), (good, (at[5] - at[2 + broken]) as u64));
+        assert_eq!(fixture.content("log.1").len(), at[2 + broken]);
+        // What was cut is written anew under the same zxid.
+        fixture.write(&[&[good + 1, good + 2]]);
+        assert_eq!(last(&fixture), (good + 2, 0));
+    }
+}
+
+#[test]
+fn a_hole_of_zeros_in_the_last_group_is_cut() {
+    let fixture = plain();
+    fixture.write(&[&[1], &[2, 3, 4]]);
+    let at = offsets(&fixture.content("log.1"));
+    fixture.edit("log.1", |log| log[at[1]..at[3]].fill(0));
+    assert_eq!(last(&fixture), (1, (at[4] - at[1]) as u64));
+}
+
+#[test]
+fn zeros_behind_the_last_record_are_a_clean_end() {
+    let fixture = plain();
+    fixture.write(&[&[1, 2]]);
+    fixture.edit("log.1", |log| log.resize(log.len() + 300_000, 0));
+    let before = fixture.image();
+    assert_eq!(last(&fixture), (2, 0));
+    assert_eq!(fixture.image(), before);
+}
+
+#[test]
+fn a_bad_record_before_a_later_group_is_damage() {
+    let fixture = plain();
+    fixture.write(&[&[1], &[2, 3], &[4]]);
+    let at = offsets(&fixture.content("log.1"));
+    for broken in 0..3 {
+        let clean = fixture.content("log.1");
+        fixture.edit("log.1", |log| log[at[broken] + 30] ^= 0x40);
+        // Of the records behind, the first whose group began later is the proof.
+        let proof = [1, 3, 3][broken];
+        let reason = DamageReason::LaterGroup { offset: at[proof] as u64, zxid: proof as i64 + 1 };
+        assert_eq!(
+            damage(&fixture),
+            ("log.1".to_owned(), at[broken] as u64, reason, broken as i64)
+        );
+        fixture.edit("log.1", |log| *log = clean);
+    }
+}
+
+#[test]
+fn a_bad_or_missing_end_before_a_later_segment_is_damage() {
+    for cut in [false, true] {
+        let fixture = plain();
+        fixture.write(&[&[1, 2]]);
+        fixture.write(&[&[3]]);
+        let at = offsets(&fixture.content("log.1"));
+        fixture.edit("log.1", |log| if cut { log.truncate(at[1]) } else { log[at[1] + 9] ^= 1 });
+        let reason = DamageReason::IndexGap { expected: 2, found: 3 };
+        assert_eq!(damage(&fixture), ("log.1".to_owned(), at[1] as u64, reason, 1));
+    }
+}
+
+#[test]
+fn a_missing_segment_is_damage() {
+    let fixture = plain();
+    fixture.write(&[&[1, 2]]);
+    fixture.write(&[&[3]]);
+    fixture.write(&[&[4]]);
+    fixture.disk.remove(&Fixture::path("log.3")).expect("removes");
+    let (name, _, reason, last_good) = damage(&fixture);
+    assert_eq!((name.as_str(), last_good), ("log.1", 2));
+    assert_eq!(reason, DamageReason::IndexGap { expected: 3, found: 4 });
+}
+
+#[test]
+fn a_missing_first_segment_is_damage() {
+    let fixture = plain();
+    fixture.write(&[&[1, 2]]);
+    // A new epoch: only the index tells that something is missing.
+    fixture.write(&[&[1 << 32]]);
+    fixture.disk.remove(&Fixture::path("log.1")).expect("removes");
+    let (_, _, reason, _) = damage(&fixture);
+    assert_eq!(reason, DamageReason::IndexGap { expected: 1, found: 3 });
+}
+
+#[test]
+fn a_renamed_segment_is_damage() {
+    let fixture = plain();
+    fixture.write(&[&[1, 2]]);
+    let (from, to) = (Fixture::path("log.1"), Fixture::path("log.2"));
+    fixture.disk.rename(&from, &to).expect("renames");
+    assert_eq!(damage(&fixture).2, DamageReason::Name { found: 1 });
+}
+
+#[test]
+fn a_record_without_a_trailer_in_our_segment_is_damage() {
+    let fixture = plain();
+    fixture.write(&[]);
+    let mut log = java_log(&[1]);
+    log[8..16].copy_from_slice(&1_i64.to_be_bytes());
+    fixture.disk.plant(&Fixture::path("log.1"), &log);
+    assert_eq!(damage(&fixture).2, DamageReason::Trailer);
+}
+
+#[test]
+fn records_that_the_snapshot_holds_are_not_needed() {
+    let fixture = plain();
+    let recovered = fixture.write(&[&[1, 2, 3], &[4]]);
+    let (_, ledger) = fixture.start().expect("starts");
+    ledger.snapshot(&fixture.open(), recovered.log.next_index() - 1).expect("snapshot");
+    let at = offsets(&fixture.content("log.1"));
+    fixture.edit("log.1", |log| log.truncate(at[2] + 5));
+    assert_eq!(last(&fixture), (4, 5));
+    fixture.write(&[&[5]]);
+    assert_eq!(last(&fixture), (5, 0));
+}
+
+#[test]
+fn a_broken_snapshot_gives_way_to_an_older_one() {
+    let fixture = plain();
+    fixture.write(&[&[1, 2]]);
+    let (_, ledger) = fixture.start().expect("starts");
+    ledger.snapshot(&fixture.open(), 2).expect("snapshot");
+    fixture.write(&[&[3]]);
+    let len = fixture.content("snapshot.2").len();
+    // Anywhere but in the last mark, which is looked at before: the seals find it.
+    for at in (0..len - 5).step_by(7) {
+        fixture.edit("snapshot.2", |bytes| bytes[at] ^= 0x20);
+        let (recovered, found) = fixture.start().expect("starts");
+        assert_eq!((found.txns.len(), found.begun <= 2), (3, true), "byte {at}");
+        assert_eq!(recovered.snapshot.zxid, 0, "byte {at}");
+        fixture.edit("snapshot.2", |bytes| bytes[at] ^= 0x20);
+    }
+}
+
+#[test]
+fn without_a_readable_snapshot_nothing_starts() {
+    let fixture = plain();
+    fixture.write(&[&[1]]);
+    fixture.edit("snapshot.0", |bytes| bytes[0] ^= 1);
+    let error = fixture.start().expect_err("refused");
+    assert!(matches!(error, StorageError::NoReadableSnapshot { tried: 1, .. }), "{error}");
+    // One that does not even end like a snapshot counts as none.
+    fixture.edit("snapshot.0", |bytes| bytes.truncate(20));
+    let error = fixture.start().expect_err("refused");
+    assert!(matches!(error, StorageError::LogWithoutSnapshot { .. }), "{error}");
+    let mut trusting = Fixture { disk: fixture.disk.clone(), options: fixture.options };
+    trusting.options.trust_empty = true;
+    assert_eq!(last(&trusting), (1, 0));
+}
+
+#[test]
+fn a_compressed_snapshot_is_refused_unless_a_newer_plain_one_is_there() {
+    let fixture = plain();
+    fixture.write(&[&[1, 2]]);
+    fixture.disk.plant(&Fixture::path("snapshot.1.gz"), b"\x1f\x8b");
+    let error = fixture.start().expect_err("refused");
+    assert!(matches!(error, StorageError::Compressed { .. }), "{error}");
+    let ledger = Ledger { txns: [(1, data(1)), (2, data(2))].into(), ..Ledger::default() };
+    ledger.snapshot(&fixture.open(), 2).expect("snapshot");
+    assert_eq!(last(&fixture), (2, 0));
+}
+
+#[test]
+fn logs_of_zookeeper_are_read_by_its_rules() {
+    let clean = java_log(&[1, 2, 3]);
+    let at = offsets(&clean);
+    let start = |log: &[u8]| {
+        let fixture = plain();
+        fixture.write(&[]);
+        fixture.disk.plant(&Fixture::path("log.1"), log);
+        fixture
+    };
+    assert_eq!(last(&start(&clean)), (3, 0));
+    // Cut off anywhere in the last record, or without its end mark: the end of the file.
+    for end in at[2]..at[3] {
+        assert_eq!(last(&start(&clean[..end])), (2, 0), "{end}");
+    }
+    let mut log = clean.clone();
+    log[at[3] - 1] = 0;
+    assert_eq!(last(&start(&log)), (2, 0));
+    // A length of zero ends the file, whatever follows.
+    let mut log = clean.clone();
+    log[at[1] + 8..at[1] + 12].fill(0);
+    assert_eq!(last(&start(&log)), (1, 0));
+    let mut log = clean.clone();
+    log[at[1] + 20] ^= 1;
+    assert_eq!(damage(&start(&log)).2, DamageReason::Checksum);
+    let mut log = clean.clone();
+    log[at[1] + 8] = 0xff;
+    assert!(matches!(damage(&start(&log)).2, DamageReason::Length(_)));
+    let mut log = clean;
+    log[0] = 0;
+    let error = start(&log).start().expect_err("refused");
+    assert!(matches!(error, StorageError::Header { .. }), "{error}");
+}
+
+#[test]
+fn an_empty_last_log_is_removed_and_an_empty_earlier_one_is_damage() {
+    let fixture = plain();
+    fixture.write(&[]);
+    fixture.disk.plant(&Fixture::path("log.1"), &java_log(&[1]));
+    fixture.disk.plant(&Fixture::path("log.2"), b"");
+    assert_eq!(last(&fixture), (1, 0));
+    assert!(!fixture.names().contains(&"log.2".to_owned()));
+    fixture.disk.plant(&Fixture::path("log.2"), b"");
+    fixture.disk.plant(&Fixture::path("log.3"), &java_log(&[3]));
+    assert_eq!(damage(&fixture).2, DamageReason::ShortHeader);
+}
+
+#[test]
+fn the_index_goes_on_behind_zookeeper() {
+    let fixture = plain();
+    fixture.write(&[]);
+    fixture.edit("snapshot.0", |bytes| bytes[8..16].fill(0xff));
+    // The seal covers the header, so ZooKeeper's is made by hand: no tails, one seal.
+    fixture.edit("snapshot.0", |bytes| {
+        let tails = 13 + 20 + 13 + 8 + 13;
+        bytes.truncate(bytes.len() - tails);
+        let seal = i64::from(adler32(bytes)).to_be_bytes();
+        bytes.extend(seal);
+        bytes.extend(b"\0\0\0\x01/");
+    });
+    let zxid = |low: i64| 5 << 32 | low;
+    let name = format!("log.{:x}", zxid(0x63));
+    fixture.disk.plant(&Fixture::path(&name), &java_log(&[zxid(0x63), zxid(0x64)]));
+    let recovered = fixture.write(&[&[zxid(0x65)], &[zxid(0x66)]]);
+    assert_eq!(recovered.snapshot.origin, SnapshotOrigin::Java);
+    assert_eq!(recovered.log.next_index(), 0x67);
+    assert_eq!(fixture.content("log.500000065")[8..16], 0x65_i64.to_be_bytes());
+    // And on behind our own segment, and with ZooKeeper between two of ours.
+    fixture.write(&[&[zxid(0x67)]]);
+    let name = format!("log.{:x}", zxid(0x68));
+    fixture.disk.plant(&Fixture::path(&name), &java_log(&[zxid(0x68)]));
+    let recovered = fixture.write(&[&[zxid(0x69)]]);
+    assert_eq!(recovered.log.next_index(), 0x6a);
+    assert_eq!(last(&fixture), (zxid(0x69), 0));
+}
+
+#[test]
+fn a_torn_end_that_zookeeper_went_on_behind_is_left_alone() {
+    let fixture = plain();
+    fixture.write(&[&[1], &[2, 3]]);
+    let at = offsets(&fixture.content("log.1"));
+    fixture.edit("log.1", |log| log.truncate(at[2] - 3));
+    fixture.disk.plant(&Fixture::path("log.2"), &java_log(&[2]));
+    let before = fixture.image();
+    assert_eq!(last(&fixture), (2, 0));
+    assert_eq!(fixture.image(), before);
+}
+
+#[test]
+fn what_was_read_is_durable_before_more_is_written() {
+    let fixture = plain();
+    let mut recovered = fixture.write(&[&[1]]);
+    recovered.log.append(&txn(2, &data(2))).expect("appends");
+    fixture.disk.fail_after(1, crate::storage::disk::sim::Fault::PowerLoss);
+    recovered.log.commit().expect_err("the write comes through, the sync does not");
+    fixture.disk.kill();
+    assert_eq!(last(&fixture), (2, 0));
+    fixture.disk.crash(&mut crate::storage::disk::sim::Dice(1));
+    assert_eq!(last(&fixture), (2, 0));
+}
+
+#[test]
+fn a_snapshot_of_many_acls_does_not_trust_its_counts() {
+    let fixture = plain();
+    fixture.write(&[]);
+    // A count of two billion ACL entries in a file of some bytes.
+    fixture.edit("snapshot.0", |bytes| {
+        let mut anyone = Vec::new();
+        vec![Acl::anyone(31)].encode(&mut anyone);
+        let at = bytes.windows(anyone.len()).position(|part| part == anyone).expect("there");
+        bytes[at] = 0x7f;
+    });
+    let error = fixture.start().expect_err("refused");
+    assert!(matches!(error, StorageError::NoReadableSnapshot { .. }), "{error}");
+}
