@@ -43,6 +43,8 @@ mod crash_test;
 mod fixture;
 #[cfg(test)]
 mod ledger;
+#[cfg(test)]
+mod zookeeper_test;
 
 pub use directory::{DataDirectory, DirectoryOptions};
 pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk};

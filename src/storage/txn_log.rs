@@ -220,3 +220,7 @@ pub(crate) fn follows(last: i64, zxid: i64) -> bool {
 pub(crate) fn epoch_of(zxid: i64) -> i64 {
     zxid >> 32
 }
+
+#[cfg(test)]
+#[path = "txn_log_test.rs"]
+mod txn_log_test;
