@@ -2,5 +2,6 @@
 
 pub mod config;
 pub mod engine;
+pub mod ensemble;
 pub mod logging;
 pub mod storage;

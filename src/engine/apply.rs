@@ -48,6 +48,7 @@ impl Database {
         mode: Mode,
         events: &mut Vec<Event>,
     ) -> Result<Response<'t>, Impossible> {
+        let changes_nothing = matches!(txn, Txn::Error(_));
         let response = match txn {
             Txn::Multi(txns) => {
                 if txns.iter().any(|txn| matches!(txn, Txn::Error(_))) {
@@ -79,10 +80,9 @@ impl Database {
             },
         };
         self.last_zxid = Zxid(header.zxid);
-        if !matches!(mode, Mode::Strict) {
-            self.tree.set_digest(None);
-        } else if let Some(digest) = digest {
-            self.tree.set_digest(Some(digest.tree_digest));
+        if !changes_nothing {
+            let digest = digest.filter(|_| mode == Mode::Strict);
+            self.tree.set_digest(digest.map(|digest| digest.tree_digest));
         }
         Ok(response)
     }

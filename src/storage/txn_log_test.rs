@@ -105,7 +105,11 @@ fn an_epoch_is_durable_before_its_first_record() {
         log.append(&txn(3 << 32, &[])).expect("appends");
         fixture.disk.fail_after(at, Fault::PowerLoss);
         let failed = log.commit().is_err();
-        assert_eq!(failed, at < 8, "remove a leftover, create, write, sync, rename, sync the folder, write, sync");
+        assert_eq!(
+            failed,
+            at < 8,
+            "remove a leftover, create, write, sync, rename, sync the folder, write, sync"
+        );
         fixture.disk.crash(&mut Dice(at));
         let (recovered, _) = fixture.start().expect("starts");
         if recovered.last_zxid == 3 << 32 {

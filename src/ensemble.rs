@@ -1,0 +1,18 @@
+//! Who orders, and what makes an order final.
+//!
+//! A standalone server orders by itself: a transaction is final once its own disk has it. The applied state stands
+//! behind the one lock here, whoever orders.
+
+mod clients;
+mod queue;
+mod rebuild;
+mod replica;
+mod snapshots;
+mod standalone;
+
+pub use clients::{Answer, Clients};
+pub use queue::{Batch, Queue, Submission};
+pub use rebuild::Rebuild;
+pub use replica::{Exclusive, Replica, Shared};
+pub use snapshots::Snapshots;
+pub use standalone::{GroupReport, OrderError, Standalone};

@@ -1,0 +1,37 @@
+//! Where answers and events go: the orderer's view of the connections.
+
+use jute::ErrorCode;
+use jute::protocol::Response;
+
+use crate::engine::request::Origin;
+use crate::engine::tracker::Attached;
+use crate::engine::watch::{ConnectionId, Event};
+use crate::engine::zxid::Zxid;
+
+/// What a request gives.
+pub type Answer<'a> = Result<Response<'a>, ErrorCode>;
+
+/// The connections of this server. Every call comes from the orderer, in the order in which the clients must see
+/// its results, and none of them blocks. A connection that is gone is passed over.
+pub trait Clients: Send + Sync {
+    /// Whether the connection is still there. One that is not leaves no watches.
+    fn is_open(&self, connection: ConnectionId) -> bool;
+
+    /// Puts events into the outboxes of their receivers.
+    fn events(&self, events: &[Event]);
+
+    /// Puts an answer into its connection's outbox; `zxid` is the last one applied.
+    fn answer(&self, origin: &Origin, zxid: Zxid, answer: Answer<'_>);
+
+    /// The connection has its session.
+    fn attached(&self, connection: ConnectionId, attached: &Attached);
+
+    /// The session that the connection asked for is not to be had.
+    fn no_session(&self, connection: ConnectionId);
+
+    /// Closes a connection without another word.
+    fn close(&self, connection: ConnectionId);
+
+    /// A group is done: what was put into outboxes can go.
+    fn flush(&self);
+}

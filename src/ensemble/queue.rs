@@ -1,0 +1,77 @@
+//! What waits for the orderer.
+
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::engine::request::{Origin, Work};
+
+/// A request on its way to the orderer.
+#[derive(Debug)]
+pub struct Submission {
+    /// Who asks.
+    pub origin: Origin,
+    /// For what.
+    pub work: Work,
+    /// Its share of the queue's bound, given back when it is answered.
+    pub room: OwnedSemaphorePermit,
+}
+
+/// What the orderer takes at once.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// In the order of their arrival.
+    pub submissions: Vec<Submission>,
+    /// Whether this is the last batch.
+    pub is_last: bool,
+}
+
+/// Submissions in the order of their arrival. Its bound is the semaphore whose permits they carry.
+#[derive(Debug, Default)]
+pub struct Queue {
+    waiting: Mutex<Batch>,
+    arrived: Condvar,
+}
+
+impl Queue {
+    /// Appends submissions, in their order. After the end they are dropped.
+    pub fn put(&self, submissions: &mut Vec<Submission>) {
+        let mut waiting = self.waiting.lock();
+        if waiting.is_last {
+            submissions.clear();
+            return;
+        }
+        waiting.submissions.append(submissions);
+        self.arrived.notify_one();
+    }
+
+    /// Nothing is taken any more; what waits is still handed out.
+    pub fn end(&self) {
+        self.waiting.lock().is_last = true;
+        self.arrived.notify_one();
+    }
+
+    /// Takes everything that waits; waits for something no longer than `patience`.
+    #[must_use]
+    pub fn take(&self, patience: Duration) -> Batch {
+        let mut waiting = self.waiting.lock();
+        if waiting.submissions.is_empty() && !waiting.is_last {
+            self.arrived.wait_for(&mut waiting, patience);
+        }
+        let is_last = waiting.is_last;
+        Batch { submissions: std::mem::take(&mut waiting.submissions), is_last }
+    }
+
+    /// Submissions that wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.waiting.lock().submissions.len()
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

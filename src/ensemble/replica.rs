@@ -1,0 +1,74 @@
+//! The applied state of this server behind the one lock that everybody shares.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::engine::database::Database;
+use crate::engine::zxid::Zxid;
+
+/// A shared hold: reads, and leaving watches.
+pub type Shared<'a> = RwLockReadGuard<'a, Database>;
+
+/// The exclusive hold: applying.
+#[derive(Debug)]
+pub struct Exclusive<'a> {
+    guard: RwLockWriteGuard<'a, Database>,
+    applied: &'a AtomicI64,
+}
+
+/// The applied state.
+#[derive(Debug)]
+pub struct Replica {
+    database: RwLock<Database>,
+    /// The database's last zxid, for those who need no more than that.
+    applied: AtomicI64,
+}
+
+impl Replica {
+    /// Shares a recovered database.
+    #[must_use]
+    pub fn new(database: Database) -> Self {
+        let applied = AtomicI64::new(database.last_zxid().0);
+        Self { database: RwLock::new(database), applied }
+    }
+
+    /// Takes a shared hold. Once for a batch of requests, and not for long: the orderer waits for it.
+    pub fn shared(&self) -> Shared<'_> {
+        self.database.read()
+    }
+
+    /// Takes the exclusive hold. Only the orderer does.
+    pub fn exclusive(&self) -> Exclusive<'_> {
+        Exclusive { guard: self.database.write(), applied: &self.applied }
+    }
+
+    /// The last transaction applied.
+    #[must_use]
+    pub fn applied(&self) -> Zxid {
+        Zxid(self.applied.load(Ordering::Acquire))
+    }
+}
+
+impl Exclusive<'_> {
+    /// The database.
+    pub fn database(&mut self) -> &mut Database {
+        &mut self.guard
+    }
+
+    /// Publishes the last zxid, as dropping the hold does, and lets waiting readers in before it goes on.
+    pub fn bump(&mut self) {
+        self.publish();
+        RwLockWriteGuard::bump(&mut self.guard);
+    }
+
+    fn publish(&self) {
+        self.applied.store(self.guard.last_zxid().0, Ordering::Release);
+    }
+}
+
+impl Drop for Exclusive<'_> {
+    fn drop(&mut self) {
+        self.publish();
+    }
+}

@@ -1,0 +1,231 @@
+//! Snapshots while serving: when one is due, and its way from the tree to the disk.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError, TrySendError};
+use std::thread;
+
+use jute::persist::SnapshotDigest;
+use jute::txn::DIGEST_VERSION;
+
+use super::replica::Replica;
+use crate::engine::WalkStep;
+use crate::engine::time::Monotonic;
+use crate::engine::zxid::Zxid;
+use crate::storage::{DataDirectory, SnapshotWriter, StorageError, TxnLog};
+
+/// Znodes that the walk visits at once: some tens of microseconds under a shared hold.
+const NODES_A_STEP: u32 = 256;
+/// Bytes that are handed to the writer at once.
+const PIECE: usize = 1 << 20;
+/// Pieces that wait for the disk before the walk pauses.
+const PIECES_WAITING: usize = 4;
+/// A snapshot is put off until this many times the last one's duration has passed.
+const REST: u64 = 4;
+
+/// A snapshot on its way.
+#[derive(Debug)]
+struct Writing {
+    zxid: Zxid,
+    began: Monotonic,
+    pieces: SyncSender<WalkStep>,
+    /// A piece that the writer had no room for.
+    held_back: Option<WalkStep>,
+    /// Everything was handed over.
+    handed_over: bool,
+    done: Receiver<Result<u64, StorageError>>,
+}
+
+/// The snapshots of a server.
+#[derive(Debug)]
+pub struct Snapshots {
+    directory: Arc<DataDirectory>,
+    /// Transactions between two snapshots.
+    every_txns: u64,
+    /// Bytes of log between two snapshots.
+    every_bytes: Option<u64>,
+    txns: u64,
+    bytes: u64,
+    not_before: Monotonic,
+    last_duration_ms: u64,
+    writing: Option<Writing>,
+}
+
+impl Snapshots {
+    /// Snapshots of a directory whose log holds `txns` transactions behind the newest one.
+    #[must_use]
+    pub fn new(
+        directory: Arc<DataDirectory>,
+        every_txns: u64,
+        every_bytes: Option<u64>,
+        txns: u64,
+    ) -> Self {
+        Self {
+            directory,
+            every_txns,
+            every_bytes,
+            txns,
+            bytes: 0,
+            not_before: Monotonic::default(),
+            last_duration_ms: 0,
+            writing: None,
+        }
+    }
+
+    /// Counts what was logged.
+    pub const fn count(&mut self, txns: u64, bytes: u64) {
+        self.txns += txns;
+        self.bytes += bytes;
+    }
+
+    /// Transactions in the log behind the newest snapshot.
+    #[must_use]
+    pub const fn txns_behind(&self) -> u64 {
+        self.txns
+    }
+
+    /// How long the last snapshot took.
+    #[must_use]
+    pub const fn last_duration_ms(&self) -> u64 {
+        self.last_duration_ms
+    }
+
+    /// Whether one is on its way.
+    #[must_use]
+    pub const fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// Whether it is time for one.
+    #[must_use]
+    pub fn is_due(&self, now: Monotonic) -> bool {
+        self.writing.is_none()
+            && now >= self.not_before
+            && (self.txns >= self.every_txns
+                || self.every_bytes.is_some_and(|every| self.bytes >= every))
+    }
+
+    /// Begins a snapshot of this instant; the log goes on in a new segment. A failure is told and tried again when
+    /// the next one is due: the log still holds everything.
+    pub fn begin(&mut self, replica: &Replica, log: &mut TxnLog, now: Monotonic) {
+        let zxid = {
+            let mut hold = replica.exclusive();
+            hold.database().begin_walk();
+            hold.database().last_zxid()
+        };
+        log.roll();
+        self.txns = 0;
+        self.bytes = 0;
+        let index = log.next_index().saturating_sub(1);
+        match start_writer(&self.directory, zxid, index) {
+            Ok((pieces, done)) => {
+                tracing::info!(%zxid, "taking a snapshot");
+                self.writing = Some(Writing {
+                    zxid,
+                    began: now,
+                    pieces,
+                    held_back: None,
+                    handed_over: false,
+                    done,
+                });
+            }
+            Err(error) => self.fail(replica, &error, now),
+        }
+    }
+
+    /// Goes on with the snapshot on its way: one slice of the walk. Whether more can be done at once.
+    pub fn advance(&mut self, replica: &Replica, now: Monotonic) -> bool {
+        let Some(writing) = &mut self.writing else { return false };
+        match writing.done.try_recv() {
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => {
+                self.fail(replica, &"its writer ended without a word", now);
+                return false;
+            }
+            Ok(Err(error)) => {
+                self.fail(replica, &error, now);
+                return false;
+            }
+            Ok(Ok(bytes)) => {
+                self.succeed(bytes, now);
+                return false;
+            }
+        }
+        if writing.handed_over {
+            return false;
+        }
+        let step = match writing.held_back.take() {
+            Some(step) => Some(step),
+            None => replica.shared().tree().advance_walk(NODES_A_STEP, PIECE),
+        };
+        let Some(step) = step else { return true };
+        let is_end = matches!(step, WalkStep::Finished { .. });
+        match writing.pieces.try_send(step) {
+            Ok(()) => {
+                writing.handed_over = is_end;
+                !is_end
+            }
+            Err(TrySendError::Full(step)) => {
+                writing.held_back = Some(step);
+                false
+            }
+            // Why it ended is in `done`.
+            Err(TrySendError::Disconnected(_)) => true,
+        }
+    }
+
+    fn succeed(&mut self, bytes: u64, now: Monotonic) {
+        let Some(writing) = self.writing.take() else { return };
+        self.rest(&writing, now);
+        tracing::info!(
+            zxid = %writing.zxid,
+            bytes,
+            ms = self.last_duration_ms,
+            "took a snapshot"
+        );
+    }
+
+    fn fail(&mut self, replica: &Replica, error: &dyn std::fmt::Display, now: Monotonic) {
+        replica.shared().tree().abandon_walk();
+        if let Some(writing) = self.writing.take() {
+            self.rest(&writing, now);
+        }
+        // The log reaches back to the snapshot before: nothing is lost, and the next one is due as usual.
+        tracing::error!(%error, "no snapshot could be taken; the log keeps everything");
+    }
+
+    fn rest(&mut self, writing: &Writing, now: Monotonic) {
+        self.last_duration_ms = now.since(writing.began);
+        self.not_before = now.plus(REST * self.last_duration_ms);
+    }
+}
+
+type Started = (SyncSender<WalkStep>, Receiver<Result<u64, StorageError>>);
+
+/// Starts the thread that writes what the walk hands over.
+fn start_writer(
+    directory: &Arc<DataDirectory>,
+    zxid: Zxid,
+    index: u64,
+) -> Result<Started, StorageError> {
+    let mut writer = SnapshotWriter::create(directory, zxid.0, index)?;
+    let (pieces, incoming) = mpsc::sync_channel::<WalkStep>(PIECES_WAITING);
+    let (report, done) = mpsc::channel();
+    let write = move || {
+        for step in incoming {
+            match step {
+                WalkStep::Bytes(bytes) => writer.write(&bytes)?,
+                WalkStep::Finished { zxid, digest } => {
+                    return writer.finish(digest.map(|digest| SnapshotDigest {
+                        zxid: zxid.0,
+                        version: DIGEST_VERSION,
+                        digest,
+                    }));
+                }
+            }
+        }
+        Ok(0)
+    };
+    // A thread that cannot be started drops `report`, which `advance` sees.
+    let _ = thread::Builder::new().name("snapshot".into()).spawn(move || report.send(write()));
+    Ok((pieces, done))
+}
