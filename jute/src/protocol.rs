@@ -18,8 +18,8 @@ pub use header::{ReplyHeader, RequestHeader, xid};
 pub use multi::{MultiHeader, MultiOp, MultiResult, ReadOp};
 pub use request::{
     AddWatchMode, AddWatchRequest, AuthPacket, CheckVersionRequest, CreateRequest,
-    CreateTtlRequest, DeleteRequest, PathRequest, ReconfigRequest, Request, SaslRequest,
-    SetAclRequest, SetDataRequest, SetWatches2Request, SetWatchesRequest, SyncRequest,
+    CreateTtlRequest, DeleteRequest, EphemeralsRequest, PathRequest, ReconfigRequest, Request,
+    SaslRequest, SetAclRequest, SetDataRequest, SetWatches2Request, SetWatchesRequest, SyncRequest,
     WatchRequest, WatcherType, WatcherTypeRequest,
 };
 pub use response::{

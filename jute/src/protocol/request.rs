@@ -93,11 +93,18 @@ record! {
 }
 
 record! {
-    /// getACL, getAllChildrenNumber, getEphemerals.
+    /// getACL, getAllChildrenNumber.
     pub struct PathRequest<'a> {
-        /// The znode, or a prefix.
+        /// The znode.
         pub path: Cow<'a, str>,
     }
+}
+
+/// getEphemerals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EphemeralsRequest<'a> {
+    /// The prefix of the paths asked for. Null reads as empty: both ask for all.
+    pub path: Cow<'a, str>,
 }
 
 record! {
@@ -171,6 +178,17 @@ record! {
     pub struct SaslRequest<'a> {
         /// The mechanism's token.
         pub token: Option<Cow<'a, [u8]>>,
+    }
+}
+
+impl<'a> Record<'a> for EphemeralsRequest<'a> {
+    fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
+        let (input, path) = Option::<Cow<'a, str>>::decode(input)?;
+        Ok((input, Self { path: path.unwrap_or(Cow::Borrowed("")) }))
+    }
+
+    fn encode<B: BufMut>(&self, out: &mut B) {
+        self.path.encode(out);
     }
 }
 
@@ -353,7 +371,7 @@ requests! {
     Auth: AuthPacket,
     SetWatches: SetWatchesRequest,
     Sasl: SaslRequest,
-    GetEphemerals: PathRequest,
+    GetEphemerals: EphemeralsRequest,
     GetAllChildrenNumber: PathRequest,
     SetWatches2: SetWatches2Request,
     AddWatch: AddWatchRequest,
@@ -370,6 +388,14 @@ impl<'a> Request<'a> {
             .map_or(Err(DecodeError::UnknownOperation(op)), |parsed| {
                 finish(parsed).map(|(request, _)| request)
             })
+    }
+}
+
+impl IntoStatic for EphemeralsRequest<'_> {
+    type Static = EphemeralsRequest<'static>;
+
+    fn into_static(self) -> Self::Static {
+        EphemeralsRequest { path: IntoStatic::into_static(self.path) }
     }
 }
 
