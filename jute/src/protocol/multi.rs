@@ -55,11 +55,15 @@ pub enum MultiOp<'a> {
 
 impl<'a> MultiOp<'a> {
     /// Reads one part. The mode of a create decides its operation, as `Op.create` has it: a container mode makes a
-    /// createContainer, a createTTL without a TTL mode is a plain create.
+    /// createContainer, a createTTL without a TTL mode is a plain create. Flags that are no mode spoil the whole
+    /// multi, but only the part where it is a createTTL; a null list spoils the whole multi, but not in a createTTL.
     fn decode(op: i32, input: &'a [u8]) -> Parsed<'a, Self> {
         match OpCode::from_code(op) {
             Some(op_code @ (OpCode::Create | OpCode::Create2 | OpCode::CreateContainer)) => {
                 let (rest, create) = CreateRequest::decode(input)?;
+                if create.acl.is_none() {
+                    return reject(DecodeError::Null);
+                }
                 let part = match CreateMode::from_flags(create.flags) {
                     None => return reject(DecodeError::CreateFlags(create.flags)),
                     Some(mode) if mode.is_ttl() => {
@@ -77,11 +81,17 @@ impl<'a> MultiOp<'a> {
             Some(OpCode::CreateTtl) => {
                 let (rest, create) = CreateTtlRequest::decode(input)?;
                 let part = match CreateMode::from_flags(create.flags) {
-                    None => return reject(DecodeError::CreateFlags(create.flags)),
+                    None => Self::CreateTtl(create),
                     Some(mode) if mode.is_ttl() => Self::CreateTtl(create),
-                    Some(_) => {
+                    Some(mode) => {
                         let CreateTtlRequest { path, data, acl, flags, ttl: _ } = create;
-                        Self::Create(CreateRequest { path, data, acl, flags })
+                        // Refused alike, but null would spoil the whole multi when it is read as a create.
+                        let acl = Some(acl.unwrap_or_default());
+                        let create = CreateRequest { path, data, acl, flags };
+                        match mode {
+                            CreateMode::Container => Self::CreateContainer(create),
+                            _ => Self::Create(create),
+                        }
                     }
                 };
                 Ok((rest, part))
