@@ -9,6 +9,7 @@ mod files;
 mod numbers;
 mod requests;
 mod responses;
+mod traffic;
 mod txns;
 
 use std::borrow::Cow;
