@@ -223,7 +223,7 @@ impl<'a> Txn<'a> {
         }
         match op_code {
             OpCode::CreateSession => wrap(input, Self::CreateSession),
-            OpCode::CloseSession if input.is_empty() || is_digest(input) => {
+            OpCode::CloseSession if input.is_empty() || is_only_digest(input) => {
                 Ok((input, Self::CloseSession(CloseSessionTxn { paths_to_delete: Vec::new() })))
             }
             OpCode::CloseSession => wrap(input, Self::CloseSession),
@@ -244,10 +244,12 @@ impl<'a> Txn<'a> {
     }
 }
 
-/// Whether only a digest is left. With `zookeeper.closeSessionTxn.enabled=false`, ZooKeeper logs a closeSession
-/// without a record, but its digest stays. Two paths, as the digest's version would read, do not fit beside it.
-fn is_digest(input: &[u8]) -> bool {
-    input.len() == DIGEST_LEN && input.starts_with(&DIGEST_VERSION.to_be_bytes())
+/// Whether a closeSession has a digest and no record, as ZooKeeper logs it with
+/// `zookeeper.closeSessionTxn.enabled=false`. As a list of two paths the digest would leave both of them empty.
+fn is_only_digest(input: &[u8]) -> bool {
+    input.len() == DIGEST_LEN
+        && input.starts_with(&DIGEST_VERSION.to_be_bytes())
+        && CloseSessionTxn::decode(input).is_err()
 }
 
 /// A create of a log before ZooKeeper 3.3.3 ends before the parent's counter.
