@@ -1,7 +1,12 @@
 //! rookeeper: a server that speaks ZooKeeper's client protocol and keeps its data directory.
+//!
+//! Data flows one way: socket, frame, request, transaction, log, tree, reply. [`server`] owns the sockets and the
+//! threads, [`ensemble`] decides the order, [`storage`] makes it durable, [`engine`] knows what it means, and
+//! [`config`] says how all of them are set up. `docs/architecture.md` is the way in.
 
 pub mod config;
 pub mod engine;
 pub mod ensemble;
 pub mod logging;
+pub mod server;
 pub mod storage;

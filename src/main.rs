@@ -1,1 +1,102 @@
-fn main() {}
+//! The command line: words to a configuration, a server's end to an exit code.
+//!
+//! Exit codes are ZooKeeper's: 0 a clean stop, 1 unexpected, 2 bad arguments or configuration,
+//! 3 a data directory that cannot be used, 4 an address that cannot be bound.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use rookeeper::config::{self, Define, Severity};
+use rookeeper::logging;
+
+const BAD_CONFIGURATION: u8 = 2;
+
+/// A server that speaks ZooKeeper's client protocol and keeps its data directory.
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true)]
+struct CommandLine {
+    #[command(flatten)]
+    defines: DefinesAhead,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a standalone server.
+    Server {
+        /// Configuration file; without one, 127.0.0.1:2181 and data in ./rookeeper-data.
+        #[arg(value_name = "ZOO.CFG")]
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        defines: Defines,
+    },
+}
+
+/// `-D` behind the subcommand.
+#[derive(Debug, Args)]
+struct Defines {
+    /// Set a property, as Java's -D does; repeatable. zoo.cfg wins over it.
+    #[arg(short = 'D', value_name = "zookeeper.NAME=VALUE")]
+    defines: Vec<Define>,
+}
+
+/// `-D` ahead of the subcommand: a global argument would keep only one of the two lists.
+#[derive(Debug, Args)]
+struct DefinesAhead {
+    /// Set a property, as Java's -D does; repeatable. zoo.cfg wins over it.
+    #[arg(short = 'D', value_name = "zookeeper.NAME=VALUE", id = "defines_ahead")]
+    ahead: Vec<Define>,
+}
+
+fn main() -> ExitCode {
+    let CommandLine { defines: DefinesAhead { ahead }, command } = match CommandLine::try_parse() {
+        Ok(command_line) => command_line,
+        Err(answer) => {
+            // Help and version come this way too; nobody may be reading them.
+            let _ = answer.print();
+            return u8::try_from(answer.exit_code()).unwrap_or(BAD_CONFIGURATION).into();
+        }
+    };
+    let Command::Server { file, defines: Defines { defines } } = command;
+    let defines = [ahead, defines].concat();
+
+    let loaded = match config::load(file.as_deref(), &defines) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            logging::print(&format!("rookeeper: {error}\n  {}\n", error.remedy()));
+            return BAD_CONFIGURATION.into();
+        }
+    };
+
+    let logging = logging::start();
+    tracing::info!("rookeeper {}", env!("CARGO_PKG_VERSION"));
+    for note in loaded.notes {
+        match note.severity {
+            Severity::Info => tracing::info!("{}", note.text),
+            Severity::Warning => tracing::warn!("{}", note.text),
+        }
+    }
+    let ended = rookeeper::server::run(loaded.config);
+    drop(logging);
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            logging::print(&failure(&error));
+            error.exit_code().into()
+        }
+    }
+}
+
+/// What ended the server, and below it each cause on a line.
+fn failure(error: &dyn Error) -> String {
+    let mut text = format!("rookeeper: {error}\n");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!("  because: {error}\n"));
+        cause = error.source();
+    }
+    text
+}

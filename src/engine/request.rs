@@ -6,6 +6,7 @@ use jute::protocol::Request;
 
 use super::acl::Identity;
 use super::session::SessionId;
+use super::time::Monotonic;
 use super::watch::ConnectionId;
 
 /// Who sent a request, and what it calls it.
@@ -19,6 +20,8 @@ pub struct Origin {
     pub xid: i32,
     /// Who the client has shown to be.
     pub identities: Arc<[Identity]>,
+    /// When it came in.
+    pub received: Monotonic,
 }
 
 /// What is asked.

@@ -1,0 +1,340 @@
+//! The server: sockets, threads, clocks and randomness around the engine.
+//!
+//! [`run`] recovers the data directory, opens the ports, and ends on a signal or when the log fails.
+
+mod auth;
+mod clock;
+mod connection;
+mod connections;
+mod driver;
+mod four_letter;
+mod inbox;
+mod listener;
+mod metrics_http;
+mod monitor;
+mod outbox;
+mod password;
+mod shared;
+mod stats;
+mod upkeep;
+
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use jute::persist::SnapshotDigest;
+use jute::txn::DIGEST_VERSION;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use self::clock::Clock;
+use self::connections::Connections;
+use self::password::Passwords;
+use self::shared::Server;
+use self::stats::Stats;
+use crate::config::{Config, ListenAddress};
+use crate::engine::WalkStep;
+use crate::engine::database::Rules;
+use crate::engine::sequencer::Sequencer;
+use crate::engine::tracker::first_session_id;
+use crate::engine::zxid::Zxid;
+use crate::ensemble::{OrderError, Queue, Rebuild, Replica, Snapshots, Standalone};
+use crate::storage::{
+    self, DataDirectory, DirectoryOptions, LogOptions, RealDisk, Recovered, RecoveryOptions,
+    SessionKey, SnapshotOrigin, SnapshotWriter, StorageError,
+};
+
+/// The server's number in session ids, as a standalone ZooKeeper has it.
+const STANDALONE_ID: u8 = 1;
+
+/// Why a server did not start, or ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The data directory cannot be used.
+    #[error("the data directory cannot be used")]
+    Storage(#[from] StorageError),
+    /// A port cannot be bound.
+    #[error("cannot listen on {address} for {purpose}: is another server running there?")]
+    Bind {
+        /// Where.
+        address: String,
+        /// What for.
+        purpose: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The system refuses threads, signals or randomness.
+    #[error("the system refuses {0}")]
+    System(&'static str, #[source] io::Error),
+    /// `db.autocreate=false`, and the directory holds no database.
+    #[error(
+        "the data directory {0} holds no database, and db.autocreate is false: check dataDir, or let the server \
+         create one"
+    )]
+    NoDatabase(String),
+    /// The orderer had to stop.
+    #[error("the server had to stop")]
+    Order(#[from] OrderError),
+    /// The orderer's thread is gone.
+    #[error("the ordering thread ended unexpectedly; this is a defect, please report it")]
+    OrdererLost,
+}
+
+impl ServerError {
+    /// What the process ends with: ZooKeeper's exit codes.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Storage(_) | Self::NoDatabase(_) => 3,
+            Self::Bind { .. } => 4,
+            Self::System(..) | Self::Order(_) | Self::OrdererLost => 1,
+        }
+    }
+}
+
+/// Runs a standalone server until SIGTERM or SIGINT.
+///
+/// # Errors
+/// Why it did not start or had to end.
+pub fn run(config: Config) -> Result<(), ServerError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| ServerError::System("a runtime", error))?;
+    let ended = runtime.block_on(serve(config));
+    runtime.shutdown_background();
+    ended
+}
+
+async fn serve(config: Config) -> Result<(), ServerError> {
+    let clock = Clock::start();
+    let rules = Rules {
+        extended_types: config.extended_types_enabled,
+        digest: config.digest_enabled,
+        skip_acl: false,
+        reconfig: false,
+    };
+    let started = Instant::now();
+    let directory = Arc::new(open_directory(&config)?);
+    let mut rebuild = Rebuild::new(random()?, rules);
+    let recovered = storage::recover(
+        &directory,
+        RecoveryOptions {
+            trust_empty: config.snapshot_trust_empty,
+            log: LogOptions::new(kilobytes(config.prealloc_bytes), config.force_sync),
+        },
+        &mut rebuild,
+    )?;
+    let database = rebuild.finish();
+    let passwords = Arc::new(passwords(&config, &directory, &recovered)?);
+    tracing::info!(
+        directory = %directory.snapshots().display(),
+        zxid = %Zxid(recovered.last_zxid),
+        znodes = database.tree().count(),
+        sessions = database.sessions().len(),
+        replayed = recovered.txns,
+        bytes_cut = recovered.bytes_cut,
+        ms = clock::millis(started.elapsed()),
+        "recovered the data directory"
+    );
+    let sequencer = Sequencer::new(
+        &database,
+        u64::from(config.tick_time_ms),
+        first_session_id(STANDALONE_ID, Clock::wall().0),
+        clock.monotonic(),
+    );
+    let replica = Arc::new(Replica::new(database));
+    let mut snapshots = Snapshots::new(
+        Arc::clone(&directory),
+        u64::from(config.snap_count),
+        config.snap_size_limit_bytes.map(NonZeroU64::get),
+        recovered.txns,
+    );
+    let mut log = recovered.log;
+    if recovered.fresh {
+        first_snapshot(&directory, &replica)?;
+    } else if !matches!(recovered.snapshot.origin, SnapshotOrigin::Exact { .. }) {
+        // From here on everything is exact: a snapshot of ours stands behind whatever is logged.
+        snapshots.begin(&replica, &mut log, clock.monotonic());
+    }
+
+    let stats = Arc::new(Stats::default());
+    let connections = Arc::new(Connections::new(clock, Arc::clone(&stats), Arc::clone(&passwords)));
+    let room_bytes = Server::room_bytes(&config);
+    let server = Arc::new(Server {
+        clock,
+        replica: Arc::clone(&replica),
+        queue: Arc::new(Queue::default()),
+        room: Arc::new(Semaphore::new(room_bytes as usize)),
+        room_bytes,
+        connections: Arc::clone(&connections),
+        passwords,
+        stats,
+        directory,
+        ending: CancellationToken::new(),
+        dump_wanted: AtomicBool::new(false),
+        config,
+    });
+    let client_port = bind(&server.config.client_listen, "clients", &server)?;
+    if let Some(listen) = &server.config.metrics_listen {
+        let metrics_port = bind(listen, "metrics", &server)?;
+        if let Some(recorder) = metrics_http::record() {
+            tokio::spawn(metrics_http::serve(metrics_port, Arc::clone(&server), recorder));
+        }
+    }
+    upkeep::fill_spares(log.spare_filler());
+    if let Some(every) = server.config.purge_interval {
+        tokio::spawn(upkeep::purge(Arc::clone(&server), every));
+    }
+    let standalone = Standalone::new(replica, sequencer, log, connections);
+    let orderer = start_orderer(&server, standalone, snapshots)?;
+    announce(&server, &client_port);
+    tokio::spawn(listener::accept(client_port, Arc::clone(&server)));
+    until_the_end(&server, orderer).await
+}
+
+fn open_directory(config: &Config) -> Result<DataDirectory, StorageError> {
+    let options = DirectoryOptions {
+        data_dir: config.data_dir.clone(),
+        data_log_dir: config.data_log_dir.clone(),
+        create: config.data_dir_autocreate,
+    };
+    DataDirectory::open(Arc::new(RealDisk), &options)
+}
+
+fn kilobytes(bytes: Option<NonZeroU64>) -> i64 {
+    bytes.map_or(0, |bytes| i64::try_from(bytes.get() / 1024).unwrap_or(i64::MAX))
+}
+
+fn random() -> Result<u64, ServerError> {
+    let mut bytes = [0; 8];
+    fill_random(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// The key of a fresh directory is made, that of an earlier one read. A directory of ZooKeeper's has none.
+fn passwords(
+    config: &Config,
+    directory: &DataDirectory,
+    recovered: &Recovered,
+) -> Result<Passwords, ServerError> {
+    let disk = directory.disk().as_ref();
+    let folder = directory.snapshots();
+    if let Some(key) = SessionKey::read(disk, folder)? {
+        return Ok(Passwords::Keyed(key));
+    }
+    if !recovered.fresh {
+        return Ok(Passwords::Zookeeper);
+    }
+    if !config.db_autocreate {
+        return Err(ServerError::NoDatabase(folder.display().to_string()));
+    }
+    let mut bytes = [0; SessionKey::LEN];
+    fill_random(&mut bytes)?;
+    Ok(Passwords::Keyed(SessionKey::create(disk, folder, bytes)?))
+}
+
+fn fill_random(bytes: &mut [u8]) -> Result<(), ServerError> {
+    getrandom::fill(bytes)
+        .map_err(|error| ServerError::System("random bytes", io::Error::other(error)))
+}
+
+/// ZooKeeper refuses a log without a snapshot: there is one before the first client comes.
+fn first_snapshot(directory: &DataDirectory, replica: &Replica) -> Result<(), StorageError> {
+    let mut hold = replica.exclusive();
+    hold.database().begin_walk();
+    let tree = hold.database().tree();
+    let mut writer = SnapshotWriter::create(directory, 0, 0)?;
+    while let Some(step) = tree.advance_walk(u32::MAX, 0) {
+        match step {
+            WalkStep::Bytes(bytes) => writer.write(&bytes)?,
+            WalkStep::Finished { zxid, digest } => {
+                writer.finish(digest.map(|digest| SnapshotDigest {
+                    zxid: zxid.0,
+                    version: DIGEST_VERSION,
+                    digest,
+                }))?;
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn bind(
+    listen: &ListenAddress,
+    purpose: &'static str,
+    server: &Server,
+) -> Result<TcpListener, ServerError> {
+    listener::bind(listen, server.config.client_listen_backlog)
+        .map_err(|source| ServerError::Bind { address: listen.to_string(), purpose, source })
+}
+
+/// Starts the orderer's thread. What it ends with comes through the channel; nothing comes if it panics.
+fn start_orderer(
+    server: &Arc<Server>,
+    standalone: Standalone,
+    snapshots: Snapshots,
+) -> Result<oneshot::Receiver<Result<(), OrderError>>, ServerError> {
+    let (report, ended) = oneshot::channel();
+    let server = Arc::clone(server);
+    std::thread::Builder::new()
+        .name("orderer".to_owned())
+        .spawn(move || report.send(driver::run(&server, standalone, snapshots)))
+        .map_err(|error| ServerError::System("a thread", error))?;
+    Ok(ended)
+}
+
+/// What to type next, and who may connect.
+fn announce(server: &Server, client_port: &TcpListener) {
+    let config = &server.config;
+    let port = client_port.local_addr().map_or(config.client_listen.port, |address| address.port());
+    let who = match config.client_listen.address {
+        Some(address) if address.is_loopback() => "only programs on this machine can connect",
+        _ => "anyone who can reach this address can connect, and znodes are open by default",
+    };
+    tracing::info!(
+        address = %config.client_listen,
+        data_dir = %config.data_dir.display(),
+        "serving ZooKeeper clients; {who}"
+    );
+    let host = match config.client_listen.address {
+        Some(address) if !address.is_unspecified() => address.to_string(),
+        _ => "127.0.0.1".to_owned(),
+    };
+    tracing::info!("try: zkCli.sh -server {host}:{port} create /hello world");
+}
+
+/// Waits for a signal or for the orderer, then ends what there is.
+async fn until_the_end(
+    server: &Arc<Server>,
+    mut orderer: oneshot::Receiver<Result<(), OrderError>>,
+) -> Result<(), ServerError> {
+    let listen = |kind| signal(kind).map_err(|error| ServerError::System("signals", error));
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut quit = listen(SignalKind::quit())?;
+    let ended = loop {
+        tokio::select! {
+            ended = &mut orderer => break ended,
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = quit.recv() => {
+                server.dump_wanted.store(true, Ordering::Relaxed);
+                continue;
+            }
+        }
+        tracing::info!("ending: no more requests are taken");
+        server.ending.cancel();
+        server.queue.end();
+        break (&mut orderer).await;
+    };
+    server.ending.cancel();
+    ended.map_err(|_| ServerError::OrdererLost)??;
+    tracing::info!("ended");
+    Ok(())
+}

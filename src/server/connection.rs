@@ -1,0 +1,436 @@
+//! One client connection: its socket, its outbox, and the task that drives both.
+//!
+//! The task reads frames and answers or submits them; the orderer puts answers and events into the outbox from its
+//! own thread and tries the socket itself. Order is kept by one rule: while anything of the connection is with the
+//! orderer, nothing is answered here.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use jute::protocol::{ConnectResponse, put_frame, put_refusal, put_reply};
+use jute::{OpCode, Record as _};
+use parking_lot::Mutex;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::time::Instant;
+
+use super::clock::Clock;
+use super::inbox::{Inbox, Step};
+use super::outbox::{EVENTS_MAX, OUTBOX_MAX, Outbox, Sent};
+use super::password::PASSWORD_LEN;
+use super::shared::Server;
+use super::stats::{self, Summary};
+use crate::engine::acl::Identity;
+use crate::engine::session::SessionId;
+use crate::engine::time::{Monotonic, WallClock};
+use crate::engine::tracker::Attached;
+use crate::engine::watch::ConnectionId;
+use crate::engine::zxid::Zxid;
+use crate::ensemble::Answer;
+
+/// How long a client may take to read the last words of its connection.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// What `cons` shows of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counters {
+    pub(super) received: u64,
+    pub(super) sent: u64,
+    /// The last request's operation.
+    pub(super) last_op: Option<OpCode>,
+    pub(super) last_cxid: i32,
+    pub(super) last_zxid: Zxid,
+    pub(super) established: WallClock,
+    pub(super) last_response: Monotonic,
+    pub(super) last_latency: u64,
+    pub(super) latency: Summary,
+}
+
+impl Counters {
+    fn new() -> Self {
+        Self {
+            received: 0,
+            sent: 0,
+            last_op: None,
+            last_cxid: -1,
+            last_zxid: Zxid(-1),
+            established: Clock::wall(),
+            last_response: Monotonic::default(),
+            last_latency: 0,
+            latency: Summary::default(),
+        }
+    }
+
+    pub(super) fn answered(&mut self, zxid: Zxid, now: Monotonic, latency: u64) {
+        self.sent += 1;
+        self.last_zxid = zxid;
+        self.last_response = now;
+        self.last_latency = latency;
+        self.latency.record(latency);
+    }
+}
+
+/// A client connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    id: ConnectionId,
+    peer: SocketAddr,
+    socket: TcpStream,
+    clock: Clock,
+    outbox: Outbox,
+    /// Wakes the task.
+    kick: Notify,
+    /// Requests with the orderer.
+    in_flight: AtomicUsize,
+    /// The task waits for `in_flight` to become 0.
+    draining: AtomicBool,
+    /// The last request was the closing of the session: its answer is the last word.
+    leaving: AtomicBool,
+    /// The group in progress has put something into the outbox.
+    touched: AtomicBool,
+    /// Whether the client sent the readOnly byte, and so wants it back.
+    wants_read_only: AtomicBool,
+    session: OnceLock<Attached>,
+    identities: Mutex<Arc<[Identity]>>,
+    counters: Mutex<Counters>,
+}
+
+impl Connection {
+    pub(super) fn new(id: ConnectionId, peer: SocketAddr, socket: TcpStream, clock: Clock) -> Self {
+        let identities = [Identity { scheme: "ip".to_owned(), id: java_address(peer.ip()) }];
+        Self {
+            id,
+            peer,
+            socket,
+            clock,
+            outbox: Outbox::default(),
+            kick: Notify::new(),
+            in_flight: AtomicUsize::new(0),
+            draining: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
+            touched: AtomicBool::new(false),
+            wants_read_only: AtomicBool::new(false),
+            session: OnceLock::new(),
+            identities: Mutex::new(identities.into()),
+            counters: Mutex::new(Counters::new()),
+        }
+    }
+
+    pub(super) const fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    pub(super) const fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    pub(super) fn session(&self) -> Option<&Attached> {
+        self.session.get()
+    }
+
+    pub(super) fn session_id(&self) -> SessionId {
+        self.session().map_or(SessionId::NONE, |attached| attached.session)
+    }
+
+    /// Who the client has shown to be.
+    pub(super) fn identities(&self) -> Arc<[Identity]> {
+        Arc::clone(&self.identities.lock())
+    }
+
+    /// The client has shown to be someone more.
+    pub(super) fn add_identities(&self, more: impl IntoIterator<Item = Identity>) {
+        let mut identities = self.identities.lock();
+        let mut all = identities.to_vec();
+        for identity in more {
+            if !all.contains(&identity) {
+                all.push(identity);
+            }
+        }
+        *identities = all.into();
+    }
+
+    pub(super) fn counters(&self) -> parking_lot::MutexGuard<'_, Counters> {
+        self.counters.lock()
+    }
+
+    /// Requests with the orderer.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::SeqCst)
+    }
+
+    /// One more request is with the orderer.
+    pub(super) fn submitted(&self) {
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(super) const fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    pub(super) fn set_wants_read_only(&self, wants: bool) {
+        self.wants_read_only.store(wants, Ordering::Relaxed);
+    }
+
+    /// The answer to the next request answered by the orderer is the last word.
+    pub(super) fn leave_after_answer(&self) {
+        self.leaving.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::SeqCst)
+    }
+
+    /// Whether the mark is new.
+    pub(super) fn mark_touched(&self) -> bool {
+        !self.touched.swap(true, Ordering::Relaxed)
+    }
+
+    /// Appends an event's frame. A client that lets too much of it lie is disconnected: it asks for what it missed
+    /// when it comes back.
+    pub(super) fn put_event(&self, frame: &[u8]) {
+        self.outbox.put(|out| out.extend_from_slice(frame));
+        self.counters().sent += 1;
+        if self.outbox.len() > EVENTS_MAX {
+            tracing::warn!(peer = %self.peer, "closing a connection that does not read its events");
+            self.close();
+        }
+    }
+
+    /// Appends the orderer's answer.
+    pub(super) fn put_answer(&self, xid: i32, zxid: Zxid, latency: u64, answer: Answer<'_>) {
+        self.outbox.put(|out| match answer {
+            Ok(response) => put_reply(out, xid, zxid.0, &response),
+            Err(error) => put_refusal(out, xid, zxid.0, error),
+        });
+        let now = self.clock.monotonic();
+        self.counters().answered(zxid, now, latency);
+        self.answered();
+    }
+
+    /// The orderer is done with one request.
+    fn answered(&self) {
+        if self.in_flight.fetch_sub(1, Ordering::SeqCst) > 1 {
+            return;
+        }
+        if self.is_leaving() {
+            self.outbox.end();
+            self.kick.notify_one();
+        } else if self.draining.swap(false, Ordering::SeqCst) {
+            self.kick.notify_one();
+        }
+    }
+
+    /// The connection has its session.
+    pub(super) fn attached(&self, attached: &Attached, password: [u8; PASSWORD_LEN]) {
+        let _ = self.session.set(attached.clone());
+        self.put_connect_response(&ConnectResponse {
+            timeout_ms: attached.timeout_ms,
+            session_id: attached.session.0,
+            password,
+            read_only: self.read_only(),
+        });
+        self.answered();
+        self.kick.notify_one();
+    }
+
+    /// There is no such session.
+    pub(super) fn refuse_session(&self) {
+        self.put_connect_response(&ConnectResponse {
+            read_only: self.read_only(),
+            ..ConnectResponse::refused(false)
+        });
+        self.outbox.end();
+        self.kick.notify_one();
+    }
+
+    fn read_only(&self) -> Option<bool> {
+        self.wants_read_only.load(Ordering::Relaxed).then_some(false)
+    }
+
+    fn put_connect_response(&self, response: &ConnectResponse) {
+        self.outbox.put(|out| put_frame(out, |out| response.encode(out)));
+        self.counters().sent += 1;
+    }
+
+    /// Closes the connection without another word.
+    pub(super) fn close(&self) {
+        self.outbox.abandon();
+        self.kick.notify_one();
+    }
+
+    /// Sends what waits as far as the socket takes it; the task goes on with the rest.
+    pub(super) fn send_now(&self) {
+        self.touched.store(false, Ordering::Relaxed);
+        match self.send() {
+            Ok(Sent::All | Sent::Elsewhere) => {}
+            Ok(Sent::Blocked) => self.kick.notify_one(),
+            Err(_) => self.close(),
+        }
+    }
+
+    fn send(&self) -> io::Result<Sent> {
+        self.outbox.send(|bytes| self.socket.try_write(bytes))
+    }
+
+    /// Drives the connection to its end.
+    pub(super) async fn run(self: Arc<Self>, server: Arc<Server>) {
+        let ending = server.ending.clone();
+        tokio::select! {
+            result = self.drive(&server) => {
+                if let Err(error) = result {
+                    tracing::debug!(peer = %self.peer, %error, "connection lost");
+                }
+            }
+            () = ending.cancelled() => {}
+        }
+        self.outbox.abandon();
+        // In this order: the orderer leaves no watch for a connection that is not open.
+        server.connections.remove(self.id);
+        server.replica.shared().watches().lock().forget(self.id);
+        server.connections.leave(self.peer.ip());
+    }
+
+    async fn drive(&self, server: &Arc<Server>) -> io::Result<()> {
+        let mut inbox = Inbox::new(Arc::clone(server));
+        let mut room: Option<OwnedSemaphorePermit> = None;
+        let handshake_ends = Instant::now() + server.config.sessionless_timeout;
+        let mut last_words: Option<Instant> = None;
+        loop {
+            let step = if self.is_leaving() || self.outbox.is_ended() {
+                Step::Leave
+            } else {
+                inbox.process(self, &mut room)
+            };
+            let sent = self.send()?;
+            if self.outbox.is_done() {
+                return Ok(());
+            }
+            match step {
+                Step::HangUp => return Ok(()),
+                Step::NeedsRoom(bytes) => {
+                    room = Arc::clone(&server.room).acquire_many_owned(bytes).await.ok();
+                    continue;
+                }
+                Step::Drain => {
+                    self.draining.store(true, Ordering::SeqCst);
+                    if self.in_flight() == 0 {
+                        self.draining.store(false, Ordering::SeqCst);
+                        continue;
+                    }
+                }
+                Step::Full if self.outbox.len() < OUTBOX_MAX => continue,
+                Step::Again => {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+                Step::NeedsBytes => {
+                    if inbox.is_idle() {
+                        self.outbox.shrink();
+                    }
+                }
+                Step::Full => {}
+                Step::Leave => {
+                    last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+                }
+            }
+            let reads = step == Step::NeedsBytes;
+            let writes = sent == Sent::Blocked;
+            let deadline = match last_words {
+                Some(_) => last_words,
+                None if self.session().is_none() => Some(handshake_ends),
+                None => None,
+            };
+            let interest = match (reads, writes) {
+                (true, true) => Some(Interest::READABLE | Interest::WRITABLE),
+                (true, false) => Some(Interest::READABLE),
+                (false, true) => Some(Interest::WRITABLE),
+                (false, false) => None,
+            };
+            tokio::select! {
+                ready = self.ready(interest) => {
+                    if ready?.is_readable() && reads && !inbox.read(&self.socket)? {
+                        return Ok(());
+                    }
+                }
+                () = self.kick.notified() => {}
+                () = sleep_until(deadline) => return Ok(()),
+            }
+        }
+    }
+
+    async fn ready(&self, interest: Option<Interest>) -> io::Result<tokio::io::Ready> {
+        match interest {
+            Some(interest) => self.socket.ready(interest).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Counts requests that were answered without the orderer.
+    pub(super) fn answered_here(
+        &self,
+        server: &Server,
+        zxid: Zxid,
+        count: u64,
+        received: Monotonic,
+    ) {
+        let now = self.clock.monotonic();
+        let latency = now.since(received);
+        stats::add(&server.stats.packets_sent, count);
+        server.stats.record_latency(Summary {
+            min: latency,
+            max: latency,
+            sum: latency.saturating_mul(count),
+            count,
+        });
+        let mut counters = self.counters();
+        for _ in 0..count {
+            counters.answered(zxid, now, latency);
+        }
+    }
+
+    /// Whether what waits is more than a client may leave lying before its requests wait, too.
+    pub(super) fn is_full(&self, more: &BytesMut) -> bool {
+        self.outbox.len() + more.len() >= OUTBOX_MAX
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// An address as Java's `getHostAddress` prints it: IPv6 without abbreviation.
+pub(super) fn java_address(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => {
+            let segments: Vec<String> =
+                address.segments().iter().map(|segment| format!("{segment:x}")).collect();
+            segments.join(":")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_print_as_javas() {
+        for (address, text) in [
+            ("127.0.0.1", "127.0.0.1"),
+            ("::1", "0:0:0:0:0:0:0:1"),
+            ("fe80::a:1", "fe80:0:0:0:0:0:a:1"),
+        ] {
+            assert_eq!(java_address(address.parse().unwrap()), text);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The open connections: where the orderer's answers and events go.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::BytesMut;
+use hashbrown::HashMap;
+use jute::perms;
+use jute::protocol::put_event;
+use parking_lot::{Mutex, RwLock};
+
+use super::clock::Clock;
+use super::connection::Connection;
+use super::password::Passwords;
+use super::stats::{self, Stats};
+use crate::engine::acl;
+use crate::engine::request::Origin;
+use crate::engine::tracker::Attached;
+use crate::engine::watch::{ConnectionId, Event};
+use crate::engine::zxid::Zxid;
+use crate::ensemble::{Answer, Clients};
+
+/// The open connections.
+#[derive(Debug)]
+pub(super) struct Connections {
+    open: RwLock<HashMap<ConnectionId, Arc<Connection>>>,
+    next_id: AtomicU64,
+    /// How many each address has.
+    by_address: Mutex<HashMap<IpAddr, u32>>,
+    /// Those that the group in progress has something for.
+    touched: Mutex<Vec<Arc<Connection>>>,
+    clock: Clock,
+    stats: Arc<Stats>,
+    passwords: Arc<Passwords>,
+}
+
+impl Connections {
+    pub(super) fn new(clock: Clock, stats: Arc<Stats>, passwords: Arc<Passwords>) -> Self {
+        Self {
+            open: RwLock::new(HashMap::new()),
+            next_id: AtomicU64::new(1),
+            by_address: Mutex::new(HashMap::new()),
+            touched: Mutex::new(Vec::new()),
+            clock,
+            stats,
+            passwords,
+        }
+    }
+
+    /// A number for a connection that is about to be added.
+    pub(super) fn next_id(&self) -> ConnectionId {
+        ConnectionId(self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Takes a place for a connection from `address`, unless it has `max` already or all together have `max_all`.
+    pub(super) fn admit(&self, address: IpAddr, max: Option<u32>, max_all: Option<u32>) -> bool {
+        if max_all.is_some_and(|max| self.count() >= max as usize) {
+            return false;
+        }
+        let mut by_address = self.by_address.lock();
+        let count = by_address.entry(address).or_insert(0);
+        if max.is_some_and(|max| *count >= max) {
+            return false;
+        }
+        *count += 1;
+        true
+    }
+
+    /// Gives the place back.
+    pub(super) fn leave(&self, address: IpAddr) {
+        let mut by_address = self.by_address.lock();
+        if let Some(count) = by_address.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                by_address.remove(&address);
+            }
+        }
+    }
+
+    pub(super) fn add(&self, connection: &Arc<Connection>) {
+        self.open.write().insert(connection.id(), Arc::clone(connection));
+    }
+
+    pub(super) fn remove(&self, connection: ConnectionId) {
+        self.open.write().remove(&connection);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.open.read().len()
+    }
+
+    /// All of them, oldest first.
+    pub(super) fn all(&self) -> Vec<Arc<Connection>> {
+        let mut all: Vec<Arc<Connection>> = self.open.read().values().cloned().collect();
+        all.sort_unstable_by_key(|connection| connection.id());
+        all
+    }
+
+    pub(super) fn get(&self, connection: ConnectionId) -> Option<Arc<Connection>> {
+        self.open.read().get(&connection).cloned()
+    }
+
+    fn touch(&self, connection: Arc<Connection>) {
+        if connection.mark_touched() {
+            self.touched.lock().push(connection);
+        }
+    }
+}
+
+impl Clients for Connections {
+    fn is_open(&self, connection: ConnectionId) -> bool {
+        self.open.read().contains_key(&connection)
+    }
+
+    /// An event is encoded once, whoever receives it.
+    fn events(&self, events: &[Event]) {
+        let mut frame = BytesMut::new();
+        for event in events {
+            frame.clear();
+            put_event(&mut frame, event.zxid.0, event.event_type, &event.path);
+            for receiver in &event.receivers {
+                let Some(connection) = self.get(*receiver) else { continue };
+                let may_read = event
+                    .readers
+                    .as_ref()
+                    .is_none_or(|list| acl::permits(list, perms::READ, &connection.identities()));
+                if may_read {
+                    stats::add(&self.stats.packets_sent, 1);
+                    connection.put_event(&frame);
+                    self.touch(connection);
+                }
+            }
+        }
+    }
+
+    fn answer(&self, origin: &Origin, zxid: Zxid, answer: Answer<'_>) {
+        let Some(connection) = self.get(origin.connection) else { return };
+        let latency = self.clock.monotonic().since(origin.received);
+        stats::add(&self.stats.packets_sent, 1);
+        self.stats.record_latency(stats::Summary::of(latency));
+        connection.put_answer(origin.xid, zxid, latency, answer);
+        self.touch(connection);
+    }
+
+    fn attached(&self, connection: ConnectionId, attached: &Attached) {
+        let Some(connection) = self.get(connection) else { return };
+        stats::add(&self.stats.packets_sent, 1);
+        connection.attached(attached, self.passwords.of(attached.session));
+        self.touch(connection);
+    }
+
+    fn no_session(&self, connection: ConnectionId) {
+        let Some(connection) = self.get(connection) else { return };
+        connection.refuse_session();
+        self.touch(connection);
+    }
+
+    fn close(&self, connection: ConnectionId) {
+        if let Some(connection) = self.get(connection) {
+            connection.close();
+        }
+    }
+
+    fn flush(&self) {
+        for connection in self.touched.lock().drain(..) {
+            connection.send_now();
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The orderer's thread: gives it groups and time, takes snapshots, and tells when sessions expire.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::clock::Clock;
+use super::monitor;
+use super::shared::Server;
+use super::stats;
+use crate::engine::request::Chore;
+use crate::engine::time::Monotonic;
+use crate::ensemble::{OrderError, Snapshots, Standalone};
+
+/// How long the orderer waits for requests while a snapshot waits for the disk.
+const SNAPSHOT_PAUSE: Duration = Duration::from_millis(2);
+/// A turn that took this much longer than it should have is time that nobody's session is charged for.
+const STALL_MS: u64 = 500;
+/// A snapshot at the end is taken only if it is expected within this time.
+const LAST_SNAPSHOT_MAX_MS: u64 = 10_000;
+
+/// Runs the orderer until the queue ends.
+///
+/// # Errors
+/// When the orderer had to stop: the process must end.
+pub(super) fn run(
+    server: &Arc<Server>,
+    mut standalone: Standalone,
+    mut snapshots: Snapshots,
+) -> Result<(), OrderError> {
+    let mut last_turn = server.clock.monotonic();
+    let mut patience = Duration::ZERO;
+    loop {
+        let batch = server.queue.take(patience);
+        let now = server.clock.now();
+        let turn = now.monotonic.since(last_turn);
+        let late = turn.saturating_sub(super::clock::millis(patience));
+        last_turn = now.monotonic;
+        let late = if late >= STALL_MS {
+            tracing::warn!(ms = late, "the server stood still; session deadlines move by as much");
+            late
+        } else {
+            0
+        };
+        let chores = due(server, &mut standalone, now.monotonic, late);
+        if !chores.is_empty() || !batch.submissions.is_empty() {
+            let report = standalone.run_group(&chores, batch.submissions, now)?;
+            snapshots.count(report.txns, report.bytes);
+            if let Some(took) = report.sync {
+                synced(server, took);
+            }
+        }
+        if server.dump_wanted.swap(false, Ordering::Relaxed) {
+            dump(server, &mut standalone);
+        }
+        if batch.is_last {
+            finish(server, &mut standalone, &mut snapshots);
+            return Ok(());
+        }
+        patience = snapshot(server, &mut standalone, &mut snapshots, now.monotonic);
+    }
+}
+
+fn synced(server: &Server, took: Duration) {
+    server.stats.record_fsync(took);
+    metrics::histogram!("fsynctime").record(monitor::as_ms(took));
+    if took >= server.config.fsync_warning_threshold {
+        tracing::warn!(
+            ms = super::clock::millis(took),
+            "syncing the transaction log took long; clients wait for it"
+        );
+    }
+}
+
+/// Sessions that have to be closed.
+fn due(server: &Server, standalone: &mut Standalone, now: Monotonic, late: u64) -> Vec<Chore> {
+    let sequencer = standalone.sequencer();
+    if late == 0 && sequencer.next_expiry().is_none_or(|next| next > now) {
+        return Vec::new();
+    }
+    let expired = sequencer.expired(now, late);
+    stats::add(&server.stats.sessions_expired, expired.len() as u64);
+    for session in &expired {
+        tracing::info!(%session, "expiring a session that was not heard of");
+    }
+    expired.into_iter().map(Chore::Expire).collect()
+}
+
+/// Goes on with the snapshot on its way or begins one that is due. Gives how long there is nothing else to do.
+fn snapshot(
+    server: &Server,
+    standalone: &mut Standalone,
+    snapshots: &mut Snapshots,
+    now: Monotonic,
+) -> Duration {
+    let replica = Arc::clone(standalone.replica());
+    if snapshots.is_due(now) {
+        snapshots.begin(&replica, standalone.log(), now);
+    }
+    let was_writing = snapshots.is_writing();
+    let goes_on = snapshots.advance(&replica, server.clock.monotonic());
+    if was_writing && !snapshots.is_writing() {
+        took_snapshot(server, snapshots);
+    }
+    if goes_on {
+        return Duration::ZERO;
+    }
+    let tick = Duration::from_millis(u64::from(server.config.tick_time_ms));
+    let expiry = standalone
+        .sequencer()
+        .next_expiry()
+        .map_or(tick, |next| Duration::from_millis(next.since(now)));
+    let patience = expiry.min(tick).max(Duration::from_millis(1));
+    if snapshots.is_writing() { patience.min(SNAPSHOT_PAUSE) } else { patience }
+}
+
+fn took_snapshot(server: &Server, snapshots: &Snapshots) {
+    let ms = snapshots.last_duration_ms();
+    server.stats.record_snapshot(ms);
+    metrics::histogram!("snapshottime").record(monitor::as_ms(Duration::from_millis(ms)));
+}
+
+/// The end: what is on its way is finished, and a last snapshot makes the next start quick.
+fn finish(server: &Server, standalone: &mut Standalone, snapshots: &mut Snapshots) {
+    let replica = Arc::clone(standalone.replica());
+    let deadline = Instant::now() + Duration::from_millis(LAST_SNAPSHOT_MAX_MS);
+    let wait = |snapshots: &mut Snapshots| {
+        while snapshots.is_writing() && Instant::now() < deadline {
+            if !snapshots.advance(&replica, server.clock.monotonic()) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    };
+    wait(snapshots);
+    let is_worth_it = snapshots.txns_behind() > 0
+        && !snapshots.is_writing()
+        && snapshots.last_duration_ms() < LAST_SNAPSHOT_MAX_MS;
+    if is_worth_it {
+        snapshots.begin(&replica, standalone.log(), server.clock.monotonic());
+        wait(snapshots);
+    }
+}
+
+/// What SIGQUIT asks for.
+fn dump(server: &Server, standalone: &mut Standalone) {
+    let sessions = standalone.sequencer().sessions_count();
+    let replica = Arc::clone(standalone.replica());
+    let database = replica.shared();
+    let tree = database.tree();
+    tracing::info!(
+        zxid = %database.last_zxid(),
+        znodes = tree.count(),
+        data_bytes = tree.data_size(),
+        ephemerals = tree.ephemerals_count(),
+        sessions,
+        watches = database.watches().lock().count(),
+        connections = server.connections.count(),
+        outstanding = monitor::outstanding(server),
+        waiting = server.queue.len(),
+        log_zxid = %crate::engine::zxid::Zxid(standalone.log().durable_zxid()),
+        wall_ms = Clock::wall().0,
+        "state"
+    );
+    drop(database);
+    for connection in server.connections.all() {
+        let counters = *connection.counters();
+        tracing::info!(
+            peer = %connection.peer(),
+            session = %connection.session_id(),
+            in_flight = connection.in_flight(),
+            unsent_bytes = connection.outbox().len(),
+            received = counters.received,
+            sent = counters.sent,
+            "connection"
+        );
+    }
+}

@@ -1,0 +1,457 @@
+//! What a client sent: bytes to frames to requests, and for each the decision who answers it.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::{Buf as _, BytesMut};
+use jute::protocol::{
+    ConnectRequest, LENGTH_LEN, Request, RequestHeader, Response, put_event, put_refusal,
+    put_reply, xid,
+};
+use jute::{DecodeError, ErrorCode, IntoStatic as _, OpCode};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::auth;
+use super::connection::Connection;
+use super::four_letter;
+use super::shared::Server;
+use super::stats;
+use crate::engine::read::{self, Caller};
+use crate::engine::request::{Origin, Work};
+use crate::engine::session::SessionId;
+use crate::engine::time::Monotonic;
+use crate::engine::zxid::Zxid;
+use crate::ensemble::{Shared, Submission};
+
+/// Bytes read at once; a larger frame comes in several reads, so that memory follows what arrived.
+const READ: usize = 8 << 10;
+/// The same, while a large frame is on its way.
+const READ_LARGE: usize = 64 << 10;
+/// Requests answered under one hold.
+const ANSWERS_A_HOLD: usize = 64;
+/// Reads of one connection that may stand with the orderer: it makes their answers before the client has read those
+/// ahead.
+const READS_IN_FLIGHT: usize = 32;
+
+/// What the connection's task does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Read from the socket.
+    NeedsBytes,
+    /// Wait until the orderer has answered everything.
+    Drain,
+    /// Wait until the client has read some of its answers.
+    Full,
+    /// Get this many bytes of the queue's room.
+    NeedsRoom(u32),
+    /// Come back at once: others had to have a turn.
+    Again,
+    /// Send what waits, then close.
+    Leave,
+    /// Close.
+    HangUp,
+}
+
+/// What a client sent.
+pub(super) struct Inbox {
+    server: Arc<Server>,
+    bytes: BytesMut,
+    /// Nothing was read yet: four letters may come.
+    is_new: bool,
+    /// The connect request was taken.
+    is_connected: bool,
+    submissions: Vec<Submission>,
+    reads_in_flight: usize,
+}
+
+/// A frame, as far as its header says what it is.
+struct Frame {
+    header: RequestHeader,
+    /// Bytes of the payload.
+    len: usize,
+}
+
+impl Inbox {
+    pub(super) fn new(server: Arc<Server>) -> Self {
+        Self {
+            server,
+            bytes: BytesMut::new(),
+            is_new: true,
+            is_connected: false,
+            submissions: Vec::new(),
+            reads_in_flight: 0,
+        }
+    }
+
+    /// Reads what the socket has, a piece. False at its end.
+    pub(super) fn read(&mut self, socket: &TcpStream) -> io::Result<bool> {
+        let piece = if self.bytes.len() >= READ { READ_LARGE } else { READ };
+        self.bytes.reserve(piece);
+        match socket.try_read_buf(&mut self.bytes) {
+            Ok(0) => Ok(false),
+            Ok(read) => {
+                stats::add(&self.server.stats.bytes_received, read as u64);
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether nothing is half read; the buffer is given back then.
+    pub(super) fn is_idle(&mut self) -> bool {
+        if self.bytes.is_empty() {
+            self.bytes = BytesMut::new();
+            self.submissions = Vec::new();
+        }
+        self.bytes.is_empty()
+    }
+
+    /// The payload's length once the whole frame is here.
+    fn frame_len(&self) -> Result<Option<usize>, Step> {
+        let Some(prefix) = self.bytes.first_chunk::<LENGTH_LEN>() else { return Ok(None) };
+        let len = i32::from_be_bytes(*prefix);
+        match usize::try_from(len) {
+            Ok(len) if len <= self.server.config.jute_max_buffer as usize => {
+                Ok((self.bytes.len() - LENGTH_LEN >= len).then_some(len))
+            }
+            _ => {
+                tracing::warn!(
+                    len,
+                    "closing a connection: a frame may have {} bytes, \
+                    jute.maxbuffer",
+                    self.server.config.jute_max_buffer
+                );
+                Err(Step::HangUp)
+            }
+        }
+    }
+
+    /// Takes every frame that is here, as far as it goes now.
+    pub(super) fn process(
+        &mut self,
+        connection: &Connection,
+        room: &mut Option<OwnedSemaphorePermit>,
+    ) -> Step {
+        if self.is_new
+            && let Some(word) = self.bytes.first_chunk::<LENGTH_LEN>()
+        {
+            if let Some(word) = four_letter::Word::parse(word) {
+                return self.word(connection, word);
+            }
+            self.is_new = false;
+        }
+        let step = if connection.session().is_some() {
+            self.requests(connection, room)
+        } else if self.is_connected {
+            Step::Drain
+        } else {
+            self.connect(connection, room)
+        };
+        if !self.submissions.is_empty() {
+            self.server.queue.put(&mut self.submissions);
+        }
+        step
+    }
+
+    /// Answers a four-letter word, once everything that belongs to it is here.
+    fn word(&self, connection: &Connection, word: four_letter::Word) -> Step {
+        let Some(argument) =
+            self.bytes.get(LENGTH_LEN..).filter(|rest| rest.len() >= word.argument_len())
+        else {
+            return Step::NeedsBytes;
+        };
+        stats::add(&self.server.stats.packets_received, 1);
+        connection.counters().received += 1;
+        let text = word.answer(&self.server, argument);
+        connection.outbox().put(|out| out.extend_from_slice(text.as_bytes()));
+        connection.outbox().end();
+        Step::Leave
+    }
+
+    /// Takes the first frame (reference 1.6).
+    fn connect(
+        &mut self,
+        connection: &Connection,
+        room: &mut Option<OwnedSemaphorePermit>,
+    ) -> Step {
+        let len = match self.frame_len() {
+            Ok(Some(len)) => len,
+            Ok(None) => return Step::NeedsBytes,
+            Err(step) => return step,
+        };
+        let Ok((request, _)) = jute::decode::<ConnectRequest<'_>>(payload(&self.bytes, len)) else {
+            return Step::HangUp;
+        };
+        let server = &self.server;
+        if request.last_zxid_seen > server.replica.applied().0 {
+            tracing::warn!(
+                peer = %connection.peer(),
+                seen = %Zxid(request.last_zxid_seen),
+                applied = %server.replica.applied(),
+                "refusing a client that has seen more than this server has"
+            );
+            return Step::HangUp;
+        }
+        connection.set_wants_read_only(request.read_only.is_some());
+        let bounds = [server.config.min_session_timeout_ms, server.config.max_session_timeout_ms];
+        let [least, most] = bounds.map(|ms| i32::try_from(ms).unwrap_or(i32::MAX));
+        let timeout_ms = request.timeout_ms.max(least).min(most);
+        let session = SessionId(request.session_id);
+        let work = if session == SessionId::NONE {
+            Work::Open { timeout_ms }
+        } else if server
+            .passwords
+            .is_right(session, request.password.as_deref().unwrap_or_default())
+        {
+            Work::Attach { timeout_ms }
+        } else {
+            tracing::warn!(peer = %connection.peer(), %session, "wrong password for a session");
+            connection.refuse_session();
+            return Step::Leave;
+        };
+        let weight = server.weight(len);
+        let Some(room) = take_room(server, room, weight) else { return Step::NeedsRoom(weight) };
+        stats::add(&server.stats.packets_received, 1);
+        stats::add(&server.stats.connection_requests, 1);
+        {
+            let mut counters = connection.counters();
+            counters.received += 1;
+            counters.last_op = Some(OpCode::CreateSession);
+        }
+        self.is_connected = true;
+        let origin = Origin {
+            connection: connection.id(),
+            session,
+            xid: 0,
+            identities: connection.identities(),
+            received: server.clock.monotonic(),
+        };
+        connection.submitted();
+        self.submissions.push(Submission { origin, work, room });
+        self.bytes.advance(LENGTH_LEN + len);
+        Step::Drain
+    }
+
+    /// Takes requests: reads with nothing of the session in flight are answered here, anything else is submitted.
+    fn requests(
+        &mut self,
+        connection: &Connection,
+        room: &mut Option<OwnedSemaphorePermit>,
+    ) -> Step {
+        let server = Arc::clone(&self.server);
+        let received = server.clock.monotonic();
+        let mut answers = Answers::new(connection, &server, received);
+        let mut heard = false;
+        loop {
+            let len = match self.frame_len() {
+                Ok(Some(len)) => len,
+                Ok(None) => return Step::NeedsBytes,
+                Err(step) => return step,
+            };
+            if !heard && let Some(session) = connection.session() {
+                session.heard.touch(received);
+                heard = true;
+            }
+            if connection.is_full(&answers.out) {
+                return Step::Full;
+            }
+            let Ok((header, body)) = jute::decode::<RequestHeader>(payload(&self.bytes, len))
+            else {
+                return Step::HangUp;
+            };
+            let frame = Frame { header, len };
+            let is_alone = connection.in_flight() == 0;
+            if is_alone {
+                self.reads_in_flight = 0;
+            }
+            let step = match Request::decode(header.op, body) {
+                Ok(request) if is_alone && read::is_read(&request) => {
+                    if answers.is_at_end() {
+                        return Step::Again;
+                    }
+                    answers.read(header.xid, &request)
+                }
+                // What is answered here waits until the orderer is done: answers keep the order of their requests.
+                Err(_) | Ok(Request::Auth(_) | Request::Sasl(_)) if !is_alone => {
+                    return Step::Drain;
+                }
+                Err(DecodeError::UnknownOperation(_)) => {
+                    answers.refuse(header.xid, Zxid(-1), ErrorCode::Unimplemented);
+                    Some(Step::Leave)
+                }
+                Err(_) => {
+                    answers.refuse(
+                        header.xid,
+                        server.replica.applied(),
+                        ErrorCode::MarshallingError,
+                    );
+                    None
+                }
+                Ok(Request::Auth(packet)) => {
+                    let outcome = auth::authenticate(&server, connection, &packet);
+                    answers.put(header.xid, Zxid::ZERO, outcome.map(|()| Response::Empty));
+                    outcome.err().map(|_| Step::Leave)
+                }
+                Ok(Request::Sasl(_)) => {
+                    answers.put(header.xid, Zxid::ZERO, Ok(auth::no_sasl()));
+                    None
+                }
+                Ok(request) => {
+                    let is_read = read::is_read(&request);
+                    if is_read
+                        && (read::is_listing(&request) || self.reads_in_flight >= READS_IN_FLIGHT)
+                    {
+                        return Step::Drain;
+                    }
+                    let weight = server.weight(len);
+                    let Some(room) = take_room(&server, room, weight) else {
+                        return Step::NeedsRoom(weight);
+                    };
+                    // Answers made here stand before what the orderer makes of the next request.
+                    answers.publish();
+                    let request = request.into_static();
+                    let is_close = request == Request::CloseSession;
+                    let origin = Origin {
+                        connection: connection.id(),
+                        session: connection.session_id(),
+                        xid: if request == Request::Ping { xid::PING } else { header.xid },
+                        identities: connection.identities(),
+                        received,
+                    };
+                    if is_close {
+                        connection.leave_after_answer();
+                    }
+                    self.reads_in_flight += usize::from(is_read);
+                    connection.submitted();
+                    self.submissions.push(Submission {
+                        origin,
+                        work: Work::Request(request),
+                        room,
+                    });
+                    is_close.then_some(Step::Leave)
+                }
+            };
+            self.count(connection, &frame);
+            self.bytes.advance(LENGTH_LEN + len);
+            if let Some(step) = step {
+                if step == Step::Leave && !connection.is_leaving() {
+                    answers.publish();
+                    connection.outbox().end();
+                }
+                return step;
+            }
+        }
+    }
+
+    fn count(&self, connection: &Connection, frame: &Frame) {
+        stats::add(&self.server.stats.packets_received, 1);
+        let mut counters = connection.counters();
+        counters.received += 1;
+        counters.last_op = OpCode::from_code(frame.header.op);
+        counters.last_cxid = frame.header.xid;
+        debug_assert!(frame.len <= self.bytes.len(), "the frame is here");
+    }
+}
+
+/// The payload of the first frame, which is here.
+fn payload(bytes: &[u8], len: usize) -> &[u8] {
+    bytes.get(LENGTH_LEN..LENGTH_LEN + len).unwrap_or_default()
+}
+
+/// The queue's room for one request: what the task waited for, or what is free now.
+fn take_room(
+    server: &Server,
+    waited_for: &mut Option<OwnedSemaphorePermit>,
+    weight: u32,
+) -> Option<OwnedSemaphorePermit> {
+    match waited_for.take() {
+        Some(room) if room.num_permits() >= weight as usize => Some(room),
+        _ => Arc::clone(&server.room).try_acquire_many_owned(weight).ok(),
+    }
+}
+
+/// Answers made by the connection itself, under one shared hold of the tree. They go into the outbox before the hold
+/// is released, so that no event of a later change comes before them.
+struct Answers<'a> {
+    connection: &'a Connection,
+    server: &'a Server,
+    received: Monotonic,
+    hold: Option<Shared<'a>>,
+    out: BytesMut,
+    zxid: Zxid,
+    count: usize,
+}
+
+impl<'a> Answers<'a> {
+    fn new(connection: &'a Connection, server: &'a Server, received: Monotonic) -> Self {
+        Self {
+            connection,
+            server,
+            received,
+            hold: None,
+            out: BytesMut::new(),
+            zxid: Zxid::ZERO,
+            count: 0,
+        }
+    }
+
+    /// Whether enough was answered under one hold.
+    const fn is_at_end(&self) -> bool {
+        self.count >= ANSWERS_A_HOLD
+    }
+
+    fn read(&mut self, request_xid: i32, request: &Request<'_>) -> Option<Step> {
+        let hold = self.hold.get_or_insert_with(|| self.server.replica.shared());
+        let identities = self.connection.identities();
+        let caller = Caller {
+            connection: self.connection.id(),
+            session: self.connection.session_id(),
+            identities: &identities,
+        };
+        let mut events = Vec::new();
+        let answer = read::answer(hold, &caller, request, &mut events);
+        for event in &events {
+            put_event(&mut self.out, event.zxid.0, event.event_type, &event.path);
+        }
+        let xid = if *request == Request::Ping { xid::PING } else { request_xid };
+        self.zxid = hold.last_zxid();
+        match answer {
+            Ok(response) => put_reply(&mut self.out, xid, self.zxid.0, &response),
+            Err(error) => put_refusal(&mut self.out, xid, self.zxid.0, error),
+        }
+        self.count += 1;
+        None
+    }
+
+    fn refuse(&mut self, xid: i32, zxid: Zxid, error: ErrorCode) {
+        self.put(xid, zxid, Err(error));
+    }
+
+    fn put(&mut self, xid: i32, zxid: Zxid, answer: Result<Response<'_>, ErrorCode>) {
+        match answer {
+            Ok(response) => put_reply(&mut self.out, xid, zxid.0, &response),
+            Err(error) => put_refusal(&mut self.out, xid, zxid.0, error),
+        }
+        self.count += 1;
+    }
+
+    /// Puts the answers into the outbox and ends the hold.
+    fn publish(&mut self) {
+        if self.count > 0 {
+            self.connection.outbox().put(|out| out.extend_from_slice(&self.out));
+            self.out.clear();
+            let count = self.count as u64;
+            self.connection.answered_here(self.server, self.zxid, count, self.received);
+            self.count = 0;
+        }
+        self.hold = None;
+    }
+}
+
+impl Drop for Answers<'_> {
+    fn drop(&mut self) {
+        self.publish();
+    }
+}

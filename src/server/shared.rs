@@ -1,0 +1,56 @@
+//! What all connections of a server share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::clock::Clock;
+use super::connections::Connections;
+use super::password::Passwords;
+use super::stats::Stats;
+use crate::config::Config;
+use crate::ensemble::{Queue, Replica};
+use crate::storage::DataDirectory;
+
+/// Memory that requests may take on their way to the orderer and through it.
+const ROOM_BYTES: u32 = 64 << 20;
+/// What a request takes beside its frame.
+const REQUEST_OVERHEAD: u32 = 512;
+
+/// What all connections share.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) config: Config,
+    pub(super) clock: Clock,
+    pub(super) replica: Arc<Replica>,
+    pub(super) queue: Arc<Queue>,
+    /// The bound of the queue: permits are bytes.
+    pub(super) room: Arc<Semaphore>,
+    pub(super) room_bytes: u32,
+    pub(super) connections: Arc<Connections>,
+    pub(super) passwords: Arc<Passwords>,
+    pub(super) stats: Arc<Stats>,
+    pub(super) directory: Arc<DataDirectory>,
+    /// Cancelled when the server ends.
+    pub(super) ending: CancellationToken,
+    /// Set by SIGQUIT: the orderer writes its state to the log.
+    pub(super) dump_wanted: AtomicBool,
+}
+
+impl Server {
+    /// The queue's bound in bytes: enough for any frame, a few at a time.
+    pub(super) fn room_bytes(config: &Config) -> u32 {
+        let largest = config.jute_max_buffer.saturating_add(REQUEST_OVERHEAD);
+        ROOM_BYTES.max(largest.saturating_mul(4))
+    }
+
+    /// The share of the queue's bound that a request takes: its bytes, and at least as much as keeps the number of
+    /// requests within `globalOutstandingLimit`.
+    pub(super) fn weight(&self, frame_len: usize) -> u32 {
+        let bytes = u32::try_from(frame_len).unwrap_or(u32::MAX).saturating_add(REQUEST_OVERHEAD);
+        let least = self.room_bytes / self.config.global_outstanding_limit.max(1);
+        bytes.max(least).min(self.room_bytes)
+    }
+}

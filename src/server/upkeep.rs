@@ -1,0 +1,51 @@
+//! What goes on beside the requests: spare log segments and the purge of old files.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::shared::Server;
+use crate::storage::{self, FillStep, SpareFiller};
+
+/// Between two slices of a spare: a megabyte at a time, so that the log's sync never queues behind more.
+const BETWEEN_SLICES: Duration = Duration::from_millis(25);
+/// Between two looks at whether a spare is wanted.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+
+/// Fills spares until the process ends. A failure is told and ends it: the log goes on without spares.
+pub(super) fn fill_spares(mut filler: SpareFiller) {
+    let fill = move || {
+        loop {
+            match filler.step() {
+                Ok(FillStep::Filled(_)) => thread::sleep(BETWEEN_SLICES),
+                Ok(FillStep::Ready | FillStep::Idle) => thread::sleep(BETWEEN_LOOKS),
+                Err(error) => {
+                    tracing::error!(%error, "no more log segments are prepared ahead");
+                    return;
+                }
+            }
+        }
+    };
+    if let Err(error) = thread::Builder::new().name("spares".to_owned()).spawn(fill) {
+        tracing::error!(%error, "no log segments are prepared ahead");
+    }
+}
+
+/// Purges old snapshots and logs, at the start and then every interval.
+pub(super) async fn purge(server: Arc<Server>, every: Duration) {
+    let mut turns = tokio::time::interval(every);
+    loop {
+        tokio::select! {
+            _ = turns.tick() => {}
+            () = server.ending.cancelled() => return,
+        }
+        let directory = Arc::clone(&server.directory);
+        let keep = server.config.snap_retain_count as usize;
+        let purged = tokio::task::spawn_blocking(move || storage::purge(&directory, keep)).await;
+        match purged {
+            Ok(Ok(purged)) => tracing::info!(?purged, "purged old snapshots and logs"),
+            Ok(Err(error)) => tracing::error!(%error, "cannot purge old snapshots and logs"),
+            Err(error) => tracing::error!(%error, "purging ended unexpectedly"),
+        }
+    }
+}
