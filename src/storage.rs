@@ -44,6 +44,8 @@ mod fixture;
 #[cfg(test)]
 mod ledger;
 #[cfg(test)]
+mod snapshot_test;
+#[cfg(test)]
 mod zookeeper_test;
 
 pub use directory::{DataDirectory, DirectoryOptions};

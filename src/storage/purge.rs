@@ -84,3 +84,7 @@ fn oldest_kept(directory: &DataDirectory, keep: usize) -> Result<Option<i64>, St
     }
     Ok(None)
 }
+
+#[cfg(test)]
+#[path = "purge_test.rs"]
+mod purge_test;

@@ -1,0 +1,84 @@
+//! What a purge keeps.
+
+use super::super::disk::sim::{Dice, Fault};
+use super::super::fixture::Fixture;
+use super::super::txn_log::LogOptions;
+use super::*;
+
+/// Five starts of two transactions and a snapshot each.
+fn worn() -> Fixture {
+    let fixture = Fixture::new(LogOptions { spares: 0, ..LogOptions::default() });
+    for start in 0..5 {
+        let zxid = 2 * start + 1;
+        let recovered = fixture.write(&[&[zxid], &[zxid + 1]]);
+        let (_, ledger) = fixture.start().expect("starts");
+        ledger.snapshot(&fixture.open(), recovered.log.next_index() - 1).expect("snapshot");
+    }
+    fixture
+}
+
+fn names(fixture: &Fixture) -> String {
+    fixture.names().join(" ")
+}
+
+#[test]
+fn the_newest_snapshots_and_their_logs_stay() {
+    let fixture = worn();
+    assert_eq!(
+        names(&fixture),
+        "log.1 log.3 log.5 log.7 log.9 snapshot.0 snapshot.2 snapshot.4 snapshot.6 snapshot.8 snapshot.a"
+    );
+    let purged = purge(&fixture.open(), 3).expect("purges");
+    assert_eq!(purged, Purged { snapshots: 3, logs: 2 });
+    // log.5 ends at 6, but its name alone does not tell; ZooKeeper keeps it as well.
+    assert_eq!(names(&fixture), "log.5 log.7 log.9 snapshot.6 snapshot.8 snapshot.a");
+    assert_eq!(purge(&fixture.open(), 3).expect("purges"), Purged::default());
+    assert_eq!(fixture.start().expect("starts").1.txns.len(), 10);
+}
+
+#[test]
+fn broken_snapshots_do_not_count() {
+    let fixture = worn();
+    fixture.edit("snapshot.a", |bytes| bytes[40] ^= 1);
+    fixture.edit("snapshot.8", |bytes| bytes.truncate(30));
+    purge(&fixture.open(), 2).expect("purges");
+    assert_eq!(
+        names(&fixture),
+        "log.3 log.5 log.7 log.9 snapshot.4 snapshot.6 snapshot.8 snapshot.a"
+    );
+    assert_eq!(fixture.start().expect("starts").1.txns.len(), 10);
+}
+
+#[test]
+fn with_too_few_valid_snapshots_nothing_goes() {
+    let fixture = worn();
+    for name in ["snapshot.a", "snapshot.8", "snapshot.6", "snapshot.4"] {
+        fixture.edit(name, |bytes| bytes[40] ^= 1);
+    }
+    assert_eq!(purge(&fixture.open(), 3).expect("purges"), Purged::default());
+    assert_eq!(fixture.start().expect("starts").1.txns.len(), 10);
+}
+
+#[test]
+fn what_zookeeper_wrote_stays() {
+    let fixture = worn();
+    fixture.edit("log.1", |bytes| bytes[8..16].fill(0));
+    fixture.edit("snapshot.2", |bytes| bytes[8..16].fill(0xff));
+    fixture.disk.plant(&Fixture::path("snapshot.1.gz"), b"\x1f\x8b");
+    purge(&fixture.open(), 1).expect("purges");
+    assert_eq!(names(&fixture), "log.1 log.9 snapshot.1.gz snapshot.2 snapshot.a");
+}
+
+#[test]
+fn a_crash_in_the_middle_leaves_a_directory_that_starts() {
+    for seed in 0..200 {
+        let fixture = worn();
+        let directory = fixture.open();
+        let mut dice = Dice(seed);
+        fixture.disk.fail_after(dice.below(12), Fault::PowerLoss);
+        let _ = purge(&directory, 2);
+        drop(directory);
+        fixture.disk.crash(&mut dice);
+        assert_eq!(fixture.start().expect("starts").1.txns.len(), 10, "seed {seed}");
+    }
+}
