@@ -36,7 +36,7 @@ pub(crate) fn read(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         other => other.during("open", path)?,
     };
-    let len = file.len().during("read", path)?;
+    let len = file.size().during("read", path)?;
     let size = match usize::try_from(len) {
         Ok(size) if len <= limit => size,
         _ => return Ok(Some(Err(len))),

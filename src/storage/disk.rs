@@ -49,7 +49,7 @@ pub trait Disk: Debug + Send + Sync {
 /// One open file. Every access names its offset; there is no cursor.
 pub trait DiskFile: Debug + Send {
     /// The length of the file in bytes.
-    fn len(&self) -> io::Result<u64>;
+    fn size(&self) -> io::Result<u64>;
 
     /// Reads up to `buffer.len()` bytes; 0 is the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;

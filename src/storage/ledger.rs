@@ -103,7 +103,7 @@ impl Replay for Ledger {
             return Err(Refused("not a setData".to_owned()));
         };
         let data = set.data.as_deref().unwrap_or_default();
-        if *record != self::txn(zxid, data) {
+        if *record != txn(zxid, data) {
             return Err(Refused("not a txn of the model".to_owned()));
         }
         if zxid <= self.last() {

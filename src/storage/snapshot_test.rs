@@ -84,7 +84,6 @@ fn a_dropped_or_failed_snapshot_leaves_nothing() {
         let directory = fixture.open();
         fixture.disk.fail_after(at, Fault::Enospc);
         let outcome = ledger.snapshot(&directory, 5);
-        // What the first operation would remove is not there anyway, so its failure is real.
         outcome.expect_err("full");
         assert_eq!(fixture.names(), before, "{at}");
     }

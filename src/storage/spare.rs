@@ -32,7 +32,7 @@ impl SpareShelf {
             let FileName::Spare(number) = FileName::parse(&name) else { continue };
             let path = folder.join(name);
             let file = disk.open(&path).during("open", &path)?;
-            if file.len().during("read", &path)? == len {
+            if file.size().during("read", &path)? == len {
                 ready.push_back(number);
             } else {
                 disk.remove(&path).during("remove", &path)?;

@@ -22,7 +22,7 @@ pub(crate) struct Window {
 
 impl Window {
     pub(crate) fn new(file: Box<dyn DiskFile>) -> io::Result<Self> {
-        let len = file.len()?;
+        let len = file.size()?;
         Ok(Self { file, len, start: 0, buffer: Vec::new() })
     }
 

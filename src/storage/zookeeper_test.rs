@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use jute::persist::{SnapshotDigest, SnapshotNode};
 use jute::txn::{CreateSessionTxn, CreateTxn, SetDataTxn, Txn, TxnDigest, TxnHeader, TxnRecord};
-use jute::{Acl, Record, StatPersisted};
+use jute::{Acl, IntoStatic, OpCode, Record, StatPersisted};
 
+use super::disk::sim::SimDisk;
 use super::*;
 
 const SESSION: i64 = 0x1_0000_0000_0077;
@@ -93,6 +94,115 @@ impl Tree {
         writer.write(&stream)?;
         writer.finish(Some(SnapshotDigest { zxid, version: 2, digest: self.digest() }))?;
         Ok(())
+    }
+}
+
+/// What a directory holds, in words.
+#[derive(Debug, Default)]
+struct Listing {
+    nodes: Vec<String>,
+    acls: Vec<(i64, Vec<Acl<'static>>)>,
+    digest: Option<SnapshotDigest>,
+    txns: Vec<(i64, OpCode)>,
+    tree_digest: Option<TxnDigest>,
+}
+
+impl Replay for Listing {
+    fn begin(&mut self, _snapshot: &SnapshotId) {
+        *self = Self::default();
+    }
+
+    fn session(&mut self, id: i64, _timeout_ms: i32) -> Result<(), Refused> {
+        Err(Refused(format!("session {id:#x}")))
+    }
+
+    fn acl(&mut self, id: i64, acl: Vec<Acl<'_>>) -> Result<(), Refused> {
+        self.acls.push((id, acl.into_static()));
+        Ok(())
+    }
+
+    fn node(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Refused> {
+        let data = String::from_utf8_lossy(node.data.as_deref().unwrap_or_default());
+        self.nodes.push(format!("{path}={data}@{:x} acl {}", node.stat.mzxid, node.acl));
+        Ok(())
+    }
+
+    fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused> {
+        self.digest = digest;
+        Ok(())
+    }
+
+    fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
+        self.txns.push((record.header.zxid, record.txn.op_code()));
+        self.tree_digest = record.digest;
+        Ok(())
+    }
+}
+
+/// ZooKeeper 3.9.5 wrote these in two lives, killed after each; its TxnLogToolkit and
+/// SnapshotFormatter tell what the test expects.
+#[test]
+fn a_directory_of_zookeeper_is_read() {
+    let files: [(&str, &[u8]); 4] = [
+        ("log.1", include_bytes!("testdata/zookeeper-3.9.5/log.1")),
+        ("log.8", include_bytes!("testdata/zookeeper-3.9.5/log.8")),
+        ("snapshot.0", include_bytes!("testdata/zookeeper-3.9.5/snapshot.0")),
+        ("snapshot.7", include_bytes!("testdata/zookeeper-3.9.5/snapshot.7")),
+    ];
+    let second_life = [
+        (0x8, OpCode::CreateSession),
+        (0x9, OpCode::CreateContainer),
+        (0xa, OpCode::Create),
+        (0xb, OpCode::Delete),
+        (0xc, OpCode::CloseSession),
+    ];
+    let first_life = [
+        (0x1, OpCode::CreateSession),
+        (0x2, OpCode::Create),
+        (0x3, OpCode::Create),
+        (0x4, OpCode::Create),
+        (0x5, OpCode::Create),
+        (0x6, OpCode::SetData),
+        (0x7, OpCode::CloseSession),
+    ];
+    for newest in ["snapshot.7", "snapshot.0"] {
+        let disk = SimDisk::default();
+        for (name, bytes) in files.iter().filter(|(name, _)| *name <= newest) {
+            disk.plant(&Path::new("/data/version-2").join(name), bytes);
+        }
+        let options = DirectoryOptions {
+            data_dir: "/data".into(),
+            data_log_dir: "/data".into(),
+            create: false,
+        };
+        let directory = DataDirectory::open(Arc::new(disk), &options).expect("opens");
+        let mut listing = Listing::default();
+        let recovered =
+            recover(&directory, RecoveryOptions::default(), &mut listing).expect("recovers");
+        assert_eq!(recovered.snapshot.origin, SnapshotOrigin::Java);
+        assert_eq!((recovered.last_zxid, recovered.log.next_index()), (0xc, 0xd));
+        assert!(listing.tree_digest.is_some());
+        assert_eq!(
+            SessionKey::read(directory.disk().as_ref(), directory.snapshots()).ok(),
+            Some(None)
+        );
+        if newest == "snapshot.0" {
+            assert_eq!(listing.txns, [&first_life[..], &second_life].concat());
+            assert_eq!(listing.digest, None);
+            continue;
+        }
+        assert_eq!(listing.txns, second_life);
+        assert_eq!(listing.digest.map(|digest| (digest.zxid, digest.version)), Some((7, 2)));
+        listing.nodes.sort();
+        let nodes = ["/a/s-0000000000=x@3 acl ", "/a=again@6 acl ", "/acl=y@5 acl "];
+        for (found, start) in
+            listing.nodes.iter().skip_while(|node| !node.starts_with("/a")).zip(nodes)
+        {
+            assert!(found.starts_with(start), "{found}");
+        }
+        assert_eq!(listing.nodes.len(), 7);
+        let digest = Acl { perms: 1, scheme: Some("digest".into()), id: Some("u:h".into()) };
+        assert!(listing.acls.iter().any(|(_, acl)| *acl == [digest.clone()]));
     }
 }
 

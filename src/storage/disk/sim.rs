@@ -415,7 +415,7 @@ impl State {
 }
 
 impl DiskFile for SimHandle {
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         Ok(self.state().file(self.id)?.live.len() as u64)
     }
 
