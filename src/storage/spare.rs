@@ -127,7 +127,7 @@ impl SpareFiller {
         let path = self.folder.join(file_name::temporary(&file_name::spare(number)));
         remove_if_there(self.disk.as_ref(), &path)?;
         let file = self.disk.create(&path, Access::Shared).during("create", &path)?;
-        self.zeros.resize(usize::try_from(self.len).unwrap_or(SLICE).min(SLICE), 0);
+        self.zeros = vec![0; usize::try_from(self.len).unwrap_or(SLICE).min(SLICE)];
         Ok(Filling { number, path, file, filled: 0 })
     }
 

@@ -40,7 +40,7 @@ impl Window {
         if offset < self.start || end > self.start.saturating_add(self.buffer.len() as u64) {
             let size = PIECE.max(count as u64).min(self.len - offset);
             let size = usize::try_from(size).map_err(io::Error::other)?;
-            self.buffer.clear();
+            // Grown or cut, but not zeroed again: it is read over.
             self.buffer.resize(size, 0);
             read_exact_at(self.file.as_ref(), &mut self.buffer, offset)?;
             self.buffer.shrink_to(size);
