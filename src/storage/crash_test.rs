@@ -37,6 +37,8 @@ struct World {
     acked: Ledger,
     /// What was written in the last life without an answer; a start shows any beginning of it.
     attempted: Vec<(i64, Vec<u8>)>,
+    /// A state and its index, of which a snapshot is still to be written.
+    due: Option<(Ledger, u64)>,
     txns: usize,
     /// How often a torn end was cut off.
     cuts: usize,
@@ -95,8 +97,18 @@ impl World {
         let options = RecoveryOptions { trust_empty: false, log };
         let separate = dice.coin();
         let (acked, attempted) = (Ledger::default(), Vec::new());
-        let mut world =
-            Self { disk, dice, flaw, options, separate, acked, attempted, txns: 0, cuts: 0 };
+        let mut world = Self {
+            disk,
+            dice,
+            flaw,
+            options,
+            separate,
+            acked,
+            attempted,
+            due: None,
+            txns: 0,
+            cuts: 0,
+        };
         // Three failures at least, and 200 transactions over all.
         let mut lives = 0;
         while lives < 3 || world.txns < 200 {
@@ -157,6 +169,7 @@ impl World {
         assert_eq!(recovered.log.next_index(), ledger.txns.len() as u64 + 1);
         self.acked = Ledger { begun: 0, digest: None, ..ledger };
         self.attempted.clear();
+        self.due = None;
         self.cuts += usize::from(recovered.bytes_cut > 0);
         if recovered.fresh {
             self.acked.snapshot(&directory, 0)?;
@@ -191,14 +204,22 @@ impl World {
     ) -> Result<(), StorageError> {
         match self.dice.below(16) {
             0 => log.roll(),
-            1 => {
-                log.roll();
-                self.acked.snapshot(directory, log.next_index() - 1)?;
-            }
-            2 => {
+            1 | 2 => match self.due.take() {
+                // Written late and without a roll, so that its log reaches beyond it.
+                Some((ledger, index)) => {
+                    ledger.snapshot(directory, index)?;
+                }
+                None => {
+                    self.due = Some((self.acked.clone(), log.next_index() - 1));
+                    if self.dice.coin() {
+                        log.roll();
+                    }
+                }
+            },
+            3 => {
                 purge(directory, 1 + self.dice.below(3) as usize)?;
             }
-            3..=6 => {
+            4..=6 => {
                 filler.step()?;
             }
             _ => self.group(log)?,
