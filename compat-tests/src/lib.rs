@@ -1,1 +1,33 @@
-//! Black-box tests.
+//! Black-box tests: stock clients and raw sockets against rookeeper, with Apache ZooKeeper as the
+//! oracle.
+//!
+//! - [`Server`] runs rookeeper or Apache ZooKeeper on a free port with its own directory.
+//! - [`RawClient`] speaks frames over one socket; [`request`] writes the bodies.
+//! - [`Program`] converses with a stock client, line by line and with deadlines.
+//! - [`Transcript`] is what a client printed, with times, zxids and session ids made comparable.
+//!
+//! `SUBJECT=reference` puts Apache ZooKeeper itself in the place of the server under test: what
+//! fails then is wrong in the test. `ROOKEEPER_BIN` names another binary than the workspace's
+//! `target/release/rookeeper`. Nothing here uses the server's own codec.
+
+pub mod load;
+mod program;
+mod raw_client;
+mod server;
+mod transcript;
+
+pub mod four_letter_words;
+pub mod request;
+pub mod tree;
+
+pub use program::{Program, repository};
+pub use raw_client::{ConnectRequest, Event, RawClient, Reply, Session, Stat};
+pub use server::{Kind, Server};
+pub use transcript::Transcript;
+
+/// How often a test repeats something: `default`, or what the environment variable says.
+pub fn count(variable: &str, default: usize) -> usize {
+    std::env::var(variable).map_or(default, |text| {
+        text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number"))
+    })
+}

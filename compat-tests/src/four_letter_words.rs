@@ -1,0 +1,149 @@
+//! Four-letter words: asking, and the shape of the answers.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Sends a word and returns everything until the server closes.
+pub fn ask(address: SocketAddr, word: &str) -> io::Result<String> {
+    ask_within(address, word, Duration::from_secs(5))
+}
+
+/// The same with another patience for connecting and for each read.
+pub(crate) fn ask_within(
+    address: SocketAddr,
+    word: &str,
+    patience: Duration,
+) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.write_all(word.as_bytes())?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// What monitors parse out of `mntr`.
+const MONITORED: [&str; 16] = [
+    "zk_version",
+    "zk_server_state",
+    "zk_avg_latency",
+    "zk_max_latency",
+    "zk_min_latency",
+    "zk_packets_received",
+    "zk_packets_sent",
+    "zk_num_alive_connections",
+    "zk_outstanding_requests",
+    "zk_znode_count",
+    "zk_watch_count",
+    "zk_ephemerals_count",
+    "zk_approximate_data_size",
+    "zk_open_file_descriptor_count",
+    "zk_max_file_descriptor_count",
+    "zk_global_sessions",
+];
+
+/// The answer with every changing value blotted out: keys, order and punctuation stay.
+pub fn shape(word: &str, answer: &str) -> Vec<String> {
+    match word {
+        "mntr" => mntr_shape(answer),
+        "conf" => answer.split('\n').map(blot_setting).collect(),
+        "cons" | "stat" => {
+            let (mut clients, rest): (Vec<String>, Vec<String>) =
+                answer.split('\n').map(blot_connection).partition(|line| line.starts_with(" /"));
+            // The server lists its connections in no order.
+            clients.sort();
+            clients.dedup();
+            [rest, clients].concat()
+        }
+        _ => answer.split('\n').map(blot).collect(),
+    }
+}
+
+fn mntr_shape(answer: &str) -> Vec<String> {
+    let lines: Vec<(&str, &str)> =
+        answer.lines().map(|line| line.split_once('\t').unwrap_or((line, "no TAB"))).collect();
+    let first = lines.iter().take(2).map(|(key, _)| format!("first keys: {key}"));
+    let monitored = MONITORED.iter().map(|key| {
+        let value = lines.iter().find(|(known, _)| known == key).map(|(_, value)| *value);
+        format!(
+            "{key}\t{}",
+            value.map_or_else(
+                || "missing".into(),
+                |value| {
+                    // An average without a fraction is printed as 0.0 or 0 by the same server.
+                    if *key == "zk_avg_latency" {
+                        blot(value).replace("<n>.<n>", "<n>")
+                    } else {
+                        blot(value)
+                    }
+                }
+            )
+        )
+    });
+    first.chain(monitored).collect()
+}
+
+/// A setting of `conf` as it is, unless it depends on the run.
+fn blot_setting(line: &str) -> String {
+    let (key, _) = line.split_once('=').unwrap_or((line, ""));
+    let changing = ["clientPort", "dataDir", "dataDirSize", "dataLogDir", "dataLogSize"];
+    if changing.contains(&key) { blot(line) } else { line.to_string() }
+}
+
+/// A connection's line: what its last request was depends on its pings.
+fn blot_connection(line: &str) -> String {
+    if !line.starts_with(" /") {
+        return blot(line);
+    }
+    let fields = line.trim_end_matches(')').split(',').filter(|field| !field.starts_with("lcxid="));
+    let shapes: Vec<String> = fields
+        .map(|field| if field.starts_with("lop=") { "lop=<op>".into() } else { blot(field) })
+        .collect();
+    shapes.join(",")
+}
+
+/// Numbers, the version and directories blotted out.
+fn blot(line: &str) -> String {
+    if let Some(rest) = line.strip_prefix("Zookeeper version: ") {
+        return format!("Zookeeper version: {}", blot_version(rest));
+    }
+    if let Some((version, _)) = line.split_once(", built on ")
+        && version.starts_with("3.")
+    {
+        return blot_version(line);
+    }
+    for key in ["dataDir=", "dataLogDir="] {
+        if let Some(value) = line.strip_prefix(key) {
+            let last = value.rsplit('/').next().unwrap_or_default();
+            return format!("{key}<path>/{last}");
+        }
+    }
+    blot_numbers(line)
+}
+
+fn blot_version(text: &str) -> String {
+    let (version, built) = text.split_once(", built on ").unwrap_or((text, "nothing"));
+    let (release, commit) = version.split_once('-').unwrap_or((version, ""));
+    let hex = !commit.is_empty() && commit.chars().all(|c| c.is_ascii_hexdigit());
+    let commit = if hex { "<commit>" } else { commit };
+    format!("{release}-{commit}, built on {}", blot_numbers(built))
+}
+
+fn blot_numbers(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(c) = rest.chars().next() {
+        if let Some(hex) = rest.strip_prefix("0x") {
+            out.push_str("0x<n>");
+            rest = hex.trim_start_matches(|c: char| c.is_ascii_hexdigit());
+        } else if c.is_ascii_digit() {
+            out.push_str("<n>");
+            rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        } else {
+            out.push(c);
+            rest = rest.get(c.len_utf8()..).unwrap_or_default();
+        }
+    }
+    out
+}

@@ -1,0 +1,124 @@
+//! A program of someone else's, talked to line by line, with deadlines, and never left behind.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// No stock client needs longer for its next line.
+const LINE_DEADLINE: Duration = Duration::from_secs(40);
+
+/// The workspace's folder.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder in the workspace").into()
+}
+
+/// A running program; stdout and stderr come as one stream of lines.
+#[derive(Debug)]
+pub struct Program {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    /// What it has printed so far, for the message of a missed deadline.
+    seen: Vec<String>,
+}
+
+impl Program {
+    /// Starts `words[0]` with the others as arguments, in a process group of its own: the shell
+    /// scripts among the stock clients start a JVM that must end with them.
+    pub fn start(words: &[String], environment: &[(&str, &str)]) -> Self {
+        let mut child = Command::new("sh")
+            .args(["-c", "exec \"$@\" 2>&1", "sh"])
+            .args(words)
+            .envs(environment.iter().copied())
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot run {words:?}: {error}"));
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            let mut reader = BufReader::new(stdout);
+            let mut line = Vec::new();
+            // Ends when the program's last process has closed its output.
+            while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                let text =
+                    String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_string();
+                if sender.send(text).is_err() {
+                    return;
+                }
+                line.clear();
+            }
+        });
+        let stdin = child.stdin.take();
+        Self { child, stdin, lines, seen: Vec::new() }
+    }
+
+    /// Writes a line to its stdin.
+    pub fn say(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        let written = stdin.write_all(format!("{line}\n").as_bytes()).and_then(|()| stdin.flush());
+        if let Err(error) = written {
+            panic!("cannot say {line:.80}: {error}; it said:\n{}", self.seen.join("\n"));
+        }
+    }
+
+    /// Its next line; None at the end of its output.
+    pub fn next_line(&mut self) -> Option<String> {
+        match self.lines.recv_timeout(LINE_DEADLINE) {
+            Ok(line) => {
+                self.seen.push(line.clone());
+                Some(line)
+            }
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("silent for {LINE_DEADLINE:?}; it said:\n{}", self.seen.join("\n"))
+            }
+        }
+    }
+
+    /// Closes its stdin and waits until it has ended; returns whether by itself with success,
+    /// and the lines it still printed.
+    pub fn finish(mut self) -> (bool, Vec<String>) {
+        self.stdin = None;
+        let mut rest = Vec::new();
+        while let Some(line) = self.next_line() {
+            rest.push(line);
+        }
+        let deadline = Instant::now() + LINE_DEADLINE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the program is our child") {
+                return (status.success(), rest);
+            }
+            assert!(Instant::now() < deadline, "output closed, but still running");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Sends a signal by name to the program and its children.
+    pub fn signal(&self, name: &str) {
+        let group = format!("-{}", self.child.id());
+        let status = Command::new("kill").args(["-s", name, "--", &group]).status();
+        assert!(status.is_ok_and(|status| status.success()), "cannot send {name} to group {group}");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal("KILL");
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The last lines of a log file.
+pub(crate) fn log_tail(path: &Path, lines: usize) -> String {
+    let text = String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+    let all: Vec<&str> = text.lines().collect();
+    all.get(all.len().saturating_sub(lines)..).unwrap_or_default().join("\n")
+}

@@ -1,0 +1,263 @@
+//! A server process with its own data directory and port; it never outlives its value.
+
+use std::fs::{self, File, OpenOptions};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::program::{log_tail, repository};
+use crate::{ConnectRequest, RawClient, four_letter_words};
+
+const START_DEADLINE: Duration = Duration::from_secs(40);
+const STOP_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Which implementation runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The server under test.
+    Rookeeper,
+    /// Apache ZooKeeper 3.9.5, through `scripts/reference`.
+    Reference,
+}
+
+impl Kind {
+    /// The server under test: rookeeper, or with `SUBJECT=reference` Apache ZooKeeper.
+    pub fn subject() -> Self {
+        match std::env::var("SUBJECT").as_deref() {
+            Ok("reference") => Self::Reference,
+            Ok("rookeeper") | Err(_) => Self::Rookeeper,
+            Ok(other) => panic!("SUBJECT={other}: neither reference nor rookeeper"),
+        }
+    }
+}
+
+/// A running or stopped server on 127.0.0.1.
+#[derive(Debug)]
+pub struct Server {
+    kind: Kind,
+    port: u16,
+    /// None while stopped.
+    child: Option<Child>,
+    /// Holds zoo.cfg, the data directory and the log; removed at the end.
+    dir: TempDir,
+}
+
+impl Server {
+    /// Starts a server on a fresh directory. Each line of `config` replaces the default of the
+    /// same key; returns once it serves.
+    pub fn start(kind: Kind, config: &[&str]) -> Self {
+        let dir = tempfile::Builder::new()
+            .prefix("compat.")
+            .tempdir()
+            .expect("a temporary directory for the server");
+        let port = free_port();
+        let mut lines: Vec<(String, String)> = Vec::new();
+        let defaults = [
+            format!("dataDir={}", dir.path().join("data").display()),
+            format!("clientPort={port}"),
+            "clientPortAddress=127.0.0.1".into(),
+            "tickTime=1000".into(),
+            "maxClientCnxns=0".into(),
+            "admin.enableServer=false".into(),
+            "4lw.commands.whitelist=*".into(),
+        ];
+        for line in defaults.iter().map(String::as_str).chain(config.iter().copied()) {
+            let (key, value) = line.split_once('=').expect("a zoo.cfg line has a '='");
+            lines.retain(|(known, _)| known != key);
+            lines.push((key.into(), value.into()));
+        }
+        let text: String = lines.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+        fs::write(dir.path().join("zoo.cfg"), text).expect("zoo.cfg written");
+        fs::create_dir(dir.path().join("data")).expect("data directory created");
+        let mut server = Self { kind, port, child: None, dir };
+        server.run();
+        server
+    }
+
+    /// The client address.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The client address as stock clients want it.
+    pub fn host_port(&self) -> String {
+        self.address().to_string()
+    }
+
+    /// What the process has written to stdout and stderr, all runs.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.log_path()).unwrap_or_default()).into_owned()
+    }
+
+    /// `dataDir`.
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// A raw client with a new session of `timeout` ms.
+    pub fn connect(&self, timeout: i32) -> RawClient {
+        let (client, _) = RawClient::open(self.address(), &ConnectRequest::new(timeout))
+            .expect("a session with a server that serves");
+        client
+    }
+
+    /// Ends the process by SIGTERM and waits for it.
+    pub fn stop(&mut self) -> ExitStatus {
+        let mut child = self.child.take().expect("only a running server is stopped");
+        signal(child.id(), "TERM");
+        let deadline = Instant::now() + STOP_DEADLINE;
+        loop {
+            if let Some(status) = child.try_wait().expect("the server is our child") {
+                return status;
+            }
+            if Instant::now() > deadline {
+                self.child = Some(child);
+                panic!("the server does not end within {STOP_DEADLINE:?} after SIGTERM");
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Ends the process by SIGKILL.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("only a running server is killed");
+        child.kill().expect("the server is our child");
+        child.wait().expect("the server is our child");
+    }
+
+    /// Starts a stopped server again, same directory and port; returns once it serves.
+    pub fn restart(&mut self) {
+        assert!(self.child.is_none(), "the server is still running");
+        self.run();
+    }
+
+    /// From now on `kind` runs on this directory (takes effect at the next [`restart`]).
+    ///
+    /// [`restart`]: Self::restart
+    pub fn hand_over_to(&mut self, kind: Kind) {
+        assert!(self.child.is_none(), "the server is still running");
+        self.kind = kind;
+    }
+
+    fn run(&mut self) {
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log_path())
+            .expect("the server's log file opens");
+        let mut command = self.command();
+        command
+            .arg(self.dir.path().join("zoo.cfg"))
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .stdout(dup(&log))
+            .stderr(log);
+        let child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot run {:?}: {error}", command.get_program()));
+        self.child = Some(child);
+        self.wait_until_serving();
+    }
+
+    fn command(&self) -> Command {
+        match self.kind {
+            Kind::Reference => {
+                let mut command = Command::new(repository().join("scripts/reference"));
+                // Short runs: start-up counts, throughput does not.
+                command.env("JVMFLAGS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx512m");
+                command
+            }
+            Kind::Rookeeper => {
+                let mut command = Command::new(rookeeper());
+                command.arg("server");
+                command
+            }
+        }
+    }
+
+    fn wait_until_serving(&mut self) {
+        let deadline = Instant::now() + START_DEADLINE;
+        // Apache ZooKeeper never answers a word that comes in the instant between listening and
+        // serving: short patience, next socket.
+        let serves = |address| {
+            four_letter_words::ask_within(address, "srvr", Duration::from_millis(300))
+                .is_ok_and(|text| text.contains("Mode:"))
+        };
+        while !serves(self.address()) {
+            let child = self.child.as_mut().expect("started above");
+            if let Some(status) = child.try_wait().expect("the server is our child") {
+                panic!("the server ended at start: {status}\n{}", log_tail(&self.log_path(), 40));
+            }
+            assert!(
+                Instant::now() < deadline,
+                "the server does not serve within {START_DEADLINE:?}\n{}",
+                log_tail(&self.log_path(), 40)
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.path().join("log")
+    }
+}
+
+impl Drop for Server {
+    #[expect(clippy::print_stderr, reason = "a failed test shows what the server said")]
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if thread::panicking() {
+            let tail = log_tail(&self.log_path(), 20);
+            eprintln!("--- log of {:?} on port {}:\n{tail}", self.kind, self.port);
+        }
+    }
+}
+
+/// Sends a signal by name to a process that the caller started.
+pub(crate) fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill").args(["-s", name, &pid.to_string()]).status();
+    assert!(status.is_ok_and(|status| status.success()), "cannot send {name} to {pid}");
+}
+
+fn rookeeper() -> PathBuf {
+    let path = std::env::var_os("ROOKEEPER_BIN").map_or_else(
+        || {
+            let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+            repository().join(target).join("release/rookeeper")
+        },
+        PathBuf::from,
+    );
+    assert!(
+        Path::new(&path).exists(),
+        "{} is missing: cargo build --release, or set ROOKEEPER_BIN",
+        path.display()
+    );
+    path
+}
+
+fn dup(file: &File) -> File {
+    file.try_clone().expect("a second handle of the log file")
+}
+
+/// A port below the range that the kernel hands to outgoing connections: those would steal it
+/// while a server is down between two runs.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let base = std::process::id() % 11_000;
+    for _ in 0..2_000 {
+        let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(20_000 + (base + step) % 12_000).expect("below 32,000");
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port between 20,000 and 32,000");
+}
