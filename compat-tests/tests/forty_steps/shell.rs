@@ -1,0 +1,207 @@
+//! Clients that are shells: zkCli and the C client's cli_mt, fed line by line.
+//!
+//! A script's lines are the client's own commands, except
+//! - `== N name` begins a step,
+//! - `@skip why`: the client cannot do this step,
+//! - `@big COMMAND N`: the command with N bytes of data behind it,
+//! - `@event TEXT`: waits for the next watch event that contains TEXT,
+//! - `@close`, `@drop`: ends the client by its own command, or by kill -9,
+//! - `@open`: starts the next client,
+//! - `@there PATH`, `@gone PATH`, `@restart PATH`, `@kill`, `@words`: see the stage.
+
+use std::fs;
+
+use compat_tests::{Program, repository};
+
+use crate::stage::Stage;
+
+pub(crate) struct Shell {
+    script: &'static str,
+    /// The command line for a server.
+    command: fn(&str) -> Vec<String>,
+    /// A command that changes nothing, and the line that shows that all before it is done.
+    fence: (&'static str, &'static str),
+    connected: &'static str,
+    event: &'static str,
+    /// Lines that say nothing about the server.
+    noise: fn(&str) -> bool,
+}
+
+pub(crate) const ZKCLI_OF_DEBIAN: Shell = Shell {
+    script: "zkcli.steps",
+    command: |server| words(&["/usr/share/zookeeper/bin/zkCli.sh", "-server", server]),
+    fence: ("printwatches", "printwatches is on"),
+    connected: "state:SyncConnected type:None",
+    event: "WatchedEvent ",
+    noise: zkcli_noise,
+};
+
+pub(crate) const ZKCLI_OF_THE_REFERENCE: Shell = Shell {
+    command: |server| {
+        let script = repository().join("scripts/reference");
+        let run = format!(
+            "exec java -XX:TieredStopAtLevel=1 -Dlog4j2.level=OFF -cp \"$('{}' --classpath)\" \
+             org.apache.zookeeper.ZooKeeperMain -server {server}",
+            script.display()
+        );
+        words(&["bash", "-c", &run])
+    },
+    ..ZKCLI_OF_DEBIAN
+};
+
+pub(crate) const CLI_MT: Shell = Shell {
+    script: "cli_mt.steps",
+    command: |server| words(&["/usr/lib/zookeeper/bin/cli_mt", server]),
+    fence: ("sync /fence", "\tname = /fence"),
+    connected: "SESSION_EVENT state = CONNECTED_STATE",
+    event: "Watcher ",
+    noise: |line| {
+        line.is_empty()
+            || line.contains(":ZOO_")
+            || line.starts_with("Got a new session id")
+            || line.starts_with("time = ")
+            || line.starts_with("[/fence]")
+    },
+};
+
+fn zkcli_noise(line: &str) -> bool {
+    line.is_empty()
+        || line == "WATCHER::"
+        || line == "Welcome to ZooKeeper!"
+        || line == "JLine support is disabled"
+        || line.starts_with("Connecting to ")
+        || line.starts_with("SLF4J: ")
+        // At its own end; sometimes it is gone before it has printed that.
+        || line.contains("state:Closed type:None")
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+/// Runs the shell's script; returns what it printed, a step's events behind its answers: clients
+/// print them from another thread.
+pub(crate) fn run(shell: &Shell, stage: &mut Stage) -> Vec<String> {
+    let path = repository().join("compat-tests/clients").join(shell.script);
+    let script = fs::read_to_string(&path).expect("the script is in clients/");
+    let mut talk = Talk { shell, client: None, lines: Vec::new(), events: Vec::new(), awaited: 0 };
+    for line in script.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        talk.perform(line, stage);
+    }
+    talk.end_of_step();
+    talk.lines
+}
+
+struct Talk<'a> {
+    shell: &'a Shell,
+    client: Option<Program>,
+    lines: Vec<String>,
+    /// Events of this step.
+    events: Vec<String>,
+    /// How many of them the script has waited for.
+    awaited: usize,
+}
+
+impl Talk<'_> {
+    fn perform(&mut self, line: &str, stage: &mut Stage) {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "==" => {
+                self.end_of_step();
+                self.lines.push(line.into());
+            }
+            "@skip" => self.lines.push(format!("skip: {rest}")),
+            "@big" => {
+                let (command, size) = rest.rsplit_once(' ').expect("@big COMMAND N");
+                let data = "x".repeat(size.parse().expect("@big COMMAND N"));
+                self.command(&format!("{command} {data}"));
+            }
+            "@event" => self.await_event(rest),
+            "@close" => {
+                let mut client = self.client.take().expect("a client runs");
+                client.say("quit");
+                let (_, rest) = client.finish();
+                rest.into_iter().for_each(|line| self.sort(line));
+            }
+            "@drop" => {
+                let client = self.client.take().expect("a client runs");
+                client.signal("KILL");
+                client.finish();
+            }
+            "@open" => {
+                let command = (self.shell.command)(&stage.server.host_port());
+                self.client = Some(Program::start(&command, &[]));
+                self.await_event(self.shell.connected);
+            }
+            "@there" => self.lines.push(stage.there(rest)),
+            "@gone" => self.lines.push(stage.gone(rest)),
+            "@restart" => {
+                stage.restart(self.client.as_ref().expect("a client runs"), rest);
+                self.await_event(self.shell.connected);
+            }
+            "@kill" => {
+                stage.kill();
+                self.await_event(self.shell.connected);
+            }
+            "@words" => self.lines.extend(stage.words()),
+            _ => self.command(line),
+        }
+    }
+
+    /// One command and all that it prints.
+    fn command(&mut self, line: &str) {
+        let (fence, done) = self.shell.fence;
+        let client = self.client.as_mut().expect("a client runs");
+        client.say(line);
+        client.say(fence);
+        loop {
+            let client = self.client.as_mut().expect("a client runs");
+            match client.next_line() {
+                Some(text) if text == done => return,
+                Some(text) => self.sort(text),
+                None => panic!("the client ended at: {line}\n{}", self.lines.join("\n")),
+            }
+        }
+    }
+
+    fn await_event(&mut self, text: &str) {
+        loop {
+            let fresh = self.events.iter().skip(self.awaited);
+            if let Some(found) = fresh.clone().position(|event| event.contains(text)) {
+                self.awaited += found + 1;
+                return;
+            }
+            let client = self.client.as_mut().expect("a client runs");
+            match client.next_line() {
+                Some(line) => self.sort(line),
+                None => panic!("the client ended, no event {text}\n{}", self.lines.join("\n")),
+            }
+        }
+    }
+
+    fn sort(&mut self, line: String) {
+        if (self.shell.noise)(&line) {
+            return;
+        }
+        let to =
+            if line.starts_with(self.shell.event) { &mut self.events } else { &mut self.lines };
+        to.push(line);
+    }
+
+    fn end_of_step(&mut self) {
+        sort_names(&mut self.lines);
+        self.lines.append(&mut self.events);
+        self.awaited = 0;
+    }
+}
+
+/// cli_mt prints a listing in the server's order, which means nothing: a line a name behind a TAB.
+fn sort_names(lines: &mut [String]) {
+    for names in lines.chunk_by_mut(|a, b| is_name(a) && is_name(b)) {
+        names.sort();
+    }
+}
+
+fn is_name(line: &str) -> bool {
+    line.starts_with('\t') && !line.contains('=')
+}
