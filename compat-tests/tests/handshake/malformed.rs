@@ -1,0 +1,259 @@
+//! Input that no client should send.
+
+use bytes::BufMut;
+use compat_tests::request::{self, mode, op};
+use compat_tests::{RawClient, Reply, Server};
+
+use crate::Row;
+
+const MARSHALLING_ERROR: i32 = -5;
+const UNIMPLEMENTED: i32 = -6;
+const BAD_ARGUMENTS: i32 = -8;
+const NO_NODE: i32 = -101;
+
+/// The default jute.maxbuffer: the longest frame.
+const LONGEST: usize = 1_048_575;
+
+pub(crate) const ROWS: [Row; 14] = [
+    ("a negative, huge or zero length is closed", bad_lengths),
+    ("a frame of the greatest length is served, one byte more is closed", longest_frame),
+    ("less than a header is closed", short_header),
+    ("an unknown operation gets -6 with zxid -1, then the close", unknown_operation),
+    ("check outside of a multi gets -6, then the close", lone_check),
+    ("a truncated body gets -5 and the connection stays", truncated_body),
+    ("a null path gets -5, from setData -8", null_path),
+    ("a null list in setWatches gets -5", null_list),
+    ("bytes behind the body are ignored", trailing_bytes),
+    ("a bad length inside the body gets -5", bad_inner_length),
+    ("paths that create refuses", bad_create_paths),
+    ("paths that setData refuses", bad_set_paths),
+    ("paths that delete refuses", bad_delete_paths),
+    ("paths at the edge are accepted", edge_paths),
+];
+
+fn client(server: &Server) -> RawClient {
+    server.connect(20_000)
+}
+
+fn call(client: &mut RawClient, op: i32, body: &[u8]) -> Reply {
+    client.call(op, body).expect("a reply")
+}
+
+fn assert_closed(client: &mut RawClient) {
+    let rest = client.read_frame().expect("the end of the stream");
+    assert_eq!(rest, None);
+}
+
+fn assert_alive(mut client: RawClient) {
+    assert_eq!(call(&mut client, op::EXISTS, &request::path_watch("/", false)).err, 0);
+    client.close().expect("closed");
+}
+
+fn bad_lengths(server: &Server) {
+    for length in [-1, i32::MIN, i32::MAX, 1_048_576, 0] {
+        let mut fresh = RawClient::dial(server.address()).expect("a socket");
+        fresh.send_raw(&length.to_be_bytes()).expect("sent");
+        assert_closed(&mut fresh);
+        let mut attached = client(server);
+        attached.send_raw(&length.to_be_bytes()).expect("sent");
+        assert_closed(&mut attached);
+    }
+}
+
+fn longest_frame(server: &Server) {
+    let header = 8;
+    let around = request::create("/longest", Some(b""), mode::EPHEMERAL).len() + header;
+    let data = vec![b'x'; LONGEST - around];
+    let mut owner = client(server);
+    let body = request::create("/longest", Some(&data), mode::EPHEMERAL);
+    assert_eq!(call(&mut owner, op::CREATE, &body).err, 0);
+    let reply = call(&mut owner, op::GET_DATA, &request::path_watch("/longest", false));
+    assert_eq!(reply.data().len(), data.len());
+    owner.close().expect("closed");
+}
+
+fn short_header(server: &Server) {
+    for length in [1, 4, 7] {
+        let mut client = client(server);
+        client.send_frame(&vec![0; length]).expect("sent");
+        assert_closed(&mut client);
+    }
+}
+
+fn unknown_operation(server: &Server) {
+    for op in [0, -1, 10, 23, 99, 1_000_000] {
+        let mut client = client(server);
+        let reply = call(&mut client, op, &[]);
+        assert_eq!((reply.err, reply.zxid, reply.body.len()), (UNIMPLEMENTED, -1, 0), "op {op}");
+        assert_closed(&mut client);
+    }
+}
+
+fn lone_check(server: &Server) {
+    let mut client = client(server);
+    let reply = call(&mut client, op::CHECK, &request::path_version("/", -1));
+    assert_eq!((reply.err, reply.zxid), (UNIMPLEMENTED, -1));
+    assert_closed(&mut client);
+}
+
+fn truncated_body(server: &Server) {
+    let bodies = [
+        (op::EXISTS, request::path_watch("/x", true)),
+        (op::GET_DATA, request::path_watch("/x", true)),
+        (op::GET_CHILDREN, request::path_watch("/x", true)),
+        (op::GET_CHILDREN2, request::path_watch("/x", true)),
+        (op::CREATE, request::create("/x", Some(b"y"), mode::PERSISTENT)),
+        (op::CREATE2, request::create("/x", Some(b"y"), mode::PERSISTENT)),
+        (op::DELETE, request::path_version("/x", -1)),
+        (op::SET_DATA, request::set_data("/x", b"y", -1)),
+        (op::SYNC, request::path("/x")),
+    ];
+    let mut client = client(server);
+    for (op, body) in bodies {
+        for length in [0, 3, 5, body.len() - 1] {
+            let reply = call(&mut client, op, body.get(..length).expect("shorter than the body"));
+            let got = (reply.err, reply.body.len());
+            assert_eq!(got, (MARSHALLING_ERROR, 0), "op {op}, {length} bytes");
+        }
+    }
+    assert_alive(client);
+}
+
+fn null_path(server: &Server) {
+    let null_and = |rest: &[u8]| [&(-1_i32).to_be_bytes(), rest].concat();
+    let create = request::create("", Some(b"y"), mode::PERSISTENT);
+    let mut client = client(server);
+    for (op, body) in [
+        (op::EXISTS, null_and(&[0])),
+        (op::GET_DATA, null_and(&[0])),
+        (op::GET_CHILDREN, null_and(&[0])),
+        (op::GET_CHILDREN2, null_and(&[0])),
+        (op::CREATE, null_and(create.get(4..).expect("behind the path"))),
+        (op::DELETE, null_and(&[0xff; 4])),
+    ] {
+        assert_eq!(call(&mut client, op, &body).err, MARSHALLING_ERROR, "op {op}");
+    }
+    let set_data = request::set_data("", b"x", -1);
+    let body = null_and(set_data.get(4..).expect("behind the path"));
+    assert_eq!(call(&mut client, op::SET_DATA, &body).err, BAD_ARGUMENTS);
+    assert_alive(client);
+}
+
+fn null_list(server: &Server) {
+    let mut body = Vec::new();
+    body.put_i64(0);
+    body.put_i32(-1);
+    body.put_i32(0);
+    body.put_i32(0);
+    let mut client = client(server);
+    assert_eq!(call(&mut client, op::SET_WATCHES, &body).err, MARSHALLING_ERROR);
+    assert_alive(client);
+}
+
+fn trailing_bytes(server: &Server) {
+    let mut client = client(server);
+    for (op, mut body) in [
+        (op::EXISTS, request::path_watch("/", false)),
+        (op::GET_CHILDREN2, request::path_watch("/", false)),
+        (op::SYNC, request::path("/")),
+        (op::CREATE, request::create("/trailing", None, mode::EPHEMERAL)),
+        (op::SET_DATA, request::set_data("/trailing", b"x", 0)),
+        (op::DELETE, request::path_version("/trailing", 1)),
+    ] {
+        body.extend([7; 9]);
+        assert_eq!(call(&mut client, op, &body).err, 0, "op {op}");
+    }
+    assert_alive(client);
+}
+
+fn bad_inner_length(server: &Server) {
+    let mut client = client(server);
+    for length in [-2, i32::MIN, i32::MAX, 3_000_000] {
+        let mut body = Vec::new();
+        body.put_i32(length);
+        body.put_slice(b"/x\0");
+        for op in [op::EXISTS, op::GET_DATA, op::CREATE, op::SET_DATA, op::DELETE] {
+            assert_eq!(call(&mut client, op, &body).err, MARSHALLING_ERROR, "{length}, op {op}");
+        }
+    }
+    assert_alive(client);
+}
+
+fn bad_create_paths(server: &Server) {
+    let mut client = client(server);
+    for (path, err) in [
+        ("", BAD_ARGUMENTS),
+        ("x", BAD_ARGUMENTS),
+        ("/x\0y", BAD_ARGUMENTS),
+        ("/x/", NO_NODE),
+        ("/", -110),
+        ("//x", BAD_ARGUMENTS),
+        ("/zookeeper/", BAD_ARGUMENTS),
+        ("/zookeeper//x", NO_NODE),
+        ("/zookeeper/./x", NO_NODE),
+        ("/zookeeper/.", BAD_ARGUMENTS),
+        ("/..", BAD_ARGUMENTS),
+        ("/x\u{1}", BAD_ARGUMENTS),
+        ("/x\u{1f}", BAD_ARGUMENTS),
+        ("/x\u{7f}", BAD_ARGUMENTS),
+        ("/x\u{9f}", BAD_ARGUMENTS),
+        ("/x\u{e000}", BAD_ARGUMENTS),
+        ("/x\u{f8ff}", BAD_ARGUMENTS),
+        ("/x\u{fff0}", BAD_ARGUMENTS),
+        ("/x\u{1f600}", BAD_ARGUMENTS),
+    ] {
+        for op in [op::CREATE, op::CREATE2] {
+            let body = request::create(path, Some(b"x"), mode::PERSISTENT);
+            assert_eq!(call(&mut client, op, &body).err, err, "{path:?}");
+        }
+    }
+    assert_alive(client);
+}
+
+fn bad_set_paths(server: &Server) {
+    let mut client = client(server);
+    for path in ["", "x", "/x/", "//x", "/./x", "/x/..", "/x\0y", "/x\u{7f}", "/x\u{1f600}"] {
+        let body = request::set_data(path, b"x", -1);
+        assert_eq!(call(&mut client, op::SET_DATA, &body).err, BAD_ARGUMENTS, "{path:?}");
+    }
+    assert_alive(client);
+}
+
+fn bad_delete_paths(server: &Server) {
+    let mut client = client(server);
+    for (path, err) in [
+        ("", BAD_ARGUMENTS),
+        ("x", BAD_ARGUMENTS),
+        ("/x\0y", BAD_ARGUMENTS),
+        ("/", BAD_ARGUMENTS),
+        ("/zookeeper", BAD_ARGUMENTS),
+        ("/zookeeper/quota", BAD_ARGUMENTS),
+        ("/zookeeper/config", BAD_ARGUMENTS),
+        ("/x/", NO_NODE),
+        ("/nothing", NO_NODE),
+        ("/no/thing", NO_NODE),
+    ] {
+        let body = request::path_version(path, -1);
+        assert_eq!(call(&mut client, op::DELETE, &body).err, err, "{path:?}");
+    }
+    assert_alive(client);
+}
+
+fn edge_paths(server: &Server) {
+    let mut client = client(server);
+    for path in ["/...", "/x y", "/x\u{a0}", "/x\u{d7ff}", "/x\u{f900}", "/x\u{ffef}", "/.x"] {
+        let body = request::create(path, None, mode::EPHEMERAL);
+        let reply = call(&mut client, op::CREATE, &body);
+        assert_eq!(reply.err, 0, "{path:?}");
+        assert_eq!(reply.path(), path);
+    }
+    // A sequential name makes the trailing slash legal.
+    let parent = request::create("/slash", None, mode::PERSISTENT);
+    assert_eq!(call(&mut client, op::CREATE, &parent).err, 0);
+    let child = request::create("/slash/", None, mode::EPHEMERAL_SEQUENTIAL);
+    assert_eq!(call(&mut client, op::CREATE, &child).path(), "/slash/0000000000");
+    for path in ["/slash/0000000000", "/slash"] {
+        assert_eq!(call(&mut client, op::DELETE, &request::path_version(path, -1)).err, 0);
+    }
+    assert_alive(client);
+}
