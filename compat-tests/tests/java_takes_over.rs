@@ -1,0 +1,201 @@
+//! One directory, two implementations: Apache ZooKeeper goes on where the server under test has
+//! stopped, and the other way round.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use compat_tests::load::{Load, Writes};
+use compat_tests::request::{self, mode, op};
+use compat_tests::tree::{self, Tree};
+use compat_tests::{ConnectRequest, Kind, RawClient, Server, Session};
+
+const TIMEOUT: i32 = 6_000;
+
+fn write(client: &mut RawClient, op: i32, body: &[u8]) {
+    let reply = client.call(op, body).expect("a reply");
+    assert_eq!(reply.err, 0, "op {op}");
+}
+
+/// A bit of everything; the session that owns `/own` is left open.
+fn populate(server: &Server) -> Session {
+    let mut client = server.connect(TIMEOUT);
+    for (path, data) in [
+        ("/plain", Some(b"x".as_slice())),
+        ("/null", None),
+        ("/empty", Some(b"".as_slice())),
+        ("/snö-雪", Some("grüße".as_bytes())),
+        ("/big", Some(vec![b'y'; 700_000].as_slice())),
+        ("/a", Some(b"1".as_slice())),
+        ("/a/b", Some(b"2".as_slice())),
+        ("/a/b/c", Some(b"3".as_slice())),
+        ("/gone", None),
+    ] {
+        write(&mut client, op::CREATE, &request::create(path, data, mode::PERSISTENT));
+    }
+    for version in 0..5 {
+        let body = request::set_data("/plain", format!("v{version}").as_bytes(), version);
+        write(&mut client, op::SET_DATA, &body);
+        write(&mut client, op::CREATE, &request::create("/a/s-", None, mode::SEQUENTIAL));
+    }
+    write(&mut client, op::DELETE, &request::path_version("/a/s-0000000003", 0));
+    write(&mut client, op::DELETE, &request::path_version("/gone", -1));
+    let parts = [
+        (op::CREATE, request::create("/multi", Some(b"1"), mode::PERSISTENT)),
+        (op::CREATE2, request::create("/multi/s-", None, mode::SEQUENTIAL)),
+        (op::SET_DATA, request::set_data("/a", b"in the multi", -1)),
+        (op::CHECK, request::path_version("/a", 1)),
+        (op::DELETE, request::path_version("/a/s-0000000001", -1)),
+    ];
+    write(&mut client, op::MULTI, &request::multi(&parts));
+    // Refused ones take zxids in Apache ZooKeeper.
+    assert_ne!(client.call(op::DELETE, &request::path_version("/a", 9)).expect("a reply").err, 0);
+    let failing = [
+        (op::CREATE, request::create("/multi/s-", None, mode::SEQUENTIAL)),
+        (op::DELETE, request::path_version("/nothing", -1)),
+    ];
+    write(&mut client, op::MULTI, &request::multi(&failing));
+
+    let closing = {
+        let mut other = server.connect(TIMEOUT);
+        write(&mut other, op::CREATE, &request::create("/closed", None, mode::EPHEMERAL));
+        other
+    };
+    closing.close().expect("the session closes");
+    write(&mut client, op::CREATE, &request::create("/own", Some(b"mine"), mode::EPHEMERAL));
+    let sequential = request::create("/a/e-", None, mode::EPHEMERAL_SEQUENTIAL);
+    write(&mut client, op::CREATE, &sequential);
+    client.session.expect("a session")
+}
+
+/// The tree as the session of `/own` sees it: attaching leaves no trace in it.
+fn look(server: &Server, session: &Session) -> Tree {
+    let (mut client, again) = RawClient::open(server.address(), &ConnectRequest::again(session))
+        .expect("a ConnectResponse");
+    assert_eq!(again.id, session.id, "the session is known and its password right");
+    tree::walk(&mut client).expect("the whole tree can be read")
+}
+
+/// The same through a session of its own, for servers that do not know the password.
+fn look_from_outside(server: &Server) -> Tree {
+    let mut client = server.connect(TIMEOUT);
+    let tree = tree::walk(&mut client).expect("the whole tree can be read");
+    client.close().expect("the session closes");
+    tree
+}
+
+fn assert_same(before: &Tree, after: &Tree) {
+    let differences = tree::differences(before, after);
+    assert!(differences.is_empty(), "the trees differ:\n{}", differences.join("\n"));
+}
+
+fn assert_digests_matched(server: &Server) {
+    let log = server.log();
+    assert!(log.contains("Snapshot loaded in"), "Apache ZooKeeper has loaded the directory");
+    let complaints: Vec<&str> = log
+        .lines()
+        .filter(|line| {
+            line.contains("Digests are not matching") || line.contains("digest mismatch")
+        })
+        .collect();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+fn assert_numbers_go_on(server: &Server) {
+    let mut client = server.connect(TIMEOUT);
+    let body = request::create("/a/s-", None, mode::SEQUENTIAL);
+    let reply = client.call(op::CREATE, &body).expect("a reply");
+    // b, five, and one ephemeral were created below /a.
+    assert_eq!(reply.path(), "/a/s-0000000007");
+    client.close().expect("the session closes");
+}
+
+fn assert_expires(server: &Server, path: &str) {
+    let mut client = server.connect(TIMEOUT);
+    let deadline = Instant::now() + Duration::from_secs(12);
+    while client.call(op::EXISTS, &request::path_watch(path, false)).expect("a reply").err == 0 {
+        assert!(Instant::now() < deadline, "{path} outlives its session");
+        thread::sleep(Duration::from_millis(50));
+    }
+    client.close().expect("the session closes");
+}
+
+fn end(server: &mut Server, killed: bool) {
+    if killed {
+        server.kill();
+    } else {
+        let status = server.stop();
+        // A JVM reports the signal.
+        let expected = if Kind::subject() == Kind::Reference { Some(143) } else { Some(0) };
+        assert_eq!(status.code(), expected, "the end after SIGTERM");
+    }
+}
+
+fn takes_over(killed: bool) {
+    let mut server = Server::start(Kind::subject(), &[]);
+    let session = populate(&server);
+    let before = look(&server, &session);
+    end(&mut server, killed);
+    server.hand_over_to(Kind::Reference);
+    server.restart();
+    let after = look_from_outside(&server);
+    assert_same(&before, &after);
+    let owner = after.get("/own").map(|(_, stat)| stat.ephemeral_owner);
+    assert_eq!(owner, Some(session.id), "the ephemeral is there and owned");
+    assert_digests_matched(&server);
+    assert_numbers_go_on(&server);
+    assert_expires(&server, "/own");
+}
+
+#[test]
+fn after_a_clean_stop() {
+    takes_over(false);
+}
+
+#[test]
+fn after_kill_nine() {
+    takes_over(true);
+}
+
+#[test]
+fn after_kill_nine_under_load() {
+    let mut server = Server::start(Kind::subject(), &["snapCount=1000"]);
+    let load = Load::start(server.address(), 4, 0, Writes::SetsAndCreates);
+    thread::sleep(Duration::from_millis(700));
+    load.expect_end();
+    server.kill();
+    let written = load.stop();
+
+    server.hand_over_to(Kind::Reference);
+    server.restart();
+    let mut client = server.connect(TIMEOUT);
+    written.check(&mut client);
+    client.close().expect("the session closes");
+    assert_digests_matched(&server);
+    // Both read the same out of the torn end.
+    let java = look_from_outside(&server);
+    server.stop();
+    server.hand_over_to(Kind::subject());
+    server.restart();
+    assert_same(&java, &look_from_outside(&server));
+}
+
+#[test]
+fn there_and_back_with_the_session_kept() {
+    let mut server = Server::start(Kind::Reference, &[]);
+    let session = populate(&server);
+    let first = look(&server, &session);
+    server.stop();
+
+    server.hand_over_to(Kind::subject());
+    server.restart();
+    assert_same(&first, &look(&server, &session));
+    assert_numbers_go_on(&server);
+    let second = look(&server, &session);
+    server.kill();
+
+    server.hand_over_to(Kind::Reference);
+    server.restart();
+    assert_same(&second, &look(&server, &session));
+    assert_digests_matched(&server);
+    assert_expires(&server, "/own");
+}
