@@ -269,7 +269,8 @@ impl Connection {
         self.touched.store(false, Ordering::Relaxed);
         match self.send() {
             Ok(Sent::All | Sent::Elsewhere) => {}
-            Ok(Sent::Blocked) => self.kick.notify_one(),
+            // The task waits for the socket, or closes it.
+            Ok(Sent::Blocked | Sent::Last) => self.kick.notify_one(),
             Err(_) => self.close(),
         }
     }
@@ -308,7 +309,7 @@ impl Connection {
                 inbox.process(self, &mut room)
             };
             let sent = self.send()?;
-            if self.outbox.is_done() {
+            if sent == Sent::Last {
                 return Ok(());
             }
             match step {

@@ -281,12 +281,9 @@ impl Inbox {
                     answers.refuse(header.xid, Zxid(-1), ErrorCode::Unimplemented);
                     Some(Step::Leave)
                 }
-                Err(_) => {
-                    answers.refuse(
-                        header.xid,
-                        server.replica.applied(),
-                        ErrorCode::MarshallingError,
-                    );
+                Err(error) => {
+                    let code = malformed(header.op, error);
+                    answers.refuse(header.xid, server.replica.applied(), code);
                     None
                 }
                 Ok(Request::Auth(packet)) => {
@@ -352,6 +349,15 @@ impl Inbox {
         counters.last_op = OpCode::from_code(frame.header.op);
         counters.last_cxid = frame.header.xid;
         debug_assert!(frame.len <= self.bytes.len(), "the frame is here");
+    }
+}
+
+/// What a body is refused with that is not the operation's record. ZooKeeper decodes the null path of a setData or
+/// setACL and finds it no path.
+fn malformed(op: i32, error: DecodeError) -> ErrorCode {
+    match (OpCode::from_code(op), error) {
+        (Some(OpCode::SetData | OpCode::SetAcl), DecodeError::Null) => ErrorCode::BadArguments,
+        _ => ErrorCode::MarshallingError,
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Outbox(Mutex<Waiting>);
 pub(super) enum Sent {
     /// Nothing waits.
     All,
+    /// Nothing waits, and nothing more will: the connection can be closed.
+    Last,
     /// The socket takes no more now.
     Blocked,
     /// Someone else is sending, and will take what waits along.
@@ -64,12 +66,6 @@ impl Outbox {
     /// Whether nothing more is accepted.
     pub(super) fn is_ended(&self) -> bool {
         self.0.lock().ended
-    }
-
-    /// Whether nothing more is accepted and everything was sent.
-    pub(super) fn is_done(&self) -> bool {
-        let waiting = self.0.lock();
-        waiting.ended && waiting.bytes.is_empty() && waiting.in_hand == 0
     }
 
     /// Drops what waits: the client is gone.
@@ -122,7 +118,11 @@ impl Outbox {
                 waiting.bytes = hand;
             }
         }
-        result
+        let is_last = waiting.ended && waiting.bytes.is_empty();
+        match result {
+            Ok(Sent::All) if is_last => Ok(Sent::Last),
+            result => result,
+        }
     }
 
     /// Gives back the memory of an idle connection.
@@ -189,13 +189,11 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_outbox_takes_nothing_and_is_done_when_empty() {
+    fn an_ended_outbox_takes_nothing_and_tells_when_it_is_empty() {
         let outbox = Outbox::default();
         outbox.put(|out| out.extend_from_slice(b"a"));
         outbox.end();
         assert!(!outbox.put(|_| unreachable!()));
-        assert!(!outbox.is_done());
-        outbox.send(|bytes| Ok(bytes.len())).unwrap();
-        assert!(outbox.is_done());
+        assert_eq!(outbox.send(|bytes| Ok(bytes.len())).unwrap(), Sent::Last);
     }
 }
