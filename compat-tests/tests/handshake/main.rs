@@ -21,9 +21,12 @@ fn run(kind: Kind, tables: &[&[Row]]) {
         &["tickTime=1000", "maxSessionTimeout=20000", "4lw.commands.whitelist=ruok,isro"],
     );
     let mut failed = Vec::new();
+    // ZooKeeper 3.9.5 closes a connection now and then before its last answer is sent.
+    let tries = if kind == Kind::Reference { 3 } else { 1 };
     for (claim, check) in tables.iter().copied().flatten() {
         // One failure must not hide the other rows.
-        if catch_unwind(AssertUnwindSafe(|| check(&server))).is_err() {
+        let holds = (0..tries).any(|_| catch_unwind(AssertUnwindSafe(|| check(&server))).is_ok());
+        if !holds {
             failed.push(*claim);
         }
     }
