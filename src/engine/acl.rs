@@ -204,7 +204,8 @@ pub fn permits(list: &[Acl<'_>], perm: i32, identities: &[Identity]) -> bool {
 /// connection's own identities.
 ///
 /// # Errors
-/// [`ErrorCode::InvalidAcl`] for an empty list, and for an entry that no scheme understands.
+/// [`ErrorCode::InvalidAcl`] for an empty list, and for an entry that no scheme understands;
+/// [`ErrorCode::MarshallingError`] where a scheme's id is null.
 pub fn fixup(
     list: Option<&[Acl<'_>]>,
     identities: &[Identity],
@@ -231,6 +232,10 @@ pub fn fixup(
                 if fixed.len() == before {
                     return Err(ErrorCode::InvalidAcl);
                 }
+            }
+            // ZooKeeper stumbles over the null, and answers as it does to what it cannot read.
+            Some("world" | "digest" | "ip") if acl.id.is_none() => {
+                return Err(ErrorCode::MarshallingError);
             }
             _ if is_anyone(acl) || scheme::is_valid(acl) => {
                 fixed.push(jute::IntoStatic::into_static(acl.clone()));

@@ -1,6 +1,7 @@
 //! Deciding one write: every check in ZooKeeper's order, then the transaction (reference 3 and 5).
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use jute::protocol::{
     CheckVersionRequest, CreateRequest, CreateTtlRequest, DeleteRequest, MultiOp, MultiResult,
@@ -18,7 +19,7 @@ use super::digest::ContentDigest;
 use super::overlay::{Overlay, Pending};
 use super::owner::{MAX_TTL_MS, Owner};
 use super::path;
-use super::sequencer::Notice;
+use super::sequencer::{Notice, Prepared};
 use super::session::SessionId;
 use super::time::Now;
 use super::zxid::Zxid;
@@ -60,31 +61,30 @@ impl Prepare<'_> {
         }
     }
 
-    /// Decides a multi: all of it, or the results that say which part failed.
-    pub(super) fn multi(
-        &mut self,
-        ops: Vec<MultiOp<'static>>,
-    ) -> Result<Txn<'static>, Vec<MultiResult<'static>>> {
+    /// Decides a multi: all of it, or the refusal that says which part failed.
+    pub(super) fn multi(&mut self, ops: Vec<MultiOp<'static>>) -> Result<Txn<'static>, Prepared> {
         let mark = self.overlay.mark();
         let count = ops.len();
         let mut txns = Vec::with_capacity(count);
         for op in ops {
             match self.part(op) {
                 Ok(txn) => txns.push(txn),
+                // What cannot be read is no matter of one part.
+                Err(ErrorCode::MarshallingError) => {
+                    self.overlay.roll_back(mark);
+                    return Err(Prepared::Refused(ErrorCode::MarshallingError));
+                }
                 Err(error) => {
                     self.overlay.roll_back(mark);
                     let failed = txns.len();
-                    return Err((0..count)
-                        .map(|part| {
-                            MultiResult::Error(match part.cmp(&failed) {
-                                std::cmp::Ordering::Less => 0,
-                                std::cmp::Ordering::Equal => error.code(),
-                                std::cmp::Ordering::Greater => {
-                                    ErrorCode::RuntimeInconsistency.code()
-                                }
-                            })
+                    let results = (0..count).map(|part| {
+                        MultiResult::Error(match part.cmp(&failed) {
+                            Ordering::Less => 0,
+                            Ordering::Equal => error.code(),
+                            Ordering::Greater => ErrorCode::RuntimeInconsistency.code(),
                         })
-                        .collect());
+                    });
+                    return Err(Prepared::RefusedMulti(results.collect()));
                 }
             }
         }

@@ -120,7 +120,7 @@ impl Sequencer {
             Request::Sync(_) => return Prepared::Read(request),
             Request::Multi(ops) => match prepare.multi(ops) {
                 Ok(txn) => txn,
-                Err(results) => return Prepared::RefusedMulti(results),
+                Err(refused) => return refused,
             },
             Request::CloseSession => {
                 self.tracker.begin_close(origin.session);
