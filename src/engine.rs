@@ -31,6 +31,9 @@ pub mod watch;
 mod znode;
 pub mod zxid;
 
+#[cfg(test)]
+mod transcript_test;
+
 pub use owner::Owner;
 pub use walk::WalkStep;
 pub use znode::NodeId;
