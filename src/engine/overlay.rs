@@ -156,14 +156,15 @@ impl Overlay {
         self.digest = mark.digest;
     }
 
-    /// The paths that a session will own: what it owns in the tree, less what will be gone, and what will come.
+    /// The paths that a session will own: what it owns in the tree, less what changes in flight, and what will come.
     pub(super) fn ephemerals(&self, database: &Database, session: SessionId) -> BTreeSet<String> {
         let tree = &database.tree;
         let mut paths: BTreeSet<String> = tree
             .ephemerals(session)
             .map(|node| tree.path(node))
-            .filter(|path| self.pending.get(path.as_str()).is_none_or(|pending| pending.exists))
+            .filter(|path| !self.pending.contains_key(path.as_str()))
             .collect();
+        // Among the changed ones, those that stay its own: one may have been deleted and made again by another.
         let coming = self.ephemerals.get(&session).into_iter().flatten();
         paths.extend(coming.map(|path| String::from(&**path)));
         paths
