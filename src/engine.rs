@@ -32,6 +32,8 @@ mod znode;
 pub mod zxid;
 
 #[cfg(test)]
+mod digest_test;
+#[cfg(test)]
 mod transcript_test;
 
 pub use owner::Owner;
