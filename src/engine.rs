@@ -34,6 +34,10 @@ pub mod zxid;
 #[cfg(test)]
 mod digest_test;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
+mod model_test;
+#[cfg(test)]
 mod transcript_test;
 
 pub use owner::Owner;
