@@ -39,6 +39,8 @@ mod model;
 mod model_test;
 #[cfg(test)]
 mod transcript_test;
+#[cfg(test)]
+mod walk_test;
 
 pub use owner::Owner;
 pub use walk::WalkStep;

@@ -53,21 +53,21 @@ const PATHS: [&str; 20] = [
 
 /// A path: one of a few, or whatever there is.
 #[derive(Debug, Clone)]
-enum Where {
+pub(super) enum Where {
     Fixed(usize),
     Existing(usize),
 }
 
 /// A version: any, the right one, or a wrong one.
 #[derive(Debug, Clone)]
-enum Which {
+pub(super) enum Which {
     Any,
     Current,
     Wrong,
 }
 
 #[derive(Debug, Clone)]
-enum Spec {
+pub(super) enum Spec {
     Create { op: usize, path: Where, data: usize, acl: usize, flags: i32, ttl: i64 },
     Delete(Where, Which),
     Set(Where, usize, Which),
@@ -86,13 +86,13 @@ enum Spec {
 }
 
 #[derive(Debug, Clone)]
-struct Step {
-    client: usize,
-    spec: Spec,
+pub(super) struct Step {
+    pub(super) client: usize,
+    pub(super) spec: Spec,
     /// Everything in flight is applied before the next one.
-    apply: bool,
+    pub(super) apply: bool,
     /// Milliseconds since the one before.
-    wait: i64,
+    pub(super) wait: i64,
 }
 
 fn place() -> impl Strategy<Value = Where> {
@@ -160,7 +160,7 @@ fn spec() -> impl Strategy<Value = Spec> {
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(super) fn step() -> impl Strategy<Value = Step> {
     (0..CLIENTS, spec(), prop::bool::weighted(0.3), 0..30_i64)
         .prop_map(|(client, spec, apply, wait)| Step { client, spec, apply, wait })
 }
@@ -342,9 +342,9 @@ struct Flying {
     closes: Option<i64>,
 }
 
-struct Pair {
-    model: Model,
-    database: Database,
+pub(super) struct Pair {
+    pub(super) model: Model,
+    pub(super) database: Database,
     sequencer: Sequencer,
     connections: u64,
     flying: Vec<Flying>,
@@ -363,7 +363,7 @@ fn identities(client: usize) -> Vec<Identity> {
 }
 
 impl Pair {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let rules = Rules { extended_types: true, ..Rules::default() };
         let database = Database::new(3, rules);
         let sequencer = Sequencer::new(&database, 500, 1000, Monotonic(0));
@@ -421,7 +421,7 @@ impl Pair {
         self.flying.push(Flying { client, prepared, reply, told, ends: None, closes: None });
     }
 
-    fn step(&mut self, step: &Step) {
+    pub(super) fn step(&mut self, step: &Step) {
         self.model.time += step.wait;
         let who = self.model.clients[step.client].clone();
         match &step.spec {
@@ -489,7 +489,7 @@ impl Pair {
     }
 
     /// Applies what is in flight and compares.
-    fn apply(&mut self) {
+    pub(super) fn apply(&mut self) {
         for flying in std::mem::take(&mut self.flying) {
             self.land(flying);
         }
