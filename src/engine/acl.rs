@@ -245,3 +245,93 @@ pub fn fixup(
     }
     if fixed.is_empty() { Err(ErrorCode::InvalidAcl) } else { Ok(fixed) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn entry(perms: i32, id: &'static str) -> Acl<'static> {
+        Acl { perms, scheme: Some("digest".into()), id: Some(id.into()) }
+    }
+
+    #[test]
+    fn a_list_lives_as_long_as_its_uses() {
+        let mut table = AclTable::default();
+        let (a, b) = ([entry(1, "a:h")], [entry(1, "b:h")]);
+        let first = table.intern(&a);
+        assert_eq!(table.intern(&a), first);
+        let second = table.intern(&b);
+        assert_ne!(first, second);
+        assert_eq!((first.stored(), second.stored(), AclId::OPEN.stored()), (1, 2, -1));
+        table.release(first);
+        assert!(table.contains(first));
+        table.release(first);
+        assert!(!table.contains(first));
+        table.release(first);
+        assert_eq!(table.iter().count(), 1);
+        // Its number is given out again, and means the new list.
+        let third = table.intern(&[entry(3, "c:h")]);
+        assert_eq!(third, first);
+        assert_eq!(table.list(third).unwrap()[0].perms, 3);
+        table.release(second);
+        table.release(third);
+        assert_eq!((table.iter().count(), table.ids.len()), (0, 0));
+    }
+
+    #[test]
+    fn no_list_is_open_and_never_counted() {
+        let mut table = AclTable::default();
+        table.retain(AclId::OPEN);
+        table.release(AclId::OPEN);
+        assert!(table.contains(AclId::OPEN));
+        assert!(table.permits_anyone(AclId::OPEN, perms::ALL));
+        assert_eq!(table.list(AclId::OPEN), None);
+    }
+
+    #[test]
+    fn lists_of_a_snapshot_keep_their_numbers() {
+        let mut table = AclTable::default();
+        let (a, b) = ([entry(1, "a:h")], [entry(1, "b:h")]);
+        assert_eq!(table.load(7, &a), Ok(AclId(7)));
+        assert_eq!(table.load(3, &b), Ok(AclId(3)));
+        for number in [0, -1, i64::MIN, i64::MAX, 1 << 25] {
+            assert_eq!(table.load(number, &a), Err(number));
+        }
+        table.retain(AclId(7));
+        table.purge_unused();
+        assert!(table.contains(AclId(7)) && !table.contains(AclId(3)));
+        assert_eq!(table.intern(&a), AclId(7));
+        // The gaps are filled before the table grows.
+        let numbers: BTreeSet<u32> = ["b:h", "c:h", "d:h", "e:h", "f:h", "g:h"]
+            .map(|id| table.intern(&[entry(1, id)]).0)
+            .into();
+        assert_eq!(numbers, (1..7).collect());
+    }
+
+    #[test]
+    fn a_list_that_a_snapshot_holds_twice_goes_twice() {
+        let mut table = AclTable::default();
+        let list = [entry(1, "a:h")];
+        table.load(1, &list).unwrap();
+        table.load(2, &list).unwrap();
+        table.retain(AclId(1));
+        table.retain(AclId(2));
+        table.purge_unused();
+        table.release(AclId(1));
+        assert_eq!(table.intern(&list), AclId(2));
+        table.release(AclId(2));
+        table.release(AclId(2));
+        assert_eq!((table.iter().count(), table.ids.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_anyone_may_do_is_the_sum_of_the_entries() {
+        let mut table = AclTable::default();
+        let id = table.intern(&[Acl::anyone(1), entry(31, "a:h"), Acl::anyone(4)]);
+        for (perm, permitted) in [(1, true), (2, false), (4, true), (8, false), (16 | 1, true)] {
+            assert_eq!(table.permits_anyone(id, perm), permitted, "{perm}");
+        }
+    }
+}

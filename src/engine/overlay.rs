@@ -194,3 +194,107 @@ impl Overlay {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::database::Rules;
+
+    const A: SessionId = SessionId(1);
+    const B: SessionId = SessionId(2);
+
+    fn pending(zxid: i64, owner: Owner, exists: bool) -> Pending {
+        let stat = StatPersisted { czxid: zxid, mzxid: zxid, ..StatPersisted::default() };
+        Pending {
+            zxid: Zxid(zxid),
+            exists,
+            stat,
+            owner,
+            num_children: 0,
+            acl: None,
+            data_len: 0,
+            content: Some(ContentDigest::new("/x", None)),
+        }
+    }
+
+    fn assert_empty(overlay: &Overlay) {
+        assert!(overlay.pending.is_empty() && overlay.order.is_empty(), "{overlay:?}");
+        assert!(overlay.ephemerals.is_empty(), "{overlay:?}");
+    }
+
+    #[test]
+    fn what_is_applied_is_forgotten_and_the_rest_is_not() {
+        let database = Database::new(1, Rules::default());
+        let mut overlay = Overlay::default();
+        for zxid in [5, 6, 7] {
+            overlay.begin();
+            let before = overlay.view(&database, "/x");
+            overlay.put("/x", before.as_ref(), pending(zxid, Owner::None, true));
+            overlay.put(&format!("/{zxid}"), None, pending(zxid, Owner::Session(A), true));
+        }
+        overlay.retire(Zxid(5));
+        assert!(!overlay.exists(&database, "/5"));
+        assert_eq!(overlay.view(&database, "/x").unwrap().stat.mzxid, 7);
+        overlay.retire(Zxid(6));
+        assert_eq!(overlay.view(&database, "/x").unwrap().stat.mzxid, 7);
+        assert_eq!(overlay.ephemerals(&database, A), BTreeSet::from(["/7".to_owned()]));
+        overlay.retire(Zxid(7));
+        assert_empty(&overlay);
+        // The tree knows nothing of them here.
+        assert!(overlay.view(&database, "/x").is_none());
+    }
+
+    #[test]
+    fn a_rollback_goes_back_to_its_mark() {
+        let database = Database::new(1, Rules::default());
+        let mut overlay = Overlay::default();
+        overlay.begin();
+        overlay.put("/x", None, pending(5, Owner::Session(A), true));
+        let digest = overlay.digest();
+        assert_ne!(digest, 0);
+        let mark = overlay.begin();
+        let x = overlay.view(&database, "/x");
+        overlay.put("/x", x.as_ref(), pending(6, Owner::None, false));
+        overlay.put("/x", None, pending(6, Owner::Session(B), true));
+        overlay.put("/y", None, pending(6, Owner::Session(B), true));
+        assert_eq!(overlay.ephemerals(&database, A), BTreeSet::new());
+        assert_eq!(overlay.ephemerals(&database, B).len(), 2);
+        overlay.roll_back(mark);
+        assert_eq!(overlay.digest(), digest);
+        assert!(!overlay.exists(&database, "/y"));
+        assert_eq!(overlay.view(&database, "/x").unwrap().owner, Owner::Session(A));
+        assert_eq!(overlay.ephemerals(&database, A).len(), 1);
+        assert_eq!(overlay.ephemerals(&database, B).len(), 0);
+        assert_eq!(overlay.order.len(), 1);
+        overlay.retire(Zxid(5));
+        assert_empty(&overlay);
+    }
+
+    #[test]
+    fn a_deleted_znode_hides_the_trees_own() {
+        let database = Database::new(1, Rules::default());
+        let mut overlay = Overlay::default();
+        let node = overlay.view(&database, path::QUOTA).unwrap();
+        overlay.begin();
+        overlay.put(
+            path::QUOTA,
+            Some(&node),
+            Pending { exists: false, zxid: Zxid(1), ..node.clone() },
+        );
+        assert!(overlay.view(&database, path::QUOTA).is_none());
+        assert!(!overlay.exists(&database, path::QUOTA));
+        overlay.retire(Zxid(1));
+        assert!(overlay.exists(&database, path::QUOTA));
+    }
+
+    #[test]
+    fn both_spellings_of_the_root_are_one() {
+        let database = Database::new(1, Rules::default());
+        let mut overlay = Overlay::default();
+        let root = overlay.view(&database, "").unwrap();
+        overlay.begin();
+        overlay.put("", Some(&root), Pending { zxid: Zxid(3), data_len: 4, ..root.clone() });
+        assert_eq!(overlay.view(&database, "/").unwrap().data_len, 4);
+        assert_eq!(overlay.view(&database, "").unwrap().data_len, 4);
+    }
+}

@@ -19,7 +19,7 @@ use super::digest::ContentDigest;
 use super::overlay::{Overlay, Pending};
 use super::owner::{MAX_TTL_MS, Owner};
 use super::path;
-use super::sequencer::{Notice, Prepared};
+use super::sequencer::Notice;
 use super::session::SessionId;
 use super::time::Now;
 use super::zxid::Zxid;
@@ -38,6 +38,14 @@ pub(super) struct Prepare<'a> {
     pub(super) session: SessionId,
     pub(super) zxid: Zxid,
     pub(super) now: Now,
+}
+
+/// Why a multi is refused.
+pub(super) enum MultiRefusal {
+    /// It cannot be read, which is no matter of one part.
+    Whole(ErrorCode),
+    /// A part failed; what to say of each.
+    Part(Vec<MultiResult<'static>>),
 }
 
 type Decided = Result<Txn<'static>, ErrorCode>;
@@ -62,17 +70,19 @@ impl Prepare<'_> {
     }
 
     /// Decides a multi: all of it, or the refusal that says which part failed.
-    pub(super) fn multi(&mut self, ops: Vec<MultiOp<'static>>) -> Result<Txn<'static>, Prepared> {
+    pub(super) fn multi(
+        &mut self,
+        ops: Vec<MultiOp<'static>>,
+    ) -> Result<Txn<'static>, MultiRefusal> {
         let mark = self.overlay.mark();
         let count = ops.len();
         let mut txns = Vec::with_capacity(count);
         for op in ops {
             match self.part(op) {
                 Ok(txn) => txns.push(txn),
-                // What cannot be read is no matter of one part.
-                Err(ErrorCode::MarshallingError) => {
+                Err(error @ ErrorCode::MarshallingError) => {
                     self.overlay.roll_back(mark);
-                    return Err(Prepared::Refused(ErrorCode::MarshallingError));
+                    return Err(MultiRefusal::Whole(error));
                 }
                 Err(error) => {
                     self.overlay.roll_back(mark);
@@ -84,7 +94,7 @@ impl Prepare<'_> {
                             Ordering::Greater => ErrorCode::RuntimeInconsistency.code(),
                         })
                     });
-                    return Err(Prepared::RefusedMulti(results.collect()));
+                    return Err(MultiRefusal::Part(results.collect()));
                 }
             }
         }

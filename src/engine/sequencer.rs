@@ -9,6 +9,7 @@ use jute::txn::{CreateSessionTxn, DIGEST_VERSION, Txn, TxnDigest, TxnHeader, Txn
 
 use super::database::Database;
 use super::overlay::Overlay;
+use super::prepare::{MultiRefusal, Prepare};
 use super::request::{Chore, Origin, Work};
 use super::session::SessionId;
 use super::time::{Monotonic, Now};
@@ -107,7 +108,7 @@ impl Sequencer {
             return Prepared::Read(request);
         }
         let zxid = self.begin(database);
-        let mut prepare = super::prepare::Prepare {
+        let mut prepare = Prepare {
             database,
             overlay: &mut self.overlay,
             notices: &mut self.notices,
@@ -120,7 +121,8 @@ impl Sequencer {
             Request::Sync(_) => return Prepared::Read(request),
             Request::Multi(ops) => match prepare.multi(ops) {
                 Ok(txn) => txn,
-                Err(refused) => return refused,
+                Err(MultiRefusal::Whole(error)) => return Prepared::Refused(error),
+                Err(MultiRefusal::Part(results)) => return Prepared::RefusedMulti(results),
             },
             Request::CloseSession => {
                 self.tracker.begin_close(origin.session);
@@ -146,7 +148,7 @@ impl Sequencer {
             Chore::Expire(session) => *session,
             Chore::Reap(_) => SessionId::NONE,
         };
-        let mut prepare = super::prepare::Prepare {
+        let mut prepare = Prepare {
             database,
             overlay: &mut self.overlay,
             notices: &mut self.notices,

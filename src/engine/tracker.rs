@@ -194,3 +194,116 @@ pub const fn first_session_id(server_id: u8, wall_ms: i64) -> i64 {
     let time = (wall_ms.cast_unsigned() << 24) >> 8;
     ((server_id as u64) << 56 | time).cast_signed()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ConnectionId = ConnectionId(1);
+    const B: ConnectionId = ConnectionId(2);
+
+    fn tracker() -> SessionTracker {
+        SessionTracker::new(&Sessions::new(), 500, 100, Monotonic(0))
+    }
+
+    #[test]
+    fn a_session_that_is_not_heard_of_expires_once() {
+        let mut tracker = tracker();
+        let opened = tracker.open(1000, A, Monotonic(0));
+        opened.heard.touch(Monotonic(600));
+        assert_eq!(tracker.next_expiry(), Some(Monotonic(1500)));
+        assert!(tracker.expired(Monotonic(1999), 0).is_empty(), "its bucket ends at 2000");
+        assert_eq!(tracker.expired(Monotonic(2000), 0), [opened.session]);
+        assert!(tracker.begin_close(opened.session));
+        assert!(!tracker.begin_close(opened.session));
+        assert!(tracker.expired(Monotonic(90_000), 0).is_empty());
+    }
+
+    #[test]
+    fn expiry_comes_between_the_timeout_and_a_tick_later() {
+        for heard in [0, 1, 499, 500, 501, 999] {
+            let mut tracker = tracker();
+            let opened = tracker.open(1000, A, Monotonic(0));
+            opened.heard.touch(Monotonic(heard));
+            let mut now = Monotonic(0);
+            while tracker.expired(now, 0).is_empty() {
+                now = now.plus(1);
+            }
+            assert!((heard + 1000..=heard + 1500).contains(&now.0), "{heard}: {now:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_stood_still_gives_the_time_back() {
+        let mut tracker = tracker();
+        let sessions: Vec<SessionId> =
+            (0..3).map(|_| tracker.open(1000, A, Monotonic(0)).session).collect();
+        // Frozen from 100 on for a minute: nobody could have been heard.
+        assert!(tracker.expired(Monotonic(60_100), 60_000).is_empty());
+        assert!(tracker.expired(Monotonic(60_999), 0).is_empty());
+        let mut expired = tracker.expired(Monotonic(61_500), 0);
+        expired.sort_unstable();
+        assert_eq!(expired, sessions);
+    }
+
+    #[test]
+    fn time_given_back_is_not_given_ahead() {
+        let mut tracker = tracker();
+        let opened = tracker.open(1000, A, Monotonic(0));
+        opened.heard.touch(Monotonic(59_900));
+        assert!(tracker.expired(Monotonic(60_000), 60_000).is_empty());
+        assert_eq!(tracker.expired(Monotonic(61_500), 0), [opened.session]);
+    }
+
+    #[test]
+    fn a_session_moves_to_the_connection_that_attached_last() {
+        let mut tracker = tracker();
+        let opened = tracker.open(1000, A, Monotonic(0));
+        let session = opened.session;
+        assert_eq!((opened.previous, session), (None, SessionId(100)));
+        assert_eq!(tracker.check(session, A), Ok(()));
+        let attached = tracker.attach(session, 4000, B, Monotonic(200)).unwrap();
+        assert_eq!((attached.previous, attached.timeout_ms), (Some(A), 4000));
+        assert_eq!(tracker.check(session, A), Err(NotTaken::Moved));
+        assert_eq!(tracker.check(session, B), Ok(()));
+        // The new timeout holds, and both connections' signs of life are the session's.
+        assert!(tracker.expired(Monotonic(4000), 0).is_empty());
+        assert!(Arc::ptr_eq(&opened.heard, &attached.heard));
+        assert_eq!(tracker.expired(Monotonic(4500), 0), [session]);
+    }
+
+    #[test]
+    fn a_closing_session_takes_nothing_more() {
+        let mut tracker = tracker();
+        let session = tracker.open(1000, A, Monotonic(0)).session;
+        assert!(tracker.begin_close(session));
+        assert_eq!(tracker.check(session, A), Err(NotTaken::Closing));
+        assert!(tracker.attach(session, 1000, B, Monotonic(0)).is_none());
+        assert_eq!(tracker.len(), 1);
+        assert_eq!(tracker.closed(session), Some(A));
+        assert_eq!(tracker.closed(session), None);
+        assert_eq!(tracker.check(session, A), Err(NotTaken::Unknown));
+        assert!(tracker.attach(session, 1000, B, Monotonic(0)).is_none());
+        assert_eq!((tracker.len(), tracker.buckets().count()), (0, 0));
+    }
+
+    #[test]
+    fn sessions_of_before_have_their_timeout_ahead_and_no_owner() {
+        let sessions = Sessions::from([(SessionId(100), 1000), (SessionId(101), 2000)]);
+        let mut tracker = SessionTracker::new(&sessions, 500, 100, Monotonic(7000));
+        assert_eq!(tracker.check(SessionId(100), A), Err(NotTaken::Moved));
+        let attached = tracker.attach(SessionId(100), 1000, A, Monotonic(7000)).unwrap();
+        assert_eq!(attached.previous, None);
+        // Ids that are taken are not given out.
+        assert_eq!(tracker.open(1000, B, Monotonic(7000)).session, SessionId(102));
+        assert!(tracker.expired(Monotonic(8000), 0).is_empty());
+        assert_eq!(tracker.expired(Monotonic(9500), 0).len(), 3);
+    }
+
+    #[test]
+    fn first_ids_are_zookeepers() {
+        // Reference 9.1.
+        assert_eq!(first_session_id(1, 0x15_6bad), 0x0100_0015_6bad_0000_u64.cast_signed());
+        assert_eq!(first_session_id(255, -1).cast_unsigned() >> 56, 255);
+    }
+}

@@ -356,3 +356,115 @@ impl Change<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jute::protocol::AddWatchMode::{Persistent, PersistentRecursive};
+
+    use super::*;
+
+    const A: ConnectionId = ConnectionId(1);
+    const B: ConnectionId = ConnectionId(2);
+
+    fn change(path: &str) -> Change<'_> {
+        Change { path, zxid: Zxid(9), readers: None, parent_readers: None }
+    }
+
+    fn assert_empty(watches: &WatchTable) {
+        for registry in [&watches.data, &watches.child] {
+            assert!(registry.by_path.is_empty(), "{registry:?}");
+            assert!(registry.by_connection.is_empty(), "{registry:?}");
+            assert_eq!((registry.count, registry.recursive), (0, 0));
+        }
+    }
+
+    #[test]
+    fn fired_watches_leave_nothing_behind() {
+        let mut watches = WatchTable::default();
+        for connection in [A, B] {
+            watches.watch_data("/x", connection);
+            watches.watch_children("/x", connection);
+            watches.watch_children("/", connection);
+        }
+        watches.watch_data("/x", A);
+        assert_eq!(watches.count(), 6);
+        assert_eq!(watches.data_summary(), (2, 1, 2));
+        let mut events = Vec::new();
+        watches.deleted(&change("/x"), &mut events);
+        assert_eq!(events.len(), 2);
+        assert_eq!(events[0].receivers, [A, B]);
+        assert_eq!(events[1].receivers, [A, B]);
+        assert_empty(&watches);
+    }
+
+    #[test]
+    fn a_connection_takes_its_watches_along() {
+        let mut watches = WatchTable::default();
+        for connection in [A, B] {
+            watches.watch_data("/x", connection);
+            watches.add("/x", connection, Persistent);
+            watches.add("/x", connection, PersistentRecursive);
+            watches.add("/", connection, PersistentRecursive);
+            watches.watch_children("/y", connection);
+        }
+        assert_eq!(watches.count(), 8);
+        assert_eq!(watches.data.recursive, 4);
+        watches.forget(A);
+        assert_eq!(watches.count(), 4);
+        assert_eq!(watches.data.recursive, 2);
+        watches.forget(A);
+        watches.forget(B);
+        assert_empty(&watches);
+    }
+
+    #[test]
+    fn the_recursive_ones_are_counted_once_each() {
+        let mut watches = WatchTable::default();
+        watches.add("/x", A, PersistentRecursive);
+        watches.add("/x", A, PersistentRecursive);
+        watches.watch_data("/x", A);
+        assert_eq!((watches.count(), watches.data.recursive), (1, 1));
+        // One-shot modes go when they fire, the recursive one stays.
+        let mut events = Vec::new();
+        watches.data_changed(&change("/x"), &mut events);
+        watches.data_changed(&change("/x/below"), &mut events);
+        assert_eq!(events.len(), 2);
+        assert_eq!((watches.count(), watches.data.recursive), (1, 1));
+        assert!(!watches.remove("/x", A, WatcherType::Data));
+        assert!(!watches.remove("/x", B, WatcherType::Any));
+        assert!(watches.remove("/x", A, WatcherType::PersistentRecursive));
+        assert!(!watches.remove("/x", A, WatcherType::Any));
+        assert_empty(&watches);
+    }
+
+    #[test]
+    fn removing_one_kind_leaves_the_others() {
+        let mut watches = WatchTable::default();
+        watches.add("/x", A, Persistent);
+        watches.add("/x", A, PersistentRecursive);
+        watches.watch_children("/x", A);
+        assert!(watches.remove("/x", A, WatcherType::PersistentRecursive));
+        assert!(watches.contains("/x", A, WatcherType::Persistent));
+        assert!(watches.remove("/x", A, WatcherType::Children));
+        assert_eq!((watches.count(), watches.data.recursive), (2, 0));
+        assert!(watches.remove("/x", A, WatcherType::Any));
+        assert_empty(&watches);
+    }
+
+    #[test]
+    fn a_receiver_is_told_once() {
+        let mut watches = WatchTable::default();
+        watches.add("/", A, PersistentRecursive);
+        watches.add("/x", A, PersistentRecursive);
+        watches.add("/x/y", A, Persistent);
+        watches.watch_data("/x/y", A);
+        let mut events = Vec::new();
+        watches.deleted(&change("/x/y"), &mut events);
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert_eq!(events[0].receivers, [A]);
+        // Nothing above the root: a change of it is told to its own watchers.
+        events.clear();
+        watches.data_changed(&change("/"), &mut events);
+        assert_eq!(events[0].receivers, [A]);
+    }
+}
