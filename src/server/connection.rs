@@ -268,9 +268,10 @@ impl Connection {
     pub(super) fn send_now(&self) {
         self.touched.store(false, Ordering::Relaxed);
         match self.send() {
+            // The task may sleep until there is room, or until everything is sent: it was told to leave that here.
+            Ok(Sent::All) if self.outbox.take_awaited() => self.kick.notify_one(),
             Ok(Sent::All | Sent::Elsewhere) => {}
-            // The task waits for the socket, or closes it.
-            Ok(Sent::Blocked | Sent::Last) => self.kick.notify_one(),
+            Ok(Sent::Blocked) => self.kick.notify_one(),
             Err(_) => self.close(),
         }
     }
@@ -309,7 +310,7 @@ impl Connection {
                 inbox.process(self, &mut room)
             };
             let sent = self.send()?;
-            if sent == Sent::Last {
+            if self.outbox.is_done() {
                 return Ok(());
             }
             match step {

@@ -22,6 +22,10 @@ struct Waiting {
     in_hand: usize,
     /// Nothing is accepted any more; what waits is still sent.
     ended: bool,
+    /// Nothing is sent any more either.
+    abandoned: bool,
+    /// Someone was told that another is sending, and may sleep until that one is done.
+    awaited: bool,
 }
 
 /// The outbox.
@@ -33,8 +37,6 @@ pub(super) struct Outbox(Mutex<Waiting>);
 pub(super) enum Sent {
     /// Nothing waits.
     All,
-    /// Nothing waits, and nothing more will: the connection can be closed.
-    Last,
     /// The socket takes no more now.
     Blocked,
     /// Someone else is sending, and will take what waits along.
@@ -68,11 +70,23 @@ impl Outbox {
         self.0.lock().ended
     }
 
+    /// Whether nothing more is accepted and everything was sent.
+    pub(super) fn is_done(&self) -> bool {
+        let waiting = self.0.lock();
+        waiting.ended && waiting.bytes.is_empty() && waiting.in_hand == 0
+    }
+
     /// Drops what waits: the client is gone.
     pub(super) fn abandon(&self) {
         let mut waiting = self.0.lock();
         waiting.ended = true;
+        waiting.abandoned = true;
         waiting.bytes = BytesMut::new();
+    }
+
+    /// Whether someone was turned away by [`Sent::Elsewhere`] since the last call.
+    pub(super) fn take_awaited(&self) -> bool {
+        std::mem::take(&mut self.0.lock().awaited)
     }
 
     /// Sends what waits by `write`, which never blocks.
@@ -85,6 +99,7 @@ impl Outbox {
     ) -> io::Result<Sent> {
         let mut waiting = self.0.lock();
         if waiting.sending {
+            waiting.awaited = true;
             return Ok(Sent::Elsewhere);
         }
         let mut result = Ok(Sent::All);
@@ -110,6 +125,9 @@ impl Outbox {
             waiting = self.0.lock();
             waiting.sending = false;
             waiting.in_hand = 0;
+            if waiting.abandoned {
+                break;
+            }
             if hand.has_remaining() {
                 let behind = std::mem::replace(&mut waiting.bytes, hand);
                 waiting.bytes.unsplit(behind);
@@ -118,11 +136,7 @@ impl Outbox {
                 waiting.bytes = hand;
             }
         }
-        let is_last = waiting.ended && waiting.bytes.is_empty();
-        match result {
-            Ok(Sent::All) if is_last => Ok(Sent::Last),
-            result => result,
-        }
+        result
     }
 
     /// Gives back the memory of an idle connection.
@@ -189,11 +203,40 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_outbox_takes_nothing_and_tells_when_it_is_empty() {
+    fn who_is_turned_away_is_known_to_the_sender() {
+        let outbox = Outbox::default();
+        outbox.put(|out| out.extend_from_slice(b"a"));
+        outbox
+            .send(|bytes| {
+                assert_eq!(outbox.send(|_| unreachable!()).unwrap(), Sent::Elsewhere);
+                Ok(bytes.len())
+            })
+            .unwrap();
+        assert!(outbox.take_awaited());
+        assert!(!outbox.take_awaited());
+    }
+
+    #[test]
+    fn what_the_sender_holds_of_an_abandoned_outbox_does_not_come_back() {
+        let outbox = Outbox::default();
+        outbox.put(|out| out.extend_from_slice(b"ab"));
+        let sent = outbox.send(|_| {
+            outbox.abandon();
+            Err(io::ErrorKind::WouldBlock.into())
+        });
+        assert_eq!(sent.unwrap(), Sent::Blocked);
+        assert!(outbox.is_done());
+        assert_eq!(outbox.len(), 0);
+    }
+
+    #[test]
+    fn an_ended_outbox_takes_nothing_and_is_done_when_empty() {
         let outbox = Outbox::default();
         outbox.put(|out| out.extend_from_slice(b"a"));
         outbox.end();
         assert!(!outbox.put(|_| unreachable!()));
-        assert_eq!(outbox.send(|bytes| Ok(bytes.len())).unwrap(), Sent::Last);
+        assert!(!outbox.is_done());
+        outbox.send(|bytes| Ok(bytes.len())).unwrap();
+        assert!(outbox.is_done());
     }
 }
