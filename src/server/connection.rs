@@ -309,6 +309,8 @@ impl Connection {
             } else {
                 inbox.process(self, &mut room)
             };
+            // Room that was waited for and turned out not to be needed: others wait for it.
+            room = None;
             let sent = self.send()?;
             if self.outbox.is_done() {
                 return Ok(());
