@@ -250,12 +250,13 @@ impl Inbox {
                 Ok(None) => return Step::NeedsBytes,
                 Err(step) => return step,
             };
+            if connection.is_full(&answers.out) {
+                return Step::Full;
+            }
+            // Not before: events wake the task of a frozen client, too, and find the same frame again.
             if !heard && let Some(session) = connection.session() {
                 session.heard.touch(received);
                 heard = true;
-            }
-            if connection.is_full(&answers.out) {
-                return Step::Full;
             }
             let Ok((header, body)) = jute::decode::<RequestHeader>(payload(&self.bytes, len))
             else {
