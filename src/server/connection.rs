@@ -283,6 +283,7 @@ impl Connection {
     /// Drives the connection to its end.
     pub(super) async fn run(self: Arc<Self>, server: Arc<Server>) {
         let ending = server.ending.clone();
+        let _place = Place { connection: &self, server: &server };
         tokio::select! {
             result = self.drive(&server) => {
                 if let Err(error) = result {
@@ -291,11 +292,6 @@ impl Connection {
             }
             () = ending.cancelled() => {}
         }
-        self.outbox.abandon();
-        // In this order: the orderer leaves no watch for a connection that is not open.
-        server.connections.remove(self.id);
-        server.replica.shared().watches().lock().forget(self.id);
-        server.connections.leave(self.peer.ip());
     }
 
     async fn drive(&self, server: &Arc<Server>) -> io::Result<()> {
@@ -401,6 +397,23 @@ impl Connection {
     /// Whether what waits is more than a client may leave lying before its requests wait, too.
     pub(super) fn is_full(&self, more: &BytesMut) -> bool {
         self.outbox.len() + more.len() >= OUTBOX_MAX
+    }
+}
+
+/// The place of a connection among the others, given back whatever ends its task: a panic, too.
+struct Place<'a> {
+    connection: &'a Connection,
+    server: &'a Server,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let Self { connection, server } = self;
+        connection.outbox.abandon();
+        // In this order: the orderer leaves no watch for a connection that is not open.
+        server.connections.remove(connection.id);
+        server.replica.shared().watches().lock().forget(connection.id);
+        server.connections.leave(connection.peer.ip());
     }
 }
 
