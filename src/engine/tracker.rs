@@ -20,6 +20,11 @@ impl Heard {
         self.0.store(now.0, Ordering::Relaxed);
     }
 
+    /// Moves the last sign of life to `at`, unless there was a later one.
+    fn delay(&self, at: Monotonic) {
+        self.0.fetch_max(at.0, Ordering::Relaxed);
+    }
+
     fn last(&self) -> Monotonic {
         Monotonic(self.0.load(Ordering::Relaxed))
     }
@@ -166,7 +171,7 @@ impl SessionTracker {
     pub(super) fn expired(&mut self, now: Monotonic, late_ms: u64) -> Vec<SessionId> {
         if late_ms > 0 {
             for tracked in self.sessions.values() {
-                tracked.heard.touch(tracked.heard.last().plus(late_ms).min(now));
+                tracked.heard.delay(tracked.heard.last().plus(late_ms).min(now));
             }
         }
         let sessions = &self.sessions;
