@@ -27,7 +27,7 @@ use std::time::Instant;
 use jute::persist::SnapshotDigest;
 use jute::txn::DIGEST_VERSION;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -190,11 +190,12 @@ async fn serve(config: Config) -> Result<(), ServerError> {
     if let Some(every) = server.config.purge_interval {
         tokio::spawn(upkeep::purge(Arc::clone(&server), every));
     }
+    let signals = Signals::listen()?;
     let standalone = Standalone::new(replica, sequencer, log, connections);
     let orderer = start_orderer(&server, standalone, snapshots)?;
     announce(&server, &client_port);
     tokio::spawn(listener::accept(client_port, Arc::clone(&server)));
-    until_the_end(&server, orderer).await
+    until_the_end(&server, orderer, signals).await
 }
 
 fn open_directory(config: &Config) -> Result<DataDirectory, StorageError> {
@@ -309,21 +310,36 @@ fn announce(server: &Server, client_port: &TcpListener) {
     tracing::info!("try: zkCli.sh -server {host}:{port} create /hello world");
 }
 
+/// The signals that the server answers to; before the first client comes, the system's answer holds.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, ServerError> {
+        let listen = |kind| signal(kind).map_err(|error| ServerError::System("signals", error));
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            quit: listen(SignalKind::quit())?,
+        })
+    }
+}
+
 /// Waits for a signal or for the orderer, then ends what there is.
 async fn until_the_end(
     server: &Arc<Server>,
     mut orderer: oneshot::Receiver<Result<(), OrderError>>,
+    mut signals: Signals,
 ) -> Result<(), ServerError> {
-    let listen = |kind| signal(kind).map_err(|error| ServerError::System("signals", error));
-    let mut terminate = listen(SignalKind::terminate())?;
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut quit = listen(SignalKind::quit())?;
     let ended = loop {
         tokio::select! {
             ended = &mut orderer => break ended,
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = quit.recv() => {
+            _ = signals.terminate.recv() => {}
+            _ = signals.interrupt.recv() => {}
+            _ = signals.quit.recv() => {
                 server.dump_wanted.store(true, Ordering::Relaxed);
                 continue;
             }
