@@ -7,6 +7,7 @@
 use std::env;
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::panic;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -51,6 +52,12 @@ pub fn start() -> Logging {
     let started = tracing::subscriber::set_global_default(subscriber(lines, filter, colours));
     if let Some(error) = refused {
         tracing::warn!("{LEVEL_VARIABLE} is {directives:?}: {error}; info counts");
+    }
+    if started.is_ok() {
+        // The standard hook writes to standard error itself: where nobody reads that, the thread would never end.
+        panic::set_hook(Box::new(|info| {
+            tracing::error!("{info}; this is a defect, please report it")
+        }));
     }
     Logging { worker: started.is_ok().then_some(worker) }
 }
