@@ -62,7 +62,8 @@ impl Exclusive<'_> {
         RwLockWriteGuard::bump(&mut self.guard);
     }
 
-    fn publish(&self) {
+    /// Publishes the last zxid: before an answer shows it, or its client could come back with it and be refused.
+    pub(super) fn publish(&self) {
         self.applied.store(self.guard.last_zxid().0, Ordering::Release);
     }
 }

@@ -239,6 +239,7 @@ impl Standalone {
             .database()
             .apply(&header, txn, digest, Mode::Strict, events)
             .map_err(|reason| OrderError::Diverged { zxid: Zxid(header.zxid), reason })?;
+        hold.publish();
         self.clients.events(events);
         events.clear();
         Ok(response)
