@@ -164,7 +164,8 @@ impl Inbox {
         };
         stats::add(&self.server.stats.packets_received, 1);
         connection.counters().received += 1;
-        let text = word.answer(&self.server, argument);
+        // Some look into folders, which a slow disk may hold up.
+        let text = tokio::task::block_in_place(|| word.answer(&self.server, argument));
         connection.outbox().put(|out| out.extend_from_slice(text.as_bytes()));
         connection.outbox().end();
         Step::Leave
