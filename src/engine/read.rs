@@ -18,6 +18,10 @@ use super::watch::{CATCH_UP, ConnectionId, Event, WatchTable};
 use super::znode::NodeId;
 use super::zxid::Zxid;
 
+/// Bytes that the parts of one multiRead may give before the others are refused: a request of a megabyte can name
+/// the largest znode fifty thousand times, and no client takes a reply of this size.
+const MULTI_READ_MAX: usize = 64 << 20;
+
 /// Who asks.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller<'a> {
@@ -231,18 +235,28 @@ impl<'t> Read<'t, '_> {
         Response::Ephemerals(EphemeralsResponse { ephemerals })
     }
 
-    /// Each part by itself: one that fails leaves the others alone.
+    /// Each part by itself: one that fails leaves the others alone. So does one that the answer has no room for.
     fn multi(&self, ops: &[ReadOp<'_>]) -> Vec<MultiResult<'t>> {
-        let one = |op: &ReadOp<'_>| {
+        let mut size = 0;
+        let mut one = |op: &ReadOp<'_>| {
+            if size > MULTI_READ_MAX {
+                return Err(ErrorCode::BadArguments);
+            }
             let (ReadOp::GetData(path) | ReadOp::GetChildren(path)) = op;
             let node = self.find(path)?;
             self.readable(node)?;
             let tree = &self.database.tree;
             Ok(match op {
                 ReadOp::GetData(_) => {
-                    MultiResult::GetData(tree.data(node).map(Cow::Borrowed), tree.stat(node))
+                    let data = tree.data(node);
+                    size += data.map_or(0, <[u8]>::len);
+                    MultiResult::GetData(data.map(Cow::Borrowed), tree.stat(node))
                 }
-                ReadOp::GetChildren(_) => MultiResult::GetChildren(self.names(node)),
+                ReadOp::GetChildren(_) => {
+                    let names = self.names(node);
+                    size += names.iter().map(|name| size_of_val(name) + name.len()).sum::<usize>();
+                    MultiResult::GetChildren(names)
+                }
             })
         };
         ops.iter()
