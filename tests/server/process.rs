@@ -1,0 +1,190 @@
+//! A server process with its own directory and port. It never outlives its value.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::client::{self, Client, DEADLINE};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_rookeeper");
+
+/// A directory with a zoo.cfg, and what was started on it.
+#[derive(Debug)]
+pub(crate) struct Server {
+    dir: TempDir,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// A directory with `config` behind the lines that every server needs; nothing runs yet.
+    pub(crate) fn prepare(config: &str) -> Self {
+        let dir = tempfile::Builder::new().prefix("server.").tempdir().expect("a directory");
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .and_then(|listener| listener.local_addr())
+            .expect("a free port")
+            .port();
+        let server = Self { dir, port, child: None };
+        fs::create_dir(server.data()).expect("a data directory");
+        let text = format!(
+            "dataDir={}\nclientPort={port}\ntickTime=200\npreAllocSize=1024\nmaxClientCnxns=0\n\
+             4lw.commands.whitelist=*\nadmin.enableServer=false\n{config}\n",
+            server.data().display()
+        );
+        fs::write(server.config(), text).expect("zoo.cfg");
+        server
+    }
+
+    pub(crate) fn start(config: &str) -> Self {
+        let mut server = Self::prepare(config);
+        server.run();
+        server
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.dir.path().join("zoo.cfg")
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
+    /// `rookeeper server zoo.cfg`, its words going to a file.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(BINARY);
+        command.arg("server").arg(self.config());
+        self.settle(&mut command);
+        command
+    }
+
+    /// The same through a shell: `script` ends in `exec "$0" "$@"`.
+    pub(crate) fn shell(&self, script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, BINARY, "server"]).arg(self.config());
+        self.settle(&mut command);
+        command
+    }
+
+    fn settle(&self, command: &mut Command) {
+        let log = File::options().create(true).append(true).open(self.log_path()).expect("a log");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .env_remove("SERVER_JVMFLAGS")
+            .env_remove("JVMFLAGS")
+            .env_remove("ROOKEEPER_LOG");
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.path().join("log")
+    }
+
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.log_path()).unwrap_or_default()).into_owned()
+    }
+
+    pub(crate) fn run(&mut self) {
+        let command = self.command();
+        self.run_as(command);
+    }
+
+    /// Starts and waits until it serves.
+    pub(crate) fn run_as(&mut self, mut command: Command) {
+        self.child = Some(command.spawn().expect("it starts"));
+        let began = Instant::now();
+        while !self.is_up() {
+            let child = self.child.as_mut().expect("a child");
+            if let Some(status) = child.try_wait().expect("our child") {
+                panic!("it ended with {status}: {}", self.log());
+            }
+            assert!(began.elapsed() < DEADLINE, "it does not serve: {}", self.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn is_up(&self) -> bool {
+        let Ok(mut stream) = TcpStream::connect(self.address()) else { return false };
+        let mut text = String::new();
+        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+        stream.write_all(b"ruok").is_ok()
+            && stream.read_to_string(&mut text).is_ok()
+            && text == "imok"
+    }
+
+    pub(crate) fn connect(&self, timeout_ms: i32) -> Client {
+        Client::connect(self.address(), timeout_ms)
+    }
+
+    pub(crate) fn word(&self, word: &str) -> String {
+        client::word(self.address(), word)
+    }
+
+    /// A line of `mntr`.
+    pub(crate) fn figure(&self, name: &str) -> i64 {
+        let text = self.word("mntr");
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("zk_{name}\t")));
+        line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name}: {text}"))
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill")
+            .args([&format!("-{name}"), &self.pid().to_string()])
+            .status()
+            .expect("kill runs");
+        assert!(status.success());
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let mut child = self.child.take().expect("it runs");
+        end_of(&mut child).unwrap_or_else(|| {
+            self.child = Some(child);
+            panic!("it does not end: {}", self.log())
+        })
+    }
+
+    /// The most memory that it ever had, in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("a status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
+        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        kilobytes * 1024
+    }
+}
+
+/// How a process ended, if it did in time.
+pub(crate) fn end_of(child: &mut Child) -> Option<ExitStatus> {
+    let began = Instant::now();
+    while began.elapsed() < DEADLINE {
+        if let Some(status) = child.try_wait().expect("our child") {
+            return Some(status);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    None
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // By its handle: a stopped process ends, too.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
