@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use jute::protocol::{
     AddWatchMode, AddWatchRequest, CheckVersionRequest, CreateRequest, CreateTtlRequest,
-    DeleteRequest, MultiOp, MultiResult, PathRequest, ReadOp, Request, Response, SetAclRequest,
-    SetDataRequest, SetWatches2Request, SyncRequest, WatchRequest, WatcherType, WatcherTypeRequest,
+    DeleteRequest, EphemeralsRequest, MultiOp, MultiResult, PathRequest, ReadOp, Request, Response,
+    SetAclRequest, SetDataRequest, SetWatches2Request, SyncRequest, WatchRequest, WatcherType,
+    WatcherTypeRequest,
 };
 use jute::{Acl, perms};
 use proptest::prelude::*;
@@ -277,7 +278,7 @@ impl Spec {
                     3 => Request::GetChildren2(body),
                     4 => Request::GetAcl(PathRequest { path }),
                     5 => Request::GetAllChildrenNumber(PathRequest { path }),
-                    6 => Request::GetEphemerals(PathRequest { path }),
+                    6 => Request::GetEphemerals(EphemeralsRequest { path }),
                     _ => Request::Sync(SyncRequest { path: Some(path) }),
                 }
             }
@@ -396,6 +397,7 @@ impl Pair {
             session: SessionId(client.session),
             xid: 1,
             identities: Arc::from(client.identities.as_slice()),
+            received: Monotonic::default(),
         };
         let now = self.now();
         self.sequencer.prepare(&self.database, &origin, work, now)

@@ -539,7 +539,13 @@ impl Runner {
 
     fn origin(client: &Client) -> Origin {
         let Client { session, connection, ref identities } = *client;
-        Origin { connection, session, xid: 1, identities: Arc::clone(identities) }
+        Origin {
+            connection,
+            session,
+            xid: 1,
+            identities: Arc::clone(identities),
+            received: Monotonic::default(),
+        }
     }
 
     fn open(&mut self, name: &str) {
