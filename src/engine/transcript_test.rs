@@ -537,22 +537,18 @@ impl Runner {
         Client { session, connection: ConnectionId(self.connections), identities: Arc::new([ip]) }
     }
 
-    fn origin(client: &Client) -> Origin {
+    fn origin(&self, client: &Client) -> Origin {
         let Client { session, connection, ref identities } = *client;
-        Origin {
-            connection,
-            session,
-            xid: 1,
-            identities: Arc::clone(identities),
-            received: Monotonic::default(),
-        }
+        let (identities, received) = (Arc::clone(identities), Monotonic(self.ms));
+        Origin { connection, session, xid: 1, identities, received }
     }
 
     fn open(&mut self, name: &str) {
         let mut client = self.connect(SessionId::NONE);
         let work = Work::Open { timeout_ms: TIMEOUT_MS };
         let now = self.now();
-        let prepared = self.sequencer.prepare(&self.database, &Self::origin(&client), work, now);
+        let origin = self.origin(&client);
+        let prepared = self.sequencer.prepare(&self.database, &origin, work, now);
         let Prepared::Open(record, attached) = prepared else { panic!("{prepared:?}") };
         client.session = attached.session;
         self.ranks.sessions.insert(attached.session.0, name.to_owned());
@@ -566,7 +562,8 @@ impl Runner {
         let client = self.connect(before.session);
         let work = Work::Attach { timeout_ms: TIMEOUT_MS };
         let now = self.now();
-        let prepared = self.sequencer.prepare(&self.database, &Self::origin(&client), work, now);
+        let origin = self.origin(&client);
+        let prepared = self.sequencer.prepare(&self.database, &origin, work, now);
         let Prepared::Attached(attached) = prepared else { panic!("{prepared:?}") };
         assert_eq!(attached.previous, Some(before.connection));
         self.clients.insert(name.to_owned(), client);
@@ -610,7 +607,7 @@ impl Runner {
             self.authenticate(name, &packet);
             return Decided::Said("ok".to_owned());
         }
-        let (origin, work) = (Self::origin(&client), Work::Request(request));
+        let (origin, work) = (self.origin(&client), Work::Request(request));
         let now = self.now();
         Decided::Prepared(self.sequencer.prepare(&self.database, &origin, work, now))
     }
