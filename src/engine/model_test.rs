@@ -69,21 +69,36 @@ pub(super) enum Which {
 
 #[derive(Debug, Clone)]
 pub(super) enum Spec {
-    Create { op: usize, path: Where, data: usize, acl: usize, flags: i32, ttl: i64 },
+    Create {
+        op: usize,
+        path: Where,
+        data: usize,
+        acl: usize,
+        flags: i32,
+        ttl: i64,
+    },
     Delete(Where, Which),
     Set(Where, usize, Which),
     Check(Where, Which),
     SetAcl(Where, usize, Which),
     Read(usize, Where, bool),
-    Multi(Vec<Spec>),
+    Multi(Vec<Self>),
     MultiRead(Vec<(bool, Where)>),
-    SetWatches { ago: i64, lists: [Vec<Where>; 5] },
+    SetWatches {
+        ago: i64,
+        lists: [Vec<Where>; 5],
+    },
     AddWatch(Where, bool),
     Watches(Where, usize, bool),
     Close,
     Expire,
     Reattach,
     Reap(Where),
+    /// An ephemeral znode is deleted and made again, by whom it may be, and its first owner goes: all in one flight.
+    Takeover {
+        pick: usize,
+        flags: i32,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -158,6 +173,7 @@ fn spec() -> impl Strategy<Value = Spec> {
         1 => Just(Spec::Expire),
         1 => Just(Spec::Reattach),
         2 => place().prop_map(Spec::Reap),
+        1 => (any::<usize>(), 0..2_i32).prop_map(|(pick, flags)| Spec::Takeover { pick, flags }),
     ]
 }
 
@@ -324,9 +340,12 @@ impl Spec {
                 let body = WatcherTypeRequest { path: path.path(model), watcher_type };
                 if *take { Request::RemoveWatches(body) } else { Request::CheckWatches(body) }
             }
-            Self::Check(..) | Self::Close | Self::Expire | Self::Reattach | Self::Reap(_) => {
-                panic!("{self:?} is no request")
-            }
+            Self::Check(..)
+            | Self::Close
+            | Self::Expire
+            | Self::Reattach
+            | Self::Reap(_)
+            | Self::Takeover { .. } => panic!("{self:?} is no request"),
         }
     }
 }
@@ -397,7 +416,7 @@ impl Pair {
             session: SessionId(client.session),
             xid: 1,
             identities: Arc::from(client.identities.as_slice()),
-            received: Monotonic::default(),
+            received: self.now().monotonic,
         };
         let now = self.now();
         self.sequencer.prepare(&self.database, &origin, work, now)
@@ -478,6 +497,7 @@ impl Pair {
                     self.fly(who, Prepared::Txn(record), None, told);
                 }
             }
+            Spec::Takeover { pick, flags } => self.take_over(step.client, *pick, *flags),
             spec => {
                 let request = spec.request(&self.model);
                 let (reply, told) = self.model.request(&request, step.client);
@@ -488,6 +508,30 @@ impl Pair {
         if step.apply {
             self.apply();
         }
+    }
+
+    fn take_over(&mut self, client: usize, pick: usize, flags: i32) {
+        let owned: Vec<(usize, usize)> = (self.model.nodes.values().enumerate())
+            .filter_map(|(at, node)| {
+                let is_owner = |one: &Client| node.life == Life::Ephemeral(one.session);
+                Some((at, self.model.clients.iter().position(is_owner)?))
+            })
+            .collect();
+        let Some(&(at, owner)) = owned.get(pick % owned.len().max(1)) else { return };
+        let path = Where::Existing(at).path(&self.model);
+        self.apply();
+        let (data, acl) = (data_of(1), acl_of(0));
+        let requests = [
+            Request::Delete(DeleteRequest { path: path.clone(), version: -1 }),
+            Request::Create(CreateRequest { path, data, acl, flags }),
+        ];
+        for request in requests {
+            let who = self.model.clients[client].clone();
+            let (reply, told) = self.model.request(&request, client);
+            let prepared = self.prepare(&who, Work::Request(request));
+            self.fly(who, prepared, Some(reply), told);
+        }
+        self.step(&Step { client: owner, spec: Spec::Close, apply: false, wait: 0 });
     }
 
     /// Applies what is in flight and compares.
