@@ -115,8 +115,8 @@ async fn serve(config: Config) -> Result<(), ServerError> {
     let rules = Rules {
         extended_types: config.extended_types_enabled,
         digest: config.digest_enabled,
-        skip_acl: false,
-        reconfig: false,
+        skip_acl: config.access.skip_acl,
+        reconfig: config.reconfig_enabled,
     };
     let started = Instant::now();
     let directory = Arc::new(open_directory(&config)?);

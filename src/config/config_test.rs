@@ -57,7 +57,6 @@ fn defaults_are_those_of_zookeeper() {
         sessionless_timeout: Duration::from_secs(10),
         global_outstanding_limit: 1000,
         jute_max_buffer: 1_048_575,
-        jute_max_buffer_extra: 1_048_575,
         four_letter_words: FourLetterWords::Listed(["srvr".to_owned()].into()),
         tick_time_ms: 3000,
         min_session_timeout_ms: 6000,
@@ -78,6 +77,18 @@ fn defaults_are_those_of_zookeeper() {
         snap_retain_count: 3,
         purge_interval: None,
         metrics_listen: None,
+        access: Access {
+            skip_acl: false,
+            digest: Some(DigestScheme { algorithm: DigestAlgorithm::Sha1, super_digest: None }),
+            enforced: None,
+        },
+        enforce_quota: false,
+        reconfig_enabled: false,
+        reaper: Reaper {
+            check_interval: Duration::from_secs(60),
+            max_per_minute: 10_000,
+            max_never_used: None,
+        },
     };
     assert_eq!(
         load_lines("").expect("the least zoo.cfg"),
@@ -154,12 +165,34 @@ fn every_key_in_effect_sets_its_field() {
         ("digest.enabled=False", |c| c.digest_enabled = false),
         ("extendedTypesEnabled=true", |c| c.extended_types_enabled = true),
         ("extendedTypesEnabled=yes", |_| ()),
-        ("jute.maxbuffer=0x9fffff", |c| {
-            (c.jute_max_buffer, c.jute_max_buffer_extra) = (10_485_759, 10_485_759);
+        ("jute.maxbuffer=0x9fffff", |c| c.jute_max_buffer = 10_485_759),
+        ("skipACL=yes", |c| c.access.skip_acl = true),
+        ("skipACL=true", |_| ()),
+        ("DigestAuthenticationProvider.enabled=false", |c| c.access.digest = None),
+        ("DigestAuthenticationProvider.superDigest=super:abc=", |c| {
+            if let Some(digest) = &mut c.access.digest {
+                digest.super_digest = Some("super:abc=".to_owned());
+            }
         }),
-        ("jute.maxbuffer=100", |c| (c.jute_max_buffer, c.jute_max_buffer_extra) = (100, 1024)),
-        ("jute.maxbuffer.extrasize=2000", |c| c.jute_max_buffer_extra = 2000),
-        ("jute.maxbuffer.extrasize=-1", |c| c.jute_max_buffer_extra = 1024),
+        ("DigestAuthenticationProvider.digestAlg=SHA-256", |c| {
+            if let Some(digest) = &mut c.access.digest {
+                digest.algorithm = DigestAlgorithm::Sha256;
+            }
+        }),
+        ("enforce.auth.enabled=true\nenforce.auth.schemes= digest ,ip", |c| {
+            c.access.enforced = Some(vec!["digest".to_owned(), "ip".to_owned()]);
+        }),
+        ("enforce.auth.schemes=sasl", |_| ()),
+        ("sessionRequireClientSASLAuth=false", |_| ()),
+        ("enforceQuota=true", |c| c.enforce_quota = true),
+        ("reconfigEnabled=true", |c| c.reconfig_enabled = true),
+        ("znode.container.checkIntervalMs=500", |c| {
+            c.reaper.check_interval = Duration::from_millis(500);
+        }),
+        ("znode.container.maxPerMinute=7", |c| c.reaper.max_per_minute = 7),
+        ("znode.container.maxNeverUsedIntervalMs=9", |c| {
+            c.reaper.max_never_used = Some(Duration::from_millis(9));
+        }),
         ("nio.sessionlessCnxnTimeout=1", |c| c.sessionless_timeout = Duration::from_millis(1)),
         ("clientTcpKeepAlive=true", |c| c.client_tcp_keep_alive = true),
         ("4lw.commands.whitelist= mntr ,,ruok", |c| {
@@ -394,7 +427,6 @@ fn a_known_key_without_effect_says_so_once_and_hides_its_value() {
         ("initLimit=hunter2\ninitLimit=hunter2", "initLimit is known, not in effect here"),
         ("requestThrottleLimit=hunter2", "requestThrottleLimit (request_throttle_max_requests) is"),
         ("maxConcurrentSnapSyncs=1", "maxConcurrentSnapSyncs (leader.maxConcurrentSnapSyncs) is"),
-        ("DigestAuthenticationProvider.superDigest=super:hunter2", "DigestAuthenticationProvider."),
         ("ssl.keyStore.password=hunter2", "ssl.keyStore.password is known, not in effect here"),
         ("ssl.quorum.trustStore.password=hunter2", "ssl.quorum.trustStore.password is known"),
         ("authProvider.7=hunter2", "authProvider.7 is known, not in effect here"),
@@ -406,7 +438,28 @@ fn a_known_key_without_effect_says_so_once_and_hides_its_value() {
         assert!(notes[0].starts_with(&format!("zoo.cfg:3: {expected}")), "{notes:?}");
         assert!(!notes[0].contains("hunter2"), "{notes:?}");
     }
-    assert_eq!(config("initLimit=10\nssl.clientAuth=none\nskipACL=yes"), config(""));
+    assert_eq!(config("initLimit=10\nssl.clientAuth=none"), config(""));
+}
+
+#[test]
+fn a_superuser_is_no_secret_that_is_shown() {
+    let line = "DigestAuthenticationProvider.superDigest=super:hunter2";
+    assert_eq!(notes(line), [""; 0]);
+    assert!(!format!("{:?}", config(line)).contains("hunter2"));
+}
+
+#[test]
+fn authentication_that_cannot_be_enforced_stops_the_start() {
+    for lines in [
+        "enforce.auth.enabled=true",
+        "enforce.auth.enabled=true\nenforce.auth.schemes=",
+        "enforce.auth.enabled=true\nenforce.auth.schemes=digest,sasl",
+        "sessionRequireClientSASLAuth=true",
+        "DigestAuthenticationProvider.digestAlg=MD4",
+    ] {
+        let error = error(lines);
+        assert!(error.contains("nforce.auth") || error.contains("zoo.cfg:3"), "{error}");
+    }
 }
 
 /// The reference's table: names of the admin guide that are not keys, and the keys that work.

@@ -8,9 +8,11 @@
 //! The way of a value: `properties` (file to lines) or `-D`, then `settings` (one value per
 //! key, by `keys`), then `standalone` (fields, by the syntaxes of `value`).
 
+mod access;
 mod error;
 mod keys;
 mod properties;
+mod reaper;
 mod server_line;
 mod settings;
 mod standalone;
@@ -25,7 +27,9 @@ use std::io::Read as _;
 use std::path::Path;
 use std::str::FromStr;
 
+pub use access::{Access, DigestAlgorithm, DigestScheme};
 pub use error::ConfigError;
+pub use reaper::Reaper;
 pub use standalone::{Config, FourLetterWords, ListenAddress};
 
 use settings::Settings;

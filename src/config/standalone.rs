@@ -10,9 +10,11 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::access::Access;
+use super::reaper::Reaper;
 use super::server_line;
 use super::settings::{Origin, Settings};
-use super::value::{self, INT_MAX, Number, Syntax, property_bool};
+use super::value::{self, INT_MAX, Number, Syntax, native_bool, property_bool};
 use super::{ConfigError, Note};
 
 /// Everything a standalone server is told at start; values are final, nothing is looked up later.
@@ -36,9 +38,6 @@ pub struct Config {
     pub global_outstanding_limit: u32,
     /// Bytes of the largest request frame (`jute.maxbuffer`, 1048575); above zero.
     pub jute_max_buffer: u32,
-    /// Bytes that a field of a record may have beyond `jute_max_buffer`
-    /// (`jute.maxbuffer.extrasize`, as much as that); 1024 at least.
-    pub jute_max_buffer_extra: u32,
     /// Four-letter words that are answered (`4lw.commands.whitelist`, srvr).
     pub four_letter_words: FourLetterWords,
     /// Milliseconds of a tick (`tickTime`, 3000; 2000 without a file); above zero.
@@ -80,6 +79,15 @@ pub struct Config {
     pub purge_interval: Option<Duration>,
     /// Where `/metrics` is served (`metricsProvider.*`); `None`, the default, is nowhere.
     pub metrics_listen: Option<ListenAddress>,
+    /// ACLs and authentication.
+    pub access: Access,
+    /// Whether quotas are enforced (`enforceQuota`, false); their statistics are kept anyway.
+    pub enforce_quota: bool,
+    /// Whether clients may ask for a change of the membership (`reconfigEnabled`, false): alone,
+    /// a server refuses it in any case, by another error.
+    pub reconfig_enabled: bool,
+    /// The removal of containers and znodes with a time to live.
+    pub reaper: Reaper,
 }
 
 /// A port on one address or on all of them.
@@ -175,14 +183,6 @@ impl Config {
             session_times(settings, defaults)?;
         let jute_max_buffer =
             property("jute.maxbuffer", 1_048_575, 1, "a number of bytes").read_u32(settings)?;
-        let jute_max_buffer_extra = property(
-            "jute.maxbuffer.extrasize",
-            jute_max_buffer.into(),
-            i64::MIN,
-            "a number of bytes",
-        )
-        .read(settings)?
-        .max(1024);
         Ok(Self {
             client_listen,
             client_listen_backlog: native("clientPortListenBacklog", -1, "a number of connections")
@@ -202,7 +202,6 @@ impl Config {
             )
             .read_u32(settings)?,
             jute_max_buffer,
-            jute_max_buffer_extra: u32::try_from(jute_max_buffer_extra).unwrap_or(u32::MAX),
             four_letter_words: four_letter_words(settings, notes),
             tick_time_ms,
             min_session_timeout_ms,
@@ -224,6 +223,10 @@ impl Config {
             snap_retain_count: snap_retain_count(settings, notes)?,
             purge_interval: purge_interval(settings)?,
             metrics_listen: metrics_listen(settings)?,
+            access: Access::from_settings(settings, notes)?,
+            enforce_quota: property_bool(settings, "enforceQuota", false, notes),
+            reconfig_enabled: native_bool(settings, "reconfigEnabled", false)?,
+            reaper: Reaper::from_settings(settings)?,
         })
     }
 }

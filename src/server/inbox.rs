@@ -65,13 +65,6 @@ pub(super) struct Inbox {
     reads_in_flight: usize,
 }
 
-/// A frame, as far as its header says what it is.
-struct Frame {
-    header: RequestHeader,
-    /// Bytes of the payload.
-    len: usize,
-}
-
 impl Inbox {
     pub(super) fn new(server: Arc<Server>) -> Self {
         Self {
@@ -263,47 +256,13 @@ impl Inbox {
             else {
                 return Step::HangUp;
             };
-            let frame = Frame { header, len };
             let is_alone = connection.in_flight() == 0;
             if is_alone {
                 self.reads_in_flight = 0;
             }
+            let is_known = auth::is_enough(&server.config.access, connection, header.op);
             let step = match Request::decode(header.op, body) {
-                Ok(request) if is_alone && read::is_read(&request) => {
-                    if answers.is_at_end() {
-                        return Step::Again;
-                    }
-                    answers.read(header.xid, &request)
-                }
-                // What is answered here waits until the orderer is done: answers keep the order of their requests.
-                Err(_) | Ok(Request::Auth(_) | Request::Sasl(_)) if !is_alone => {
-                    return Step::Drain;
-                }
-                Err(DecodeError::UnknownOperation(_)) => {
-                    answers.refuse(header.xid, Zxid(-1), ErrorCode::Unimplemented);
-                    Some(Step::Leave)
-                }
-                Err(error) => {
-                    let code = malformed(header.op, error);
-                    answers.refuse(header.xid, server.replica.applied(), code);
-                    None
-                }
-                Ok(Request::Auth(packet)) => {
-                    let outcome = auth::authenticate(&server, connection, &packet);
-                    answers.put(header.xid, Zxid::ZERO, outcome.map(|()| Response::Empty));
-                    outcome.err().map(|_| Step::Leave)
-                }
-                Ok(Request::Sasl(_)) => {
-                    answers.put(header.xid, Zxid::ZERO, Ok(auth::no_sasl()));
-                    None
-                }
-                Ok(request) => {
-                    let is_read = read::is_read(&request);
-                    if is_read
-                        && (read::is_listing(&request) || self.reads_in_flight >= READS_IN_FLIGHT)
-                    {
-                        return Step::Drain;
-                    }
+                Ok(request) if is_known && self.belongs_to_orderer(&request, is_alone) => {
                     let weight = server.weight(len);
                     let Some(room) = take_room(&server, room, weight) else {
                         return Step::NeedsRoom(weight);
@@ -311,28 +270,19 @@ impl Inbox {
                     // Answers made here stand before what the orderer makes of the next request.
                     answers.publish();
                     let request = request.into_static();
-                    let is_close = request == Request::CloseSession;
-                    let origin = Origin {
-                        connection: connection.id(),
-                        session: connection.session_id(),
-                        xid: if request == Request::Ping { xid::PING } else { header.xid },
-                        identities: connection.identities(),
-                        received,
-                    };
-                    if is_close {
-                        connection.leave_after_answer();
-                    }
-                    self.reads_in_flight += usize::from(is_read);
-                    connection.submitted();
-                    self.submissions.push(Submission {
-                        origin,
-                        work: Work::Request(request),
-                        room,
-                    });
-                    is_close.then_some(Step::Leave)
+                    self.submit(connection, header.xid, request, room, received)
                 }
+                // What is answered here waits until the orderer is done: answers keep the order of their requests.
+                _ if !is_alone => return Step::Drain,
+                _ if answers.is_at_end() => return Step::Again,
+                _ if !is_known => {
+                    answers.refuse(header.xid, Zxid::ZERO, ErrorCode::SessionClosedRequireSaslAuth);
+                    Some(Step::Leave)
+                }
+                Ok(request) => answers.take(header.xid, &request),
+                Err(error) => answers.malformed(&header, error),
             };
-            self.count(connection, &frame);
+            self.count(connection, &header);
             self.bytes.advance(LENGTH_LEN + len);
             if let Some(step) = step {
                 if step == Step::Leave && !connection.is_leaving() {
@@ -344,22 +294,47 @@ impl Inbox {
         }
     }
 
-    fn count(&self, connection: &Connection, frame: &Frame) {
+    /// Whether a request is submitted: writes always, reads only while something of the connection is with the
+    /// orderer, and then only those with small answers, a few at a time.
+    fn belongs_to_orderer(&self, request: &Request<'_>, is_alone: bool) -> bool {
+        if read::is_read(request) {
+            !is_alone && !read::is_listing(request) && self.reads_in_flight < READS_IN_FLIGHT
+        } else {
+            !matches!(request, Request::Auth(_) | Request::Sasl(_))
+        }
+    }
+
+    fn submit(
+        &mut self,
+        connection: &Connection,
+        request_xid: i32,
+        request: Request<'static>,
+        room: OwnedSemaphorePermit,
+        received: Monotonic,
+    ) -> Option<Step> {
+        let origin = Origin {
+            connection: connection.id(),
+            session: connection.session_id(),
+            xid: if request == Request::Ping { xid::PING } else { request_xid },
+            identities: connection.identities(),
+            received,
+        };
+        let is_close = request == Request::CloseSession;
+        if is_close {
+            connection.leave_after_answer();
+        }
+        self.reads_in_flight += usize::from(read::is_read(&request));
+        connection.submitted();
+        self.submissions.push(Submission { origin, work: Work::Request(request), room });
+        is_close.then_some(Step::Leave)
+    }
+
+    fn count(&self, connection: &Connection, header: &RequestHeader) {
         stats::add(&self.server.stats.packets_received, 1);
         let mut counters = connection.counters();
         counters.received += 1;
-        counters.last_op = OpCode::from_code(frame.header.op);
-        counters.last_cxid = frame.header.xid;
-        debug_assert!(frame.len <= self.bytes.len(), "the frame is here");
-    }
-}
-
-/// What a body is refused with that is not the operation's record. ZooKeeper decodes the null path of a setData or
-/// setACL and finds it no path.
-fn malformed(op: i32, error: DecodeError) -> ErrorCode {
-    match (OpCode::from_code(op), error) {
-        (Some(OpCode::SetData | OpCode::SetAcl), DecodeError::Null) => ErrorCode::BadArguments,
-        _ => ErrorCode::MarshallingError,
+        counters.last_op = OpCode::from_code(header.op);
+        counters.last_cxid = header.xid;
     }
 }
 
@@ -430,6 +405,38 @@ impl<'a> Answers<'a> {
             Err(error) => put_refusal(&mut self.out, xid, self.zxid.0, error),
         }
         self.count += 1;
+        None
+    }
+
+    /// Answers a request that is not for the orderer.
+    fn take(&mut self, xid: i32, request: &Request<'_>) -> Option<Step> {
+        match request {
+            Request::Auth(packet) => {
+                let outcome =
+                    auth::authenticate(&self.server.config.access, self.connection, packet);
+                self.put(xid, Zxid::ZERO, outcome.map(|()| Response::Empty));
+                outcome.err().map(|_| Step::Leave)
+            }
+            Request::Sasl(_) => {
+                self.put(xid, Zxid::ZERO, Ok(auth::no_sasl()));
+                None
+            }
+            request => self.read(xid, request),
+        }
+    }
+
+    /// Refuses what is no request. An operation that is none ends the connection.
+    fn malformed(&mut self, header: &RequestHeader, error: DecodeError) -> Option<Step> {
+        let code = match (OpCode::from_code(header.op), error) {
+            (_, DecodeError::UnknownOperation(_)) => {
+                self.refuse(header.xid, Zxid(-1), ErrorCode::Unimplemented);
+                return Some(Step::Leave);
+            }
+            // ZooKeeper decodes the null path of these two, and finds it no path.
+            (Some(OpCode::SetData | OpCode::SetAcl), DecodeError::Null) => ErrorCode::BadArguments,
+            _ => ErrorCode::MarshallingError,
+        };
+        self.refuse(header.xid, self.server.replica.applied(), code);
         None
     }
 
