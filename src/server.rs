@@ -14,6 +14,7 @@ mod metrics_http;
 mod monitor;
 mod outbox;
 mod password;
+mod reaper;
 mod shared;
 mod stats;
 mod upkeep;
@@ -117,6 +118,8 @@ async fn serve(config: Config) -> Result<(), ServerError> {
         digest: config.digest_enabled,
         skip_acl: config.access.skip_acl,
         reconfig: config.reconfig_enabled,
+        max_never_used_ms: config.reaper.max_never_used.map(|max| clock::millis(max).cast_signed()),
+        enforce_quota: config.enforce_quota,
     };
     let started = Instant::now();
     let directory = Arc::new(open_directory(&config)?);

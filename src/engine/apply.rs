@@ -8,6 +8,7 @@ use jute::txn::{CloseSessionTxn, DeleteTxn, SetAclTxn, SetDataTxn, Txn, TxnDiges
 
 use super::database::Database;
 use super::owner::Owner;
+use super::quota::{Growth, QuotaNode};
 use super::session::SessionId;
 use super::tree::{Creation, Impossible};
 use super::watch::{Change, Event};
@@ -215,6 +216,12 @@ impl Database {
         if mode == Mode::Strict || creates > before {
             self.tree.set_counters(parent, creates, zxid);
         }
+        match QuotaNode::parse(path) {
+            Some(QuotaNode::Limits(limited)) => self.quotas.add(limited),
+            Some(QuotaNode::Stats(limited)) => self.count_quota(limited),
+            None => {}
+        }
+        self.grow_quota(path, Growth { count: 1, bytes: len(create.data) });
         let change = Change {
             path,
             zxid,
@@ -234,6 +241,7 @@ impl Database {
     ) -> Result<(), Impossible> {
         let zxid = Zxid(header.zxid);
         let parent = self.tree.parent_of(path);
+        let data_len = self.tree.find(path).map_or(0, |node| len(self.tree.data(node)));
         let deleted = self.tree.delete(path);
         if let Some(parent) = parent {
             let stat = self.tree.stat_persisted(parent);
@@ -246,6 +254,10 @@ impl Database {
             Ok(changed) => changed,
             Err(error) => return tolerate(mode, error).map(|_| ()),
         };
+        if let Some(QuotaNode::Limits(limited)) = QuotaNode::parse(path) {
+            self.quotas.remove(limited);
+        }
+        self.grow_quota(path, Growth { count: -1, bytes: -data_len });
         let change = Change {
             path,
             zxid,
@@ -274,7 +286,9 @@ impl Database {
             return Err(Impossible::Version { path, ours, theirs: txn.version });
         }
         let data = txn.data.as_deref();
+        let bytes = len(data) - len(self.tree.data(node));
         self.tree.set_data(&txn.path, data, txn.version, zxid, header.time)?;
+        self.grow_quota(&txn.path, Growth { count: 0, bytes });
         let readers = self.tree.readers(node);
         let change = Change {
             path: super::path::canonical(&txn.path),
@@ -320,6 +334,11 @@ impl Database {
         self.sessions.remove(&session);
         Ok(())
     }
+}
+
+/// Bytes of data; null has none.
+fn len(data: Option<&[u8]>) -> i64 {
+    i64::try_from(data.map_or(0, <[u8]>::len)).unwrap_or(i64::MAX)
 }
 
 /// Passes over what cannot be, where a fuzzy snapshot explains it.

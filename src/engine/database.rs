@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 
 use super::acl::{self, Identity};
 use super::path;
+use super::quota::{self, Growth, QuotaNode, QuotaTable, Track};
 use super::session::{SessionId, Sessions};
 use super::tree::{Impossible, Tree};
 use super::watch::WatchTable;
@@ -23,11 +24,22 @@ pub struct Rules {
     pub skip_acl: bool,
     /// Whether clients may change the membership.
     pub reconfig: bool,
+    /// How long a container may stay that never had a child, in milliseconds; `None` for ever.
+    pub max_never_used_ms: Option<i64>,
+    /// Whether quotas refuse what is beyond them.
+    pub enforce_quota: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { extended_types: false, digest: true, skip_acl: false, reconfig: false }
+        Self {
+            extended_types: false,
+            digest: true,
+            skip_acl: false,
+            reconfig: false,
+            max_never_used_ms: None,
+            enforce_quota: false,
+        }
     }
 }
 
@@ -38,6 +50,7 @@ pub struct Database {
     pub(super) sessions: Sessions,
     /// A shared hold of the database is enough to leave a watch.
     pub(super) watches: Mutex<WatchTable>,
+    pub(super) quotas: QuotaTable,
     pub(super) last_zxid: Zxid,
     pub(super) rules: Rules,
 }
@@ -62,6 +75,7 @@ impl Database {
             tree: Tree::new(seed, rules.extended_types),
             sessions: Sessions::new(),
             watches: Mutex::new(WatchTable::default()),
+            quotas: QuotaTable::default(),
             last_zxid: Zxid::ZERO,
             rules,
         }
@@ -163,8 +177,48 @@ impl Database {
     pub fn finish_load(&mut self, zxid: Zxid, digest: Option<i64>) {
         self.add_reserved();
         self.tree.finish_load();
+        self.find_quotas();
         self.last_zxid = zxid;
         self.tree.set_digest(digest.filter(|_| self.rules.digest));
+    }
+
+    /// Finds the quotas of a loaded tree and counts what they are about anew.
+    fn find_quotas(&mut self) {
+        let Some(root) = self.tree.find(path::QUOTA) else { return };
+        let mut nodes = Vec::new();
+        self.tree.for_each_below(root, |node, _| nodes.push(node));
+        for node in nodes {
+            let path = self.tree.path(node);
+            if let Some(QuotaNode::Limits(limited)) = QuotaNode::parse(&path) {
+                self.quotas.add(limited);
+                self.count_quota(limited);
+            }
+        }
+    }
+
+    /// Counts the znodes and bytes from a path on and writes them into its statistics.
+    pub(super) fn count_quota(&mut self, limited: &str) {
+        let Some(stats) = self.tree.find(&quota::stats_path(limited)) else { return };
+        let (mut count, mut bytes) = (0, 0);
+        if let Some(node) = self.tree.find(limited) {
+            count = 1;
+            bytes = i64::from(self.tree.stat(node).data_length);
+            self.tree.for_each_below(node, |_, len| {
+                count += 1;
+                bytes += i64::try_from(len).unwrap_or(i64::MAX);
+            });
+        }
+        self.tree.set_data_silently(stats, Track::of(count, bytes).to_string().as_bytes());
+    }
+
+    /// Adds what a change below a quota has changed to the quota's statistics.
+    pub(super) fn grow_quota(&mut self, path: &str, growth: Growth) {
+        let Some(limited) = self.quotas.deepest(path) else { return };
+        let Some(stats) = self.tree.find(&quota::stats_path(limited)) else { return };
+        let mut track = Track::parse(self.tree.data(stats));
+        track.count = track.count.saturating_add(growth.count);
+        track.bytes = track.bytes.saturating_add(growth.bytes);
+        self.tree.set_data_silently(stats, track.to_string().as_bytes());
     }
 
     /// Sums the tree up where that is wanted and no transaction said the sum.

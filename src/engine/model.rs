@@ -717,7 +717,8 @@ impl Model {
     pub(super) fn reap(&mut self, path: &str) -> Option<Vec<Told>> {
         let node = self.nodes.get(path)?;
         let is_due = match node.life {
-            Life::Container => true,
+            // Without a limit of its own, a container that never had a child stays.
+            Life::Container => node.creates > 0,
             Life::Ttl(ttl) => self.time - node.mtime > ttl,
             _ => false,
         };

@@ -643,7 +643,7 @@ impl Pair {
             names.sort_unstable();
             assert_eq!(names, self.model.children(path), "{path}");
         }
-        assert_eq!(tree.reapable().collect::<BTreeSet<_>>(), reapable);
+        assert_eq!(tree.reapable(None).collect::<BTreeSet<_>>(), reapable);
         let kept: Vec<String> =
             tree.acls().iter().map(|(_, list)| format!("{:?}", list.to_vec())).collect();
         assert_eq!(kept.len(), lists.len(), "a list is kept that no znode uses");

@@ -12,6 +12,7 @@ use super::database::Database;
 use super::digest::ContentDigest;
 use super::owner::Owner;
 use super::path;
+use super::quota::Growth;
 use super::session::SessionId;
 use super::zxid::Zxid;
 
@@ -62,6 +63,11 @@ pub(super) struct Overlay {
     digest: i64,
     /// What the transaction being prepared replaced.
     undo: Vec<(Box<str>, Option<Pending>)>,
+    /// What the transactions in flight add below paths with a quota, oldest first. The parts of one transaction do
+    /// not see each other's.
+    growth: VecDeque<(Zxid, Box<str>, Growth)>,
+    /// The same of the transaction being prepared.
+    growing: Vec<(Zxid, Box<str>, Growth)>,
 }
 
 impl Overlay {
@@ -137,12 +143,33 @@ impl Overlay {
     /// Begins a transaction.
     pub(super) fn begin(&mut self) -> Mark {
         self.undo.clear();
+        self.growing.clear();
         self.mark()
     }
 
     /// A point within the transaction to go back to.
     pub(super) const fn mark(&self) -> Mark {
         Mark { undo: self.undo.len(), digest: self.digest }
+    }
+
+    /// Adds to what the transaction being prepared adds below a path with a quota.
+    pub(super) fn grow(&mut self, limited: &str, zxid: Zxid, growth: Growth) {
+        self.growing.push((zxid, limited.into(), growth));
+    }
+
+    /// What the transactions in flight add below a path with a quota.
+    pub(super) fn growth(&self, limited: &str) -> Growth {
+        let mut sum = Growth::default();
+        for (_, _, growth) in self.growth.iter().filter(|(_, path, _)| **path == *limited) {
+            sum.count = sum.count.saturating_add(growth.count);
+            sum.bytes = sum.bytes.saturating_add(growth.bytes);
+        }
+        sum
+    }
+
+    /// The transaction being prepared is decided.
+    pub(super) fn settle(&mut self) {
+        self.growth.extend(self.growing.drain(..));
     }
 
     /// Undoes what was put since `mark`.
@@ -184,6 +211,9 @@ impl Overlay {
     /// Forgets what is applied: every change up to `applied`.
     pub(super) fn retire(&mut self, applied: Zxid) {
         self.undo.clear();
+        while self.growth.front().is_some_and(|(zxid, ..)| *zxid <= applied) {
+            self.growth.pop_front();
+        }
         while let Some((zxid, _)) = self.order.front()
             && *zxid <= applied
         {

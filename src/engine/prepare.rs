@@ -19,6 +19,8 @@ use super::digest::ContentDigest;
 use super::overlay::{Overlay, Pending};
 use super::owner::{MAX_TTL_MS, Owner};
 use super::path;
+use super::quota::{self, Growth, Track, Verdict};
+use super::reaper;
 use super::sequencer::Notice;
 use super::session::SessionId;
 use super::time::Now;
@@ -173,6 +175,8 @@ impl Prepare<'_> {
         if parent.owner.is_ephemeral() {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
+        let data_len = data.as_deref().map_or(0, <[u8]>::len);
+        self.check_quota(&path, Growth { count: 1, bytes: signed(data_len) })?;
         let parent_cversion = creates.saturating_add(1);
         let mut parent_after = parent.clone();
         parent_after.stat.cversion = parent_cversion;
@@ -256,6 +260,12 @@ impl Prepare<'_> {
     }
 
     fn put_deleted(&mut self, path: &str, parent: &Pending, node: Pending) {
+        if self.database.rules.enforce_quota
+            && let Some(limited) = self.database.quotas.deepest(path)
+        {
+            let growth = Growth { count: -1, bytes: -signed(node.data_len) };
+            self.overlay.grow(limited, self.zxid, growth);
+        }
         let mut parent_after = parent.clone();
         parent_after.num_children -= 1;
         self.put_parent(path, parent, parent_after);
@@ -268,13 +278,16 @@ impl Prepare<'_> {
         path::validate(&path)?;
         let node = self.view(&path)?;
         self.permit(&node, perms::WRITE)?;
+        let data_len = data.as_deref().map_or(0, <[u8]>::len);
+        let bytes = signed(data_len) - signed(node.data_len);
+        self.check_quota(&path, Growth { count: 0, bytes })?;
         check_version(version, node.stat.version)?;
         let mut after = node.clone();
         after.zxid = self.zxid;
         after.stat.version = node.stat.version.wrapping_add(1);
         after.stat.mzxid = self.zxid.0;
         after.stat.mtime = self.now.wall.0;
-        after.data_len = data.as_deref().map_or(0, <[u8]>::len);
+        after.data_len = data_len;
         after.content = self.content(&path, data.as_deref());
         let version = after.stat.version;
         self.overlay.put(&path, Some(&node), after);
@@ -322,17 +335,45 @@ impl Prepare<'_> {
     /// Deletes a container or a znode with a time to live, if it is still time.
     pub(super) fn reap(&mut self, path: &str) -> Option<Txn<'static>> {
         let node = self.view(path).ok().filter(|node| node.num_children == 0)?;
-        let is_due = match node.owner {
-            Owner::Container => true,
-            Owner::Ttl(ttl) => self.now.wall.0.saturating_sub(node.stat.mtime) > ttl,
-            Owner::None | Owner::Session(_) => false,
-        };
+        let is_due = reaper::is_due(
+            node.owner,
+            node.stat.cversion,
+            node.stat.mtime,
+            self.database.rules.max_never_used_ms,
+            self.now.wall,
+        );
         let parent = path::parent(path).and_then(|parent| self.view(parent)).ok()?;
         if !is_due || path::is_reserved(path) {
             return None;
         }
         self.put_deleted(path, &parent, node);
         Some(Txn::DeleteContainer(DeleteTxn { path: Cow::Owned(path.to_owned()) }))
+    }
+
+    /// Whether a change stays within the quota it falls under, counting what is applied and what earlier requests
+    /// have in flight, and if so remembers it.
+    fn check_quota(&mut self, path: &str, growth: Growth) -> Result<(), ErrorCode> {
+        if !self.database.rules.enforce_quota {
+            return Ok(());
+        }
+        let Some(limited) = self.database.quotas.deepest(path) else { return Ok(()) };
+        let tree = &self.database.tree;
+        let track = |path: String| tree.find(&path).map(|node| Track::parse(tree.data(node)));
+        let limits = track(quota::limits_path(limited));
+        let used = track(quota::stats_path(limited));
+        let (Some(limits), Some(mut used)) = (limits, used) else { return Ok(()) };
+        let in_flight = self.overlay.growth(limited);
+        used.count = used.count.saturating_add(in_flight.count);
+        used.bytes = used.bytes.saturating_add(in_flight.bytes);
+        match quota::judge(&limits, &used, growth) {
+            Verdict::Exceeded => return Err(ErrorCode::QuotaExceeded),
+            Verdict::Warned => self
+                .notices
+                .push(Notice::QuotaExceeded { limited: limited.to_owned(), path: path.to_owned() }),
+            Verdict::Within => {}
+        }
+        self.overlay.grow(limited, self.zxid, growth);
+        Ok(())
     }
 
     fn view(&self, path: &str) -> Result<Pending, ErrorCode> {
@@ -347,6 +388,11 @@ impl Prepare<'_> {
             Err(ErrorCode::NoAuth)
         }
     }
+}
+
+/// A length as a difference of lengths.
+fn signed(len: usize) -> i64 {
+    i64::try_from(len).unwrap_or(i64::MAX)
 }
 
 fn check_version(expected: i32, current: i32) -> Result<(), ErrorCode> {

@@ -46,6 +46,13 @@ pub enum Notice {
         /// The parent.
         parent: String,
     },
+    /// A write went beyond a soft quota.
+    QuotaExceeded {
+        /// The path with the quota.
+        limited: String,
+        /// The written znode.
+        path: String,
+    },
 }
 
 /// The orderer.
@@ -187,6 +194,7 @@ impl Sequencer {
         txn: Txn<'static>,
         now: Now,
     ) -> TxnRecord<'static> {
+        self.overlay.settle();
         self.last_zxid = self.last_zxid.next();
         let header =
             TxnHeader { client_id: session.0, cxid: xid, zxid: self.last_zxid.0, time: now.wall.0 };

@@ -4,6 +4,7 @@
 //! progress. Decides nothing: whether a change is allowed was settled before it comes here.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use hashbrown::HashMap;
 use jute::persist::SnapshotNode;
@@ -237,9 +238,10 @@ impl Tree {
         sessions
     }
 
-    /// Containers and znodes with a time to live.
-    pub fn reapable(&self) -> impl Iterator<Item = NodeId> {
-        self.reapable.iter().copied()
+    /// Containers and znodes with a time to live behind `after`, in the order of their numbers.
+    pub fn reapable(&self, after: Option<NodeId>) -> impl Iterator<Item = NodeId> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.reapable.range((from, Bound::Unbounded)).copied()
     }
 
     /// Znodes below a znode, at any depth.

@@ -56,6 +56,20 @@ pub struct GroupReport {
     pub sync: Option<Duration>,
 }
 
+/// Writes what an operator should know of to the log.
+fn tell(notice: &Notice) {
+    match notice {
+        Notice::SequenceExhausted { parent } => tracing::error!(
+            parent,
+            "the sequence counter is at its end: no sequential znode can be created below this \
+             parent any more; create a new parent"
+        ),
+        Notice::QuotaExceeded { limited, path } => {
+            tracing::warn!(limited, path, "a write went beyond a soft quota");
+        }
+    }
+}
+
 /// A request, decided, that waits for the log.
 struct Step {
     /// Nobody, for what the server itself wanted.
@@ -127,12 +141,7 @@ impl Standalone {
         self.finish(steps)?;
         self.sequencer.retire(self.replica.applied());
         for notice in self.sequencer.take_notices() {
-            let Notice::SequenceExhausted { parent } = notice;
-            tracing::error!(
-                parent,
-                "the sequence counter is at its end: no sequential znode can be created below this \
-                 parent any more; create a new parent"
-            );
+            tell(&notice);
         }
         self.clients.flush();
         Ok(report)

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::clock::Clock;
 use super::monitor;
+use super::reaper::Reaper;
 use super::shared::Server;
 use super::stats;
 use crate::engine::request::Chore;
@@ -28,6 +29,7 @@ pub(super) fn run(
     mut standalone: Standalone,
     mut snapshots: Snapshots,
 ) -> Result<(), OrderError> {
+    let mut reaper = Reaper::new(&server.config.reaper, server.clock.monotonic());
     let mut last_turn = server.clock.monotonic();
     let mut patience = Duration::ZERO;
     loop {
@@ -42,7 +44,8 @@ pub(super) fn run(
         } else {
             0
         };
-        let chores = due(server, &mut standalone, now.monotonic, late);
+        let mut chores = due(server, &mut standalone, now.monotonic, late);
+        chores.append(&mut reaper.chores(&server.replica, now));
         if !chores.is_empty() || !batch.submissions.is_empty() {
             let report = standalone.run_group(&chores, batch.submissions, now)?;
             snapshots.count(report.txns, report.bytes);
@@ -57,7 +60,8 @@ pub(super) fn run(
             finish(server, &mut standalone, &mut snapshots);
             return Ok(());
         }
-        patience = snapshot(server, &mut standalone, &mut snapshots, now.monotonic);
+        patience = snapshot(server, &mut standalone, &mut snapshots, now.monotonic)
+            .min(reaper.patience(now.monotonic));
     }
 }
 

@@ -1,0 +1,76 @@
+//! Containers and znodes with a time to live: which of them are to be removed (reference 5.3, 5.4).
+
+use super::database::Database;
+use super::owner::Owner;
+use super::time::WallClock;
+use super::znode::NodeId;
+
+/// Whether a childless znode is to be removed. A container must have had a child, or be older than a container may
+/// be that was never used.
+pub(super) fn is_due(
+    owner: Owner,
+    creates: i32,
+    mtime: i64,
+    max_never_used_ms: Option<i64>,
+    now: WallClock,
+) -> bool {
+    let age = now.0.saturating_sub(mtime);
+    match owner {
+        Owner::Container => creates > 0 || max_never_used_ms.is_some_and(|max| age > max),
+        Owner::Ttl(ttl) => age > ttl,
+        Owner::None | Owner::Session(_) => false,
+    }
+}
+
+/// The paths among up to `look_at` candidates behind `after` that are to be removed, and where to go on; `None` at the
+/// end of the round.
+#[must_use]
+pub fn due(
+    database: &Database,
+    after: Option<NodeId>,
+    look_at: usize,
+    now: WallClock,
+) -> (Vec<String>, Option<NodeId>) {
+    let tree = &database.tree;
+    let mut paths = Vec::new();
+    let mut last = None;
+    let mut looked_at = 0;
+    for id in tree.reapable(after).take(look_at) {
+        looked_at += 1;
+        last = Some(id);
+        let stat = tree.stat_persisted(id);
+        let max_never_used = database.rules.max_never_used_ms;
+        if tree.stat(id).num_children == 0
+            && is_due(tree.owner(id), stat.cversion, stat.mtime, max_never_used, now)
+        {
+            paths.push(tree.path(id));
+        }
+    }
+    (paths, last.filter(|_| looked_at == look_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_and_times_to_live() {
+        let never = None;
+        let cases = [
+            // An empty container that had a child goes at once, one that never had any stays.
+            (Owner::Container, 1, 1000, never, 1000, true),
+            (Owner::Container, 0, 0, never, 1_000_000, false),
+            (Owner::Container, 0, 0, Some(500), 500, false),
+            (Owner::Container, 0, 0, Some(500), 501, true),
+            // A time to live has to be over, not only up.
+            (Owner::Ttl(500), 0, 0, never, 500, false),
+            (Owner::Ttl(500), 0, 0, never, 501, true),
+            (Owner::Ttl(500), 7, 100, never, 550, false),
+            (Owner::None, 7, 0, Some(1), 1_000_000, false),
+        ];
+        for (owner, creates, mtime, max_never_used, now, expected) in cases {
+            let due = is_due(owner, creates, mtime, max_never_used, WallClock(now));
+            assert_eq!(due, expected, "{owner:?} {creates} {mtime} {max_never_used:?} {now}");
+        }
+    }
+}
