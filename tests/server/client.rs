@@ -1,7 +1,7 @@
 //! A client that hides nothing: frames in, frames out, and the end of the connection.
 
 use std::borrow::Cow;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -61,18 +61,27 @@ pub(crate) fn request_frame(out: &mut BytesMut, xid: i32, request: &Request<'_>)
 
 /// The next frame's payload; `None` at the end of the connection.
 pub(crate) fn frame(stream: &mut TcpStream) -> Option<Bytes> {
-    let mut length = [0; 4];
-    match stream.read(&mut length[..1]) {
-        Ok(0) => return None,
-        Ok(_) => {}
-        Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+    match try_frame(stream) {
+        Ok(payload) => Some(payload),
+        Err(error) if is_end(&error) => None,
         Err(error) => panic!("no frame: {error}"),
     }
-    stream.read_exact(&mut length[1..]).expect("a whole length");
-    let length = usize::try_from(i32::from_be_bytes(length)).expect("a length");
-    let mut payload = vec![0; length];
-    stream.read_exact(&mut payload).expect("a whole frame");
-    Some(payload.into())
+}
+
+/// Whether a connection ended, and not within a frame.
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset)
+}
+
+fn try_frame(stream: &mut TcpStream) -> io::Result<Bytes> {
+    let mut length = [0; 4];
+    if stream.read(&mut length[..1])? == 0 {
+        return Err(ErrorKind::ConnectionAborted.into());
+    }
+    stream.read_exact(&mut length[1..])?;
+    let mut payload = vec![0; usize::try_from(i32::from_be_bytes(length)).expect("a length")];
+    stream.read_exact(&mut payload)?;
+    Ok(payload.into())
 }
 
 /// Waits for the end of a connection that says nothing more.
@@ -125,10 +134,12 @@ impl Client {
     }
 
     pub(crate) fn receive(&mut self) -> Option<Reply> {
-        let mut body = frame(&mut self.stream)?;
-        let (header, rest) = jute::decode::<ReplyHeader>(&body).expect("a reply header");
-        body.advance(body.len() - rest.len());
-        Some(Reply { header, body })
+        frame(&mut self.stream).map(reply)
+    }
+
+    /// The next reply of a server that may end at any moment.
+    pub(crate) fn try_receive(&mut self) -> io::Result<Reply> {
+        try_frame(&mut self.stream).map(reply)
     }
 
     /// The answers to what was sent last, which was `count` requests, in their order.
@@ -165,6 +176,12 @@ impl Client {
             error => panic!("exists: {error}"),
         }
     }
+}
+
+fn reply(mut payload: Bytes) -> Reply {
+    let (header, rest) = jute::decode::<ReplyHeader>(&payload).expect("a reply header");
+    payload.advance(payload.len() - rest.len());
+    Reply { header, body: payload }
 }
 
 pub(crate) fn create(path: &str, data: Vec<u8>, mode: CreateMode) -> Request<'static> {

@@ -2,5 +2,7 @@
 //! disks. Raw sockets only, so that every byte and every end of a connection is seen.
 
 mod client;
+mod hostile;
+mod lifecycle;
 mod process;
 mod sessions;

@@ -142,11 +142,7 @@ impl Server {
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("kill")
-            .args([&format!("-{name}"), &self.pid().to_string()])
-            .status()
-            .expect("kill runs");
-        assert!(status.success());
+        signal(self.pid(), name);
     }
 
     /// Waits for its end.
@@ -165,6 +161,15 @@ impl Server {
         let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
         kilobytes * 1024
     }
+}
+
+/// Sends a signal to a process that this test started.
+pub(crate) fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill")
+        .args([&format!("-{name}"), &pid.to_string()])
+        .status()
+        .expect("kill runs");
+    assert!(status.success(), "no signal for {pid}");
 }
 
 /// How a process ended, if it did in time.
