@@ -50,6 +50,9 @@ mod snapshot_test;
 #[cfg(test)]
 mod zookeeper_test;
 
+#[cfg(test)]
+pub(crate) use disk::sim;
+
 pub use directory::{DataDirectory, DirectoryOptions};
 pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk};
 pub use epoch::EpochFile;

@@ -284,3 +284,7 @@ impl Standalone {
         events.clear();
     }
 }
+
+#[cfg(test)]
+#[path = "standalone_test.rs"]
+mod standalone_test;

@@ -9,7 +9,8 @@ use jute::CreateMode;
 use jute::protocol::{ReadOp, Request};
 
 use crate::client::{
-    DEADLINE, Reply, connect_frame, create, ends, exists, get, open, set, until, watch_for_ever,
+    Client, DEADLINE, Reply, connect_frame, create, ends, exists, get, open, set, until,
+    watch_for_ever,
 };
 use crate::process::Server;
 
@@ -270,27 +271,26 @@ fn a_client_that_never_stops_asking_starves_nobody() {
 fn a_full_queue_empties_again() {
     let server = Server::start("globalOutstandingLimit=2");
     server.connect(TIMEOUT_MS).ok(&create("/node", vec![], CreateMode::Persistent));
-    thread::scope(|scope| {
-        for _ in 0..8 {
-            let mut client = server.connect(20_000);
-            scope.spawn(move || {
-                for _ in 0..40 {
-                    let requests = [
-                        set("/node", vec![1]),
-                        exists("/node", false),
-                        set("/node", vec![2]),
-                        Request::Ping,
-                        get("/node"),
-                    ];
-                    client.send(&requests);
-                    for reply in client.receive_all(5) {
-                        assert_eq!(reply.header.err, 0);
-                    }
-                }
-                // All stay open, with whatever they hold.
-                client
-            });
+    let ask = |mut client: Client| {
+        for _ in 0..40 {
+            client.send(&[
+                set("/node", vec![1]),
+                exists("/node", false),
+                set("/node", vec![2]),
+                Request::Ping,
+                get("/node"),
+            ]);
+            for reply in client.receive_all(5) {
+                assert_eq!(reply.header.err, 0);
+            }
         }
+        client
+    };
+    let idle: Vec<Client> = thread::scope(|scope| {
+        let asking: Vec<_> =
+            (0..8).map(|_| server.connect(20_000)).map(|c| scope.spawn(move || ask(c))).collect();
+        asking.into_iter().map(|thread| thread.join().expect("answered")).collect()
     });
     server.connect(TIMEOUT_MS).ok(&set("/node", vec![3]));
+    drop(idle);
 }
