@@ -158,10 +158,14 @@ impl Registry {
         }
     }
 
-    fn forget(&mut self, connection: ConnectionId) {
-        for path in self.by_connection.get(&connection).cloned().unwrap_or_default() {
-            self.remove(&path, connection, Modes::ANY);
+    /// Takes away up to `most` watches of a connection and tells how many.
+    fn forget(&mut self, connection: ConnectionId, most: usize) -> usize {
+        let paths = self.by_connection.get(&connection);
+        let paths: Vec<Arc<str>> = paths.into_iter().flatten().take(most).cloned().collect();
+        for path in &paths {
+            self.remove(path, connection, Modes::ANY);
         }
+        paths.len()
     }
 
     /// Who is told of a change of `path`: its own watchers, whose one-shot watches end, then the recursive ones
@@ -267,8 +271,13 @@ impl WatchTable {
 
     /// Takes away every watch of a connection that is gone.
     pub fn forget(&mut self, connection: ConnectionId) {
-        self.data.forget(connection);
-        self.child.forget(connection);
+        self.forget_some(connection, usize::MAX);
+    }
+
+    /// Takes away up to `most` of them; whether it was so many, and there may be more.
+    pub fn forget_some(&mut self, connection: ConnectionId, most: usize) -> bool {
+        let data = self.data.forget(connection, most);
+        data + self.child.forget(connection, most - data) == most
     }
 
     /// Watches, over both kinds.
