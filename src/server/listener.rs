@@ -10,6 +10,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::connection::Connection;
+use super::monitor;
 use super::shared::Server;
 use super::stats;
 use crate::config::ListenAddress;
@@ -47,15 +48,29 @@ fn bind_one(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
+/// Descriptors that connections leave to the log, to snapshots and to monitoring: a log that gets none ends the
+/// process.
+const RESERVE: u32 = 64;
+
+/// How many connections there may be: `maxCnxns`, and what the limit of descriptors leaves.
+fn most(server: &Server) -> Option<u32> {
+    let limit = u32::try_from(monitor::max_descriptors()).unwrap_or(u32::MAX);
+    // 0 stands for not known.
+    let left = (limit > 0).then(|| limit - RESERVE.min(limit / 2));
+    let configured = server.config.max_cnxns.map(NonZeroU32::get);
+    left.into_iter().chain(configured).min()
+}
+
 /// Takes connections until the server ends.
 pub(super) async fn accept(listener: TcpListener, server: Arc<Server>) {
+    let most = most(&server);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = server.ending.cancelled() => return,
         };
         match accepted {
-            Ok((socket, peer)) => take(&server, socket, peer),
+            Ok((socket, peer)) => take(&server, socket, peer, most),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(REST).await;
@@ -64,14 +79,14 @@ pub(super) async fn accept(listener: TcpListener, server: Arc<Server>) {
     }
 }
 
-fn take(server: &Arc<Server>, socket: TcpStream, peer: SocketAddr) {
+fn take(server: &Arc<Server>, socket: TcpStream, peer: SocketAddr, most: Option<u32>) {
     // A mapped IPv4 address is an IPv4 address: in limits, ACLs and logs.
     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     let config = &server.config;
     let max = config.max_client_cnxns.map(NonZeroU32::get);
-    if !server.connections.admit(peer.ip(), max, config.max_cnxns.map(NonZeroU32::get)) {
+    if !server.connections.admit(peer.ip(), max, most) {
         stats::add(&server.stats.connections_rejected, 1);
-        tracing::warn!(%peer, "refusing a connection: too many, see maxClientCnxns and maxCnxns");
+        tracing::warn!(%peer, "refusing a connection: too many, see maxClientCnxns, maxCnxns and the limit of open files");
         return;
     }
     let options = SockRef::from(&socket);

@@ -120,7 +120,8 @@ fn open_descriptors() -> u64 {
     fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64)
 }
 
-fn max_descriptors() -> u64 {
+/// The limit of open files; 0 where it is unknown, or there is none.
+pub(super) fn max_descriptors() -> u64 {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     limits
         .lines()
