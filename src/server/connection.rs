@@ -37,6 +37,11 @@ use crate::ensemble::Answer;
 /// How long a client may take to read the last words of its connection.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
+/// Watches of a closed connection that are taken away under one hold.
+const FORGOTTEN_A_HOLD: usize = 256;
+/// Identities that a client may show. Each is copied when another comes, and looked at in every check.
+const IDENTITIES_MAX: usize = 256;
+
 /// What `cons` shows of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counters {
@@ -151,6 +156,11 @@ impl Connection {
             if !all.contains(&identity) {
                 all.push(identity);
             }
+        }
+        if all.len() > IDENTITIES_MAX {
+            tracing::warn!(peer = %self.peer, "closing a connection that shows too many identities");
+            self.close();
+            return;
         }
         *identities = all.into();
     }
@@ -412,7 +422,10 @@ impl Drop for Place<'_> {
         connection.outbox.abandon();
         // In this order: the orderer leaves no watch for a connection that is not open.
         server.connections.remove(connection.id);
-        server.replica.shared().watches().lock().forget(connection.id);
+        // A few at a time: everybody waits for the hold meanwhile.
+        while server.replica.shared().watches().lock().forget_some(connection.id, FORGOTTEN_A_HOLD)
+        {
+        }
         server.connections.leave(connection.peer.ip());
     }
 }
