@@ -6,11 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jute::CreateMode;
-use jute::protocol::{ReadOp, Request};
+use jute::protocol::{AuthPacket, ReadOp, Request};
 
 use crate::client::{
-    Client, DEADLINE, Reply, connect_frame, create, ends, exists, get, open, set, until,
-    watch_for_ever,
+    Client, DEADLINE, Reply, connect_frame, create, ends, exists, get, open, request_frame, set,
+    until, watch_for_ever,
 };
 use crate::process::Server;
 
@@ -128,7 +128,7 @@ fn a_client_that_reads_in_bursts_gets_everything() {
     let mut sender = client.stream.try_clone().expect("a clone");
     let mut out = bytes::BytesMut::new();
     for (xid, request) in (2..).zip(&requests) {
-        crate::client::request_frame(&mut out, xid, request);
+        request_frame(&mut out, xid, request);
     }
     thread::scope(|scope| {
         scope.spawn(move || sender.write_all(&out).expect("sent"));
@@ -293,4 +293,54 @@ fn a_full_queue_empties_again() {
     });
     server.connect(TIMEOUT_MS).ok(&set("/node", vec![3]));
     drop(idle);
+}
+
+#[test]
+fn connections_leave_descriptors_to_the_log() {
+    let mut server = Server::prepare("snapCount=100\npreAllocSize=64");
+    server.run_as(server.shell("ulimit -n 100; exec \"$0\" \"$@\""));
+    let mut client = server.connect(TIMEOUT_MS);
+    let crowd: Vec<_> = (0..150).map(|_| open(server.address())).collect();
+    // Each begins segments and snapshots.
+    for n in 0..60 {
+        let requests: Vec<_> = (0..10)
+            .map(|m| create(&format!("/n{n}-{m}"), vec![1; 1000], CreateMode::Persistent))
+            .collect();
+        client.send(&requests);
+        assert!(client.receive_all(10).iter().all(|reply| reply.header.err == 0));
+    }
+    drop(crowd);
+    until("there is room again", || {
+        let mut stream = open(server.address());
+        let mut text = String::new();
+        let _ = stream.write_all(b"ruok");
+        let _ = stream.read_to_string(&mut text);
+        text == "imok"
+    });
+}
+
+fn digest(user: &str) -> Request<'_> {
+    Request::Auth(AuthPacket {
+        auth_type: 0,
+        scheme: Some("digest".into()),
+        auth: Some(user.as_bytes().into()),
+    })
+}
+
+#[test]
+fn a_client_that_shows_ever_more_identities_is_closed() {
+    let server = Server::start("");
+    let mut client = server.connect(20_000);
+    let names: Vec<String> = (0..1000).map(|n| format!("user{n}:password")).collect();
+    // The same one again is no further one.
+    for _ in 0..400 {
+        client.ok(&digest("user:password"));
+    }
+    let mut out = bytes::BytesMut::new();
+    for name in &names {
+        request_frame(&mut out, -4, &digest(name));
+    }
+    let _ = client.stream.write_all(&out);
+    while client.receive().is_some() {}
+    server.connect(TIMEOUT_MS).ok(&Request::Ping);
 }
