@@ -10,6 +10,7 @@ use axum::routing::get;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 
+use super::http_listener::HttpListener;
 use super::monitor;
 use super::shared::Server;
 
@@ -29,7 +30,7 @@ pub(super) async fn serve(listener: TcpListener, server: Arc<Server>, recorder: 
     let ending = server.ending.clone();
     let router =
         Router::new().route("/metrics", get(metrics)).with_state(Scraped { server, recorder });
-    let served = axum::serve(listener, router)
+    let served = axum::serve(HttpListener::new(listener), router)
         .with_graceful_shutdown(async move { ending.cancelled().await })
         .await;
     if let Err(error) = served {
