@@ -8,6 +8,7 @@ mod connection;
 mod connections;
 mod driver;
 mod four_letter;
+mod http_listener;
 mod inbox;
 mod listener;
 mod metrics_http;

@@ -1,6 +1,7 @@
 //! Clients that send too much, too little or too slowly, or that do not read: nobody else notices.
 
 use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use crate::client::{
     Client, DEADLINE, Reply, connect_frame, create, ends, exists, get, open, request_frame, set,
     until, watch_for_ever,
 };
-use crate::process::Server;
+use crate::process::{Server, free_port};
 
 const TIMEOUT_MS: i32 = 4000;
 const MEGABYTE: u64 = 1 << 20;
@@ -297,10 +298,18 @@ fn a_full_queue_empties_again() {
 
 #[test]
 fn connections_leave_descriptors_to_the_log() {
-    let mut server = Server::prepare("snapCount=100\npreAllocSize=64");
+    let metrics: SocketAddr = (Ipv4Addr::LOCALHOST, free_port()).into();
+    let mut server = Server::prepare(&format!(
+        "snapCount=100\npreAllocSize=64\nmetricsProvider.httpHost={}\nmetricsProvider.httpPort={}\n\
+         metricsProvider.className=\
+         org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
+        metrics.ip(),
+        metrics.port()
+    ));
     server.run_as(server.shell("ulimit -n 100; exec \"$0\" \"$@\""));
     let mut client = server.connect(TIMEOUT_MS);
     let crowd: Vec<_> = (0..150).map(|_| open(server.address())).collect();
+    let scrapers: Vec<_> = (0..60).map(|_| open(metrics)).collect();
     // Each begins segments and snapshots.
     for n in 0..60 {
         let requests: Vec<_> = (0..10)
@@ -309,7 +318,7 @@ fn connections_leave_descriptors_to_the_log() {
         client.send(&requests);
         assert!(client.receive_all(10).iter().all(|reply| reply.header.err == 0));
     }
-    drop(crowd);
+    drop((crowd, scrapers));
     until("there is room again", || {
         let mut stream = open(server.address());
         let mut text = String::new();
@@ -317,6 +326,12 @@ fn connections_leave_descriptors_to_the_log() {
         let _ = stream.read_to_string(&mut text);
         text == "imok"
     });
+    let mut stream = open(metrics);
+    let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    assert!(text.contains("znode_count"), "{text}");
 }
 
 fn digest(user: &str) -> Request<'_> {

@@ -26,10 +26,7 @@ impl Server {
     /// A directory with `config` behind the lines that every server needs; nothing runs yet.
     pub(crate) fn prepare(config: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("server.").tempdir().expect("a directory");
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .and_then(|listener| listener.local_addr())
-            .expect("a free port")
-            .port();
+        let port = free_port();
         let server = Self { dir, port, child: None };
         fs::create_dir(server.data()).expect("a data directory");
         let text = format!(
@@ -161,6 +158,14 @@ impl Server {
         let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
         kilobytes * 1024
     }
+}
+
+/// A port that nobody listens on now.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port")
+        .port()
 }
 
 /// Sends a signal to a process that this test started.
