@@ -43,6 +43,12 @@ impl Replica {
         Exclusive { guard: self.database.write(), applied: &self.applied }
     }
 
+    /// Whether nobody has a hold.
+    #[cfg(test)]
+    pub(super) fn is_free(&self) -> bool {
+        self.database.try_write().is_some()
+    }
+
     /// The last transaction applied.
     #[must_use]
     pub fn applied(&self) -> Zxid {

@@ -3,6 +3,7 @@
 //! A group of requests is prepared, written and synced at once, applied, and answered, all on one thread; meanwhile
 //! connections fill the next group. Nothing is applied, and so nothing is seen, before it is synced.
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -181,7 +182,8 @@ impl Standalone {
     /// Applies and answers a group that is on disk.
     fn finish(&mut self, steps: Vec<Step>) -> Result<(), OrderError> {
         let replica = Arc::clone(&self.replica);
-        let mut hold = replica.exclusive();
+        // Not given back on any way out but the last: nobody may read half a transaction, and the process ends.
+        let mut hold = ManuallyDrop::new(replica.exclusive());
         let mut held_since = Instant::now();
         let mut events = Vec::new();
         for (done, step) in steps.into_iter().enumerate() {
@@ -191,6 +193,7 @@ impl Standalone {
             }
             self.finish_step(&mut hold, step, &mut events)?;
         }
+        drop(ManuallyDrop::into_inner(hold));
         Ok(())
     }
 

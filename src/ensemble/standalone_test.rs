@@ -547,3 +547,34 @@ fn the_number_of_children_waits_for_its_turn() {
         ]
     );
 }
+
+/// An orderer that panics halfway leaves the tree locked: what was not answered is not shown either.
+#[test]
+fn a_panic_shows_nobody_half_a_group() {
+    #[derive(Debug)]
+    struct Panics;
+
+    impl Clients for Panics {
+        fn is_open(&self, _: ConnectionId) -> bool {
+            true
+        }
+        fn events(&self, _: &[Event]) {}
+        fn answer(&self, _: &Origin, _: Zxid, _: Answer<'_>) {
+            std::panic::resume_unwind(Box::new("as if by a defect"));
+        }
+        fn attached(&self, _: ConnectionId, _: &Attached) {}
+        fn no_session(&self, _: ConnectionId) {}
+        fn close(&self, _: ConnectionId) {}
+        fn flush(&self) {}
+    }
+
+    let mut world = World::with_two();
+    let replica = Arc::clone(world.standalone.replica());
+    assert!(replica.is_free());
+    world.standalone.clients = Arc::new(Panics);
+    let orderer = std::thread::spawn(move || {
+        let _ = world.try_group(&[], vec![by(1, create("/a", CreateMode::Persistent))]);
+    });
+    assert!(orderer.join().is_err());
+    assert!(!replica.is_free());
+}
