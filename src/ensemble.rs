@@ -11,7 +11,7 @@ mod snapshots;
 mod standalone;
 
 pub use clients::{Answer, Clients};
-pub use queue::{Batch, Queue, Submission};
+pub use queue::{Batch, Inquiry, Queue, Submission};
 pub use rebuild::Rebuild;
 pub use replica::{Exclusive, Replica, Shared};
 pub use snapshots::Snapshots;

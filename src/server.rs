@@ -7,6 +7,7 @@ mod clock;
 mod connection;
 mod connections;
 mod driver;
+mod environment;
 mod four_letter;
 mod http_listener;
 mod inbox;
@@ -23,7 +24,7 @@ mod upkeep;
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicI64;
 use std::time::Instant;
 
 use jute::persist::SnapshotDigest;
@@ -44,7 +45,7 @@ use crate::engine::database::Rules;
 use crate::engine::sequencer::Sequencer;
 use crate::engine::tracker::first_session_id;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{OrderError, Queue, Rebuild, Replica, Snapshots, Standalone};
+use crate::ensemble::{Inquiry, OrderError, Queue, Rebuild, Replica, Snapshots, Standalone};
 use crate::storage::{
     self, DataDirectory, DirectoryOptions, LogOptions, RealDisk, Recovered, RecoveryOptions,
     SessionKey, SnapshotOrigin, SnapshotWriter, StorageError,
@@ -180,7 +181,7 @@ async fn serve(config: Config) -> Result<(), ServerError> {
         stats,
         directory,
         ending: CancellationToken::new(),
-        dump_wanted: AtomicBool::new(false),
+        trace_mask: AtomicI64::new(four_letter::TRACE_MASK),
         config,
     });
     let client_port = bind(&server.config.client_listen, "clients", &server)?;
@@ -344,7 +345,7 @@ async fn until_the_end(
             _ = signals.terminate.recv() => {}
             _ = signals.interrupt.recv() => {}
             _ = signals.quit.recv() => {
-                server.dump_wanted.store(true, Ordering::Relaxed);
+                server.queue.ask(Inquiry::LogState);
                 continue;
             }
         }

@@ -85,6 +85,7 @@ impl Database {
             let digest = digest.filter(|_| mode == Mode::Strict);
             self.tree.set_digest(digest.map(|digest| digest.tree_digest));
         }
+        self.log_digest();
         Ok(response)
     }
 

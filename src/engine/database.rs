@@ -1,5 +1,7 @@
 //! Everything that transactions made: the tree, the sessions, and beside them the watches, which are volatile.
 
+use std::collections::VecDeque;
+
 use jute::persist::{SnapshotNode, SnapshotSession};
 use jute::{Acl, ErrorCode, perms};
 use parking_lot::Mutex;
@@ -53,6 +55,8 @@ pub struct Database {
     pub(super) quotas: QuotaTable,
     pub(super) last_zxid: Zxid,
     pub(super) rules: Rules,
+    /// The digest at every 128th zxid, the last ones.
+    pub(super) digests: VecDeque<(Zxid, i64)>,
 }
 
 impl Database {
@@ -78,6 +82,7 @@ impl Database {
             quotas: QuotaTable::default(),
             last_zxid: Zxid::ZERO,
             rules,
+            digests: VecDeque::new(),
         }
     }
 
@@ -126,6 +131,25 @@ impl Database {
     #[must_use]
     pub const fn last_zxid(&self) -> Zxid {
         self.last_zxid
+    }
+
+    /// The digest of the tree at some zxids of the past, oldest first (`DataTree.digestLog`).
+    pub fn digests(&self) -> impl Iterator<Item = (Zxid, i64)> {
+        self.digests.iter().copied()
+    }
+
+    /// Keeps the digest of now, if it is one of those that are kept.
+    pub(super) fn log_digest(&mut self) {
+        const INTERVAL: i64 = 128;
+        const KEPT: usize = 1024;
+        if self.last_zxid.0 % INTERVAL == 0
+            && let Some(digest) = self.tree.digest()
+        {
+            if self.digests.len() == KEPT {
+                self.digests.pop_front();
+            }
+            self.digests.push_back((self.last_zxid, digest));
+        }
     }
 
     /// What this server was told to keep to.

@@ -1,11 +1,14 @@
 //! What waits for the orderer.
 
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::engine::request::{Origin, Work};
+use crate::engine::session::SessionId;
+use crate::engine::time::Monotonic;
 
 /// A request on its way to the orderer.
 #[derive(Debug)]
@@ -18,11 +21,22 @@ pub struct Submission {
     pub room: OwnedSemaphorePermit,
 }
 
+/// A look at what only the orderer knows.
+#[derive(Debug)]
+pub enum Inquiry {
+    /// Its state goes to the log.
+    LogState,
+    /// Its sessions by the time at which they expire, soonest first.
+    Expiry(SyncSender<Vec<(Monotonic, Vec<SessionId>)>>),
+}
+
 /// What the orderer takes at once.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// In the order of their arrival.
     pub submissions: Vec<Submission>,
+    /// To be answered behind them.
+    pub inquiries: Vec<Inquiry>,
     /// Whether this is the last batch.
     pub is_last: bool,
 }
@@ -46,6 +60,12 @@ impl Queue {
         self.arrived.notify_one();
     }
 
+    /// Asks the orderer for something that it need not order.
+    pub fn ask(&self, inquiry: Inquiry) {
+        self.waiting.lock().inquiries.push(inquiry);
+        self.arrived.notify_one();
+    }
+
     /// Nothing is taken any more; what waits is still handed out.
     pub fn end(&self) {
         self.waiting.lock().is_last = true;
@@ -56,11 +76,15 @@ impl Queue {
     #[must_use]
     pub fn take(&self, patience: Duration) -> Batch {
         let mut waiting = self.waiting.lock();
-        if waiting.submissions.is_empty() && !waiting.is_last {
+        let is_idle = waiting.submissions.is_empty() && waiting.inquiries.is_empty();
+        if is_idle && !waiting.is_last {
             self.arrived.wait_for(&mut waiting, patience);
         }
-        let is_last = waiting.is_last;
-        Batch { submissions: std::mem::take(&mut waiting.submissions), is_last }
+        Batch {
+            submissions: std::mem::take(&mut waiting.submissions),
+            inquiries: std::mem::take(&mut waiting.inquiries),
+            is_last: waiting.is_last,
+        }
     }
 
     /// Submissions that wait.

@@ -72,6 +72,11 @@ impl Counters {
         }
     }
 
+    /// `crst`: forgets what was counted.
+    pub(super) fn reset(&mut self) {
+        *self = Self { established: self.established, ..Self::new() };
+    }
+
     pub(super) fn answered(&mut self, zxid: Zxid, now: Monotonic, latency: u64) {
         self.sent += 1;
         self.last_zxid = zxid;

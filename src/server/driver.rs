@@ -1,7 +1,6 @@
 //! The orderer's thread: gives it groups and time, takes snapshots, and tells when sessions expire.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::clock::Clock;
@@ -11,7 +10,7 @@ use super::shared::Server;
 use super::stats;
 use crate::engine::request::Chore;
 use crate::engine::time::Monotonic;
-use crate::ensemble::{OrderError, Snapshots, Standalone};
+use crate::ensemble::{Inquiry, OrderError, Snapshots, Standalone};
 
 /// How long the orderer waits for requests while a snapshot waits for the disk.
 const SNAPSHOT_PAUSE: Duration = Duration::from_millis(2);
@@ -53,8 +52,14 @@ pub(super) fn run(
                 synced(server, took);
             }
         }
-        if server.dump_wanted.swap(false, Ordering::Relaxed) {
-            dump(server, &mut standalone);
+        for inquiry in batch.inquiries {
+            match inquiry {
+                Inquiry::LogState => dump(server, &mut standalone),
+                // Whoever asked may have stopped waiting.
+                Inquiry::Expiry(to) => {
+                    let _ = to.try_send(standalone.sequencer().expiry_buckets().collect());
+                }
+            }
         }
         if batch.is_last {
             finish(server, &mut standalone, &mut snapshots);

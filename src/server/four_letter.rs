@@ -1,88 +1,252 @@
 //! Four-letter words: what monitoring asks on the client port (reference 13).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use jute::OpCode;
+use time::OffsetDateTime;
+use time::macros::format_description;
 
 use super::connection::{Connection, java_address};
+use super::environment;
 use super::monitor;
 use super::shared::Server;
 use super::stats;
+use crate::engine::session::SessionId;
+use crate::engine::time::{Monotonic, Now};
+use crate::engine::watch::ConnectionId;
+use crate::ensemble::Inquiry;
 
 /// The version that scripts and exporters parse.
 pub(super) const VERSION: &str =
-    concat!("3.9.5-rookeeper.", env!("CARGO_PKG_VERSION"), ", built on ", "2026-11-21 00:00 UTC");
+    concat!("3.9.5-rookeeper.", env!("CARGO_PKG_VERSION"), ", built on ", env!("ROOKEEPER_BUILT"));
 
-/// A word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Word {
-    Conf,
-    Cons,
-    Isro,
-    Mntr,
-    Ruok,
-    Srvr,
-    Stat,
-    Wchs,
-    /// A word of ZooKeeper's that is not answered here.
-    Other([u8; 4]),
+/// The trace mask that `gtmk` shows until `stmk` sets another.
+pub(super) const TRACE_MASK: i64 = 306;
+
+/// How long `dump` waits for the orderer.
+const ORDERER_PATIENCE: Duration = Duration::from_secs(5);
+
+macro_rules! words {
+    ($($word:ident = $name:literal,)*) => {
+        /// A word.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(super) enum Word {
+            $($word,)*
+        }
+
+        impl Word {
+            /// The word that a connection begins with, if it is one.
+            pub(super) fn parse(bytes: &[u8; 4]) -> Option<Self> {
+                $(if bytes == $name.as_bytes() {
+                    return Some(Self::$word);
+                })*
+                None
+            }
+
+            const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$word => $name,)*
+                }
+            }
+        }
+    };
+}
+
+words! {
+    Conf = "conf",
+    Cons = "cons",
+    Crst = "crst",
+    Dirs = "dirs",
+    Dump = "dump",
+    Envi = "envi",
+    Gtmk = "gtmk",
+    Hash = "hash",
+    Isro = "isro",
+    Mntr = "mntr",
+    Ruok = "ruok",
+    Srst = "srst",
+    Srvr = "srvr",
+    Stat = "stat",
+    Stmk = "stmk",
+    Wchc = "wchc",
+    Wchp = "wchp",
+    Wchs = "wchs",
 }
 
 impl Word {
-    /// The word that a connection begins with, if it is one.
-    pub(super) const fn parse(bytes: &[u8; 4]) -> Option<Self> {
-        Some(match bytes {
-            b"conf" => Self::Conf,
-            b"cons" => Self::Cons,
-            b"isro" => Self::Isro,
-            b"mntr" => Self::Mntr,
-            b"ruok" => Self::Ruok,
-            b"srvr" => Self::Srvr,
-            b"stat" => Self::Stat,
-            b"wchs" => Self::Wchs,
-            b"crst" | b"dirs" | b"dump" | b"envi" | b"gtmk" | b"hash" | b"srst" | b"stmk"
-            | b"wchc" | b"wchp" => Self::Other(*bytes),
-            _ => return None,
-        })
-    }
-
-    fn name(self) -> String {
+    /// Bytes that belong to the word beside itself.
+    pub(super) const fn argument_len(self) -> usize {
         match self {
-            Self::Conf => "conf".to_owned(),
-            Self::Cons => "cons".to_owned(),
-            Self::Isro => "isro".to_owned(),
-            Self::Mntr => "mntr".to_owned(),
-            Self::Ruok => "ruok".to_owned(),
-            Self::Srvr => "srvr".to_owned(),
-            Self::Stat => "stat".to_owned(),
-            Self::Wchs => "wchs".to_owned(),
-            Self::Other(bytes) => bytes.iter().copied().map(char::from).collect(),
+            Self::Stmk => size_of::<i64>(),
+            _ => 0,
         }
     }
 
-    /// Bytes that belong to the word beside itself.
-    pub(super) const fn argument_len(self) -> usize {
-        0
-    }
-
     /// What the word is answered with.
-    pub(super) fn answer(self, server: &Server, _argument: &[u8]) -> String {
+    pub(super) fn answer(self, server: &Server, argument: &[u8]) -> String {
         let name = self.name();
-        if !server.config.four_letter_words.allows(&name) {
+        if !server.config.four_letter_words.allows(name) {
             return format!("{name} is not executed because it is not in the whitelist.\n");
         }
         match self {
             Self::Conf => conf(server),
             Self::Cons => cons(server),
+            Self::Crst => {
+                for connection in server.connections.all() {
+                    connection.counters().reset();
+                }
+                "Connection stats reset.\n".to_owned()
+            }
+            Self::Dirs => dirs(server),
+            Self::Dump => dump(server),
+            Self::Envi => environment::text(),
+            Self::Gtmk => server.trace_mask.load(Ordering::Relaxed).to_string(),
+            Self::Hash => hash(server),
             Self::Isro => "rw".to_owned(),
             Self::Mntr => monitor::mntr(server),
             Self::Ruok => "imok".to_owned(),
+            Self::Srst => {
+                server.stats.reset();
+                "Server stats reset.\n".to_owned()
+            }
             Self::Srvr => summary(server, false),
             Self::Stat => summary(server, true),
+            Self::Stmk => set_trace_mask(server, argument),
+            Self::Wchc => watches_by_session(server),
+            Self::Wchp => watches_by_path(server),
             Self::Wchs => wchs(server),
-            Self::Other(_) => format!("{name} is not there yet in this version of rookeeper.\n"),
         }
     }
+}
+
+fn set_trace_mask(server: &Server, argument: &[u8]) -> String {
+    let mask = argument.first_chunk().map_or(TRACE_MASK, |bytes| i64::from_be_bytes(*bytes));
+    server.trace_mask.store(mask, Ordering::Relaxed);
+    mask.to_string()
+}
+
+fn dirs(server: &Server) -> String {
+    let directory = &server.directory;
+    format!(
+        "datadir_size: {}\nlogdir_size: {}\n",
+        monitor::folder_size(directory.snapshots()),
+        monitor::folder_size(directory.logs())
+    )
+}
+
+fn hash(server: &Server) -> String {
+    let mut text = String::new();
+    for (zxid, digest) in server.replica.shared().digests() {
+        let _ = writeln!(text, "{:x}: {digest}", zxid.0);
+    }
+    text
+}
+
+/// Sessions by the time at which they expire, and what they own.
+fn dump(server: &Server) -> String {
+    let (to, answer) = mpsc::sync_channel(1);
+    server.queue.ask(Inquiry::Expiry(to));
+    let buckets = answer.recv_timeout(ORDERER_PATIENCE).unwrap_or_default();
+    let sessions: usize = buckets.iter().map(|(_, sessions)| sessions.len()).sum();
+    let mut text =
+        format!("SessionTracker dump:\nSession Sets ({})/({sessions}):\n", buckets.len());
+    let now = server.clock.now();
+    for (end, sessions) in buckets {
+        let _ = writeln!(text, "{} expire at {}:", sessions.len(), java_date(end, now));
+        for session in sessions {
+            let _ = writeln!(text, "\t{session}");
+        }
+    }
+    text.push_str("ephemeral nodes dump:\n");
+    {
+        let database = server.replica.shared();
+        let owners = database.tree().sessions_with_ephemerals();
+        let _ = writeln!(text, "Sessions with Ephemerals ({}):", owners.len());
+        for session in owners {
+            let _ = writeln!(text, "{session}:");
+            for node in database.tree().ephemerals(session) {
+                let _ = writeln!(text, "\t{}", database.tree().path(node));
+            }
+        }
+    }
+    let connections = server.connections.all();
+    let _ = writeln!(
+        text,
+        "Connections dump:\nConnections Sets ({})/({}):",
+        usize::from(!connections.is_empty()),
+        connections.len()
+    );
+    if !connections.is_empty() {
+        let _ =
+            writeln!(text, "{} expire at {}:", connections.len(), java_date(now.monotonic, now));
+    }
+    for connection in connections {
+        let peer = connection.peer();
+        let _ = writeln!(
+            text,
+            "\tip: /{}:{} sessionId: {}",
+            java_address(peer.ip()),
+            peer.port(),
+            connection.session_id()
+        );
+    }
+    text
+}
+
+/// A reading of the monotonic clock as `java.util.Date` prints it, in UTC.
+fn java_date(at: Monotonic, now: Now) -> String {
+    let ahead = i64::try_from(at.since(now.monotonic)).unwrap_or(0);
+    let behind = i64::try_from(now.monotonic.since(at)).unwrap_or(0);
+    let ms = now.wall.0.saturating_add(ahead).saturating_sub(behind);
+    let format = format_description!(
+        "[weekday repr:short] [month repr:short] [day] [hour]:[minute]:[second] UTC [year]"
+    );
+    OffsetDateTime::from_unix_timestamp(ms / 1000)
+        .ok()
+        .and_then(|date| date.format(&format).ok())
+        .unwrap_or_default()
+}
+
+/// Watched paths by session, data watches only.
+fn watches_by_session(server: &Server) -> String {
+    let mut by_session: BTreeMap<SessionId, BTreeSet<Arc<str>>> = BTreeMap::new();
+    for (connection, paths) in server.replica.shared().watches().lock().data_by_connection() {
+        if let Some(connection) = server.connections.get(connection) {
+            by_session.entry(connection.session_id()).or_default().extend(paths.iter().cloned());
+        }
+    }
+    let mut text = String::new();
+    for (session, paths) in by_session {
+        let _ = writeln!(text, "{session}");
+        for path in paths {
+            let _ = writeln!(text, "\t{path}");
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// Watching sessions by path, data watches only.
+fn watches_by_path(server: &Server) -> String {
+    let by_path: BTreeMap<String, Vec<ConnectionId>> = {
+        let database = server.replica.shared();
+        let watches = database.watches().lock();
+        watches.data_by_path().map(|(path, watchers)| (path.to_owned(), watchers)).collect()
+    };
+    let mut text = String::new();
+    for (path, watchers) in by_path {
+        let _ = writeln!(text, "{path}");
+        for connection in watchers.into_iter().filter_map(|id| server.connections.get(id)) {
+            let _ = writeln!(text, "\t{}", connection.session_id());
+        }
+    }
+    text.push('\n');
+    text
 }
 
 fn conf(server: &Server) -> String {

@@ -1,7 +1,7 @@
 //! What all connections of a server share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicI64;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -35,8 +35,8 @@ pub(super) struct Server {
     pub(super) directory: Arc<DataDirectory>,
     /// Cancelled when the server ends.
     pub(super) ending: CancellationToken,
-    /// Set by SIGQUIT: the orderer writes its state to the log.
-    pub(super) dump_wanted: AtomicBool,
+    /// What `stmk` set and `gtmk` shows; it has no other meaning here.
+    pub(super) trace_mask: AtomicI64,
 }
 
 impl Server {

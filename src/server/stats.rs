@@ -100,6 +100,13 @@ impl Stats {
     pub(super) fn snapshot(&self) -> Summary {
         *self.snapshot.lock()
     }
+
+    /// `srst`: what clients did is counted from here on.
+    pub(super) fn reset(&self) {
+        self.packets_received.store(0, Ordering::Relaxed);
+        self.packets_sent.store(0, Ordering::Relaxed);
+        *self.latency.lock() = Summary::default();
+    }
 }
 
 #[cfg(test)]

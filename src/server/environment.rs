@@ -1,0 +1,63 @@
+//! What `envi` shows: ZooKeeper's keys, as far as they mean something without a JVM.
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+
+use super::four_letter::VERSION;
+
+/// What stands where only a JVM has a value.
+const NOT_HERE: &str = "<NA>";
+
+/// The answer to `envi`.
+pub(super) fn text() -> String {
+    let variable = |name| env::var(name).unwrap_or_else(|_| NOT_HERE.to_owned());
+    let kernel = |name| read(&format!("/proc/sys/kernel/{name}"));
+    let memory = memory_mb();
+    let entries = [
+        ("zookeeper.version", VERSION.to_owned()),
+        ("host.name", kernel("hostname")),
+        ("java.version", NOT_HERE.to_owned()),
+        ("java.vendor", NOT_HERE.to_owned()),
+        ("java.home", NOT_HERE.to_owned()),
+        ("java.class.path", NOT_HERE.to_owned()),
+        ("java.library.path", NOT_HERE.to_owned()),
+        ("java.io.tmpdir", env::temp_dir().display().to_string()),
+        ("java.compiler", NOT_HERE.to_owned()),
+        ("os.name", kernel("ostype")),
+        ("os.arch", env::consts::ARCH.to_owned()),
+        ("os.version", kernel("osrelease")),
+        ("user.name", variable("USER")),
+        ("user.home", variable("HOME")),
+        (
+            "user.dir",
+            env::current_dir()
+                .map_or_else(|_| NOT_HERE.to_owned(), |folder| folder.display().to_string()),
+        ),
+        ("os.memory.free", memory("MemAvailable:")),
+        ("os.memory.max", memory("MemTotal:")),
+        ("os.memory.total", memory("MemTotal:")),
+    ];
+    let mut text = "Environment:\n".to_owned();
+    for (key, value) in entries {
+        let _ = writeln!(text, "{key}={value}");
+    }
+    text
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).map_or_else(|_| NOT_HERE.to_owned(), |text| text.trim_end().to_owned())
+}
+
+/// Looks up a figure of the machine's memory, in megabytes.
+fn memory_mb() -> impl Fn(&str) -> String {
+    let figures = read("/proc/meminfo");
+    move |name| {
+        figures
+            .lines()
+            .find_map(|line| {
+                line.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok()
+            })
+            .map_or_else(|| NOT_HERE.to_owned(), |kilobytes| format!("{}MB", kilobytes / 1024))
+    }
+}
