@@ -15,6 +15,7 @@ use std::time::Duration;
 use tracing::{Event, Level, Subscriber};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, MakeWriter};
@@ -92,8 +93,19 @@ fn within(time: Duration, work: impl FnOnce() + Send + 'static) {
     }
 }
 
-fn filter(directives: &str) -> Result<EnvFilter, impl fmt::Display> {
-    EnvFilter::builder().with_default_directive(Level::INFO.into()).parse(directives)
+/// A word that is no level would be taken for the name of a module and silence all others.
+fn filter(directives: &str) -> Result<EnvFilter, String> {
+    let words = directives.split(',').map(str::trim).filter(|word| !word.is_empty());
+    for word in words {
+        let is_level = word.parse::<LevelFilter>().is_ok();
+        if !is_level && !word.contains(['=', ':', '[']) {
+            return Err(format!("{word} is no level: error, warn, info, debug, trace or off"));
+        }
+    }
+    EnvFilter::builder()
+        .with_default_directive(Level::INFO.into())
+        .parse(directives)
+        .map_err(|error| error.to_string())
 }
 
 fn subscriber<W>(lines: W, filter: EnvFilter, colours: bool) -> impl Subscriber + Send + Sync

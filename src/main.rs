@@ -95,7 +95,10 @@ fn failure(error: &dyn Error) -> String {
     let mut text = format!("rookeeper: {error}\n");
     let mut cause = error.source();
     while let Some(error) = cause {
-        text.push_str(&format!("  because: {error}\n"));
+        let because = error.to_string();
+        if !text.contains(&because) {
+            text.push_str(&format!("  because: {because}\n"));
+        }
         cause = error.source();
     }
     text

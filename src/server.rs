@@ -6,6 +6,7 @@ mod auth;
 mod clock;
 mod connection;
 mod connections;
+mod descriptors;
 mod driver;
 mod environment;
 mod four_letter;
@@ -75,8 +76,8 @@ pub enum ServerError {
     System(&'static str, #[source] io::Error),
     /// `db.autocreate=false`, and the directory holds no database.
     #[error(
-        "the data directory {0} holds no database, and db.autocreate is false: check dataDir, or let the server \
-         create one"
+        "the data directory {0} holds no database, and db.autocreate is false: check dataDir, or create an empty file \
+         named initialize in it to begin a new database once"
     )]
     NoDatabase(String),
     /// The orderer had to stop.
@@ -114,6 +115,7 @@ pub fn run(config: Config) -> Result<(), ServerError> {
 }
 
 async fn serve(config: Config) -> Result<(), ServerError> {
+    descriptors::raise_limit();
     let clock = Clock::start();
     let rules = Rules {
         extended_types: config.extended_types_enabled,
@@ -128,14 +130,14 @@ async fn serve(config: Config) -> Result<(), ServerError> {
     let mut rebuild = Rebuild::new(random()?, rules);
     let recovered = storage::recover(
         &directory,
-        RecoveryOptions {
-            trust_empty: config.snapshot_trust_empty,
-            log: LogOptions::new(kilobytes(config.prealloc_bytes), config.force_sync),
-        },
+        RecoveryOptions { trust_empty: config.snapshot_trust_empty, log: log_options(&config) },
         &mut rebuild,
     )?;
+    if recovered.fresh {
+        may_begin(&config)?;
+    }
     let database = rebuild.finish();
-    let passwords = Arc::new(passwords(&config, &directory, &recovered)?);
+    let passwords = Arc::new(passwords(&directory, &recovered)?);
     tracing::info!(
         directory = %directory.snapshots().display(),
         zxid = %Zxid(recovered.last_zxid),
@@ -212,6 +214,15 @@ fn open_directory(config: &Config) -> Result<DataDirectory, StorageError> {
     DataDirectory::open(Arc::new(RealDisk), &options)
 }
 
+/// A log file ends where the next one is prepared, or earlier where zoo.cfg wants it.
+fn log_options(config: &Config) -> LogOptions {
+    let mut options = LogOptions::new(kilobytes(config.prealloc_bytes), config.force_sync);
+    if let Some(limit) = config.txn_log_size_limit_bytes {
+        options.segment_len = options.segment_len.min(limit.get());
+    }
+    options
+}
+
 fn kilobytes(bytes: Option<NonZeroU64>) -> i64 {
     bytes.map_or(0, |bytes| i64::try_from(bytes.get() / 1024).unwrap_or(i64::MAX))
 }
@@ -222,12 +233,20 @@ fn random() -> Result<u64, ServerError> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
+/// Whether an empty directory may become a database: `db.autocreate`, or the marker that `zkServer-initialize.sh`
+/// leaves in the data directory, which counts once.
+fn may_begin(config: &Config) -> Result<(), ServerError> {
+    let marker = config.data_dir.join("initialize");
+    let is_marked = std::fs::remove_file(&marker).is_ok();
+    if is_marked || config.db_autocreate {
+        Ok(())
+    } else {
+        Err(ServerError::NoDatabase(config.data_dir.display().to_string()))
+    }
+}
+
 /// The key of a fresh directory is made, that of an earlier one read. A directory of ZooKeeper's has none.
-fn passwords(
-    config: &Config,
-    directory: &DataDirectory,
-    recovered: &Recovered,
-) -> Result<Passwords, ServerError> {
+fn passwords(directory: &DataDirectory, recovered: &Recovered) -> Result<Passwords, ServerError> {
     let disk = directory.disk().as_ref();
     let folder = directory.snapshots();
     if let Some(key) = SessionKey::read(disk, folder)? {
@@ -235,9 +254,6 @@ fn passwords(
     }
     if !recovered.fresh {
         return Ok(Passwords::Zookeeper);
-    }
-    if !config.db_autocreate {
-        return Err(ServerError::NoDatabase(folder.display().to_string()));
     }
     let mut bytes = [0; SessionKey::LEN];
     fill_random(&mut bytes)?;
@@ -319,6 +335,8 @@ fn announce(server: &Server, client_port: &TcpListener) {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// The terminal is gone.
+    hangup: Signal,
     quit: Signal,
 }
 
@@ -328,6 +346,7 @@ impl Signals {
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
             quit: listen(SignalKind::quit())?,
         })
     }
@@ -344,6 +363,7 @@ async fn until_the_end(
             ended = &mut orderer => break ended,
             _ = signals.terminate.recv() => {}
             _ = signals.interrupt.recv() => {}
+            _ = signals.hangup.recv() => {}
             _ = signals.quit.recv() => {
                 server.queue.ask(Inquiry::LogState);
                 continue;

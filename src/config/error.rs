@@ -91,6 +91,9 @@ impl ConfigError {
             Self::MalformedEscape { .. } => {
                 "In a .properties file a backslash is written twice.".to_owned()
             }
+            Self::BadValue { key, .. } if ["dataDir", "clientPort"].contains(&key.as_str()) => {
+                format!("Correct {key}.")
+            }
             Self::BadValue { key, .. } => format!("Correct {key}, or remove it for its default."),
             Self::NotSet { remedy, .. } => (*remedy).to_owned(),
             Self::Contradiction { .. } => "Correct one of the two.".to_owned(),

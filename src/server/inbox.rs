@@ -102,7 +102,7 @@ impl Inbox {
     }
 
     /// The payload's length once the whole frame is here.
-    fn frame_len(&self) -> Result<Option<usize>, Step> {
+    fn frame_len(&self, connection: &Connection) -> Result<Option<usize>, Step> {
         let Some(prefix) = self.bytes.first_chunk::<LENGTH_LEN>() else { return Ok(None) };
         let len = i32::from_be_bytes(*prefix);
         match usize::try_from(len) {
@@ -111,6 +111,7 @@ impl Inbox {
             }
             _ => {
                 tracing::warn!(
+                    peer = %connection.peer(),
                     len,
                     "closing a connection: a frame may have {} bytes, \
                     jute.maxbuffer",
@@ -170,7 +171,7 @@ impl Inbox {
         connection: &Connection,
         room: &mut Option<OwnedSemaphorePermit>,
     ) -> Step {
-        let len = match self.frame_len() {
+        let len = match self.frame_len(connection) {
             Ok(Some(len)) => len,
             Ok(None) => return Step::NeedsBytes,
             Err(step) => return step,
@@ -239,7 +240,7 @@ impl Inbox {
         let mut answers = Answers::new(connection, &server, received);
         let mut heard = false;
         loop {
-            let len = match self.frame_len() {
+            let len = match self.frame_len(connection) {
                 Ok(Some(len)) => len,
                 Ok(None) => return Step::NeedsBytes,
                 Err(step) => return step,

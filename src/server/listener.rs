@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::connection::Connection;
-use super::monitor;
+use super::descriptors;
 use super::shared::Server;
 use super::stats;
 use crate::config::ListenAddress;
@@ -54,8 +54,8 @@ const RESERVE: u32 = 64;
 
 /// How many connections there may be: `maxCnxns`, and what the limit of descriptors leaves.
 fn most(server: &Server) -> Option<u32> {
-    let limit = u32::try_from(monitor::max_descriptors()).unwrap_or(u32::MAX);
-    // 0 stands for not known.
+    let limit = u32::try_from(descriptors::limit()).unwrap_or(u32::MAX);
+    // 0 stands for no limit.
     let left = (limit > 0).then(|| limit - RESERVE.min(limit / 2));
     let configured = server.config.max_cnxns.map(NonZeroU32::get);
     left.into_iter().chain(configured).min()

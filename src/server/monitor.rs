@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use metrics::gauge;
+use metrics::{counter, gauge};
 
 use super::clock::millis;
+use super::descriptors;
 use super::four_letter::VERSION;
 use super::shared::Server;
 use super::stats::{self, Summary};
@@ -19,6 +20,8 @@ struct Figure {
 
 enum Value {
     Integer(i64),
+    /// Only ever rises, but for `srst`.
+    Counter(u64),
     /// An average: ZooKeeper prints it as a double.
     Average(Summary),
 }
@@ -33,6 +36,7 @@ fn figures(server: &Server) -> Vec<Figure> {
         name,
         value: Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)),
     };
+    let counter = |name, value| Figure { name, value: Value::Counter(value) };
     let latency = server.stats.latency();
     let (znodes, data_size, ephemerals, sessions, watches) = {
         let database = server.replica.shared();
@@ -56,12 +60,12 @@ fn figures(server: &Server) -> Vec<Figure> {
         long("approximate_data_size", data_size),
         integer("global_sessions", sessions),
         integer("local_sessions", 0),
-        long("open_file_descriptor_count", open_descriptors()),
-        long("max_file_descriptor_count", max_descriptors()),
-        long("connection_request_count", stats::get(&server.stats.connection_requests)),
-        long("connection_rejected", stats::get(&server.stats.connections_rejected)),
-        long("bytes_received_count", stats::get(&server.stats.bytes_received)),
-        long("stale_sessions_expired", stats::get(&server.stats.sessions_expired)),
+        long("open_file_descriptor_count", descriptors::open()),
+        long("max_file_descriptor_count", descriptors::limit()),
+        counter("connection_request_count", stats::get(&server.stats.connection_requests)),
+        counter("connection_rejected", stats::get(&server.stats.connections_rejected)),
+        counter("bytes_received_count", stats::get(&server.stats.bytes_received)),
+        counter("stale_sessions_expired", stats::get(&server.stats.sessions_expired)),
     ]
 }
 
@@ -76,6 +80,7 @@ pub(super) fn mntr(server: &Server) -> String {
     for Figure { name, value } in figures(server) {
         let _ = match value {
             Value::Integer(value) => writeln!(text, "zk_{name}\t{value}"),
+            Value::Counter(value) => writeln!(text, "zk_{name}\t{value}"),
             Value::Average(summary) => writeln!(text, "zk_{name}\t{}", summary.average()),
         };
     }
@@ -93,10 +98,13 @@ pub(super) fn mntr(server: &Server) -> String {
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
 pub(super) fn publish(server: &Server) {
     for Figure { name, value } in figures(server) {
-        gauge!(name).set(match value {
-            Value::Integer(value) => value as f64,
-            Value::Average(summary) => summary.sum as f64 / summary.count.max(1) as f64,
-        });
+        match value {
+            Value::Integer(value) => gauge!(name).set(value as f64),
+            Value::Counter(value) => counter!(name).absolute(value),
+            Value::Average(summary) => {
+                gauge!(name).set(summary.sum as f64 / summary.count.max(1) as f64);
+            }
+        }
     }
 }
 
@@ -114,20 +122,6 @@ pub(super) fn folder_size(folder: &Path) -> u64 {
         .filter(fs::Metadata::is_file)
         .map(|metadata| metadata.len())
         .sum()
-}
-
-fn open_descriptors() -> u64 {
-    fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64)
-}
-
-/// The limit of open files; 0 where it is unknown, or there is none.
-pub(super) fn max_descriptors() -> u64 {
-    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))
-        .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
-        .unwrap_or(0)
 }
 
 /// Milliseconds, for the summaries that the recorder keeps.

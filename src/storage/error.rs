@@ -48,7 +48,7 @@ pub enum StorageError {
         expected: &'static str,
     },
     /// Acknowledged transactions cannot be read.
-    #[error("{} is damaged at offset {offset}: {reason}. The last good transaction before it is {}. Nothing was changed. Restore the file from a backup; or start with what is before the damage, losing every transaction from there on, with: rookeeper data truncate {} --to-zxid {}", path.display(), Zxid(*last_good), folder.display(), Zxid(*last_good))]
+    #[error("{} is damaged at offset {offset}: {reason}. The last good transaction before it is {}. Nothing was changed. Restore the file from a backup; or, to start with what is before the damage and lose every transaction from there on: truncate -s {offset} {}, and move the later log files away", path.display(), Zxid(*last_good), path.display())]
     Damage {
         /// The log file.
         path: PathBuf,
@@ -58,8 +58,6 @@ pub enum StorageError {
         reason: DamageReason,
         /// The zxid of the last record before it.
         last_good: i64,
-        /// The folder of the log, for the command that would start anyway.
-        folder: PathBuf,
     },
     /// Every snapshot that looks whole turned out not to be.
     #[error("none of the {tried} snapshots in {} can be read; the newest: {newest}. Restore one from a backup; starting without one would lose the tree", folder.display())]

@@ -276,7 +276,6 @@ impl LogScan {
             offset,
             reason,
             last_good: self.last_record.unwrap_or(self.snapshot.zxid),
-            folder: path.parent().unwrap_or(path).to_owned(),
         }
     }
 }
