@@ -50,28 +50,32 @@ impl ExpiryQueue {
         self.buckets.first_key_value().map(|(end, _)| *end)
     }
 
-    /// Takes out the sessions whose bucket has ended and whose deadline, asked for now, has passed. The others go to
-    /// the bucket of their deadline; one without a deadline is forgotten.
+    /// Takes out up to `most` sessions whose bucket has ended and whose deadline, asked for now, has passed. The
+    /// others go to the bucket of their deadline; one without a deadline is forgotten.
     pub(super) fn expired(
         &mut self,
         now: Monotonic,
+        most: usize,
         mut deadline: impl FnMut(SessionId) -> Option<Monotonic>,
     ) -> Vec<SessionId> {
         let mut expired = Vec::new();
-        while let Some(entry) = self.buckets.first_entry()
+        while expired.len() < most
+            && let Some(mut entry) = self.buckets.first_entry()
             && *entry.key() <= now
         {
             let end = *entry.key();
-            for session in entry.remove() {
-                if self.bucket_of.get(&session) != Some(&end) {
-                    continue;
-                }
-                self.bucket_of.remove(&session);
-                match deadline(session) {
-                    None => {}
-                    Some(deadline) if self.bucket(deadline) <= now => expired.push(session),
-                    Some(deadline) => self.put(session, deadline),
-                }
+            let Some(session) = entry.get_mut().pop() else {
+                entry.remove();
+                continue;
+            };
+            if self.bucket_of.get(&session) != Some(&end) {
+                continue;
+            }
+            self.bucket_of.remove(&session);
+            match deadline(session) {
+                None => {}
+                Some(deadline) if self.bucket(deadline) <= now => expired.push(session),
+                Some(deadline) => self.put(session, deadline),
             }
         }
         expired
@@ -103,8 +107,8 @@ mod tests {
             let mut queue = ExpiryQueue::new(2000);
             queue.put(A, Monotonic(deadline));
             assert_eq!(queue.next(), Some(Monotonic(end)));
-            assert!(queue.expired(Monotonic(end - 1), |_| Some(Monotonic(deadline))).is_empty());
-            assert_eq!(queue.expired(Monotonic(end), |_| Some(Monotonic(deadline))), [A]);
+            assert!(queue.expired(Monotonic(end - 1), 9, |_| Some(Monotonic(deadline))).is_empty());
+            assert_eq!(queue.expired(Monotonic(end), 9, |_| Some(Monotonic(deadline))), [A]);
             assert_eq!(queue.next(), None);
         }
     }
@@ -113,9 +117,9 @@ mod tests {
     fn a_session_that_was_heard_of_moves_on() {
         let mut queue = ExpiryQueue::new(2000);
         queue.put(A, Monotonic(4000));
-        assert!(queue.expired(Monotonic(6000), |_| Some(Monotonic(9000))).is_empty());
+        assert!(queue.expired(Monotonic(6000), 9, |_| Some(Monotonic(9000))).is_empty());
         assert_eq!(queue.next(), Some(Monotonic(10_000)));
-        assert_eq!(queue.expired(Monotonic(10_000), |_| Some(Monotonic(9000))), [A]);
+        assert_eq!(queue.expired(Monotonic(10_000), 9, |_| Some(Monotonic(9000))), [A]);
     }
 
     #[test]
@@ -123,7 +127,7 @@ mod tests {
         let mut queue = ExpiryQueue::new(2000);
         queue.put(A, Monotonic(4000));
         queue.remove(A);
-        assert!(queue.expired(Monotonic(60_000), |_| Some(Monotonic(4000))).is_empty());
+        assert!(queue.expired(Monotonic(60_000), 9, |_| Some(Monotonic(4000))).is_empty());
     }
 
     #[test]
@@ -131,7 +135,21 @@ mod tests {
         let mut queue = ExpiryQueue::new(2000);
         queue.put(A, Monotonic(4000));
         queue.put(A, Monotonic(40_000));
-        assert!(queue.expired(Monotonic(6000), |_| Some(Monotonic(40_000))).is_empty());
-        assert_eq!(queue.expired(Monotonic(42_000), |_| Some(Monotonic(40_000))), [A]);
+        assert!(queue.expired(Monotonic(6000), 9, |_| Some(Monotonic(40_000))).is_empty());
+        assert_eq!(queue.expired(Monotonic(42_000), 9, |_| Some(Monotonic(40_000))), [A]);
+    }
+
+    #[test]
+    fn what_is_beyond_the_limit_expires_the_next_time() {
+        let mut queue = ExpiryQueue::new(2000);
+        for id in 1..=5 {
+            queue.put(SessionId(id), Monotonic(4000));
+        }
+        let mut expire = |most| queue.expired(Monotonic(6000), most, |_| Some(Monotonic(4000)));
+        assert_eq!(
+            [expire(2).len(), expire(2).len(), expire(2).len(), expire(2).len()],
+            [2, 2, 1, 0]
+        );
+        assert_eq!(queue.next(), None);
     }
 }

@@ -10,6 +10,9 @@ use super::session::{SessionId, Sessions};
 use super::time::Monotonic;
 use super::watch::ConnectionId;
 
+/// Sessions that expire in one group: what they own is deleted under one hold and logged at once.
+const EXPIRED_AT_ONCE: usize = 256;
+
 /// When a session was last heard of. Its connection writes it, the orderer looks at it when the session is due.
 #[derive(Debug, Default)]
 pub struct Heard(AtomicU64);
@@ -175,7 +178,7 @@ impl SessionTracker {
             }
         }
         let sessions = &self.sessions;
-        self.expiry.expired(now, |session| {
+        self.expiry.expired(now, EXPIRED_AT_ONCE, |session| {
             let tracked = sessions.get(&session)?;
             Some(tracked.heard.last().plus(tracked.timeout_ms))
         })
