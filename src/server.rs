@@ -245,10 +245,15 @@ fn may_begin(config: &Config) -> Result<(), ServerError> {
     }
 }
 
-/// The key of a fresh directory is made, that of an earlier one read. A directory of ZooKeeper's has none.
+/// The key of a fresh directory is made, that of an earlier one read. A directory that ZooKeeper wrote last has none:
+/// its sessions have ZooKeeper's passwords, and those of before ended under ZooKeeper, which does not know the key.
 fn passwords(directory: &DataDirectory, recovered: &Recovered) -> Result<Passwords, ServerError> {
     let disk = directory.disk().as_ref();
     let folder = directory.snapshots();
+    if recovered.snapshot.origin == SnapshotOrigin::Java {
+        SessionKey::remove(disk, folder)?;
+        return Ok(Passwords::Zookeeper);
+    }
     if let Some(key) = SessionKey::read(disk, folder)? {
         return Ok(Passwords::Keyed(key));
     }

@@ -180,6 +180,24 @@ fn after_kill_nine_under_load() {
 }
 
 #[test]
+fn a_session_of_zookeeper_is_kept_in_a_directory_begun_elsewhere() {
+    let mut server = Server::start(Kind::subject(), &[]);
+    server.connect(TIMEOUT).close().expect("the session closes");
+    server.stop();
+    server.hand_over_to(Kind::Reference);
+    server.restart();
+    let session = populate(&server);
+    server.stop();
+    // Not only by the first start behind ZooKeeper.
+    server.hand_over_to(Kind::subject());
+    for _ in 0..2 {
+        server.restart();
+        look(&server, &session);
+        server.stop();
+    }
+}
+
+#[test]
 fn there_and_back_with_the_session_kept() {
     let mut server = Server::start(Kind::Reference, &[]);
     let session = populate(&server);

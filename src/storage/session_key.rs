@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::atomic_file;
 use super::disk::{Access, Disk};
-use super::error::StorageError;
+use super::error::{During, StorageError};
 use super::file_name;
 
 /// The key of keyed session passwords.
@@ -50,6 +50,15 @@ impl SessionKey {
         Ok(Self(bytes))
     }
 
+    /// Removes the key of a directory that ZooKeeper went on with, durably.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn remove(disk: &dyn Disk, folder: &Path) -> Result<(), StorageError> {
+        atomic_file::remove_if_there(disk, &folder.join(file_name::SESSION_KEY))?;
+        disk.sync_folder(folder).during("sync the folder", folder)
+    }
+
     /// The secret itself.
     #[must_use]
     pub fn bytes(&self) -> &[u8; Self::LEN] {
@@ -82,6 +91,8 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(folder.path()).expect("lists").count(), 1);
         assert_eq!(format!("{key:?}"), "SessionKey(..)");
+        SessionKey::remove(&RealDisk, folder.path()).expect("removes");
+        assert_eq!(SessionKey::read(&RealDisk, folder.path()).expect("reads"), None);
     }
 
     #[test]
