@@ -6,6 +6,7 @@ mod auth;
 mod clock;
 mod connection;
 mod connections;
+mod data;
 mod descriptors;
 mod driver;
 mod environment;
@@ -26,10 +27,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
-use std::time::Instant;
 
-use jute::persist::SnapshotDigest;
-use jute::txn::DIGEST_VERSION;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, oneshot};
@@ -37,20 +35,14 @@ use tokio_util::sync::CancellationToken;
 
 use self::clock::Clock;
 use self::connections::Connections;
-use self::password::Passwords;
+use self::data::Data;
 use self::shared::Server;
 use self::stats::Stats;
 use crate::config::{Config, ListenAddress};
-use crate::engine::WalkStep;
-use crate::engine::database::Rules;
 use crate::engine::sequencer::Sequencer;
 use crate::engine::tracker::first_session_id;
-use crate::engine::zxid::Zxid;
-use crate::ensemble::{Inquiry, OrderError, Queue, Rebuild, Replica, Snapshots, Standalone};
-use crate::storage::{
-    self, DataDirectory, DirectoryOptions, LogOptions, RealDisk, Recovered, RecoveryOptions,
-    SessionKey, SnapshotOrigin, SnapshotWriter, StorageError,
-};
+use crate::ensemble::{Inquiry, OrderError, Queue, Replica, Snapshots, Standalone};
+use crate::storage::{SnapshotOrigin, StorageError};
 
 /// The server's number in session ids, as a standalone ZooKeeper has it.
 const STANDALONE_ID: u8 = 1;
@@ -117,37 +109,7 @@ pub fn run(config: Config) -> Result<(), ServerError> {
 async fn serve(config: Config) -> Result<(), ServerError> {
     descriptors::raise_limit();
     let clock = Clock::start();
-    let rules = Rules {
-        extended_types: config.extended_types_enabled,
-        digest: config.digest_enabled,
-        skip_acl: config.access.skip_acl,
-        reconfig: config.reconfig_enabled,
-        max_never_used_ms: config.reaper.max_never_used.map(|max| clock::millis(max).cast_signed()),
-        enforce_quota: config.enforce_quota,
-    };
-    let started = Instant::now();
-    let directory = Arc::new(open_directory(&config)?);
-    let mut rebuild = Rebuild::new(random()?, rules);
-    let recovered = storage::recover(
-        &directory,
-        RecoveryOptions { trust_empty: config.snapshot_trust_empty, log: log_options(&config) },
-        &mut rebuild,
-    )?;
-    if recovered.fresh {
-        may_begin(&config)?;
-    }
-    let database = rebuild.finish();
-    let passwords = Arc::new(passwords(&directory, &recovered)?);
-    tracing::info!(
-        directory = %directory.snapshots().display(),
-        zxid = %Zxid(recovered.last_zxid),
-        znodes = database.tree().count(),
-        sessions = database.sessions().len(),
-        replayed = recovered.txns,
-        bytes_cut = recovered.bytes_cut,
-        ms = clock::millis(started.elapsed()),
-        "recovered the data directory"
-    );
+    let Data { directory, database, recovered, passwords } = Data::open(&config)?;
     let sequencer = Sequencer::new(
         &database,
         u64::from(config.tick_time_ms),
@@ -155,6 +117,7 @@ async fn serve(config: Config) -> Result<(), ServerError> {
         clock.monotonic(),
     );
     let replica = Arc::new(Replica::new(database));
+    let passwords = Arc::new(passwords);
     let mut snapshots = Snapshots::new(
         Arc::clone(&directory),
         u64::from(config.snap_count),
@@ -163,7 +126,7 @@ async fn serve(config: Config) -> Result<(), ServerError> {
     );
     let mut log = recovered.log;
     if recovered.fresh {
-        first_snapshot(&directory, &replica)?;
+        data::first_snapshot(&directory, &replica)?;
     } else if !matches!(recovered.snapshot.origin, SnapshotOrigin::Exact { .. }) {
         // From here on everything is exact: a snapshot of ours stands behind whatever is logged.
         snapshots.begin(&replica, &mut log, clock.monotonic());
@@ -203,93 +166,6 @@ async fn serve(config: Config) -> Result<(), ServerError> {
     announce(&server, &client_port);
     tokio::spawn(listener::accept(client_port, Arc::clone(&server)));
     until_the_end(&server, orderer, signals).await
-}
-
-fn open_directory(config: &Config) -> Result<DataDirectory, StorageError> {
-    let options = DirectoryOptions {
-        data_dir: config.data_dir.clone(),
-        data_log_dir: config.data_log_dir.clone(),
-        create: config.data_dir_autocreate,
-    };
-    DataDirectory::open(Arc::new(RealDisk), &options)
-}
-
-/// A log file ends where the next one is prepared, or earlier where zoo.cfg wants it.
-fn log_options(config: &Config) -> LogOptions {
-    let mut options = LogOptions::new(kilobytes(config.prealloc_bytes), config.force_sync);
-    if let Some(limit) = config.txn_log_size_limit_bytes {
-        options.segment_len = options.segment_len.min(limit.get());
-    }
-    options
-}
-
-fn kilobytes(bytes: Option<NonZeroU64>) -> i64 {
-    bytes.map_or(0, |bytes| i64::try_from(bytes.get() / 1024).unwrap_or(i64::MAX))
-}
-
-fn random() -> Result<u64, ServerError> {
-    let mut bytes = [0; 8];
-    fill_random(&mut bytes)?;
-    Ok(u64::from_ne_bytes(bytes))
-}
-
-/// Whether an empty directory may become a database: `db.autocreate`, or the marker that `zkServer-initialize.sh`
-/// leaves in the data directory, which counts once.
-fn may_begin(config: &Config) -> Result<(), ServerError> {
-    let marker = config.data_dir.join("initialize");
-    let is_marked = std::fs::remove_file(&marker).is_ok();
-    if is_marked || config.db_autocreate {
-        Ok(())
-    } else {
-        Err(ServerError::NoDatabase(config.data_dir.display().to_string()))
-    }
-}
-
-/// The key of a fresh directory is made, that of an earlier one read. A directory that ZooKeeper wrote last has none:
-/// its sessions have ZooKeeper's passwords, and those of before ended under ZooKeeper, which does not know the key.
-fn passwords(directory: &DataDirectory, recovered: &Recovered) -> Result<Passwords, ServerError> {
-    let disk = directory.disk().as_ref();
-    let folder = directory.snapshots();
-    if recovered.snapshot.origin == SnapshotOrigin::Java {
-        SessionKey::remove(disk, folder)?;
-        return Ok(Passwords::Zookeeper);
-    }
-    if let Some(key) = SessionKey::read(disk, folder)? {
-        return Ok(Passwords::Keyed(key));
-    }
-    if !recovered.fresh {
-        return Ok(Passwords::Zookeeper);
-    }
-    let mut bytes = [0; SessionKey::LEN];
-    fill_random(&mut bytes)?;
-    Ok(Passwords::Keyed(SessionKey::create(disk, folder, bytes)?))
-}
-
-fn fill_random(bytes: &mut [u8]) -> Result<(), ServerError> {
-    getrandom::fill(bytes)
-        .map_err(|error| ServerError::System("random bytes", io::Error::other(error)))
-}
-
-/// ZooKeeper refuses a log without a snapshot: there is one before the first client comes.
-fn first_snapshot(directory: &DataDirectory, replica: &Replica) -> Result<(), StorageError> {
-    let mut hold = replica.exclusive();
-    hold.database().begin_walk();
-    let tree = hold.database().tree();
-    let mut writer = SnapshotWriter::create(directory, 0, 0)?;
-    while let Some(step) = tree.advance_walk(u32::MAX, 0) {
-        match step {
-            WalkStep::Bytes(bytes) => writer.write(&bytes)?,
-            WalkStep::Finished { zxid, digest } => {
-                writer.finish(digest.map(|digest| SnapshotDigest {
-                    zxid: zxid.0,
-                    version: DIGEST_VERSION,
-                    digest,
-                }))?;
-                break;
-            }
-        }
-    }
-    Ok(())
 }
 
 fn bind(

@@ -1,0 +1,161 @@
+//! The data directory at a start: what is in it, or the beginning of what will be.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Instant;
+
+use jute::persist::SnapshotDigest;
+use jute::txn::DIGEST_VERSION;
+
+use super::ServerError;
+use super::clock;
+use super::password::Passwords;
+use crate::config::Config;
+use crate::engine::WalkStep;
+use crate::engine::database::{Database, Rules};
+use crate::engine::zxid::Zxid;
+use crate::ensemble::{Rebuild, Replica};
+use crate::storage::{
+    self, DataDirectory, DirectoryOptions, LogOptions, RealDisk, Recovered, RecoveryOptions,
+    SessionKey, SnapshotOrigin, SnapshotWriter, StorageError,
+};
+
+/// A data directory, opened and read.
+pub(super) struct Data {
+    pub(super) directory: Arc<DataDirectory>,
+    pub(super) database: Database,
+    pub(super) recovered: Recovered,
+    pub(super) passwords: Passwords,
+}
+
+impl Data {
+    /// Takes the directory and reads what it holds.
+    pub(super) fn open(config: &Config) -> Result<Self, ServerError> {
+        let started = Instant::now();
+        let directory = Arc::new(open_directory(config)?);
+        let mut rebuild = Rebuild::new(random()?, rules(config));
+        let recovered = storage::recover(
+            &directory,
+            RecoveryOptions { trust_empty: config.snapshot_trust_empty, log: log_options(config) },
+            &mut rebuild,
+        )?;
+        if recovered.fresh {
+            may_begin(config)?;
+        }
+        let database = rebuild.finish();
+        let passwords = passwords(&directory, &recovered)?;
+        tracing::info!(
+            directory = %directory.snapshots().display(),
+            zxid = %Zxid(recovered.last_zxid),
+            znodes = database.tree().count(),
+            sessions = database.sessions().len(),
+            replayed = recovered.txns,
+            bytes_cut = recovered.bytes_cut,
+            ms = clock::millis(started.elapsed()),
+            "recovered the data directory"
+        );
+        Ok(Self { directory, database, recovered, passwords })
+    }
+}
+
+fn rules(config: &Config) -> Rules {
+    Rules {
+        extended_types: config.extended_types_enabled,
+        digest: config.digest_enabled,
+        skip_acl: config.access.skip_acl,
+        reconfig: config.reconfig_enabled,
+        max_never_used_ms: config.reaper.max_never_used.map(|max| clock::millis(max).cast_signed()),
+        enforce_quota: config.enforce_quota,
+    }
+}
+
+fn open_directory(config: &Config) -> Result<DataDirectory, StorageError> {
+    let options = DirectoryOptions {
+        data_dir: config.data_dir.clone(),
+        data_log_dir: config.data_log_dir.clone(),
+        create: config.data_dir_autocreate,
+    };
+    DataDirectory::open(Arc::new(RealDisk), &options)
+}
+
+/// A log file ends where the next one is prepared, or earlier where zoo.cfg wants it.
+fn log_options(config: &Config) -> LogOptions {
+    let mut options = LogOptions::new(kilobytes(config.prealloc_bytes), config.force_sync);
+    if let Some(limit) = config.txn_log_size_limit_bytes {
+        options.segment_len = options.segment_len.min(limit.get());
+    }
+    options
+}
+
+fn kilobytes(bytes: Option<NonZeroU64>) -> i64 {
+    bytes.map_or(0, |bytes| i64::try_from(bytes.get() / 1024).unwrap_or(i64::MAX))
+}
+
+fn random() -> Result<u64, ServerError> {
+    let mut bytes = [0; 8];
+    fill_random(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Whether an empty directory may become a database: `db.autocreate`, or the marker that `zkServer-initialize.sh`
+/// leaves in the data directory, which counts once.
+fn may_begin(config: &Config) -> Result<(), ServerError> {
+    let marker = config.data_dir.join("initialize");
+    let is_marked = std::fs::remove_file(&marker).is_ok();
+    if is_marked || config.db_autocreate {
+        Ok(())
+    } else {
+        Err(ServerError::NoDatabase(config.data_dir.display().to_string()))
+    }
+}
+
+/// The key of a fresh directory is made, that of an earlier one read. A directory that ZooKeeper wrote last has none:
+/// its sessions have ZooKeeper's passwords, and those of before ended under ZooKeeper, which does not know the key.
+fn passwords(directory: &DataDirectory, recovered: &Recovered) -> Result<Passwords, ServerError> {
+    let disk = directory.disk().as_ref();
+    let folder = directory.snapshots();
+    if recovered.snapshot.origin == SnapshotOrigin::Java {
+        SessionKey::remove(disk, folder)?;
+        return Ok(Passwords::Zookeeper);
+    }
+    if let Some(key) = SessionKey::read(disk, folder)? {
+        return Ok(Passwords::Keyed(key));
+    }
+    if !recovered.fresh {
+        return Ok(Passwords::Zookeeper);
+    }
+    let mut bytes = [0; SessionKey::LEN];
+    fill_random(&mut bytes)?;
+    Ok(Passwords::Keyed(SessionKey::create(disk, folder, bytes)?))
+}
+
+fn fill_random(bytes: &mut [u8]) -> Result<(), ServerError> {
+    getrandom::fill(bytes)
+        .map_err(|error| ServerError::System("random bytes", io::Error::other(error)))
+}
+
+/// ZooKeeper refuses a log without a snapshot: there is one before the first client comes.
+pub(super) fn first_snapshot(
+    directory: &DataDirectory,
+    replica: &Replica,
+) -> Result<(), StorageError> {
+    let mut hold = replica.exclusive();
+    hold.database().begin_walk();
+    let tree = hold.database().tree();
+    let mut writer = SnapshotWriter::create(directory, 0, 0)?;
+    while let Some(step) = tree.advance_walk(u32::MAX, 0) {
+        match step {
+            WalkStep::Bytes(bytes) => writer.write(&bytes)?,
+            WalkStep::Finished { zxid, digest } => {
+                writer.finish(digest.map(|digest| SnapshotDigest {
+                    zxid: zxid.0,
+                    version: DIGEST_VERSION,
+                    digest,
+                }))?;
+                break;
+            }
+        }
+    }
+    Ok(())
+}
