@@ -27,6 +27,8 @@ use crate::storage::{StorageError, TxnLog};
 
 /// How long transactions are applied before waiting readers are let in.
 const HOLD_MAX: Duration = Duration::from_micros(100);
+/// The least time between two notices in the log.
+const BETWEEN_NOTICES: Duration = Duration::from_secs(1);
 /// Steps between two looks at the clock while the hold lasts.
 const STEPS_A_LOOK: usize = 16;
 
@@ -57,20 +59,6 @@ pub struct GroupReport {
     pub sync: Option<Duration>,
 }
 
-/// Writes what an operator should know of to the log.
-fn tell(notice: &Notice) {
-    match notice {
-        Notice::SequenceExhausted { parent } => tracing::error!(
-            parent,
-            "the sequence counter is at its end: no sequential znode can be created below this \
-             parent any more; create a new parent"
-        ),
-        Notice::QuotaExceeded { limited, path } => {
-            tracing::warn!(limited, path, "a write went beyond a soft quota");
-        }
-    }
-}
-
 /// A request, decided, that waits for the log.
 struct Step {
     /// Nobody, for what the server itself wanted.
@@ -84,6 +72,8 @@ pub struct Standalone {
     sequencer: Sequencer,
     log: TxnLog,
     clients: Arc<dyn Clients>,
+    /// When a notice was last logged.
+    told: Option<Instant>,
 }
 
 impl std::fmt::Debug for Standalone {
@@ -100,7 +90,7 @@ impl Standalone {
         log: TxnLog,
         clients: Arc<dyn Clients>,
     ) -> Self {
-        Self { replica, sequencer, log, clients }
+        Self { replica, sequencer, log, clients, told: None }
     }
 
     /// The applied state.
@@ -142,10 +132,29 @@ impl Standalone {
         self.finish(steps)?;
         self.sequencer.retire(self.replica.applied());
         for notice in self.sequencer.take_notices() {
-            tell(&notice);
+            self.tell(&notice);
         }
         self.clients.flush();
         Ok(report)
+    }
+
+    /// Writes what an operator should know of to the log, at most once a second: clients cause it as often as they
+    /// like.
+    fn tell(&mut self, notice: &Notice) {
+        if self.told.is_some_and(|told| told.elapsed() < BETWEEN_NOTICES) {
+            return;
+        }
+        self.told = Some(Instant::now());
+        match notice {
+            Notice::SequenceExhausted { parent } => tracing::error!(
+                parent,
+                "the sequence counter is at its end: no sequential znode can be created below this \
+                 parent any more; create a new parent"
+            ),
+            Notice::QuotaExceeded { limited, path } => {
+                tracing::warn!(limited, path, "a write went beyond a soft quota");
+            }
+        }
     }
 
     /// Decides every request of the group and puts the transactions into the log's group.
