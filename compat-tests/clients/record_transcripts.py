@@ -29,6 +29,7 @@ ERRORS = {
     -12: "UnknownSession", -101: "NoNode", -102: "NoAuth", -103: "BadVersion",
     -108: "NoChildrenForEphemerals", -110: "NodeExists", -111: "NotEmpty", -112: "SessionExpired",
     -114: "InvalidAcl", -115: "AuthFailed", -121: "NoWatcher", -123: "ReconfigDisabled",
+    -125: "QuotaExceeded",
 }
 MODES = {
     "persistent": 0, "ephemeral": 1, "sequential": 2, "ephemeral_sequential": 3, "container": 4,

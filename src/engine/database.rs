@@ -239,9 +239,9 @@ impl Database {
     pub(super) fn grow_quota(&mut self, path: &str, growth: Growth) {
         let Some(limited) = self.quotas.deepest(path) else { return };
         let Some(stats) = self.tree.find(&quota::stats_path(limited)) else { return };
-        let mut track = Track::parse(self.tree.data(stats));
-        track.count = track.count.saturating_add(growth.count);
-        track.bytes = track.bytes.saturating_add(growth.bytes);
+        // ZooKeeper ends over statistics that a client made unreadable; here they begin anew.
+        let mut track = Track::parse(self.tree.data(stats)).unwrap_or_default();
+        track.grow(growth);
         self.tree.set_data_silently(stats, track.to_string().as_bytes());
     }
 

@@ -361,10 +361,11 @@ impl Prepare<'_> {
         let track = |path: String| tree.find(&path).map(|node| Track::parse(tree.data(node)));
         let limits = track(quota::limits_path(limited));
         let used = track(quota::stats_path(limited));
-        let (Some(limits), Some(mut used)) = (limits, used) else { return Ok(()) };
-        let in_flight = self.overlay.growth(limited);
-        used.count = used.count.saturating_add(in_flight.count);
-        used.bytes = used.bytes.saturating_add(in_flight.bytes);
+        let (Some(limits), Some(used)) = (limits, used) else { return Ok(()) };
+        // What cannot be read limits nothing and refuses everything, as in ZooKeeper.
+        let limits = limits.or(Err(ErrorCode::MarshallingError))?;
+        let mut used = used.or(Err(ErrorCode::MarshallingError))?;
+        used.grow(self.overlay.growth(limited));
         match quota::judge(&limits, &used, growth) {
             Verdict::Exceeded => return Err(ErrorCode::QuotaExceeded),
             Verdict::Warned => self

@@ -5,7 +5,7 @@
 //! bytes from `/a` on. Clients make both; the server keeps the statistics true, without a version and without an
 //! event.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::path;
@@ -16,62 +16,77 @@ const LIMITS: &str = "zookeeper_limits";
 const STATS: &str = "zookeeper_stats";
 /// A limit that is not set.
 const UNSET: i64 = -1;
+/// The names of the numbers.
+const COUNT: &str = "count";
+const BYTES: &str = "bytes";
+const COUNT_HARD_LIMIT: &str = "countHardLimit";
+const BYTES_HARD_LIMIT: &str = "byteHardLimit";
+/// What stands between them.
+const SEPARATORS: [char; 2] = [',', ';'];
 
-/// Limits, or statistics (`StatsTrack`): `count=<n>,bytes=<n>`, then hard limits if there are any.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Limits, or statistics (`StatsTrack`): numbers by name. `count` and `bytes` are what is used, or soft limits;
+/// `countHardLimit` and `byteHardLimit` may not be exceeded. Other names are kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Track {
-    /// Znodes; as a limit a soft one.
-    pub count: i64,
-    /// Bytes of data; as a limit a soft one.
-    pub bytes: i64,
-    /// Znodes that may not be exceeded.
-    pub count_hard_limit: i64,
-    /// Bytes that may not be exceeded.
-    pub bytes_hard_limit: i64,
+    numbers: BTreeMap<String, i64>,
 }
 
-impl Track {
-    const NONE: Self =
-        Self { count: UNSET, bytes: UNSET, count_hard_limit: UNSET, bytes_hard_limit: UNSET };
+/// A text that is no list of `name=number`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoTrack;
 
+impl Track {
     /// Statistics.
     #[must_use]
-    pub const fn of(count: i64, bytes: i64) -> Self {
-        Self { count, bytes, ..Self::NONE }
+    pub fn of(count: i64, bytes: i64) -> Self {
+        Self { numbers: [(COUNT.to_owned(), count), (BYTES.to_owned(), bytes)].into() }
     }
 
-    /// Reads a znode's data. What is not understood is not set: a znode is a client's to write.
-    #[must_use]
-    pub fn parse(data: Option<&[u8]>) -> Self {
-        let mut track = Self::NONE;
-        let text = String::from_utf8_lossy(data.unwrap_or_default());
-        for part in text.split([',', ';']) {
-            let Some((key, value)) = part.split_once('=') else { continue };
-            // The separator in front of the hard limits leaves a '=' behind the bytes.
-            let value = value.trim_end_matches('=').parse().unwrap_or(UNSET);
-            match key {
-                "count" => track.count = value,
-                "bytes" => track.bytes = value,
-                "countHardLimit" => track.count_hard_limit = value,
-                "byteHardLimit" => track.bytes_hard_limit = value,
-                _ => {}
-            }
+    /// Reads a znode's data, as lenient and as strict as ZooKeeper: separators may repeat and a name may have an
+    /// empty number, but not none.
+    ///
+    /// # Errors
+    /// [`NoTrack`] for null and for a text that ZooKeeper cannot read.
+    pub fn parse(data: Option<&[u8]>) -> Result<Self, NoTrack> {
+        let text = String::from_utf8_lossy(data.ok_or(NoTrack)?);
+        let text = text.trim_end_matches(SEPARATORS);
+        let mut track = Self::default();
+        if text.is_empty() {
+            return Ok(track);
         }
-        track
+        for (i, part) in text.split(SEPARATORS).enumerate() {
+            // Only separators in front are not passed over.
+            if part.is_empty() && i > 0 {
+                continue;
+            }
+            let (name, number) = part.trim_end_matches('=').split_once('=').ok_or(NoTrack)?;
+            // The separator in front of the hard limits leaves a '=' behind the bytes.
+            let number = number.split('=').next().unwrap_or_default();
+            let number = if number.is_empty() { UNSET } else { number.parse().or(Err(NoTrack))? };
+            track.numbers.insert(name.to_owned(), number);
+        }
+        Ok(track)
+    }
+
+    fn get(&self, name: &str) -> i64 {
+        self.numbers.get(name).copied().unwrap_or(UNSET)
+    }
+
+    /// Adds to statistics.
+    pub(super) fn grow(&mut self, growth: Growth) {
+        for (name, by) in [(COUNT, growth.count), (BYTES, growth.bytes)] {
+            self.numbers.insert(name.to_owned(), self.get(name).saturating_add(by));
+        }
     }
 }
 
 impl fmt::Display for Track {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "count={},bytes={}", self.count, self.bytes)?;
-        let hard =
-            [("byteHardLimit", self.bytes_hard_limit), ("countHardLimit", self.count_hard_limit)];
-        let mut separator = "=;";
-        for (key, limit) in hard {
-            if limit > UNSET {
-                write!(f, "{separator}{key}={limit}")?;
-                separator = ";";
-            }
+        write!(f, "{COUNT}={},{BYTES}={}", self.get(COUNT), self.get(BYTES))?;
+        let others = self.numbers.iter().filter(|(name, _)| *name != COUNT && *name != BYTES);
+        for (i, (name, number)) in others.enumerate() {
+            let separator = if i == 0 { "=;" } else { ";" };
+            write!(f, "{separator}{name}={number}")?;
         }
         Ok(())
     }
@@ -96,18 +111,19 @@ pub(super) enum Verdict {
 
 /// What the limits say about `used` after `growth` (`ZooKeeperServer.checkQuota`).
 pub(super) fn judge(limits: &Track, used: &Track, growth: Growth) -> Verdict {
-    let one = |hard: i64, soft: i64, used: i64, growth: i64| {
-        let limit = if hard > UNSET { hard } else { soft };
-        if growth == 0 || limit <= UNSET || used.saturating_add(growth) <= limit {
+    let one = |hard: &str, soft: &str, growth: i64| {
+        let is_hard = limits.get(hard) > UNSET;
+        let limit = limits.get(if is_hard { hard } else { soft });
+        if growth == 0 || limit <= UNSET || used.get(soft).saturating_add(growth) <= limit {
             Verdict::Within
-        } else if hard > UNSET {
+        } else if is_hard {
             Verdict::Exceeded
         } else {
             Verdict::Warned
         }
     };
-    let count = one(limits.count_hard_limit, limits.count, used.count, growth.count);
-    let bytes = one(limits.bytes_hard_limit, limits.bytes, used.bytes, growth.bytes);
+    let count = one(COUNT_HARD_LIMIT, COUNT, growth.count);
+    let bytes = one(BYTES_HARD_LIMIT, BYTES, growth.bytes);
     match (count, bytes) {
         (Verdict::Exceeded, _) | (_, Verdict::Exceeded) => Verdict::Exceeded,
         (Verdict::Warned, _) | (_, Verdict::Warned) => Verdict::Warned,
@@ -186,33 +202,31 @@ mod tests {
 
     #[test]
     fn the_text_is_zookeepers() {
-        // Written by the command line client of 3.9.5 (reference 10).
+        // Written by the command line client of 3.9.5 (reference 10); what cannot be read is in the transcripts.
         let text = "count=10,bytes=-1=;byteHardLimit=-1;countHardLimit=20";
-        let track = Track::parse(Some(text.as_bytes()));
-        assert_eq!((track.count, track.bytes), (10, -1));
-        assert_eq!((track.count_hard_limit, track.bytes_hard_limit), (20, -1));
+        let track = Track::parse(Some(text.as_bytes())).unwrap();
+        assert_eq!((track.get(COUNT), track.get(BYTES)), (10, -1));
+        assert_eq!((track.get(COUNT_HARD_LIMIT), track.get(BYTES_HARD_LIMIT)), (20, -1));
+        assert_eq!(track.to_string(), text);
         assert_eq!(Track::of(3, 12).to_string(), "count=3,bytes=12");
-        assert_eq!(Track::parse(Some(b"nonsense")), Track::NONE);
-        assert_eq!(Track::parse(None), Track::NONE);
     }
 
     #[test]
     fn hard_limits_refuse_and_soft_ones_warn() {
         let growth = |count, bytes| Growth { count, bytes };
-        let used = Track::of(3, 10);
-        let limits = |count, bytes, count_hard_limit, bytes_hard_limit| Track {
-            count,
-            bytes,
-            count_hard_limit,
-            bytes_hard_limit,
-        };
-        assert_eq!(judge(&limits(-1, -1, 3, -1), &used, growth(1, 0)), Verdict::Exceeded);
-        assert_eq!(judge(&limits(-1, -1, 4, -1), &used, growth(1, 0)), Verdict::Within);
-        assert_eq!(judge(&limits(3, -1, -1, -1), &used, growth(1, 0)), Verdict::Warned);
-        assert_eq!(judge(&limits(3, -1, 9, -1), &used, growth(1, 0)), Verdict::Within);
-        assert_eq!(judge(&limits(-1, -1, -1, 10), &used, growth(0, 1)), Verdict::Exceeded);
-        assert_eq!(judge(&limits(-1, -1, -1, 5), &used, growth(0, 0)), Verdict::Within);
-        assert_eq!(judge(&limits(-1, -1, -1, 5), &used, growth(1, 0)), Verdict::Within);
+        let cases = [
+            ("countHardLimit=3", growth(1, 0), Verdict::Exceeded),
+            ("countHardLimit=4", growth(1, 0), Verdict::Within),
+            ("count=3", growth(1, 0), Verdict::Warned),
+            ("count=3,countHardLimit=9", growth(1, 0), Verdict::Within),
+            ("byteHardLimit=10", growth(0, 1), Verdict::Exceeded),
+            ("byteHardLimit=5", growth(0, 0), Verdict::Within),
+            ("byteHardLimit=5", growth(1, 0), Verdict::Within),
+        ];
+        for (limits, growth, expected) in cases {
+            let limits = Track::parse(Some(limits.as_bytes())).unwrap();
+            assert_eq!(judge(&limits, &Track::of(3, 10), growth), expected, "{limits} {growth:?}");
+        }
     }
 
     #[test]

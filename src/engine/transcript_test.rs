@@ -788,6 +788,7 @@ fn rules(text: &str) -> Rules {
     Rules {
         extended_types: !(switched && switches.contains("extendedTypesEnabled=false")),
         reconfig: switched && switches.contains("reconfigEnabled=true"),
+        enforce_quota: switched && switches.contains("enforceQuota=true"),
         ..Rules::default()
     }
 }
