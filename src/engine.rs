@@ -40,6 +40,8 @@ mod model;
 #[cfg(test)]
 mod model_test;
 #[cfg(test)]
+mod sequence_end_test;
+#[cfg(test)]
 mod transcript_test;
 #[cfg(test)]
 mod walk_test;
