@@ -135,6 +135,28 @@ impl Reply {
         names
     }
 
+    /// The list of a getACL reply as `scheme:id:permissions`, in its order.
+    pub fn acl(&self) -> Vec<String> {
+        let mut body = self.body.clone();
+        let count = body.get_i32();
+        let one = |_| {
+            let perms = body.get_i32();
+            let (scheme, id) = (take_string(&mut body), take_string(&mut body));
+            format!("{scheme}:{id}:{perms}")
+        };
+        (0..count).map(one).collect()
+    }
+
+    /// Who a whoAmI reply says that the connection is, as `scheme:user`, sorted.
+    pub fn identities(&self) -> Vec<String> {
+        let mut body = self.body.clone();
+        let count = body.get_i32();
+        let one = |_| format!("{}:{}", take_string(&mut body), take_string(&mut body));
+        let mut all: Vec<String> = (0..count).map(one).collect();
+        all.sort();
+        all
+    }
+
     /// The event, if this is one.
     pub fn event(&self) -> Option<Event> {
         let mut body = self.body.clone();

@@ -9,6 +9,8 @@ pub mod op {
     pub const EXISTS: i32 = 3;
     pub const GET_DATA: i32 = 4;
     pub const SET_DATA: i32 = 5;
+    pub const GET_ACL: i32 = 6;
+    pub const SET_ACL: i32 = 7;
     pub const GET_CHILDREN: i32 = 8;
     pub const SYNC: i32 = 9;
     pub const PING: i32 = 11;
@@ -16,7 +18,15 @@ pub mod op {
     pub const CHECK: i32 = 13;
     pub const MULTI: i32 = 14;
     pub const CREATE2: i32 = 15;
+    pub const RECONFIG: i32 = 16;
+    pub const REMOVE_WATCHES: i32 = 18;
+    pub const CREATE_CONTAINER: i32 = 19;
+    pub const CREATE_TTL: i32 = 21;
+    pub const AUTH: i32 = 100;
     pub const SET_WATCHES: i32 = 101;
+    pub const SASL: i32 = 102;
+    pub const ADD_WATCH: i32 = 106;
+    pub const WHO_AM_I: i32 = 107;
     pub const CLOSE_SESSION: i32 = -11;
 }
 
@@ -26,6 +36,8 @@ pub mod mode {
     pub const EPHEMERAL: i32 = 1;
     pub const SEQUENTIAL: i32 = 2;
     pub const EPHEMERAL_SEQUENTIAL: i32 = 3;
+    pub const CONTAINER: i32 = 4;
+    pub const TTL: i32 = 5;
 }
 
 /// A string or buffer: length and bytes.
@@ -60,6 +72,64 @@ pub fn create(at: &str, data: Option<&[u8]>, mode: i32) -> Vec<u8> {
     buffer(&mut out, b"world");
     buffer(&mut out, b"anyone");
     out.put_i32(mode);
+    out
+}
+
+/// A list of (permissions, scheme, id).
+pub fn acl(out: &mut Vec<u8>, entries: &[(i32, &str, &str)]) {
+    out.put_i32(i32::try_from(entries.len()).expect("test data is small"));
+    for (perms, scheme, id) in entries {
+        out.put_i32(*perms);
+        buffer(out, scheme.as_bytes());
+        buffer(out, id.as_bytes());
+    }
+}
+
+/// create with an ACL; a persistent znode with data `x`.
+pub fn create_for(at: &str, entries: &[(i32, &str, &str)]) -> Vec<u8> {
+    let mut out = path(at);
+    buffer(&mut out, b"x");
+    acl(&mut out, entries);
+    out.put_i32(mode::PERSISTENT);
+    out
+}
+
+/// createTTL.
+pub fn create_ttl(at: &str, ttl_ms: i64) -> Vec<u8> {
+    let mut out = create(at, None, mode::TTL);
+    out.put_i64(ttl_ms);
+    out
+}
+
+/// setACL.
+pub fn set_acl(at: &str, entries: &[(i32, &str, &str)]) -> Vec<u8> {
+    let mut out = path(at);
+    acl(&mut out, entries);
+    out.put_i32(-1);
+    out
+}
+
+/// auth.
+pub fn auth(scheme: &str, token: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_i32(0);
+    buffer(&mut out, scheme.as_bytes());
+    buffer(&mut out, token);
+    out
+}
+
+/// addWatch, removeWatches: a path and what kind.
+pub fn path_kind(at: &str, kind: i32) -> Vec<u8> {
+    path_version(at, kind)
+}
+
+/// reconfig to a list of members.
+pub fn reconfig(members: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_i32(-1);
+    out.put_i32(-1);
+    buffer(&mut out, members.as_bytes());
+    out.put_i64(-1);
     out
 }
 
