@@ -43,6 +43,9 @@ pub struct Server {
     port: u16,
     /// None while stopped.
     child: Option<Child>,
+    /// Lines of the configuration about the reaper, which Apache ZooKeeper's ContainerManager takes
+    /// as properties of the JVM only.
+    reaper: Vec<String>,
     /// Holds zoo.cfg, the data directory and the log; removed at the end.
     dir: TempDir,
 }
@@ -74,7 +77,9 @@ impl Server {
         let text: String = lines.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
         fs::write(dir.path().join("zoo.cfg"), text).expect("zoo.cfg written");
         fs::create_dir(dir.path().join("data")).expect("data directory created");
-        let mut server = Self { kind, port, child: None, dir };
+        let reaper = config.iter().filter(|line| line.starts_with("znode.container."));
+        let reaper = reaper.map(ToString::to_string).collect();
+        let mut server = Self { kind, port, child: None, reaper, dir };
         server.run();
         server
     }
@@ -169,7 +174,11 @@ impl Server {
             Kind::Reference => {
                 let mut command = Command::new(repository().join("scripts/reference"));
                 // Short runs: start-up counts, throughput does not.
-                command.env("JVMFLAGS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx512m");
+                let mut flags = String::from("-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx512m");
+                for line in &self.reaper {
+                    flags.push_str(&format!(" -D{line}"));
+                }
+                command.env("JVMFLAGS", flags);
                 command
             }
             Kind::Rookeeper => {
