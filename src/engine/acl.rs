@@ -201,7 +201,7 @@ pub fn permits(list: &[Acl<'_>], perm: i32, identities: &[Identity]) -> bool {
 }
 
 /// Makes a client's list one that can be stored (`PrepRequestProcessor.fixupACL`): duplicates go, `auth` becomes the
-/// connection's own identities.
+/// connection's own identities. Without `digest_scheme` an entry cannot name `digest`.
 ///
 /// # Errors
 /// [`ErrorCode::InvalidAcl`] for an empty list, and for an entry that no scheme understands;
@@ -209,6 +209,7 @@ pub fn permits(list: &[Acl<'_>], perm: i32, identities: &[Identity]) -> bool {
 pub fn fixup(
     list: Option<&[Acl<'_>]>,
     identities: &[Identity],
+    digest_scheme: bool,
 ) -> Result<Vec<Acl<'static>>, ErrorCode> {
     let mut fixed = Vec::new();
     let list = list.unwrap_or_default();
@@ -233,6 +234,8 @@ pub fn fixup(
                     return Err(ErrorCode::InvalidAcl);
                 }
             }
+            // Switched off, it is a scheme like any that is not there.
+            Some("digest") if !digest_scheme => return Err(ErrorCode::InvalidAcl),
             // ZooKeeper stumbles over the null, and answers as it does to what it cannot read.
             Some("world" | "digest" | "ip") if acl.id.is_none() => {
                 return Err(ErrorCode::MarshallingError);

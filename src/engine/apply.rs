@@ -6,6 +6,7 @@ use jute::Acl;
 use jute::protocol::{Create2Response, CreateResponse, MultiResult, Response};
 use jute::txn::{CloseSessionTxn, DeleteTxn, SetAclTxn, SetDataTxn, Txn, TxnDigest, TxnHeader};
 
+use super::acl::AclList;
 use super::database::Database;
 use super::owner::Owner;
 use super::quota::{Growth, QuotaNode};
@@ -163,6 +164,11 @@ impl Database {
         }
     }
 
+    /// Who may be told of a change; without ACLs, anyone.
+    fn asked<'a>(&self, readers: Option<&'a AclList>) -> Option<&'a AclList> {
+        readers.filter(|_| !self.rules.skip_acl)
+    }
+
     fn stat_of(&self, node: Option<NodeId>) -> jute::Stat {
         node.map(|node| self.tree.stat(node)).unwrap_or_default()
     }
@@ -226,8 +232,8 @@ impl Database {
         let change = Change {
             path,
             zxid,
-            readers: changed.node_acl.as_ref(),
-            parent_readers: changed.parent_acl.as_ref(),
+            readers: self.asked(changed.node_acl.as_ref()),
+            parent_readers: self.asked(changed.parent_acl.as_ref()),
         };
         self.watches.get_mut().created(&change, events);
         Ok(Some(node))
@@ -262,8 +268,8 @@ impl Database {
         let change = Change {
             path,
             zxid,
-            readers: changed.node_acl.as_ref(),
-            parent_readers: changed.parent_acl.as_ref(),
+            readers: self.asked(changed.node_acl.as_ref()),
+            parent_readers: self.asked(changed.parent_acl.as_ref()),
         };
         self.watches.get_mut().deleted(&change, events);
         Ok(())
@@ -294,7 +300,7 @@ impl Database {
         let change = Change {
             path: super::path::canonical(&txn.path),
             zxid,
-            readers: readers.as_ref(),
+            readers: self.asked(readers.as_ref()),
             parent_readers: None,
         };
         self.watches.get_mut().data_changed(&change, events);

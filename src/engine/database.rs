@@ -24,6 +24,8 @@ pub struct Rules {
     pub digest: bool,
     /// Whether ACLs are ignored.
     pub skip_acl: bool,
+    /// Whether `digest` is a scheme that new ACLs can name.
+    pub digest_scheme: bool,
     /// Whether clients may change the membership.
     pub reconfig: bool,
     /// How long a container may stay that never had a child, in milliseconds; `None` for ever.
@@ -38,6 +40,7 @@ impl Default for Rules {
             extended_types: false,
             digest: true,
             skip_acl: false,
+            digest_scheme: true,
             reconfig: false,
             max_never_used_ms: None,
             enforce_quota: false,

@@ -11,7 +11,7 @@ use jute::txn::{
     CheckVersionTxn, CloseSessionTxn, CreateContainerTxn, CreateTtlTxn, CreateTxn, DeleteTxn,
     SetAclTxn, SetDataTxn, Txn,
 };
-use jute::{CreateMode, ErrorCode, OpCode, StatPersisted, perms};
+use jute::{Acl, CreateMode, ErrorCode, OpCode, StatPersisted, perms};
 
 use super::acl::{self, AclList, Identity};
 use super::database::Database;
@@ -155,7 +155,7 @@ impl Prepare<'_> {
         let CreateRequest { path, data, acl, flags } = create;
         let (mode, owner) = self.owner(op_code, flags, ttl)?;
         let parent_path = path::parent(&path)?;
-        let acl = acl::fixup(acl.as_deref(), self.identities)?;
+        let acl = self.fixed(acl.as_deref())?;
         let parent = self.view(parent_path)?;
         self.permit(&parent, perms::CREATE)?;
         let creates = parent.stat.cversion;
@@ -199,13 +199,7 @@ impl Prepare<'_> {
         })
     }
 
-    fn put_created(
-        &mut self,
-        path: &str,
-        data: Option<&[u8]>,
-        acl: &[jute::Acl<'static>],
-        owner: Owner,
-    ) {
+    fn put_created(&mut self, path: &str, data: Option<&[u8]>, acl: &[Acl<'static>], owner: Owner) {
         let zxid = self.zxid.0;
         let time = self.now.wall.0;
         let pending = Pending {
@@ -297,7 +291,7 @@ impl Prepare<'_> {
     fn set_acl(&mut self, set: SetAclRequest<'static>) -> Decided {
         let SetAclRequest { path, acl, version } = set;
         path::validate(&path)?;
-        let acl = acl::fixup(acl.as_deref(), self.identities)?;
+        let acl = self.fixed(acl.as_deref())?;
         let node = self.view(&path)?;
         self.permit(&node, perms::ADMIN)?;
         check_version(version, node.stat.aversion)?;
@@ -379,6 +373,10 @@ impl Prepare<'_> {
 
     fn view(&self, path: &str) -> Result<Pending, ErrorCode> {
         self.overlay.view(self.database, path).ok_or(ErrorCode::NoNode)
+    }
+
+    fn fixed(&self, list: Option<&[Acl<'_>]>) -> Result<Vec<Acl<'static>>, ErrorCode> {
+        acl::fixup(list, self.identities, self.database.rules.digest_scheme)
     }
 
     fn permit(&self, node: &Pending, perm: i32) -> Result<(), ErrorCode> {

@@ -64,6 +64,7 @@ fn rules(config: &Config) -> Rules {
         extended_types: config.extended_types_enabled,
         digest: config.digest_enabled,
         skip_acl: config.access.skip_acl,
+        digest_scheme: config.access.digest.is_some(),
         reconfig: config.reconfig_enabled,
         max_never_used_ms: config.reaper.max_never_used.map(|max| clock::millis(max).cast_signed()),
         enforce_quota: config.enforce_quota,
