@@ -14,6 +14,7 @@ pub(super) fn text() -> String {
     let variable = |name| env::var(name).unwrap_or_else(|_| NOT_HERE.to_owned());
     let kernel = |name| read(&format!("/proc/sys/kernel/{name}"));
     let memory = memory_mb();
+    let account = Account::own();
     let entries = [
         ("zookeeper.version", VERSION.to_owned()),
         ("host.name", kernel("hostname")),
@@ -25,10 +26,10 @@ pub(super) fn text() -> String {
         ("java.io.tmpdir", env::temp_dir().display().to_string()),
         ("java.compiler", NOT_HERE.to_owned()),
         ("os.name", kernel("ostype")),
-        ("os.arch", env::consts::ARCH.to_owned()),
+        ("os.arch", arch().to_owned()),
         ("os.version", kernel("osrelease")),
-        ("user.name", variable("USER")),
-        ("user.home", variable("HOME")),
+        ("user.name", account.as_ref().map_or_else(|| variable("USER"), |it| it.name.clone())),
+        ("user.home", account.as_ref().map_or_else(|| variable("HOME"), |it| it.home.clone())),
         (
             "user.dir",
             env::current_dir()
@@ -43,6 +44,35 @@ pub(super) fn text() -> String {
         let _ = writeln!(text, "{key}={value}");
     }
     text
+}
+
+/// The machine by Java's name.
+fn arch() -> &'static str {
+    match env::consts::ARCH {
+        "x86_64" => "amd64",
+        other => other,
+    }
+}
+
+/// A line of /etc/passwd.
+struct Account {
+    name: String,
+    home: String,
+}
+
+impl Account {
+    /// Whose process this is: services often run without the variables of a login.
+    fn own() -> Option<Self> {
+        let status = fs::read_to_string("/proc/self/status").ok()?;
+        let mut ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace();
+        let effective = ids.nth(1)?;
+        let accounts = fs::read_to_string("/etc/passwd").ok()?;
+        accounts.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            let (name, id, home) = (fields.next()?, fields.nth(1)?, fields.nth(2)?);
+            (id == effective).then(|| Self { name: name.to_owned(), home: home.to_owned() })
+        })
+    }
 }
 
 fn read(path: &str) -> String {

@@ -16,6 +16,7 @@ use super::environment;
 use super::monitor;
 use super::shared::Server;
 use super::stats;
+use crate::config::FourLetterWords;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::ConnectionId;
@@ -79,10 +80,10 @@ words! {
 }
 
 impl Word {
-    /// Bytes that belong to the word beside itself.
-    pub(super) const fn argument_len(self) -> usize {
+    /// Bytes that belong to the word beside itself. What is not executed waits for none.
+    pub(super) fn argument_len(self, allowed: &FourLetterWords) -> usize {
         match self {
-            Self::Stmk => size_of::<i64>(),
+            Self::Stmk if allowed.allows(self.name()) => size_of::<i64>(),
             _ => 0,
         }
     }

@@ -151,8 +151,8 @@ impl Inbox {
 
     /// Answers a four-letter word, once everything that belongs to it is here.
     fn word(&self, connection: &Connection, word: four_letter::Word) -> Step {
-        let Some(argument) =
-            self.bytes.get(LENGTH_LEN..).filter(|rest| rest.len() >= word.argument_len())
+        let needed = word.argument_len(&self.server.config.four_letter_words);
+        let Some(argument) = self.bytes.get(LENGTH_LEN..).filter(|rest| rest.len() >= needed)
         else {
             return Step::NeedsBytes;
         };
@@ -161,6 +161,7 @@ impl Inbox {
         // Some look into folders, which a slow disk may hold up.
         let text = tokio::task::block_in_place(|| word.answer(&self.server, argument));
         connection.outbox().put(|out| out.extend_from_slice(text.as_bytes()));
+        stats::add(&self.server.stats.packets_sent, 1);
         connection.outbox().end();
         Step::Leave
     }
@@ -335,7 +336,10 @@ impl Inbox {
         let mut counters = connection.counters();
         counters.received += 1;
         counters.last_op = OpCode::from_code(header.op);
-        counters.last_cxid = header.xid;
+        // Not that of a ping: the last real request is what is asked for (`ServerCnxn.updateStatsForResponse`).
+        if header.xid >= 0 {
+            counters.last_cxid = header.xid;
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::clock::millis;
 use super::descriptors;
 use super::four_letter::VERSION;
 use super::shared::Server;
-use super::stats::{self, Summary};
+use super::stats::{self, Counters, Summary};
 
 /// A figure by ZooKeeper's name.
 struct Figure {
@@ -21,7 +21,10 @@ struct Figure {
 enum Value {
     Integer(i64),
     /// Only ever rises, but for `srst`.
-    Counter(u64),
+    Counter {
+        total: u64,
+        at_reset: u64,
+    },
     /// An average: ZooKeeper prints it as a double.
     Average(Summary),
 }
@@ -36,14 +39,19 @@ fn figures(server: &Server) -> Vec<Figure> {
         name,
         value: Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)),
     };
-    let counter = |name, value| Figure { name, value: Value::Counter(value) };
+    let (totals, resets) = (server.stats.counters(), server.stats.counters_at_reset());
+    let counter = |name, of: fn(&Counters) -> u64| Figure {
+        name,
+        value: Value::Counter { total: of(&totals), at_reset: of(&resets) },
+    };
     let latency = server.stats.latency();
     let (znodes, data_size, ephemerals, sessions, watches) = {
         let database = server.replica.shared();
         let tree = database.tree();
         let watches = database.watches().lock().count();
         let sessions = database.sessions().len();
-        (tree.count() + 1, tree.data_size(), tree.ephemerals_count(), sessions, watches)
+        // ZooKeeper's root has two names, and both are znodes of a path's length.
+        (tree.count() + 1, tree.data_size() + 1, tree.ephemerals_count(), sessions, watches)
     };
     vec![
         Figure { name: "avg_latency", value: Value::Average(latency) },
@@ -62,10 +70,10 @@ fn figures(server: &Server) -> Vec<Figure> {
         integer("local_sessions", 0),
         long("open_file_descriptor_count", descriptors::open()),
         long("max_file_descriptor_count", descriptors::limit()),
-        counter("connection_request_count", stats::get(&server.stats.connection_requests)),
-        counter("connection_rejected", stats::get(&server.stats.connections_rejected)),
-        counter("bytes_received_count", stats::get(&server.stats.bytes_received)),
-        counter("stale_sessions_expired", stats::get(&server.stats.sessions_expired)),
+        counter("connection_request_count", |counters| counters.connection_requests),
+        counter("connection_rejected", |counters| counters.connections_rejected),
+        counter("bytes_received_count", |counters| counters.bytes_received),
+        counter("stale_sessions_expired", |counters| counters.sessions_expired),
     ]
 }
 
@@ -80,7 +88,9 @@ pub(super) fn mntr(server: &Server) -> String {
     for Figure { name, value } in figures(server) {
         let _ = match value {
             Value::Integer(value) => writeln!(text, "zk_{name}\t{value}"),
-            Value::Counter(value) => writeln!(text, "zk_{name}\t{value}"),
+            Value::Counter { total, at_reset } => {
+                writeln!(text, "zk_{name}\t{}", total.saturating_sub(at_reset))
+            }
             Value::Average(summary) => writeln!(text, "zk_{name}\t{}", summary.average()),
         };
     }
@@ -100,7 +110,7 @@ pub(super) fn publish(server: &Server) {
     for Figure { name, value } in figures(server) {
         match value {
             Value::Integer(value) => gauge!(name).set(value as f64),
-            Value::Counter(value) => counter!(name).absolute(value),
+            Value::Counter { total, .. } => counter!(name).absolute(total),
             Value::Average(summary) => {
                 gauge!(name).set(summary.sum as f64 / summary.count.max(1) as f64);
             }

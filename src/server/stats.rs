@@ -56,6 +56,17 @@ pub(super) struct Stats {
     latency: Mutex<Summary>,
     fsync: Mutex<Summary>,
     snapshot: Mutex<Summary>,
+    /// What the counters had come to at the last `srst`: a scraper's must not go back.
+    at_reset: Mutex<Counters>,
+}
+
+/// Counters that `srst` sets to zero, but not for a scraper.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counters {
+    pub(super) bytes_received: u64,
+    pub(super) connections_rejected: u64,
+    pub(super) connection_requests: u64,
+    pub(super) sessions_expired: u64,
 }
 
 /// Adds to a counter that nothing is ordered by.
@@ -101,8 +112,26 @@ impl Stats {
         *self.snapshot.lock()
     }
 
-    /// `srst`: what clients did is counted from here on.
+    /// What was counted since the start.
+    pub(super) fn counters(&self) -> Counters {
+        Counters {
+            bytes_received: get(&self.bytes_received),
+            connections_rejected: get(&self.connections_rejected),
+            connection_requests: get(&self.connection_requests),
+            sessions_expired: get(&self.sessions_expired),
+        }
+    }
+
+    /// What had been counted when `srst` was last asked for.
+    pub(super) fn counters_at_reset(&self) -> Counters {
+        *self.at_reset.lock()
+    }
+
+    /// `srst`: everything is counted from here on.
     pub(super) fn reset(&self) {
+        *self.at_reset.lock() = self.counters();
+        *self.fsync.lock() = Summary::default();
+        *self.snapshot.lock() = Summary::default();
         self.packets_received.store(0, Ordering::Relaxed);
         self.packets_sent.store(0, Ordering::Relaxed);
         *self.latency.lock() = Summary::default();
