@@ -1,0 +1,181 @@
+//! Four-letter words of an idle and of a busy server: line by line the same shape as Apache
+//! ZooKeeper's, and the same numbers where nothing but requests makes them.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use compat_tests::four_letter_words::{ask, shape};
+use compat_tests::request::{self, mode, op};
+use compat_tests::{Kind, RawClient, Server};
+
+const WORDS: [&str; 15] = [
+    "conf", "cons", "dirs", "dump", "envi", "gtmk", "hash", "isro", "mntr", "ruok", "srvr", "stat",
+    "wchc", "wchp", "wchs",
+];
+
+/// Lines of `mntr` that only requests make, and so come to the same.
+const COUNTED: [&str; 14] = [
+    "zk_server_state",
+    "zk_znode_count",
+    "zk_watch_count",
+    "zk_ephemerals_count",
+    "zk_approximate_data_size",
+    "zk_global_sessions",
+    "zk_local_sessions",
+    "zk_num_alive_connections",
+    "zk_outstanding_requests",
+    "zk_packets_received",
+    "zk_bytes_received_count",
+    "zk_connection_request_count",
+    "zk_connection_rejected",
+    "zk_stale_sessions_expired",
+];
+
+fn call(client: &mut RawClient, op: i32, body: &[u8]) {
+    client.call(op, body).expect("a reply");
+}
+
+/// A word with bytes behind it, in one piece.
+fn ask_with(server: &Server, word: &[u8]) -> String {
+    let mut stream = TcpStream::connect(server.address()).expect("connected");
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("set");
+    stream.write_all(word).expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer and the end of the stream");
+    text
+}
+
+/// What a word is answered with, without what depends on the run.
+fn answer(server: &Server, word: &str) -> Vec<String> {
+    let text = ask(server.address(), word).expect("an answer");
+    let lines = || text.lines().map(str::to_owned);
+    let sorted = |mut lines: Vec<String>| {
+        lines.sort();
+        lines.dedup();
+        lines
+    };
+    match word {
+        // Values are the machine's.
+        "envi" => lines().map(|line| line.split('=').next().unwrap_or_default().into()).collect(),
+        // Which sessions share a time to expire depends on when they came.
+        "dump" => {
+            let shapes = shape(word, &text);
+            let is_empty_set = |line: &String| line.starts_with("<n> expire at");
+            let sets = shapes.iter().filter(|line| is_empty_set(line)).map(|line| date_shape(line));
+            sorted(sets.chain(shapes.iter().filter(|line| !is_empty_set(line)).cloned()).collect())
+        }
+        // The order is that of a hash map.
+        "wchc" | "wchp" => {
+            let count = format!("{} lines", text.lines().count());
+            [sorted(shape(word, &text)), vec![count]].concat()
+        }
+        // The zxids are those of every 128th transaction in both.
+        "hash" => lines()
+            .map(|line| {
+                let (zxid, digest) = line.split_once(": ").expect("a zxid and a digest");
+                assert!(digest.parse::<i64>().is_ok(), "{digest}");
+                zxid.to_owned()
+            })
+            .collect(),
+        "mntr" => {
+            let counted = lines()
+                .filter(|line| COUNTED.contains(&line.split('\t').next().unwrap_or_default()));
+            [shape(word, &text), sorted(counted.collect())].concat()
+        }
+        // An average without a fraction is printed as 0.0, one with as 0.1.
+        "srvr" | "stat" => shape(word, &text),
+        "gtmk" | "isro" | "ruok" | "wchs" => vec![text],
+        _ => shape(word, &text),
+    }
+}
+
+/// `<n> expire at Sat Nov 21 10:15:59 UTC 2026:` with the letters of the date blotted out.
+fn date_shape(line: &str) -> String {
+    let (start, date) = line.split_once(" at ").unwrap_or((line, ""));
+    let words: Vec<&str> = date.split(' ').collect();
+    let [day, month, rest @ ..] = words.as_slice() else { panic!("no date: {line}") };
+    format!("{start} at {} {} {}", day.len(), month.len(), rest.join(" "))
+}
+
+/// The same course of requests, and what every word says on the way.
+fn course(server: &Server) -> Vec<(String, Vec<String>)> {
+    let mut said = Vec::new();
+    let mut look = |state: &str, words: &[&str]| {
+        for word in words {
+            said.push((format!("{word}, {state}"), answer(server, word)));
+        }
+    };
+    // The waiting for the server has asked a number of words.
+    ask(server.address(), "srst").expect("an answer");
+    look("idle", &WORDS);
+
+    let mut owner = server.connect(20_000);
+    let mut watcher = server.connect(20_000);
+    for path in ["/e1", "/e2"] {
+        call(&mut owner, op::CREATE, &request::create(path, Some(b"data"), mode::EPHEMERAL));
+    }
+    call(&mut owner, op::CREATE, &request::create("/p", None, mode::PERSISTENT));
+    call(&mut owner, op::GET_DATA, &request::path_watch("/e1", true));
+    call(&mut watcher, op::GET_DATA, &request::path_watch("/e1", true));
+    call(&mut watcher, op::EXISTS, &request::path_watch("/missing", true));
+    // Words show watches of data only.
+    call(&mut watcher, op::GET_CHILDREN, &request::path_watch("/", true));
+    call(&mut watcher, op::ADD_WATCH, &request::path_kind("/r", 1));
+    call(&mut owner, op::SET_DATA, &request::set_data("/e2", b"", 7));
+    look("busy", &WORDS);
+
+    assert_eq!(ask(server.address(), "crst").expect("an answer"), "Connection stats reset.\n");
+    let cons = ask(server.address(), "cons").expect("an answer");
+    for line in cons.lines().filter(|line| line.contains("sid=")) {
+        assert!(line.contains("(queued=0,recved=0,sent=0,") && line.contains("lop=NA,"), "{line}");
+    }
+    look("after crst", &["cons"]);
+    assert_eq!(ask(server.address(), "srst").expect("an answer"), "Server stats reset.\n");
+    let srvr = ask(server.address(), "srvr").expect("an answer");
+    assert!(srvr.contains("\nReceived: 1\n"), "{srvr}");
+    look("after srst", &["mntr"]);
+
+    for _ in 0..300 {
+        call(&mut owner, op::SET_DATA, &request::set_data("/p", b"x", -1));
+    }
+    owner.close().expect("closed");
+    look("after 300 writes", &["hash", "dump", "mntr", "wchc", "wchp", "wchs"]);
+
+    let mut mask = b"stmk".to_vec();
+    mask.extend(258_i64.to_be_bytes());
+    said.push(("stmk".into(), vec![ask_with(server, &mask)]));
+    said.push(("gtmk after it".into(), vec![ask_with(server, b"gtmk")]));
+    said.push(("ruok with a line's end".into(), vec![ask_with(server, b"ruok\r\n")]));
+    said
+}
+
+#[test]
+fn busy_and_idle() {
+    let expected = course(&Server::start(Kind::Reference, &["tickTime=2000"]));
+    let actual = course(&Server::start(Kind::subject(), &["tickTime=2000"]));
+    let mut differences = String::new();
+    for ((what, expected), (_, actual)) in expected.iter().zip(&actual) {
+        if expected != actual {
+            differences.push_str(&format!("{what}\n  {expected:#?}\n  {actual:#?}\n"));
+        }
+    }
+    assert!(differences.is_empty(), "{differences}");
+    assert_eq!(expected.len(), actual.len());
+}
+
+#[test]
+fn words_that_are_not_in_the_whitelist() {
+    for kind in [Kind::Reference, Kind::subject()] {
+        let server = Server::start(kind, &["4lw.commands.whitelist= ruok , nope"]);
+        assert_eq!(ask_with(&server, b"ruok"), "imok");
+        assert!(ask_with(&server, b"srvr").starts_with("Zookeeper version: "));
+        for word in WORDS.into_iter().chain(["crst", "srst", "stmk"]) {
+            if word != "ruok" && word != "srvr" {
+                let refusal =
+                    format!("{word} is not executed because it is not in the whitelist.\n");
+                assert_eq!(ask_with(&server, word.as_bytes()), refusal, "{kind:?}");
+            }
+        }
+    }
+}
