@@ -71,6 +71,10 @@ pub(super) struct Model {
     pub(super) clients: Vec<Client>,
     pub(super) zxid: i64,
     pub(super) time: i64,
+    /// Hard limits of znodes and bytes by path; `None` are soft ones.
+    quotas: BTreeMap<String, Option<(i64, i64)>>,
+    /// Znodes and bytes of each before the request.
+    before: BTreeMap<String, (i64, i64)>,
 }
 
 /// What a request gives.
@@ -114,7 +118,59 @@ impl Model {
             ("/zookeeper/quota".to_owned(), node(Vec::new(), 0)),
             ("/zookeeper/config".to_owned(), node(vec![Acl::anyone(1)], -1)),
         ]);
-        Self { nodes, watches: BTreeSet::new(), clients, zxid: 0, time: 0 }
+        let (watches, quotas, before) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        Self { nodes, watches, clients, zxid: 0, time: 0, quotas, before }
+    }
+
+    /// Adds a quota as a snapshot has it, in znodes that no client can change.
+    pub(super) fn add_quota(&mut self, limited: &str, hard: Option<(i64, i64)>) {
+        let (count, bytes) = hard.unwrap_or((-1, -1));
+        let limits = format!("count=1,bytes=1=;byteHardLimit={bytes};countHardLimit={count}");
+        self.quotas.insert(limited.to_owned(), hard);
+        let folder = format!("/zookeeper/quota{limited}");
+        let blank = Node { acl: vec![Acl::anyone(1)], ..self.nodes["/zookeeper/quota"].clone() };
+        for (path, data) in [
+            (folder.clone(), String::new()),
+            (format!("{folder}/zookeeper_limits"), limits),
+            (format!("{folder}/zookeeper_stats"), String::new()),
+        ] {
+            self.nodes.insert(path, Node { data: Some(data.into_bytes()), ..blank.clone() });
+        }
+        self.count_quotas();
+    }
+
+    /// The deepest path with a quota that a znode is below.
+    fn quota_of(&self, path: &str) -> Option<&String> {
+        let holds =
+            |limited: &&String| path == **limited || path.starts_with(&format!("{limited}/"));
+        self.quotas.keys().filter(holds).max_by_key(|limited| limited.len())
+    }
+
+    /// What belongs to a quota and to none below it: (znodes, bytes).
+    fn used(&self, limited: &String) -> (i64, i64) {
+        let nodes = self.nodes.iter().filter(|(path, _)| self.quota_of(path) == Some(limited));
+        nodes.fold((0, 0), |(count, bytes), (_, node)| {
+            (count + 1, bytes + node.data.as_ref().map_or(0, Vec::len) as i64)
+        })
+    }
+
+    /// Writes the statistics: at the end of a request, so that its parts find what was there before.
+    fn count_quotas(&mut self) {
+        for limited in self.quotas.keys().cloned().collect::<Vec<_>>() {
+            let (count, bytes) = self.used(&limited);
+            let stats = self.nodes.get_mut(&format!("/zookeeper/quota{limited}/zookeeper_stats"));
+            stats.unwrap().data = Some(format!("count={count},bytes={bytes}").into_bytes());
+            self.before.insert(limited, (count, bytes));
+        }
+    }
+
+    fn within_quota(&self, path: &str, count: i64, bytes: i64) -> Result<(), ErrorCode> {
+        let Some(limited) = self.quota_of(path) else { return Ok(()) };
+        let Some((max_count, max_bytes)) = self.quotas[limited] else { return Ok(()) };
+        let used = self.before[limited];
+        let is_beyond =
+            count != 0 && used.0 + count > max_count || bytes != 0 && used.1 + bytes > max_bytes;
+        if is_beyond { Err(ErrorCode::QuotaExceeded) } else { Ok(()) }
     }
 
     fn node(&self, path: &str) -> Result<&Node, ErrorCode> {
@@ -327,6 +383,7 @@ impl Model {
         if matches!(self.nodes[&above].life, Life::Ephemeral(_)) {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
+        self.within_quota(&path, 1, data.map_or(0, <[u8]>::len) as i64)?;
         let (zxid, time) = (self.zxid, self.time);
         let node = Node {
             data: data.map(<[u8]>::to_vec),
@@ -399,6 +456,8 @@ impl Model {
             return Err(ErrorCode::BadArguments);
         }
         self.need(path, perms::WRITE, client)?;
+        let len = |data: Option<&[u8]>| data.map_or(0, <[u8]>::len) as i64;
+        self.within_quota(path, 0, len(data) - len(self.nodes[path].data.as_deref()))?;
         let (zxid, time) = (self.zxid, self.time);
         let node = self.nodes.get_mut(path).unwrap();
         Self::version(version, node.version)?;
@@ -548,6 +607,7 @@ impl Model {
         self.zxid += 1;
         if let Some((is_done, reply)) = self.write(request, client, &mut events) {
             self.zxid -= i64::from(!is_done);
+            self.count_quotas();
             return (reply, events);
         }
         self.zxid -= 1;
@@ -710,6 +770,7 @@ impl Model {
         for path in paths {
             self.take_out(&path, &mut events);
         }
+        self.count_quotas();
         events
     }
 
@@ -728,6 +789,7 @@ impl Model {
         self.zxid += 1;
         let mut events = Vec::new();
         self.take_out(path, &mut events);
+        self.count_quotas();
         Some(events)
     }
 }

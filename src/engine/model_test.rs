@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jute::persist::SnapshotNode;
 use jute::protocol::{
     AddWatchMode, AddWatchRequest, CheckVersionRequest, CreateRequest, CreateTtlRequest,
     DeleteRequest, EphemeralsRequest, MultiOp, MultiResult, PathRequest, ReadOp, Request, Response,
     SetAclRequest, SetDataRequest, SetWatches2Request, SyncRequest, WatchRequest, WatcherType,
     WatcherTypeRequest,
 };
-use jute::{Acl, perms};
+use jute::{Acl, StatPersisted, perms};
 use proptest::prelude::*;
 
 use super::acl::{self, Identity};
@@ -385,13 +386,40 @@ fn identities(client: usize) -> Vec<Identity> {
 impl Pair {
     pub(super) fn new() -> Self {
         let rules = Rules { extended_types: true, ..Rules::default() };
-        let database = Database::new(3, rules);
+        Self::of(Database::new(3, rules), Self::model())
+    }
+
+    /// With quotas from the beginning, one of them below another, and a soft one.
+    fn with_quotas() -> Self {
+        let mut model = Self::model();
+        model.add_quota("/a", Some((5, 700)));
+        model.add_quota("/a/x", Some((2, 400)));
+        model.add_quota("/b", None);
+        let rules = Rules { extended_types: true, enforce_quota: true, ..Rules::default() };
+        let mut database = Database::empty(3, rules);
+        database.load_acl(1, &[Acl::anyone(1)]).unwrap();
+        for (path, node) in &model.nodes {
+            let node = SnapshotNode {
+                data: node.data.clone().map(Into::into),
+                acl: if node.acl.is_empty() { -1 } else { 1 },
+                stat: StatPersisted { aversion: node.aversion, ..StatPersisted::default() },
+            };
+            database.load_node(path.trim_end_matches('/'), &node).unwrap();
+        }
+        database.finish_load(Zxid::ZERO, None);
+        database.ensure_digest();
+        Self::of(database, model)
+    }
+
+    fn model() -> Model {
+        let client = |client| Client { session: 0, connection: 0, identities: identities(client) };
+        Model::new((0..CLIENTS).map(client).collect())
+    }
+
+    fn of(database: Database, model: Model) -> Self {
         let sequencer = Sequencer::new(&database, 500, 1000, Monotonic(0));
-        let clients = (0..CLIENTS)
-            .map(|client| Client { session: 0, connection: 0, identities: identities(client) })
-            .collect();
         let mut pair = Self {
-            model: Model::new(clients),
+            model,
             database,
             sequencer,
             connections: 0,
@@ -758,5 +786,15 @@ proptest! {
         pair.apply();
         pair.compare_trees();
         pair.empty();
+    }
+
+    #[test]
+    fn quotas_hold_what_the_models_hold(steps in prop::collection::vec(step(), 50..200)) {
+        let mut pair = Pair::with_quotas();
+        for step in &steps {
+            pair.step(step);
+        }
+        pair.apply();
+        pair.compare_trees();
     }
 }
