@@ -89,6 +89,7 @@ const TABLES: [Table; 6] = [
             ("every request needs one", every_request),
             ("an operation that is none needs one, too", unknown_operation),
             ("whoever shows one is served", shown),
+            ("an identity and a request in one piece", shown_in_one_piece),
             ("another scheme is not enough, and may be shown", another_scheme),
             ("sasl may be asked for", sasl_may_be_asked),
             ("a new connection has to show it again", again),
@@ -478,6 +479,23 @@ fn shown(server: &Server) {
     create_for(&mut client, &fresh("shown"), &[(ALL, "auth", "")], OK);
     assert_eq!(told(&mut client), []);
     client.close().expect("closed");
+}
+
+fn shown_in_one_piece(server: &Server) {
+    let mut client = client(server);
+    let mut bytes = Vec::new();
+    let exists = request::path_watch("/", false);
+    let packets = [
+        with_header(-4, op::AUTH, &request::auth("digest", b"u:p")),
+        with_header(1, op::EXISTS, &exists),
+        with_header(2, op::CREATE, &request::create(&fresh("piece"), None, mode::EPHEMERAL)),
+    ];
+    packets.iter().for_each(|packet| request::buffer(&mut bytes, packet));
+    client.send_raw(&bytes).expect("sent");
+    for xid in [-4, 1, 2] {
+        let reply = client.read_reply().expect("a frame").expect("a reply");
+        assert_eq!((reply.xid, reply.err), (xid, OK));
+    }
 }
 
 fn another_scheme(server: &Server) {
