@@ -20,9 +20,9 @@ pub mod four_letter_words;
 pub mod request;
 pub mod tree;
 
-pub use program::{Program, repository};
+pub use program::{Program, classpath, python, repository};
 pub use raw_client::{ConnectRequest, Event, RawClient, Reply, Session, Stat};
-pub use server::{Kind, Server};
+pub use server::{Kind, Server, rookeeper};
 pub use transcript::Transcript;
 
 /// How often a test repeats something: `default`, or what the environment variable says.

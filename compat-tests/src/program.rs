@@ -16,6 +16,25 @@ pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder in the workspace").into()
 }
 
+/// The Python that has kazoo; `scripts/test` makes the environment, outside of the system's Python.
+pub fn python() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        home.map(|home| home.join(".cache"))
+    });
+    let python = cache.expect("a home directory").join("rookeeper/venv/bin/python");
+    assert!(python.exists(), "{} is missing: scripts/test makes it", python.display());
+    python
+}
+
+/// The class path of Apache ZooKeeper 3.9.5, its client and Curator.
+pub fn classpath() -> String {
+    let output = Command::new(repository().join("scripts/reference")).arg("--classpath").output();
+    let output = output.expect("scripts/reference runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("a path").trim_end().into()
+}
+
 /// A running program; stdout and stderr come as one stream of lines.
 #[derive(Debug)]
 pub struct Program {

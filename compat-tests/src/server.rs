@@ -236,7 +236,8 @@ pub(crate) fn signal(pid: u32, name: &str) {
     assert!(status.is_ok_and(|status| status.success()), "cannot send {name} to {pid}");
 }
 
-fn rookeeper() -> PathBuf {
+/// The binary under test.
+pub fn rookeeper() -> PathBuf {
     let path = std::env::var_os("ROOKEEPER_BIN").map_or_else(
         || {
             let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());

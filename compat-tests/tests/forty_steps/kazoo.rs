@@ -1,21 +1,8 @@
 //! kazoo: a script of its own, which asks for restarts by lines that begin with `@`.
 
-use std::path::PathBuf;
-
-use compat_tests::{Program, repository};
+use compat_tests::{Program, python, repository};
 
 use crate::stage::Stage;
-
-/// `scripts/test` makes the environment: kazoo stays out of the system's Python.
-fn python() -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| {
-        let home = std::env::var_os("HOME").map(PathBuf::from);
-        home.map(|home| home.join(".cache"))
-    });
-    let python = cache.expect("a home directory").join("rookeeper/venv/bin/python");
-    assert!(python.exists(), "{} is missing: scripts/test makes it", python.display());
-    python
-}
 
 pub(crate) fn run(stage: &mut Stage) -> Vec<String> {
     let script = repository().join("compat-tests/clients/kazoo_steps.py");
