@@ -1,7 +1,8 @@
 //! Forty steps through three stock clients, against Apache ZooKeeper and against the server under
 //! test: both must make the client print the same.
 //!
-//! The scripts are in `clients/`. A client that cannot do a step says `skip: why`.
+//! The scripts are in `clients/`. A client that cannot do a step says `skip: why`. One more script
+//! has the commands of zkCli that the forty steps leave out.
 
 mod kazoo;
 mod shell;
@@ -55,41 +56,64 @@ const STEPS: [&str; 40] = [
     "four-letter words",
 ];
 
+const COMMANDS: [&str; 15] = [
+    "trees",
+    "deleteall",
+    "containers",
+    "times to live",
+    "reserved znodes",
+    "ACLs",
+    "digest",
+    "super",
+    "a stranger",
+    "quotas",
+    "persistent watches",
+    "recursive watches",
+    "removed watches",
+    "configuration",
+    "sync",
+];
+
 /// Runs a script on both servers at the same time and compares. `PRINT_TRANSCRIPT` shows the
 /// reference's run.
 #[expect(clippy::print_stdout, reason = "asked for by whoever writes a script")]
-fn compare(run: fn(&mut Stage) -> Vec<String>) {
+fn compare(steps: &[&str], run: fn(&mut Stage) -> Vec<String>) {
     let start = |kind| thread::spawn(move || Transcript::new(&run(&mut Stage::new(kind))));
     let (reference, subject) = (start(Kind::Reference), start(Kind::subject()));
     let reference = reference.join().expect("the script runs through on the reference");
     let subject = subject.join().expect("the script runs through on the subject");
-    for (number, name) in (1..).zip(STEPS) {
+    for (number, name) in (1..).zip(steps) {
         let lines = reference.step(number).unwrap_or_default();
         assert!(!lines.is_empty(), "the script leaves out step {number}, {name}");
     }
     if std::env::var_os("PRINT_TRANSCRIPT").is_some() {
         println!("{reference}");
     }
-    let diff = subject.diff(&reference, &STEPS);
+    let diff = subject.diff(&reference, steps);
     assert!(diff.is_empty(), "the subject differs from Apache ZooKeeper:\n{diff}");
 }
 
 #[test]
 fn zkcli_of_debian() {
-    compare(|stage| shell::run(&shell::ZKCLI_OF_DEBIAN, stage));
+    compare(&STEPS, |stage| shell::run(&shell::ZKCLI_OF_DEBIAN, stage));
 }
 
 #[test]
 fn zkcli_of_the_reference() {
-    compare(|stage| shell::run(&shell::ZKCLI_OF_THE_REFERENCE, stage));
+    compare(&STEPS, |stage| shell::run(&shell::ZKCLI_OF_THE_REFERENCE, stage));
 }
 
 #[test]
 fn c_client() {
-    compare(|stage| shell::run(&shell::CLI_MT, stage));
+    compare(&STEPS, |stage| shell::run(&shell::CLI_MT, stage));
 }
 
 #[test]
 fn kazoo_client() {
-    compare(kazoo::run);
+    compare(&STEPS, kazoo::run);
+}
+
+#[test]
+fn zkcli_commands() {
+    compare(&COMMANDS, |stage| shell::run(&shell::ZKCLI_COMMANDS, stage));
 }

@@ -49,6 +49,9 @@ pub(crate) const ZKCLI_OF_THE_REFERENCE: Shell = Shell {
     ..ZKCLI_OF_DEBIAN
 };
 
+pub(crate) const ZKCLI_COMMANDS: Shell =
+    Shell { script: "zkcli_commands.steps", ..ZKCLI_OF_THE_REFERENCE };
+
 pub(crate) const CLI_MT: Shell = Shell {
     script: "cli_mt.steps",
     command: |server| words(&["/usr/lib/zookeeper/bin/cli_mt", server]),
@@ -195,7 +198,8 @@ impl Talk<'_> {
     }
 }
 
-/// cli_mt prints a listing in the server's order, which means nothing: a line a name behind a TAB.
+/// Lists in the server's order, which means nothing: cli_mt's names, each behind a TAB, and the
+/// identities of zkCli's whoami.
 fn sort_names(lines: &mut [String]) {
     for names in lines.chunk_by_mut(|a, b| is_name(a) && is_name(b)) {
         names.sort();
@@ -203,5 +207,6 @@ fn sort_names(lines: &mut [String]) {
 }
 
 fn is_name(line: &str) -> bool {
-    line.starts_with('\t') && !line.contains('=')
+    (line.starts_with('\t') && !line.contains('='))
+        || ["digest: ", "ip: ", "super: "].iter().any(|scheme| line.starts_with(scheme))
 }

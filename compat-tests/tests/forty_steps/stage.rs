@@ -21,6 +21,10 @@ impl Stage {
             &[
                 "tickTime=1000",
                 &format!("maxSessionTimeout={SESSION}"),
+                "extendedTypesEnabled=true",
+                "enforceQuota=true",
+                // super:test
+                "DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
                 "4lw.commands.whitelist=ruok,srvr,stat,mntr,conf,cons,isro,wchs",
             ],
         );
