@@ -43,9 +43,8 @@ pub struct Server {
     port: u16,
     /// None while stopped.
     child: Option<Child>,
-    /// Lines of the configuration about the reaper, which Apache ZooKeeper's ContainerManager takes
-    /// as properties of the JVM only.
-    reaper: Vec<String>,
+    /// Lines of the configuration that Apache ZooKeeper takes as properties of the JVM only.
+    properties: Vec<String>,
     /// Holds zoo.cfg, the data directory and the log; removed at the end.
     dir: TempDir,
 }
@@ -77,9 +76,12 @@ impl Server {
         let text: String = lines.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
         fs::write(dir.path().join("zoo.cfg"), text).expect("zoo.cfg written");
         fs::create_dir(dir.path().join("data")).expect("data directory created");
-        let reaper = config.iter().filter(|line| line.starts_with("znode.container."));
-        let reaper = reaper.map(ToString::to_string).collect();
-        let mut server = Self { kind, port, child: None, reaper, dir };
+        let properties = config
+            .iter()
+            .filter(|line| line.starts_with("znode.container.") || line.starts_with("jute."))
+            .map(ToString::to_string)
+            .collect();
+        let mut server = Self { kind, port, child: None, properties, dir };
         server.run();
         server
     }
@@ -102,6 +104,11 @@ impl Server {
     /// `dataDir`.
     pub fn data_dir(&self) -> PathBuf {
         self.dir.path().join("data")
+    }
+
+    /// Its zoo.cfg.
+    pub fn config_file(&self) -> PathBuf {
+        self.dir.path().join("zoo.cfg")
     }
 
     /// A raw client with a new session of `timeout` ms.
@@ -175,7 +182,7 @@ impl Server {
                 let mut command = Command::new(repository().join("scripts/reference"));
                 // Short runs: start-up counts, throughput does not.
                 let mut flags = String::from("-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx512m");
-                for line in &self.reaper {
+                for line in &self.properties {
                     flags.push_str(&format!(" -D{line}"));
                 }
                 command.env("JVMFLAGS", flags);
