@@ -1,0 +1,197 @@
+//! `features.toml`: each of the 175 rows has a test that exists, or the name of the work that will
+//! bring it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use compat_tests::repository;
+
+const ROWS: usize = 175;
+
+/// What is still to come.
+const LATER: [&str; 10] = [
+    "admin",
+    "clients",
+    "data-directory",
+    "ensemble",
+    "limits",
+    "metrics",
+    "operations",
+    "sasl",
+    "settings",
+    "tls",
+];
+
+type Row = BTreeMap<String, String>;
+
+/// The little of TOML that the file uses: `[[row]]`, and keys with a number or a string.
+fn rows(text: &str) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if line == "[[row]]" {
+            rows.push(Row::new());
+            continue;
+        }
+        let (key, value) = line.split_once(" = ").unwrap_or_else(|| panic!("no key: {line}"));
+        let row = rows.last_mut().expect("a key stands in a row");
+        let value = value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value);
+        assert!(row.insert(key.into(), value.into()).is_none(), "twice in a row: {line}");
+    }
+    rows
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Whether a source has the test.
+fn has_test(source: &str, name: &str) -> bool {
+    let mut after_attribute = false;
+    for line in source.lines().map(str::trim_start) {
+        if line.starts_with("#[test]") {
+            after_attribute = true;
+        } else if after_attribute && !line.starts_with("#[") && !line.starts_with("//") {
+            if line.strip_prefix("fn ").is_some_and(|rest| {
+                rest.strip_prefix(name).is_some_and(|rest| rest.starts_with('('))
+            }) {
+                return true;
+            }
+            after_attribute = false;
+        }
+    }
+    false
+}
+
+/// The source of `crate::file::test`.
+fn source_of(test: &str) -> Result<PathBuf, String> {
+    let mut segments: Vec<&str> = test.split("::").collect();
+    let name = segments.pop().unwrap_or_default();
+    if segments.len() < 2 {
+        return Err(format!("{test} is not crate::file::test"));
+    }
+    let (package, file) = (segments.remove(0), segments.join("/"));
+    let folder = match package {
+        "rookeeper" => repository(),
+        "jute" | "compat-tests" => repository().join(package),
+        _ => return Err(format!("{test}: no crate {package}")),
+    };
+    let places =
+        [format!("tests/{file}.rs"), format!("tests/{file}/main.rs"), format!("src/{file}.rs")];
+    let found = places
+        .iter()
+        .map(|place| folder.join(place))
+        .find(|path| path.exists() && has_test(&read(path), name));
+    found.ok_or_else(|| format!("{test}: no such test"))
+}
+
+fn files_below(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of this repository") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { files_below(&path, files) } else { files.push(path) }
+    }
+}
+
+/// A part is a file beside the source, or stands in the source, in a module of its test program,
+/// or as a line or step of a client's script.
+fn has_part(source: &Path, part: &str) -> bool {
+    let folder = source.parent().expect("a source is in a folder");
+    if folder.join(part).is_file() {
+        return true;
+    }
+    let mut files = vec![source.to_path_buf()];
+    if source.ends_with("main.rs") {
+        files_below(folder, &mut files);
+    }
+    files_below(&repository().join("compat-tests/clients"), &mut files);
+    let (quoted, step) = (format!("\"{part}\""), format!("== {part}"));
+    files.iter().any(|path| match path.extension().and_then(|extension| extension.to_str()) {
+        Some("rs") => read(path).contains(&quoted),
+        Some("steps") => read(path).lines().any(|line| line == part || line == step),
+        _ => false,
+    })
+}
+
+fn check(row: &Row) -> Result<(), String> {
+    let (test, part) = (row.get("test"), row.get("part"));
+    match (test.map(String::as_str), row.get("later")) {
+        (Some(_), Some(_)) | (None, None) => Err("either test or later".into()),
+        (None, Some(later)) if part.is_none() && LATER.contains(&later.as_str()) => Ok(()),
+        (None, Some(later)) => Err(format!("later = {later}: not one of {LATER:?}")),
+        (Some(test), None) => {
+            let clients = repository().join("compat-tests/clients");
+            if let Some(name) = test.strip_prefix("kazoo-suite ") {
+                let record = read(&clients.join("kazoo_suite/apache-3.9.5.txt"));
+                let line = format!("{name} passed");
+                return if record.lines().any(|known| known == line) {
+                    Ok(())
+                } else {
+                    Err(format!("{test}: does not pass in kazoo's suite"))
+                };
+            }
+            if let Some(recipe) = test.strip_prefix("curator ") {
+                let source = read(&repository().join("compat-tests/tests/curator.rs"));
+                return if source.contains(&format!("    \"{recipe}\",\n")) {
+                    Ok(())
+                } else {
+                    Err(format!("{test}: no such recipe"))
+                };
+            }
+            let source = source_of(test)?;
+            match part {
+                Some(part) if !has_part(&source, part) => Err(format!("{test}: no part {part}")),
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_feature_has_a_test_or_a_name_for_later() {
+    let rows = rows(&read(&repository().join("compat-tests/features.toml")));
+    let mut wrong = Vec::new();
+    let numbers: Vec<&str> =
+        rows.iter().filter_map(|row| row.get("number")).map(String::as_str).collect();
+    let expected: Vec<String> = (1..=ROWS).map(|number| number.to_string()).collect();
+    if numbers != expected {
+        let stray: Vec<(&str, &String)> =
+            numbers.iter().copied().zip(&expected).filter(|(found, due)| found != due).collect();
+        wrong.push(format!("{} rows, not 1 to {ROWS} each once: {stray:?}", numbers.len()));
+    }
+    for row in &rows {
+        let known = ["number", "feature", "test", "part", "later"];
+        if let Some(key) = row.keys().find(|key| !known.contains(&key.as_str())) {
+            wrong.push(format!("row {:?}: unknown key {key}", row.get("number")));
+        }
+        if row.get("feature").is_none_or(String::is_empty) {
+            wrong.push(format!("row {:?}: no feature", row.get("number")));
+        }
+        if let Err(reason) = check(row) {
+            wrong.push(format!("row {:?}: {reason}", row.get("number")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_does_not_exist_is_found_out() {
+    let row = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect::<Row>()
+    };
+    let good = "compat-tests::handshake::subject";
+    assert_eq!(check(&row(&[("test", good), ("part", "the timeout is clamped")])), Ok(()));
+    for bad in [
+        row(&[]),
+        row(&[("test", good), ("later", "tls")]),
+        row(&[("later", "some day")]),
+        row(&[("test", good), ("part", "the timeout is clamp")]),
+        row(&[("test", "compat-tests::handshake::run")]),
+        row(&[("test", "compat-tests::handshake::subjec")]),
+        row(&[("test", "nowhere::handshake::subject")]),
+        row(&[("test", "subject")]),
+        row(&[("test", "kazoo-suite test_client.py::TestReconfig::test_bad_input")]),
+        row(&[("test", "curator nothing")]),
+    ] {
+        assert!(check(&bad).is_err(), "{bad:?}");
+    }
+}
