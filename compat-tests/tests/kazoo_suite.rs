@@ -61,7 +61,8 @@ fn table(outcomes: &Outcomes) -> BTreeMap<&str, [usize; 3]> {
 }
 
 /// Both tables side by side, past the test harness, which shows only what failed tests print.
-fn show(kind: Kind, expected: &Outcomes, found: &Outcomes) -> io::Result<()> {
+/// What failed at first and was tried again is named: a pass must not hide that.
+fn show(kind: Kind, expected: &Outcomes, found: &Outcomes, said: &[String]) -> io::Result<()> {
     let (theirs, ours) = (table(expected), table(found));
     let mut out = io::stdout().lock();
     writeln!(
@@ -79,7 +80,9 @@ fn show(kind: Kind, expected: &Outcomes, found: &Outcomes) -> io::Result<()> {
         let (there, here) = (format!("{passed}/{ran}"), format!("{here}/{ran_here}"));
         writeln!(out, "{name:28}{there:>12}{here:>12}{left_out:>10}")?;
     }
-    Ok(())
+    let again = said.iter().filter(|line| line.starts_with("again "));
+    writeln!(out, "tried again: {}", again.clone().count())?;
+    again.into_iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 #[test]
@@ -94,7 +97,7 @@ fn what_passes_on_apache_zookeeper_passes_here() {
     }
     let text = fs::read_to_string(&recorded).expect("the record is in the repository");
     let expected = outcomes(text.lines());
-    show(kind, &expected, &found).expect("stdout takes the table");
+    show(kind, &expected, &found, &said).expect("stdout takes the table");
 
     let mut differences = Vec::new();
     for test in expected.keys().chain(found.keys()) {
