@@ -115,7 +115,7 @@ impl Database {
                 };
                 let made = self.create(header, &create, mode, events)?;
                 Ok(if is_create2 {
-                    MultiResult::Create2(txn.path, self.stat_of(made))
+                    MultiResult::Create2(txn.path, self.stat_of_new(made, txn.data.as_deref()))
                 } else {
                     MultiResult::Create(txn.path)
                 })
@@ -130,7 +130,7 @@ impl Database {
                     counts_twice: false,
                 };
                 let made = self.create(header, &create, mode, events)?;
-                Ok(MultiResult::Create2(txn.path, self.stat_of(made)))
+                Ok(MultiResult::Create2(txn.path, self.stat_of_new(made, txn.data.as_deref())))
             }
             Txn::CreateTtl(txn) => {
                 let create = Create {
@@ -142,7 +142,7 @@ impl Database {
                     counts_twice: false,
                 };
                 let made = self.create(header, &create, mode, events)?;
-                Ok(MultiResult::Create2(txn.path, self.stat_of(made)))
+                Ok(MultiResult::Create2(txn.path, self.stat_of_new(made, txn.data.as_deref())))
             }
             Txn::Delete(DeleteTxn { path }) | Txn::DeleteContainer(DeleteTxn { path }) => {
                 self.delete(header, &path, mode, events)?;
@@ -171,6 +171,12 @@ impl Database {
 
     fn stat_of(&self, node: Option<NodeId>) -> jute::Stat {
         node.map(|node| self.tree.stat(node)).unwrap_or_default()
+    }
+
+    /// As the client made it: a zookeeper_stats gets the server's own text only behind that (`DataTree.createNode`).
+    fn stat_of_new(&self, node: Option<NodeId>, data: Option<&[u8]>) -> jute::Stat {
+        let data_length = i32::try_from(len(data)).unwrap_or(i32::MAX);
+        node.map(|node| jute::Stat { data_length, ..self.tree.stat(node) }).unwrap_or_default()
     }
 
     fn create(
