@@ -32,7 +32,7 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), ..Self::default() }
+        Self { text: text.into().replace(HOLE, "?"), ..Self::default() }
     }
 
     fn push(&mut self, text: &str) {

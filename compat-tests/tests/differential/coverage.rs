@@ -147,8 +147,8 @@ impl fmt::Display for Coverage {
             write!(f, " {what}: {count} ")?;
         }
         writeln!(f, "\nwatches:")?;
-        for kind in 1..KINDS.len() {
-            write!(f, "  {:24}", KINDS[kind])?;
+        for (kind, label) in KINDS.iter().enumerate().skip(1) {
+            write!(f, "  {label:24}")?;
             for (event, label) in EVENTS.iter().enumerate().skip(1) {
                 let event = i32::try_from(event).expect("small");
                 let count = self.events.get(&(kind, event)).copied().unwrap_or(0);

@@ -1,6 +1,7 @@
 //! One script against both servers, and the shortest one that still tells them apart.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use compat_tests::Kind;
@@ -247,31 +248,29 @@ fn ranked<'a>(said: impl Iterator<Item = &'a Vec<Line>> + Clone) -> Vec<Vec<Stri
     said.map(|lines| lines.iter().map(|line| line.ranked(&known)).collect()).collect()
 }
 
-impl std::fmt::Display for Difference {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (expected, actual)) in self.said.iter().enumerate() {
-            match self.steps.get(at) {
+            let step = self.steps.get(at);
+            match step {
                 Some(step) => writeln!(f, "{step}")?,
                 None => writeln!(f, "the tree in the end")?,
             }
-            let is_tree = at == self.steps.len();
-            for (sign, lines, others) in [('-', expected, actual), ('+', actual, expected)] {
-                for line in lines {
-                    let shared = others.contains(line);
-                    if shared && !is_tree && sign == '-' {
-                        writeln!(f, "      {line}")?;
-                    }
-                    if !shared || (expected != actual && !is_tree && sign == '+' && !shared) {
-                        writeln!(f, "    {sign} {line}")?;
-                    }
+            for line in expected {
+                match actual.contains(line) {
+                    false => writeln!(f, "    - {line}")?,
+                    // Of the tree only what differs.
+                    true if step.is_some() => writeln!(f, "      {line}")?,
+                    true => {}
                 }
             }
-            if expected != actual && expected.len() == actual.len() {
-                let mut sorted = [expected.clone(), actual.clone()];
-                sorted.iter_mut().for_each(|lines| lines.sort());
-                if sorted[0] == sorted[1] {
-                    writeln!(f, "    in another order: {expected:#?}\n    against {actual:#?}")?;
-                }
+            for line in actual.iter().filter(|line| !expected.contains(line)) {
+                writeln!(f, "    + {line}")?;
+            }
+            let same_lines = actual.iter().all(|line| expected.contains(line));
+            if same_lines && expected != actual {
+                writeln!(f, "    + these in another order, or another number of times:")?;
+                actual.iter().try_for_each(|line| writeln!(f, "    + {line}"))?;
             }
         }
         Ok(())

@@ -109,8 +109,33 @@ impl Generator {
         self.planned.push_back((client, Action::Send(ops)));
     }
 
+    /// One quota, or two of which one is in the other.
     fn plan_quota(&mut self) {
-        let plain = |path: &str, data: &str| Op::Create {
+        let limited: &[&str] = match self.random.below(4) {
+            0 => &[""],
+            1 => &["", "/a"],
+            2 => &["/a", "/a/b"],
+            _ => &["/a"],
+        };
+        self.plan_plain("/zookeeper/quota$", "");
+        for path in ["/a", "/a/b"] {
+            if limited.iter().any(|limited| limited.starts_with(path)) {
+                self.plan_plain(&format!("${path}"), "quota");
+                self.plan_plain(&format!("/zookeeper/quota${path}"), "");
+            }
+        }
+        for path in limited {
+            let limits = format!("/zookeeper/quota${path}/zookeeper_limits");
+            let stats = format!("/zookeeper/quota${path}/zookeeper_stats");
+            let text = self.limits();
+            self.plan_plain(&limits, &text);
+            self.plan_plain(&stats, "count=0,bytes=0");
+            self.known.quotas.extend([limits, stats.clone(), stats]);
+        }
+    }
+
+    fn plan_plain(&mut self, path: &str, data: &str) {
+        let create = Op::Create {
             code: op::CREATE2,
             path: Some(path.into()),
             data: Some(data.into()),
@@ -118,29 +143,23 @@ impl Generator {
             flags: 0,
             ttl: -1,
         };
-        let limit = |random: &mut Random| *random.pick(&[-1, 3, 5, 8, 12, 40, 400]);
-        let bytes = |random: &mut Random| *random.pick(&[-1, 10, 40, 300, 1000, 6000]);
-        let below = if self.random.chance(30) { "" } else { "/a" };
-        if !below.is_empty() {
-            self.plan(0, vec![plain("$/a", "quota")]);
+        self.plan(0, vec![create]);
+    }
+
+    /// What stands in zookeeper_limits; sometimes not as setquota writes it, but always such that
+    /// ZooKeeper can read it: else it refuses every write below with -5.
+    fn limits(&mut self) -> String {
+        let mut count = || *self.random.pick(&[-1, 3, 5, 8, 12, 40, 400]);
+        let counts = [count(), count()];
+        let mut bytes = || *self.random.pick(&[-1, 10, 40, 300, 1000, 6000]);
+        let bytes = [bytes(), bytes()];
+        let soft = format!("count={},bytes={}", counts[0], bytes[0]);
+        match self.random.below(20) {
+            0..4 => soft,
+            4 => format!("{soft};countHardLimit={}", counts[1]),
+            5 => format!("{soft};byteHardLimit={},other=1", bytes[1]),
+            _ => format!("{soft}=;byteHardLimit={};countHardLimit={}", bytes[1], counts[1]),
         }
-        let base = format!("/zookeeper/quota${below}");
-        self.plan(0, vec![plain("/zookeeper/quota$", "")]);
-        if !below.is_empty() {
-            self.plan(0, vec![plain(&base, "")]);
-        }
-        let random = &mut self.random;
-        let mut text = format!("count={},bytes={}", limit(random), bytes(random));
-        if random.chance(80) {
-            text.push_str(&format!(
-                "=;byteHardLimit={};countHardLimit={}",
-                bytes(random),
-                limit(random)
-            ));
-        }
-        self.plan(0, vec![plain(&format!("{base}/zookeeper_limits"), &text)]);
-        self.plan(0, vec![plain(&format!("{base}/zookeeper_stats"), "count=0,bytes=0")]);
-        self.known.stats = Some(format!("{base}/zookeeper_stats"));
     }
 
     /// The next step, unless the script is over.
@@ -231,7 +250,9 @@ impl Generator {
             0..3 => Some((*self.random.pick(&ODD_PATHS)).into()),
             3 => self.random.chance(30).then(|| "$".into()),
             4..9 => Some(self.new_path(client)),
-            9..12 if self.known.stats.is_some() => self.known.stats.clone(),
+            9..13 if !self.known.quotas.is_empty() => {
+                Some(self.random.pick(&self.known.quotas).clone())
+            }
             _ => Some(self.known.some(&mut self.random, client, perm)),
         }
     }
@@ -313,17 +334,22 @@ impl Generator {
             89 => vec![entry(*self.random.pick(&[0, 255, -1, 64, i32::MAX]), "world", "anyone")],
             90 => return None,
             91 => Vec::new(),
-            92 => vec![entry(all, "digest", *self.random.pick(&["nocolon", "a:b:c", "", ":"]))],
+            92 => {
+                let ids = ["nocolon", "a:b:c", "", ":"];
+                vec![entry(all, "digest", ids[self.random.below(ids.len())])]
+            }
             93 => {
                 let ids = ["", "300.1.1.1", "1.2.3", "127.0.0.1/33", "127.0.0.1/", "x", "::/0"];
-                vec![entry(all, "ip", *self.random.pick(&ids))]
+                vec![entry(all, "ip", ids[self.random.below(ids.len())])]
             }
-            94 => vec![entry(all, "world", *self.random.pick(&["other", "", "Anyone"]))],
-            95 => vec![entry(
-                all,
-                *self.random.pick(&["super", "sasl", "x509", "nosuch", "", "World"]),
-                "id",
-            )],
+            94 => {
+                let ids = ["other", "", "Anyone"];
+                vec![entry(all, "world", ids[self.random.below(ids.len())])]
+            }
+            95 => {
+                let schemes = ["super", "sasl", "x509", "nosuch", "", "World"];
+                vec![entry(all, schemes[self.random.below(schemes.len())], "id")]
+            }
             96 => vec![AclEntry { perms: all, scheme: None, id: Some("anyone".into()) }],
             97 => vec![AclEntry { perms: all, scheme: Some("world".into()), id: None }],
             98 => vec![entry(all, "world", "anyone"), entry(all, "nosuch", "id")],
@@ -343,6 +369,12 @@ impl Generator {
     // Requests.
 
     fn create(&mut self, client: usize) -> Op {
+        if !self.known.quotas.is_empty() && self.random.chance(3) {
+            // Again, after somebody has deleted it.
+            let (path, data) = (self.random.pick(&self.known.quotas).clone(), self.limits());
+            let (path, data, acl) = (Some(path), Some(data.into_bytes()), Some(open_acl()));
+            return Op::Create { code: op::CREATE, path, data, acl, flags: 0, ttl: -1 };
+        }
         let code = [op::CREATE, op::CREATE2, op::CREATE_CONTAINER, op::CREATE_TTL]
             [self.random.weighted(&[9, 9, 2, 3])];
         let path = self.free_path(client);
@@ -393,16 +425,19 @@ impl Generator {
 
     fn set_data(&mut self, client: usize) -> Op {
         if self.random.chance(2) {
-            let text: &str = *self.random.pick(&["", "/zookeeper"]);
-            return Op::SetData { path: Some(format!("{text}/")), data: self.data(), version: -1 };
+            let path = *self.random.pick(&["/", "/zookeeper"]);
+            return Op::SetData { path: Some(path.into()), data: self.data(), version: -1 };
         }
-        let mut path = self.path(client, WRITE);
-        // What is in there is ZooKeeper's to write.
-        if path == self.known.stats {
-            path = Some("$".into());
-        }
+        let path = self.path(client, WRITE);
         let version = self.version(self.known.version(&path));
-        Op::SetData { path, data: self.data(), version }
+        let name = path.as_deref().and_then(|path| path.rsplit_once('/')).map(|(_, name)| name);
+        let data = match name {
+            Some("zookeeper_limits") => Some(self.limits().into_bytes()),
+            // ZooKeeper ends when it cannot read this one.
+            Some("zookeeper_stats") => Some(b"count=2,bytes=9".to_vec()),
+            _ => self.data(),
+        };
+        Op::SetData { path, data, version }
     }
 
     fn set_acl(&mut self, client: usize) -> Op {

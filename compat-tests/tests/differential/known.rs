@@ -31,8 +31,8 @@ struct Client {
 pub(crate) struct Known {
     znodes: BTreeMap<String, Znode>,
     clients: Vec<Client>,
-    /// The statistics of the script's quota.
-    pub(crate) stats: Option<String>,
+    /// Limits and statistics of the script's quotas.
+    pub(crate) quotas: Vec<String>,
 }
 
 impl Known {
@@ -40,7 +40,7 @@ impl Known {
         let acl = crate::side::open_acl();
         let top = Znode { version: 0, aversion: 0, acl, owner: None };
         let znodes = BTreeMap::from([("$".to_string(), top)]);
-        Self { znodes, clients: vec![Client::default(); clients], stats: None }
+        Self { znodes, clients: vec![Client::default(); clients], quotas: Vec::new() }
     }
 
     pub(crate) fn has(&self, path: &str) -> bool {

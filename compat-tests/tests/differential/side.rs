@@ -255,7 +255,10 @@ impl Side {
         for (xid, op) in std::mem::take(&mut self.admin.in_flight) {
             let socket = self.admin.socket.as_mut().ok_or(io::ErrorKind::NotConnected)?;
             let reply = socket.read_reply()?.ok_or_else(|| {
-                io::Error::other(format!("the server is gone; its log:\n{}", self.server.log()))
+                let log = self.server.log();
+                let from = log.find("ERROR").unwrap_or(0);
+                let log: String = log[from..].chars().take(3_000).collect();
+                io::Error::other(format!("the server is gone; its log:\n{log}"))
             })?;
             assert_eq!(reply.xid, xid, "the administrator gets replies in order");
             let (line, answer) = self.names.reply(&op, &reply);
