@@ -174,9 +174,11 @@ impl Generator {
                 (client, self.action(client))
             }
         };
+        let allowed = |ops: Vec<Op>| ops.into_iter().map(unless_meant).collect();
         let action = match action {
-            Action::Send(ops) => Action::Send(ops.into_iter().map(unless_meant).collect()),
-            other => other,
+            Action::Send(ops) => Action::Send(allowed(ops)),
+            Action::Die(ops) => Action::Die(allowed(ops)),
+            Action::Reattach => Action::Reattach,
         };
         let id = self.next;
         self.next += 1;

@@ -47,9 +47,16 @@ const MEANT: [Meant; 9] = [
         applies: |op| matches!(op, Op::Watch { path: None, .. }),
     },
     Meant {
-        // ZooKeeper's path check says -8.
-        reason: "null path of setData and setACL: -5",
-        applies: |op| matches!(op, Op::SetData { path: None, .. } | Op::SetAcl { path: None, .. }),
+        // ZooKeeper checks flags first, and the path as one that is not valid: -8.
+        reason: "null path of create, setData and setACL: -5, whatever else is wrong",
+        applies: |op| {
+            matches!(
+                op,
+                Op::Create { path: None, .. }
+                    | Op::SetData { path: None, .. }
+                    | Op::SetAcl { path: None, .. }
+            )
+        },
     },
     Meant {
         // ZooKeeper gives up at the null and has then told of the paths before it.
