@@ -169,6 +169,11 @@ impl Prepare<'_> {
             path
         };
         path::validate(&path)?;
+        // ZooKeeper logs a transaction here that ends it, at each start again: what is logged here must stay something
+        // that it can take over.
+        if path == quota::limits_path("") {
+            return Err(ErrorCode::BadArguments);
+        }
         if self.overlay.exists(self.database, &path) {
             return Err(ErrorCode::NodeExists);
         }
