@@ -14,5 +14,5 @@ pub use clients::{Answer, Clients};
 pub use queue::{Batch, Inquiry, Queue, Submission};
 pub use rebuild::Rebuild;
 pub use replica::{Exclusive, Replica, Shared};
-pub use snapshots::Snapshots;
+pub use snapshots::{Snapshots, write_walk};
 pub use standalone::{GroupReport, OrderError, Standalone};

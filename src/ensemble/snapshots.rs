@@ -207,25 +207,34 @@ fn start_writer(
     zxid: Zxid,
     index: u64,
 ) -> Result<Started, StorageError> {
-    let mut writer = SnapshotWriter::create(directory, zxid.0, index)?;
+    let writer = SnapshotWriter::create(directory, zxid.0, index)?;
     let (pieces, incoming) = mpsc::sync_channel::<WalkStep>(PIECES_WAITING);
     let (report, done) = mpsc::channel();
-    let write = move || {
-        for step in incoming {
-            match step {
-                WalkStep::Bytes(bytes) => writer.write(&bytes)?,
-                WalkStep::Finished { zxid, digest } => {
-                    return writer.finish(digest.map(|digest| SnapshotDigest {
-                        zxid: zxid.0,
-                        version: DIGEST_VERSION,
-                        digest,
-                    }));
-                }
-            }
-        }
-        Ok(0)
-    };
+    let write = move || write_walk(writer, incoming);
     // A thread that cannot be started drops `report`, which `advance` sees.
     let _ = thread::Builder::new().name("snapshot".into()).spawn(move || report.send(write()));
     Ok((pieces, done))
+}
+
+/// Writes a walk to its end and gives the length of the file. Steps that end before it leave no file and give 0.
+///
+/// # Errors
+/// When the disk refuses; there is no snapshot then.
+pub fn write_walk(
+    mut writer: SnapshotWriter,
+    steps: impl IntoIterator<Item = WalkStep>,
+) -> Result<u64, StorageError> {
+    for step in steps {
+        match step {
+            WalkStep::Bytes(bytes) => writer.write(&bytes)?,
+            WalkStep::Finished { zxid, digest } => {
+                return writer.finish(digest.map(|digest| SnapshotDigest {
+                    zxid: zxid.0,
+                    version: DIGEST_VERSION,
+                    digest,
+                }));
+            }
+        }
+    }
+    Ok(0)
 }

@@ -5,17 +5,13 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Instant;
 
-use jute::persist::SnapshotDigest;
-use jute::txn::DIGEST_VERSION;
-
 use super::ServerError;
 use super::clock;
 use super::password::Passwords;
 use crate::config::Config;
-use crate::engine::WalkStep;
 use crate::engine::database::{Database, Rules};
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Rebuild, Replica};
+use crate::ensemble::{Rebuild, Replica, write_walk};
 use crate::storage::{
     self, DataDirectory, DirectoryOptions, LogOptions, RealDisk, Recovered, RecoveryOptions,
     SessionKey, SnapshotOrigin, SnapshotWriter, StorageError,
@@ -144,19 +140,7 @@ pub(super) fn first_snapshot(
     let mut hold = replica.exclusive();
     hold.database().begin_walk();
     let tree = hold.database().tree();
-    let mut writer = SnapshotWriter::create(directory, 0, 0)?;
-    while let Some(step) = tree.advance_walk(u32::MAX, 0) {
-        match step {
-            WalkStep::Bytes(bytes) => writer.write(&bytes)?,
-            WalkStep::Finished { zxid, digest } => {
-                writer.finish(digest.map(|digest| SnapshotDigest {
-                    zxid: zxid.0,
-                    version: DIGEST_VERSION,
-                    digest,
-                }))?;
-                break;
-            }
-        }
-    }
+    let writer = SnapshotWriter::create(directory, 0, 0)?;
+    write_walk(writer, std::iter::from_fn(|| tree.advance_walk(u32::MAX, 0)))?;
     Ok(())
 }
