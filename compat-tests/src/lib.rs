@@ -4,12 +4,14 @@
 //! - [`Server`] runs rookeeper or Apache ZooKeeper on a free port with its own directory.
 //! - [`RawClient`] speaks frames over one socket; [`request`] writes the bodies.
 //! - [`Program`] converses with a stock client, line by line and with deadlines.
+//! - [`compatibility`] keeps what a client's checks say, for `docs/compatibility.md`.
 //! - [`Transcript`] is what a client printed, with times, zxids and session ids made comparable.
 //!
 //! `SUBJECT=reference` puts Apache ZooKeeper itself in the place of the server under test: what
 //! fails then is wrong in the test. `ROOKEEPER_BIN` names another binary than the workspace's
 //! `target/release/rookeeper`. Nothing here uses the server's own codec.
 
+pub mod compatibility;
 pub mod load;
 mod program;
 mod raw_client;

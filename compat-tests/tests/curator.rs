@@ -1,6 +1,7 @@
-//! Curator's recipes on the server under test, two competing clients each.
+//! Curator's recipes on Apache ZooKeeper and on the server under test, two competing clients each.
 
-use compat_tests::{Kind, Program, Server, classpath, repository};
+use compat_tests::compatibility::{Client, on_both};
+use compat_tests::{Program, Server, classpath, repository};
 
 const RECIPES: [&str; 9] = [
     "mutex",
@@ -14,14 +15,9 @@ const RECIPES: [&str; 9] = [
     "waiters",
 ];
 
-#[test]
-fn recipes() {
-    let server = Server::start(
-        Kind::subject(),
-        &["extendedTypesEnabled=true", "znode.container.checkIntervalMs=500"],
-    );
+/// A source file runs as it is: Debian's headless JRE has the compiler, only not javac.
+fn start(server: &Server) -> Program {
     let program = repository().join("compat-tests/clients/curator/Recipes.java");
-    // A source file runs as it is: Debian's headless JRE has the compiler, only not javac.
     let words = [
         "java",
         "-XX:TieredStopAtLevel=1",
@@ -31,12 +27,13 @@ fn recipes() {
         &program.display().to_string(),
         &server.host_port(),
     ];
-    let mut java = Program::start(&words.map(String::from), &[]);
-    let mut lines = Vec::new();
-    while let Some(line) = java.next_line() {
-        lines.push(line);
-    }
-    let missing: Vec<&str> =
-        RECIPES.into_iter().filter(|recipe| !lines.contains(&format!("ok {recipe}"))).collect();
-    assert!(missing.is_empty(), "not ok: {}\n{}", missing.join(", "), lines.join("\n"));
+    Program::start(&words.map(String::from), &[])
+}
+
+#[test]
+fn recipes() {
+    let curator =
+        Client { name: "Curator", version: "5.9.0", what: "recipes, two clients in competition" };
+    let config = &["extendedTypesEnabled=true", "znode.container.checkIntervalMs=500"];
+    on_both(curator, &RECIPES, config, start);
 }
