@@ -1,7 +1,7 @@
 //! A server process with its own data directory and port; it never outlives its value.
 
 use std::fs::{self, File, OpenOptions};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -40,7 +40,7 @@ impl Kind {
 #[derive(Debug)]
 pub struct Server {
     kind: Kind,
-    port: u16,
+    port: Port,
     /// None while stopped.
     child: Option<Child>,
     /// Lines of the configuration that Apache ZooKeeper takes as properties of the JVM only.
@@ -57,11 +57,11 @@ impl Server {
             .prefix("compat.")
             .tempdir()
             .expect("a temporary directory for the server");
-        let port = free_port();
+        let port = Port::free();
         let mut lines: Vec<(String, String)> = Vec::new();
         let defaults = [
             format!("dataDir={}", dir.path().join("data").display()),
-            format!("clientPort={port}"),
+            format!("clientPort={}", port.number),
             "clientPortAddress=127.0.0.1".into(),
             "tickTime=1000".into(),
             "maxClientCnxns=0".into(),
@@ -88,7 +88,7 @@ impl Server {
 
     /// The client address.
     pub fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
+        (Ipv4Addr::LOCALHOST, self.port.number).into()
     }
 
     /// The client address as stock clients want it.
@@ -232,7 +232,7 @@ impl Drop for Server {
         }
         if thread::panicking() {
             let tail = log_tail(&self.log_path(), 20);
-            eprintln!("--- log of {:?} on port {}:\n{tail}", self.kind, self.port);
+            eprintln!("--- log of {:?} on port {}:\n{tail}", self.kind, self.port.number);
         }
     }
 }
@@ -264,17 +264,42 @@ fn dup(file: &File) -> File {
     file.try_clone().expect("a second handle of the log file")
 }
 
-/// A port below the range that the kernel hands to outgoing connections: those would steal it
-/// while a server is down between two runs.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let base = std::process::id() % 11_000;
-    for _ in 0..2_000 {
-        let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = u16::try_from(20_000 + (base + step) % 12_000).expect("below 32,000");
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
+/// A TCP port of ours. It is below the range that the kernel hands to outgoing connections: those
+/// would steal it while a server is down between two runs.
+#[derive(Debug)]
+struct Port {
+    number: u16,
+    /// The same port of UDP, which no server wants: who holds it owns the number, among all test
+    /// runs on this machine and however often the server is down.
+    _claim: UdpSocket,
+}
+
+impl Port {
+    fn free() -> Self {
+        static NEXT: AtomicU16 = AtomicU16::new(0);
+        let base = std::process::id() % 11_000;
+        for _ in 0..2_000 {
+            let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
+            let number = u16::try_from(20_000 + (base + step) % 12_000).expect("below 32,000");
+            let Ok(claim) = UdpSocket::bind((Ipv4Addr::LOCALHOST, number)) else { continue };
+            if TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
+                return Self { number, _claim: claim };
+            }
         }
+        panic!("no free port between 20,000 and 32,000");
     }
-    panic!("no free port between 20,000 and 32,000");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claimed_port_is_nobody_elses() {
+        let ours = Port::free();
+        // As another test run would: nothing listens there yet.
+        let theirs = UdpSocket::bind((Ipv4Addr::LOCALHOST, ours.number));
+        assert!(theirs.is_err());
+        assert!(TcpListener::bind((Ipv4Addr::LOCALHOST, ours.number)).is_ok());
+    }
 }
