@@ -19,14 +19,21 @@ pub mod op {
     pub const MULTI: i32 = 14;
     pub const CREATE2: i32 = 15;
     pub const RECONFIG: i32 = 16;
+    pub const CHECK_WATCHES: i32 = 17;
     pub const REMOVE_WATCHES: i32 = 18;
     pub const CREATE_CONTAINER: i32 = 19;
+    pub const DELETE_CONTAINER: i32 = 20;
     pub const CREATE_TTL: i32 = 21;
+    pub const MULTI_READ: i32 = 22;
     pub const AUTH: i32 = 100;
     pub const SET_WATCHES: i32 = 101;
     pub const SASL: i32 = 102;
+    pub const GET_EPHEMERALS: i32 = 103;
+    pub const ALL_CHILDREN_NUMBER: i32 = 104;
+    pub const SET_WATCHES2: i32 = 105;
     pub const ADD_WATCH: i32 = 106;
     pub const WHO_AM_I: i32 = 107;
+    pub const CREATE_SESSION: i32 = -10;
     pub const CLOSE_SESSION: i32 = -11;
 }
 

@@ -422,6 +422,8 @@ impl<'a> Answers<'a> {
                 self.put(xid, Zxid::ZERO, outcome.map(|()| Response::Empty));
                 outcome.err().map(|_| Step::Leave)
             }
+            // ZooKeeper fails over the token's length.
+            Request::Sasl(packet) if packet.token.is_none() => Some(Step::Leave),
             Request::Sasl(_) => {
                 self.put(xid, Zxid::ZERO, Ok(auth::no_sasl()));
                 None
@@ -430,13 +432,15 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// Refuses what is no request. An operation that is none ends the connection.
+    /// Refuses what is no request. An operation that is none ends the connection, and so does half an identity.
     fn malformed(&mut self, header: &RequestHeader, error: DecodeError) -> Option<Step> {
         let code = match (OpCode::from_code(header.op), error) {
             (_, DecodeError::UnknownOperation(_)) => {
                 self.refuse(header.xid, Zxid(-1), ErrorCode::Unimplemented);
                 return Some(Step::Leave);
             }
+            // ZooKeeper reads these before it has a request that it could answer.
+            (Some(OpCode::Auth | OpCode::Sasl), _) => return Some(Step::Leave),
             // ZooKeeper decodes the null path of these two, and finds it no path.
             (Some(OpCode::SetData | OpCode::SetAcl), DecodeError::Null) => ErrorCode::BadArguments,
             _ => ErrorCode::MarshallingError,

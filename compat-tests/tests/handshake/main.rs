@@ -43,7 +43,7 @@ fn subject() {
     let kind = Kind::subject();
     let mut tables = SHARED.to_vec();
     if kind == Kind::Rookeeper {
-        tables.push(&connecting::MEANT_DIFFERENCES);
+        tables.extend([&connecting::MEANT_DIFFERENCES[..], &malformed::MEANT_DIFFERENCES]);
     }
     run(kind, &tables);
 }

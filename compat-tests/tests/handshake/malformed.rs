@@ -6,6 +6,10 @@ use compat_tests::{RawClient, Reply, Server};
 
 use crate::Row;
 
+/// Where rookeeper does better on purpose.
+pub(crate) const MEANT_DIFFERENCES: [Row; 1] =
+    [("what only a server may ask itself gets -6, then the close", servers_own_operations)];
+
 const MARSHALLING_ERROR: i32 = -5;
 const UNIMPLEMENTED: i32 = -6;
 const BAD_ARGUMENTS: i32 = -8;
@@ -14,7 +18,7 @@ const NO_NODE: i32 = -101;
 /// The default jute.maxbuffer: the longest frame.
 const LONGEST: usize = 1_048_575;
 
-pub(crate) const ROWS: [Row; 14] = [
+pub(crate) const ROWS: [Row; 20] = [
     ("a negative, huge or zero length is closed", bad_lengths),
     ("a frame of the greatest length is served, one byte more is closed", longest_frame),
     ("less than a header is closed", short_header),
@@ -29,6 +33,12 @@ pub(crate) const ROWS: [Row; 14] = [
     ("paths that setData refuses", bad_set_paths),
     ("paths that delete refuses", bad_delete_paths),
     ("paths at the edge are accepted", edge_paths),
+    ("bytes that are no UTF-8 make a path that is none", no_utf8),
+    ("odd counts of lists", odd_counts),
+    ("any byte but 0 is true", odd_booleans),
+    ("an auth or sasl packet that ends too early is closed silently", half_an_identity),
+    ("a packet of SASL without it gets none, whatever its xid", sasl_without_sasl),
+    ("an auth packet is answered under its own xid with zxid 0", auth_packets),
 ];
 
 fn client(server: &Server) -> RawClient {
@@ -107,6 +117,20 @@ fn truncated_body(server: &Server) {
         (op::DELETE, request::path_version("/x", -1)),
         (op::SET_DATA, request::set_data("/x", b"y", -1)),
         (op::SYNC, request::path("/x")),
+        (op::SET_ACL, request::set_acl("/x", &[(31, "world", "anyone")])),
+        (op::GET_ACL, request::path("/x")),
+        (op::GET_EPHEMERALS, request::path("/x")),
+        (op::ALL_CHILDREN_NUMBER, request::path("/x")),
+        (op::CREATE_CONTAINER, request::create("/x", Some(b"y"), mode::CONTAINER)),
+        (op::CREATE_TTL, request::create_ttl("/x", 1_000)),
+        (op::ADD_WATCH, request::path_kind("/x", 0)),
+        (op::CHECK_WATCHES, request::path_kind("/x", 1)),
+        (op::REMOVE_WATCHES, request::path_kind("/x", 1)),
+        (op::SET_WATCHES, request::set_watches(0, &["/x"], &[], &[])),
+        (op::SET_WATCHES2, [request::set_watches(0, &["/x"], &[], &[]), vec![0; 8]].concat()),
+        (op::MULTI, request::multi(&[(op::DELETE, request::path_version("/x", -1))])),
+        (op::MULTI_READ, request::multi(&[(op::GET_DATA, request::path_watch("/x", false))])),
+        (op::RECONFIG, request::reconfig("server.1=localhost:1:2;3")),
     ];
     let mut client = client(server);
     for (op, body) in bodies {
@@ -256,4 +280,117 @@ fn edge_paths(server: &Server) {
         assert_eq!(call(&mut client, op::DELETE, &request::path_version(path, -1)).err, 0);
     }
     assert_alive(client);
+}
+
+fn no_utf8(server: &Server) {
+    let mut client = client(server);
+    for bytes in [b"/\xff".as_slice(), b"/\xc3", b"/a\xed\xa0\x80", b"/\xf0\x9f"] {
+        let mut create = Vec::new();
+        request::buffer(&mut create, bytes);
+        create.extend(request::create("", None, mode::EPHEMERAL).get(4..).expect("the rest"));
+        assert_eq!(call(&mut client, op::CREATE, &create).err, BAD_ARGUMENTS, "{bytes:?}");
+        let mut exists = Vec::new();
+        request::buffer(&mut exists, bytes);
+        exists.push(0);
+        assert_eq!(call(&mut client, op::EXISTS, &exists).err, NO_NODE, "{bytes:?}");
+    }
+    assert_alive(client);
+}
+
+fn odd_counts(server: &Server) {
+    let mut client = client(server);
+    for (count, err) in [(-1, -114), (0, -114), (-2, -114), (i32::MIN, -114), (i32::MAX, -5)] {
+        let mut body = request::path("/counted");
+        body.put_i32(-1);
+        body.put_i32(count);
+        body.put_i32(mode::EPHEMERAL);
+        assert_eq!(call(&mut client, op::CREATE, &body).err, err, "{count} entries");
+    }
+    for (count, err) in [(-1, -5), (-2, 0), (0, 0), (i32::MAX, -5)] {
+        let mut body = Vec::new();
+        body.put_i64(0);
+        body.put_i32(count);
+        body.put_i64(0);
+        assert_eq!(call(&mut client, op::SET_WATCHES, &body).err, err, "{count} paths");
+    }
+    assert_alive(client);
+}
+
+fn odd_booleans(server: &Server) {
+    let mut client = client(server);
+    for byte in [1, 2, 0x80, 0xff] {
+        let mut exists = request::path("/boolean");
+        exists.push(byte);
+        assert_eq!(call(&mut client, op::EXISTS, &exists).err, NO_NODE);
+        let body = request::create("/boolean", None, mode::EPHEMERAL);
+        assert_eq!(call(&mut client, op::CREATE, &body).err, 0);
+        assert_eq!(client.events.len(), 1, "{byte}");
+        client.events.clear();
+        assert_eq!(call(&mut client, op::DELETE, &request::path_version("/boolean", -1)).err, 0);
+    }
+    assert_alive(client);
+}
+
+fn half_an_identity(server: &Server) {
+    let auth = request::auth("digest", b"u:p");
+    let mut token = Vec::new();
+    request::buffer(&mut token, b"token");
+    let null = (-1_i32).to_be_bytes().to_vec();
+    for (op, body) in [
+        (op::AUTH, Vec::new()),
+        (op::AUTH, auth[..auth.len() - 1].to_vec()),
+        (op::AUTH, auth[..6].to_vec()),
+        (op::SASL, Vec::new()),
+        (op::SASL, token[..token.len() - 1].to_vec()),
+        (op::SASL, null),
+    ] {
+        let mut client = client(server);
+        // What was asked before is answered.
+        let mut bytes = client.next_request(op::EXISTS, &request::path_watch("/", false)).1;
+        client.send_raw(&bytes).expect("sent");
+        let reply = client.read_reply().expect("a frame").expect("a reply");
+        assert_eq!((reply.xid, reply.err), (1, 0));
+        bytes = client.next_request(op, &body).1;
+        client.send_raw(&bytes).expect("sent");
+        assert_closed(&mut client);
+    }
+}
+
+fn sasl_without_sasl(server: &Server) {
+    let mut client = client(server);
+    for token in [b"".as_slice(), b"token"] {
+        let mut body = Vec::new();
+        request::buffer(&mut body, token);
+        let reply = call(&mut client, op::SASL, &body);
+        assert_eq!((reply.zxid, reply.err), (0, 0));
+        assert_eq!(reply.body.as_ref(), (-1_i32).to_be_bytes());
+    }
+    assert_alive(client);
+}
+
+fn auth_packets(server: &Server) {
+    let mut client = client(server);
+    for (scheme, token) in [("digest", "u:p"), ("digest", "nocolon"), ("ip", ""), ("digest", "")] {
+        let reply = call(&mut client, op::AUTH, &request::auth(scheme, token.as_bytes()));
+        assert_eq!((reply.zxid, reply.err, reply.body.len()), (0, 0, 0), "{scheme} {token}");
+    }
+    assert_alive(client);
+    for scheme in ["world", "auth", "super", "sasl", "nosuch", ""] {
+        let mut client = self::client(server);
+        let reply = call(&mut client, op::AUTH, &request::auth(scheme, b"x"));
+        assert_eq!((reply.xid, reply.zxid, reply.err), (1, 0, -115), "{scheme}");
+        assert_closed(&mut client);
+    }
+}
+
+fn servers_own_operations(server: &Server) {
+    for (op, body) in [
+        (op::CREATE_SESSION, 10_000_i32.to_be_bytes().to_vec()),
+        (op::DELETE_CONTAINER, request::path("/zookeeper/x")),
+    ] {
+        let mut client = client(server);
+        let reply = call(&mut client, op, &body);
+        assert_eq!((reply.err, reply.zxid, reply.body.len()), (UNIMPLEMENTED, -1, 0), "op {op}");
+        assert_closed(&mut client);
+    }
 }
