@@ -302,6 +302,12 @@ impl RawClient {
         Ok(Some(self.input.drain(..length).collect::<Vec<u8>>().into()))
     }
 
+    /// Everything up to the end of the stream, frames or not.
+    pub fn read_all(&mut self) -> io::Result<Vec<u8>> {
+        while self.fill(self.input.len() + 1)? {}
+        Ok(self.input.drain(..).collect())
+    }
+
     /// The next reply or event; None at the end of the stream.
     pub fn read_reply(&mut self) -> io::Result<Option<Reply>> {
         Ok(self.read_frame()?.map(Reply::decode))

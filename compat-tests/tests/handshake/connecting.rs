@@ -8,18 +8,27 @@ use compat_tests::{ConnectRequest, RawClient, Server, Session, four_letter_words
 
 use crate::Row;
 
-pub(crate) const ROWS: [Row; 20] = [
+pub(crate) const ROWS: [Row; 31] = [
     ("a handshake of 45 bytes, requests in the same segment", |server| {
         pipelined(server, Some(false));
     }),
     ("a handshake of 44 bytes, requests in the same segment", |server| pipelined(server, None)),
+    ("a handshake byte by byte", byte_by_byte),
+    ("requests behind a refused handshake are dropped", pipelined_behind_refusal),
+    ("requests in the segment of attaching again are answered", pipelined_behind_attaching),
+    ("a refusal's bytes, with and without the last field", refused_bytes),
+    ("who may also read only gets a server that writes", read_only_client),
+    ("another handshake is no request", second_handshake),
     ("the timeout is clamped", timeout_is_clamped),
     ("an empty or null password starts a session", empty_password),
     ("the protocol version is ignored", protocol_version),
     ("bytes behind the handshake's last field are ignored", trailing_bytes),
     ("a handshake too short for the password is closed silently", short_handshake),
     ("a wrong password is refused, the session lives", wrong_password),
+    ("a password of the wrong length is refused", password_length),
     ("a zxid from the future is closed silently", future_zxid),
+    ("a zxid from the future does not hurt the session it is for", future_zxid_of_session),
+    ("the last zxid is none from the future", last_zxid_seen),
     ("an unknown session is refused", unknown_session),
     ("attaching again keeps id and password and takes no zxid", attach_again),
     ("attaching again closes the older connection", older_connection),
@@ -31,6 +40,8 @@ pub(crate) const ROWS: [Row; 20] = [
     ("a word outside the whitelist is named", refused_words),
     ("an unknown word is closed silently", unknown_word),
     ("a word may be followed by anything", word_and_more),
+    ("a word may come in pieces", word_in_pieces),
+    ("a word behind a handshake is a length, and closed", word_behind_handshake),
 ];
 
 /// Where rookeeper does better on purpose.
@@ -76,6 +87,91 @@ fn pipelined(server: &Server, read_only: Option<bool>) {
     assert_eq!((created.xid, created.err, created.path().as_str()), (1, 0, path));
     assert_eq!((got.xid, got.err, got.data().as_ref()), (2, 0, b"x".as_slice()));
     assert_eq!((closed.xid, closed.err, closed.body.len()), (3, 0, 0));
+    assert_closed(&mut client);
+}
+
+/// A frame's bytes.
+fn framed(payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    request::buffer(&mut bytes, payload);
+    bytes
+}
+
+fn byte_by_byte(server: &Server) {
+    let mut client = RawClient::dial(server.address()).expect("a socket");
+    for byte in framed(&ConnectRequest::new(6_000).bytes()) {
+        client.send_raw(&[byte]).expect("sent");
+    }
+    assert!(!client.read_session().expect("a ConnectResponse").refused());
+    for byte in client.next_request(op::EXISTS, &request::path_watch("/", false)).1 {
+        client.send_raw(&[byte]).expect("sent");
+    }
+    let reply = client.read_reply().expect("a frame").expect("a reply");
+    assert_eq!((reply.xid, reply.err), (1, 0));
+    client.close().expect("closed");
+}
+
+fn pipelined_behind_refusal(server: &Server) {
+    let stranger = ConnectRequest { session: 0x1234, ..ConnectRequest::new(6_000) };
+    let mut client = RawClient::dial(server.address()).expect("a socket");
+    let create = request::create("/refused", Some(b"x"), mode::PERSISTENT);
+    let mut bytes = framed(&stranger.bytes());
+    bytes.extend(client.next_request(op::CREATE, &create).1);
+    client.send_raw(&bytes).expect("sent");
+    assert_refused(&client.read_session().expect("a ConnectResponse"));
+    assert_closed(&mut client);
+    let mut other = server.connect(6_000);
+    let body = request::path_watch("/refused", false);
+    assert_eq!(other.call(op::EXISTS, &body).expect("a reply").err, -101);
+    other.close().expect("closed");
+}
+
+fn pipelined_behind_attaching(server: &Server) {
+    let (client, session) = open(server, &ConnectRequest::new(10_000));
+    drop(client);
+    let mut client = RawClient::dial(server.address()).expect("a socket");
+    let mut bytes = framed(&ConnectRequest::again(&session).bytes());
+    let create = request::create("/attached", None, mode::EPHEMERAL);
+    bytes.extend(client.next_request(op::CREATE, &create).1);
+    bytes.extend(client.next_request(op::EXISTS, &request::path_watch("/attached", false)).1);
+    client.send_raw(&bytes).expect("sent");
+    assert_eq!(client.read_session().expect("a ConnectResponse").id, session.id);
+    let created = client.read_reply().expect("a frame").expect("a reply");
+    assert_eq!((created.xid, created.err), (1, 0));
+    let exists = client.read_reply().expect("a frame").expect("a reply");
+    assert_eq!((exists.xid, exists.stat().ephemeral_owner), (2, session.id));
+    client.close().expect("closed");
+}
+
+fn refused_bytes(server: &Server) {
+    for (read_only, length) in [(Some(false), 37), (Some(true), 37), (None, 36)] {
+        let request = ConnectRequest { session: 0x1234, read_only, ..ConnectRequest::new(6_000) };
+        let mut client = RawClient::dial(server.address()).expect("a socket");
+        client.send_frame(&request.bytes()).expect("sent");
+        let refusal = client.read_frame().expect("a frame").expect("a ConnectResponse");
+        let mut expected = vec![0; length];
+        // The length of the password.
+        expected[19] = 16;
+        assert_eq!(refusal.as_ref(), expected);
+        assert_closed(&mut client);
+    }
+}
+
+fn read_only_client(server: &Server) {
+    let request = ConnectRequest { read_only: Some(true), ..ConnectRequest::new(6_000) };
+    let (mut client, session) = open(server, &request);
+    assert_eq!(session.read_only, Some(false));
+    let body = request::create("/written", None, mode::EPHEMERAL);
+    assert_eq!(client.call(op::CREATE, &body).expect("a reply").err, 0);
+    client.close().expect("closed");
+}
+
+fn second_handshake(server: &Server) {
+    let (mut client, _) = open(server, &ConnectRequest::new(6_000));
+    // Its first bytes are xid 0 and operation 0.
+    client.send_frame(&ConnectRequest::new(6_000).bytes()).expect("sent");
+    let reply = client.read_reply().expect("a frame").expect("a reply");
+    assert_eq!((reply.xid, reply.zxid, reply.err), (0, -1, -6));
     assert_closed(&mut client);
 }
 
@@ -148,6 +244,46 @@ fn owner_is_undisturbed(server: &Server) {
     let reply = owner.call(op::EXISTS, &request::path_watch("/", false)).expect("still attached");
     assert_eq!(reply.err, 0);
     owner.close().expect("closed");
+}
+
+fn password_length(server: &Server) {
+    let (owner, session) = open(server, &ConnectRequest::new(10_000));
+    drop(owner);
+    let right = session.password.to_vec();
+    let passwords = [right[..15].to_vec(), [right.clone(), vec![0]].concat(), right[..1].to_vec()];
+    for password in passwords {
+        let request =
+            ConnectRequest { password: Some(password), ..ConnectRequest::again(&session) };
+        let (mut thief, refused) = open(server, &request);
+        assert_refused(&refused);
+        assert_closed(&mut thief);
+    }
+    let (owner, again) = open(server, &ConnectRequest::again(&session));
+    assert_eq!(again.id, session.id);
+    owner.close().expect("closed");
+}
+
+fn future_zxid_of_session(server: &Server) {
+    let (mut owner, session) = open(server, &ConnectRequest::new(10_000));
+    let request = ConnectRequest { last_zxid_seen: i64::MAX, ..ConnectRequest::again(&session) };
+    let error = RawClient::open(server.address(), &request).expect_err("no ConnectResponse");
+    assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+    // Its connection is as it was.
+    let reply = owner.call(op::EXISTS, &request::path_watch("/", false)).expect("a reply");
+    assert_eq!(reply.err, 0);
+    owner.close().expect("closed");
+}
+
+fn last_zxid_seen(server: &Server) {
+    let mut client = server.connect(10_000);
+    let last = last_zxid(&mut client);
+    for last_zxid_seen in [last, 0, -1] {
+        let request = ConnectRequest { last_zxid_seen, ..ConnectRequest::new(6_000) };
+        let (other, session) = open(server, &request);
+        assert!(!session.refused(), "{last_zxid_seen}");
+        other.close().expect("closed");
+    }
+    client.close().expect("closed");
 }
 
 fn future_zxid(server: &Server) {
@@ -268,4 +404,18 @@ fn unknown_word(server: &Server) {
 
 fn word_and_more(server: &Server) {
     assert_eq!(ask(server, "ruok\n"), "imok");
+}
+
+fn word_in_pieces(server: &Server) {
+    let mut client = RawClient::dial(server.address()).expect("a socket");
+    client.send_raw(b"ru").expect("sent");
+    client.send_raw(b"o").expect("sent");
+    client.send_raw(b"k").expect("sent");
+    assert_eq!(client.read_all().expect("the end of the stream"), b"imok");
+}
+
+fn word_behind_handshake(server: &Server) {
+    let (mut client, _) = open(server, &ConnectRequest::new(6_000));
+    client.send_raw(b"ruok").expect("sent");
+    assert_closed(&mut client);
 }
