@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::required;
 use crate::script::{Action, Op, Step, name, op};
 use crate::side::Outcome;
 
-const KINDS: [&str; 6] = ["", "child", "data", "exist", "persistent", "recursive"];
-const EVENTS: [&str; 5] = ["", "created", "deleted", "data changed", "children changed"];
+/// Kinds of watches; the last one is what setWatches tells at once.
+pub(crate) const KINDS: [&str; 7] =
+    ["", "child", "data", "exist", "persistent", "recursive", "caught up"];
+pub(crate) const EVENTS: [&str; 5] = ["", "created", "deleted", "data changed", "children changed"];
+const CAUGHT_UP: usize = 6;
 
 /// Counts of everything that the reference answered.
 #[derive(Debug, Default)]
@@ -15,27 +19,28 @@ pub(crate) struct Coverage {
     pub(crate) operations: usize,
     successes: usize,
     scripts: usize,
+    large: usize,
     deaths: usize,
     reattached: usize,
     /// (operation, error) to how often.
     answers: BTreeMap<(String, i32), usize>,
     /// (kind of watch, type of event) to how often; an event may have several reasons.
     events: BTreeMap<(usize, i32), usize>,
-    caught_up: BTreeMap<i32, usize>,
     /// Client to its watches: path and kind.
     watches: BTreeMap<usize, Vec<(String, usize)>>,
 }
 
 impl Coverage {
-    pub(crate) fn script(&mut self) {
+    pub(crate) fn script(&mut self, large: bool) {
         self.scripts += 1;
+        self.large += usize::from(large);
         self.watches.clear();
     }
 
     pub(crate) fn step(&mut self, step: &Step, outcome: &Outcome) {
         let is_death = matches!(step.action, Action::Die(_));
         self.deaths += usize::from(is_death);
-        self.reattached += usize::from(step.action == Action::Reattach);
+        self.reattached += usize::from(matches!(step.action, Action::Reattach(_)));
         if outcome.reconnected {
             self.watches.remove(&step.client);
         }
@@ -60,7 +65,7 @@ impl Coverage {
         }
         for told in &outcome.events {
             if catches_up && told.client == step.client {
-                *self.caught_up.entry(told.kind).or_default() += 1;
+                *self.events.entry((CAUGHT_UP, told.kind)).or_default() += 1;
             }
             self.event(told.client, told.kind, &told.path);
         }
@@ -116,13 +121,48 @@ impl Coverage {
         }
     }
 
+    /// Adds what another lane has reached.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.successes += other.successes;
+        self.scripts += other.scripts;
+        self.large += other.large;
+        self.deaths += other.deaths;
+        self.reattached += other.reattached;
+        for (answer, count) in &other.answers {
+            *self.answers.entry(answer.clone()).or_default() += count;
+        }
+        for (event, count) in &other.events {
+            *self.events.entry(*event).or_default() += count;
+        }
+    }
+
     fn share(&self) -> usize {
         self.successes * 100 / self.operations.max(1)
+    }
+
+    /// What must occur and is too rare, and how often it occurred.
+    fn missing(&self) -> Vec<String> {
+        let least = required::least(self.operations);
+        let answers = required::answers().map(|(operation, err)| {
+            let count = self.answers.get(&(operation.to_string(), err)).copied().unwrap_or(0);
+            (format!("{operation} {err}"), count)
+        });
+        let events = required::events().map(|(kind, event)| {
+            let code = i32::try_from(event).expect("small");
+            let count = self.events.get(&(kind, code)).copied().unwrap_or(0);
+            (format!("{} watch, {}", KINDS[kind], EVENTS[event]), count)
+        });
+        let rare = answers.chain(events).filter(|(_, count)| *count < least);
+        rare.map(|(what, count)| format!("{what}: {count} of {least}")).collect()
     }
 
     /// Panics when the scripts have become too poor to prove anything.
     pub(crate) fn check(&self) {
         assert!(self.share() >= 60, "only {} % of the requests succeed", self.share());
+        assert!(self.large * 10 >= self.scripts, "only {} on a large tree", self.large);
+        let missing = self.missing();
+        assert!(missing.is_empty(), "too rare:\n{}", missing.join("\n"));
     }
 }
 
@@ -130,9 +170,11 @@ impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} operations in {} scripts, {} % successful; {} reattached, {} sessions expired",
+            "{} operations in {} scripts ({} on a large tree), {} % successful; {} reattached, {} \
+             sessions expired",
             self.operations,
             self.scripts,
+            self.large,
             self.share(),
             self.reattached,
             self.deaths
@@ -158,11 +200,15 @@ impl fmt::Display for Coverage {
             }
             writeln!(f)?;
         }
-        write!(f, "  caught up by setWatches:")?;
-        self.caught_up.iter().try_for_each(|(event, count)| {
-            let label = usize::try_from(*event).ok().and_then(|event| EVENTS.get(event));
-            write!(f, " {}: {count} ", label.unwrap_or(&"?"))
-        })?;
-        writeln!(f)
+        let required: Vec<(&str, i32)> = required::answers().collect();
+        let others = self.answers.iter().filter(|((operation, err), _)| {
+            !required.contains(&(operation.as_str(), *err)) && !operation.starts_with("op ")
+        });
+        write!(f, "not asked for:")?;
+        for ((operation, err), count) in others {
+            write!(f, " {operation} {err}: {count} ")?;
+        }
+        writeln!(f, "\nnever brought about:")?;
+        required::NEVER.iter().try_for_each(|(what, why)| writeln!(f, "  {what}: {why}"))
     }
 }

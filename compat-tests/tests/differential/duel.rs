@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use compat_tests::Kind;
@@ -10,7 +11,7 @@ use crate::answer::Line;
 use crate::coverage::Coverage;
 use crate::generate::Generator;
 use crate::script::{Action, Op, Step};
-use crate::side::{Outcome, Side};
+use crate::side::{LARGE, Outcome, Setup, Side};
 
 /// Shrinking ends then, however far it is.
 const SHRINKING: Duration = Duration::from_secs(40);
@@ -22,8 +23,7 @@ pub(crate) struct Duel {
     subject: Side,
     /// Runs so far: each has a top node of its own.
     runs: usize,
-    /// How many znodes stand beside those of scripts.
-    tree: usize,
+    setup: Setup,
 }
 
 /// Where steps come from.
@@ -32,11 +32,12 @@ enum Source<'a> {
     Again(std::slice::Iter<'a, Step>),
 }
 
-/// How many clients a script has, and whether the order of ACLs counts.
+/// How many clients a script has, whether the order of ACLs counts and where it takes place.
 #[derive(Clone, Copy, Debug)]
 struct Stage {
     clients: usize,
     sort_acls: bool,
+    large: bool,
 }
 
 /// A script that tells the servers apart.
@@ -49,12 +50,13 @@ pub(crate) struct Difference {
 }
 
 impl Duel {
-    pub(crate) fn start(tree: usize) -> Self {
-        let mut reference = Side::start(Kind::Reference);
-        let mut subject = Side::start(Kind::subject());
-        reference.grow(tree);
-        subject.grow(tree);
-        Self { reference, subject, runs: 0, tree }
+    pub(crate) fn start(setup: Setup) -> Self {
+        let (reference, subject) = thread::scope(|scope| {
+            let reference = scope.spawn(|| Side::start(Kind::Reference, setup));
+            let subject = Side::start(Kind::subject(), setup);
+            (reference.join().expect("Apache ZooKeeper serves"), subject)
+        });
+        Self { reference, subject, runs: 0, setup }
     }
 
     fn sides(&mut self) -> [&mut Side; 2] {
@@ -62,22 +64,27 @@ impl Duel {
     }
 
     /// A new script; what is different, cut down.
-    pub(crate) fn script(&mut self, seed: u64, coverage: &mut Coverage) -> Option<Difference> {
-        let mut generator = Generator::new(seed);
-        coverage.script();
+    pub(crate) fn script(
+        &mut self,
+        seed: u64,
+        large: bool,
+        coverage: &mut Coverage,
+    ) -> Option<Difference> {
+        let mut generator = Generator::new(seed, large);
+        coverage.script(large);
         let theme = generator.theme();
-        let stage = Stage { clients: theme.clients, sort_acls: theme.many_identities };
+        let stage = Stage { clients: theme.clients, sort_acls: theme.many_identities, large };
         let found = self.run(stage, Source::New(&mut generator, coverage))?;
         Some(self.shrink(found))
     }
 
     fn run(&mut self, stage: Stage, mut source: Source<'_>) -> Option<Difference> {
         self.runs += 1;
-        let top = format!("/d{:07}", self.runs);
+        let top = if stage.large { LARGE.into() } else { format!("/d{:07}", self.runs) };
         let begun = self.sides().map(|side| side.begin(&top, stage.clients, stage.sort_acls));
         if begun.iter().any(Result::is_err) {
             // The script before this one has ended a server.
-            *self = Self { runs: self.runs, ..Self::start(self.tree) };
+            *self = Self { runs: self.runs, ..Self::start(self.setup) };
             for side in self.sides() {
                 side.begin(&top, stage.clients, stage.sort_acls).expect("a new server serves");
             }

@@ -1,5 +1,6 @@
 //! Random scripts that mostly succeed: the generator remembers what the reference answered.
 
+mod provoke;
 mod requests;
 mod values;
 
@@ -9,7 +10,7 @@ use crate::answer::Part;
 use crate::known::Known;
 use crate::meant;
 use crate::random::Random;
-use crate::script::{AclEntry, Action, Op, Step, op};
+use crate::script::{AclEntry, Action, Attempt, Op, Step, op};
 use crate::side::{Outcome, Told, open_acl};
 
 const UNKNOWN_OPS: [i32; 7] = [0, -1, 10, 13, 23, 99, 1000];
@@ -38,18 +39,19 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// A script of its own for each seed; `large`: on a tree that has had thousands of znodes before.
+    pub(crate) fn new(seed: u64, large: bool) -> Self {
         let mut random = Random::new(seed);
         let theme = Theme {
             clients: 3 + random.below(3),
             steps: 40 + random.below(80),
-            quota: random.chance(15),
+            quota: random.chance(15) && !large,
             many_identities: random.chance(30),
         };
         let mut generator = Self {
             random,
             theme,
-            known: Known::new(theme.clients),
+            known: Known::new(theme.clients, large),
             next: 0,
             planned: VecDeque::new(),
         };
@@ -139,7 +141,7 @@ impl Generator {
         let action = match action {
             Action::Send(ops) => Action::Send(allowed(ops)),
             Action::Die(ops) => Action::Die(allowed(ops)),
-            Action::Reattach => Action::Reattach,
+            Action::Reattach(attempt) => Action::Reattach(attempt),
         };
         let id = self.next;
         self.next += 1;
@@ -153,7 +155,11 @@ impl Generator {
                     let catch_up = self.set_watches(client);
                     self.plan(client, vec![catch_up]);
                 }
-                Action::Reattach
+                Action::Reattach(match self.random.below(10) {
+                    0 => Some(Attempt::Password),
+                    1 => Some(Attempt::Zxid),
+                    _ => None,
+                })
             }
             // Slow: it takes until the session is over.
             6 if self.random.chance(25) => {
@@ -165,7 +171,10 @@ impl Generator {
             6..10 => Action::Send(vec![Op::Bare { code: op::CLOSE_SESSION }]),
             10 => Action::Send(vec![Op::Bare { code: *self.random.pick(&UNKNOWN_OPS) }]),
             11..16 => Action::Send(vec![self.auth(client)]),
-            16..90 if !self.theme.quota => Action::Send(self.burst(client)),
+            16 => Action::Send(vec![self.sasl()]),
+            17..29 if self.theme.quota => Action::Send(vec![self.tight_quota()]),
+            17..37 => Action::Send(vec![self.provoke(client)]),
+            37..110 if !self.theme.quota => Action::Send(self.burst(client)),
             _ => Action::Send(vec![self.op(client)]),
         }
     }
@@ -190,7 +199,7 @@ impl Generator {
     }
 
     fn op(&mut self, client: usize) -> Op {
-        match self.random.weighted(&[22, 9, 12, 5, 26, 10, 9, 3, 12, 2, 2]) {
+        match self.random.weighted(&[22, 9, 12, 5, 26, 10, 9, 3, 12, 2, 3]) {
             0 => self.create(client),
             1 => self.delete(client),
             2 => self.set_data(client),
@@ -265,6 +274,7 @@ impl Generator {
             Op::Watch { code: op::REMOVE_WATCHES, path: Some(path), kind } => {
                 known.unwatched(client, path, *kind);
             }
+            Op::Read { path: Some(path), .. } => known.set(path, part.versions, None, client),
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::random::Random;
 use crate::script::{AclEntry, Path};
-use crate::side::SUPER_TOKEN;
+use crate::side::{SUPER_TOKEN, TOUCHED, open_acl, resident};
 
 /// Tries before a znode is taken that may refuse.
 const TRIES: usize = 8;
@@ -36,10 +36,12 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    pub(crate) fn new(clients: usize) -> Self {
-        let acl = crate::side::open_acl();
-        let top = Znode { version: 0, aversion: 0, acl, owner: None };
-        let znodes = BTreeMap::from([("$".to_string(), top)]);
+    pub(crate) fn new(clients: usize, large: bool) -> Self {
+        let open = || Znode { version: 0, aversion: 0, acl: open_acl(), owner: None };
+        let mut znodes = BTreeMap::from([("$".to_string(), open())]);
+        if large {
+            znodes.extend((0..TOUCHED).map(|number| (resident("$", number), open())));
+        }
         Self { znodes, clients: vec![Client::default(); clients], quotas: Vec::new() }
     }
 
@@ -57,10 +59,10 @@ impl Known {
     }
 
     fn may(&self, client: usize, path: &str, perm: i32) -> bool {
-        let identities = &self.clients[client].identities;
-        if identities.iter().any(|token| token == SUPER_TOKEN) {
+        if self.is_super(client) {
             return true;
         }
+        let identities = &self.clients[client].identities;
         let Some(znode) = self.znodes.get(path) else { return false };
         znode.acl.iter().filter(|entry| entry.perms & perm != 0).any(|entry| {
             let id = entry.id.as_deref().unwrap_or_default();
@@ -128,6 +130,27 @@ impl Known {
 
     pub(crate) fn aversion(&self, path: &Path) -> i32 {
         self.at(path).map_or(0, |znode| znode.aversion)
+    }
+
+    pub(crate) fn is_super(&self, client: usize) -> bool {
+        self.clients[client].identities.iter().any(|token| token == SUPER_TOKEN)
+    }
+
+    /// A znode that `client` may not read.
+    pub(crate) fn some_secret(&self, random: &mut Random, client: usize) -> Option<String> {
+        let secret: Vec<&String> =
+            self.znodes.keys().filter(|path| !self.may(client, path, 1)).collect();
+        (!secret.is_empty()).then(|| (*random.pick(&secret)).clone())
+    }
+
+    pub(crate) fn some_ephemeral(&self, random: &mut Random) -> Option<String> {
+        let ephemeral: Vec<&String> = self
+            .znodes
+            .iter()
+            .filter(|(_, znode)| znode.owner.is_some())
+            .map(|(path, _)| path)
+            .collect();
+        (!ephemeral.is_empty()).then(|| (*random.pick(&ephemeral)).clone())
     }
 
     pub(crate) fn identities(&self, client: usize) -> &[String] {

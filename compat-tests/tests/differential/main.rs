@@ -2,9 +2,8 @@
 //! the tree in the end, are the same.
 //!
 //! `DIFFERENTIAL_OPERATIONS` is how many requests are sent. `DIFFERENTIAL_SEED` repeats the scripts
-//! of a run, `new` makes new ones; without it they come from a fixed seed, so that the same change
-//! always meets the same scripts.
-//! `DIFFERENTIAL_TREE` is how many znodes stand beside those of the scripts.
+//! of a run, or of several (`7,8`); `new` makes new ones, a seed for each 100,000 requests. Without
+//! it they come from a fixed seed, so that the same change always meets the same scripts.
 
 mod answer;
 mod coverage;
@@ -13,9 +12,12 @@ mod generate;
 mod known;
 mod meant;
 mod random;
+mod required;
 mod script;
 mod side;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use compat_tests::count;
@@ -23,49 +25,96 @@ use compat_tests::count;
 use coverage::Coverage;
 use duel::Duel;
 use random::Random;
+use side::Setup;
 
 const FIXED_SEED: u64 = 395;
+
+/// Requests of one seed where seeds are made.
+const OF_ONE_SEED: usize = 100_000;
 
 /// More are likely the same ones again.
 const MOST_DIFFERENCES: usize = 5;
 
-fn seeds() -> Vec<u64> {
+/// Pairs of servers at work at a time: most of what one does is waiting.
+const LANES: [Setup; 4] = [Setup::Ttl, Setup::Ttl, Setup::Ttl, Setup::Reconfig];
+
+/// One script in so many takes place on a large tree.
+const LARGE_EVERY: usize = 10;
+
+fn seeds(operations: usize) -> Vec<u64> {
     match std::env::var("DIFFERENTIAL_SEED").as_deref() {
         Err(_) => vec![FIXED_SEED],
         Ok("new") => {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock behind 1970");
-            vec![now.as_secs()]
+            let count = u64::try_from(operations.div_ceil(OF_ONE_SEED)).expect("a usize fits");
+            (0..count).map(|number| now.as_secs() + number).collect()
         }
-        Ok(text) => vec![text.parse().unwrap_or_else(|_| panic!("DIFFERENTIAL_SEED={text}"))],
+        Ok(text) => {
+            let seed = |text: &str| text.parse().unwrap_or_else(|_| panic!("a seed: {text}"));
+            text.split(',').map(seed).collect()
+        }
     }
+}
+
+/// The scripts of one lane: what they reached, and what was different.
+fn lane(
+    seed: u64,
+    number: usize,
+    operations: usize,
+    differences: &AtomicUsize,
+) -> (Coverage, Vec<String>) {
+    let setup = LANES[number];
+    let mut duel = Duel::start(setup);
+    let (mut coverage, mut found) = (Coverage::default(), Vec::new());
+    let mut chance = Random::of(seed, number);
+    for script in 0.. {
+        if coverage.operations >= operations
+            || differences.load(Ordering::Relaxed) >= MOST_DIFFERENCES
+        {
+            break;
+        }
+        let (large, script) = (script % LARGE_EVERY == 0, chance.next());
+        if let Some(difference) = duel.script(script, large, &mut coverage) {
+            differences.fetch_add(1, Ordering::Relaxed);
+            found.push(format!("lane {number}, script {script:#x}:\n{difference}"));
+            // The trees' roots may no longer be the same.
+            duel = Duel::start(setup);
+        }
+    }
+    (coverage, found)
 }
 
 #[test]
 fn both_servers_say_the_same() {
-    let operations = count("DIFFERENTIAL_OPERATIONS", 60_000);
-    let tree = count("DIFFERENTIAL_TREE", 0);
-    let seeds = seeds();
-    let mut duel = Duel::start(tree);
-    let mut differences = Vec::new();
+    let operations = count("DIFFERENTIAL_OPERATIONS", 100_000);
+    let seeds = seeds(operations);
+    let differences = AtomicUsize::new(0);
+    let mut all = Coverage::default();
     for seed in &seeds {
-        let (mut coverage, started) = (Coverage::default(), Instant::now());
-        let mut chance = Random::new(*seed);
-        while coverage.operations < operations / seeds.len() && differences.len() < MOST_DIFFERENCES
-        {
-            let script = chance.next();
-            if let Some(found) = duel.script(script, &mut coverage) {
-                let report =
-                    format!("seed {seed}, script {script:#x}: - reference, + subject\n{found}");
-                println!("{report}");
-                differences.push(report);
-                // The trees' roots may no longer be the same.
-                duel = Duel::start(tree);
+        let started = Instant::now();
+        let of_lane = operations / seeds.len() / LANES.len();
+        let run = |number| lane(*seed, number, of_lane, &differences);
+        let lanes: Vec<(Coverage, Vec<String>)> = thread::scope(|scope| {
+            let lanes: Vec<_> =
+                (0..LANES.len()).map(|number| scope.spawn(move || run(number))).collect();
+            lanes.into_iter().map(|lane| lane.join().expect("a lane ends")).collect()
+        });
+        let before = all.operations;
+        for (coverage, found) in &lanes {
+            all.add(coverage);
+            for difference in found {
+                println!("- reference, + subject: seed {seed}, {difference}");
             }
         }
-        println!("seed {seed}, {:.1} s: {coverage}", started.elapsed().as_secs_f64());
-        if differences.is_empty() {
-            coverage.check();
-        }
+        println!(
+            "seed {seed}: {} operations in {:.1} s, {} differences so far",
+            all.operations - before,
+            started.elapsed().as_secs_f64(),
+            differences.load(Ordering::Relaxed)
+        );
     }
-    assert!(differences.is_empty(), "{} differences, see above", differences.len());
+    println!("{all}");
+    let differences = differences.into_inner();
+    assert_eq!(differences, 0, "see above");
+    all.check();
 }

@@ -9,6 +9,15 @@ impl Random {
         Self(seed)
     }
 
+    /// The n-th of several independent ones.
+    pub(crate) fn of(seed: u64, n: usize) -> Self {
+        let mut seeds = Self::new(seed);
+        for _ in 0..n {
+            seeds.next();
+        }
+        Self::new(seeds.next())
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -21,6 +21,7 @@ pub(crate) mod op {
     pub(crate) const CHECK: i32 = 13;
     pub(crate) const MULTI: i32 = 14;
     pub(crate) const CREATE2: i32 = 15;
+    pub(crate) const RECONFIG: i32 = 16;
     pub(crate) const CHECK_WATCHES: i32 = 17;
     pub(crate) const REMOVE_WATCHES: i32 = 18;
     pub(crate) const CREATE_CONTAINER: i32 = 19;
@@ -29,6 +30,7 @@ pub(crate) mod op {
     pub(crate) const MULTI_READ: i32 = 22;
     pub(crate) const AUTH: i32 = 100;
     pub(crate) const SET_WATCHES: i32 = 101;
+    pub(crate) const SASL: i32 = 102;
     pub(crate) const GET_EPHEMERALS: i32 = 103;
     pub(crate) const ALL_CHILDREN_NUMBER: i32 = 104;
     pub(crate) const SET_WATCHES2: i32 = 105;
@@ -55,6 +57,7 @@ pub(crate) fn name(code: i32) -> String {
         op::CHECK => "check",
         op::MULTI => "multi",
         op::CREATE2 => "create2",
+        op::RECONFIG => "reconfig",
         op::CHECK_WATCHES => "checkWatches",
         op::REMOVE_WATCHES => "removeWatches",
         op::CREATE_CONTAINER => "createContainer",
@@ -62,6 +65,7 @@ pub(crate) fn name(code: i32) -> String {
         op::MULTI_READ => "multiRead",
         op::AUTH => "addauth",
         op::SET_WATCHES => "setWatches",
+        op::SASL => "sasl",
         op::GET_EPHEMERALS => "getEphemerals",
         op::ALL_CHILDREN_NUMBER => "getAllChildrenNumber",
         op::SET_WATCHES2 => "setWatches2",
@@ -162,6 +166,13 @@ pub(crate) enum Op {
         scheme: String,
         token: Data,
     },
+    Sasl {
+        token: Data,
+    },
+    /// To a list of members, whatever the configuration's version.
+    Reconfig {
+        members: Path,
+    },
     /// A body that lacks its last bytes.
     Cut {
         op: Box<Self>,
@@ -183,6 +194,8 @@ impl Op {
             Self::SetData { .. } => op::SET_DATA,
             Self::SetAcl { .. } => op::SET_ACL,
             Self::Auth { .. } => op::AUTH,
+            Self::Sasl { .. } => op::SASL,
+            Self::Reconfig { .. } => op::RECONFIG,
             Self::Cut { op, .. } => op.code(),
         }
     }
@@ -277,6 +290,13 @@ impl Op {
                 request::buffer(&mut out, scheme.as_bytes());
                 put_buffer(&mut out, token.as_deref());
             }
+            Self::Sasl { token } => put_buffer(&mut out, token.as_deref()),
+            Self::Reconfig { members } => {
+                out.put_i32(-1);
+                out.put_i32(-1);
+                put_path(&mut out, members, run);
+                out.put_i64(-1);
+            }
             Self::Cut { op, bytes } => {
                 out = op.body(run);
                 out.truncate(out.len().saturating_sub(*bytes));
@@ -318,14 +338,23 @@ fn put_acl(out: &mut Vec<u8>, acl: &AclList) {
     }
 }
 
+/// A handshake for a session that exists, and what is wrong with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    Password,
+    /// A zxid from the future.
+    Zxid,
+}
+
 /// What happens in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Requests in one segment. Who has no connection gets one first: of its session while that
     /// lives, else of a new one.
     Send(Vec<Op>),
-    /// The socket is closed without a word; the session gets a new one.
-    Reattach,
+    /// The socket is closed without a word; the session gets a new one, perhaps after an attempt
+    /// that is refused.
+    Reattach(Option<Attempt>),
     /// A session of its own does this, loses its socket and expires.
     Die(Vec<Op>),
 }
@@ -343,7 +372,7 @@ impl Step {
     pub(crate) fn ops(&self) -> &[Op] {
         match &self.action {
             Action::Send(ops) | Action::Die(ops) => ops,
-            Action::Reattach => &[],
+            Action::Reattach(_) => &[],
         }
     }
 
@@ -359,7 +388,13 @@ impl fmt::Display for Step {
         let how = match &self.action {
             Action::Send(ops) if ops.len() == 1 => "",
             Action::Send(_) => " in one segment",
-            Action::Reattach => " loses its socket and comes back",
+            Action::Reattach(None) => " loses its socket and comes back",
+            Action::Reattach(Some(Attempt::Password)) => {
+                " loses its socket and comes back, first with a wrong password"
+            }
+            Action::Reattach(Some(Attempt::Zxid)) => {
+                " loses its socket and comes back, first with a zxid from the future"
+            }
             Action::Die(_) => ": another session, which then expires",
         };
         write!(f, "step {}, client {}{how}", self.id, self.client)?;
@@ -406,6 +441,8 @@ impl fmt::Display for Op {
                 Ok(())
             }
             Self::Auth { scheme, token } => write!(f, " {scheme} {}", Bytes(token)),
+            Self::Sasl { token } => write!(f, " {}", Bytes(token)),
+            Self::Reconfig { members } => write!(f, " members={}", Text(members)),
             Self::Cut { op, bytes } => write!(f, " without its last {bytes} bytes: {op}"),
         }
     }

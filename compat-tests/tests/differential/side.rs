@@ -10,7 +10,7 @@ use bytes::BufMut;
 use compat_tests::{ConnectRequest, Kind, RawClient, Reply, Server, Session, request};
 
 use crate::answer::{Answer, Line, Names};
-use crate::script::{AclEntry, Action, Op, Run, Since, Step, op};
+use crate::script::{AclEntry, Action, Attempt, Op, Run, Since, Step, op};
 
 const SESSION_MS: i32 = 40_000;
 const DYING_SESSION_MS: i32 = 400;
@@ -39,6 +39,15 @@ fn at(code: i32, path: &str) -> Op {
         op::DELETE => Op::Versioned { code, path: Some(path.into()), version: -1 },
         _ => Op::Read { code, path: Some(path.into()), watch: false },
     }
+}
+
+/// What a pair of servers is configured for, beyond what all are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setup {
+    /// Znodes may have a TTL, the ensemble may not be changed.
+    Ttl,
+    /// The other way round.
+    Reconfig,
 }
 
 /// An event as the generator and the report want it.
@@ -87,7 +96,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    pub(crate) fn start(kind: Kind) -> Self {
+    pub(crate) fn start(kind: Kind, setup: Setup) -> Self {
         let super_digest = format!("DigestAuthenticationProvider.superDigest={}", SUPER.1);
         let server = Server::start(
             kind,
@@ -95,7 +104,8 @@ impl Side {
                 "tickTime=200",
                 "minSessionTimeout=400",
                 "maxSessionTimeout=60000",
-                "extendedTypesEnabled=true",
+                &format!("extendedTypesEnabled={}", setup == Setup::Ttl),
+                &format!("reconfigEnabled={}", setup == Setup::Reconfig),
                 "enforceQuota=true",
                 "forceSync=no",
                 // No container and no TTL ends by chance in the middle of a script.
@@ -117,6 +127,7 @@ impl Side {
         let token = Some(SUPER.0.as_bytes().to_vec());
         let answers = side.ask(&[Op::Auth { scheme: "digest".into(), token }]);
         assert_eq!(answers.expect("an answer")[0].0.err, 0, "the administrator is super");
+        side.settle();
         side
     }
 
@@ -125,6 +136,9 @@ impl Side {
         self.names = Names::new(top, sort_acls);
         self.seen.clear();
         self.clients = (0..clients).map(|_| Client::default()).collect();
+        if top == LARGE {
+            return Ok(());
+        }
         let answers = self.ask(&[create("$", 0)])?;
         assert_eq!(answers[0].0.err, 0, "{:?}: {top} is new", self.kind);
         Ok(())
@@ -134,8 +148,12 @@ impl Side {
     pub(crate) fn send(&mut self, step: &Step) -> io::Result<Outcome> {
         let mut outcome = Outcome::default();
         let address = self.server.address();
-        if step.action == Action::Reattach {
-            self.clients[step.client].socket = None;
+        if let Action::Reattach(attempt) = step.action {
+            let client = &mut self.clients[step.client];
+            client.socket = None;
+            if let (Some(attempt), Some(session)) = (attempt, &client.session) {
+                outcome.lines.push(refused(address, session, attempt)?);
+            }
         }
         let mut connecting = vec![step.client];
         if matches!(step.action, Action::Die(_)) {
@@ -282,15 +300,21 @@ impl Side {
             }
         }
         let (lines, paths) = self.tree()?;
-        let kept = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
-        let doomed: Vec<Op> = paths
+        let kept = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config", LARGE];
+        let mut again: Vec<Op> = paths
             .iter()
             .rev()
             .filter(|path| !kept.contains(&path.as_str()))
             .map(|path| at(op::DELETE, path))
             .collect();
+        if self.names.top == LARGE {
+            let (path, acl) = (Some(LARGE.to_string()), Some(open_acl()));
+            again.push(Op::SetData { path: path.clone(), data: None, version: -1 });
+            again.push(Op::SetAcl { path, acl, version: -1 });
+            again.extend((0..TOUCHED).map(|number| create(&resident(LARGE, number), 0)));
+        }
         self.names.forget_times();
-        for answer in self.ask(&doomed)? {
+        for answer in self.ask(&again)? {
             assert_eq!(answer.0.err, 0, "{:?}: {}", self.kind, answer.1.text);
         }
         Ok(lines)
@@ -313,7 +337,7 @@ impl Side {
                 let names = answers[2].2.children();
                 let parent = path.trim_end_matches('/');
                 let below = names.iter().map(|name| format!("{parent}/{name}"));
-                next.extend(below.filter(|path| !path.starts_with(STATIC)));
+                next.extend(below.filter(|path| self.is_shown(path)));
                 for (_, line, _) in answers {
                     let mut line = line.clone();
                     // What else the server has done since is no matter.
@@ -327,15 +351,22 @@ impl Side {
         Ok((lines, paths))
     }
 
-    /// Makes the tree larger by `count` znodes that no script touches.
-    pub(crate) fn grow(&mut self, count: usize) {
-        let ops: Vec<Op> = (0..count)
-            .map(|number| match (number, number % 100) {
-                (0, _) => create(STATIC, 0),
-                (_, 1) => create(&format!("{STATIC}/{:06}", (number - 1) / 100), 0),
-                (_, rest) => create(&format!("{STATIC}/{:06}/{rest}", (number - 1) / 100), 0),
-            })
-            .collect();
+    /// Whether a script's tree in the end has this znode.
+    fn is_shown(&self, path: &str) -> bool {
+        match path.strip_prefix(LARGE) {
+            Some(_) if self.names.top != LARGE => false,
+            Some(below) => {
+                let number = below.strip_prefix(RESIDENT).and_then(|rest| rest.parse().ok());
+                number.is_none_or(|number: usize| number < TOUCHED)
+            }
+            None => true,
+        }
+    }
+
+    /// Makes the tree large, once.
+    fn settle(&mut self) {
+        let residents = (0..RESIDENTS).map(|number| create(&resident(LARGE, number), 0));
+        let ops: Vec<Op> = [create(LARGE, 0)].into_iter().chain(residents).collect();
         for ops in ops.chunks(500) {
             let answers = self.ask(ops).expect("answers");
             assert!(answers.iter().all(|answer| answer.0.err == 0), "{:?}", self.kind);
@@ -343,8 +374,36 @@ impl Side {
     }
 }
 
-/// What makes a tree large.
-const STATIC: &str = "/static";
+/// The top node of scripts on a large tree: it has this many children from the start.
+pub(crate) const LARGE: &str = "/large";
+const RESIDENTS: usize = 10_100;
+
+/// Of these, the ones that a script knows of; they are made anew behind it.
+pub(crate) const TOUCHED: usize = 20;
+
+const RESIDENT: &str = "/resident-";
+
+/// The path of a child that was there before the script.
+pub(crate) fn resident(top: &str, number: usize) -> String {
+    format!("{top}{RESIDENT}{number:05}")
+}
+
+/// What becomes of an attempt to get at `session`.
+fn refused(address: SocketAddr, session: &Session, attempt: Attempt) -> io::Result<Line> {
+    let mut connect = ConnectRequest::again(session);
+    match attempt {
+        Attempt::Password => connect.password = Some(vec![1; session.password.len()]),
+        Attempt::Zxid => connect.last_zxid_seen = i64::MAX,
+    }
+    let mut socket = RawClient::dial(address)?;
+    socket.set_deadline(PATIENCE)?;
+    socket.send_frame(&connect.bytes())?;
+    let mut said = Vec::new();
+    while let Some(frame) = socket.read_frame()? {
+        said.push(frame);
+    }
+    Ok(Line::new(format!("attempt: {said:?}, closed")))
+}
 
 /// One transaction's events have no order where it deletes several znodes.
 fn order(lines: &mut [Line], any: bool) {

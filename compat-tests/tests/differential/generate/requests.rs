@@ -98,7 +98,7 @@ impl Generator {
     }
 
     pub(super) fn look(&mut self, client: usize) -> Op {
-        match self.random.weighted(&[8, 3, 4, 2, 2, 2]) {
+        match self.random.weighted(&[16, 6, 8, 4, 4, 4, 1]) {
             0 => Op::At { code: op::GET_ACL, path: self.path(client, READ) },
             1 => Op::At { code: op::ALL_CHILDREN_NUMBER, path: self.path(client, READ) },
             2 => {
@@ -109,7 +109,8 @@ impl Generator {
             }
             3 => Op::At { code: op::SYNC, path: self.path(client, READ) },
             4 => Op::Bare { code: op::PING },
-            _ => Op::Bare { code: op::WHO_AM_I },
+            5 => Op::Bare { code: op::WHO_AM_I },
+            _ => self.reconfig(),
         }
     }
 
@@ -219,17 +220,39 @@ impl Generator {
         Op::Auth { scheme: scheme.into(), token: token.map(|token| token.as_bytes().to_vec()) }
     }
 
+    /// What a server without SASL says to its first packet.
+    pub(super) fn sasl(&mut self) -> Op {
+        let tokens: [Option<&[u8]>; 3] = [None, Some(b""), Some(b"token")];
+        Op::Sasl { token: self.random.pick(&tokens).map(<[u8]>::to_vec) }
+    }
+
+    fn reconfig(&mut self) -> Op {
+        let members = [None, Some(""), Some("server.1=127.0.0.1:1:2:participant;3"), Some("odd")];
+        Op::Reconfig { members: self.random.pick(&members).map(str::to_owned) }
+    }
+
     /// A body that ends too early.
     pub(super) fn cut(&mut self, client: usize) -> Op {
-        let op = match self.random.below(8) {
+        let op = match self.random.weighted(&[4, 4, 1, 1, 1, 1, 2, 1, 3, 4, 1, 1]) {
             0 => self.create(client),
-            1 => self.delete(client),
-            2 => self.set_data(client),
-            3 => self.set_acl(client),
-            4 => self.multi(client),
-            5 => self.watch(client),
-            6 => self.set_watches(client),
-            _ => self.read(client),
+            1 => {
+                let code = *self.random.pick(&[op::CREATE_CONTAINER, op::CREATE_TTL]);
+                let (path, acl) = (self.free_path(client), Some(open_acl()));
+                Op::Create { code, path, data: None, acl, flags: 4, ttl: 1 }
+            }
+            2 => self.delete(client),
+            3 => self.set_data(client),
+            4 => self.set_acl(client),
+            5 => self.multi(client),
+            6 => self.watch(client),
+            7 => self.set_watches(client),
+            8 => self.read(client),
+            9 => {
+                let codes = [op::GET_ACL, op::SYNC, op::GET_EPHEMERALS, op::ALL_CHILDREN_NUMBER];
+                Op::At { code: *self.random.pick(&codes), path: self.path(client, READ) }
+            }
+            10 => self.multi_read(client),
+            _ => self.reconfig(),
         };
         let bytes = if self.random.chance(50) { 1 } else { 1 + self.random.below(30) };
         Op::Cut { op: Box::new(op), bytes }
