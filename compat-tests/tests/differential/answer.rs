@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use bytes::{Buf, Bytes};
 use compat_tests::Reply;
+use serde::{Deserialize, Serialize};
 
 use crate::script::{Op, op};
 
 /// A zxid in a line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Zxid {
     /// That of a transaction which the script can tell apart.
     Of(i64),
@@ -21,7 +22,7 @@ pub(crate) enum Zxid {
 const HOLE: char = '\u{1}';
 
 /// One reply or event.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Line {
     /// Without the zxids.
     pub(crate) text: String,
@@ -49,6 +50,11 @@ impl Line {
         } else {
             self.push(&number.to_string());
         }
+    }
+
+    /// The same line with another text.
+    pub(crate) fn with_text(&self, text: String) -> Self {
+        Self { text, ..self.clone() }
     }
 
     /// All zxids that name a transaction.
@@ -256,7 +262,7 @@ impl Names {
                     names.push(self.shown(name.as_deref()));
                 }
                 names.sort();
-                line.push(&format!(" {names:?}"));
+                line.push(&shortened(&names));
                 if code == op::GET_CHILDREN2 {
                     self.stat(body, line, part)?;
                 }
@@ -300,6 +306,23 @@ impl Names {
         }
         Some(())
     }
+}
+
+/// Sorted names; those that were there before the script as the runs of their numbers.
+fn shortened(names: &[String]) -> String {
+    let number = |name: &String| name.trim_matches('"').strip_prefix("resident-")?.parse().ok();
+    let follows = |one: &String, next: &String| {
+        number(one).is_some_and(|one: usize| number(next) == Some(one + 1))
+    };
+    let mut out = String::from(" [");
+    for run in names.chunk_by(follows) {
+        match run {
+            [first, .., last] => out.push_str(&format!(" {first}..={last}")),
+            _ => run.iter().for_each(|name| out.push_str(&format!(" {name}"))),
+        }
+    }
+    out.push_str(" ]");
+    out
 }
 
 /// The front of a body; None where it ends too early.

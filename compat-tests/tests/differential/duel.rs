@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use compat_tests::Kind;
+use serde::{Deserialize, Serialize};
 
 use crate::answer::Line;
 use crate::coverage::Coverage;
-use crate::generate::Generator;
+use crate::generate::{Generator, Theme};
 use crate::script::{Action, Op, Step};
 use crate::side::{LARGE, Outcome, Setup, Side};
 
@@ -33,11 +35,26 @@ enum Source<'a> {
 }
 
 /// How many clients a script has, whether the order of ACLs counts and where it takes place.
-#[derive(Clone, Copy, Debug)]
-struct Stage {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Stage {
+    top: String,
     clients: usize,
     sort_acls: bool,
-    large: bool,
+}
+
+impl Stage {
+    fn open(&self, side: &mut Side) -> io::Result<()> {
+        side.begin(&self.top, self.clients, self.sort_acls)
+    }
+}
+
+/// A script and what both said to each step, and of the tree in the end.
+#[derive(Debug)]
+pub(crate) struct Course {
+    pub(crate) stage: Stage,
+    pub(crate) steps: Vec<Step>,
+    /// The reference, the subject.
+    pub(crate) said: Vec<(Vec<Line>, Vec<Line>)>,
 }
 
 /// A script that tells the servers apart.
@@ -72,21 +89,32 @@ impl Duel {
     ) -> Option<Difference> {
         let mut generator = Generator::new(seed, large);
         coverage.script(large);
-        let theme = generator.theme();
-        let stage = Stage { clients: theme.clients, sort_acls: theme.many_identities, large };
-        let found = self.run(stage, Source::New(&mut generator, coverage))?;
+        let stage = self.stage(generator.theme(), large);
+        let found = self.run(stage, Source::New(&mut generator, coverage)).difference()?;
         Some(self.shrink(found))
     }
 
-    fn run(&mut self, stage: Stage, mut source: Source<'_>) -> Option<Difference> {
+    /// A new script that is kept.
+    pub(crate) fn record(&mut self, seed: u64, large: bool, coverage: &mut Coverage) -> Course {
+        let mut generator = Generator::new(seed, large);
+        coverage.script(large);
+        let stage = self.stage(generator.theme(), large);
+        self.run(stage, Source::New(&mut generator, coverage))
+    }
+
+    fn stage(&mut self, theme: Theme, large: bool) -> Stage {
         self.runs += 1;
-        let top = if stage.large { LARGE.into() } else { format!("/d{:07}", self.runs) };
-        let begun = self.sides().map(|side| side.begin(&top, stage.clients, stage.sort_acls));
+        let top = if large { LARGE.into() } else { format!("/d{:07}", self.runs) };
+        Stage { top, clients: theme.clients, sort_acls: theme.many_identities }
+    }
+
+    fn run(&mut self, stage: Stage, mut source: Source<'_>) -> Course {
+        let begun = self.sides().map(|side| stage.open(side));
         if begun.iter().any(Result::is_err) {
             // The script before this one has ended a server.
             *self = Self { runs: self.runs, ..Self::start(self.setup) };
             for side in self.sides() {
-                side.begin(&top, stage.clients, stage.sort_acls).expect("a new server serves");
+                stage.open(side).expect("a new server serves");
             }
         }
         let (mut steps, mut said) = (Vec::new(), Vec::<(Vec<Line>, Vec<Line>)>::new());
@@ -103,39 +131,19 @@ impl Duel {
                 coverage.step(&step, &expected);
             }
             let (expected, actual) = settled(expected.lines, actual.lines);
-            equal = expected.iter().map(|line| &line.text).eq(actual.iter().map(|line| &line.text));
+            equal = same(&expected, &actual);
             steps.push(step);
             said.push((expected, actual));
         }
         said.push((finish(&mut self.reference), finish(&mut self.subject)));
-        let expected = ranked(said.iter().map(|(expected, _)| expected));
-        let actual = ranked(said.iter().map(|(_, actual)| actual));
-        if expected == actual {
-            return None;
-        }
-        let said = expected.into_iter().zip(actual).collect();
-        Some(Difference { stage, steps, said })
+        Course { stage, steps, said }
     }
 
     fn step(&mut self, step: &Step) -> (Outcome, Outcome) {
         // Both work at the same time.
         let sent = self.sides().map(|side| side.send(step));
-        let mut outcomes = self.sides().into_iter().zip(sent).map(|(side, sent)| {
-            let broken = |error| Outcome {
-                lines: vec![Line::new(format!("broken: {error}"))],
-                ..Outcome::default()
-            };
-            match sent {
-                Ok(mut outcome) => match side.receive(step, &mut outcome) {
-                    Ok(()) => outcome,
-                    Err(error) => {
-                        outcome.lines.push(Line::new(format!("broken: {error}")));
-                        outcome
-                    }
-                },
-                Err(error) => broken(error),
-            }
-        });
+        let mut outcomes =
+            self.sides().into_iter().zip(sent).map(|(side, sent)| received(side, step, sent));
         let expected = outcomes.next().unwrap_or_default();
         (expected, outcomes.next().unwrap_or_default())
     }
@@ -152,7 +160,7 @@ impl Duel {
                 while at < best.steps.len() && Instant::now() < deadline {
                     let mut steps = best.steps.clone();
                     steps.drain(at..(at + length).min(steps.len()));
-                    match self.again(best.stage, &steps) {
+                    match self.again(&best.stage, &steps) {
                         Some(smaller) => best = smaller,
                         None => at += length,
                     }
@@ -169,7 +177,7 @@ impl Duel {
                 {
                     let mut steps = best.steps.clone();
                     steps[at] = step;
-                    match self.again(best.stage, &steps) {
+                    match self.again(&best.stage, &steps) {
                         Some(smaller) => best = smaller,
                         None => variant += 1,
                     }
@@ -181,9 +189,69 @@ impl Duel {
         }
     }
 
-    fn again(&mut self, stage: Stage, steps: &[Step]) -> Option<Difference> {
-        self.run(stage, Source::Again(steps.iter()))
+    fn again(&mut self, stage: &Stage, steps: &[Step]) -> Option<Difference> {
+        let mut stage = stage.clone();
+        if stage.top != LARGE {
+            self.runs += 1;
+            stage.top = format!("/d{:07}", self.runs);
+        }
+        self.run(stage, Source::Again(steps.iter())).difference()
     }
+}
+
+impl Course {
+    pub(crate) fn difference(self) -> Option<Difference> {
+        let Self { stage, steps, said } = self;
+        let expected = ranked(said.iter().map(|(expected, _)| expected));
+        let actual = ranked(said.iter().map(|(_, actual)| actual));
+        let said = expected.iter().cloned().zip(actual.iter().cloned()).collect();
+        (expected != actual).then_some(Difference { stage, steps, said })
+    }
+}
+
+/// A script of before against `subject`, and what the reference said then.
+pub(crate) fn replay(
+    subject: &mut Side,
+    stage: &Stage,
+    steps: &[Step],
+    expected: &[Vec<Line>],
+) -> Option<Difference> {
+    stage.open(subject).expect("the subject serves");
+    let mut said = Vec::new();
+    let mut equal = true;
+    for (step, expected) in steps.iter().zip(expected) {
+        let sent = subject.send(step);
+        let actual = received(subject, step, sent).lines;
+        said.push(settled(expected.clone(), actual));
+        equal = said.last().is_none_or(|(expected, actual)| same(expected, actual));
+        if !equal {
+            break;
+        }
+    }
+    let steps = steps[..said.len()].to_vec();
+    if equal {
+        let expected = expected.last().cloned().unwrap_or_default();
+        said.push((expected, finish(subject)));
+    }
+    Course { stage: stage.clone(), steps, said }.difference()
+}
+
+/// Whether two say the same but for zxids.
+fn same(expected: &[Line], actual: &[Line]) -> bool {
+    expected.iter().map(|line| &line.text).eq(actual.iter().map(|line| &line.text))
+}
+
+/// What `side` says to a step that it has been sent.
+fn received(side: &mut Side, step: &Step, sent: io::Result<Outcome>) -> Outcome {
+    let (mut outcome, error) = match sent {
+        Ok(mut outcome) => {
+            let error = side.receive(step, &mut outcome).err();
+            (outcome, error)
+        }
+        Err(error) => (Outcome::default(), Some(error)),
+    };
+    outcome.lines.extend(error.map(|error| Line::new(format!("broken: {error}"))));
+    outcome
 }
 
 fn size(steps: &[Step]) -> usize {

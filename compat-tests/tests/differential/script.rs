@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytes::BufMut;
 use compat_tests::request;
+use serde::{Deserialize, Serialize};
 
 /// Op codes as they stand in the request header.
 pub(crate) mod op {
@@ -83,7 +84,7 @@ pub(crate) type Path = Option<String>;
 /// None is the null buffer.
 pub(crate) type Data = Option<Vec<u8>>;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AclEntry {
     pub(crate) perms: i32,
     pub(crate) scheme: Option<String>,
@@ -94,7 +95,7 @@ pub(crate) struct AclEntry {
 pub(crate) type AclList = Option<Vec<AclEntry>>;
 
 /// The last zxid that a client of setWatches claims to have seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Since {
     Zero,
     /// The highest of all replies up to and including this step.
@@ -103,7 +104,7 @@ pub(crate) enum Since {
     Max,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Op {
     /// create, create2, createContainer, createTTL; only the last one has a TTL on the wire.
     Create {
@@ -339,7 +340,7 @@ fn put_acl(out: &mut Vec<u8>, acl: &AclList) {
 }
 
 /// A handshake for a session that exists, and what is wrong with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Attempt {
     Password,
     /// A zxid from the future.
@@ -347,7 +348,7 @@ pub(crate) enum Attempt {
 }
 
 /// What happens in a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Action {
     /// Requests in one segment. Who has no connection gets one first: of its session while that
     /// lives, else of a new one.
@@ -359,7 +360,7 @@ pub(crate) enum Action {
     Die(Vec<Op>),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Step {
     /// Grows along the script; stays when steps before it are left out.
     pub(crate) id: usize,
