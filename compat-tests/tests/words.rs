@@ -14,6 +14,9 @@ const WORDS: [&str; 15] = [
     "wchc", "wchp", "wchs",
 ];
 
+/// A word, too: what telnet sends when its user interrupts it.
+const TELNET_CLOSE: [u8; 4] = [0xff, 0xf4, 0xff, 0xfd];
+
 /// Lines of `mntr` that only requests make, and so come to the same.
 const COUNTED: [&str; 14] = [
     "zk_server_state",
@@ -146,6 +149,7 @@ fn course(server: &Server) -> Vec<(String, Vec<String>)> {
     mask.extend(258_i64.to_be_bytes());
     said.push(("stmk".into(), vec![ask_with(server, &mask)]));
     said.push(("gtmk after it".into(), vec![ask_with(server, b"gtmk")]));
+    said.push(("telnet's close".into(), vec![ask_with(server, &TELNET_CLOSE)]));
     said.push(("ruok with a line's end".into(), vec![ask_with(server, b"ruok\r\n")]));
     said
 }
@@ -177,5 +181,7 @@ fn words_that_are_not_in_the_whitelist() {
                 assert_eq!(ask_with(&server, word.as_bytes()), refusal, "{kind:?}");
             }
         }
+        let refusal = "telnet close is not executed because it is not in the whitelist.\n";
+        assert_eq!(ask_with(&server, &TELNET_CLOSE), refusal, "{kind:?}");
     }
 }

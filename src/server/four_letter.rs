@@ -32,6 +32,9 @@ pub(super) const TRACE_MASK: i64 = 306;
 /// How long `dump` waits for the orderer.
 const ORDERER_PATIENCE: Duration = Duration::from_secs(5);
 
+/// What telnet sends when its user interrupts it.
+const TELNET_CLOSE: [u8; 4] = [0xff, 0xf4, 0xff, 0xfd];
+
 macro_rules! words {
     ($($word:ident = $name:literal,)*) => {
         /// A word.
@@ -46,7 +49,7 @@ macro_rules! words {
                 $(if bytes == $name.as_bytes() {
                     return Some(Self::$word);
                 })*
-                None
+                (*bytes == TELNET_CLOSE).then_some(Self::TelnetClose)
             }
 
             const fn name(self) -> &'static str {
@@ -74,6 +77,7 @@ words! {
     Srvr = "srvr",
     Stat = "stat",
     Stmk = "stmk",
+    TelnetClose = "telnet close",
     Wchc = "wchc",
     Wchp = "wchp",
     Wchs = "wchs",
@@ -118,6 +122,7 @@ impl Word {
             Self::Srvr => summary(server, false),
             Self::Stat => summary(server, true),
             Self::Stmk => set_trace_mask(server, argument),
+            Self::TelnetClose => String::new(),
             Self::Wchc => watches_by_session(server),
             Self::Wchp => watches_by_path(server),
             Self::Wchs => wchs(server),
