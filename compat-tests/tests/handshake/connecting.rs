@@ -8,7 +8,7 @@ use compat_tests::{ConnectRequest, RawClient, Server, Session, four_letter_words
 
 use crate::Row;
 
-pub(crate) const ROWS: [Row; 31] = [
+pub(crate) const ROWS: [Row; 32] = [
     ("a handshake of 45 bytes, requests in the same segment", |server| {
         pipelined(server, Some(false));
     }),
@@ -31,6 +31,7 @@ pub(crate) const ROWS: [Row; 31] = [
     ("the last zxid is none from the future", last_zxid_seen),
     ("an unknown session is refused", unknown_session),
     ("attaching again keeps id and password and takes no zxid", attach_again),
+    ("a new session takes one zxid", new_session_takes_zxid),
     ("attaching again closes the older connection", older_connection),
     ("attaching again may change the timeout", attach_with_another_timeout),
     ("a closed session is refused", closed_session),
@@ -167,12 +168,14 @@ fn read_only_client(server: &Server) {
 }
 
 fn second_handshake(server: &Server) {
-    let (mut client, _) = open(server, &ConnectRequest::new(6_000));
+    let (mut client, session) = open(server, &ConnectRequest::new(6_000));
     // Its first bytes are xid 0 and operation 0.
     client.send_frame(&ConnectRequest::new(6_000).bytes()).expect("sent");
     let reply = client.read_reply().expect("a frame").expect("a reply");
     assert_eq!((reply.xid, reply.zxid, reply.err), (0, -1, -6));
     assert_closed(&mut client);
+    let (client, _) = open(server, &ConnectRequest::again(&session));
+    client.close().expect("closed");
 }
 
 fn timeout_is_clamped(server: &Server) {
@@ -319,6 +322,16 @@ fn attach_again(server: &Server) {
     client.close().expect("closed");
 }
 
+fn new_session_takes_zxid(server: &Server) {
+    let (mut client, _) = open(server, &ConnectRequest::new(10_000));
+    let before = last_zxid(&mut client);
+    let (other, _) = open(server, &ConnectRequest::new(10_000));
+    assert_eq!(last_zxid(&mut client), before + 1);
+    other.close().expect("closed");
+    assert_eq!(last_zxid(&mut client), before + 2);
+    client.close().expect("closed");
+}
+
 fn older_connection(server: &Server) {
     let (mut older, session) = open(server, &ConnectRequest::new(10_000));
     let (younger, _) = open(server, &ConnectRequest::again(&session));
@@ -415,7 +428,9 @@ fn word_in_pieces(server: &Server) {
 }
 
 fn word_behind_handshake(server: &Server) {
-    let (mut client, _) = open(server, &ConnectRequest::new(6_000));
+    let (mut client, session) = open(server, &ConnectRequest::new(6_000));
     client.send_raw(b"ruok").expect("sent");
     assert_closed(&mut client);
+    let (client, _) = open(server, &ConnectRequest::again(&session));
+    client.close().expect("closed");
 }
