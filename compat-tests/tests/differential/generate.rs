@@ -163,8 +163,9 @@ impl Generator {
             }
             // Slow: it takes until the session is over.
             6 if self.random.chance(25) => {
-                let mut ops: Vec<Op> =
-                    (0..self.random.below(4)).map(|_| self.ephemeral()).collect();
+                // They are sent in one segment.
+                let more = if self.theme.quota { 0 } else { self.random.below(4) };
+                let mut ops: Vec<Op> = (0..more).map(|_| self.ephemeral()).collect();
                 ops.push(self.ephemeral());
                 Action::Die(ops)
             }
