@@ -13,7 +13,7 @@ use crate::answer::{Answer, Line, Names};
 use crate::script::{AclEntry, Action, Attempt, Op, Run, Since, Step, op};
 
 const SESSION_MS: i32 = 40_000;
-const DYING_SESSION_MS: i32 = 400;
+const DYING_SESSION_MS: i32 = 800;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Proves to all that a dying session is gone.
