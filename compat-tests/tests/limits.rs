@@ -70,6 +70,22 @@ fn max_cnxns() {
 }
 
 #[test]
+fn a_connection_that_gets_no_session_ends() {
+    both(&["nio.sessionlessCnxnTimeout=1000"], |server| {
+        let started = Instant::now();
+        let silent = RawClient::dial(server.address()).expect("a socket");
+        let mut half = RawClient::dial(server.address()).expect("a socket");
+        half.send_raw(&[0, 0, 0, 45, 0, 0]).expect("sent");
+        let mut served = server.connect(TIMEOUT);
+        for mut idle in [silent, half] {
+            assert!(idle.read_frame().expect("the end of the stream").is_none());
+        }
+        assert!(started.elapsed() >= Duration::from_secs(1));
+        assert_eq!(err(&mut served, op::EXISTS, &request::path_watch("/", false)), 0);
+    });
+}
+
+#[test]
 fn a_longer_frame_is_taken_when_the_limit_is_raised() {
     both(&["jute.maxbuffer=8000000"], |server| {
         let mut client = server.connect(TIMEOUT);
