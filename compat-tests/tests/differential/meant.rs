@@ -12,8 +12,6 @@ struct Meant {
 /// `zookeeper_limits` and `zookeeper_stats` right below /zookeeper/quota.
 const ROOT_QUOTA: &str = "/zookeeper/quota/zookeeper_";
 
-const ROOT_REASON: &str = "a quota of everything: a znode like any other";
-
 const MEANT: [Meant; 9] = [
     Meant {
         // ZooKeeper logs a transaction that ends it, at each start again.
@@ -79,14 +77,17 @@ const MEANT: [Meant; 9] = [
     },
     Meant {
         // ZooKeeper's PathTrie has no root to put it in: it ends, at each start again.
-        reason: ROOT_REASON,
+        reason: "a quota of everything: -8",
         applies: |op| match op {
-            Op::Create { path: Some(path), .. } => path.starts_with(ROOT_QUOTA),
-            Op::Multi { parts, .. } => parts.iter().any(|part| reason(part) == Some(ROOT_REASON)),
-            _ => false,
+            Op::Multi { parts, .. } => parts.iter().any(is_root_quota),
+            op => is_root_quota(op),
         },
     },
 ];
+
+fn is_root_quota(op: &Op) -> bool {
+    matches!(op, Op::Create { path: Some(path), .. } if path.starts_with(ROOT_QUOTA))
+}
 
 fn is_beyond(path: &str) -> bool {
     path.chars().any(|char| char > '\u{ffff}')
