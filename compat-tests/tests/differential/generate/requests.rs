@@ -2,7 +2,7 @@
 
 use super::Generator;
 use super::values::{ADMIN, DELETE, IDENTITIES, READ, WRITE};
-use crate::script::{Op, Since, op};
+use crate::script::{Data, Op, Since, op};
 use crate::side::{SUPER_TOKEN, open_acl};
 
 impl Generator {
@@ -68,14 +68,18 @@ impl Generator {
         }
         let path = self.path(client, WRITE);
         let version = self.version(self.known.version(&path));
-        let name = path.as_deref().and_then(|path| path.rsplit_once('/')).map(|(_, name)| name);
-        let data = match name {
+        let data = self.data_for(path.as_deref().unwrap_or_default());
+        Op::SetData { path, data, version }
+    }
+
+    /// What may stand in a znode that exists.
+    fn data_for(&mut self, path: &str) -> Data {
+        match path.rsplit_once('/').map(|(_, name)| name) {
             Some("zookeeper_limits") => Some(self.limits().into_bytes()),
             // ZooKeeper ends when it cannot read this one.
             Some("zookeeper_stats") => Some(b"count=2,bytes=9".to_vec()),
             _ => self.data(),
-        };
-        Op::SetData { path, data, version }
+        }
     }
 
     pub(super) fn set_acl(&mut self, client: usize) -> Op {
@@ -134,7 +138,10 @@ impl Generator {
         {
             parts.push(match self.random.below(4) {
                 0 => Op::Versioned { code: op::DELETE, path: Some(path), version: 0 },
-                1 => Op::SetData { path: Some(path), data: self.data(), version: 0 },
+                1 => {
+                    let data = self.data_for(&path);
+                    Op::SetData { path: Some(path), data, version: 0 }
+                }
                 2 => Op::Versioned { code: op::CHECK, path: Some(path), version: 0 },
                 _ => Op::Create {
                     code: op::CREATE2,
