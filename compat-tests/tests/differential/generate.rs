@@ -190,10 +190,10 @@ impl Generator {
             while op.is_write() && !writes {
                 op = self.read(client);
             }
-            writes &= op.code() != op::SET_ACL && !leaves_changes(&op);
+            writes &= op.code() != op::SET_ACL && !leaves_changes(&op) && !is_between(&op);
             ops.push(op);
         }
-        if self.random.chance(3) {
+        if self.random.chance(3) && !ops.iter().any(is_between) {
             ops.push(Op::Bare { code: op::CLOSE_SESSION });
         }
         ops
@@ -284,6 +284,16 @@ impl Generator {
 /// The request, or a ping where the servers differ on purpose.
 fn unless_meant(op: Op) -> Op {
     if meant::reason(&op).is_some() { Op::Bare { code: op::PING } } else { op }
+}
+
+/// Whether this makes a container in an ephemeral mode: to ZooKeeper an ephemeral znode, childless
+/// and gone with its session, until it has been applied, and a container from then on.
+fn is_between(op: &Op) -> bool {
+    match op {
+        Op::Create { code: op::CREATE_CONTAINER, flags, .. } => matches!(flags, 1 | 3),
+        Op::Multi { parts, .. } => parts.iter().any(is_between),
+        _ => false,
+    }
 }
 
 /// Whether ZooKeeper fails in the middle of this multi by an exception that it does not expect, a
