@@ -79,18 +79,21 @@ impl Outcome {
 pub fn on_both(
     client: Client<'_>,
     checks: &[&str],
-    config: &'static [&'static str],
-    start: fn(&Server) -> Program,
+    config: &[&str],
+    start: impl Fn(&Server) -> Program + Sync,
 ) {
     let run = |kind| {
-        thread::spawn(move || {
-            let server = Server::start(kind, config);
-            Outcome::of_program(start(&server))
-        })
+        let server = Server::start(kind, config);
+        Outcome::of_program(start(&server))
     };
-    let (reference, subject) = (run(Kind::Reference), run(Kind::subject()));
-    let (reference, said_there) = reference.join().expect("the program ends on the reference");
-    let (subject, said_here) = subject.join().expect("the program ends on the subject");
+    let ((reference, said_there), (subject, said_here)) = thread::scope(|scope| {
+        let reference = scope.spawn(|| run(Kind::Reference));
+        let subject = scope.spawn(|| run(Kind::subject()));
+        (
+            reference.join().expect("the program ends on the reference"),
+            subject.join().expect("the program ends on the subject"),
+        )
+    });
     record(client, &reference.cell(checks), &subject.cell(checks));
     let (there, here) = (reference.missing(checks), subject.missing(checks));
     assert!(there.is_empty(), "on Apache ZooKeeper not ok: {}\n{said_there}", there.join(", "));

@@ -4,6 +4,7 @@
 //! - [`Server`] runs rookeeper or Apache ZooKeeper on a free port with its own directory.
 //! - [`RawClient`] speaks frames over one socket; [`request`] writes the bodies.
 //! - [`Program`] converses with a stock client, line by line and with deadlines.
+//! - [`Java`] compiles and runs what is written on a Java client.
 //! - [`compatibility`] keeps what a client's checks say, for `docs/compatibility.md`.
 //! - [`Transcript`] is what a client printed, with times, zxids and session ids made comparable.
 //!
@@ -12,6 +13,7 @@
 //! `target/release/rookeeper`. Nothing here uses the server's own codec.
 
 pub mod compatibility;
+mod java;
 pub mod load;
 mod program;
 mod raw_client;
@@ -22,6 +24,7 @@ pub mod four_letter_words;
 pub mod request;
 pub mod tree;
 
+pub use java::{Java, debian_jars};
 pub use program::{Program, classpath, python, repository};
 pub use raw_client::{ConnectRequest, Event, RawClient, Reply, Session, Stat};
 pub use server::{Kind, Server, rookeeper};

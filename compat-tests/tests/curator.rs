@@ -1,39 +1,53 @@
-//! Curator's recipes on Apache ZooKeeper and on the server under test, two competing clients each.
+//! Curator's recipes on Apache ZooKeeper and on the server under test: clients in competition,
+//! connections cut, sessions ended behind their backs.
 
 use compat_tests::compatibility::{Client, on_both};
-use compat_tests::{Program, Server, classpath, repository};
+use compat_tests::{Java, classpath};
 
-const RECIPES: [&str; 9] = [
+const CONFIG: &[&str] = &["extendedTypesEnabled=true", "znode.container.checkIntervalMs=500"];
+
+const RECIPES: [&str; 34] = [
+    "atomic-long",
+    "barrier",
+    "cache",
+    "delay-queue",
+    "double-barrier",
+    "group-member",
+    "latch",
+    "latch-with-killed-sessions",
+    "multi-lock",
     "mutex",
     "mutex-with-cut-connections",
-    "latch",
-    "cache",
+    "mutex-with-killed-sessions",
+    "namespaces",
+    "node-cache",
+    "path-children-cache",
     "persistent-node",
-    "persistent-watcher",
     "persistent-ttl-node",
+    "persistent-watcher",
+    "priority-queue",
+    "queue",
+    "queue-in-competition",
+    "queue-with-killed-session",
+    "read-write-lock",
+    "revocable-mutex",
+    "selector",
+    "semaphore",
+    "semaphore-mutex",
+    "semaphore-of-shared-count",
+    "shared-count",
+    "simple-queue",
     "transactions",
+    "transactions-in-competition",
+    "tree-cache",
     "waiters",
 ];
 
-/// A source file runs as it is: Debian's headless JRE has the compiler, only not javac.
-fn start(server: &Server) -> Program {
-    let program = repository().join("compat-tests/clients/curator/Recipes.java");
-    let words = [
-        "java",
-        "-XX:TieredStopAtLevel=1",
-        "-Dlog4j2.level=OFF",
-        "-cp",
-        &classpath(),
-        &program.display().to_string(),
-        &server.host_port(),
-    ];
-    Program::start(&words.map(String::from), &[])
-}
+const WHAT: &str = "recipes, clients in competition, connections cut, sessions ended";
 
 #[test]
 fn recipes() {
-    let curator =
-        Client { name: "Curator", version: "5.9.0", what: "recipes, two clients in competition" };
-    let config = &["extendedTypesEnabled=true", "znode.container.checkIntervalMs=500"];
-    on_both(curator, &RECIPES, config, start);
+    let program = Java::compile(&["curator"], classpath());
+    let curator = Client { name: "Curator", version: "5.9.0", what: WHAT };
+    on_both(curator, &RECIPES, CONFIG, |server| program.start("Recipes", server));
 }
