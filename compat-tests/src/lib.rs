@@ -6,6 +6,7 @@
 //! - [`Program`] converses with a stock client, line by line and with deadlines.
 //! - [`Java`] compiles and runs what is written on a Java client.
 //! - [`compatibility`] keeps what a client's checks say, for `docs/compatibility.md`.
+//! - [`named_test`] finds the tests that documents name.
 //! - [`Transcript`] is what a client printed, with times, zxids and session ids made comparable.
 //!
 //! `SUBJECT=reference` puts Apache ZooKeeper itself in the place of the server under test: what
@@ -15,6 +16,7 @@
 pub mod compatibility;
 mod java;
 pub mod load;
+pub mod named_test;
 mod program;
 mod raw_client;
 mod server;
