@@ -41,6 +41,8 @@ pub struct Program {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
+    /// How long it may be silent.
+    deadline: Duration,
     /// What it has printed so far, for the message of a missed deadline.
     seen: Vec<String>,
 }
@@ -74,7 +76,14 @@ impl Program {
             }
         });
         let stdin = child.stdin.take();
-        Self { child, stdin, lines, seen: Vec::new() }
+        Self { child, stdin, lines, deadline: LINE_DEADLINE, seen: Vec::new() }
+    }
+
+    /// The same program, which may be silent for longer than a client.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
     }
 
     /// Writes a line to its stdin.
@@ -88,14 +97,14 @@ impl Program {
 
     /// Its next line; None at the end of its output.
     pub fn next_line(&mut self) -> Option<String> {
-        match self.lines.recv_timeout(LINE_DEADLINE) {
+        match self.lines.recv_timeout(self.deadline) {
             Ok(line) => {
                 self.seen.push(line.clone());
                 Some(line)
             }
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => {
-                panic!("silent for {LINE_DEADLINE:?}; it said:\n{}", self.seen.join("\n"))
+                panic!("silent for {:?}; it said:\n{}", self.deadline, self.seen.join("\n"))
             }
         }
     }
