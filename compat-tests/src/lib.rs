@@ -3,6 +3,7 @@
 //!
 //! - [`Server`] runs rookeeper or Apache ZooKeeper on a free port with its own directory.
 //! - [`RawClient`] speaks frames over one socket; [`request`] writes the bodies.
+//! - [`Proxy`] cuts the connections of a client that converses through it.
 //! - [`Program`] converses with a stock client, line by line and with deadlines.
 //! - [`Java`] compiles and runs what is written on a Java client.
 //! - [`compatibility`] keeps what a client's checks say, for `docs/compatibility.md`.
@@ -18,6 +19,7 @@ mod java;
 pub mod load;
 pub mod named_test;
 mod program;
+mod proxy;
 mod raw_client;
 mod server;
 mod transcript;
@@ -28,6 +30,7 @@ pub mod tree;
 
 pub use java::{Java, debian_jars};
 pub use program::{Program, classpath, python, repository};
+pub use proxy::Proxy;
 pub use raw_client::{ConnectRequest, Event, RawClient, Reply, Session, Stat};
 pub use server::{Kind, Server, rookeeper};
 pub use transcript::Transcript;
