@@ -29,7 +29,7 @@ pub mod request;
 pub mod tree;
 
 pub use java::{Java, debian_jars};
-pub use program::{Program, classpath, python, repository};
+pub use program::{Program, cache, classpath, python, repository};
 pub use proxy::Proxy;
 pub use raw_client::{ConnectRequest, Event, RawClient, Reply, Session, Stat};
 pub use server::{Kind, Server, rookeeper};

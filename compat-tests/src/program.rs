@@ -16,13 +16,21 @@ pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder in the workspace").into()
 }
 
-/// The Python that has kazoo; `scripts/test` makes the environment, outside of the system's Python.
-pub fn python() -> PathBuf {
+/// Where `scripts/test` and `scripts/reference` keep what they fetch.
+///
+/// # Panics
+/// Without a home directory.
+pub fn cache() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         home.map(|home| home.join(".cache"))
     });
-    let python = cache.expect("a home directory").join("rookeeper/venv/bin/python");
+    cache.expect("a home directory").join("rookeeper")
+}
+
+/// The Python that has kazoo; `scripts/test` makes the environment, outside of the system's Python.
+pub fn python() -> PathBuf {
+    let python = cache().join("venv/bin/python");
     assert!(python.exists(), "{} is missing: scripts/test makes it", python.display());
     python
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use compat_tests::compatibility::{Client, on_both};
-use compat_tests::{Program, Proxy, Server, repository};
+use compat_tests::{Program, Proxy, Server, cache, repository};
 use tempfile::TempDir;
 
 const WHAT: &str = "a program on its API, cut connections and expiry too";
@@ -76,5 +76,81 @@ fn c_client() {
             cc
         });
         run(&[binary.display().to_string()], server)
+    });
+}
+
+const GO: [&str; 19] = [
+    "session",
+    "stats",
+    "versions",
+    "ephemerals",
+    "sequence",
+    "errors",
+    "children",
+    "acls",
+    "auth",
+    "multi",
+    "watches",
+    "cut connection",
+    "expiry",
+    "locks",
+    "unicode",
+    "big values",
+    "burst",
+    "sync",
+    "ruok",
+];
+
+#[test]
+#[ignore = "scripts/test --all"]
+fn go_client() {
+    let client = Client {
+        name: "Go client, samuel/go-zookeeper",
+        version: "0.0~git20180130 (Debian)",
+        what: WHAT,
+    };
+    on_both(client, &GO, CONFIG, |server| {
+        let binary = built("go/checks.go", |source, binary| {
+            let mut go = Command::new("go");
+            go.args(["build", "-o", binary, source]);
+            // Debian's sources of packages, and nothing from the network.
+            go.env("GO111MODULE", "off").env("GOPATH", "/usr/share/gocode").env("GOFLAGS", "");
+            go
+        });
+        run(&[binary.display().to_string()], server)
+    });
+}
+
+const NODE: [&str; 17] = [
+    "session",
+    "stats",
+    "versions",
+    "ephemerals",
+    "sequence",
+    "errors",
+    "children",
+    "acls",
+    "auth",
+    "multi",
+    "watches",
+    "cut connection",
+    "expiry",
+    "attach",
+    "unicode",
+    "big values",
+    "burst",
+];
+
+#[test]
+#[ignore = "scripts/test --all"]
+fn node_client() {
+    let client =
+        Client { name: "Node client, node-zookeeper-client", version: "1.1.3", what: WHAT };
+    on_both(client, &NODE, CONFIG, |server| {
+        let program = repository().join("compat-tests/clients/node/checks.js");
+        // Debian's node and others alike look here.
+        let packages = format!("NODE_PATH={}", cache().join("node/node_modules").display());
+        let words = ["env", &packages, "node", &program.display().to_string()].map(String::from);
+        run(&words, server)
     });
 }
