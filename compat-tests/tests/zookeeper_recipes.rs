@@ -36,6 +36,7 @@ fn leader_election_support() {
         "election-resigned",
         "election-killed",
         "election-with-cut-connections",
+        "election-killed-while-away",
         "election-without-the-middle",
     ];
     run("Elections", "LeaderElectionSupport, five candidates, cut and killed", &checks);

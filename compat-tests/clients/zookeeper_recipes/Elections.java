@@ -14,10 +14,11 @@ final class Elections {
     private Elections() {}
 
     public static void main(String[] arguments) throws Exception {
-        Checks checks = new Checks(4);
+        Checks checks = new Checks(5);
         Handles.add(checks, "election-resigned", arguments[0], Elections::resigned);
         Handles.add(checks, "election-killed", arguments[0], Elections::killed);
         Handles.add(checks, "election-with-cut-connections", arguments[0], Elections::cut);
+        Handles.add(checks, "election-killed-while-away", arguments[0], Elections::away);
         Handles.add(checks, "election-without-the-middle", arguments[0], Elections::middle);
         checks.finish();
     }
@@ -106,6 +107,17 @@ final class Elections {
                 handles.cutConnection(candidate.handle);
             }
             firstLeads(left);
+            handles.killSession(left.remove(0).handle);
+        }
+        firstLeads(left);
+    }
+
+    /** The leader goes while the next one is disconnected, who hears of it when it is back. */
+    private static void away(Handles handles) throws Exception {
+        List<Candidate> left = candidates(handles, "/away");
+        while (left.size() > 1) {
+            firstLeads(left);
+            handles.cutConnection(left.get(1).handle);
             handles.killSession(left.remove(0).handle);
         }
         firstLeads(left);
