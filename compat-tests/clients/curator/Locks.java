@@ -59,7 +59,7 @@ final class Locks {
     }
 
     static void mutex(Clients clients) throws Exception {
-        int rounds = 50;
+        int rounds = 25;
         CuratorFramework a = clients.next();
         CuratorFramework b = clients.next();
         Counter counter = new Counter(a, "/mutex/counter");
@@ -87,7 +87,7 @@ final class Locks {
 
     /** The connection goes, the session and with it the lock stays. */
     static void mutexWithCutConnections(Clients clients) throws Exception {
-        int rounds = 50;
+        int rounds = 25;
         CuratorFramework a = clients.next();
         CuratorFramework b = clients.next();
         Counter counter = new Counter(a, "/mutex-cut/counter");
@@ -107,7 +107,7 @@ final class Locks {
             }
             for (int cuts = 1; cuts <= 3; cuts++) {
                 int expected = cuts;
-                int progress = counter.increments() + 15;
+                int progress = counter.increments() + 10;
                 Claim.soon("increments", () -> counter.increments() >= progress);
                 clients.cutConnection(a);
                 Claim.soon("reconnected", () -> reconnections.get() >= expected);
