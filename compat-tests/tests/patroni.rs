@@ -7,7 +7,7 @@ use std::time::Duration;
 use compat_tests::compatibility::{Client, on_both};
 use compat_tests::{Program, Server, repository};
 
-/// Longer than what the program itself waits for.
+/// Longer than the program itself waits for anything.
 const DEADLINE: Duration = Duration::from_secs(200);
 
 const CHECKS: [&str; 6] = [
