@@ -36,6 +36,8 @@ pub mod zxid;
 #[cfg(test)]
 mod digest_test;
 #[cfg(test)]
+mod fuzzy_test;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod model_test;

@@ -252,6 +252,9 @@ impl Database {
         mode: Mode,
         events: &mut Vec<Event>,
     ) -> Result<(), Impossible> {
+        if mode == Mode::Tolerant {
+            self.delete_below(header, path, events)?;
+        }
         let zxid = Zxid(header.zxid);
         let parent = self.tree.parent_of(path);
         let data_len = self.tree.find(path).map_or(0, |node| len(self.tree.data(node)));
@@ -279,6 +282,20 @@ impl Database {
         };
         self.watches.get_mut().deleted(&change, events);
         Ok(())
+    }
+
+    /// A znode that goes has no children. Those that a fuzzy snapshot shows belong to one of the same name that was
+    /// made later, and come again with it. (ZooKeeper leaves them without a parent.)
+    fn delete_below(
+        &mut self,
+        header: &TxnHeader,
+        path: &str,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Impossible> {
+        let Some(node) = self.tree.find(path) else { return Ok(()) };
+        let mut below = Vec::new();
+        self.tree.for_each_below(node, |id, _| below.push(self.tree.path(id)));
+        below.iter().rev().try_for_each(|path| self.delete(header, path, Mode::Tolerant, events))
     }
 
     fn set_data(

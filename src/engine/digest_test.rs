@@ -25,6 +25,11 @@ fn records(log: &[u8]) -> Vec<TxnRecord<'_>> {
     records
 }
 
+/// The log's transactions.
+pub(super) fn log() -> Vec<TxnRecord<'static>> {
+    records(LOG)
+}
+
 #[test]
 fn every_transaction_of_zookeepers_log_gives_zookeepers_digest() {
     let mut database = Database::new(1, Rules { extended_types: true, ..Rules::default() });

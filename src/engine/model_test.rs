@@ -11,6 +11,7 @@ use jute::protocol::{
     SetAclRequest, SetDataRequest, SetWatches2Request, SyncRequest, WatchRequest, WatcherType,
     WatcherTypeRequest,
 };
+use jute::txn::TxnRecord;
 use jute::{Acl, StatPersisted, perms};
 use proptest::prelude::*;
 
@@ -367,6 +368,8 @@ pub(super) struct Pair {
     pub(super) model: Model,
     pub(super) database: Database,
     sequencer: Sequencer,
+    /// Every transaction that was applied.
+    pub(super) log: Vec<TxnRecord<'static>>,
     connections: u64,
     flying: Vec<Flying>,
     /// Every living connection as the engine has it.
@@ -422,6 +425,7 @@ impl Pair {
             model,
             database,
             sequencer,
+            log: Vec::new(),
             connections: 0,
             flying: Vec::new(),
             receivers: BTreeMap::new(),
@@ -577,6 +581,7 @@ impl Pair {
         let ours: Reply = match prepared {
             Prepared::Txn(record) | Prepared::Open(record, _) => {
                 let zxid = Zxid(record.header.zxid);
+                self.log.push(record.clone());
                 let (header, digest) = (record.header, record.digest);
                 let applied =
                     self.database.apply(&header, record.txn, digest, Mode::Strict, &mut events);

@@ -1,0 +1,212 @@
+//! Replaying a log over a snapshot that was written while transactions went on, as ZooKeeper writes its own
+//! (reference 11.6): what is in it already is passed over, and the tree ends as if each were applied once.
+
+use std::collections::BTreeMap;
+
+use jute::persist::{SnapshotNode, SnapshotSession};
+use jute::txn::{CreateTxn, DeleteTxn, SetDataTxn, Txn, TxnHeader, TxnRecord};
+use jute::{Acl, StatPersisted};
+use proptest::prelude::*;
+
+use super::apply::Mode;
+use super::database::{Database, Rules};
+use super::digest_test;
+use super::model_test::{Pair, step};
+use super::session::Sessions;
+use super::zxid::Zxid;
+
+const RULES: Rules = Rules {
+    extended_types: true,
+    digest: true,
+    skip_acl: false,
+    digest_scheme: true,
+    reconfig: false,
+    max_never_used_ms: None,
+    enforce_quota: false,
+};
+
+/// A znode as a snapshot has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Shown {
+    data: Option<Vec<u8>>,
+    acl: Option<Vec<Acl<'static>>>,
+    stat: StatPersisted,
+}
+
+/// The state between two transactions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Instant {
+    zxid: Zxid,
+    sessions: Sessions,
+    nodes: BTreeMap<String, Shown>,
+}
+
+impl Instant {
+    fn of(database: &Database) -> Self {
+        let tree = database.tree();
+        let mut ids = vec![super::NodeId::ROOT];
+        tree.for_each_below(super::NodeId::ROOT, |id, _| ids.push(id));
+        let shown = |id| {
+            let acl = tree.acls().list(tree.acl(id)).map(|list| list.to_vec());
+            let data = tree.data(id).map(<[u8]>::to_vec);
+            (tree.path(id), Shown { data, acl, stat: tree.stat_persisted(id) })
+        };
+        let nodes = ids.into_iter().map(shown).collect();
+        Self { zxid: database.last_zxid(), sessions: database.sessions().clone(), nodes }
+    }
+
+    fn children(&self, parent: &str) -> Vec<String> {
+        let prefix = format!("{}/", parent.trim_end_matches('/'));
+        let is_child = |path: &&String| {
+            path.strip_prefix(&prefix).is_some_and(|name| !name.is_empty() && !name.contains('/'))
+        };
+        self.nodes.keys().filter(is_child).cloned().collect()
+    }
+}
+
+/// The states before, between and behind the transactions, each applied once.
+fn instants(records: &[TxnRecord<'static>]) -> Vec<Instant> {
+    let mut database = Database::new(1, RULES);
+    let mut instants = vec![Instant::of(&database)];
+    for record in records {
+        apply(&mut database, record, Mode::Strict);
+        instants.push(Instant::of(&database));
+    }
+    instants
+}
+
+fn apply(database: &mut Database, record: &TxnRecord<'static>, mode: Mode) {
+    let TxnRecord { header, txn, digest } = record.clone();
+    let applied = database.apply(&header, txn, digest, mode, &mut Vec::new());
+    applied.unwrap_or_else(|error| panic!("{error}: {record:?}"));
+}
+
+/// A snapshot in the making: `DataTree.serializeNode` looks at one znode after the other, and at its children when it
+/// is its turn.
+struct Writer<'a> {
+    instants: &'a [Instant],
+    /// Which of them it is now.
+    now: usize,
+    /// How many transactions come in before each znode.
+    pace: std::iter::Cycle<std::slice::Iter<'a, usize>>,
+    nodes: Vec<(String, Shown)>,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, path: &str) {
+        let more = self.pace.next().copied().unwrap_or_default();
+        self.now = (self.now + more).min(self.instants.len() - 1);
+        let instant = &self.instants[self.now];
+        let Some(shown) = instant.nodes.get(path) else { return };
+        self.nodes.push((path.to_owned(), shown.clone()));
+        for child in instant.children(path) {
+            self.write(&child);
+        }
+    }
+}
+
+/// Begins a snapshot behind the `from`-th transaction, and loads it.
+fn load(instants: &[Instant], from: usize, pace: &[usize]) -> Database {
+    let pace = pace.iter().cycle();
+    let mut writer = Writer { instants, now: from, pace, nodes: Vec::new() };
+    writer.write("/");
+    let mut database = Database::empty(2, RULES);
+    for (&id, &timeout_ms) in &instants[from].sessions {
+        database.load_session(SnapshotSession { id: id.0, timeout_ms });
+    }
+    let mut lists: Vec<_> =
+        writer.nodes.iter().filter_map(|(_, shown)| shown.acl.clone()).collect();
+    lists.sort_unstable_by_key(|list| format!("{list:?}"));
+    lists.dedup();
+    for (number, list) in (1..).zip(&lists) {
+        database.load_acl(number, list).unwrap();
+    }
+    for (path, shown) in writer.nodes {
+        let number = |list| lists.iter().position(|one| *one == list).unwrap() + 1;
+        let acl = shown.acl.map_or(-1, |list| i64::try_from(number(list)).unwrap());
+        let node = SnapshotNode { data: shown.data.map(Into::into), acl, stat: shown.stat };
+        database.load_node(path.trim_end_matches('/'), &node).unwrap();
+    }
+    database.finish_load(instants[from].zxid, None);
+    database
+}
+
+fn compare(records: &[TxnRecord<'static>], instants: &[Instant], from: usize, pace: &[usize]) {
+    let mut database = load(instants, from, pace);
+    for record in &records[from..] {
+        apply(&mut database, record, Mode::Tolerant);
+    }
+    let (ours, expected) = (Instant::of(&database), instants.last().unwrap());
+    for (path, expected) in &expected.nodes {
+        assert_eq!(ours.nodes.get(path), Some(expected), "{path}, from {from}, {pace:?}");
+    }
+    assert_eq!(&ours, expected, "from {from}, {pace:?}");
+    let owned = |session| database.tree().ephemerals(session).count();
+    let sessions: usize = expected.sessions.keys().map(|&session| owned(session)).sum();
+    assert_eq!(database.tree().ephemerals_count(), sessions);
+}
+
+#[test]
+fn zookeepers_log_goes_over_any_snapshot_of_its_time() {
+    let records = digest_test::log();
+    let instants = instants(&records);
+    for from in 0..records.len() {
+        for pace in [&[0][..], &[1], &[3, 0], &[0, 0, 2], &[0, 0, 0, 0, 9], &[usize::MAX / 2]] {
+            compare(&records, &instants, from, pace);
+        }
+    }
+    let has = |kind: fn(&Txn<'_>) -> bool| records.iter().any(|record| kind(&record.txn));
+    assert!(has(|txn| matches!(txn, Txn::Multi(_))) && has(|txn| matches!(txn, Txn::SetAcl(_))));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(debug_assertions) { 50 } else { 1000 },
+        max_shrink_iters: 20_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn random_logs_go_over_any_snapshot_of_their_time(
+        steps in prop::collection::vec(step(), 50..150),
+        from in any::<prop::sample::Index>(),
+        pace in prop::collection::vec(prop_oneof![3 => 0..2_usize, 1 => 0..12_usize], 1..12),
+    ) {
+        let mut pair = Pair::new();
+        for step in &steps {
+            pair.step(step);
+        }
+        pair.apply();
+        let instants = instants(&pair.log);
+        compare(&pair.log, &instants, from.index(pair.log.len()), &pace);
+    }
+}
+
+#[test]
+fn what_was_made_anew_with_children_is_as_it_was_made_last() {
+    let create = |path: &'static str, data: &'static [u8], parent_cversion| {
+        let (path, data) = (path.into(), Some(data.into()));
+        let acl = Some(vec![Acl::anyone(31)]);
+        Txn::Create(CreateTxn { path, data, acl, ephemeral: false, parent_cversion })
+    };
+    let set = SetDataTxn { path: "/a".into(), data: Some(b"of the first".into()), version: 1 };
+    let txns = [
+        create("/a", b"first", 1),
+        Txn::SetData(set),
+        Txn::Delete(DeleteTxn { path: "/a".into() }),
+        create("/a", b"second", 2),
+        create("/a/b", b"below", 1),
+    ];
+    let records: Vec<TxnRecord<'static>> = (1..)
+        .zip(txns)
+        .map(|(zxid, txn)| {
+            let header = TxnHeader { client_id: 7, cxid: 1, zxid, time: 1000 * zxid };
+            TxnRecord { header, txn, digest: None }
+        })
+        .collect();
+    let instants = instants(&records);
+    for from in 0..records.len() {
+        compare(&records, &instants, from, &[records.len()]);
+    }
+}
