@@ -572,12 +572,6 @@ impl Tree {
         self.walk.lock().is_some()
     }
 
-    /// Bytes of the snapshot that wait to be handed over.
-    #[must_use]
-    pub fn walk_pending(&self) -> usize {
-        self.walk.lock().as_ref().map_or(0, Walk::pending)
-    }
-
     /// Drops the snapshot under way.
     pub fn abandon_walk(&self) {
         *self.walk.lock() = None;

@@ -10,12 +10,6 @@ impl Zxid {
     /// The zxid of a tree that no transaction has changed.
     pub const ZERO: Self = Self(0);
 
-    /// The high half: the term of whoever ordered the transaction.
-    #[must_use]
-    pub const fn epoch(self) -> i64 {
-        self.0 >> 32
-    }
-
     /// The zxid behind this one; a full counter goes on in the next epoch.
     #[must_use]
     pub const fn next(self) -> Self {
@@ -26,5 +20,16 @@ impl Zxid {
 impl fmt::Display for Zxid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_shown_as_zookeeper_shows_it() {
+        assert_eq!(Zxid(0x1_0000_002a).to_string(), "0x10000002a");
+        assert_eq!(Zxid(-1).to_string(), "0xffffffffffffffff");
     }
 }
