@@ -34,6 +34,8 @@ mod znode;
 pub mod zxid;
 
 #[cfg(test)]
+mod apply_test;
+#[cfg(test)]
 mod digest_test;
 #[cfg(test)]
 mod fuzzy_test;
@@ -41,6 +43,8 @@ mod fuzzy_test;
 mod model;
 #[cfg(test)]
 mod model_test;
+#[cfg(test)]
+mod read_test;
 #[cfg(test)]
 mod sequence_end_test;
 #[cfg(test)]

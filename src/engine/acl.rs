@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn what_anyone_may_do_is_the_sum_of_the_entries() {
         let mut table = AclTable::default();
-        let id = table.intern(&[Acl::anyone(1), entry(31, "a:h"), Acl::anyone(4)]);
+        let id = table.intern(&[Acl::anyone(1), entry(31, "a:h"), Acl::anyone(5)]);
         for (perm, permitted) in [(1, true), (2, false), (4, true), (8, false), (16 | 1, true)] {
             assert_eq!(table.permits_anyone(id, perm), permitted, "{perm}");
         }

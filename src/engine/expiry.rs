@@ -135,6 +135,7 @@ mod tests {
         let mut queue = ExpiryQueue::new(2000);
         queue.put(A, Monotonic(4000));
         queue.put(A, Monotonic(40_000));
+        assert_eq!(queue.iter().collect::<Vec<_>>(), [(Monotonic(42_000), vec![A])]);
         assert!(queue.expired(Monotonic(6000), 9, |_| Some(Monotonic(40_000))).is_empty());
         assert_eq!(queue.expired(Monotonic(42_000), 9, |_| Some(Monotonic(40_000))), [A]);
     }

@@ -9,21 +9,12 @@ use jute::{Acl, StatPersisted};
 use proptest::prelude::*;
 
 use super::apply::Mode;
-use super::database::{Database, Rules};
+use super::apply_test::RULES;
+use super::database::Database;
 use super::digest_test;
 use super::model_test::{Pair, step};
 use super::session::Sessions;
 use super::zxid::Zxid;
-
-const RULES: Rules = Rules {
-    extended_types: true,
-    digest: true,
-    skip_acl: false,
-    digest_scheme: true,
-    reconfig: false,
-    max_never_used_ms: None,
-    enforce_quota: false,
-};
 
 /// A znode as a snapshot has it.
 #[derive(Debug, Clone, PartialEq, Eq)]

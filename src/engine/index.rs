@@ -70,3 +70,47 @@ impl Index {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jute::StatPersisted;
+
+    use super::*;
+    use crate::engine::acl::AclId;
+    use crate::engine::owner::Owner;
+    use crate::engine::znode::Birth;
+
+    #[test]
+    fn names_are_found_under_their_parent_alone_and_leave_nothing() {
+        let (mut znodes, mut index) = (Znodes::default(), Index::new(3));
+        let mut birth = |parent, name: &str, hash| {
+            let (data, acl, owner) = (None, AclId::OPEN, Owner::None);
+            let stat = StatPersisted::default();
+            znodes.insert(&Birth { parent, name, hash, data, acl, owner, stat }).unwrap()
+        };
+        assert_eq!(birth(NodeId::ROOT, "", 0), NodeId::ROOT);
+        // So many that names share a shard, and in it what is compared before the name.
+        let names: Vec<String> = (0..40_000).map(|i| format!("name-{i}")).collect();
+        let ids: Vec<(NodeId, u32)> = names
+            .iter()
+            .map(|name| {
+                let hash = index.hash(NodeId::ROOT, name);
+                (birth(NodeId::ROOT, name, hash), hash)
+            })
+            .collect();
+        for &(id, hash) in &ids {
+            index.insert(&znodes, id, hash);
+        }
+        let other = ids[0].0;
+        for (name, &(id, _)) in names.iter().zip(&ids) {
+            assert_eq!(index.find(&znodes, NodeId::ROOT, name), Some(id), "{name}");
+            assert_eq!(index.find(&znodes, other, name), None, "{name} elsewhere");
+            assert_eq!(index.find(&znodes, NodeId::ROOT, &format!("{name}-")), None, "{name}-");
+        }
+        for (i, &(id, hash)) in ids.iter().enumerate() {
+            index.remove(id, hash);
+            assert_eq!(index.find(&znodes, NodeId::ROOT, &names[i]), None);
+        }
+        assert!(index.shards.iter().all(HashTable::is_empty));
+    }
+}

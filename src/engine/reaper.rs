@@ -52,6 +52,7 @@ pub fn due(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::apply_test::{RULES, make};
 
     #[test]
     fn containers_and_times_to_live() {
@@ -72,5 +73,33 @@ mod tests {
             let due = is_due(owner, creates, mtime, max_never_used, WallClock(now));
             assert_eq!(due, expected, "{owner:?} {creates} {mtime} {max_never_used:?} {now}");
         }
+    }
+
+    #[test]
+    fn candidates_are_looked_at_a_few_at_a_time() {
+        let mut database = Database::new(1, RULES);
+        // Made a second after the other, from 1000 on; those that stay are between those that go.
+        let candidates = [
+            ("/due-1", Owner::Ttl(10)),
+            ("/later", Owner::Ttl(100_000)),
+            ("/plain", Owner::None),
+            ("/container", Owner::Container),
+            ("/due-2", Owner::Ttl(10)),
+            ("/parent", Owner::Ttl(10)),
+        ];
+        for (path, owner) in candidates {
+            make(&mut database, path, b"", owner);
+        }
+        make(&mut database, "/parent/child", b"", Owner::None);
+        let look = |after, at| due(&database, after, at, WallClock(50_000));
+        // One of three, then the other of two and no more: five are no plain znodes.
+        let (paths, after) = look(None, 3);
+        assert_eq!(paths, ["/due-1"]);
+        assert_eq!(after, database.tree().find("/container"));
+        let (paths, after) = look(after, 3);
+        assert_eq!((paths, after), (vec!["/due-2".to_owned()], None));
+        assert_eq!(look(None, 0), (vec![], None));
+        assert_eq!(due(&database, None, 9, WallClock(1010)), (vec![], None));
+        assert_eq!(due(&database, None, 9, WallClock(1011)), (vec!["/due-1".to_owned()], None));
     }
 }

@@ -155,4 +155,17 @@ mod tests {
             assert!(!is_valid(&acl(scheme, "a:b")), "{scheme}");
         }
     }
+
+    #[test]
+    fn names_are_shown_without_what_is_secret() {
+        // Reference 8.8.
+        for (scheme, id, name) in [
+            ("digest", "u:h", "u"),
+            ("digest", "u", "u"),
+            ("ip", "::1", "::1"),
+            ("super", "u:h", ""),
+        ] {
+            assert_eq!(user_name(&identity(scheme, id)), name, "{scheme}:{id}");
+        }
+    }
 }

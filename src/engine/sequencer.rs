@@ -242,3 +242,68 @@ impl Sequencer {
         std::mem::take(&mut self.notices)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::engine::apply::Mode;
+    use crate::engine::database::Rules;
+    use crate::engine::time::WallClock;
+
+    const TICK_MS: u64 = 500;
+
+    fn now(ms: u64) -> Now {
+        Now { monotonic: Monotonic(ms), wall: WallClock(0) }
+    }
+
+    fn apply(sequencer: &mut Sequencer, database: &mut Database, record: TxnRecord<'static>) {
+        let TxnRecord { header, txn, digest } = record;
+        database.apply(&header, txn, digest, Mode::Strict, &mut Vec::new()).unwrap();
+        sequencer.retire(Zxid(header.zxid));
+    }
+
+    #[test]
+    fn a_session_is_opened_expires_and_is_gone() {
+        let mut database = Database::new(1, Rules::default());
+        let mut sequencer = Sequencer::new(&database, TICK_MS, 7, Monotonic(0));
+        let mut sessions = Vec::new();
+        for connection in [ConnectionId(1), ConnectionId(2)] {
+            let origin = Origin {
+                connection,
+                session: SessionId::NONE,
+                xid: 0,
+                identities: Arc::new([]),
+                received: Monotonic(0),
+            };
+            let work = Work::Open { timeout_ms: 1000 };
+            let prepared = sequencer.prepare(&database, &origin, work, now(0));
+            let Prepared::Open(record, attached) = prepared else { panic!("{prepared:?}") };
+            apply(&mut sequencer, &mut database, record);
+            sessions.push(attached.session);
+        }
+        assert_eq!(sessions, [SessionId(7), SessionId(8)]);
+        assert_eq!(sequencer.sessions_count(), 2);
+        // Reference 9.2: the bucket of 1000 ends at 1500.
+        assert_eq!(sequencer.next_expiry(), Some(Monotonic(1500)));
+        let buckets: Vec<_> = sequencer.expiry_buckets().collect();
+        assert_eq!(buckets, [(Monotonic(1500), sessions.clone())]);
+        assert_eq!(sequencer.expired(Monotonic(1499), 0), []);
+        let mut expired = sequencer.expired(Monotonic(1500), 0);
+        expired.sort_unstable();
+        assert_eq!(expired, sessions);
+        assert_eq!(sequencer.next_expiry(), None);
+        assert_eq!(sequencer.expiry_buckets().count(), 0);
+        let chore = Chore::Expire(sessions[0]);
+        let record = sequencer.prepare_chore(&database, &chore, now(1500)).unwrap();
+        assert_eq!(record.header.client_id, 7);
+        assert_eq!(sequencer.prepare_chore(&database, &chore, now(1500)), None, "it is closing");
+        apply(&mut sequencer, &mut database, record);
+        assert_eq!(sequencer.session_closed(sessions[0]), Some(ConnectionId(1)));
+        assert_eq!(sequencer.session_closed(sessions[0]), None);
+        assert_eq!(sequencer.sessions_count(), 1);
+        assert_eq!(sequencer.prepare_chore(&database, &chore, now(1500)), None, "it is gone");
+        assert_eq!(database.sessions().keys().copied().collect::<Vec<_>>(), [SessionId(8)]);
+    }
+}

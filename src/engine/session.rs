@@ -20,3 +20,14 @@ impl fmt::Display for SessionId {
 
 /// Every living session and the timeout it was created with, in milliseconds.
 pub type Sessions = BTreeMap<SessionId, i32>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_shown_as_zookeeper_shows_it() {
+        assert_eq!(SessionId(0x1_0000_002a).to_string(), "0x10000002a");
+        assert_eq!(SessionId(-1).to_string(), "0xffffffffffffffff");
+    }
+}

@@ -30,3 +30,16 @@ pub struct Now {
     /// For what is written down.
     pub wall: WallClock,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_do_not_go_below_zero_nor_round() {
+        assert_eq!(Monotonic(5).plus(7), Monotonic(12));
+        assert_eq!(Monotonic(12).since(Monotonic(5)), 7);
+        assert_eq!(Monotonic(5).since(Monotonic(12)), 0);
+        assert_eq!(Monotonic(5).plus(u64::MAX), Monotonic(u64::MAX));
+    }
+}

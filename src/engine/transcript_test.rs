@@ -789,6 +789,10 @@ fn rules(text: &str) -> Rules {
         extended_types: !(switched && switches.contains("extendedTypesEnabled=false")),
         reconfig: switched && switches.contains("reconfigEnabled=true"),
         enforce_quota: switched && switches.contains("enforceQuota=true"),
+        skip_acl: switched && switches.contains("skipACL=yes"),
+        digest: !(switched && switches.contains(" digest.enabled=false")),
+        digest_scheme: !(switched
+            && switches.contains("DigestAuthenticationProvider.enabled=false")),
         ..Rules::default()
     }
 }

@@ -192,7 +192,7 @@ impl Registry {
                 *watchers = kept;
             }
         }
-        if self.recursive > 0 && path != super::path::ROOT {
+        if self.recursive > 0 {
             let mut above = path;
             while let Some((parent, _)) = above.rsplit_once('/') {
                 above = parent;
@@ -368,6 +368,8 @@ impl Change<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use jute::protocol::AddWatchMode::{Persistent, PersistentRecursive};
 
     use super::*;
@@ -475,5 +477,41 @@ mod tests {
         events.clear();
         watches.data_changed(&change("/"), &mut events);
         assert_eq!(events[0].receivers, [A]);
+    }
+
+    #[test]
+    fn watches_on_data_are_listed_by_both_their_ends() {
+        let mut watches = WatchTable::default();
+        watches.watch_data("/x", B);
+        watches.add("/x", A, Persistent);
+        watches.watch_data("/y", A);
+        watches.watch_children("/z", B);
+        let by_path: BTreeMap<&str, Vec<ConnectionId>> = watches.data_by_path().collect();
+        assert_eq!(by_path, BTreeMap::from([("/x", vec![A, B]), ("/y", vec![A])]));
+        let by_connection: BTreeMap<ConnectionId, Vec<&str>> = watches
+            .data_by_connection()
+            .map(|(connection, paths)| (connection, paths.iter().map(|path| &**path).collect()))
+            .collect();
+        assert_eq!(by_connection, BTreeMap::from([(A, vec!["/x", "/y"]), (B, vec!["/x"])]));
+    }
+
+    #[test]
+    fn a_connections_watches_go_a_few_at_a_time() {
+        let mut watches = WatchTable::default();
+        for path in ["/1", "/2", "/3", "/4"] {
+            watches.watch_data(path, A);
+        }
+        for path in ["/1", "/2", "/5"] {
+            watches.watch_children(path, A);
+        }
+        watches.watch_data("/1", B);
+        // Seven and three at a time: so many, and so many again, and the last one.
+        let mut left = Vec::new();
+        while watches.forget_some(A, 3) {
+            left.push(watches.count() - 1);
+        }
+        assert_eq!(left, [4, 1]);
+        assert_eq!(watches.count(), 1);
+        assert!(watches.contains("/1", B, WatcherType::Data));
     }
 }

@@ -1,0 +1,247 @@
+//! Transactions that do not fit, and what a database keeps of those that do.
+
+use std::borrow::Cow;
+
+use jute::persist::{SnapshotNode, SnapshotSession};
+use jute::protocol::Response;
+use jute::txn::{
+    CreateContainerTxn, CreateSessionTxn, CreateTtlTxn, CreateTxn, DIGEST_VERSION, DeleteTxn,
+    SetAclTxn, SetDataTxn, Txn, TxnDigest, TxnHeader,
+};
+use jute::{Acl, StatPersisted};
+
+use super::apply::Mode;
+use super::database::{Database, Rules};
+use super::owner::Owner;
+use super::session::SessionId;
+use super::tree::Impossible;
+use super::zxid::Zxid;
+
+pub(super) const RULES: Rules = Rules {
+    extended_types: true,
+    digest: true,
+    skip_acl: false,
+    digest_scheme: true,
+    reconfig: false,
+    max_never_used_ms: None,
+    enforce_quota: false,
+};
+
+/// Applies a transaction of session 7 as the next one, a second behind the one before.
+pub(super) fn apply(
+    database: &mut Database,
+    txn: Txn<'static>,
+) -> Result<Response<'static>, Impossible> {
+    let zxid = database.last_zxid().0 + 1;
+    let header = TxnHeader { client_id: 7, cxid: 1, zxid, time: 1000 * zxid };
+    database.apply(&header, txn, None, Mode::Strict, &mut Vec::new())
+}
+
+/// The transaction that makes a znode.
+pub(super) fn create(database: &Database, path: &str, data: &[u8], owner: Owner) -> Txn<'static> {
+    let parent = database.tree().parent_of(path).unwrap();
+    let parent_cversion = database.tree().stat_persisted(parent).cversion + 1;
+    let path: Cow<'static, str> = path.to_owned().into();
+    let data = Some(Cow::Owned(data.to_vec()));
+    let acl = Some(vec![Acl::anyone(31)]);
+    match owner {
+        Owner::None | Owner::Session(_) => {
+            let ephemeral = owner.is_ephemeral();
+            Txn::Create(CreateTxn { path, data, acl, ephemeral, parent_cversion })
+        }
+        Owner::Container => {
+            Txn::CreateContainer(CreateContainerTxn { path, data, acl, parent_cversion })
+        }
+        Owner::Ttl(ttl) => Txn::CreateTtl(CreateTtlTxn { path, data, acl, parent_cversion, ttl }),
+    }
+}
+
+pub(super) fn make(database: &mut Database, path: &str, data: &[u8], owner: Owner) {
+    let txn = create(database, path, data, owner);
+    apply(database, txn).unwrap();
+}
+
+/// `/a` with a child, and `/b`.
+fn database() -> Database {
+    let mut database = Database::new(1, RULES);
+    for path in ["/a", "/a/x", "/b"] {
+        make(&mut database, path, b"data", Owner::None);
+    }
+    database
+}
+
+fn set_data(path: &'static str, version: i32) -> Txn<'static> {
+    Txn::SetData(SetDataTxn { path: path.into(), data: Some(b"other".into()), version })
+}
+
+fn set_acl(path: &'static str, version: i32) -> Txn<'static> {
+    Txn::SetAcl(SetAclTxn { path: path.into(), acl: Some(vec![Acl::anyone(1)]), version })
+}
+
+fn delete(path: &'static str) -> Txn<'static> {
+    Txn::Delete(DeleteTxn { path: path.into() })
+}
+
+#[test]
+fn what_does_not_fit_is_impossible_and_changes_nothing() {
+    let mut database = database();
+    let at = |path: &str, parent_cversion| {
+        Txn::Create(CreateTxn {
+            path: path.to_owned().into(),
+            data: None,
+            acl: None,
+            ephemeral: false,
+            parent_cversion,
+        })
+    };
+    let no_node = |path: &str| Impossible::NoNode(path.to_owned());
+    let version = |path: &str, ours, theirs| {
+        let path = path.to_owned();
+        Impossible::Version { path, ours, theirs }
+    };
+    let cases = [
+        (at("/c/x", 1), no_node("/c/x")),
+        (at("/a", 3), Impossible::NodeExists("/a".to_owned())),
+        // Two creates below the root so far, none below `/b`.
+        (at("/c", 2), version("/", 3, 2)),
+        (at("/c", 4), version("/", 3, 4)),
+        (at("/b/x", 2), version("/b", 1, 2)),
+        (delete("/"), no_node("/")),
+        (delete("/c"), no_node("/c")),
+        (delete("/a"), Impossible::NotEmpty("/a".to_owned())),
+        (set_data("/c", 1), no_node("/c")),
+        (set_data("/a", 0), version("/a", 1, 0)),
+        (set_data("/a", 2), version("/a", 1, 2)),
+        (set_acl("/c", 1), no_node("/c")),
+        (set_acl("/a", 0), version("/a", 1, 0)),
+        (set_acl("/a", 2), version("/a", 1, 2)),
+    ];
+    let (before, zxid) = (database.tree().compute_digest(), database.last_zxid());
+    for (txn, expected) in cases {
+        let shown = format!("{txn:?}");
+        assert_eq!(apply(&mut database, txn), Err(expected), "{shown}");
+        assert_eq!(database.tree().compute_digest(), before, "{shown}");
+        assert_eq!((database.last_zxid(), database.tree().count()), (zxid, 7), "{shown}");
+    }
+    for txn in [at("/c", 3), set_data("/a", 1), set_acl("/a", 1), delete("/a/x"), delete("/a")] {
+        apply(&mut database, txn).unwrap();
+    }
+}
+
+#[test]
+fn old_logs_do_not_say_the_parents_version() {
+    // Before 3.4 a create had none; it stands as -1 there (`DataTree.createNode`).
+    let mut database = database();
+    let txn = create(&database, "/c", b"", Owner::None);
+    let Txn::Create(txn) = txn else { panic!("{txn:?}") };
+    apply(&mut database, Txn::Create(CreateTxn { parent_cversion: -1, ..txn })).unwrap();
+    let root = database.tree().find("/").unwrap();
+    assert_eq!(database.tree().stat_persisted(root).cversion, 3);
+}
+
+#[test]
+fn a_reconfiguration_leaves_the_config_at_version_minus_one() {
+    // Reference 2.2.
+    let mut database = Database::new(1, RULES);
+    for _ in 0..2 {
+        let path = super::path::CONFIG.into();
+        let txn = SetDataTxn { path, data: Some(b"server.1=...".into()), version: -1 };
+        apply(&mut database, Txn::Reconfig(txn)).unwrap();
+        let node = database.tree().find(super::path::CONFIG).unwrap();
+        assert_eq!(database.tree().stat(node).version, -1);
+    }
+}
+
+#[test]
+fn the_digest_of_every_128th_zxid_is_kept_a_thousand_times() {
+    // Reference 11.4.
+    let mut database = Database::new(1, RULES);
+    let mut apply = |zxid, tree_digest: Option<i64>| {
+        let header = TxnHeader { client_id: zxid, cxid: 0, zxid, time: 0 };
+        let txn = Txn::CreateSession(CreateSessionTxn { timeout_ms: 4000 });
+        let digest =
+            tree_digest.map(|tree_digest| TxnDigest { version: DIGEST_VERSION, tree_digest });
+        database.apply(&header, txn, digest, Mode::Strict, &mut Vec::new()).unwrap();
+        database.digests().collect::<Vec<_>>()
+    };
+    for zxid in [1, 127, 129, 255] {
+        assert_eq!(apply(zxid, Some(zxid)), []);
+    }
+    assert_eq!(apply(256, None), [], "a sum that is not known");
+    assert_eq!(apply(384, Some(5)), [(Zxid(384), 5)]);
+    for round in 4..=1026 {
+        apply(128 * round, Some(round));
+    }
+    let last = apply(128 * 1027, Some(1027));
+    let expected: Vec<(Zxid, i64)> = (4..=1027).map(|round| (Zxid(128 * round), round)).collect();
+    assert_eq!((last.len(), last), (1024, expected));
+}
+
+#[test]
+fn without_digests_none_is_summed_up() {
+    let mut database = Database::new(1, Rules { digest: false, ..RULES });
+    database.ensure_digest();
+    assert_eq!(database.tree().digest(), None);
+    make(&mut database, "/a", b"", Owner::None);
+    database.ensure_digest();
+    assert_eq!(database.tree().digest(), None);
+    database.finish_load(Zxid(9), Some(5));
+    assert_eq!(database.tree().digest(), None, "a snapshot's");
+}
+
+#[test]
+fn a_digest_that_is_known_is_not_summed_up_again() {
+    let mut database = Database::empty(1, RULES);
+    database.finish_load(Zxid(9), Some(5));
+    database.ensure_digest();
+    assert_eq!(database.tree().digest(), Some(5));
+}
+
+#[test]
+fn a_snapshots_znodes_need_their_parents_lists_and_owners() {
+    let mut database = Database::empty(1, RULES);
+    let node = |acl, ephemeral_owner| {
+        let stat = StatPersisted { ephemeral_owner, ..StatPersisted::default() };
+        SnapshotNode { data: None, acl, stat }
+    };
+    database.load_acl(1, &[Acl::anyone(31)]).unwrap();
+    database.load_acl(2, &[Acl::anyone(2)]).unwrap();
+    database.load_session(SnapshotSession { id: 7, timeout_ms: 4000 });
+    database.load_node("/a", &node(1, 7)).unwrap();
+    database.load_node("/b", &node(-1, 0)).unwrap();
+    let no_acl = |acl| Impossible::NoAcl { path: "/c".to_owned(), acl };
+    for acl in [0, 3, -2, 1 << 40] {
+        assert_eq!(database.load_node("/c", &node(acl, 0)), Err(no_acl(acl)));
+    }
+    let unknown = 0xff00_0100_0000_0000_u64.cast_signed();
+    assert_eq!(
+        database.load_node("/c", &node(1, unknown)),
+        Err(Impossible::UnknownOwner { path: "/c".to_owned(), owner: unknown })
+    );
+    assert_eq!(database.load_node("/c/x", &node(1, 0)), Err(Impossible::NoNode("/c/x".to_owned())));
+    assert_eq!(database.load_node("/a", &node(1, 0)), Err(Impossible::NodeExists("/a".to_owned())));
+    database.finish_load(Zxid(9), None);
+    let tree = database.tree();
+    // The root, the two that fit, and the server's own three. The second list is nobody's.
+    assert_eq!(tree.count(), 6);
+    assert!(tree.acls().iter().all(|(id, _)| id.0 != 2));
+    assert_eq!((tree.ephemerals_count(), tree.ephemerals(SessionId(7)).count()), (1, 1));
+    assert_eq!(tree.sessions_with_ephemerals(), [SessionId(7)]);
+}
+
+#[test]
+fn sessions_with_ephemerals_are_listed_in_order() {
+    let mut database = database();
+    assert_eq!(database.tree().sessions_with_ephemerals(), []);
+    for (path, session) in [("/e", 9), ("/f", -5), ("/g", 9), ("/h", 3)] {
+        let zxid = database.last_zxid().0 + 1;
+        let header = TxnHeader { client_id: session, cxid: 1, zxid, time: 0 };
+        let txn = create(&database, path, b"", Owner::Session(SessionId(session)));
+        database.apply(&header, txn, None, Mode::Strict, &mut Vec::new()).unwrap();
+    }
+    let sessions = [SessionId(-5), SessionId(3), SessionId(9)];
+    assert_eq!(database.tree().sessions_with_ephemerals(), sessions);
+    assert_eq!(database.tree().ephemerals_count(), 4);
+    apply(&mut database, delete("/h")).unwrap();
+    assert_eq!(database.tree().sessions_with_ephemerals(), [SessionId(-5), SessionId(9)]);
+}
