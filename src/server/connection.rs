@@ -5,7 +5,7 @@
 //! orderer, nothing is answered here.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,6 +15,7 @@ use bytes::BytesMut;
 use jute::protocol::{ConnectResponse, put_frame, put_refusal, put_reply};
 use jute::{OpCode, Record as _};
 use parking_lot::Mutex;
+use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
@@ -425,6 +426,9 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let Self { connection, server } = self;
         connection.outbox.abandon();
+        // Whoever still sends reads an end first, as from ZooKeeper, and not only the reset. The client may have ended
+        // the connection before.
+        let _ = SockRef::from(&connection.socket).shutdown(Shutdown::Write);
         // In this order: the orderer leaves no watch for a connection that is not open.
         server.connections.remove(connection.id);
         // A few at a time: everybody waits for the hold meanwhile.

@@ -64,6 +64,21 @@ fn frames_out_of_bounds_end_the_connection_without_a_word() {
 }
 
 #[test]
+fn a_refused_client_that_still_sends_reads_an_end_and_no_reset() {
+    let server = Server::start("");
+    for session in [false, true] {
+        let mut stream =
+            if session { server.connect(TIMEOUT_MS).stream } else { open(server.address()) };
+        let mut frame = 1_048_576_i32.to_be_bytes().to_vec();
+        frame.resize(1_048_576, 0);
+        // The server may be gone before it has all.
+        let _ = stream.write_all(&frame);
+        let read = stream.read(&mut [0; 16]);
+        assert!(matches!(read, Ok(0)), "{read:?}");
+    }
+}
+
+#[test]
 fn one_request_cannot_ask_for_all_memory() {
     let server = Server::start("");
     let mut client = server.connect(TIMEOUT_MS);
