@@ -2,13 +2,13 @@
 //! the server under test. Each looks at what its client can do with one server: replies and
 //! errors, watches, a cut connection, the end of its session.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use compat_tests::compatibility::{Client, on_both};
 use compat_tests::{Program, Proxy, Server, cache, repository};
-use tempfile::TempDir;
 
 const WHAT: &str = "a program on its API, cut connections and expiry too";
 
@@ -21,15 +21,18 @@ const CONFIG: &[&str] = &[
     "tickTime=500",
 ];
 
-/// A client's program, compiled once for both servers.
-fn built(file: &'static str, compile: impl FnOnce(&str, &str) -> Command) -> PathBuf {
-    static FOLDER: OnceLock<TempDir> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| TempDir::new().expect("a temporary directory"));
-    let source = repository().join("compat-tests/clients").join(file);
-    let binary = folder.path().join(file.replace('/', "-"));
-    let mut command = compile(&source.display().to_string(), &binary.display().to_string());
-    let output = command.output().expect("the compiler runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+/// A client's program, compiled once for both servers, which ask for it at the same time.
+/// `compile` is told of the source and of a place for the binary.
+fn built(source: &str, binary: &str, compile: impl FnOnce(&str, &str) -> Command) -> PathBuf {
+    static DONE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let source = repository().join("compat-tests/clients").join(source);
+    let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join(binary);
+    if done.insert(binary.clone()) {
+        let mut command = compile(&source.display().to_string(), &binary.display().to_string());
+        let output = command.output().expect("the compiler runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
     binary
 }
 
@@ -69,7 +72,7 @@ fn c_client() {
     let client =
         Client { name: "C client, libzookeeper_mt", version: "3.8.0 (Debian)", what: WHAT };
     on_both(client, &C, CONFIG, |server| {
-        let binary = built("c/checks.c", |source, binary| {
+        let binary = built("c/checks.c", "c-checks", |source, binary| {
             let mut cc = Command::new("cc");
             cc.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-DTHREADED"]);
             cc.args(["-o", binary, source, "-lzookeeper_mt", "-lpthread"]);
@@ -110,7 +113,7 @@ fn go_client() {
         what: WHAT,
     };
     on_both(client, &GO, CONFIG, |server| {
-        let binary = built("go/checks.go", |source, binary| {
+        let binary = built("go/checks.go", "go-checks", |source, binary| {
             let mut go = Command::new("go");
             go.args(["build", "-o", binary, source]);
             // Debian's sources of packages, and nothing from the network.
@@ -152,5 +155,46 @@ fn node_client() {
         let packages = format!("NODE_PATH={}", cache().join("node/node_modules").display());
         let words = ["env", &packages, "node", &program.display().to_string()].map(String::from);
         run(&words, server)
+    });
+}
+
+const RUST: [&str; 23] = [
+    "session",
+    "stats",
+    "versions",
+    "ephemerals",
+    "sequence",
+    "errors",
+    "children",
+    "containers",
+    "times to live",
+    "acls",
+    "auth",
+    "multi",
+    "watches",
+    "persistent watches",
+    "cut connection",
+    "expiry",
+    "attach",
+    "locks",
+    "unicode",
+    "big values",
+    "burst",
+    "sync and config",
+    "chroots",
+];
+
+#[test]
+#[ignore = "scripts/test --all"]
+fn rust_client() {
+    let client = Client { name: "Rust client, zookeeper-client", version: "0.11.2", what: WHAT };
+    on_both(client, &RUST, CONFIG, |server| {
+        let folder = built("rust/Cargo.toml", "rust-client", |manifest, folder| {
+            let mut cargo = Command::new(env!("CARGO"));
+            cargo.args(["build", "--quiet", "--locked", "--manifest-path", manifest]);
+            cargo.args(["--target-dir", folder]);
+            cargo
+        });
+        run(&[folder.join("debug/checks").display().to_string()], server)
     });
 }
