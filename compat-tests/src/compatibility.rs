@@ -61,7 +61,7 @@ impl Outcome {
     }
 
     /// "24 of 25", with the names of what does not hold.
-    fn cell(&self, names: &[&str]) -> String {
+    pub fn cell(&self, names: &[&str]) -> String {
         let missing = self.missing(names);
         let mut cell = format!("{} of {}", names.len() - missing.len(), names.len());
         if !missing.is_empty() {

@@ -1,8 +1,8 @@
 //! Forty steps through three stock clients, against Apache ZooKeeper and against the server under
 //! test: both must make the client print the same.
 //!
-//! The scripts are in `clients/`. A client that cannot do a step says `skip: why`. One more script
-//! has the commands of zkCli that the forty steps leave out.
+//! The scripts are in `clients/`. A client that cannot do a step says `skip: why`. Two more scripts
+//! have the commands of zkCli that the forty steps leave out, typed in and each as a run of its own.
 
 mod kazoo;
 mod shell;
@@ -10,6 +10,7 @@ mod stage;
 
 use std::thread;
 
+use compat_tests::compatibility::{Client, Outcome, record};
 use compat_tests::{Kind, Transcript};
 use stage::Stage;
 
@@ -56,7 +57,7 @@ const STEPS: [&str; 40] = [
     "four-letter words",
 ];
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 25] = [
     "trees",
     "deleteall",
     "containers",
@@ -72,20 +73,47 @@ const COMMANDS: [&str; 15] = [
     "removed watches",
     "configuration",
     "sync",
+    "every way to create",
+    "every way to read",
+    "deleteall in batches",
+    "ACLs of a tree",
+    "who is there",
+    "quotas of every kind",
+    "watches of every kind",
+    "the configuration",
+    "wrong usage",
+    "what needs no server",
 ];
 
-/// Runs a script on both servers at the same time and compares. `PRINT_TRANSCRIPT` shows the
-/// reference's run.
+const ONE_SHOTS: [&str; 7] =
+    ["writes", "reads", "access", "quotas", "watches", "the configuration", "of the shell itself"];
+
+const FORTY: &str = "forty steps, its output";
+const DEBIAN: &str = "3.8.0 (Debian)";
+
+/// Runs a script on both servers at the same time, compares and leaves the client's row.
+/// `PRINT_TRANSCRIPT` shows the reference's run.
 #[expect(clippy::print_stdout, reason = "asked for by whoever writes a script")]
-fn compare(steps: &[&str], run: fn(&mut Stage) -> Vec<String>) {
+fn compare(client: Client<'_>, steps: &[&str], run: fn(&mut Stage) -> Vec<String>) {
     let start = |kind| thread::spawn(move || Transcript::new(&run(&mut Stage::new(kind))));
     let (reference, subject) = (start(Kind::Reference), start(Kind::subject()));
     let reference = reference.join().expect("the script runs through on the reference");
     let subject = subject.join().expect("the script runs through on the subject");
+    let (mut there, mut here) = (Outcome::default(), Outcome::default());
+    let mut done = Vec::new();
     for (number, name) in (1..).zip(steps) {
         let lines = reference.step(number).unwrap_or_default();
         assert!(!lines.is_empty(), "the script leaves out step {number}, {name}");
+        if lines.iter().all(|line| line.starts_with("skip: ")) {
+            continue;
+        }
+        done.push(*name);
+        there.passed(name);
+        if subject.step(number) == Some(lines) {
+            here.passed(name);
+        }
     }
+    record(client, &there.cell(&done), &here.cell(&done));
     if std::env::var_os("PRINT_TRANSCRIPT").is_some() {
         println!("{reference}");
     }
@@ -95,25 +123,53 @@ fn compare(steps: &[&str], run: fn(&mut Stage) -> Vec<String>) {
 
 #[test]
 fn zkcli_of_debian() {
-    compare(&STEPS, |stage| shell::run(&shell::ZKCLI_OF_DEBIAN, stage));
+    let client = Client { name: "zkCli.sh", version: DEBIAN, what: FORTY };
+    compare(client, &STEPS, |stage| shell::run(&shell::ZKCLI_OF_DEBIAN, stage));
 }
 
 #[test]
 fn zkcli_of_the_reference() {
-    compare(&STEPS, |stage| shell::run(&shell::ZKCLI_OF_THE_REFERENCE, stage));
+    let client = Client { name: "zkCli", version: "3.9.5", what: FORTY };
+    compare(client, &STEPS, |stage| shell::run(&shell::ZKCLI_OF_THE_REFERENCE, stage));
 }
 
 #[test]
 fn c_client() {
-    compare(&STEPS, |stage| shell::run(&shell::CLI_MT, stage));
+    let client = Client { name: "C client, cli_mt", version: DEBIAN, what: FORTY };
+    compare(client, &STEPS, |stage| shell::run(&shell::CLI_MT, stage));
 }
 
 #[test]
 fn kazoo_client() {
-    compare(&STEPS, kazoo::run);
+    compare(Client { name: "kazoo", version: "2.11.0", what: FORTY }, &STEPS, kazoo::run);
 }
 
 #[test]
 fn zkcli_commands() {
-    compare(&COMMANDS, |stage| shell::run(&shell::ZKCLI_COMMANDS, stage));
+    let client = Client {
+        name: "zkCli",
+        version: "3.9.5",
+        what: "every command and option, wrong usage too, its output",
+    };
+    compare(client, &COMMANDS, |stage| shell::run(&shell::ZKCLI_COMMANDS, stage));
+}
+
+#[test]
+fn zkcli_commands_of_debian() {
+    let client = Client {
+        name: "zkCli.sh",
+        version: DEBIAN,
+        what: "every command and option, wrong usage too, its output",
+    };
+    compare(client, &COMMANDS, |stage| shell::run(&shell::ZKCLI_COMMANDS_OF_DEBIAN, stage));
+}
+
+#[test]
+fn zkcli_one_shot() {
+    let client = Client {
+        name: "zkCli",
+        version: "3.9.5",
+        what: "a command for each run, output and exit code",
+    };
+    compare(client, &ONE_SHOTS, |stage| shell::run(&shell::ZKCLI_ONE_SHOT, stage));
 }

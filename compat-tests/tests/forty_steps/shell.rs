@@ -7,11 +7,13 @@
 //! - `@event TEXT`: waits for the next watch event that contains TEXT,
 //! - `@close`, `@drop`: ends the client by its own command, or by kill -9,
 //! - `@open`: starts the next client,
+//! - `@say COMMAND`: without waiting for what it prints,
+//! - `@connect`: the client's own `connect`, to the same server,
 //! - `@there PATH`, `@gone PATH`, `@restart PATH`, `@kill`, `@words`: see the stage.
 
 use std::fs;
 
-use compat_tests::{Program, repository};
+use compat_tests::{Program, classpath, repository};
 
 use crate::stage::Stage;
 
@@ -51,6 +53,24 @@ pub(crate) const ZKCLI_OF_THE_REFERENCE: Shell = Shell {
 
 pub(crate) const ZKCLI_COMMANDS: Shell =
     Shell { script: "zkcli_commands.steps", ..ZKCLI_OF_THE_REFERENCE };
+
+pub(crate) const ZKCLI_COMMANDS_OF_DEBIAN: Shell =
+    Shell { script: "zkcli_commands.steps", ..ZKCLI_OF_DEBIAN };
+
+/// Runs of zkCli with one command each.
+pub(crate) const ZKCLI_ONE_SHOT: Shell = Shell {
+    script: "zkcli_one_shot.steps",
+    command: |server| {
+        let program = repository().join("compat-tests/clients/ZkCliOneShot.java");
+        let run = ["java", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", "-cp", &classpath()]
+            .map(String::from);
+        [&run[..], &[program.display().to_string(), server.into()]].concat()
+    },
+    fence: ("fence", "fence"),
+    connected: "ready",
+    event: "ready",
+    noise: |line| zkcli_noise(line) || line.starts_with("WatchedEvent "),
+};
 
 pub(crate) const CLI_MT: Shell = Shell {
     script: "cli_mt.steps",
@@ -136,6 +156,12 @@ impl Talk<'_> {
                 self.client = Some(Program::start(&command, &[]));
                 self.await_event(self.shell.connected);
             }
+            "@say" => self.client.as_mut().expect("a client runs").say(rest),
+            "@connect" => {
+                let line = format!("connect {}", stage.server.host_port());
+                self.client.as_mut().expect("a client runs").say(&line);
+                self.await_event(self.shell.connected);
+            }
             "@there" => self.lines.push(stage.there(rest)),
             "@gone" => self.lines.push(stage.gone(rest)),
             "@restart" => {
@@ -159,10 +185,13 @@ impl Talk<'_> {
         client.say(fence);
         loop {
             let client = self.client.as_mut().expect("a client runs");
-            match client.next_line() {
-                Some(text) if text == done => return,
-                Some(text) => self.sort(text),
-                None => panic!("the client ended at: {line}\n{}", self.lines.join("\n")),
+            let Some(text) = client.next_line() else {
+                panic!("the client ended at: {line}\n{}", self.lines.join("\n"));
+            };
+            match text.strip_suffix(done) {
+                // Some errors end without a line's end.
+                Some(before) => return self.sort(before.into()),
+                None => self.sort(text),
             }
         }
     }
