@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use jute::persist::{SnapshotNode, SnapshotSession};
-use jute::txn::{CreateTxn, DeleteTxn, SetDataTxn, Txn, TxnHeader, TxnRecord};
+use jute::txn::{
+    CreateContainerTxn, CreateTxn, DeleteTxn, SetAclTxn, SetDataTxn, Txn, TxnHeader, TxnRecord,
+};
 use jute::{Acl, StatPersisted};
 use proptest::prelude::*;
 
@@ -171,6 +173,73 @@ proptest! {
         pair.apply();
         let instants = instants(&pair.log);
         compare(&pair.log, &instants, from.index(pair.log.len()), &pace);
+    }
+}
+
+#[test]
+fn the_counters_of_a_parent_move_forward_only() {
+    let create = CreateTxn {
+        path: "/a".into(),
+        data: None,
+        acl: None,
+        ephemeral: false,
+        parent_cversion: 1,
+    };
+    let (plain, create2) = (Txn::Create(create.clone()), Txn::Create2(create));
+    let container =
+        CreateContainerTxn { path: "/a".into(), data: None, acl: None, parent_cversion: 1 };
+    let container = Txn::CreateContainer(container);
+    let delete = Txn::Delete(DeleteTxn { path: "/a".into() });
+    // Creates and pzxid of the root, whether the child is there, and what zxid 5 leaves of the two.
+    let cases = [
+        ((0, 0), false, &plain, (1, 5)),
+        ((0, 0), false, &create2, (1, 5)),
+        ((1, 20), false, &plain, (1, 20)),
+        ((2, 20), false, &plain, (2, 20)),
+        // Of a child that is there, only the plain create counts.
+        ((0, 0), true, &plain, (1, 5)),
+        ((0, 0), true, &create2, (0, 0)),
+        ((0, 0), true, &container, (0, 0)),
+        ((1, 20), true, &plain, (1, 20)),
+        ((2, 20), true, &plain, (2, 20)),
+        ((1, 3), false, &delete, (1, 5)),
+        ((1, 20), false, &delete, (1, 20)),
+        ((1, 3), true, &delete, (1, 5)),
+        ((1, 20), true, &delete, (1, 20)),
+    ];
+    for ((cversion, pzxid), is_there, txn, expected) in cases {
+        let mut database = Database::empty(1, RULES);
+        let stat = StatPersisted { cversion, pzxid, ..StatPersisted::default() };
+        let node = |stat| SnapshotNode { data: None, acl: -1, stat };
+        database.load_node("", &node(stat)).unwrap();
+        if is_there {
+            database.load_node("/a", &node(StatPersisted::default())).unwrap();
+        }
+        database.finish_load(Zxid(2), None);
+        let header = TxnHeader { client_id: 7, cxid: 1, zxid: 5, time: 0 };
+        apply(&mut database, &TxnRecord { header, txn: txn.clone(), digest: None }, Mode::Tolerant);
+        let root = database.tree().stat_persisted(super::NodeId::ROOT);
+        assert_eq!((root.cversion, root.pzxid), expected, "{cversion} {pzxid} {is_there} {txn:?}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_passed_over() {
+    let set = SetDataTxn { path: "/a".into(), data: None, version: 3 };
+    let acl = SetAclTxn { path: "/a".into(), acl: None, version: 3 };
+    let create = CreateTxn {
+        path: "/a/b".into(),
+        data: None,
+        acl: None,
+        ephemeral: false,
+        parent_cversion: 1,
+    };
+    for txn in [Txn::SetData(set), Txn::SetAcl(acl), Txn::Create(create)] {
+        let mut database = Database::new(1, RULES);
+        let before = Instant::of(&database);
+        let header = TxnHeader { client_id: 7, cxid: 1, zxid: 5, time: 0 };
+        apply(&mut database, &TxnRecord { header, txn, digest: None }, Mode::Tolerant);
+        assert_eq!(Instant::of(&database), Instant { zxid: Zxid(5), ..before });
     }
 }
 
