@@ -29,6 +29,7 @@ mod purge;
 mod record;
 mod recovery;
 mod replay;
+pub mod seal;
 mod segment;
 mod segment_reader;
 mod session_key;

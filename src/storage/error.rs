@@ -130,6 +130,12 @@ pub enum StorageError {
         /// The file.
         path: PathBuf,
     },
+    /// `rookeeper.sealed` does not hold a zxid.
+    #[error("{} must hold one zxid, as in 0x50000000a; run rookeeper data seal again", path.display())]
+    Sealed {
+        /// The file.
+        path: PathBuf,
+    },
     /// The session key has not 32 bytes.
     #[error("{} has {len} bytes and must have 32; restore it, or remove it and let clients open new sessions", path.display())]
     SessionKey {

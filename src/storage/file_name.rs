@@ -11,6 +11,8 @@ pub(crate) const CURRENT_EPOCH: &str = "currentEpoch";
 pub(crate) const ACCEPTED_EPOCH: &str = "acceptedEpoch";
 /// The secret behind session passwords.
 pub(crate) const SESSION_KEY: &str = "session.key";
+/// Up to which zxid the files of ZooKeeper are released.
+pub(crate) const SEALED: &str = "rookeeper.sealed";
 
 /// What a name says that a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +77,8 @@ pub(crate) fn temporary(name: &str) -> String {
     format!("tmp.{name}")
 }
 
-fn hex(digits: &str) -> Option<i64> {
+/// A zxid without a sign.
+pub(crate) fn hex(digits: &str) -> Option<i64> {
     if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }

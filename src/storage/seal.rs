@@ -1,0 +1,77 @@
+//! `rookeeper.sealed`: up to which zxid the files that ZooKeeper wrote are released.
+//!
+//! Until an operator seals the directory, those files are the way back and are kept whatever a purge says. The file
+//! is one line, the zxid in hexadecimal with `0x` in front. A missing file releases nothing.
+
+use std::path::Path;
+
+use super::atomic_file;
+use super::disk::{Access, Disk};
+use super::error::StorageError;
+use super::file_name;
+
+/// Longer than any zxid and its line end.
+const LEN_MAX: u64 = 32;
+
+/// The zxid up to which ZooKeeper's files in the directory are released; `folder` is the `version-2` of snapshots.
+///
+/// # Errors
+/// When the file cannot be read or holds no zxid.
+pub fn sealed_up_to(disk: &dyn Disk, folder: &Path) -> Result<Option<i64>, StorageError> {
+    let path = folder.join(file_name::SEALED);
+    let Some(bytes) = atomic_file::read(disk, &path, LEN_MAX)? else { return Ok(None) };
+    match bytes.ok().and_then(|bytes| parse(&bytes)) {
+        Some(zxid) => Ok(Some(zxid)),
+        None => Err(StorageError::Sealed { path }),
+    }
+}
+
+/// Releases ZooKeeper's files whose names are at most `zxid`, durably.
+///
+/// # Errors
+/// When the disk refuses; what was released before is then unchanged, or `zxid` holds.
+pub fn write(disk: &dyn Disk, folder: &Path, zxid: i64) -> Result<(), StorageError> {
+    let line = format!("{zxid:#x}\n");
+    atomic_file::replace(disk, folder, file_name::SEALED, line.as_bytes(), Access::Shared)
+}
+
+fn parse(bytes: &[u8]) -> Option<i64> {
+    let digits = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?.strip_prefix("0x")?;
+    file_name::hex(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::disk::sim::SimDisk;
+
+    const FOLDER: &str = "/data/version-2";
+
+    fn disk() -> SimDisk {
+        let disk = SimDisk::default();
+        disk.create_folder(Path::new(FOLDER)).expect("folder");
+        disk
+    }
+
+    #[test]
+    fn what_is_sealed_is_read_back() {
+        let (disk, folder) = (disk(), Path::new(FOLDER));
+        assert_eq!(sealed_up_to(&disk, folder).expect("reads"), None);
+        for zxid in [0, 0x5_0000_000a, i64::MAX] {
+            write(&disk, folder, zxid).expect("writes");
+            assert_eq!(sealed_up_to(&disk, folder).expect("reads"), Some(zxid));
+        }
+        write(&disk, folder, 0x5_0000_000a).expect("writes");
+        assert_eq!(disk.content(&folder.join("rookeeper.sealed")), b"0x50000000a\n");
+    }
+
+    #[test]
+    fn a_file_without_a_zxid_is_refused() {
+        for content in ["", "0x\n", "12\n", "0x1", "0x-1\n", "0xffffffffffffffff\n", "0x1\n0x2\n"] {
+            let disk = disk();
+            disk.plant(&Path::new(FOLDER).join("rookeeper.sealed"), content.as_bytes());
+            let error = sealed_up_to(&disk, Path::new(FOLDER)).expect_err("refused");
+            assert!(matches!(error, StorageError::Sealed { .. }), "{content:?}: {error}");
+        }
+    }
+}
