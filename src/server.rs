@@ -120,13 +120,14 @@ async fn serve(config: Config) -> Result<(), ServerError> {
     let passwords = Arc::new(passwords);
     let mut snapshots = Snapshots::new(
         Arc::clone(&directory),
+        data::compression(&config),
         u64::from(config.snap_count),
         config.snap_size_limit_bytes.map(NonZeroU64::get),
         recovered.txns,
     );
     let mut log = recovered.log;
     if recovered.fresh {
-        data::first_snapshot(&directory, &replica)?;
+        data::first_snapshot(&directory, &replica, data::compression(&config))?;
     } else if !matches!(recovered.snapshot.origin, SnapshotOrigin::Exact { .. }) {
         // From here on everything is exact: a snapshot of ours stands behind whatever is logged.
         snapshots.begin(&replica, &mut log, clock.monotonic());

@@ -19,6 +19,7 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 
 mod atomic_file;
+mod compression;
 mod directory;
 mod disk;
 mod epoch;
@@ -33,6 +34,7 @@ pub mod seal;
 mod segment;
 mod segment_reader;
 mod session_key;
+mod snapshot_content;
 mod snapshot_reader;
 mod snapshot_writer;
 mod spare;
@@ -54,6 +56,7 @@ mod zookeeper_test;
 #[cfg(test)]
 pub(crate) use disk::sim;
 
+pub use compression::Compression;
 pub use directory::{DataDirectory, DirectoryOptions};
 pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk};
 pub use epoch::EpochFile;

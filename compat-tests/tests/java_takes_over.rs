@@ -217,3 +217,62 @@ fn there_and_back_with_the_session_kept() {
     assert_digests_matched(&server);
     assert_expires(&server, "/own");
 }
+
+/// The snapshots in the directory, oldest first.
+fn snapshots(server: &Server) -> Vec<String> {
+    let folder = server.data_dir().join("version-2");
+    let mut found: Vec<(i64, String)> = std::fs::read_dir(folder)
+        .expect("the data directory can be listed")
+        .filter_map(|entry| {
+            let name = entry.expect("an entry").file_name().into_string().expect("a plain name");
+            let zxid = name.strip_prefix("snapshot.")?.split('.').next()?.to_owned();
+            Some((i64::from_str_radix(&zxid, 16).expect("a zxid"), name))
+        })
+        .collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, name)| name).collect()
+}
+
+fn compressed_snapshots_go_there_and_back(method: &str) {
+    let line = format!("snapshot.compression.method={method}");
+    let mut server = Server::start(Kind::Reference, &[&line]);
+    let session = populate(&server);
+    // Apache ZooKeeper takes a snapshot at each start.
+    server.stop();
+    server.restart();
+    let first = look(&server, &session);
+    server.stop();
+    let of_java = snapshots(&server);
+    assert!(of_java.iter().all(|name| name.ends_with(&format!(".{method}"))), "{of_java:?}");
+
+    server.hand_over_to(Kind::subject());
+    server.restart();
+    assert_same(&first, &look(&server, &session));
+    assert_numbers_go_on(&server);
+    let second = look(&server, &session);
+    server.stop();
+    let of_subject = snapshots(&server);
+    let newest = of_subject.last().expect("a snapshot");
+    assert!(!of_java.contains(newest), "{of_subject:?}: one more at the end");
+    assert!(newest.ends_with(&format!(".{method}")), "{of_subject:?}");
+
+    server.hand_over_to(Kind::Reference);
+    server.restart();
+    assert_same(&second, &look(&server, &session));
+    assert_digests_matched(&server);
+    let read = server
+        .log()
+        .lines()
+        .any(|line| line.contains("Reading snapshot") && line.contains(&format!("/{newest}")));
+    assert!(read, "Apache ZooKeeper has read {newest}");
+}
+
+#[test]
+fn gzip_snapshots_go_there_and_back() {
+    compressed_snapshots_go_there_and_back("gz");
+}
+
+#[test]
+fn snappy_snapshots_go_there_and_back() {
+    compressed_snapshots_go_there_and_back("snappy");
+}

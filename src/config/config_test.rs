@@ -67,6 +67,7 @@ fn defaults_are_those_of_zookeeper() {
         data_dir_autocreate: true,
         db_autocreate: true,
         snapshot_trust_empty: false,
+        snapshot_compression: SnapshotCompression::None,
         snap_count: 100_000,
         snap_size_limit_bytes: bytes(4 << 30),
         txn_log_size_limit_bytes: None,
@@ -143,6 +144,13 @@ fn every_key_in_effect_sets_its_field() {
         ("preAllocSize=1", |c| c.prealloc_bytes = bytes(1024)),
         ("zookeeper.preAllocSize=2", |c| c.prealloc_bytes = bytes(2048)),
         ("preAllocSize=0", |c| c.prealloc_bytes = None),
+        ("snapshot.compression.method=gz", |c| {
+            c.snapshot_compression = SnapshotCompression::Gzip;
+        }),
+        ("snapshot.compression.method=Snappy", |c| {
+            c.snapshot_compression = SnapshotCompression::Snappy;
+        }),
+        ("snapshot.compression.method=", |_| ()),
         ("snapCount=2", |c| c.snap_count = 2),
         ("snapCount=-7", |c| c.snap_count = 2),
         ("snapCount=0x10", |c| c.snap_count = 16),
@@ -497,6 +505,7 @@ fn values_that_differ_from_what_was_meant_are_warned_of() {
     for (line, expected) in [
         ("forceSync=no", "zoo.cfg:3: forceSync=no: ACKNOWLEDGED CHANGES CAN BE LOST"),
         ("forceSync=false", "zoo.cfg:3: forceSync is \"false\", neither yes nor no: the log is"),
+        ("snapshot.compression.method=zip", "zoo.cfg:3: snapshot.compression.method is \"zip\", "),
         ("snapCount=1", "zoo.cfg:3: snapCount is 1, raised to 2"),
         ("autopurge.snapRetainCount=2", "zoo.cfg:3: autopurge.snapRetainCount is 2, raised to 3"),
         ("extendedTypesEnabled=yes", "zoo.cfg:3: extendedTypesEnabled is \"yes\" and counts as"),

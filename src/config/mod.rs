@@ -30,7 +30,7 @@ use std::str::FromStr;
 pub use access::{Access, DigestAlgorithm, DigestScheme};
 pub use error::ConfigError;
 pub use reaper::Reaper;
-pub use standalone::{Config, FourLetterWords, ListenAddress};
+pub use standalone::{Config, FourLetterWords, ListenAddress, SnapshotCompression};
 
 use settings::Settings;
 use standalone::Defaults;

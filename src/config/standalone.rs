@@ -58,6 +58,8 @@ pub struct Config {
     pub db_autocreate: bool,
     /// Whether a log without any snapshot is trusted (`snapshot.trust.empty`, false).
     pub snapshot_trust_empty: bool,
+    /// How snapshots are packed (`snapshot.compression.method`, not at all).
+    pub snapshot_compression: SnapshotCompression,
     /// Transactions between snapshots (`snapCount`, 100000); 2 at least.
     pub snap_count: u32,
     /// Bytes of log between snapshots (`snapSizeLimitInKb`, 4 GiB); `None` is no such limit.
@@ -104,6 +106,17 @@ impl fmt::Display for ListenAddress {
         let address = self.address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         SocketAddr::new(address, self.port).fmt(f)
     }
+}
+
+/// How snapshots are packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotCompression {
+    /// Not at all.
+    None,
+    /// `gz`.
+    Gzip,
+    /// `snappy`.
+    Snappy,
 }
 
 /// The four-letter words that are answered.
@@ -212,6 +225,7 @@ impl Config {
             data_dir_autocreate: property_bool(settings, "datadir.autocreate", true, notes),
             db_autocreate: property_bool(settings, "db.autocreate", true, notes),
             snapshot_trust_empty: property_bool(settings, "snapshot.trust.empty", false, notes),
+            snapshot_compression: snapshot_compression(settings, notes),
             snap_count: snap_count(settings, notes)?,
             snap_size_limit_bytes: kilobytes(settings, "snapSizeLimitInKb", 4 << 20)?,
             txn_log_size_limit_bytes: kilobytes(settings, "txnLogSizeLimitInKb", -1)?,
@@ -390,6 +404,26 @@ fn four_letter_words(settings: &Settings, notes: &mut Vec<Note>) -> FourLetterWo
         }
     }
     words
+}
+
+/// Any case counts, and what is neither word leaves snapshots plain, as in ZooKeeper.
+fn snapshot_compression(settings: &Settings, notes: &mut Vec<Note>) -> SnapshotCompression {
+    let Some(setting) = settings.get("snapshot.compression.method") else {
+        return SnapshotCompression::None;
+    };
+    match setting.value.to_ascii_lowercase().as_str() {
+        "" => SnapshotCompression::None,
+        "gz" => SnapshotCompression::Gzip,
+        "snappy" => SnapshotCompression::Snappy,
+        other => {
+            notes.push(Note::warning(format!(
+                "{}: snapshot.compression.method is {other:?}, neither gz nor snappy: snapshots \
+                 are not compressed",
+                setting.origin
+            )));
+            SnapshotCompression::None
+        }
+    }
 }
 
 fn snap_count(settings: &Settings, notes: &mut Vec<Note>) -> Result<u32, ConfigError> {

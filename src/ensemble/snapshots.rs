@@ -11,7 +11,7 @@ use super::replica::Replica;
 use crate::engine::WalkStep;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
-use crate::storage::{DataDirectory, SnapshotWriter, StorageError, TxnLog};
+use crate::storage::{Compression, DataDirectory, SnapshotWriter, StorageError, TxnLog};
 
 /// Znodes that the walk visits at once: some tens of microseconds under a shared hold.
 const NODES_A_STEP: u32 = 256;
@@ -39,6 +39,7 @@ struct Writing {
 #[derive(Debug)]
 pub struct Snapshots {
     directory: Arc<DataDirectory>,
+    compression: Compression,
     /// Transactions between two snapshots.
     every_txns: u64,
     /// Bytes of log between two snapshots.
@@ -55,12 +56,14 @@ impl Snapshots {
     #[must_use]
     pub fn new(
         directory: Arc<DataDirectory>,
+        compression: Compression,
         every_txns: u64,
         every_bytes: Option<u64>,
         txns: u64,
     ) -> Self {
         Self {
             directory,
+            compression,
             every_txns,
             every_bytes,
             txns,
@@ -116,7 +119,7 @@ impl Snapshots {
         self.txns = 0;
         self.bytes = 0;
         let index = log.next_index().saturating_sub(1);
-        match start_writer(&self.directory, zxid, index) {
+        match start_writer(&self.directory, zxid, index, self.compression) {
             Ok((pieces, done)) => {
                 tracing::info!(%zxid, "taking a snapshot");
                 self.writing = Some(Writing {
@@ -206,8 +209,9 @@ fn start_writer(
     directory: &Arc<DataDirectory>,
     zxid: Zxid,
     index: u64,
+    compression: Compression,
 ) -> Result<Started, StorageError> {
-    let writer = SnapshotWriter::create(directory, zxid.0, index)?;
+    let writer = SnapshotWriter::create(directory, zxid.0, index, compression)?;
     let (pieces, incoming) = mpsc::sync_channel::<WalkStep>(PIECES_WAITING);
     let (report, done) = mpsc::channel();
     let write = move || write_walk(writer, incoming);

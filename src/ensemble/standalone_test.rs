@@ -18,7 +18,9 @@ use crate::engine::time::{Monotonic, WallClock};
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::{Answer, Rebuild, Snapshots};
 use crate::storage::sim::{Dice, Fault, SimDisk};
-use crate::storage::{DataDirectory, DirectoryOptions, LogOptions, RecoveryOptions, recover};
+use crate::storage::{
+    Compression, DataDirectory, DirectoryOptions, LogOptions, RecoveryOptions, recover,
+};
 
 const ROOM: usize = 1000;
 const TIMEOUT_MS: i32 = 4000;
@@ -490,7 +492,7 @@ fn a_snapshot_among_groups_shows_one_instant() {
     world.group(&[], PATHS.map(persistent).into());
     let replica = Arc::clone(world.standalone.replica());
     let directory = Arc::clone(&world.directory);
-    let mut snapshots = Snapshots::new(directory, 5, None, 8);
+    let mut snapshots = Snapshots::new(directory, Compression::None, 5, None, 8);
     let now = world.now.monotonic;
     assert!(snapshots.is_due(now));
     snapshots.begin(&replica, world.standalone.log(), now);

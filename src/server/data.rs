@@ -8,13 +8,13 @@ use std::time::Instant;
 use super::ServerError;
 use super::clock;
 use super::password::Passwords;
-use crate::config::Config;
+use crate::config::{Config, SnapshotCompression};
 use crate::engine::database::{Database, Rules};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Rebuild, Replica, write_walk};
 use crate::storage::{
-    self, DataDirectory, DirectoryOptions, LogOptions, RealDisk, Recovered, RecoveryOptions,
-    SessionKey, SnapshotOrigin, SnapshotWriter, StorageError,
+    self, Compression, DataDirectory, DirectoryOptions, LogOptions, RealDisk, Recovered,
+    RecoveryOptions, SessionKey, SnapshotOrigin, SnapshotWriter, StorageError,
 };
 
 /// A data directory, opened and read.
@@ -74,6 +74,14 @@ fn open_directory(config: &Config) -> Result<DataDirectory, StorageError> {
         create: config.data_dir_autocreate,
     };
     DataDirectory::open(Arc::new(RealDisk), &options)
+}
+
+pub(super) fn compression(config: &Config) -> Compression {
+    match config.snapshot_compression {
+        SnapshotCompression::None => Compression::None,
+        SnapshotCompression::Gzip => Compression::Gzip,
+        SnapshotCompression::Snappy => Compression::Snappy,
+    }
 }
 
 /// A log file ends where the next one is prepared, or earlier where zoo.cfg wants it.
@@ -136,11 +144,12 @@ fn fill_random(bytes: &mut [u8]) -> Result<(), ServerError> {
 pub(super) fn first_snapshot(
     directory: &DataDirectory,
     replica: &Replica,
+    compression: Compression,
 ) -> Result<(), StorageError> {
     let mut hold = replica.exclusive();
     hold.database().begin_walk();
     let tree = hold.database().tree();
-    let writer = SnapshotWriter::create(directory, 0, 0)?;
+    let writer = SnapshotWriter::create(directory, 0, 0, compression)?;
     write_walk(writer, std::iter::from_fn(|| tree.advance_walk(u32::MAX, 0)))?;
     Ok(())
 }

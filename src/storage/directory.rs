@@ -50,9 +50,7 @@ impl DataDirectory {
         }
         if logs != snapshots {
             refuse(disk.as_ref(), &snapshots, |name| matches!(name, FileName::Log(_)))?;
-            refuse(disk.as_ref(), &logs, |name| {
-                matches!(name, FileName::Snapshot(_) | FileName::CompressedSnapshot(_))
-            })?;
+            refuse(disk.as_ref(), &logs, |name| matches!(name, FileName::Snapshot(..)))?;
         }
         for folder in folders {
             for name in disk.list(folder).during("list", folder)? {
@@ -97,27 +95,21 @@ impl DataDirectory {
         Ok(zxids)
     }
 
-    /// The zxids in the names of the snapshots and whether each is compressed, newest first.
-    pub(crate) fn snapshot_zxids(&self) -> Result<Vec<(i64, Option<String>)>, StorageError> {
+    /// The snapshots with the zxids in their names, newest first.
+    pub(crate) fn snapshot_files(&self) -> Result<Vec<(i64, PathBuf)>, StorageError> {
         let mut found = Vec::new();
         for name in self.disk.list(&self.snapshots).during("list", &self.snapshots)? {
-            match FileName::parse(&name) {
-                FileName::Snapshot(zxid) => found.push((zxid, None)),
-                FileName::CompressedSnapshot(zxid) => found.push((zxid, Some(name))),
-                _ => {}
+            if let FileName::Snapshot(zxid, compression) = FileName::parse(&name) {
+                found.push((zxid, compression, self.snapshots.join(name)));
             }
         }
-        // Of a plain and a compressed one of the same zxid, the plain one comes first.
-        found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-        Ok(found)
+        // Of one zxid the plain one comes first.
+        found.sort_by_key(|(zxid, compression, _)| (std::cmp::Reverse(*zxid), *compression));
+        Ok(found.into_iter().map(|(zxid, _, path)| (zxid, path)).collect())
     }
 
     pub(crate) fn log_path(&self, zxid: i64) -> PathBuf {
         self.logs.join(file_name::log(zxid))
-    }
-
-    pub(crate) fn snapshot_path(&self, zxid: i64) -> PathBuf {
-        self.snapshots.join(file_name::snapshot(zxid))
     }
 }
 

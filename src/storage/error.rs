@@ -77,12 +77,6 @@ pub enum StorageError {
         /// The first log with a transaction.
         log: PathBuf,
     },
-    /// A compressed snapshot would have to be read.
-    #[error("{} is compressed, which this version does not read; decompress it (gunzip, snzip) beside it, or let ZooKeeper write a plain one with snapshot.compression.method unset", path.display())]
-    Compressed {
-        /// The snapshot.
-        path: PathBuf,
-    },
     /// A snapshot is not what its format says.
     #[error("{} is not a valid snapshot at offset {offset}: {reason}; restore it from a backup, or move it away to use an older one", path.display())]
     Snapshot {
@@ -205,6 +199,9 @@ pub enum SnapshotReason {
     /// It is over before its end marker.
     #[error("it ends early")]
     Truncated,
+    /// It cannot be unpacked.
+    #[error("it cannot be unpacked (offsets count unpacked bytes)")]
+    Packing,
     /// A seal does not match the bytes before it.
     #[error("the checksum does not match the bytes before it")]
     Seal,

@@ -3,6 +3,8 @@
 //! Temporary names begin with `tmp.`: ZooKeeper takes `log.5.tmp` and `snapshot.5.tmp` for a log
 //! and a snapshot, but not `tmp.log.5`.
 
+use super::compression::Compression;
+
 /// The lock of one process per directory.
 pub(crate) const LOCK: &str = "rookeeper.lock";
 /// The epoch of the last record in the log.
@@ -19,10 +21,8 @@ pub(crate) const SEALED: &str = "rookeeper.sealed";
 pub(crate) enum FileName {
     /// `log.<hex zxid of the first record>`.
     Log(i64),
-    /// `snapshot.<hex zxid>`.
-    Snapshot(i64),
-    /// `snapshot.<hex zxid>.gz` or `.snappy`.
-    CompressedSnapshot(i64),
+    /// `snapshot.<hex zxid>`, with `.gz` or `.snappy` behind it if it is packed.
+    Snapshot(i64, Compression),
     /// `spare.<number>`: a segment filled with zeros that waits for its use.
     Spare(u64),
     /// A file whose writer did not finish.
@@ -43,13 +43,15 @@ impl FileName {
         }
         match name.split_once('.') {
             Some(("log", zxid)) => hex(zxid).map_or(Self::Other, Self::Log),
-            Some(("snapshot", rest)) => match rest.split_once('.') {
-                None => hex(rest).map_or(Self::Other, Self::Snapshot),
-                Some((zxid, "gz" | "snappy")) => {
-                    hex(zxid).map_or(Self::Other, Self::CompressedSnapshot)
-                }
-                Some(_) => Self::Other,
-            },
+            Some(("snapshot", rest)) => {
+                let (zxid, compression) = match rest.split_once('.') {
+                    None => (rest, Compression::None),
+                    Some((zxid, "gz")) => (zxid, Compression::Gzip),
+                    Some((zxid, "snappy")) => (zxid, Compression::Snappy),
+                    Some(_) => return Self::Other,
+                };
+                hex(zxid).map_or(Self::Other, |zxid| Self::Snapshot(zxid, compression))
+            }
             Some(("spare", number)) => match number.parse() {
                 // One name per spare: no sign, no leading zeros.
                 Ok(parsed) if spare(parsed) == name => Self::Spare(parsed),
@@ -64,8 +66,8 @@ pub(crate) fn log(zxid: i64) -> String {
     format!("log.{zxid:x}")
 }
 
-pub(crate) fn snapshot(zxid: i64) -> String {
-    format!("snapshot.{zxid:x}")
+pub(crate) fn snapshot(zxid: i64, compression: Compression) -> String {
+    format!("snapshot.{zxid:x}{}", compression.suffix())
 }
 
 pub(crate) fn spare(number: u64) -> String {
@@ -99,9 +101,9 @@ mod tests {
             ("log.+1", FileName::Other),
             ("log.ffffffffffffffff", FileName::Other),
             ("log.1.tmp", FileName::Other),
-            ("snapshot.0", FileName::Snapshot(0)),
-            ("snapshot.ff.gz", FileName::CompressedSnapshot(0xff)),
-            ("snapshot.ff.snappy", FileName::CompressedSnapshot(0xff)),
+            ("snapshot.0", FileName::Snapshot(0, Compression::None)),
+            ("snapshot.ff.gz", FileName::Snapshot(0xff, Compression::Gzip)),
+            ("snapshot.ff.snappy", FileName::Snapshot(0xff, Compression::Snappy)),
             ("snapshot.ff.zip", FileName::Other),
             ("spare.12", FileName::Spare(12)),
             ("spare.012", FileName::Other),

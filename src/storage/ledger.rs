@@ -10,6 +10,7 @@ use jute::persist::{SnapshotDigest, SnapshotNode};
 use jute::txn::{SetDataTxn, Txn, TxnDigest, TxnHeader, TxnRecord};
 use jute::{Acl, Record, StatPersisted};
 
+use super::compression::Compression;
 use super::directory::DataDirectory;
 use super::error::StorageError;
 use super::replay::{Refused, Replay, SnapshotId};
@@ -33,7 +34,17 @@ impl Ledger {
         directory: &DataDirectory,
         index: u64,
     ) -> Result<u64, StorageError> {
-        let mut writer = SnapshotWriter::create(directory, self.last(), index)?;
+        self.packed_snapshot(directory, index, Compression::None)
+    }
+
+    /// The same, packed.
+    pub(crate) fn packed_snapshot(
+        &self,
+        directory: &DataDirectory,
+        index: u64,
+        compression: Compression,
+    ) -> Result<u64, StorageError> {
+        let mut writer = SnapshotWriter::create(directory, self.last(), index, compression)?;
         let mut head = Vec::new();
         1_i32.encode(&mut head);
         0x77_i64.encode(&mut head);

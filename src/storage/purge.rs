@@ -26,11 +26,10 @@ pub fn purge(directory: &DataDirectory, keep: usize) -> Result<Purged, StorageEr
     let mut purged = Purged::default();
     let Some(oldest_kept) = oldest_kept(directory, keep.max(1))? else { return Ok(purged) };
     let disk = directory.disk().as_ref();
-    for (zxid, compressed) in directory.snapshot_zxids()? {
-        if zxid >= oldest_kept || compressed.is_some() {
+    for (zxid, path) in directory.snapshot_files()? {
+        if zxid >= oldest_kept {
             continue;
         }
-        let path = directory.snapshot_path(zxid);
         let origin = snapshot_reader::origin(disk, &path)?;
         if matches!(origin, Some(SnapshotOrigin::Exact { .. })) {
             disk.remove(&path).during("remove", &path)?;
@@ -66,10 +65,8 @@ pub fn purge(directory: &DataDirectory, keep: usize) -> Result<Purged, StorageEr
 fn oldest_kept(directory: &DataDirectory, keep: usize) -> Result<Option<i64>, StorageError> {
     let disk = directory.disk().as_ref();
     let mut valid = 0_usize;
-    for (zxid, compressed) in directory.snapshot_zxids()? {
-        let path = directory.snapshot_path(zxid);
-        if compressed.is_some()
-            || !snapshot_reader::looks_whole(disk, &path)?
+    for (zxid, path) in directory.snapshot_files()? {
+        if !snapshot_reader::looks_whole(disk, &path)?
             || !snapshot_reader::seal_matches(disk, &path)?
         {
             continue;

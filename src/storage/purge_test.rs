@@ -4,6 +4,7 @@ use super::super::disk::sim::{Dice, Fault};
 use super::super::fixture::Fixture;
 use super::super::txn_log::LogOptions;
 use super::*;
+use crate::storage::Compression;
 
 /// Five starts of two transactions and a snapshot each.
 fn worn() -> Fixture {
@@ -67,6 +68,30 @@ fn what_zookeeper_wrote_stays() {
     fixture.disk.plant(&Fixture::path("snapshot.1.gz"), b"\x1f\x8b");
     purge(&fixture.open(), 1).expect("purges");
     assert_eq!(names(&fixture), "log.1 log.9 snapshot.1.gz snapshot.2 snapshot.a");
+}
+
+#[test]
+fn compressed_snapshots_count_and_go_like_plain_ones() {
+    for compression in [Compression::Gzip, Compression::Snappy] {
+        let fixture = Fixture::new(LogOptions { spares: 0, ..LogOptions::default() });
+        for zxid in 1..5 {
+            let recovered = fixture.write(&[&[zxid]]);
+            let (_, ledger) = fixture.start().expect("starts");
+            let index = recovered.log.next_index() - 1;
+            ledger.packed_snapshot(&fixture.open(), index, compression).expect("snapshot");
+        }
+        let newest = fixture.names().pop().expect("a snapshot");
+        fixture.edit(&newest, |bytes| {
+            let at = bytes.len() / 2;
+            bytes[at] ^= 0x10;
+        });
+        assert_eq!(
+            purge(&fixture.open(), 2).expect("purges"),
+            Purged { snapshots: 2, logs: 1 },
+            "{compression:?}"
+        );
+        assert_eq!(fixture.start().expect("starts").1.txns.len(), 4);
+    }
 }
 
 #[test]

@@ -102,11 +102,7 @@ fn load_snapshot(
     let disk = directory.disk().as_ref();
     let mut newest = None;
     let mut tried = 0_usize;
-    for (zxid, compressed) in directory.snapshot_zxids()? {
-        if let Some(name) = compressed {
-            return Err(StorageError::Compressed { path: directory.snapshots().join(name) });
-        }
-        let path = directory.snapshot_path(zxid);
+    for (zxid, path) in directory.snapshot_files()? {
         if !snapshot_reader::looks_whole(disk, &path)? {
             tracing::warn!(file = %path.display(), "ignoring a snapshot that is not whole");
             continue;

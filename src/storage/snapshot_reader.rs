@@ -9,23 +9,36 @@ use jute::Acl;
 use jute::persist::{FileHeader, SNAPSHOT_MAGIC, SnapshotDigest, SnapshotNode};
 use simd_adler32::Adler32;
 
+use super::compression::Compression;
 use super::disk::Disk;
 use super::error::{During, SnapshotReason, StorageError};
+use super::file_name::FileName;
 use super::replay::{Refused, Replay, SnapshotId, SnapshotOrigin};
+use super::snapshot_content::{Content, Unreadable};
 use super::window::Window;
 
 /// Behind the last znode and behind each seal.
 const MARK: [u8; 5] = *b"\0\0\0\x01/";
+/// Magic, version and dbid.
+const HEADER_LEN: usize = 16;
 /// Bytes of a seal: checksum and mark.
-const SEAL_LEN: u64 = 13;
+const SEAL_LEN: usize = 13;
+/// Bytes that a checksum is taken of at a time.
+const PIECE: usize = 64 << 10;
 /// Bytes of a znode behind its data: ACL id and metadata.
 const NODE_TAIL_LEN: usize = 8 + 60;
 /// The least that ZooKeeper takes for a snapshot.
 const LEN_MIN: u64 = 10;
 
-/// Whether the file is as long as a snapshot and ends in a mark: ZooKeeper's check before loading.
+/// ZooKeeper's check before loading: a plain file is as long as a snapshot and ends in a mark, a packed one begins
+/// with its magic.
 pub(crate) fn looks_whole(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
     let mut window = Window::new(disk.open(path).during("open", path)?).during("read", path)?;
+    let compression = compression_of(path);
+    if compression != Compression::None {
+        let magic = compression.magic();
+        return Ok(window.bytes(0, magic.len()).during("read", path)? == Some(magic));
+    }
     let len = window.len();
     if len < LEN_MIN {
         return Ok(false);
@@ -36,28 +49,35 @@ pub(crate) fn looks_whole(disk: &dyn Disk, path: &Path) -> Result<bool, StorageE
 
 /// Who wrote the snapshot, by its header; `None` if it has not a snapshot's header.
 pub(crate) fn origin(disk: &dyn Disk, path: &Path) -> Result<Option<SnapshotOrigin>, StorageError> {
-    let mut window = Window::new(disk.open(path).during("open", path)?).during("read", path)?;
-    let header = window.bytes(0, 16).during("read", path)?;
+    let mut content = open(disk, path)?;
+    let header = match content.peek(HEADER_LEN) {
+        Ok(bytes) => jute::decode::<FileHeader>(bytes).ok(),
+        Err(Unreadable::Disk(error)) => return Err(error).during("read", path),
+        Err(Unreadable::Packing) => None,
+    };
     Ok(header
-        .and_then(|bytes| jute::decode::<FileHeader>(bytes).ok())
         .and_then(|(header, _)| (header.magic == SNAPSHOT_MAGIC).then(|| origin_of(header.dbid))))
 }
 
 /// Whether the last seal, which covers everything before it, matches.
 pub(crate) fn seal_matches(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
-    let mut window = Window::new(disk.open(path).during("open", path)?).during("read", path)?;
-    let Some(end) = window.len().checked_sub(SEAL_LEN) else { return Ok(false) };
+    let mut content = open(disk, path)?;
     let mut checksum = Adler32::new();
-    let mut offset = 0;
-    while offset < end {
-        let piece = window.piece(offset).during("read", path)?;
-        let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
-        let piece = piece.get(..left.min(piece.len())).unwrap_or_default();
-        checksum.write(piece);
-        offset = offset.saturating_add(piece.len() as u64);
+    loop {
+        let bytes = match content.peek(PIECE) {
+            Ok(bytes) => bytes,
+            Err(Unreadable::Disk(error)) => return Err(error).during("read", path),
+            Err(Unreadable::Packing) => return Ok(false),
+        };
+        let Some((covered, seal)) = bytes.split_last_chunk::<SEAL_LEN>() else { return Ok(false) };
+        checksum.write(covered);
+        let (covered, is_end) = (covered.len(), bytes.len() < PIECE);
+        if is_end {
+            let expected = i64::from(checksum.finish()).to_be_bytes();
+            return Ok(seal.first_chunk() == Some(&expected));
+        }
+        content.take(covered);
     }
-    let seal = window.bytes(end, 8).during("read", path)?.and_then(|seal| seal.first_chunk::<8>());
-    Ok(seal.map(|seal| i64::from_be_bytes(*seal)) == Some(i64::from(checksum.finish())))
 }
 
 /// Reads the snapshot at `path`, which begins `replay` anew.
@@ -67,10 +87,9 @@ pub(crate) fn load(
     zxid: i64,
     replay: &mut dyn Replay,
 ) -> Result<SnapshotId, StorageError> {
-    let window = Window::new(disk.open(path).during("open", path)?).during("read", path)?;
-    let mut stream =
-        Stream { path: path.to_owned(), zxid, window, offset: 0, checksum: Adler32::new() };
-    let header = jute::decode::<FileHeader>(stream.take(16)?).map(|(header, _)| header);
+    let content = open(disk, path)?;
+    let mut stream = Stream { path: path.to_owned(), zxid, content, checksum: Adler32::new() };
+    let header = jute::decode::<FileHeader>(stream.take(HEADER_LEN)?).map(|(header, _)| header);
     let header = match header {
         Ok(header) if header.magic == SNAPSHOT_MAGIC => header,
         _ => return Err(stream.header()),
@@ -86,6 +105,18 @@ pub(crate) fn load(
     Ok(id)
 }
 
+fn open(disk: &dyn Disk, path: &Path) -> Result<Content, StorageError> {
+    Ok(Content::new(disk.open(path).during("open", path)?, compression_of(path)))
+}
+
+/// How the file is packed, by its name as in ZooKeeper.
+fn compression_of(path: &Path) -> Compression {
+    match path.file_name().and_then(|name| name.to_str()).map(FileName::parse) {
+        Some(FileName::Snapshot(_, compression)) => compression,
+        _ => Compression::None,
+    }
+}
+
 /// ZooKeeper writes -1.
 fn origin_of(dbid: i64) -> SnapshotOrigin {
     u64::try_from(dbid).map_or(SnapshotOrigin::Java, |index| SnapshotOrigin::Exact { index })
@@ -95,8 +126,7 @@ fn origin_of(dbid: i64) -> SnapshotOrigin {
 struct Stream {
     path: PathBuf,
     zxid: i64,
-    window: Window,
-    offset: u64,
+    content: Content,
     checksum: Adler32,
 }
 
@@ -139,7 +169,7 @@ impl Stream {
                     usize::try_from(len).map_err(|_| self.broken(SnapshotReason::Length(len)))?
                 }
             };
-            let at = (self.path.clone(), self.zxid, self.offset);
+            let at = (self.path.clone(), self.zxid, self.content.offset());
             let bytes = self.take(data_len.saturating_add(4 + NODE_TAIL_LEN))?;
             match jute::decode::<SnapshotNode<'_>>(bytes) {
                 Ok((node, _)) => replay.node(&path, &node).map_err(|Refused(reason)| {
@@ -153,19 +183,19 @@ impl Stream {
 
     /// What ZooKeeper added behind the first seal over time; all of it may be missing.
     fn tails(&mut self) -> Result<Option<SnapshotDigest>, StorageError> {
-        const ZXID_TAIL: u64 = 8 + SEAL_LEN;
+        const ZXID_TAIL: usize = 8 + SEAL_LEN;
         let mut digest = None;
-        let left = self.left();
+        let left = self.peek(ZXID_TAIL + 1)?.len();
         if left != 0 && left != ZXID_TAIL {
             digest = Some(self.digest()?);
             self.seal()?;
         }
-        if self.left() == ZXID_TAIL {
+        if self.peek(ZXID_TAIL + 1)?.len() == ZXID_TAIL {
             // The zxid in the name counts, as in ZooKeeper.
             self.i64()?;
             self.seal()?;
         }
-        if self.left() != 0 {
+        if !self.peek(1)?.is_empty() {
             return Err(self.broken(SnapshotReason::Tail));
         }
         Ok(digest.filter(|digest| digest.zxid > 0))
@@ -209,8 +239,7 @@ impl Stream {
     }
 
     fn peek_i32(&mut self) -> Result<i32, StorageError> {
-        let bytes = self.window.bytes(self.offset, 4).during("read", &self.path)?;
-        let bytes = bytes.and_then(|bytes| bytes.first_chunk().copied());
+        let bytes = self.peek(4)?.first_chunk().copied();
         bytes.map(i32::from_be_bytes).ok_or_else(|| self.broken(SnapshotReason::Truncated))
     }
 
@@ -225,27 +254,31 @@ impl Stream {
 
     /// The next `count` bytes, which count for the checksum.
     fn take(&mut self, count: usize) -> Result<&[u8], StorageError> {
-        let offset = self.offset;
-        match self.window.bytes(offset, count).during("read", &self.path)? {
-            Some(bytes) => {
-                self.checksum.write(bytes);
-                self.offset = offset.saturating_add(count as u64);
-                Ok(bytes)
-            }
-            None => Err(StorageError::Snapshot {
+        let there = self.peek(count)?.len();
+        if there < count {
+            return Err(self.broken(SnapshotReason::Truncated));
+        }
+        let bytes = self.content.take(count);
+        self.checksum.write(bytes);
+        Ok(bytes)
+    }
+
+    /// The next `count` bytes, or as many as there are.
+    fn peek(&mut self, count: usize) -> Result<&[u8], StorageError> {
+        let offset = self.content.offset();
+        match self.content.peek(count) {
+            Ok(bytes) => Ok(bytes),
+            Err(Unreadable::Disk(error)) => Err(error).during("read", &self.path),
+            Err(Unreadable::Packing) => Err(StorageError::Snapshot {
                 path: self.path.clone(),
                 offset,
-                reason: SnapshotReason::Truncated,
+                reason: SnapshotReason::Packing,
             }),
         }
     }
 
-    fn left(&self) -> u64 {
-        self.window.len().saturating_sub(self.offset)
-    }
-
     fn broken(&self, reason: SnapshotReason) -> StorageError {
-        StorageError::Snapshot { path: self.path.clone(), offset: self.offset, reason }
+        StorageError::Snapshot { path: self.path.clone(), offset: self.content.offset(), reason }
     }
 
     fn header(&self) -> StorageError {
@@ -255,7 +288,7 @@ impl Stream {
     fn refused(&self, Refused(reason): Refused) -> StorageError {
         StorageError::Refused {
             path: self.path.clone(),
-            offset: self.offset,
+            offset: self.content.offset(),
             zxid: self.zxid,
             reason,
         }

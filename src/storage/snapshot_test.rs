@@ -1,11 +1,11 @@
 //! The bytes of a snapshot, and what of it reaches the disk when.
 
-use super::Disk;
 use super::disk::sim::{Dice, Fault};
 use super::fixture::Fixture;
 use super::ledger::Ledger;
 use super::snapshot_writer::SnapshotWriter;
 use super::txn_log::LogOptions;
+use super::{Compression, Disk};
 
 fn plain() -> Fixture {
     Fixture::new(LogOptions { spares: 0, ..LogOptions::default() })
@@ -50,7 +50,8 @@ fn without_a_digest_there_are_no_tails() {
     let fixture = plain();
     fixture.write(&[]);
     let full = fixture.content("snapshot.0");
-    let mut writer = SnapshotWriter::create(&fixture.open(), 0, 0).expect("begins");
+    let mut writer =
+        SnapshotWriter::create(&fixture.open(), 0, 0, Compression::None).expect("begins");
     writer.write(&full[16..full.len() - 72]).expect("writes");
     assert_eq!(writer.finish(None).expect("finishes"), full.len() as u64 - 54);
     assert_eq!(fixture.content("snapshot.0"), full[..full.len() - 54]);
@@ -62,7 +63,7 @@ fn without_a_digest_there_are_no_tails() {
 fn a_snapshot_is_written_in_synced_slices() {
     let fixture = plain();
     let directory = fixture.open();
-    let mut writer = SnapshotWriter::create(&directory, 1, 1).expect("begins");
+    let mut writer = SnapshotWriter::create(&directory, 1, 1, Compression::None).expect("begins");
     for (len, writes) in [((1 << 20) - 17, 0), (1, 1), (3 << 20, 4), (100, 4)] {
         writer.write(&vec![7; len]).expect("writes");
         assert_eq!(fixture.disk.writes_and_syncs(), (writes, writes));
@@ -74,7 +75,8 @@ fn a_dropped_or_failed_snapshot_leaves_nothing() {
     let fixture = plain();
     fixture.write(&[]);
     let before = fixture.names();
-    let mut writer = SnapshotWriter::create(&fixture.open(), 5, 5).expect("begins");
+    let mut writer =
+        SnapshotWriter::create(&fixture.open(), 5, 5, Compression::None).expect("begins");
     writer.write(b"anything").expect("writes");
     drop(writer);
     assert_eq!(fixture.names(), before);

@@ -12,6 +12,7 @@ use jute::persist::{FILE_VERSION, FileHeader, SNAPSHOT_MAGIC, SnapshotDigest};
 use simd_adler32::Adler32;
 
 use super::atomic_file::remove_if_there;
+use super::compression::{Compression, Pack};
 use super::directory::DataDirectory;
 use super::disk::{Access, Disk, DiskFile};
 use super::error::{During, StorageError};
@@ -25,10 +26,13 @@ pub struct SnapshotWriter {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
     zxid: i64,
+    name: String,
     temporary: PathBuf,
     file: Box<dyn DiskFile>,
-    /// What is not written yet; under a slice between calls.
+    /// Content that is not packed yet; under a slice between calls.
     buffer: Vec<u8>,
+    /// Its buffer is what is not written yet; under a slice between calls.
+    pack: Pack,
     /// Bytes written.
     offset: u64,
     checksum: Adler32,
@@ -40,19 +44,27 @@ impl SnapshotWriter {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn create(directory: &DataDirectory, zxid: i64, index: u64) -> Result<Self, StorageError> {
+    pub fn create(
+        directory: &DataDirectory,
+        zxid: i64,
+        index: u64,
+        compression: Compression,
+    ) -> Result<Self, StorageError> {
         let disk = Arc::clone(directory.disk());
         let folder = directory.snapshots().to_owned();
-        let temporary = folder.join(file_name::temporary(&file_name::snapshot(zxid)));
+        let name = file_name::snapshot(zxid, compression);
+        let temporary = folder.join(file_name::temporary(&name));
         remove_if_there(disk.as_ref(), &temporary)?;
         let file = disk.create(&temporary, Access::Shared).during("create", &temporary)?;
         let mut writer = Self {
             disk,
             folder,
             zxid,
+            name,
             temporary,
             file,
             buffer: Vec::with_capacity(2 * SLICE),
+            pack: Pack::new(compression),
             offset: 0,
             checksum: Adler32::new(),
             finished: false,
@@ -95,9 +107,11 @@ impl SnapshotWriter {
             self.put(|out| out.put_i64(zxid))?;
             self.seal()?;
         }
+        self.pack_buffer()?;
+        self.pack.finish().during("pack", &self.temporary)?;
         self.flush()?;
         self.file.sync_all().during("sync", &self.temporary)?;
-        let path = self.folder.join(file_name::snapshot(self.zxid));
+        let path = self.folder.join(&self.name);
         self.disk.rename(&self.temporary, &path).during("rename a new snapshot to", &path)?;
         self.finished = true;
         self.disk.sync_folder(&self.folder).during("sync the folder", &self.folder)?;
@@ -120,14 +134,25 @@ impl SnapshotWriter {
         if self.buffer.len() < SLICE {
             return Ok(());
         }
+        self.pack_buffer()?;
+        if self.pack.buffer().len() < SLICE {
+            return Ok(());
+        }
         self.flush()
     }
 
-    fn flush(&mut self) -> Result<(), StorageError> {
-        self.file.write_all_at(&self.buffer, self.offset).during("write", &self.temporary)?;
-        self.file.sync_data().during("sync", &self.temporary)?;
-        self.offset = self.offset.saturating_add(self.buffer.len() as u64);
+    fn pack_buffer(&mut self) -> Result<(), StorageError> {
+        self.pack.write(&self.buffer).during("pack", &self.temporary)?;
         self.buffer.clear();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), StorageError> {
+        let packed = self.pack.buffer();
+        self.file.write_all_at(packed, self.offset).during("write", &self.temporary)?;
+        self.file.sync_data().during("sync", &self.temporary)?;
+        self.offset = self.offset.saturating_add(packed.len() as u64);
+        packed.clear();
         Ok(())
     }
 }

@@ -76,7 +76,7 @@ impl Tree {
     }
 
     fn write(&self, directory: &DataDirectory, zxid: i64) -> Result<(), StorageError> {
-        let mut writer = SnapshotWriter::create(directory, zxid, zxid as u64)?;
+        let mut writer = SnapshotWriter::create(directory, zxid, zxid as u64, Compression::None)?;
         let mut stream = Vec::new();
         i32::from(zxid > 0).encode(&mut stream);
         if zxid > 0 {
