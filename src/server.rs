@@ -158,7 +158,7 @@ async fn serve(config: Config) -> Result<(), ServerError> {
         }
     }
     upkeep::fill_spares(log.spare_filler());
-    if let Some(every) = server.config.purge_interval {
+    if let Some(every) = upkeep::purge_interval(&server) {
         tokio::spawn(upkeep::purge(Arc::clone(&server), every));
     }
     let signals = Signals::listen()?;

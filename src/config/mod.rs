@@ -30,7 +30,7 @@ use std::str::FromStr;
 pub use access::{Access, DigestAlgorithm, DigestScheme};
 pub use error::ConfigError;
 pub use reaper::Reaper;
-pub use standalone::{Config, FourLetterWords, ListenAddress, SnapshotCompression};
+pub use standalone::{Config, FourLetterWords, ListenAddress, Purge, SnapshotCompression};
 
 use settings::Settings;
 use standalone::Defaults;

@@ -77,8 +77,8 @@ pub struct Config {
     pub digest_enabled: bool,
     /// Snapshots that a purge leaves (`autopurge.snapRetainCount`); 3 at least.
     pub snap_retain_count: u32,
-    /// Time between purges (`autopurge.purgeInterval`, in hours); `None`, the default, is never.
-    pub purge_interval: Option<Duration>,
+    /// When old files are purged (`autopurge.purgeInterval`, in hours).
+    pub purge: Purge,
     /// Where `/metrics` is served (`metricsProvider.*`); `None`, the default, is nowhere.
     pub metrics_listen: Option<ListenAddress>,
     /// ACLs and authentication.
@@ -106,6 +106,17 @@ impl fmt::Display for ListenAddress {
         let address = self.address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         SocketAddr::new(address, self.port).fmt(f)
     }
+}
+
+/// When old snapshots and logs are purged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purge {
+    /// Nothing is said: in a directory that this server began, not in one of ZooKeeper.
+    Unset,
+    /// 0 and less.
+    Never,
+    /// At the start, and then so often.
+    Every(Duration),
 }
 
 /// How snapshots are packed.
@@ -235,7 +246,7 @@ impl Config {
             force_sync: force_sync(settings, notes),
             digest_enabled: property_bool(settings, "digest.enabled", true, notes),
             snap_retain_count: snap_retain_count(settings, notes)?,
-            purge_interval: purge_interval(settings)?,
+            purge: purge(settings)?,
             metrics_listen: metrics_listen(settings)?,
             access: Access::from_settings(settings, notes)?,
             enforce_quota: property_bool(settings, "enforceQuota", false, notes),
@@ -480,9 +491,14 @@ fn force_sync(settings: &Settings, notes: &mut Vec<Note>) -> bool {
     }
 }
 
-fn purge_interval(settings: &Settings) -> Result<Option<Duration>, ConfigError> {
-    let hours = native("autopurge.purgeInterval", 0, "a number of hours").read_limit(settings)?;
-    Ok(hours.map(|hours| Duration::from_secs(u64::from(hours.get()) * 3600)))
+fn purge(settings: &Settings) -> Result<Purge, ConfigError> {
+    const KEY: &str = "autopurge.purgeInterval";
+    let hours = native(KEY, 0, "a number of hours").read_limit(settings)?;
+    Ok(match hours {
+        Some(hours) => Purge::Every(Duration::from_secs(u64::from(hours.get()) * 3600)),
+        None if settings.get(KEY).is_some() => Purge::Never,
+        None => Purge::Unset,
+    })
 }
 
 fn metrics_listen(settings: &Settings) -> Result<Option<ListenAddress>, ConfigError> {

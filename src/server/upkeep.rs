@@ -4,11 +4,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::password::Passwords;
 use super::shared::Server;
+use crate::config::Purge;
 use crate::storage::{self, FillStep, SpareFiller};
 
 /// Between two slices of a spare: a megabyte at a time, so that the log's sync never queues behind more.
 const BETWEEN_SLICES: Duration = Duration::from_millis(25);
+/// Between two purges where zoo.cfg says nothing.
+const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
 /// Between two looks at whether a spare is wanted.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
@@ -28,6 +32,16 @@ pub(super) fn fill_spares(mut filler: SpareFiller) {
     };
     if let Err(error) = thread::Builder::new().name("spares".to_owned()).spawn(fill) {
         tracing::error!(%error, "no log segments are prepared ahead");
+    }
+}
+
+/// How often to purge: as zoo.cfg says, and where it says nothing, only in a directory that this server began or an
+/// operator sealed. Whoever comes from ZooKeeper has a purge of his own, or wants none.
+pub(super) fn purge_interval(server: &Server) -> Option<Duration> {
+    match (server.config.purge, server.passwords.as_ref()) {
+        (Purge::Every(interval), _) => Some(interval),
+        (Purge::Unset, Passwords::Keyed(_)) => Some(PURGE_INTERVAL),
+        (Purge::Unset, Passwords::Zookeeper) | (Purge::Never, _) => None,
     }
 }
 

@@ -1,11 +1,12 @@
 //! Removes snapshots and logs that no start needs any more.
 //!
 //! Keeps the newest snapshots that are proven whole, seal included, and every log that one of them
-//! needs. Never removes what ZooKeeper wrote, nor anything that it cannot read.
+//! needs. Never removes what ZooKeeper wrote before the directory is sealed, nor what it cannot read.
 
 use super::directory::DataDirectory;
 use super::error::{During, StorageError};
 use super::replay::SnapshotOrigin;
+use super::seal;
 use super::segment_reader::{Origin, SegmentReader};
 use super::snapshot_reader;
 
@@ -26,12 +27,18 @@ pub fn purge(directory: &DataDirectory, keep: usize) -> Result<Purged, StorageEr
     let mut purged = Purged::default();
     let Some(oldest_kept) = oldest_kept(directory, keep.max(1))? else { return Ok(purged) };
     let disk = directory.disk().as_ref();
+    let sealed = seal::sealed_up_to(disk, directory.snapshots())?;
+    let is_released = |zxid| sealed.is_some_and(|sealed| zxid <= sealed);
     for (zxid, path) in directory.snapshot_files()? {
         if zxid >= oldest_kept {
             continue;
         }
-        let origin = snapshot_reader::origin(disk, &path)?;
-        if matches!(origin, Some(SnapshotOrigin::Exact { .. })) {
+        let may_go = match snapshot_reader::origin(disk, &path)? {
+            Some(SnapshotOrigin::Exact { .. }) => true,
+            Some(SnapshotOrigin::Java) => is_released(zxid),
+            Some(SnapshotOrigin::None) | None => false,
+        };
+        if may_go {
             disk.remove(&path).during("remove", &path)?;
             purged.snapshots = purged.snapshots.saturating_add(1);
         }
@@ -45,12 +52,17 @@ pub fn purge(directory: &DataDirectory, keep: usize) -> Result<Purged, StorageEr
     let needed = logs.partition_point(|zxid| *zxid <= oldest_kept).saturating_sub(1);
     for zxid in logs.into_iter().take(needed) {
         let path = directory.log_path(zxid);
-        let own = match SegmentReader::open(disk, &path) {
-            Ok(reader) => reader.is_some_and(|reader| reader.origin() != Origin::Java),
-            Err(StorageError::Header { .. }) => false,
+        let origin = match SegmentReader::open(disk, &path) {
+            Ok(reader) => reader.map(|reader| reader.origin()),
+            Err(StorageError::Header { .. }) => None,
             Err(error) => return Err(error),
         };
-        if own {
+        let may_go = match origin {
+            Some(Origin::Own { .. }) => true,
+            Some(Origin::Java) => is_released(zxid),
+            None => false,
+        };
+        if may_go {
             disk.remove(&path).during("remove", &path)?;
             purged.logs = purged.logs.saturating_add(1);
         }

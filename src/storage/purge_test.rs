@@ -37,12 +37,14 @@ fn the_newest_snapshots_and_their_logs_stay() {
     assert_eq!(fixture.start().expect("starts").1.txns.len(), 10);
 }
 
+/// ZOOKEEPER-3231: its purge counts snapshots by name, and deletes the good ones when the newest are broken.
 #[test]
 fn broken_snapshots_do_not_count() {
     let fixture = worn();
     fixture.edit("snapshot.a", |bytes| bytes[40] ^= 1);
     fixture.edit("snapshot.8", |bytes| bytes.truncate(30));
-    purge(&fixture.open(), 2).expect("purges");
+    fixture.edit("snapshot.6", Vec::clear);
+    purge(&fixture.open(), 1).expect("purges");
     assert_eq!(
         names(&fixture),
         "log.3 log.5 log.7 log.9 snapshot.4 snapshot.6 snapshot.8 snapshot.a"
@@ -68,6 +70,30 @@ fn what_zookeeper_wrote_stays() {
     fixture.disk.plant(&Fixture::path("snapshot.1.gz"), b"\x1f\x8b");
     purge(&fixture.open(), 1).expect("purges");
     assert_eq!(names(&fixture), "log.1 log.9 snapshot.1.gz snapshot.2 snapshot.a");
+}
+
+#[test]
+fn what_zookeeper_wrote_goes_up_to_the_zxid_of_the_seal() {
+    let fixture = worn();
+    for name in ["log.1", "log.5"] {
+        fixture.edit(name, |bytes| bytes[8..16].fill(0));
+    }
+    for name in ["snapshot.2", "snapshot.4"] {
+        fixture.edit(name, |bytes| bytes[8..16].fill(0xff));
+    }
+    fixture.disk.plant(&Fixture::path("rookeeper.sealed"), b"0x3\n");
+    purge(&fixture.open(), 1).expect("purges");
+    assert_eq!(names(&fixture), "log.5 log.9 rookeeper.sealed snapshot.4 snapshot.a");
+    fixture.disk.plant(&Fixture::path("rookeeper.sealed"), b"0x5\n");
+    purge(&fixture.open(), 1).expect("purges");
+    assert_eq!(names(&fixture), "log.9 rookeeper.sealed snapshot.a");
+    assert_eq!(fixture.start().expect("starts").1.txns.len(), 10);
+    // A marker that cannot be read releases nothing.
+    let fixture = worn();
+    fixture.disk.plant(&Fixture::path("rookeeper.sealed"), b"");
+    let before = fixture.image();
+    purge(&fixture.open(), 1).expect_err("refuses");
+    assert_eq!(fixture.image(), before);
 }
 
 #[test]
