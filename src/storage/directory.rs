@@ -108,6 +108,16 @@ impl DataDirectory {
         Ok(found.into_iter().map(|(zxid, _, path)| (zxid, path)).collect())
     }
 
+    /// What an operator types to give up all behind `zxid`.
+    pub(crate) fn truncate_command(&self, zxid: i64) -> String {
+        let root = |folder: &Path| quoted(folder.parent().unwrap_or(folder));
+        let logs = match self.logs == self.snapshots {
+            true => String::new(),
+            false => format!(" --log-dir {}", root(&self.logs)),
+        };
+        format!("rookeeper data truncate {}{logs} --to-zxid {zxid:#x}", root(&self.snapshots))
+    }
+
     pub(crate) fn log_path(&self, zxid: i64) -> PathBuf {
         self.logs.join(file_name::log(zxid))
     }
@@ -120,6 +130,16 @@ impl fmt::Debug for DataDirectory {
             .field("logs", &self.logs)
             .finish_non_exhaustive()
     }
+}
+
+/// A path as a shell takes it for one word.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
+    if !path.is_empty() && path.chars().all(is_plain) {
+        return path;
+    }
+    format!("'{}'", path.replace('\'', "'\\''"))
 }
 
 fn open_folder(disk: &dyn Disk, folder: &Path, create: bool) -> Result<(), StorageError> {
@@ -205,6 +225,17 @@ mod tests {
                 matches!(&error, StorageError::Misplaced { path } if path.ends_with(name)),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn a_path_in_a_command_is_one_word() {
+        for (path, word) in [
+            ("/var/lib/zookeeper-3.9_x", "/var/lib/zookeeper-3.9_x"),
+            ("/my data", "'/my data'"),
+            ("/it's;$x", r"'/it'\''s;$x'"),
+        ] {
+            assert_eq!(quoted(Path::new(path)), word);
         }
     }
 

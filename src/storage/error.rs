@@ -1,9 +1,12 @@
 //! Why storage fails, in words for the operator: what, which file, where in it, and what to do.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use jute::DecodeError;
+
+use super::loss::Loss;
 
 /// Why an operation on the data directory failed.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +42,7 @@ pub enum StorageError {
         /// The first such file.
         path: PathBuf,
     },
-    /// The file does not begin like a log or a snapshot.
+    /// The file does not begin like a log or a snapshot; of a log that is needed, a start says [`Self::Damage`].
     #[error("{} does not begin with a valid {expected} header; restore the file from a backup or move it away if you know that nothing of it is needed", path.display())]
     Header {
         /// The file.
@@ -48,7 +51,7 @@ pub enum StorageError {
         expected: &'static str,
     },
     /// Acknowledged transactions cannot be read.
-    #[error("{} is damaged at offset {offset}: {reason}. The last good transaction before it is {}. Nothing was changed. Restore the file from a backup; or, to start with what is before the damage and lose every transaction from there on: truncate -s {offset} {}, and move the later log files away", path.display(), Zxid(*last_good), path.display())]
+    #[error("{} is damaged at offset {offset}: {reason}. The last good transaction before it is {}. Nothing was changed. Restore the file from a backup{}", path.display(), Zxid(*last_good), WayOut::shown(way_out.as_deref()))]
     Damage {
         /// The log file.
         path: PathBuf,
@@ -56,8 +59,10 @@ pub enum StorageError {
         offset: u64,
         /// What is wrong there.
         reason: DamageReason,
-        /// The zxid of the last record before it.
+        /// The zxid of the state without what is there and behind.
         last_good: i64,
+        /// How to start all the same; `None` if what that loses cannot be told.
+        way_out: Option<Box<WayOut>>,
     },
     /// Every snapshot that looks whole turned out not to be.
     #[error("none of the {tried} snapshots in {} can be read; the newest: {newest}. Restore one from a backup; starting without one would lose the tree", folder.display())]
@@ -140,6 +145,43 @@ pub enum StorageError {
     },
 }
 
+/// The one command after which a start works again, and its price.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WayOut {
+    /// What to type.
+    pub command: String,
+    /// What is lost then.
+    pub loss: Loss,
+}
+
+impl WayOut {
+    fn shown(way_out: Option<&Self>) -> String {
+        way_out.map(|way_out| format!("; or give up what follows: {way_out}")).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for WayOut {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "`{}`, after which a start works, loses ", self.command)?;
+        match (self.loss.first, self.loss.last) {
+            (Some((_, from)), Some((last, to))) => write!(
+                out,
+                "{} transactions that can still be read, up to {}, written from {} to {}, and {} bytes that cannot",
+                self.loss.txns,
+                Zxid(last),
+                Instant(from),
+                Instant(to),
+                self.loss.unreadable_bytes
+            ),
+            _ => write!(
+                out,
+                "no transaction that can still be read, and {} bytes that cannot",
+                self.loss.unreadable_bytes
+            ),
+        }
+    }
+}
+
 /// What is wrong with a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DamageReason {
@@ -188,6 +230,9 @@ pub enum DamageReason {
         /// The zxid of the first record.
         found: i64,
     },
+    /// It is not a log by its first bytes.
+    #[error("it does not begin with the header of a transaction log")]
+    Header,
     /// The header ends early.
     #[error("the file ends inside its header")]
     ShortHeader,
@@ -231,11 +276,31 @@ impl<T> During<T> for io::Result<T> {
     }
 }
 
+/// Milliseconds of the epoch in UTC, as RFC 3339 writes them.
+struct Instant(i64);
+
+impl fmt::Display for Instant {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let format = time::macros::format_description!(
+            "[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z"
+        );
+        let nanos = i128::from(self.0) * 1_000_000;
+        let text = time::OffsetDateTime::from_unix_timestamp_nanos(nanos)
+            .ok()
+            .and_then(|instant| instant.format(format).ok());
+        match text {
+            Some(text) => out.write_str(&text),
+            // No client's clock; a damaged record that passes its checksum could say it.
+            None => write!(out, "{} ms", self.0),
+        }
+    }
+}
+
 /// A zxid as ZooKeeper's tools and file names show it.
 struct Zxid(i64);
 
-impl std::fmt::Display for Zxid {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Zxid {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{:#x}", self.0)
     }
 }

@@ -10,7 +10,9 @@ use jute::txn::TxnRecord;
 
 use super::directory::DataDirectory;
 use super::disk::Disk;
-use super::error::{DamageReason, During, StorageError};
+use super::error::{DamageReason, During, StorageError, WayOut};
+use super::file_name::FileName;
+use super::loss;
 use super::record::{TRAILER_LEN, Trailer};
 use super::replay::{Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::segment_reader::{Found, Origin, SegmentReader, Unreadable};
@@ -48,6 +50,14 @@ impl LogScan {
         snapshot: SnapshotId,
         replay: &mut dyn Replay,
     ) -> Result<Self, StorageError> {
+        Self::read(directory, snapshot, replay).map_err(|error| with_way_out(directory, error))
+    }
+
+    fn read(
+        directory: &DataDirectory,
+        snapshot: SnapshotId,
+        replay: &mut dyn Replay,
+    ) -> Result<Self, StorageError> {
         let mut scan = Self {
             snapshot,
             last_record: None,
@@ -67,8 +77,14 @@ impl LogScan {
             let open =
                 |zxid| SegmentReader::open(directory.disk().as_ref(), &directory.log_path(zxid));
             let reader = match next.take() {
-                Some(reader) => Some(reader),
-                None => open(zxid)?,
+                Some(reader) => Ok(Some(reader)),
+                None => open(zxid),
+            };
+            let reader = match reader {
+                Err(StorageError::Header { .. }) => {
+                    return Err(scan.damage(&path, 0, DamageReason::Header));
+                }
+                other => other?,
             };
             let Some(reader) = reader else {
                 if names.peek().is_some() {
@@ -78,11 +94,13 @@ impl LogScan {
                 scan.ending = Some((path, Ending::Remove));
                 break;
             };
-            next = match names.peek() {
-                Some(zxid) => open(*zxid)?,
-                None => None,
+            next = match names.peek().map(|zxid| open(*zxid)) {
+                // Told when it is its turn, with what is before it read.
+                Some(Err(StorageError::Header { .. })) | None => None,
+                Some(other) => other?,
             };
-            scan.segment(reader, zxid, next.as_ref().map(SegmentReader::origin), replay)?;
+            let is_last = names.peek().is_none();
+            scan.segment(reader, zxid, next.as_ref().map(SegmentReader::origin), is_last, replay)?;
         }
         Ok(scan)
     }
@@ -127,7 +145,9 @@ impl LogScan {
         if end > at {
             tracing::warn!(
                 file = %path.display(), offset = at, bytes = end - at,
-                "cutting off the torn end of the log; none of it was acknowledged"
+                last_zxid = format_args!("{:#x}", self.last_zxid()),
+                "cutting off the torn last group of the log; a write that a crash interrupted leaves \
+                 this and was never acknowledged, damage of the disk right there looks the same"
             );
             file.set_len(at).during("cut", path)?;
         }
@@ -142,6 +162,7 @@ impl LogScan {
         mut reader: SegmentReader,
         name: i64,
         next: Option<Origin>,
+        is_last: bool,
         replay: &mut dyn Replay,
     ) -> Result<(), StorageError> {
         match reader.origin() {
@@ -170,7 +191,7 @@ impl LogScan {
             match judge(reader.window(), offset, last_good).during("read", &path)? {
                 Tail::Clean => {}
                 // If ZooKeeper went on behind it, it made the same decision and acted on it.
-                Tail::Torn { .. } if next.is_some() => {}
+                Tail::Torn { .. } if !is_last => {}
                 Tail::Torn { end } => ending = Ending::Cut { at: offset, end },
                 Tail::Damage { offset: later, zxid } => {
                     let reason = DamageReason::LaterGroup { offset: later, zxid };
@@ -275,7 +296,22 @@ impl LogScan {
             path: path.to_owned(),
             offset,
             reason,
-            last_good: self.last_record.unwrap_or(self.snapshot.zxid),
+            last_good: self.last_zxid(),
+            way_out: None,
         }
     }
+}
+
+/// Looks ahead of the damage, so that the refusal can say what giving up would lose.
+fn with_way_out(directory: &DataDirectory, error: StorageError) -> StorageError {
+    let StorageError::Damage { path, offset, reason, last_good, .. } = error else { return error };
+    let name = path.file_name().and_then(|name| name.to_str()).map(FileName::parse);
+    let loss = match name {
+        // What cannot be read even so is left out of the refusal, not put in its place.
+        Some(FileName::Log(zxid)) => loss::behind(directory, zxid, offset).ok(),
+        _ => None,
+    };
+    let way_out =
+        loss.map(|loss| Box::new(WayOut { command: directory.truncate_command(last_good), loss }));
+    StorageError::Damage { path, offset, reason, last_good, way_out }
 }

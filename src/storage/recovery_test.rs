@@ -3,7 +3,11 @@
 use jute::persist::{FileHeader, LOG_MAGIC, SnapshotDigest};
 use jute::{Acl, Record};
 
+use std::sync::Arc;
+
 use super::super::StorageError;
+use super::super::directory::{DataDirectory, DirectoryOptions};
+use super::super::disk::sim::SimDisk;
 use super::super::error::DamageReason;
 use super::super::fixture::{Fixture, data, offsets};
 use super::super::ledger::txn;
@@ -22,9 +26,13 @@ fn damage(fixture: &Fixture) -> (String, u64, DamageReason, i64) {
     assert_eq!(fixture.image(), before, "touched");
     let text = error.to_string();
     match error {
-        StorageError::Damage { path, offset, reason, last_good } => {
+        StorageError::Damage { path, offset, reason, last_good, way_out } => {
             let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-            assert!(text.contains(&format!("truncate -s {offset} {}", path.display())), "{text}");
+            let command = format!("rookeeper data truncate /data --to-zxid {last_good:#x}");
+            assert_eq!(way_out.expect("a way out").command, command);
+            for part in [path.to_str().expect("text"), &format!("offset {offset}"), &command] {
+                assert!(text.contains(part), "{part} in {text}");
+            }
             start_anyway(&before, &name, offset, last_good);
             (name, offset, reason, last_good)
         }
@@ -32,7 +40,7 @@ fn damage(fixture: &Fixture) -> (String, u64, DamageReason, i64) {
     }
 }
 
-/// What the message offers, on a copy: it starts, and has everything before the damage.
+/// What the command does, on a copy: it starts, and has everything before the damage.
 fn start_anyway(image: &[(String, Vec<u8>)], name: &str, offset: u64, last_good: i64) {
     let copy = plain();
     let first = |name: &str| {
@@ -348,8 +356,55 @@ fn logs_of_zookeeper_are_read_by_its_rules() {
     assert!(matches!(damage(&start(&log)).2, DamageReason::Length(_)));
     let mut log = clean;
     log[0] = 0;
-    let error = start(&log).start().expect_err("refused");
-    assert!(matches!(error, StorageError::Header { .. }), "{error}");
+    assert_eq!(damage(&start(&log)).2, DamageReason::Header);
+}
+
+#[test]
+fn a_refusal_says_what_giving_up_would_lose() {
+    let lost = |fixture: &Fixture| match fixture.start().expect_err("refused") {
+        StorageError::Damage { way_out, .. } => way_out.expect("a way out").loss,
+        other => panic!("{other}"),
+    };
+    // Of three files the second is damaged: what is in it behind the damage, and the third.
+    let fixture = plain();
+    fixture.write(&[&[1, 2]]);
+    fixture.write(&[&[3], &[4, 5], &[6]]);
+    fixture.write(&[&[7, 8]]);
+    let at = offsets(&fixture.content("log.3"));
+    fixture.edit("log.3", |log| log[at[1] + 20] ^= 1);
+    let time = 1_700_000_000_000;
+    let loss = lost(&fixture);
+    assert_eq!((loss.txns, loss.first, loss.last), (4, Some((5, time)), Some((8, time))));
+    // Their bytes that are zeros do not count at the end.
+    assert_eq!(loss.unreadable_bytes, (at[2] - at[1]) as u64);
+    let text = fixture.start().expect_err("refused").to_string();
+    assert!(
+        text.contains(
+            "loses 4 transactions that can still be read, up to 0x8, written from \
+             2023-11-14T22:13:20.000Z to 2023-11-14T22:13:20.000Z, and "
+        ),
+        "{text}"
+    );
+    // A missing file: nothing is unreadable, all that is there is lost.
+    let fixture = plain();
+    fixture.write(&[&[1]]);
+    fixture.write(&[&[2]]);
+    fixture.write(&[&[3], &[4]]);
+    fixture.disk.remove(&Fixture::path("log.2")).expect("removes");
+    let loss = lost(&fixture);
+    assert_eq!((loss.txns, loss.first, loss.unreadable_bytes), (2, Some((3, time)), 0));
+}
+
+#[test]
+fn the_command_names_both_folders_where_there_are_two() {
+    let disk = SimDisk::default();
+    let options =
+        DirectoryOptions { data_dir: "/data".into(), data_log_dir: "/my log".into(), create: true };
+    let directory = DataDirectory::open(Arc::new(disk), &options).expect("opens");
+    assert_eq!(
+        directory.truncate_command(0x1f),
+        "rookeeper data truncate /data --log-dir '/my log' --to-zxid 0x1f"
+    );
 }
 
 #[test]

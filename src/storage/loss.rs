@@ -1,0 +1,155 @@
+//! What stands in the log behind a place: what a cut there would lose.
+//!
+//! Goes on behind records that cannot be read, to the next one whose checksum is right.
+
+use std::path::Path;
+
+use super::directory::DataDirectory;
+use super::disk::Disk;
+use super::error::{During, StorageError};
+use super::record::{FRAME_LEN, HEAD_LEN, Head};
+use super::segment::HEADER_LEN;
+use super::window::Window;
+
+/// The zxid of a payload begins here, its time right behind.
+const ZXID_AT: usize = 12;
+/// The least that a payload has.
+const PAYLOAD_MIN: usize = 32;
+
+/// Transactions of a part of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// How many can be read.
+    pub txns: u64,
+    /// The zxid and the time in milliseconds of the first.
+    pub first: Option<(i64, i64)>,
+    /// The zxid and the time of the last.
+    pub last: Option<(i64, i64)>,
+    /// Bytes, other than zeros, of what cannot be read.
+    pub unreadable_bytes: u64,
+}
+
+/// Counts from `offset` in the log named for `zxid` to the end of all logs.
+///
+/// # Errors
+/// When the disk fails.
+pub(crate) fn behind(
+    directory: &DataDirectory,
+    zxid: i64,
+    offset: u64,
+) -> Result<Loss, StorageError> {
+    let disk = directory.disk().as_ref();
+    let mut loss = Loss::default();
+    for name in directory.log_zxids()? {
+        if name < zxid {
+            continue;
+        }
+        let from = if name == zxid { offset } else { 0 };
+        count(disk, &directory.log_path(name), from.max(HEADER_LEN), &mut loss)?;
+    }
+    Ok(loss)
+}
+
+fn count(disk: &dyn Disk, path: &Path, from: u64, loss: &mut Loss) -> Result<(), StorageError> {
+    let mut window = Window::new(disk.open(path).during("open", path)?).during("read", path)?;
+    let mut at = from;
+    loop {
+        if let Some(found) = whole(&mut window, at).during("read", path)? {
+            loss.txns = loss.txns.saturating_add(1);
+            loss.first.get_or_insert((found.zxid, found.time));
+            loss.last = Some((found.zxid, found.time));
+            at = found.end;
+            continue;
+        }
+        let next = next_whole(&mut window, at).during("read", path)?;
+        let end = next.unwrap_or(window.len());
+        let written = written(&mut window, at, end).during("read", path)?;
+        loss.unreadable_bytes = loss.unreadable_bytes.saturating_add(written);
+        match next {
+            Some(next) => at = next,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// A record whose checksum is right.
+struct Whole {
+    zxid: i64,
+    time: i64,
+    end: u64,
+}
+
+/// The record at `at`, if one is there.
+fn whole(window: &mut Window, at: u64) -> std::io::Result<Option<Whole>> {
+    let left = window.len().saturating_sub(at);
+    let Some(head) = window.bytes(at, HEAD_LEN)?.and_then(Head::parse) else { return Ok(None) };
+    let Some(len) = payload_len(head, left) else { return Ok(None) };
+    let body_at = at.saturating_add(HEAD_LEN as u64);
+    let mark_at = body_at.saturating_add(len as u64);
+    // Before all of what may be no record at all is read.
+    if window.copy(mark_at, mark_at.saturating_add(1))? != *b"B" {
+        return Ok(None);
+    }
+    let Some(body) = window.bytes(body_at, len.saturating_add(1))? else { return Ok(None) };
+    if !head.matches(body) {
+        return Ok(None);
+    }
+    let number = |at: usize| body.get(at..)?.first_chunk().map(|bytes| i64::from_be_bytes(*bytes));
+    let (Some(zxid), Some(time)) = (number(ZXID_AT), number(ZXID_AT + 8)) else { return Ok(None) };
+    let end = at.saturating_add(FRAME_LEN as u64).saturating_add(len as u64);
+    Ok(Some(Whole { zxid, time, end }))
+}
+
+fn payload_len(head: Head, left: u64) -> Option<usize> {
+    // An Adler-32 in 64 bits begins with four zeros.
+    u32::try_from(head.checksum).ok()?;
+    let len = usize::try_from(head.len).ok()?;
+    let fits = (len as u64).saturating_add(FRAME_LEN as u64) <= left;
+    (len >= PAYLOAD_MIN && fits).then_some(len)
+}
+
+/// Where the next record behind `at` begins.
+fn next_whole(window: &mut Window, at: u64) -> std::io::Result<Option<u64>> {
+    let mut from = at.saturating_add(1);
+    loop {
+        let left = window.len().saturating_sub(from);
+        let piece = window.piece(from)?;
+        if piece.len() < FRAME_LEN {
+            return Ok(None);
+        }
+        let heads = piece.windows(HEAD_LEN).enumerate();
+        let candidates: Vec<u64> = heads
+            .filter(|(start, head)| {
+                let left = left.saturating_sub(*start as u64);
+                Head::parse(head).is_some_and(|head| payload_len(head, left).is_some())
+            })
+            .map(|(start, _)| from.saturating_add(start as u64))
+            .collect();
+        let step = piece.len().saturating_sub(HEAD_LEN).saturating_add(1) as u64;
+        for candidate in candidates {
+            if whole(window, candidate)?.is_some() {
+                return Ok(Some(candidate));
+            }
+        }
+        from = from.saturating_add(step);
+    }
+}
+
+/// Bytes from `from` to behind the last one before `to` that is not zero.
+fn written(window: &mut Window, from: u64, to: u64) -> std::io::Result<u64> {
+    let mut last = from;
+    let mut at = from;
+    while at < to {
+        let piece = window.piece(at)?;
+        let len = usize::try_from(to.saturating_sub(at)).unwrap_or(usize::MAX).min(piece.len());
+        if len == 0 {
+            break;
+        }
+        let piece = piece.get(..len).unwrap_or_default();
+        if let Some(position) = piece.iter().rposition(|byte| *byte != 0) {
+            last = at.saturating_add(position as u64).saturating_add(1);
+        }
+        at = at.saturating_add(len as u64);
+    }
+    Ok(last.saturating_sub(from))
+}
