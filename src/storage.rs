@@ -44,6 +44,8 @@ mod txn_log;
 mod window;
 
 #[cfg(test)]
+mod bit_flip_test;
+#[cfg(test)]
 mod crash_test;
 #[cfg(test)]
 mod fixture;

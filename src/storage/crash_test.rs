@@ -1,9 +1,11 @@
-//! Acknowledged means durable: the log, spares, snapshots and purge on a disk that loses power at a
-//! random operation, again and again, against a ledger. And the proof that this test can fail.
+//! Acknowledged means durable: the log, spares, snapshots and purge on a disk that loses power, fails
+//! or fills up at a random operation, again and again, against a ledger. And the proof that this test
+//! can fail. `ROOKEEPER_SEEDS` says how many disks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::compression::Compression;
 use super::directory::{DataDirectory, DirectoryOptions};
 use super::disk::sim::{Dice, Fault, Lies, SimDisk};
 use super::file_name::FileName;
@@ -40,22 +42,47 @@ struct World {
     /// A state and its index, of which a snapshot is still to be written.
     due: Option<(Ledger, u64)>,
     txns: usize,
-    /// How often a torn end was cut off.
+    seen: Seen,
+}
+
+/// What came to pass, to know that the dice reach everything.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// A torn end was cut off.
     cuts: usize,
+    /// The process lived on behind a snapshot, a spare or a purge that failed.
+    went_on: usize,
+    /// A read failed at a start.
+    reads_failed: usize,
+    /// A start from a packed snapshot.
+    packed_starts: usize,
+    snapshots_purged: usize,
+}
+
+impl Seen {
+    fn add(&mut self, other: Self) {
+        self.cuts += other.cuts;
+        self.went_on += other.went_on;
+        self.reads_failed += other.reads_failed;
+        self.packed_starts += other.packed_starts;
+        self.snapshots_purged += other.snapshots_purged;
+    }
 }
 
 #[test]
 fn acknowledged_transactions_survive_power_failures() {
     let seeds =
         std::env::var("ROOKEEPER_SEEDS").map_or(300, |count| count.parse().expect("a number"));
-    let mut cuts = 0;
+    let mut seen = Seen::default();
     for seed in 0..seeds {
         match World::run(seed, Flaw::None) {
-            Ok(world) => cuts += world.cuts,
+            Ok(world) => seen.add(world.seen),
             Err(violation) => panic!("seed {seed}: {violation}"),
         }
     }
-    assert!(cuts > 0 || seeds < 100, "no power failure ever tore a group");
+    let Seen { cuts, went_on, reads_failed, packed_starts, snapshots_purged } = seen;
+    let counts = [cuts, went_on, reads_failed, packed_starts, snapshots_purged];
+    assert!(seeds < 100 || counts.iter().all(|count| *count > 0), "never reached: {seen:?}");
 }
 
 #[test]
@@ -107,7 +134,7 @@ impl World {
             attempted,
             due: None,
             txns: 0,
-            cuts: 0,
+            seen: Seen::default(),
         };
         // Three failures at least, and 200 transactions over all.
         let mut lives = 0;
@@ -124,7 +151,7 @@ impl World {
                 world.erase_distances();
             }
         }
-        world.disk.fail_after(u64::MAX / 2, Fault::PowerLoss);
+        world.disk.set_free(None);
         world.start().map_err(|error| error.to_string())??;
         Ok(world)
     }
@@ -132,13 +159,29 @@ impl World {
     /// From a start to a power failure. What storage refuses after the failure is no violation.
     fn life(&mut self) -> Result<(), String> {
         let at = 1 + self.dice.below(400);
-        self.disk.fail_after(at, Fault::PowerLoss);
+        let fault = match self.dice.below(8) {
+            0 => Fault::Eio,
+            1 => Fault::Enospc,
+            _ => Fault::PowerLoss,
+        };
+        self.disk.fail_after(at, fault);
+        let is_small = self.dice.below(8) == 0;
+        self.disk.set_free(is_small.then(|| self.dice.below(200_000)));
+        let reads = self.dice.below(400);
+        let read_fails = self.dice.below(8) == 0;
+        if read_fails {
+            self.disk.fail_a_read_after(reads);
+        }
         let before = self.disk.operations();
         let outcome = self.live();
         let failed = self.disk.operations() > before + at;
         match outcome {
             Ok(checked) => checked,
-            Err(StorageError::Io { .. }) if failed => Ok(()),
+            Err(StorageError::Io { action: "read", .. }) if read_fails => {
+                self.seen.reads_failed += 1;
+                Ok(())
+            }
+            Err(StorageError::Io { .. }) if failed || is_small => Ok(()),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -170,7 +213,12 @@ impl World {
         self.acked = Ledger { begun: 0, digest: None, ..ledger };
         self.attempted.clear();
         self.due = None;
-        self.cuts += usize::from(recovered.bytes_cut > 0);
+        self.seen.cuts += usize::from(recovered.bytes_cut > 0);
+        let newest = directory.snapshot_files()?.into_iter().next();
+        self.seen.packed_starts += usize::from(newest.is_some_and(|(zxid, path)| {
+            zxid == recovered.snapshot.zxid
+                && path.extension() != Some(format!("{zxid:x}").as_ref())
+        }));
         if recovered.fresh {
             self.acked.snapshot(&directory, 0)?;
         }
@@ -207,7 +255,13 @@ impl World {
             1 | 2 => match self.due.take() {
                 // Written late and without a roll, so that its log reaches beyond it.
                 Some((ledger, index)) => {
-                    ledger.snapshot(directory, index)?;
+                    let compression = match self.dice.below(4) {
+                        0 => Compression::Gzip,
+                        1 => Compression::Snappy,
+                        _ => Compression::None,
+                    };
+                    let outcome = ledger.packed_snapshot(directory, index, compression);
+                    self.go_on(outcome)?;
                 }
                 None => {
                     self.due = Some((self.acked.clone(), log.next_index() - 1));
@@ -217,14 +271,29 @@ impl World {
                 }
             },
             3 => {
-                purge(directory, 1 + self.dice.below(3) as usize)?;
+                let purged = purge(directory, 1 + self.dice.below(3) as usize);
+                let purged = self.go_on(purged)?.unwrap_or_default();
+                self.seen.snapshots_purged += purged.snapshots;
             }
             4..=6 => {
-                filler.step()?;
+                let outcome = filler.step();
+                self.go_on(outcome)?;
             }
             _ => self.group(log)?,
         }
         Ok(())
+    }
+
+    /// A server goes on where a snapshot, a spare or a purge fails; only the log must not.
+    fn go_on<T>(&mut self, outcome: Result<T, StorageError>) -> Result<Option<T>, StorageError> {
+        match outcome {
+            Ok(done) => Ok(Some(done)),
+            Err(StorageError::Io { .. }) if !self.disk.is_powerless() => {
+                self.seen.went_on += 1;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn group(&mut self, log: &mut TxnLog) -> Result<(), StorageError> {

@@ -42,6 +42,9 @@ pub trait Disk: Debug + Send + Sync {
     /// Makes the names in `folder` durable.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
+    /// Bytes that this process may still write to the file system of `folder`.
+    fn free_space(&self, folder: &Path) -> io::Result<u64>;
+
     /// Takes the lock file at `path` and writes `note` into it; held until the value is dropped.
     fn lock(&self, path: &Path, note: &str) -> io::Result<LockAttempt>;
 }

@@ -74,6 +74,12 @@ impl Disk for RealDisk {
         File::open(folder)?.sync_all()
     }
 
+    fn free_space(&self, folder: &Path) -> io::Result<u64> {
+        let stat = rustix::fs::statvfs(folder)?;
+        // What only root may use does not count.
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
     fn lock(&self, path: &Path, note: &str) -> io::Result<LockAttempt> {
         // Never truncated at open: the note of the holder must survive a refused attempt.
         let mut file =

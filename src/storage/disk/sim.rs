@@ -3,6 +3,7 @@
 //! Per file it keeps what the process sees (`live`) and what has been synced (`durable`); per name
 //! the same. [`SimDisk::crash`] throws dice for everything in between: each unsynced sector, each
 //! length, each unsynced folder operation. A handle from before a crash is dead after it.
+//! Reads fail, the disk fills up and bits turn over only where a test asks for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,6 +15,8 @@ use parking_lot::{Mutex, MutexGuard};
 use super::{Access, Disk, DiskFile, Lock, LockAttempt};
 
 const SECTOR: usize = 512;
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
 
 /// splitmix64: enough chance for a test, and the same on every machine.
 #[derive(Clone, Debug)]
@@ -75,6 +78,10 @@ struct State {
     /// Changing operations so far; reads do not count.
     operations: u64,
     fault: Option<(u64, Fault)>,
+    /// Reads that still succeed before one fails with EIO.
+    reads_left: Option<u64>,
+    /// Bytes by which files may still grow; `None` is no limit.
+    free: Option<u64>,
     powerless: bool,
     lies: Lies,
     syncs: u64,
@@ -138,6 +145,31 @@ impl SimDisk {
         state.fault = Some((state.operations + operations, fault));
     }
 
+    /// After `reads` more, one read fails with EIO.
+    pub(crate) fn fail_a_read_after(&self, reads: u64) {
+        self.state.lock().reads_left = Some(reads);
+    }
+
+    /// Whether the power is gone, so that nothing works any more.
+    pub(crate) fn is_powerless(&self) -> bool {
+        self.state.lock().powerless
+    }
+
+    /// Lets files grow by so many bytes more; what is removed counts again.
+    pub(crate) fn set_free(&self, bytes: Option<u64>) {
+        self.state.lock().free = bytes;
+    }
+
+    /// Turns one bit over, in what is durable.
+    pub(crate) fn flip(&self, path: &Path, byte: usize, bit: u32) {
+        let mut state = self.state.lock();
+        let id = state.live[path];
+        let file = state.files.get_mut(&id).expect("a linked file");
+        file.live[byte] ^= 1 << bit;
+        file.durable.clone_from(&file.live);
+        file.dirty.clear();
+    }
+
     /// Changing operations so far.
     pub(crate) fn operations(&self) -> u64 {
         self.state.lock().operations
@@ -154,6 +186,7 @@ impl SimDisk {
         let mut state = self.state.lock();
         state.generation += 1;
         state.fault = None;
+        state.reads_left = None;
         state.powerless = false;
         state.locked.clear();
     }
@@ -213,14 +246,30 @@ impl State {
         self.operations += 1;
         match self.fault {
             Some((at, fault)) if at == now => match fault {
-                Fault::Eio => Err(io::Error::from_raw_os_error(5)),
-                Fault::Enospc => Err(io::Error::from_raw_os_error(28)),
+                Fault::Eio => Err(io::Error::from_raw_os_error(EIO)),
+                Fault::Enospc => Err(io::Error::from_raw_os_error(ENOSPC)),
                 Fault::PowerLoss => {
                     self.powerless = true;
                     Err(io::Error::other("power lost"))
                 }
             },
             _ => Ok(()),
+        }
+    }
+
+    /// Takes the room that a file needs to grow; the length that there is room for.
+    fn grow(&mut self, from: u64, to: u64) -> u64 {
+        let Some(free) = &mut self.free else { return to };
+        let grown = to.saturating_sub(from).min(*free);
+        *free -= grown;
+        if to > from { from + grown } else { to }
+    }
+
+    /// Gives back the room of a file that has no name any more.
+    fn unlink(&mut self, id: u64) {
+        let len = self.files.get(&id).map_or(0, |file| file.live.len() as u64);
+        if let Some(free) = &mut self.free {
+            *free += len;
         }
     }
 
@@ -342,7 +391,9 @@ impl Disk for SimDisk {
         let mut state = self.state.lock();
         state.change()?;
         let id = state.live.remove(from).ok_or(io::ErrorKind::NotFound)?;
-        state.live.insert(to.to_owned(), id);
+        if let Some(replaced) = state.live.insert(to.to_owned(), id) {
+            state.unlink(replaced);
+        }
         state.pending.push(FolderOp::Rename(from.to_owned(), to.to_owned(), id));
         Ok(())
     }
@@ -351,6 +402,7 @@ impl Disk for SimDisk {
         let mut state = self.state.lock();
         state.change()?;
         let id = state.live.remove(path).ok_or(io::ErrorKind::NotFound)?;
+        state.unlink(id);
         state.pending.push(FolderOp::Remove(path.to_owned(), id));
         Ok(())
     }
@@ -369,6 +421,10 @@ impl Disk for SimDisk {
             operation.apply(&mut state.durable);
         }
         Ok(())
+    }
+
+    fn free_space(&self, _folder: &Path) -> io::Result<u64> {
+        Ok(self.state.lock().free.unwrap_or(u64::MAX))
     }
 
     fn lock(&self, path: &Path, note: &str) -> io::Result<LockAttempt> {
@@ -421,6 +477,14 @@ impl DiskFile for SimHandle {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.state();
+        match &mut state.reads_left {
+            Some(0) => {
+                state.reads_left = None;
+                return Err(io::Error::from_raw_os_error(EIO));
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
         let live = &state.file(self.id)?.live;
         let from = live.len().min(offset as usize);
         let count = buffer.len().min(live.len() - from);
@@ -440,15 +504,25 @@ impl DiskFile for SimHandle {
             Err(_) if state.powerless => bytes.len(),
             Err(_) => bytes.len() / 2,
         };
-        state.file(self.id)?.write(&bytes[..written], offset as usize);
-        result
+        let (len, end) = (state.file(self.id)?.live.len() as u64, offset + written as u64);
+        let room = state.grow(len, end).saturating_sub(offset).min(written as u64) as usize;
+        if room > 0 {
+            state.file(self.id)?.write(&bytes[..room], offset as usize);
+        }
+        if room < written { Err(io::Error::from_raw_os_error(ENOSPC)) } else { result }
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.state();
         state.change()?;
+        let old = state.file(self.id)?.live.len();
+        if state.grow(old as u64, len) < len {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
+        if let Some(free) = &mut state.free {
+            *free += (old as u64).saturating_sub(len);
+        }
         let file = state.file(self.id)?;
-        let old = file.live.len();
         file.live.resize(len as usize, 0);
         if old < file.live.len() {
             file.touch(old, len as usize);
