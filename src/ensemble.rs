@@ -4,6 +4,7 @@
 //! behind the one lock here, whoever orders.
 
 mod clients;
+mod disk_room;
 mod queue;
 mod rebuild;
 mod replica;

@@ -119,7 +119,8 @@ impl Snapshots {
         self.txns = 0;
         self.bytes = 0;
         let index = log.next_index().saturating_sub(1);
-        match start_writer(&self.directory, zxid, index, self.compression) {
+        let writer = SnapshotWriter::create(&self.directory, zxid.0, index, self.compression);
+        match writer.map(|writer| start(writer.with_reserve(log.reserve()))) {
             Ok((pieces, done)) => {
                 tracing::info!(%zxid, "taking a snapshot");
                 self.writing = Some(Writing {
@@ -205,19 +206,13 @@ impl Snapshots {
 type Started = (SyncSender<WalkStep>, Receiver<Result<u64, StorageError>>);
 
 /// Starts the thread that writes what the walk hands over.
-fn start_writer(
-    directory: &Arc<DataDirectory>,
-    zxid: Zxid,
-    index: u64,
-    compression: Compression,
-) -> Result<Started, StorageError> {
-    let writer = SnapshotWriter::create(directory, zxid.0, index, compression)?;
+fn start(writer: SnapshotWriter) -> Started {
     let (pieces, incoming) = mpsc::sync_channel::<WalkStep>(PIECES_WAITING);
     let (report, done) = mpsc::channel();
     let write = move || write_walk(writer, incoming);
     // A thread that cannot be started drops `report`, which `advance` sees.
     let _ = thread::Builder::new().name("snapshot".into()).spawn(move || report.send(write()));
-    Ok((pieces, done))
+    (pieces, done)
 }
 
 /// Writes a walk to its end and gives the length of the file. Steps that end before it leave no file and give 0.

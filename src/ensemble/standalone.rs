@@ -7,10 +7,12 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jute::ErrorCode;
 use jute::protocol::{Request, Response};
 use jute::txn::{Txn, TxnRecord};
 
 use super::clients::Clients;
+use super::disk_room::{DiskRoom, needs_none};
 use super::queue::Submission;
 use super::replica::{Exclusive, Replica};
 use crate::engine::apply::Mode;
@@ -55,6 +57,8 @@ pub struct GroupReport {
     pub txns: u64,
     /// Bytes written.
     pub bytes: u64,
+    /// Requests that were refused because the disk is nearly full.
+    pub refused_for_room: u64,
     /// How long the sync took, where there was one.
     pub sync: Option<Duration>,
 }
@@ -72,6 +76,7 @@ pub struct Standalone {
     sequencer: Sequencer,
     log: TxnLog,
     clients: Arc<dyn Clients>,
+    disk_room: DiskRoom,
     /// When a notice was last logged.
     told: Option<Instant>,
 }
@@ -90,7 +95,7 @@ impl Standalone {
         log: TxnLog,
         clients: Arc<dyn Clients>,
     ) -> Self {
-        Self { replica, sequencer, log, clients, told: None }
+        Self { replica, sequencer, log, clients, disk_room: DiskRoom::default(), told: None }
     }
 
     /// The applied state.
@@ -125,6 +130,7 @@ impl Standalone {
         let steps = self.prepare(chores, submissions, &mut room, now, &mut report)?;
         if report.txns > 0 {
             report.bytes = self.log.group_len() as u64;
+            self.disk_room.count(report.bytes);
             let started = Instant::now();
             self.log.commit()?;
             report.sync = Some(started.elapsed());
@@ -166,6 +172,9 @@ impl Standalone {
         now: Now,
         report: &mut GroupReport,
     ) -> Result<Vec<Step>, OrderError> {
+        if !submissions.is_empty() {
+            self.disk_room.look(&self.log, now.monotonic);
+        }
         let replica = Arc::clone(&self.replica);
         let database = replica.shared();
         let mut steps = Vec::with_capacity(chores.len() + submissions.len());
@@ -177,7 +186,12 @@ impl Standalone {
             }
         }
         for Submission { origin, work, room: share } in submissions {
-            let outcome = self.sequencer.prepare(&database, &origin, work, now);
+            let outcome = if self.disk_room.is_scarce() && !needs_none(&database, &work) {
+                report.refused_for_room += 1;
+                Prepared::Refused(ErrorCode::OperationTimeout)
+            } else {
+                self.sequencer.prepare(&database, &origin, work, now)
+            };
             if let Prepared::Txn(record) | Prepared::Open(record, _) = &outcome {
                 self.log.append(record)?;
                 report.txns += 1;

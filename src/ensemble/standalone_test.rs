@@ -580,3 +580,73 @@ fn a_panic_shows_nobody_half_a_group() {
     assert!(orderer.join().is_err());
     assert!(!replica.is_free());
 }
+
+#[test]
+fn on_a_nearly_full_disk_only_what_needs_no_room_goes_on() {
+    let mut world = World::with_two();
+    world.group(
+        &[],
+        vec![
+            by(1, create("/a", CreateMode::Persistent)),
+            by(1, create("/b", CreateMode::Persistent)),
+            by(2, create("/own", CreateMode::Ephemeral)),
+        ],
+    );
+    // Segments are a megabyte long: two are the reserve.
+    world.disk.set_free(Some((2 << 20) - 1));
+    world.now.monotonic = world.now.monotonic.plus(1000);
+    let multi = |ops| Request::Multi(ops);
+    let removal = || MultiOp::Delete(DeleteRequest { path: "/b".into(), version: -1 });
+    let addition = MultiOp::Create(CreateRequest {
+        path: "/c".into(),
+        data: None,
+        acl: Some(vec![Acl::anyone(perms::ALL)]),
+        flags: CreateMode::Persistent.flags(),
+    });
+    let seen = world.group(
+        &[],
+        vec![
+            by(1, create("/c", CreateMode::Persistent)),
+            by(1, set("/a", "more")),
+            by(1, set("/a", "no")),
+            by(1, get("/a", false)),
+            by(1, multi(vec![removal(), addition])),
+            by(1, multi(vec![removal()])),
+            by(1, delete("/a")),
+            by(2, Request::CloseSession),
+            (3, None, Work::Open { timeout_ms: TIMEOUT_MS }),
+        ],
+    );
+    let outcomes: Vec<&str> = seen
+        .iter()
+        .map(|line| line.split_once(": ").map_or(line.as_str(), |(_, end)| end))
+        .collect();
+    assert_eq!(
+        outcomes,
+        [
+            "OperationTimeout",
+            "OperationTimeout",
+            "version 1",
+            "no",
+            "OperationTimeout",
+            "done",
+            "ok",
+            "ok",
+            "3 has 2",
+            "flush"
+        ]
+    );
+    let seen = world.group(&[Chore::Expire(SessionId(FIRST_SESSION))], vec![]);
+    assert_eq!(seen, ["1 closed", "flush"]);
+    // It heals by itself, and not by a little.
+    world.disk.set_free(Some(2 << 20));
+    world.now.monotonic = world.now.monotonic.plus(1000);
+    let again = |world: &mut World| {
+        let asked = (3, Some(2), Work::Request(create("/c", CreateMode::Persistent)));
+        world.group(&[], vec![asked])[0].clone()
+    };
+    assert!(again(&mut world).ends_with(": OperationTimeout"));
+    world.disk.set_free(Some(3 << 20));
+    world.now.monotonic = world.now.monotonic.plus(1000);
+    assert!(again(&mut world).ends_with(": /c"));
+}

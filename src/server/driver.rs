@@ -48,6 +48,9 @@ pub(super) fn run(
         if !chores.is_empty() || !batch.submissions.is_empty() {
             let report = standalone.run_group(&chores, batch.submissions, now)?;
             snapshots.count(report.txns, report.bytes);
+            if report.refused_for_room > 0 {
+                metrics::counter!("disk_nearly_full_refused").increment(report.refused_for_room);
+            }
             if let Some(took) = report.sync {
                 synced(server, took);
             }

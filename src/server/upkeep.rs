@@ -11,21 +11,30 @@ use crate::storage::{self, FillStep, SpareFiller};
 
 /// Between two slices of a spare: a megabyte at a time, so that the log's sync never queues behind more.
 const BETWEEN_SLICES: Duration = Duration::from_millis(25);
+/// Between a spare that failed and the next one.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(10);
 /// Between two purges where zoo.cfg says nothing.
 const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
 /// Between two looks at whether a spare is wanted.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
-/// Fills spares until the process ends. A failure is told and ends it: the log goes on without spares.
+/// Fills spares until the process ends. A failure is told, once until it is over: the log goes on without spares.
 pub(super) fn fill_spares(mut filler: SpareFiller) {
     let fill = move || {
+        let mut has_failed = false;
         loop {
             match filler.step() {
                 Ok(FillStep::Filled(_)) => thread::sleep(BETWEEN_SLICES),
-                Ok(FillStep::Ready | FillStep::Idle) => thread::sleep(BETWEEN_LOOKS),
+                Ok(FillStep::Ready | FillStep::Idle) => {
+                    has_failed = false;
+                    thread::sleep(BETWEEN_LOOKS);
+                }
                 Err(error) => {
-                    tracing::error!(%error, "no more log segments are prepared ahead");
-                    return;
+                    if !has_failed {
+                        tracing::error!(%error, "cannot prepare a log segment ahead, tried again");
+                    }
+                    has_failed = true;
+                    thread::sleep(BETWEEN_ATTEMPTS);
                 }
             }
         }

@@ -22,6 +22,14 @@ pub enum StorageError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// A snapshot would take what is left to the log.
+    #[error("{} has {free} bytes left, which the log may need; make room", folder.display())]
+    NoRoom {
+        /// The folder of snapshots.
+        folder: PathBuf,
+        /// Its free space.
+        free: u64,
+    },
     /// A folder is missing and must not be created.
     #[error("{} does not exist and zookeeper.datadir.autocreate is false; create it, or correct dataDir and dataLogDir", path.display())]
     FolderMissing {

@@ -36,6 +36,8 @@ pub struct SnapshotWriter {
     /// Bytes written.
     offset: u64,
     checksum: Adler32,
+    /// Free space that is left to the log.
+    reserve: u64,
     finished: bool,
 }
 
@@ -67,6 +69,7 @@ impl SnapshotWriter {
             pack: Pack::new(compression),
             offset: 0,
             checksum: Adler32::new(),
+            reserve: 0,
             finished: false,
         };
         let dbid = i64::try_from(index).unwrap_or(i64::MAX);
@@ -74,6 +77,13 @@ impl SnapshotWriter {
             FileHeader { magic: SNAPSHOT_MAGIC, version: FILE_VERSION, dbid }.encode(out);
         })?;
         Ok(writer)
+    }
+
+    /// Leaves so much of the disk free: a snapshot that would need more is given up before it ends.
+    #[must_use]
+    pub fn with_reserve(mut self, bytes: u64) -> Self {
+        self.reserve = bytes;
+        self
     }
 
     /// Appends a piece of the stream.
@@ -135,8 +145,14 @@ impl SnapshotWriter {
             return Ok(());
         }
         self.pack_buffer()?;
-        if self.pack.buffer().len() < SLICE {
+        let len = self.pack.buffer().len() as u64;
+        if len < SLICE as u64 {
             return Ok(());
+        }
+        let free = self.disk.free_space(&self.folder);
+        let free = free.during("look for free space in", &self.folder)?;
+        if free < self.reserve.saturating_add(len) {
+            return Err(StorageError::NoRoom { folder: self.folder.clone(), free });
         }
         self.flush()
     }

@@ -14,6 +14,7 @@ use super::atomic_file::remove_if_there;
 use super::disk::{Access, Disk, DiskFile};
 use super::error::{During, StorageError};
 use super::file_name::{self, FileName};
+use super::txn_log::LogOptions;
 
 /// Bytes that one step writes and syncs.
 const SLICE: usize = 1 << 20;
@@ -59,6 +60,8 @@ pub struct SpareFiller {
     len: u64,
     /// How many spares are kept ready.
     wanted: usize,
+    /// Free space that no spare takes.
+    reserve: u64,
     shelf: Arc<SpareShelf>,
     next_number: u64,
     filling: Option<Filling>,
@@ -76,7 +79,7 @@ struct Filling {
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FillStep {
-    /// Nothing: enough spares are ready.
+    /// Nothing: enough spares are ready, or there is no room for one.
     Idle,
     /// So many bytes of zeros, synced.
     Filled(u64),
@@ -88,12 +91,22 @@ impl SpareFiller {
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         folder: PathBuf,
-        len: u64,
-        wanted: usize,
+        options: LogOptions,
         shelf: Arc<SpareShelf>,
     ) -> Self {
+        let (len, wanted, reserve) = (options.segment_len, options.spares, options.reserve());
         let next_number = shelf.ready.lock().iter().max().map_or(1, |newest| newest + 1);
-        Self { disk, folder, len, wanted, shelf, next_number, filling: None, zeros: Vec::new() }
+        Self {
+            disk,
+            folder,
+            len,
+            wanted,
+            reserve,
+            shelf,
+            next_number,
+            filling: None,
+            zeros: Vec::new(),
+        }
     }
 
     /// Writes and syncs at most 1 MiB of zeros.
@@ -105,6 +118,7 @@ impl SpareFiller {
         let mut filling = match self.filling.take() {
             Some(filling) => filling,
             None if self.shelf.ready.lock().len() >= self.wanted => return Ok(FillStep::Idle),
+            None if !self.has_room()? => return Ok(FillStep::Idle),
             None => self.begin()?,
         };
         match self.fill(&mut filling) {
@@ -119,6 +133,12 @@ impl SpareFiller {
                 Err(error)
             }
         }
+    }
+
+    fn has_room(&self) -> Result<bool, StorageError> {
+        let free = self.disk.free_space(&self.folder);
+        let free = free.during("look for free space in", &self.folder)?;
+        Ok(free >= self.reserve.saturating_add(self.len))
     }
 
     fn begin(&mut self) -> Result<Filling, StorageError> {

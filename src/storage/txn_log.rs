@@ -11,7 +11,7 @@ use jute::txn::TxnRecord;
 
 use super::disk::Disk;
 use super::epoch::EpochFile;
-use super::error::StorageError;
+use super::error::{During, StorageError};
 use super::record;
 use super::segment::Segment;
 use super::spare::{SpareFiller, SpareShelf};
@@ -40,6 +40,14 @@ impl LogOptions {
             }
             _ => Self { spares: 0, force_sync, ..Self::default() },
         }
+    }
+}
+
+impl LogOptions {
+    /// Bytes of the disk that are left to what must not be refused: two segments.
+    #[must_use]
+    pub fn reserve(&self) -> u64 {
+        self.segment_len.saturating_mul(2)
     }
 }
 
@@ -172,14 +180,27 @@ impl TxnLog {
         self.group.len()
     }
 
+    /// Bytes that the disk of the log has left.
+    ///
+    /// # Errors
+    /// When the disk does not say.
+    pub fn free_space(&self) -> Result<u64, StorageError> {
+        self.disk.free_space(&self.folder).during("look for free space in", &self.folder)
+    }
+
+    /// Free space below which only what is small may be appended; see [`LogOptions::reserve`].
+    #[must_use]
+    pub fn reserve(&self) -> u64 {
+        self.options.reserve()
+    }
+
     /// The filler of this log's spares, for a thread of its own.
     #[must_use]
     pub fn spare_filler(&self) -> SpareFiller {
         SpareFiller::new(
             Arc::clone(&self.disk),
             self.folder.clone(),
-            self.options.segment_len,
-            self.options.spares,
+            self.options,
             Arc::clone(&self.shelf),
         )
     }
