@@ -5,7 +5,7 @@ use super::fixture::Fixture;
 use super::ledger::Ledger;
 use super::snapshot_writer::SnapshotWriter;
 use super::txn_log::LogOptions;
-use super::{Compression, Disk};
+use super::{Compression, Disk, StorageError};
 
 fn plain() -> Fixture {
     Fixture::new(LogOptions { spares: 0, ..LogOptions::default() })
@@ -68,6 +68,25 @@ fn a_snapshot_is_written_in_synced_slices() {
         writer.write(&vec![7; len]).expect("writes");
         assert_eq!(fixture.disk.writes_and_syncs(), (writes, writes));
     }
+}
+
+#[test]
+fn a_snapshot_leaves_the_reserve_alone() {
+    let fixture = plain();
+    let directory = fixture.open();
+    let write = |free: u64| {
+        fixture.disk.set_free(Some(free));
+        let writer = SnapshotWriter::create(&directory, 1, 1, Compression::None)?;
+        let mut writer = writer.with_reserve(5 << 20);
+        for _ in 0..3 {
+            writer.write(&[7; 1 << 20])?;
+        }
+        Ok(writer)
+    };
+    write(8 << 20).expect("three megabytes and the reserve");
+    let error = write((8 << 20) - 1).expect_err("one byte less");
+    assert!(matches!(error, StorageError::NoRoom { .. }), "{error}");
+    assert_eq!(fixture.names(), Vec::<String>::new());
 }
 
 #[test]

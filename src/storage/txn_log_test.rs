@@ -214,6 +214,19 @@ fn a_full_disk_stops_the_filler_and_not_the_log() {
 }
 
 #[test]
+fn spares_leave_the_reserve_alone() {
+    let fixture = Fixture::new(SMALL);
+    let log = fixture.write(&[&[1]]).log;
+    assert_eq!(log.reserve(), 2 * 4096);
+    let mut filler = log.spare_filler();
+    for (free, step) in [(3 * 4096 - 1, FillStep::Idle), (3 * 4096, FillStep::Ready)] {
+        fixture.disk.set_free(Some(free));
+        assert_eq!(filler.step().expect("fills"), step, "{free}");
+    }
+    assert_eq!(log.free_space().expect("tells"), 2 * 4096);
+}
+
+#[test]
 fn the_options_follow_zookeepers_keys() {
     let options = LogOptions::new(65536, true);
     assert_eq!((options.segment_len, options.spares), (64 << 20, 2));

@@ -3,13 +3,13 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use jute::CreateMode;
-use jute::protocol::Request;
+use jute::protocol::{DeleteRequest, Request};
 
 use crate::client::{Client, create, ends, exists, open, set, until};
 use crate::process::{Server, end_of, signal};
@@ -293,4 +293,61 @@ fn a_start_that_is_interrupted_ends() {
         let _ = child.kill();
         assert!(status.is_some(), "{}", server.log());
     }
+}
+
+/// A word of `unshare` with which this user may mount something that nobody else sees.
+fn private_mounts() -> Option<&'static str> {
+    let dir = tempfile::tempdir().expect("a directory");
+    ["-m", "-rm"].into_iter().find(|word| {
+        let mut probe = Command::new("unshare");
+        probe.args([word, "mount", "-t", "tmpfs", "tmpfs"]).arg(dir.path()).stderr(Stdio::null());
+        probe.status().is_ok_and(|status| status.success())
+    })
+}
+
+#[test]
+fn a_nearly_full_disk_refuses_what_grows_and_heals() {
+    let Some(word) = private_mounts() else {
+        eprintln!("SKIPPED: this user may not mount a small file system of his own");
+        return;
+    };
+    // Log segments of a megabyte: two of them are the reserve.
+    let mut server = Server::prepare("");
+    let script = format!(
+        r#"exec unshare {word} sh -c 'mount -t tmpfs -o size=10m tmpfs {} && exec "$0" "$@"' "$0" "$@""#,
+        server.data().display()
+    );
+    server.run_as(server.shell(&script));
+    let inside = format!("/proc/{}/root{}", server.pid(), server.data().display());
+    let mut client = server.connect(TIMEOUT_MS);
+    client.ok(&create("/a", vec![7; 1000], CreateMode::Persistent));
+    client.ok(&create("/b", vec![], CreateMode::Persistent));
+    until("two spares are ready", || {
+        let names = fs::read_dir(format!("{inside}/version-2")).expect("it is mounted");
+        let is_spare = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("spare.");
+        names.filter(|entry| is_spare(&entry.as_ref().expect("an entry").file_name())).count() == 2
+    });
+
+    // One more writer on the disk.
+    let other = format!("{inside}/other");
+    fs::write(&other, vec![1; 6 << 20]).expect("there is room for that");
+    let mut at = 0;
+    let mut grows = |client: &mut Client| {
+        at += 1;
+        client.call(&create(&format!("/n{at}"), vec![], CreateMode::Persistent)).header.err
+    };
+    until("what grows is refused", || grows(&mut client) == -7);
+    assert_eq!(client.call(&set("/b", b"more".to_vec())).header.err, -7);
+    client.ok(&set("/a", vec![7; 1000]));
+    assert!(client.exists("/b"));
+    client.ok(&Request::Delete(DeleteRequest { path: "/b".into(), version: -1 }));
+    let mut late = server.connect(TIMEOUT_MS);
+    assert!(late.exists("/a"));
+    late.ok(&Request::CloseSession);
+
+    fs::remove_file(&other).expect("it was there");
+    until("it heals", || grows(&mut client) == 0);
+    let told = server.log().matches("the disk of the log is nearly full").count();
+    assert_eq!(told, 1, "{}", server.log());
+    ends_well(&mut server);
 }
