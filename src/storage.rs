@@ -48,6 +48,8 @@ mod bit_flip_test;
 #[cfg(test)]
 mod crash_test;
 #[cfg(test)]
+mod file_matrix_test;
+#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod ledger;
