@@ -69,7 +69,7 @@ pub use error::{DamageReason, SnapshotReason, StorageError, WayOut};
 pub use loss::Loss;
 pub use purge::{Purged, purge};
 pub use recovery::{Recovered, RecoveryOptions, recover};
-pub use replay::{Refused, Replay, SnapshotId, SnapshotOrigin};
+pub use replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 pub use session_key::SessionKey;
 pub use snapshot_writer::SnapshotWriter;
 pub use spare::{FillStep, SpareFiller};

@@ -1,5 +1,7 @@
 //! From what recovery reads to a database.
 
+use std::time::{Duration, Instant};
+
 use jute::Acl;
 use jute::persist::{SnapshotDigest, SnapshotNode, SnapshotSession};
 use jute::txn::TxnRecord;
@@ -7,7 +9,7 @@ use jute::txn::TxnRecord;
 use crate::engine::apply::Mode;
 use crate::engine::database::{Database, Rules};
 use crate::engine::zxid::Zxid;
-use crate::storage::{Refused, Replay, SnapshotId, SnapshotOrigin};
+use crate::storage::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 
 /// A database in the making.
 #[derive(Debug)]
@@ -17,14 +19,20 @@ pub struct Rebuild {
     rules: Rules,
     zxid: Zxid,
     mode: Mode,
+    /// When somebody who waits was last told, or the start.
+    told: Instant,
 }
+
+/// Between two words to somebody who waits for a start.
+const BETWEEN_WORDS: Duration = Duration::from_secs(1);
 
 impl Rebuild {
     /// Starts from a fresh database. `seed` makes hashes unpredictable.
     #[must_use]
     pub fn new(seed: u64, rules: Rules) -> Self {
         let database = Database::new(seed, rules);
-        Self { database, seed, rules, zxid: Zxid::ZERO, mode: Mode::Strict }
+        let told = Instant::now();
+        Self { database, seed, rules, zxid: Zxid::ZERO, mode: Mode::Strict, told }
     }
 
     /// The database, whole.
@@ -68,6 +76,18 @@ impl Replay for Rebuild {
             .map(|digest| digest.digest);
         self.database.finish_load(self.zxid, digest);
         Ok(())
+    }
+
+    fn progress(&mut self, reading: Reading, done: u64, total: u64) {
+        if self.told.elapsed() < BETWEEN_WORDS {
+            return;
+        }
+        self.told = Instant::now();
+        let percent = done.saturating_mul(100) / total.max(1);
+        match reading {
+            Reading::Snapshot => tracing::info!(percent, "reading the snapshot"),
+            Reading::Logs => tracing::info!(percent, "replaying the log"),
+        }
     }
 
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {

@@ -13,7 +13,7 @@ use jute::{Acl, Record, StatPersisted};
 use super::compression::Compression;
 use super::directory::DataDirectory;
 use super::error::StorageError;
-use super::replay::{Refused, Replay, SnapshotId};
+use super::replay::{Reading, Refused, Replay, SnapshotId};
 use super::snapshot_writer::SnapshotWriter;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(crate) struct Ledger {
     pub(crate) txns: BTreeMap<i64, Vec<u8>>,
     pub(crate) begun: usize,
     pub(crate) digest: Option<SnapshotDigest>,
+    /// What was told of the progress.
+    pub(crate) told: Vec<(Reading, u64, u64)>,
 }
 
 impl Ledger {
@@ -106,6 +108,10 @@ impl Replay for Ledger {
     fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused> {
         self.digest = digest;
         Ok(())
+    }
+
+    fn progress(&mut self, reading: Reading, done: u64, total: u64) {
+        self.told.push((reading, done, total));
     }
 
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {

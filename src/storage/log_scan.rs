@@ -14,10 +14,13 @@ use super::error::{DamageReason, During, StorageError, WayOut};
 use super::file_name::FileName;
 use super::loss;
 use super::record::{TRAILER_LEN, Trailer};
-use super::replay::{Refused, Replay, SnapshotId, SnapshotOrigin};
+use super::replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::segment_reader::{Found, Origin, SegmentReader, Unreadable};
 use super::tail::{Tail, judge};
 use super::txn_log::follows;
+
+/// Transactions from one word about the progress to the next.
+const TXNS_A_WORD: u64 = 5_000;
 
 /// Where the logs have been read to.
 #[derive(Debug)]
@@ -32,6 +35,9 @@ pub(crate) struct LogScan {
     /// Whether what was read last, snapshot or segment, is not ours and so counts no index.
     java: bool,
     txns: u64,
+    /// Bytes of the segments that are read, and of those before the present one.
+    total_bytes: u64,
+    bytes_before: u64,
     /// The last segment and what is to be done with it.
     ending: Option<(PathBuf, Ending)>,
 }
@@ -65,11 +71,16 @@ impl LogScan {
             own_end: None,
             java: !matches!(snapshot.origin, SnapshotOrigin::Exact { .. }),
             txns: 0,
+            total_bytes: 0,
+            bytes_before: 0,
             ending: None,
         };
         let zxids = directory.log_zxids()?;
         // The newest log that begins at or before the snapshot can reach beyond it.
         let first = zxids.partition_point(|zxid| *zxid <= snapshot.zxid).saturating_sub(1);
+        for zxid in zxids.iter().skip(first) {
+            scan.total_bytes = scan.total_bytes.saturating_add(size(directory, *zxid)?);
+        }
         let mut names = zxids.into_iter().skip(first).peekable();
         let mut next = None;
         while let Some(zxid) = names.next() {
@@ -101,6 +112,7 @@ impl LogScan {
             };
             let is_last = names.peek().is_none();
             scan.segment(reader, zxid, next.as_ref().map(SegmentReader::origin), is_last, replay)?;
+            scan.bytes_before = scan.bytes_before.saturating_add(size(directory, zxid)?);
         }
         Ok(scan)
     }
@@ -261,6 +273,10 @@ impl LogScan {
                 reason,
             })?;
             self.txns = self.txns.saturating_add(1);
+            if self.txns.is_multiple_of(TXNS_A_WORD) {
+                let done = self.bytes_before.saturating_add(found.offset);
+                replay.progress(Reading::Logs, done, self.total_bytes);
+            }
         }
         // ZooKeeper only complains of a zxid that falls.
         self.last_record = Some(self.last_record.map_or(zxid, |last| last.max(zxid)));
@@ -300,6 +316,12 @@ impl LogScan {
             way_out: None,
         }
     }
+}
+
+fn size(directory: &DataDirectory, zxid: i64) -> Result<u64, StorageError> {
+    let path = directory.log_path(zxid);
+    let file = directory.disk().open(&path).during("open", &path)?;
+    file.size().during("read", &path)
 }
 
 /// Looks ahead of the damage, so that the refusal can say what giving up would lose.

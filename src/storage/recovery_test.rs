@@ -12,7 +12,7 @@ use super::super::error::DamageReason;
 use super::super::fixture::{Fixture, data, offsets};
 use super::super::ledger::txn;
 use super::super::record::adler32;
-use super::super::replay::SnapshotOrigin;
+use super::super::replay::{Reading, SnapshotOrigin};
 use super::super::txn_log::LogOptions;
 use crate::storage::{Compression, Disk};
 
@@ -226,6 +226,30 @@ fn records_that_the_snapshot_holds_are_not_needed() {
     assert_eq!(last(&fixture), (4, 5));
     fixture.write(&[&[5]]);
     assert_eq!(last(&fixture), (5, 0));
+}
+
+#[test]
+fn a_long_start_tells_how_far_it_is() {
+    let fixture = plain();
+    let first: Vec<i64> = (1..=11_000).collect();
+    let recovered = fixture.write(&[&first]);
+    let (_, ledger) = fixture.start().expect("starts");
+    ledger.snapshot(&fixture.open(), recovered.log.next_index() - 1).expect("snapshot");
+    let (second, third): (Vec<i64>, Vec<i64>) = (11_001..=22_000).partition(|zxid| *zxid < 13_000);
+    fixture.write(&[&second]);
+    fixture.write(&[&third]);
+    let (_, ledger) = fixture.start().expect("starts");
+    let of = |reading| ledger.told.iter().filter(move |(of, ..)| *of == reading);
+    for (reading, words, files) in [
+        (Reading::Snapshot, 2, vec!["snapshot.2af8"]),
+        (Reading::Logs, 2, vec!["log.1", "log.2af9", "log.32c8"]),
+    ] {
+        let bytes: usize = files.iter().map(|name| fixture.content(name).len()).sum();
+        let told: Vec<u64> = of(reading).map(|(_, done, _)| *done).collect();
+        assert_eq!(told.len(), words, "{reading:?}");
+        assert!(told.is_sorted() && told.iter().all(|done| *done <= bytes as u64), "{told:?}");
+        assert!(of(reading).all(|(.., total)| *total == bytes as u64), "{:?}", ledger.told);
+    }
 }
 
 #[test]

@@ -35,11 +35,23 @@ pub trait Replay {
     /// When the state is not consistent.
     fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused>;
 
+    /// How much of a snapshot or of the logs was read: for whoever waits, nothing depends on it.
+    fn progress(&mut self, _reading: Reading, _done: u64, _total: u64) {}
+
     /// A transaction behind the snapshot, in order.
     ///
     /// # Errors
     /// When it cannot follow what is there.
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused>;
+}
+
+/// What a start is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// The snapshot.
+    Snapshot,
+    /// The logs behind it.
+    Logs,
 }
 
 /// Why the state does not take what a file holds.

@@ -46,6 +46,11 @@ impl Content {
         self.offset
     }
 
+    /// Bytes of the file that were read, packed as they are.
+    pub(crate) fn file_offset(&mut self) -> u64 {
+        self.source.file().offset
+    }
+
     /// The next `count` bytes; fewer at the end.
     pub(crate) fn peek(&mut self, count: usize) -> Result<&[u8], Unreadable> {
         while self.buffered() < count.min(RECORD_MAX) && self.read_more(count)? {}

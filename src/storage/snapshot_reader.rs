@@ -13,7 +13,7 @@ use super::compression::Compression;
 use super::disk::Disk;
 use super::error::{During, SnapshotReason, StorageError};
 use super::file_name::FileName;
-use super::replay::{Refused, Replay, SnapshotId, SnapshotOrigin};
+use super::replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::snapshot_content::{Content, Unreadable};
 use super::window::Window;
 
@@ -23,6 +23,8 @@ const MARK: [u8; 5] = *b"\0\0\0\x01/";
 const HEADER_LEN: usize = 16;
 /// Bytes of a seal: checksum and mark.
 const SEAL_LEN: usize = 13;
+/// Znodes from one word about the progress to the next.
+const NODES_A_WORD: u64 = 10_000;
 /// Bytes that a checksum is taken of at a time.
 const PIECE: usize = 64 << 10;
 /// Bytes of a znode behind its data: ACL id and metadata.
@@ -87,8 +89,11 @@ pub(crate) fn load(
     zxid: i64,
     replay: &mut dyn Replay,
 ) -> Result<SnapshotId, StorageError> {
-    let content = open(disk, path)?;
-    let mut stream = Stream { path: path.to_owned(), zxid, content, checksum: Adler32::new() };
+    let file = disk.open(path).during("open", path)?;
+    let file_len = file.size().during("read", path)?;
+    let content = Content::new(file, compression_of(path));
+    let checksum = Adler32::new();
+    let mut stream = Stream { path: path.to_owned(), zxid, content, file_len, checksum };
     let header = jute::decode::<FileHeader>(stream.take(HEADER_LEN)?).map(|(header, _)| header);
     let header = match header {
         Ok(header) if header.magic == SNAPSHOT_MAGIC => header,
@@ -127,6 +132,7 @@ struct Stream {
     path: PathBuf,
     zxid: i64,
     content: Content,
+    file_len: u64,
     checksum: Adler32,
 }
 
@@ -157,7 +163,10 @@ impl Stream {
     }
 
     fn nodes(&mut self, replay: &mut dyn Replay) -> Result<(), StorageError> {
-        loop {
+        for nodes in 0_u64.. {
+            if nodes.is_multiple_of(NODES_A_WORD) {
+                replay.progress(Reading::Snapshot, self.content.file_offset(), self.file_len);
+            }
             let path = match self.string()? {
                 Some(path) if path == "/" => return Ok(()),
                 Some(path) => path,
@@ -179,6 +188,7 @@ impl Stream {
                 Err(error) => return Err(self.broken(error.into())),
             }
         }
+        Ok(())
     }
 
     /// What ZooKeeper added behind the first seal over time; all of it may be missing.
