@@ -91,9 +91,10 @@ fn defaults_are_those_of_zookeeper() {
             max_never_used: None,
         },
     };
+    let keys_in_effect = ["clientPort", "dataDir"].map(str::to_owned).to_vec();
     assert_eq!(
         load_lines("").expect("the least zoo.cfg"),
-        Loaded { config: expected.clone(), notes: Vec::new() }
+        Loaded { config: expected.clone(), keys_in_effect, notes: Vec::new() }
     );
 
     let without_file = assemble(None, &[], |_| None).expect("no file is needed").config;

@@ -40,6 +40,8 @@ use standalone::Defaults;
 pub struct Loaded {
     /// The values to run with.
     pub config: Config,
+    /// Names of the keys that were set and have an effect, sorted.
+    pub keys_in_effect: Vec<String>,
     /// In the order of the sources; to be logged once logging runs.
     pub notes: Vec<Note>,
 }
@@ -137,7 +139,7 @@ fn assemble(
     let mut notes = Vec::new();
     let settings = Settings::merge(properties, defines, environment, &mut notes);
     let config = Config::from_settings(&settings, &defaults, &place, &mut notes)?;
-    Ok(Loaded { config, notes })
+    Ok(Loaded { config, keys_in_effect: settings.names(), notes })
 }
 
 /// The bytes of a small file; a device or a log given by mistake does not fill memory.

@@ -116,6 +116,12 @@ impl Settings {
         self.servers.iter().map(|(id, setting)| (id.as_str(), setting))
     }
 
+    /// The names of the keys that have an effect and of the lines of the server list, sorted.
+    pub(super) fn names(&self) -> Vec<String> {
+        let servers = self.servers.keys().map(|id| format!("server.{id}"));
+        self.values.keys().cloned().chain(servers).collect()
+    }
+
     fn add(
         &mut self,
         written: String,
