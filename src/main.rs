@@ -1,13 +1,15 @@
-//! The command line: words to a configuration, a server's end to an exit code.
+//! The command line: words to a server or a tool, and their end to an exit code.
 //!
-//! Exit codes are ZooKeeper's: 0 a clean stop, 1 unexpected, 2 bad arguments or configuration,
-//! 3 a data directory that cannot be used, 4 an address that cannot be bound.
+//! Exit codes of the server are ZooKeeper's: 0 a clean stop, 1 unexpected, 2 bad arguments or configuration,
+//! 3 a data directory that cannot be used, 4 an address that cannot be bound. Those of
+//! the tools are told by [`rookeeper::command`].
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use rookeeper::command::{self, Tool};
 use rookeeper::config::{self, Define, Severity};
 use rookeeper::logging;
 
@@ -33,6 +35,8 @@ enum Command {
         #[command(flatten)]
         defines: Defines,
     },
+    #[command(flatten)]
+    Tool(Tool),
 }
 
 /// `-D` behind the subcommand.
@@ -60,10 +64,23 @@ fn main() -> ExitCode {
             return u8::try_from(answer.exit_code()).unwrap_or(BAD_CONFIGURATION).into();
         }
     };
-    let Command::Server { file, defines: Defines { defines } } = command;
-    let defines = [ahead, defines].concat();
+    match command {
+        Command::Server { file, defines: Defines { defines } } => {
+            server(file.as_deref(), &[ahead, defines].concat())
+        }
+        Command::Tool(tool) => {
+            let ending = command::run(&tool);
+            if let Some(message) = ending.message {
+                logging::print(&message);
+            }
+            ending.code.into()
+        }
+    }
+}
 
-    let loaded = match config::load(file.as_deref(), &defines) {
+/// Runs a server to its end.
+fn server(file: Option<&Path>, defines: &[Define]) -> ExitCode {
+    let loaded = match config::load(file, defines) {
         Ok(loaded) => loaded,
         Err(error) => {
             logging::print(&format!("rookeeper: {error}\n  {}\n", error.remedy()));

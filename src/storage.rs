@@ -19,12 +19,17 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 
 mod atomic_file;
+mod backup;
 mod compression;
+mod copy;
+mod cut;
 mod directory;
 mod disk;
 mod epoch;
 mod error;
+mod examine;
 mod file_name;
+mod log_audit;
 mod log_scan;
 mod loss;
 mod purge;
@@ -61,16 +66,23 @@ mod zookeeper_test;
 #[cfg(test)]
 pub(crate) use disk::sim;
 
+pub use backup::{Backup, Target, backup, plan_backup, restore};
 pub use compression::Compression;
-pub use directory::{DataDirectory, DirectoryOptions};
+pub use copy::{Copied, sha256};
+pub use cut::{CutPlan, plan_cut};
+pub use directory::{DataDirectory, DirectoryOptions, logs_in};
 pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk};
 pub use epoch::EpochFile;
 pub use error::{DamageReason, SnapshotReason, StorageError, WayOut};
-pub use loss::Loss;
+pub use examine::{Examined, LogEnd, examine, writers, zxid_at};
+pub use file_name::log_zxid;
+pub use log_audit::{LogAudit, LogRecord, LogSummary, Remark, Writer};
+pub use loss::{Loss, behind};
 pub use purge::{Purged, purge};
 pub use recovery::{Recovered, RecoveryOptions, recover};
 pub use replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
-pub use session_key::SessionKey;
+pub use session_key::{SessionKey, sessions_before_key, write_sessions_before_key};
+pub use snapshot_reader::load as load_snapshot;
 pub use snapshot_writer::SnapshotWriter;
 pub use spare::{FillStep, SpareFiller};
 pub use txn_log::{LogOptions, TxnLog};

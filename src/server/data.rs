@@ -1,5 +1,6 @@
 //! The data directory at a start: what is in it, or the beginning of what will be.
 
+use std::collections::HashSet;
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use super::clock;
 use super::password::Passwords;
 use crate::config::{Config, SnapshotCompression};
 use crate::engine::database::{Database, Rules};
+use crate::engine::session::SessionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Rebuild, Replica, write_walk};
 use crate::storage::{
@@ -125,14 +127,15 @@ fn passwords(directory: &DataDirectory, recovered: &Recovered) -> Result<Passwor
         return Ok(Passwords::Zookeeper);
     }
     if let Some(key) = SessionKey::read(disk, folder)? {
-        return Ok(Passwords::Keyed(key));
+        let before = storage::sessions_before_key(disk, folder)?;
+        return Ok(Passwords::Keyed(key, before.into_iter().map(SessionId).collect()));
     }
     if !recovered.fresh {
         return Ok(Passwords::Zookeeper);
     }
     let mut bytes = [0; SessionKey::LEN];
     fill_random(&mut bytes)?;
-    Ok(Passwords::Keyed(SessionKey::create(disk, folder, bytes)?))
+    Ok(Passwords::Keyed(SessionKey::create(disk, folder, bytes)?, HashSet::new()))
 }
 
 fn fill_random(bytes: &mut [u8]) -> Result<(), ServerError> {

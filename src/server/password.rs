@@ -1,5 +1,7 @@
 //! Session passwords: a keyed MAC; ZooKeeper's formula for a directory that came from ZooKeeper.
 
+use std::collections::HashSet;
+
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
@@ -15,8 +17,8 @@ const SUPER_SECRET: i64 = 0xb341_5c00;
 /// How a session's password is made and checked.
 #[derive(Debug)]
 pub(super) enum Passwords {
-    /// A keyed MAC of the session id: nobody else can make it.
-    Keyed(SessionKey),
+    /// A keyed MAC of the session id: nobody else can make it. Sessions that are older than the key have ZooKeeper's.
+    Keyed(SessionKey, HashSet<SessionId>),
     /// `new Random(id ^ superSecret).nextBytes(16)`: what every ZooKeeper server gives, so that sessions survive the
     /// way from it and back to it.
     Zookeeper,
@@ -27,7 +29,10 @@ impl Passwords {
     pub(super) fn of(&self, session: SessionId) -> [u8; PASSWORD_LEN] {
         let mut password = [0; PASSWORD_LEN];
         match self {
-            Self::Keyed(key) => {
+            Self::Keyed(_, before) if before.contains(&session) => {
+                password = Self::Zookeeper.of(session);
+            }
+            Self::Keyed(key, _) => {
                 if let Some(mac) = mac(key, session) {
                     let tag = mac.finalize().into_bytes();
                     for (to, from) in password.iter_mut().zip(tag) {
@@ -46,7 +51,10 @@ impl Passwords {
             return false;
         }
         match self {
-            Self::Keyed(key) => {
+            Self::Keyed(_, before) if before.contains(&session) => {
+                Self::Zookeeper.is_right(session, shown)
+            }
+            Self::Keyed(key, _) => {
                 shown.len() == PASSWORD_LEN
                     && mac(key, session).is_some_and(|mac| mac.verify_truncated_left(shown).is_ok())
             }

@@ -49,7 +49,7 @@ pub(super) fn fill_spares(mut filler: SpareFiller) {
 pub(super) fn purge_interval(server: &Server) -> Option<Duration> {
     match (server.config.purge, server.passwords.as_ref()) {
         (Purge::Every(interval), _) => Some(interval),
-        (Purge::Unset, Passwords::Keyed(_)) => Some(PURGE_INTERVAL),
+        (Purge::Unset, Passwords::Keyed(..)) => Some(PURGE_INTERVAL),
         (Purge::Unset, Passwords::Zookeeper) | (Purge::Never, _) => None,
     }
 }

@@ -48,10 +48,7 @@ impl DataDirectory {
             open_folder(disk.as_ref(), folder, options.create)?;
             locks.push(lock(disk.as_ref(), folder)?);
         }
-        if logs != snapshots {
-            refuse(disk.as_ref(), &snapshots, |name| matches!(name, FileName::Log(_)))?;
-            refuse(disk.as_ref(), &logs, |name| matches!(name, FileName::Snapshot(..)))?;
-        }
+        refuse_misplaced(disk.as_ref(), &snapshots, &logs)?;
         for folder in folders {
             for name in disk.list(folder).during("list", folder)? {
                 if FileName::parse(&name) == FileName::Temporary {
@@ -63,6 +60,22 @@ impl DataDirectory {
             disk.sync_folder(folder).during("sync the folder", folder)?;
         }
         Ok(Self { disk, snapshots, logs, _locks: locks })
+    }
+
+    /// Shows two `version-2` folders as they are, whoever uses them: nothing is locked, made or removed.
+    ///
+    /// # Errors
+    /// When a folder is missing or cannot be listed, or holds files that belong into the other one.
+    pub fn look(
+        disk: Arc<dyn Disk>,
+        snapshots: PathBuf,
+        logs: PathBuf,
+    ) -> Result<Self, StorageError> {
+        for folder in [&snapshots, &logs] {
+            disk.list(folder).during("list", folder)?;
+        }
+        refuse_misplaced(disk.as_ref(), &snapshots, &logs)?;
+        Ok(Self { disk, snapshots, logs, _locks: Vec::new() })
     }
 
     /// The disk below.
@@ -123,6 +136,21 @@ impl DataDirectory {
     }
 }
 
+/// The logs in a folder, oldest first.
+///
+/// # Errors
+/// When the folder cannot be listed.
+pub fn logs_in(disk: &dyn Disk, folder: &Path) -> Result<Vec<PathBuf>, StorageError> {
+    let mut logs = Vec::new();
+    for name in disk.list(folder).during("list", folder)? {
+        if let FileName::Log(zxid) = FileName::parse(&name) {
+            logs.push((zxid, folder.join(name)));
+        }
+    }
+    logs.sort();
+    Ok(logs.into_iter().map(|(_, path)| path).collect())
+}
+
 impl fmt::Debug for DataDirectory {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("DataDirectory")
@@ -161,6 +189,15 @@ fn lock(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn Lock>, StorageError> {
         LockAttempt::Taken(lock) => Ok(lock),
         LockAttempt::Held(holder) => Err(StorageError::Locked { path, holder }),
     }
+}
+
+/// Where the folders differ, each holds its own kind of files only.
+fn refuse_misplaced(disk: &dyn Disk, snapshots: &Path, logs: &Path) -> Result<(), StorageError> {
+    if logs == snapshots {
+        return Ok(());
+    }
+    refuse(disk, snapshots, |name| matches!(name, FileName::Log(_)))?;
+    refuse(disk, logs, |name| matches!(name, FileName::Snapshot(..)))
 }
 
 fn refuse(

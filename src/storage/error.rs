@@ -90,6 +90,38 @@ pub enum StorageError {
         /// The first log with a transaction.
         log: PathBuf,
     },
+    /// No snapshot is old enough for the state that is asked for.
+    #[error("{} holds no snapshot from which the state at {} can be made{}; ask for a later state, or look for older snapshots and logs in a backup", folder.display(), Zxid(*zxid), reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default())]
+    NoSnapshotUpTo {
+        /// The folder of snapshots.
+        folder: PathBuf,
+        /// The zxid of the state.
+        zxid: i64,
+        /// Why the newest of those up to there is of no use.
+        reason: Option<String>,
+    },
+    /// The log cannot be read as far as a cut is to keep it.
+    #[error("the log in {} can be read up to {} only, so it cannot be cut behind {}; cut it there: --to-zxid {}", folder.display(), Zxid(*last), Zxid(*zxid), Zxid(*last))]
+    CutBehindEnd {
+        /// The folder of logs.
+        folder: PathBuf,
+        /// The zxid behind which the cut was to be.
+        zxid: i64,
+        /// The last zxid that can be read.
+        last: i64,
+    },
+    /// A copy would go over files that are there.
+    #[error("{} is not empty; choose another folder, or move what is in it away", folder.display())]
+    NotEmpty {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A file went away each time that it was to be copied.
+    #[error("the files in {} are removed faster than they are copied; try again, or stop the purge meanwhile", folder.display())]
+    Moving {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// A snapshot is not what its format says.
     #[error("{} is not a valid snapshot at offset {offset}: {reason}; restore it from a backup, or move it away to use an older one", path.display())]
     Snapshot {
@@ -140,6 +172,12 @@ pub enum StorageError {
     /// `rookeeper.sealed` does not hold a zxid.
     #[error("{} must hold one zxid, as in 0x50000000a; run rookeeper data seal again", path.display())]
     Sealed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// `sessions.before.key` does not hold session ids.
+    #[error("{} must hold session ids, as in 0x1000029fe520000, one a line; restore it, or remove it and let those clients open new sessions", path.display())]
+    SessionsBeforeKey {
         /// The file.
         path: PathBuf,
     },

@@ -3,6 +3,8 @@
 //! Temporary names begin with `tmp.`: ZooKeeper takes `log.5.tmp` and `snapshot.5.tmp` for a log
 //! and a snapshot, but not `tmp.log.5`.
 
+use std::path::Path;
+
 use super::compression::Compression;
 
 /// The lock of one process per directory.
@@ -13,6 +15,8 @@ pub(crate) const CURRENT_EPOCH: &str = "currentEpoch";
 pub(crate) const ACCEPTED_EPOCH: &str = "acceptedEpoch";
 /// The secret behind session passwords.
 pub(crate) const SESSION_KEY: &str = "session.key";
+/// Whose passwords are not made of it.
+pub(crate) const SESSIONS_BEFORE_KEY: &str = "sessions.before.key";
 /// Up to which zxid the files of ZooKeeper are released.
 pub(crate) const SEALED: &str = "rookeeper.sealed";
 
@@ -59,6 +63,15 @@ impl FileName {
             },
             _ => Self::Other,
         }
+    }
+}
+
+/// The zxid in the name of a log; 0 if it has not such a name.
+#[must_use]
+pub fn log_zxid(path: &Path) -> i64 {
+    match path.file_name().and_then(|name| name.to_str()).map(FileName::parse) {
+        Some(FileName::Log(zxid)) => zxid,
+        _ => 0,
     }
 }
 

@@ -141,6 +141,14 @@ impl LogScan {
         self.txns
     }
 
+    /// The torn end of the last segment that [`settle`](Self::settle) would cut off: file, from, to.
+    pub(crate) fn torn(&self) -> Option<(&Path, u64, u64)> {
+        match &self.ending {
+            Some((path, Ending::Cut { at, end })) => Some((path, *at, *end)),
+            _ => None,
+        }
+    }
+
     /// Makes what was read durable, and cuts off what was not; returns the bytes cut.
     pub(crate) fn settle(&self, disk: &dyn Disk, folder: &Path) -> Result<u64, StorageError> {
         let Some((path, ending)) = &self.ending else { return Ok(0) };

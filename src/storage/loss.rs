@@ -33,11 +33,7 @@ pub struct Loss {
 ///
 /// # Errors
 /// When the disk fails.
-pub(crate) fn behind(
-    directory: &DataDirectory,
-    zxid: i64,
-    offset: u64,
-) -> Result<Loss, StorageError> {
+pub fn behind(directory: &DataDirectory, zxid: i64, offset: u64) -> Result<Loss, StorageError> {
     let disk = directory.disk().as_ref();
     let mut loss = Loss::default();
     for name in directory.log_zxids()? {
@@ -117,6 +113,12 @@ fn next_whole(window: &mut Window, at: u64) -> std::io::Result<Option<u64>> {
         if piece.len() < FRAME_LEN {
             return Ok(None);
         }
+        let step = piece.len().saturating_sub(HEAD_LEN).saturating_add(1) as u64;
+        // Most of a segment that was filled ahead of its use.
+        if piece.iter().all(|byte| *byte == 0) {
+            from = from.saturating_add(step);
+            continue;
+        }
         let heads = piece.windows(HEAD_LEN).enumerate();
         let candidates: Vec<u64> = heads
             .filter(|(start, head)| {
@@ -125,7 +127,6 @@ fn next_whole(window: &mut Window, at: u64) -> std::io::Result<Option<u64>> {
             })
             .map(|(start, _)| from.saturating_add(start as u64))
             .collect();
-        let step = piece.len().saturating_sub(HEAD_LEN).saturating_add(1) as u64;
         for candidate in candidates {
             if whole(window, candidate)?.is_some() {
                 return Ok(Some(candidate));

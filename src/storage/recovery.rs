@@ -56,23 +56,10 @@ pub fn recover(
 ) -> Result<Recovered, StorageError> {
     let disk = directory.disk();
     let epoch = EpochFile::current(Arc::clone(disk), directory.snapshots())?;
-    let loaded = load_snapshot(directory, replay)?;
+    let loaded = load_snapshot(directory, i64::MAX, replay, &mut Vec::new())?;
     let snapshot = match loaded {
-        Some(snapshot) => snapshot,
-        None => {
-            if !options.trust_empty {
-                refuse_transactions(directory)?;
-            }
-            let none = SnapshotId { zxid: 0, origin: SnapshotOrigin::None };
-            replay.begin(&none);
-            replay.end(None).map_err(|Refused(reason)| StorageError::Refused {
-                path: directory.snapshots().to_owned(),
-                offset: 0,
-                zxid: 0,
-                reason,
-            })?;
-            none
-        }
+        Some((snapshot, _)) => snapshot,
+        None => begin_empty(directory, options.trust_empty, replay)?,
     };
     let scan = LogScan::run(directory, snapshot, replay)?;
     let bytes_cut = scan.settle(disk.as_ref(), directory.logs())?;
@@ -94,17 +81,45 @@ pub fn recover(
     })
 }
 
-/// Loads the newest snapshot that can be read; `None` if none looks like one.
-fn load_snapshot(
+/// The state without a snapshot.
+pub(crate) fn begin_empty(
     directory: &DataDirectory,
+    trust_empty: bool,
     replay: &mut dyn Replay,
-) -> Result<Option<SnapshotId>, StorageError> {
+) -> Result<SnapshotId, StorageError> {
+    if !trust_empty {
+        refuse_transactions(directory)?;
+    }
+    let none = SnapshotId { zxid: 0, origin: SnapshotOrigin::None };
+    replay.begin(&none);
+    replay.end(None).map_err(|Refused(reason)| StorageError::Refused {
+        path: directory.snapshots().to_owned(),
+        offset: 0,
+        zxid: 0,
+        reason,
+    })?;
+    Ok(none)
+}
+
+/// Loads the newest snapshot up to `zxid_max` that can be read; `None` if none looks like one.
+///
+/// `passed_over` gets the newer ones that are of no use, and why.
+pub(crate) fn load_snapshot(
+    directory: &DataDirectory,
+    zxid_max: i64,
+    replay: &mut dyn Replay,
+    passed_over: &mut Vec<(PathBuf, String)>,
+) -> Result<Option<(SnapshotId, PathBuf)>, StorageError> {
     let disk = directory.disk().as_ref();
     let mut newest = None;
     let mut tried = 0_usize;
     for (zxid, path) in directory.snapshot_files()? {
+        if zxid > zxid_max {
+            continue;
+        }
         if !snapshot_reader::looks_whole(disk, &path)? {
             tracing::warn!(file = %path.display(), "ignoring a snapshot that is not whole");
+            passed_over.push((path, "it is not whole: its writer did not finish".to_owned()));
             continue;
         }
         if tried == SNAPSHOTS_TRIED {
@@ -112,11 +127,12 @@ fn load_snapshot(
         }
         tried = tried.saturating_add(1);
         match snapshot_reader::load(disk, &path, zxid, replay) {
-            Ok(id) => return Ok(Some(id)),
+            Ok(id) => return Ok(Some((id, path))),
             // A disk that fails says nothing about the snapshot.
             Err(error @ StorageError::Io { .. }) => return Err(error),
             Err(error) => {
                 tracing::warn!(%error, "trying an older snapshot");
+                passed_over.push((path, error.to_string()));
                 newest.get_or_insert(error);
             }
         }

@@ -88,6 +88,11 @@ impl SegmentReader {
         self.offset
     }
 
+    /// Goes on from `offset`, where a record must begin.
+    pub(crate) fn seek(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
     pub(crate) fn window(&mut self) -> &mut Window {
         &mut self.window
     }

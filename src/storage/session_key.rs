@@ -11,6 +11,9 @@ use super::disk::{Access, Disk};
 use super::error::{During, StorageError};
 use super::file_name;
 
+/// A line for each of some ten million sessions.
+const BEFORE_LEN_MAX: u64 = 200 << 20;
+
 /// The key of keyed session passwords.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionKey([u8; Self::LEN]);
@@ -73,6 +76,37 @@ impl fmt::Debug for SessionKey {
     }
 }
 
+/// Writes down, durably, which sessions were opened before there was a key: their passwords stay ZooKeeper's.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn write_sessions_before_key(
+    disk: &dyn Disk,
+    folder: &Path,
+    sessions: &[i64],
+) -> Result<(), StorageError> {
+    let lines: String = sessions.iter().map(|session| format!("{session:#x}\n")).collect();
+    let name = file_name::SESSIONS_BEFORE_KEY;
+    atomic_file::replace(disk, folder, name, lines.as_bytes(), Access::Shared)
+}
+
+/// The sessions that were opened before there was a key; none where the directory had one from the beginning.
+///
+/// # Errors
+/// When the file cannot be read or holds something else.
+pub fn sessions_before_key(disk: &dyn Disk, folder: &Path) -> Result<Vec<i64>, StorageError> {
+    let path = folder.join(file_name::SESSIONS_BEFORE_KEY);
+    let bytes = match atomic_file::read(disk, &path, BEFORE_LEN_MAX)? {
+        None => return Ok(Vec::new()),
+        Some(bytes) => bytes.unwrap_or_default(),
+    };
+    let parse = |line: &str| u64::from_str_radix(line.strip_prefix("0x")?, 16).ok();
+    let sessions = std::str::from_utf8(&bytes).ok().and_then(|text| {
+        text.lines().map(|line| parse(line).map(u64::cast_signed)).collect::<Option<Vec<_>>>()
+    });
+    sessions.ok_or(StorageError::SessionsBeforeKey { path })
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -93,6 +127,22 @@ mod tests {
         assert_eq!(format!("{key:?}"), "SessionKey(..)");
         SessionKey::remove(&RealDisk, folder.path()).expect("removes");
         assert_eq!(SessionKey::read(&RealDisk, folder.path()).expect("reads"), None);
+    }
+
+    #[test]
+    fn sessions_of_before_come_back() {
+        let folder = tempfile::tempdir().expect("folder");
+        let read = || sessions_before_key(&RealDisk, folder.path());
+        assert_eq!(read().expect("reads"), Vec::<i64>::new());
+        for sessions in [vec![], vec![0x0100_0029_fe52_0000, -2]] {
+            write_sessions_before_key(&RealDisk, folder.path(), &sessions).expect("writes");
+            assert_eq!(read().expect("reads"), sessions);
+        }
+        for content in ["x", "12\n", "0x1\n\n", "0x\n"] {
+            std::fs::write(folder.path().join("sessions.before.key"), content).expect("writes");
+            let error = read().expect_err("refused");
+            assert!(matches!(error, StorageError::SessionsBeforeKey { .. }), "{content:?}");
+        }
     }
 
     #[test]

@@ -83,7 +83,10 @@ pub(crate) fn seal_matches(disk: &dyn Disk, path: &Path) -> Result<bool, Storage
 }
 
 /// Reads the snapshot at `path`, which begins `replay` anew.
-pub(crate) fn load(
+///
+/// # Errors
+/// When it is no whole snapshot, `replay` refuses it, or the disk fails.
+pub fn load(
     disk: &dyn Disk,
     path: &Path,
     zxid: i64,

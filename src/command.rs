@@ -1,0 +1,94 @@
+//! The tools: words on the command line to a report on standard output and an exit code.
+//!
+//! Each tool has a file. What is read and written in a data directory is [`storage`](crate::storage)'s business; here
+//! it is asked for and shown. A tool that only shows can run beside a server. One that changes takes the lock of the
+//! directory first, and says with `--dry-run` what it would do. Nothing here logs.
+
+mod backup;
+mod data;
+mod error;
+mod log;
+mod migrate;
+mod output;
+mod place;
+mod progress;
+mod restore;
+mod snapshot;
+mod state;
+mod txn;
+mod words;
+
+use clap::Subcommand;
+
+pub use backup::BackupArguments;
+pub use data::{DataCommand, Truncate};
+pub use log::{LogCommand, ShowLog};
+pub use migrate::MigrateCommand;
+pub use place::Place;
+pub use restore::RestoreArguments;
+pub use snapshot::{ShowSnapshot, SnapshotCommand};
+
+use output::Output;
+
+/// A tool and its arguments.
+#[derive(Debug, Subcommand)]
+pub enum Tool {
+    /// Show, verify or compare snapshots.
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
+    /// Show or verify transaction logs.
+    #[command(subcommand)]
+    Log(LogCommand),
+    /// Look into a data directory, cut its log, or seal it.
+    #[command(subcommand)]
+    Data(DataCommand),
+    /// Copy the data directory of a running or stopped server.
+    Backup(BackupArguments),
+    /// Make a data directory of a backup, or of a copy of ZooKeeper's.
+    Restore(RestoreArguments),
+    /// Prepare a move from Apache ZooKeeper.
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
+}
+
+/// What a tool found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Nothing is wrong.
+    Fine,
+    /// Something is wrong, and was told.
+    Problems,
+}
+
+/// How a tool ended.
+#[derive(Debug)]
+pub struct Ending {
+    /// 0 fine, 1 problems, 2 usage, 3 cannot read or write.
+    pub code: u8,
+    /// The last words, for standard error.
+    pub message: Option<String>,
+}
+
+/// Runs a tool to its end.
+#[must_use]
+pub fn run(tool: &Tool) -> Ending {
+    let mut out = Output::new();
+    let ended = match tool {
+        Tool::Snapshot(command) => snapshot::run(command, &mut out),
+        Tool::Log(command) => log::run(command, &mut out),
+        Tool::Data(command) => data::run(command, &mut out),
+        Tool::Backup(arguments) => backup::run(arguments, &mut out),
+        Tool::Restore(arguments) => restore::run(arguments, &mut out),
+        Tool::Migrate(command) => migrate::run(command, &mut out),
+    };
+    let flushed = out.flush();
+    match ended.and_then(|verdict| flushed.map(|()| verdict)) {
+        Ok(Verdict::Fine) => Ending { code: 0, message: None },
+        Ok(Verdict::Problems) => Ending { code: 1, message: None },
+        // Whoever read the output has had enough.
+        Err(error) if error.is_broken_pipe() => Ending { code: 0, message: None },
+        Err(error) => {
+            Ending { code: error.exit_code(), message: Some(format!("rookeeper: {error}\n")) }
+        }
+    }
+}

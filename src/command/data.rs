@@ -1,0 +1,320 @@
+//! `data check`, `truncate` and `seal`: a data directory as a whole.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Verdict;
+use super::error::CommandError;
+use super::output::Output;
+use super::place::Place;
+use super::progress::Progress;
+use super::state::{State, contents};
+use super::words::{Hex, Instant, counted};
+use crate::storage::{
+    self, CutPlan, DataDirectory, Examined, LogEnd, Loss, SessionKey, SnapshotOrigin, StorageError,
+    Writer, seal,
+};
+
+/// Look into a data directory, cut its log, or seal it.
+#[derive(Debug, Subcommand)]
+pub enum DataCommand {
+    /// Say what a start would find, and what is wrong. Changes nothing; a server may be running.
+    Check {
+        #[command(flatten)]
+        place: Place,
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Cut the log behind a zxid. What is behind it is lost to the next start; whole files are kept beside.
+    Truncate(Truncate),
+    /// Make the directory rookeeper's: ZooKeeper's files may be purged, new sessions get passwords of a key.
+    Seal {
+        #[command(flatten)]
+        place: Place,
+        /// Say what would be done.
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// Where the log is cut.
+#[derive(Debug, Args)]
+pub struct Truncate {
+    #[command(flatten)]
+    place: Place,
+    /// The last transaction that stays, as in 0x50000000a.
+    #[arg(long, value_name = "ZXID")]
+    to_zxid: Hex,
+    /// Say what would be lost.
+    #[arg(long)]
+    dry_run: bool,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(command: &DataCommand, out: &mut Output) -> Result<Verdict, CommandError> {
+    match command {
+        DataCommand::Check { place, json } => check(place, *json, out),
+        DataCommand::Truncate(truncate) => cut(truncate, out),
+        DataCommand::Seal { place, dry_run } => seal(place, *dry_run, out),
+    }
+}
+
+fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, CommandError> {
+    let folders = place.folders()?;
+    let directory = folders.look()?;
+    let state = match State::read(&directory, &folders) {
+        Err(CommandError::Storage(error)) if !matches!(error, StorageError::Io { .. }) => {
+            return refused(&error, json, out);
+        }
+        other => other?,
+    };
+    let writers = storage::writers(&directory)?;
+    let disk = directory.disk().as_ref();
+    let has_key = SessionKey::read(disk, directory.snapshots())?.is_some();
+    let sealed = seal::sealed_up_to(disk, directory.snapshots())?;
+    let command = remedy(&directory, &state.examined);
+    let verdict = if state.damage().is_some() { Verdict::Problems } else { Verdict::Fine };
+    let examined = &state.examined;
+    let by = |writer| writers.iter().filter(|(_, by)| *by == Some(writer)).count();
+    if json {
+        let passed_over: Vec<Value> = examined
+            .passed_over
+            .iter()
+            .map(|(file, why)| json!({ "file": file, "reason": why }))
+            .collect();
+        let torn = match &examined.end {
+            LogEnd::Torn { path, offset, bytes } => {
+                json!({ "file": path, "offset": offset, "bytes": bytes })
+            }
+            _ => Value::Null,
+        };
+        out.json(&json!({
+            "starts": state.damage().is_none(),
+            "snapshot": examined.snapshot_file,
+            "snapshot_zxid": Hex(examined.snapshot.zxid),
+            "passed_over": passed_over,
+            "txns": examined.txns,
+            "last_zxid": Hex(examined.last_zxid),
+            "last_time": examined.last_time.map(Instant),
+            "znodes": state.database.tree().count(),
+            "ephemerals": state.database.tree().ephemerals_count(),
+            "sessions": state.database.sessions().len(),
+            "digest": state.database.tree().digest().map(Hex),
+            "torn": torn,
+            "files_of_zookeeper": by(Writer::ZooKeeper),
+            "files_of_rookeeper": by(Writer::Rookeeper),
+            "session_key": has_key,
+            "sealed": sealed.map(Hex),
+            "damage": state.damage().map(ToString::to_string),
+            "lost": state.lost.as_ref().map(loss_for_scripts),
+            "command": command,
+        }))?;
+        return Ok(verdict);
+    }
+    match &examined.snapshot_file {
+        Some(file) => out.line(format_args!("snapshot   {}", file.display()))?,
+        None => out.line(format_args!("snapshot   none: the directory is empty"))?,
+    }
+    for (file, why) in &examined.passed_over {
+        out.line(format_args!("           passed over {}: {why}", file.display()))?;
+    }
+    let behind = counted(examined.txns, "transaction");
+    let last = examined.last_time.map(|time| format!(", of {}", Instant(time))).unwrap_or_default();
+    out.line(format_args!(
+        "log        {behind} behind it, the last {}{last}",
+        Hex(examined.last_zxid)
+    ))?;
+    if let LogEnd::Torn { path, offset, bytes } = &examined.end {
+        out.line(format_args!(
+            "torn end   {bytes} bytes at offset {offset} of {}: never acknowledged, a start cuts them off",
+            path.display()
+        ))?;
+    }
+    for line in contents(&state.database) {
+        out.line(format_args!("{line}"))?;
+    }
+    out.line(format_args!(
+        "written    {} by ZooKeeper, {} by rookeeper",
+        counted(by(Writer::ZooKeeper) as u64, "file"),
+        counted(by(Writer::Rookeeper) as u64, "file")
+    ))?;
+    let passwords = if has_key { "of a key (session.key)" } else { "ZooKeeper's" };
+    out.line(format_args!("passwords  {passwords}"))?;
+    if let Some(zxid) = sealed {
+        out.line(format_args!("sealed     ZooKeeper's files up to {} may be purged", Hex(zxid)))?;
+    }
+    match state.damage() {
+        None => out.line(format_args!("a start takes it"))?,
+        Some(error) => {
+            out.line(format_args!("A START REFUSES: {error}"))?;
+            if let (Some(command), Some(lost)) = (command, &state.lost) {
+                out.line(format_args!("this would start: {command}"))?;
+                out.line(format_args!("and lose: {}", loss_for_people(lost)))?;
+            }
+        }
+    }
+    Ok(verdict)
+}
+
+fn refused(error: &StorageError, json: bool, out: &mut Output) -> Result<Verdict, CommandError> {
+    if json {
+        out.json(&json!({ "starts": false, "damage": error.to_string() }))?;
+    } else {
+        out.line(format_args!("A START REFUSES: {error}"))?;
+    }
+    Ok(Verdict::Problems)
+}
+
+/// The command after which a start takes a damaged directory.
+fn remedy(directory: &DataDirectory, examined: &Examined) -> Option<String> {
+    let LogEnd::Damaged(StorageError::Damage { .. }) = &examined.end else { return None };
+    let data_dir = directory.snapshots().parent()?;
+    let log_dir = match directory.logs().parent()? {
+        logs if logs == data_dir => String::new(),
+        logs => format!(" --log-dir {}", logs.display()),
+    };
+    let zxid = Hex(examined.last_zxid);
+    Some(format!("rookeeper data truncate {}{log_dir} --to-zxid {zxid}", data_dir.display()))
+}
+
+fn loss_for_scripts(loss: &Loss) -> Value {
+    json!({
+        "txns": loss.txns,
+        "first_zxid": loss.first.map(|(zxid, _)| Hex(zxid)),
+        "first_time": loss.first.map(|(_, time)| Instant(time)),
+        "last_zxid": loss.last.map(|(zxid, _)| Hex(zxid)),
+        "last_time": loss.last.map(|(_, time)| Instant(time)),
+        "unreadable_bytes": loss.unreadable_bytes,
+    })
+}
+
+fn loss_for_people(loss: &Loss) -> String {
+    let mut text = counted(loss.txns, "readable transaction");
+    if let (Some((first, begin)), Some((last, end))) = (loss.first, loss.last) {
+        text.push_str(&format!(
+            ", {} of {} to {} of {}",
+            Hex(first),
+            Instant(begin),
+            Hex(last),
+            Instant(end)
+        ));
+    }
+    if loss.unreadable_bytes > 0 {
+        let bytes = counted(loss.unreadable_bytes, "byte");
+        text.push_str(&format!(", and {bytes} that cannot be read"));
+    }
+    text
+}
+
+fn cut(truncate: &Truncate, out: &mut Output) -> Result<Verdict, CommandError> {
+    let folders = truncate.place.folders()?;
+    let directory = if truncate.dry_run { folders.look()? } else { folders.take()? };
+    let zxid = truncate.to_zxid.0;
+    let progress = Progress::waiting("reading the data directory");
+    let mut rebuild = folders.rebuild();
+    let plan = storage::plan_cut(&directory, zxid, false, &mut rebuild)?;
+    drop(progress);
+    let aside = format!("cut-behind-{}-{}", truncate.to_zxid, stamp());
+    let state = rebuild.finish();
+    if !truncate.dry_run && !plan.is_empty() {
+        plan.carry_out(&directory, &aside)?;
+    }
+    let beside = |folder: &std::path::Path| folder.with_file_name(&aside);
+    let moved: Vec<&PathBuf> = plan.snapshots.iter().chain(&plan.logs).collect();
+    if truncate.json {
+        out.json(&json!({
+            "done": !truncate.dry_run,
+            "last_zxid": Hex(plan.kept.last_zxid),
+            "znodes": state.tree().count(),
+            "sessions": state.sessions().len(),
+            "digest": state.tree().digest().map(Hex),
+            "cut": plan.cut.as_ref().map(|(file, offset)| json!({ "file": file, "offset": offset })),
+            "moved": moved,
+            "aside": [beside(directory.snapshots()), beside(directory.logs())],
+            "lost": loss_for_scripts(&plan.loss),
+        }))?;
+        return Ok(Verdict::Fine);
+    }
+    tell_cut(&plan, truncate.dry_run, &beside(directory.logs()), out)?;
+    out.line(format_args!("state      {}", Hex(plan.kept.last_zxid)))?;
+    for line in contents(&state) {
+        out.line(format_args!("{line}"))?;
+    }
+    Ok(Verdict::Fine)
+}
+
+fn tell_cut(
+    plan: &CutPlan,
+    dry_run: bool,
+    aside: &std::path::Path,
+    out: &mut Output,
+) -> Result<(), CommandError> {
+    let would = if dry_run { "would be " } else { "" };
+    if plan.is_empty() {
+        return out.line(format_args!("nothing is behind that zxid; nothing {would}changed"));
+    }
+    if let Some((file, offset)) = &plan.cut {
+        out.line(format_args!("{would}cut        {} at offset {offset}", file.display()))?;
+    }
+    for file in plan.snapshots.iter().chain(&plan.logs) {
+        out.line(format_args!("{would}moved      {} to {}", file.display(), aside.display()))?;
+    }
+    out.line(format_args!("{would}lost       {}", loss_for_people(&plan.loss)))
+}
+
+/// The second, for the name of a folder.
+pub(super) fn stamp() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let ms = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    Instant(ms).to_string().replace([':', '-'], "").replace('.', "")
+}
+
+fn seal(place: &Place, dry_run: bool, out: &mut Output) -> Result<Verdict, CommandError> {
+    let folders = place.folders()?;
+    let directory = if dry_run { folders.look()? } else { folders.take()? };
+    let state = State::read(&directory, &folders)?;
+    if let Some(error) = state.damage() {
+        return Err(CommandError::Refused(error.to_string()));
+    }
+    if !matches!(state.examined.snapshot.origin, SnapshotOrigin::Exact { .. }) {
+        return Err(CommandError::Refused(format!(
+            "the newest snapshot in {} is not rookeeper's, so rookeeper has not served this state yet; start and stop it on the directory, then seal",
+            directory.snapshots().display()
+        )));
+    }
+    let (disk, folder) = (directory.disk().as_ref(), directory.snapshots());
+    let has_key = SessionKey::read(disk, folder)?.is_some();
+    let zxid = state.examined.last_zxid;
+    let sessions = state.database.sessions();
+    if !dry_run {
+        if !has_key {
+            let mut bytes = [0; SessionKey::LEN];
+            getrandom::fill(&mut bytes).map_err(|error| {
+                CommandError::Refused(format!("no random bytes from the system: {error}"))
+            })?;
+            // The sessions first: with the key alone, theirs would be passwords of nobody.
+            let ids: Vec<i64> = sessions.keys().map(|session| session.0).collect();
+            storage::write_sessions_before_key(disk, folder, &ids)?;
+            SessionKey::create(disk, folder, bytes)?;
+        }
+        seal::write(disk, folder, zxid)?;
+    }
+    let would = if dry_run { "would be " } else { "is " };
+    if !has_key {
+        out.line(format_args!(
+            "session.key {would}made: sessions from now on cannot be guessed; {} of before kept as they are",
+            counted(sessions.len() as u64, "session")
+        ))?;
+        out.line(format_args!(
+            "going back to ZooKeeper then ends the sessions that are opened from now on"
+        ))?;
+    }
+    out.line(format_args!("ZooKeeper's files up to {} {would}free for a purge", Hex(zxid)))?;
+    Ok(Verdict::Fine)
+}

@@ -1,0 +1,56 @@
+//! Why a tool could not do what it was asked for: what, where, what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::config::ConfigError;
+use crate::storage::StorageError;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CommandError {
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error("{0}\n  {remedy}", remedy = .0.remedy())]
+    Config(#[from] ConfigError),
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+    #[error("cannot write to standard output: {0}")]
+    Output(io::Error),
+    #[error(
+        "{} is no data directory: it has no version-2; name dataDir as zoo.cfg has it, or the zoo.cfg", path.display()
+    )]
+    NoDataDirectory { path: PathBuf },
+    #[error("{} is used by process {pid} ({name}); stop that first", path.display())]
+    InUse { path: PathBuf, pid: u32, name: String },
+    #[error("{} is not what the backup's manifest says: {what}; take another backup", path.display())]
+    Altered { path: PathBuf, what: &'static str },
+    #[error("{} cannot be understood: {reason}; take another backup, or move the manifest away to use the files as they are", path.display())]
+    Manifest { path: PathBuf, reason: String },
+    #[error("{} has files in it; choose an empty folder{}", path.display(), hint)]
+    NotEmpty { path: PathBuf, hint: &'static str },
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl CommandError {
+    pub(super) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(_) | Self::NotEmpty { .. } => 2,
+            Self::Io { .. }
+            | Self::Output(_)
+            | Self::NoDataDirectory { .. }
+            | Self::InUse { .. }
+            | Self::Storage(
+                StorageError::Io { .. }
+                | StorageError::FolderMissing { .. }
+                | StorageError::Locked { .. }
+                | StorageError::Moving { .. },
+            ) => 3,
+            Self::Storage(_) | Self::Altered { .. } | Self::Manifest { .. } | Self::Refused(_) => 1,
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! `migrate check`: whether rookeeper can take over from an Apache ZooKeeper, which may be running.
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use serde_json::json;
+
+use super::Verdict;
+use super::error::CommandError;
+use super::output::Output;
+use super::place::Folders;
+use super::state::{State, contents};
+use super::words::{Hex, Instant, Plain, counted};
+use crate::config::{self, Config, Severity};
+use crate::engine::database::Database;
+use crate::storage::SessionKey;
+
+/// Segments of the log that rookeeper has at once: two prepared, one in use.
+const SEGMENTS: u64 = 3;
+
+/// Prepare a move from Apache ZooKeeper.
+#[derive(Debug, Subcommand)]
+pub enum MigrateCommand {
+    /// Say whether rookeeper can take over with this zoo.cfg, and what will differ. Changes nothing.
+    Check {
+        /// The configuration that ZooKeeper runs with.
+        #[arg(value_name = "ZOO.CFG")]
+        file: PathBuf,
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(super) fn run(command: &MigrateCommand, out: &mut Output) -> Result<Verdict, CommandError> {
+    let MigrateCommand::Check { file, json } = command;
+    let loaded = config::load(Some(file), &[])?;
+    let folders = Folders::of_config(&loaded.config);
+    let directory = folders.look()?;
+    let data = State::read(&directory, &folders)?;
+    let has_key = SessionKey::read(directory.disk().as_ref(), directory.snapshots())?.is_some();
+    let free = [&folders.data_dir, &folders.data_log_dir].map(|dir| bytes_free(dir));
+    let needed = needed(&loaded.config, &data);
+    let mut problems = Vec::new();
+    if let Some(error) = data.damage() {
+        problems.push(error.to_string());
+    }
+    for (dir, free) in [&folders.data_dir, &folders.data_log_dir].into_iter().zip(free) {
+        if let Some(free) = free.filter(|free| *free < needed) {
+            problems.push(format!(
+                "{} has {free} bytes free, and a first snapshot with {SEGMENTS} log segments needs {needed}; make room, or lower preAllocSize",
+                dir.display()
+            ));
+        }
+    }
+    let verdict = if problems.is_empty() { Verdict::Fine } else { Verdict::Problems };
+    let report =
+        Report { file, loaded: &loaded, data: &data, has_key, free, needed, problems: &problems };
+    if *json {
+        report.for_scripts(out)?
+    } else {
+        report.for_people(out)?
+    }
+    Ok(verdict)
+}
+
+/// Bytes that this user may still write in the file system of a folder.
+fn bytes_free(dir: &Path) -> Option<u64> {
+    let system = rustix::fs::statvfs(dir).ok()?;
+    Some(system.f_bavail.saturating_mul(system.f_frsize))
+}
+
+/// A first snapshot as large as the tree, and the segments of the log.
+fn needed(config: &Config, data: &State) -> u64 {
+    /// What a znode takes in a snapshot beside its path and data.
+    const ZNODE: u64 = 76;
+    let segment = config.prealloc_bytes.map_or(0, std::num::NonZeroU64::get);
+    let tree = data.database.tree();
+    tree.data_size()
+        .saturating_add(ZNODE.saturating_mul(tree.count() as u64))
+        .saturating_add(SEGMENTS.saturating_mul(segment))
+}
+
+/// The znode with the most data.
+fn largest(database: &Database) -> (String, usize) {
+    let tree = database.tree();
+    let Some(root) = tree.find("/") else { return ("/".to_owned(), 0) };
+    let mut largest = (root, tree.data(root).map_or(0, <[u8]>::len));
+    tree.for_each_below(root, |id, len| {
+        if len > largest.1 {
+            largest = (id, len);
+        }
+    });
+    (tree.path(largest.0), largest.1)
+}
+
+struct Report<'a> {
+    file: &'a Path,
+    loaded: &'a config::Loaded,
+    data: &'a State,
+    has_key: bool,
+    free: [Option<u64>; 2],
+    needed: u64,
+    problems: &'a [String],
+}
+
+impl Report<'_> {
+    fn sessions_survive(&self) -> bool {
+        !self.has_key
+    }
+
+    fn for_scripts(&self, out: &mut Output) -> Result<(), CommandError> {
+        let notes: Vec<_> = self
+            .loaded
+            .notes
+            .iter()
+            .map(|note| json!({ "warning": note.severity == Severity::Warning, "text": note.text }))
+            .collect();
+        let data = self.data;
+        let tree = data.database.tree();
+        let (largest_path, largest_length) = largest(&data.database);
+        out.json(&json!({
+            "can_migrate": self.problems.is_empty(),
+            "problems": self.problems,
+            "keys_in_effect": self.loaded.keys_in_effect,
+            "key_notes": notes,
+            "snapshot": data.examined.snapshot_file,
+            "passed_over": data.examined.passed_over.iter().map(|(file, _)| file).collect::<Vec<_>>(),
+            "txns": data.examined.txns,
+            "zxid": Hex(data.examined.last_zxid),
+            "last_time": data.examined.last_time.map(Instant),
+            "znodes": tree.count(),
+            "ephemerals": tree.ephemerals_count(),
+            "sessions": data.database.sessions().len(),
+            "sessions_survive": self.sessions_survive(),
+            "largest_znode": { "path": largest_path, "length": largest_length },
+            "longest_multi": data.longest_multi,
+            "read_ms": data.read_ms,
+            "bytes_needed": self.needed,
+            "bytes_free": self.free,
+        }))
+    }
+
+    fn for_people(&self, out: &mut Output) -> Result<(), CommandError> {
+        let data = self.data;
+        out.line(format_args!(
+            "keys       {} in effect: {}",
+            self.loaded.keys_in_effect.len(),
+            self.loaded.keys_in_effect.join(", ")
+        ))?;
+        for note in &self.loaded.notes {
+            let kind = if note.severity == Severity::Warning { "WARNING " } else { "" };
+            out.line(format_args!("           {kind}{}", note.text))?;
+        }
+        if let Some(file) = &data.examined.snapshot_file {
+            out.line(format_args!("snapshot   {}", file.display()))?;
+        }
+        for (file, why) in &data.examined.passed_over {
+            out.line(format_args!("           passed over {}: {why}", file.display()))?;
+        }
+        out.line(format_args!(
+            "log        {} behind it, the last {}; the longest multi has {}",
+            counted(data.examined.txns, "transaction"),
+            Hex(data.examined.last_zxid),
+            counted(data.longest_multi as u64, "part")
+        ))?;
+        for line in contents(&data.database) {
+            out.line(format_args!("{line}"))?;
+        }
+        let (path, length) = largest(&data.database);
+        out.line(format_args!(
+            "largest    {} with {}",
+            Plain(&path),
+            counted(length as u64, "byte")
+        ))?;
+        out.line(format_args!(
+            "passwords  {}",
+            if self.sessions_survive() {
+                "ZooKeeper's: open sessions survive the move, and the way back"
+            } else {
+                "of a key (session.key): sessions that ZooKeeper opened end"
+            }
+        ))?;
+        let free = self.free.iter().flatten().min();
+        out.line(format_args!(
+            "disk       {} bytes needed, {} free",
+            self.needed,
+            free.map_or_else(|| "an unknown number".to_owned(), u64::to_string)
+        ))?;
+        out.line(format_args!(
+            "start      about {} ms, the time that reading took now",
+            data.read_ms
+        ))?;
+        for problem in self.problems {
+            out.line(format_args!("PROBLEM    {problem}"))?;
+        }
+        if !self.problems.is_empty() {
+            return out.line(format_args!("rookeeper would not take over"));
+        }
+        let file = self.file.display();
+        out.line(format_args!("to move    stop ZooKeeper, then: rookeeper server {file}"))?;
+        out.line(format_args!(
+            "the way back  stop rookeeper, then start ZooKeeper on the same {file}; the directory stays ZooKeeper's until rookeeper data seal"
+        ))
+    }
+}

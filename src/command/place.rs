@@ -1,0 +1,160 @@
+//! Which folders a tool works on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::error::CommandError;
+use crate::config;
+use crate::engine::database::Rules;
+use crate::ensemble::Rebuild;
+use crate::storage::{DataDirectory, DirectoryOptions, RealDisk};
+
+/// A data directory by its folder or by its zoo.cfg.
+#[derive(Clone, Debug, Args)]
+pub struct Place {
+    /// dataDir, or a zoo.cfg that names it.
+    #[arg(value_name = "DIR|ZOO.CFG")]
+    at: PathBuf,
+    /// dataLogDir, where it is not the same folder.
+    #[arg(long, value_name = "DIR")]
+    log_dir: Option<PathBuf>,
+}
+
+/// A place looked up.
+#[derive(Clone, Debug)]
+pub(super) struct Folders {
+    pub(super) data_dir: PathBuf,
+    pub(super) data_log_dir: PathBuf,
+    extended_types: bool,
+}
+
+impl Place {
+    pub(super) fn of_folder(at: &Path) -> Self {
+        Self { at: at.to_owned(), log_dir: None }
+    }
+
+    pub(super) fn of_folders(data_dir: &Path, log_dir: &Path) -> Self {
+        Self { at: data_dir.to_owned(), log_dir: Some(log_dir.to_owned()) }
+    }
+
+    pub(super) fn folders(&self) -> Result<Folders, CommandError> {
+        if self.at.is_file() {
+            let config = config::load(Some(&self.at), &[])?.config;
+            return Ok(Folders {
+                data_dir: config.data_dir,
+                data_log_dir: config.data_log_dir,
+                extended_types: config.extended_types_enabled,
+            });
+        }
+        let data_dir = above_version(&self.at);
+        let data_log_dir = self.log_dir.as_deref().map_or_else(|| data_dir.clone(), above_version);
+        Ok(Folders { data_dir, data_log_dir, extended_types: false })
+    }
+}
+
+/// Who names `version-2` itself means the folder above.
+pub(super) fn above_version(path: &Path) -> PathBuf {
+    match (path.file_name(), path.parent()) {
+        (Some(name), Some(parent)) if name == "version-2" => {
+            if parent.as_os_str().is_empty() {
+                PathBuf::from(".")
+            } else {
+                parent.to_owned()
+            }
+        }
+        _ => path.to_owned(),
+    }
+}
+
+impl Folders {
+    pub(super) fn of_config(config: &config::Config) -> Self {
+        Self {
+            data_dir: config.data_dir.clone(),
+            data_log_dir: config.data_log_dir.clone(),
+            extended_types: config.extended_types_enabled,
+        }
+    }
+
+    /// Looks at the directory, whoever uses it.
+    pub(super) fn look(&self) -> Result<DataDirectory, CommandError> {
+        self.expect()?;
+        let folder = |dir: &Path| dir.join("version-2");
+        let (data, log) = (folder(&self.data_dir), folder(&self.data_log_dir));
+        Ok(DataDirectory::look(Arc::new(RealDisk), data, log)?)
+    }
+
+    /// Takes the directory, so that no server can start on it.
+    pub(super) fn take(&self) -> Result<DataDirectory, CommandError> {
+        self.expect()?;
+        self.expect_unused()?;
+        let options = DirectoryOptions {
+            data_dir: self.data_dir.clone(),
+            data_log_dir: self.data_log_dir.clone(),
+            create: false,
+        };
+        Ok(DataDirectory::open(Arc::new(RealDisk), &options)?)
+    }
+
+    /// Takes what is there of the two folders, to put something else in its place.
+    pub(super) fn hold(&self) -> Result<Vec<DataDirectory>, CommandError> {
+        self.expect_unused()?;
+        let mut dirs = vec![&self.data_dir];
+        if self.data_log_dir != self.data_dir {
+            dirs.push(&self.data_log_dir);
+        }
+        let mut held = Vec::new();
+        for dir in dirs.into_iter().filter(|dir| dir.join("version-2").is_dir()) {
+            let options = DirectoryOptions {
+                data_dir: dir.clone(),
+                data_log_dir: dir.clone(),
+                create: false,
+            };
+            held.push(DataDirectory::open(Arc::new(RealDisk), &options)?);
+        }
+        Ok(held)
+    }
+
+    fn expect(&self) -> Result<(), CommandError> {
+        for dir in [&self.data_dir, &self.data_log_dir] {
+            if !dir.join("version-2").is_dir() {
+                return Err(CommandError::NoDataDirectory { path: dir.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// ZooKeeper takes no lock. As far as this user may see, no process has a file of the directory open.
+    pub(super) fn expect_unused(&self) -> Result<(), CommandError> {
+        for dir in [&self.data_dir, &self.data_log_dir] {
+            let Ok(folder) = dir.join("version-2").canonicalize() else { continue };
+            if let Some((pid, name)) = user_of(&folder) {
+                return Err(CommandError::InUse { path: dir.clone(), pid, name });
+            }
+        }
+        Ok(())
+    }
+
+    /// An empty state for what the directory holds.
+    pub(super) fn rebuild(&self) -> Rebuild {
+        let rules = Rules { extended_types: self.extended_types, ..Rules::default() };
+        // Nobody chooses names against the hashes of a tool.
+        Rebuild::new(0, rules)
+    }
+}
+
+/// A process with a file of `folder` open, by its number and its program.
+fn user_of(folder: &Path) -> Option<(u32, String)> {
+    for process in std::fs::read_dir("/proc").ok()?.flatten() {
+        let name = process.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Ok(open) = std::fs::read_dir(process.path().join("fd")) else { continue };
+        let mut files = open.flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        if pid != std::process::id() && files.any(|file| file.parent() == Some(folder)) {
+            let program = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            return Some((pid, program.trim().to_owned()));
+        }
+    }
+    None
+}

@@ -1,0 +1,223 @@
+//! `restore`: a data directory out of a backup, as it was at its end or at an earlier zxid or time.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use super::Verdict;
+use super::backup::{MANIFEST, Manifest, in_hex};
+use super::data::stamp;
+use super::error::CommandError;
+use super::output::Output;
+use super::place::{Place, above_version};
+use super::progress::Progress;
+use super::state::contents;
+use super::words::{Hex, Instant, counted};
+use crate::storage::{self, Disk, Examined, LogEnd, Loss, RealDisk, StorageError, Target};
+
+/// Make a data directory of a backup, or of a copy of ZooKeeper's.
+#[derive(Debug, Args)]
+pub struct RestoreArguments {
+    /// A backup, or a copy of a data directory that no server writes.
+    #[arg(value_name = "BACKUP")]
+    backup: PathBuf,
+    /// dataDir of the server to be; it must hold no data yet.
+    #[arg(value_name = "DIR")]
+    target: PathBuf,
+    /// dataLogDir of the server to be, where it is not the same folder.
+    #[arg(long, value_name = "DIR")]
+    log_dir: Option<PathBuf>,
+    /// Leave out every transaction behind this one, as in 0x50000000a.
+    #[arg(long, value_name = "ZXID", conflicts_with = "to_time")]
+    to_zxid: Option<Hex>,
+    /// Leave out everything from the first transaction behind this time on, as in 2026-03-01T12:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    to_time: Option<Instant>,
+    /// Move the data that is there into a folder beside.
+    #[arg(long)]
+    replace: bool,
+    /// Say what would be made.
+    #[arg(long)]
+    dry_run: bool,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Verdict, CommandError> {
+    let source_place = Place::of_folder(&arguments.backup);
+    let folders = source_place.folders()?;
+    let source = folders.look()?;
+    let manifest = verify(&folders.data_dir)?;
+
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let data_dir = above_version(&arguments.target);
+    let log_dir = arguments.log_dir.as_deref().map_or_else(|| data_dir.clone(), above_version);
+    let target = Target::new(disk, data_dir.clone(), log_dir.clone());
+    let has_data = match target.expect_empty() {
+        Ok(()) => false,
+        Err(StorageError::NotEmpty { .. }) if arguments.replace => true,
+        Err(StorageError::NotEmpty { folder }) => {
+            let hint = ", or give --replace, which moves what is there into a folder beside";
+            return Err(CommandError::NotEmpty { path: folder, hint });
+        }
+        Err(error) => return Err(error.into()),
+    };
+
+    let zxid_max = match (arguments.to_zxid, arguments.to_time) {
+        (Some(zxid), _) => zxid.0,
+        (None, Some(time)) => storage::zxid_at(&source, time.0)?,
+        (None, None) => i64::MAX,
+    };
+    let progress = Progress::waiting("reading the backup");
+    let mut rebuild = folders.rebuild();
+    let examined = storage::examine(&source, false, zxid_max, &mut rebuild)?;
+    drop(progress);
+    expect_reached(&examined, zxid_max)?;
+    let left_out = left_out(&source, &examined)?;
+    let database = rebuild.finish();
+
+    let mut moved = None;
+    if !arguments.dry_run {
+        let progress = Progress::waiting("copying");
+        // Held until the new data is in its place: no server starts in between.
+        let held = match has_data {
+            true => Place::of_folders(&data_dir, &log_dir).folders()?.hold()?,
+            false => Vec::new(),
+        };
+        storage::restore(&source, &examined, &target, &mut |bytes| progress.advance(bytes))?;
+        if has_data {
+            let name = format!("replaced-{}", stamp());
+            target.move_aside(&name)?;
+            moved = Some(data_dir.join(name));
+        }
+        target.publish()?;
+        drop(held);
+    }
+
+    if arguments.json {
+        out.json(&json!({
+            "done": !arguments.dry_run,
+            "verified": manifest.is_some(),
+            "zxid": Hex(examined.last_zxid),
+            "last_time": examined.last_time.map(Instant),
+            "znodes": database.tree().count(),
+            "sessions": database.sessions().len(),
+            "digest": database.tree().digest().map(Hex),
+            "left_out": left_out.txns,
+            "moved": moved,
+        }))?;
+        return Ok(Verdict::Fine);
+    }
+    let would = if arguments.dry_run { "would make" } else { "made" };
+    out.line(format_args!("{would} {}", data_dir.display()))?;
+    match &manifest {
+        Some(manifest) => out.line(format_args!(
+            "backup     of {}, {} as their checksums say",
+            manifest.taken,
+            counted(manifest.files.len() as u64, "file")
+        ))?,
+        None => {
+            out.line(format_args!("backup     a plain copy, without a manifest to check it by"))?
+        }
+    }
+    let of = examined.last_time.map(|time| format!(", of {}", Instant(time))).unwrap_or_default();
+    out.line(format_args!("state      {}{of}", Hex(examined.last_zxid)))?;
+    for line in contents(&database) {
+        out.line(format_args!("{line}"))?;
+    }
+    if let (Some((first, begin)), Some((last, end))) = (left_out.first, left_out.last) {
+        out.line(format_args!(
+            "left out   {}, {} of {} to {} of {}",
+            counted(left_out.txns, "transaction"),
+            Hex(first),
+            Instant(begin),
+            Hex(last),
+            Instant(end)
+        ))?;
+    }
+    if let Some(moved) = moved {
+        out.line(format_args!("moved      what was there to {}", moved.display()))?;
+    }
+    Ok(Verdict::Fine)
+}
+
+/// Compares the files with the manifest; `None` for a folder without one.
+fn verify(folder: &Path) -> Result<Option<Manifest>, CommandError> {
+    let path = folder.join(MANIFEST);
+    let text = match std::fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(CommandError::Io { action: "read", path, source }),
+        Ok(text) => text,
+    };
+    let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| {
+        CommandError::Manifest { path: path.clone(), reason: error.to_string() }
+    })?;
+    if manifest.format != 1 {
+        let reason = format!("format {} is not known here", manifest.format);
+        return Err(CommandError::Manifest { path, reason });
+    }
+    let progress =
+        Progress::bytes("verifying", manifest.files.iter().map(|file| file.length).sum());
+    for file in &manifest.files {
+        // A name with a folder in it would reach outside of the backup.
+        if file.name.contains('/') {
+            let reason = format!("{:?} is no file's name", file.name);
+            return Err(CommandError::Manifest { path, reason });
+        }
+        let path = folder.join("version-2").join(&file.name);
+        let altered = |what| CommandError::Altered { path: path.clone(), what };
+        let found = storage::sha256(&RealDisk, &path, &mut |bytes| progress.advance(bytes));
+        match found {
+            Ok((len, _)) if len != file.length => return Err(altered("its length is another")),
+            Ok((_, sum)) if in_hex(&sum) != file.sha256 => {
+                return Err(altered("its SHA-256 is another"));
+            }
+            Ok(_) => {}
+            Err(StorageError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                return Err(altered("it is missing"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for path in storage::logs_in(&RealDisk, &folder.join("version-2"))? {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if !manifest.files.iter().any(|file| file.name == name) {
+            return Err(CommandError::Altered { path: path.clone(), what: "it is not in it" });
+        }
+    }
+    Ok(Some(manifest))
+}
+
+/// Damage before the wanted state leaves a hole; damage right behind it does not matter.
+fn expect_reached(examined: &Examined, zxid_max: i64) -> Result<(), CommandError> {
+    match &examined.end {
+        LogEnd::Damaged(StorageError::Damage { .. }) if examined.last_zxid == zxid_max => Ok(()),
+        LogEnd::Clean | LogEnd::Torn { .. }
+            if zxid_max < i64::MAX && examined.last_zxid < zxid_max =>
+        {
+            let (last, wanted) = (Hex(examined.last_zxid), Hex(zxid_max));
+            Err(CommandError::Refused(format!(
+                "the backup ends at {last}, before {wanted}; take a newer one, or leave out --to-zxid"
+            )))
+        }
+        LogEnd::Damaged(error) => Err(CommandError::Refused(format!(
+            "{error}\n  To restore what is before the damage: --to-zxid {}",
+            Hex(examined.last_zxid)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn left_out(source: &storage::DataDirectory, examined: &Examined) -> Result<Loss, CommandError> {
+    let (path, offset) = match &examined.end {
+        LogEnd::Reached { path, offset }
+        | LogEnd::Damaged(StorageError::Damage { path, offset, .. }) => (path, *offset),
+        _ => return Ok(Loss::default()),
+    };
+    Ok(storage::behind(source, storage::log_zxid(path), offset)?)
+}

@@ -1,0 +1,514 @@
+//! `snapshot show`, `verify` and `diff`: snapshot files, znode by znode.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use jute::Acl;
+use jute::persist::{SnapshotDigest, SnapshotNode};
+use serde::Serialize;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::Verdict;
+use super::error::CommandError;
+use super::log::writer_name;
+use super::output::Output;
+use super::progress::Progress;
+use super::words::{
+    AclEntry, Hex, Instant, Plain, acl_for_people, acl_for_scripts, counted, data_for_people,
+    data_for_scripts, is_below,
+};
+use crate::storage::{
+    RealDisk, Refused, Replay, SnapshotId, SnapshotOrigin, StorageError, Writer, load_snapshot,
+};
+
+/// Show, verify or compare snapshots.
+#[derive(Debug, Subcommand)]
+pub enum SnapshotCommand {
+    /// List the sessions and the znodes, one a line, in the order of the file.
+    Show(ShowSnapshot),
+    /// Check that every byte is covered by a matching checksum and that the znodes make a tree.
+    Verify {
+        /// The snapshot.
+        file: PathBuf,
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List what was added, removed and changed from A to B.
+    Diff {
+        /// The one snapshot.
+        a: PathBuf,
+        /// The other.
+        b: PathBuf,
+        /// One JSON object a znode.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What is shown.
+#[derive(Debug, Args)]
+pub struct ShowSnapshot {
+    /// The snapshot.
+    file: PathBuf,
+    /// Only this znode and those below it.
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+    /// With the data; in JSON as base64.
+    #[arg(long)]
+    data: bool,
+    /// One JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(command: &SnapshotCommand, out: &mut Output) -> Result<Verdict, CommandError> {
+    match command {
+        SnapshotCommand::Show(arguments) => show(arguments, out),
+        SnapshotCommand::Verify { file, json } => verify(file, *json, out),
+        SnapshotCommand::Diff { a, b, json } => diff(a, b, *json, out),
+    }
+}
+
+/// What one reads of a snapshot.
+trait Visit {
+    fn header(&mut self, _id: &SnapshotId) -> Result<(), CommandError> {
+        Ok(())
+    }
+
+    fn session(&mut self, _id: i64, _timeout_ms: i32) -> Result<(), CommandError> {
+        Ok(())
+    }
+
+    fn node(
+        &mut self,
+        path: &str,
+        node: &SnapshotNode<'_>,
+        acl: &[Acl<'_>],
+    ) -> Result<(), CommandError>;
+}
+
+/// What is in a snapshot, counted.
+#[derive(Debug, Default)]
+struct Counts {
+    sessions: u64,
+    znodes: u64,
+    ephemerals: u64,
+    data_bytes: u64,
+    newest: i64,
+    digest: Option<i64>,
+    digest_zxid: Option<i64>,
+}
+
+/// Reads the snapshot, znode by znode.
+fn read(path: &Path, visit: &mut dyn Visit) -> Result<(SnapshotId, Counts), CommandError> {
+    let mut reading =
+        Reading { visit, acls: HashMap::new(), counts: Counts::default(), failed: None };
+    let id = load_snapshot(&RealDisk, path, name_zxid(path), &mut reading);
+    match (reading.failed, id) {
+        (Some(error), _) => Err(error),
+        (None, Ok(id)) => Ok((id, reading.counts)),
+        (None, Err(error)) => Err(error.into()),
+    }
+}
+
+/// The zxid of a snapshot is that of its name.
+fn name_zxid(path: &Path) -> i64 {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let zxid =
+        name.strip_prefix("snapshot.").map(|rest| rest.split('.').next().unwrap_or_default());
+    zxid.and_then(|zxid| i64::from_str_radix(zxid, 16).ok()).unwrap_or(0)
+}
+
+struct Reading<'a> {
+    visit: &'a mut dyn Visit,
+    acls: HashMap<i64, Vec<Acl<'static>>>,
+    counts: Counts,
+    /// Why the visit ended early.
+    failed: Option<CommandError>,
+}
+
+impl Reading<'_> {
+    fn hand(&mut self, result: Result<(), CommandError>) -> Result<(), Refused> {
+        result.map_err(|error| {
+            self.failed = Some(error);
+            Refused("not shown to the end".to_owned())
+        })
+    }
+}
+
+impl Replay for Reading<'_> {
+    fn begin(&mut self, snapshot: &SnapshotId) {
+        self.acls.clear();
+        self.counts = Counts::default();
+        if let Err(error) = self.visit.header(snapshot) {
+            self.failed = Some(error);
+        }
+    }
+
+    fn session(&mut self, id: i64, timeout_ms: i32) -> Result<(), Refused> {
+        self.counts.sessions = self.counts.sessions.saturating_add(1);
+        let shown = self.visit.session(id, timeout_ms);
+        self.hand(shown)
+    }
+
+    fn acl(&mut self, id: i64, acl: Vec<Acl<'_>>) -> Result<(), Refused> {
+        self.acls.insert(id, acl.into_iter().map(jute::IntoStatic::into_static).collect());
+        Ok(())
+    }
+
+    fn node(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Refused> {
+        let counts = &mut self.counts;
+        counts.znodes = counts.znodes.saturating_add(1);
+        counts.data_bytes = counts
+            .data_bytes
+            .saturating_add(node.data.as_ref().map_or(0, |data| data.len() as u64));
+        if node.stat.ephemeral_owner != 0 {
+            counts.ephemerals = counts.ephemerals.saturating_add(1);
+        }
+        let stat = &node.stat;
+        counts.newest = counts.newest.max(stat.czxid).max(stat.mzxid).max(stat.pzxid);
+        let open = [Acl::anyone(jute::perms::ALL)];
+        let acl = match self.acls.get(&node.acl) {
+            Some(acl) => acl.as_slice(),
+            None if node.acl == -1 => &open,
+            None => {
+                return Err(Refused(format!("{path} has ACL {}, which is not there", node.acl)));
+            }
+        };
+        let shown = self.visit.node(if path.is_empty() { "/" } else { path }, node, acl);
+        self.hand(shown)
+    }
+
+    fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused> {
+        self.counts.digest = digest.as_ref().map(|digest| digest.digest);
+        self.counts.digest_zxid = digest.map(|digest| digest.zxid);
+        Ok(())
+    }
+
+    fn txn(&mut self, _record: &jute::txn::TxnRecord<'_>) -> Result<(), Refused> {
+        Ok(())
+    }
+}
+
+fn writer(id: &SnapshotId) -> &'static str {
+    match id.origin {
+        SnapshotOrigin::Java => writer_name(Writer::ZooKeeper),
+        SnapshotOrigin::None | SnapshotOrigin::Exact { .. } => writer_name(Writer::Rookeeper),
+    }
+}
+
+struct Show<'a> {
+    arguments: &'a ShowSnapshot,
+    out: &'a mut Output,
+}
+
+#[derive(Serialize)]
+struct ZnodeLine<'a> {
+    r#type: &'static str,
+    path: &'a str,
+    czxid: Hex,
+    mzxid: Hex,
+    pzxid: Hex,
+    ctime: i64,
+    mtime: i64,
+    version: i32,
+    cversion: i32,
+    aversion: i32,
+    ephemeral_owner: Hex,
+    length: usize,
+    acl: Vec<AclEntry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Option<String>>,
+}
+
+impl Visit for Show<'_> {
+    fn header(&mut self, id: &SnapshotId) -> Result<(), CommandError> {
+        if self.arguments.json {
+            return self.out.json(&json!({
+                "type": "snapshot", "file": self.arguments.file, "zxid": Hex(id.zxid), "writer": writer(id),
+            }));
+        }
+        let file = self.arguments.file.display();
+        self.out.line(format_args!("# {file}: {}, written by {}", Hex(id.zxid), writer(id)))
+    }
+
+    fn session(&mut self, id: i64, timeout_ms: i32) -> Result<(), CommandError> {
+        if self.arguments.path.is_some() {
+            return Ok(());
+        }
+        if self.arguments.json {
+            let line = json!({ "type": "session", "session": Hex(id), "timeout_ms": timeout_ms });
+            return self.out.json(&line);
+        }
+        self.out.line(format_args!("session {} timeout={timeout_ms}ms", Hex(id)))
+    }
+
+    fn node(
+        &mut self,
+        path: &str,
+        node: &SnapshotNode<'_>,
+        acl: &[Acl<'_>],
+    ) -> Result<(), CommandError> {
+        if self.arguments.path.as_deref().is_some_and(|top| !is_below(path, top)) {
+            return Ok(());
+        }
+        let (stat, data) = (&node.stat, node.data.as_deref());
+        if self.arguments.json {
+            return self.out.json(&ZnodeLine {
+                r#type: "znode",
+                path,
+                czxid: Hex(stat.czxid),
+                mzxid: Hex(stat.mzxid),
+                pzxid: Hex(stat.pzxid),
+                ctime: stat.ctime,
+                mtime: stat.mtime,
+                version: stat.version,
+                cversion: stat.cversion,
+                aversion: stat.aversion,
+                ephemeral_owner: Hex(stat.ephemeral_owner),
+                length: data.map_or(0, <[u8]>::len),
+                acl: acl_for_scripts(acl),
+                data: self.arguments.data.then(|| data_for_scripts(data)),
+            });
+        }
+        let shown = match self.arguments.data {
+            true => format!("data={}", data_for_people(data)),
+            false => format!("length={}", data.map_or(0, <[u8]>::len)),
+        };
+        let owner = match stat.ephemeral_owner {
+            0 => String::new(),
+            owner => format!(" owner={}", Hex(owner)),
+        };
+        self.out.line(format_args!(
+            "{} {shown} czxid={} mzxid={} pzxid={} ctime={} mtime={} version={} cversion={} aversion={}{owner} acl={}",
+            Plain(path),
+            Hex(stat.czxid),
+            Hex(stat.mzxid),
+            Hex(stat.pzxid),
+            Instant(stat.ctime),
+            Instant(stat.mtime),
+            stat.version,
+            stat.cversion,
+            stat.aversion,
+            acl_for_people(acl),
+        ))
+    }
+}
+
+fn show(arguments: &ShowSnapshot, out: &mut Output) -> Result<Verdict, CommandError> {
+    let (_, counts) = read(&arguments.file, &mut Show { arguments, out: &mut *out })?;
+    if arguments.json {
+        out.json(&json!({
+            "type": "end", "znodes": counts.znodes, "sessions": counts.sessions,
+            "digest": counts.digest.map(Hex),
+        }))?;
+    } else {
+        let (znodes, sessions) =
+            (counted(counts.znodes, "znode"), counted(counts.sessions, "session"));
+        out.line(format_args!("# {znodes}, {sessions}; every checksum matches"))?;
+    }
+    Ok(Verdict::Fine)
+}
+
+/// The parents, by which the znodes must make a tree.
+#[derive(Default)]
+struct Verify {
+    known: std::collections::HashSet<Box<str>>,
+}
+
+impl Visit for Verify {
+    fn node(
+        &mut self,
+        path: &str,
+        _node: &SnapshotNode<'_>,
+        _acl: &[Acl<'_>],
+    ) -> Result<(), CommandError> {
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let parent = if parent.is_empty() { "/" } else { parent };
+        if path != "/" && !self.known.contains(parent) {
+            return Err(CommandError::Refused(format!(
+                "{} stands before its parent, so the znodes make no tree",
+                Plain(path)
+            )));
+        }
+        if !self.known.insert(path.into()) {
+            return Err(CommandError::Refused(format!("{} stands there twice", Plain(path))));
+        }
+        Ok(())
+    }
+}
+
+fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandError> {
+    let progress = Progress::waiting("reading");
+    let read = read(file, &mut Verify::default());
+    drop(progress);
+    match read {
+        Ok((id, counts)) => {
+            // One of ZooKeeper holds transactions from its zxid up to this one, in part.
+            let fuzzy = (id.origin == SnapshotOrigin::Java)
+                .then(|| counts.newest.max(counts.digest_zxid.unwrap_or(0)).max(id.zxid));
+            if json {
+                out.json(&json!({
+                    "file": file, "valid": true, "zxid": Hex(id.zxid), "writer": writer(&id),
+                    "znodes": counts.znodes, "sessions": counts.sessions, "ephemerals": counts.ephemerals,
+                    "data_bytes": counts.data_bytes, "digest": counts.digest.map(Hex),
+                    "holds_up_to": Hex(fuzzy.unwrap_or(id.zxid)),
+                }))?;
+                return Ok(Verdict::Fine);
+            }
+            out.line(format_args!(
+                "{}: valid, {}, written by {}, {} ({} ephemeral), {} of data, {}",
+                file.display(),
+                Hex(id.zxid),
+                writer(&id),
+                counted(counts.znodes, "znode"),
+                counts.ephemerals,
+                counted(counts.data_bytes, "byte"),
+                counted(counts.sessions, "session"),
+            ))?;
+            if let Some(newest) = fuzzy.filter(|newest| *newest > id.zxid) {
+                out.line(format_args!(
+                    "  note: written while transactions went on; it holds some up to {}",
+                    Hex(newest)
+                ))?;
+            }
+            Ok(Verdict::Fine)
+        }
+        Err(CommandError::Storage(error)) if !matches!(error, StorageError::Io { .. }) => {
+            invalid(file, &error.to_string(), json, out)
+        }
+        Err(CommandError::Refused(reason)) => invalid(file, &reason, json, out),
+        Err(error) => Err(error),
+    }
+}
+
+fn invalid(
+    file: &Path,
+    reason: &str,
+    json: bool,
+    out: &mut Output,
+) -> Result<Verdict, CommandError> {
+    if json {
+        out.json(&json!({ "file": file, "valid": false, "problem": reason }))?;
+    } else {
+        out.line(format_args!("{}: NOT VALID: {reason}", file.display()))?;
+    }
+    Ok(Verdict::Problems)
+}
+
+/// What tells a znode from another of the same path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fingerprint {
+    stat: jute::StatPersisted,
+    data: [u8; 32],
+    acl: [u8; 32],
+}
+
+impl Fingerprint {
+    fn of(node: &SnapshotNode<'_>, acl: &[Acl<'_>]) -> Self {
+        let mut data = Sha256::new();
+        match node.data.as_deref() {
+            None => data.update([0]),
+            Some(bytes) => {
+                data.update([1]);
+                data.update(bytes);
+            }
+        }
+        let mut list = Vec::new();
+        for acl in acl {
+            jute::Record::encode(acl, &mut list);
+        }
+        Self { stat: node.stat, data: data.finalize().into(), acl: Sha256::digest(&list).into() }
+    }
+
+    /// What differs in `other`.
+    fn changes(&self, other: &Self) -> Vec<&'static str> {
+        let mut changes = Vec::new();
+        if self.data != other.data {
+            changes.push("data");
+        }
+        if self.acl != other.acl {
+            changes.push("acl");
+        }
+        if self.stat != other.stat {
+            changes.push("stat");
+        }
+        changes
+    }
+}
+
+/// The znodes of the first snapshot.
+#[derive(Default)]
+struct Left(BTreeMap<Box<str>, Fingerprint>);
+
+impl Visit for Left {
+    fn node(
+        &mut self,
+        path: &str,
+        node: &SnapshotNode<'_>,
+        acl: &[Acl<'_>],
+    ) -> Result<(), CommandError> {
+        self.0.insert(path.into(), Fingerprint::of(node, acl));
+        Ok(())
+    }
+}
+
+/// Reads the second one and leaves in `left` what it has not.
+struct Right<'a> {
+    left: &'a mut Left,
+    json: bool,
+    out: &'a mut Output,
+    differs: bool,
+}
+
+impl Visit for Right<'_> {
+    fn node(
+        &mut self,
+        path: &str,
+        node: &SnapshotNode<'_>,
+        acl: &[Acl<'_>],
+    ) -> Result<(), CommandError> {
+        let now = Fingerprint::of(node, acl);
+        match self.left.0.remove(path) {
+            None => {
+                self.differs = true;
+                difference(path, "added", &[], self.json, self.out)
+            }
+            Some(before) if before == now => Ok(()),
+            Some(before) => {
+                self.differs = true;
+                difference(path, "changed", &before.changes(&now), self.json, self.out)
+            }
+        }
+    }
+}
+
+fn difference(
+    path: &str,
+    what: &'static str,
+    changes: &[&'static str],
+    json: bool,
+    out: &mut Output,
+) -> Result<(), CommandError> {
+    if json {
+        return out.json(&json!({ "path": path, "difference": what, "changed": changes }));
+    }
+    let changes =
+        if changes.is_empty() { String::new() } else { format!(" ({})", changes.join(", ")) };
+    out.line(format_args!("{what} {}{changes}", Plain(path)))
+}
+
+fn diff(a: &Path, b: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandError> {
+    let mut left = Left::default();
+    read(a, &mut left)?;
+    let mut right = Right { left: &mut left, json, out: &mut *out, differs: false };
+    read(b, &mut right)?;
+    let differs = right.differs || !left.0.is_empty();
+    for path in left.0.keys() {
+        difference(path, "removed", &[], json, out)?;
+    }
+    Ok(if differs { Verdict::Problems } else { Verdict::Fine })
+}

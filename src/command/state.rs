@@ -1,0 +1,135 @@
+//! The state of a data directory as a start would make it, while somebody may be writing.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use jute::Acl;
+use jute::persist::{SnapshotDigest, SnapshotNode};
+use jute::txn::{Txn, TxnRecord};
+
+use super::error::CommandError;
+use super::place::Folders;
+use super::progress::Progress;
+use super::words::counted;
+use crate::engine::database::Database;
+use crate::ensemble::Rebuild;
+use crate::storage::{
+    self, DataDirectory, Examined, LogEnd, Loss, Refused, Replay, SnapshotId, StorageError,
+};
+
+/// How often a directory is read anew that changes meanwhile.
+const TRIES: u32 = 6;
+
+/// What a start would make of a directory.
+pub(super) struct State {
+    pub(super) examined: Examined,
+    pub(super) database: Database,
+    /// Parts of the longest multi behind the snapshot.
+    pub(super) longest_multi: usize,
+    /// How long the reading took, in milliseconds.
+    pub(super) read_ms: u64,
+    /// What the log holds behind its damage.
+    pub(super) lost: Option<Loss>,
+}
+
+impl State {
+    pub(super) fn read(directory: &DataDirectory, folders: &Folders) -> Result<Self, CommandError> {
+        let progress = Progress::waiting("reading the data directory");
+        let mut seen = None;
+        let mut tries = TRIES;
+        let state = loop {
+            tries -= 1;
+            match Self::read_once(directory, folders) {
+                // A purge was faster.
+                Err(StorageError::Io { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound && tries > 0 => {}
+                // A group that was being written can look like damage, once.
+                Ok(state) if state.damaged_at() != seen && tries > 0 => match state.damaged_at() {
+                    None => break Ok(state),
+                    at => seen = at,
+                },
+                other => break other,
+            }
+        };
+        drop(progress);
+        let mut state = state?;
+        if let Some((path, offset)) = state.damaged_at() {
+            state.lost = Some(storage::behind(directory, storage::log_zxid(&path), offset)?);
+        }
+        Ok(state)
+    }
+
+    fn read_once(directory: &DataDirectory, folders: &Folders) -> Result<Self, StorageError> {
+        let began = Instant::now();
+        let mut census = Census { inner: folders.rebuild(), longest_multi: 0 };
+        let examined = storage::examine(directory, false, i64::MAX, &mut census)?;
+        let Census { inner, longest_multi } = census;
+        let database = inner.finish();
+        let read_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(Self { examined, database, longest_multi, read_ms, lost: None })
+    }
+
+    pub(super) fn damage(&self) -> Option<&StorageError> {
+        match &self.examined.end {
+            LogEnd::Damaged(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    fn damaged_at(&self) -> Option<(PathBuf, u64)> {
+        match self.damage() {
+            Some(StorageError::Damage { path, offset, .. }) => Some((path.clone(), *offset)),
+            _ => None,
+        }
+    }
+}
+
+/// What is in a state, in lines.
+pub(super) fn contents(database: &Database) -> [String; 2] {
+    let tree = database.tree();
+    [
+        format!(
+            "znodes     {}, {} of them ephemeral, {} of paths and data",
+            tree.count(),
+            tree.ephemerals_count(),
+            counted(tree.data_size(), "byte")
+        ),
+        format!("sessions   {}", database.sessions().len()),
+    ]
+}
+
+/// Counts on the way to the state.
+struct Census {
+    inner: Rebuild,
+    longest_multi: usize,
+}
+
+impl Replay for Census {
+    fn begin(&mut self, snapshot: &SnapshotId) {
+        self.inner.begin(snapshot);
+    }
+
+    fn session(&mut self, id: i64, timeout_ms: i32) -> Result<(), Refused> {
+        self.inner.session(id, timeout_ms)
+    }
+
+    fn acl(&mut self, id: i64, acl: Vec<Acl<'_>>) -> Result<(), Refused> {
+        self.inner.acl(id, acl)
+    }
+
+    fn node(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Refused> {
+        self.inner.node(path, node)
+    }
+
+    fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused> {
+        self.inner.end(digest)
+    }
+
+    fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
+        if let Txn::Multi(parts) = &record.txn {
+            self.longest_multi = self.longest_multi.max(parts.len());
+        }
+        self.inner.txn(record)
+    }
+}

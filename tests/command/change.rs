@@ -1,0 +1,129 @@
+//! `data truncate` and `data seal`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+
+use rookeeper::storage::{DataDirectory, DirectoryOptions, RealDisk};
+
+use crate::fixture::{SESSION, fine, image, java, object, offsets, own, run, text};
+
+#[test]
+fn a_log_is_cut_behind_any_zxid_and_nothing_is_deleted() {
+    for zxid in [0, 1, 4, 5, 8, 10, 11_i64] {
+        let root = tempfile::tempdir().expect("a folder");
+        let dir = own(&root.path().join("data"), 9, 2);
+        let before = image(&dir);
+        let cut = format!("{zxid:#x}");
+        let words = ["data", "truncate", "--json", text(&dir), "--to-zxid", &cut];
+        let plan = object(&[&words[..], &["--dry-run"]].concat());
+        assert_eq!(image(&dir), before, "a dry run changed something");
+        let done = object(&words);
+        assert_eq!(plan["lost"], done["lost"]);
+        assert_eq!(done["lost"]["txns"], 11 - zxid);
+
+        let report = object(&["data", "check", "--json", text(&dir)]);
+        assert_eq!(report["last_zxid"], cut);
+        for (path, bytes) in before {
+            let name = path.file_name().expect("a name").to_owned();
+            let after = fs::read(&path).unwrap_or_else(|_| {
+                let moved = done["moved"].as_array().expect("a list");
+                assert!(moved.contains(&text(&path).into()), "{name:?} is gone");
+                let aside = done["aside"][0].as_str().expect("a folder");
+                fs::read(std::path::Path::new(aside).join(&name)).expect("it is there")
+            });
+            if name != "rookeeper.lock" {
+                assert!(bytes.starts_with(&after), "{name:?}");
+            }
+        }
+        let again = object(&words);
+        assert_eq!((&again["lost"]["txns"], &again["moved"]), (&0.into(), &serde_json::json!([])));
+    }
+}
+
+#[test]
+fn snapshots_that_hold_more_go_with_the_log() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = java(root.path());
+    fine(&["data", "truncate", text(&dir), "--to-zxid", "0x5"]);
+    let report = object(&["data", "check", "--json", text(&dir)]);
+    assert_eq!(report["last_zxid"], "0x5");
+    assert!(!dir.join("version-2/snapshot.7").exists() && !dir.join("version-2/log.8").exists());
+    let log = fs::read(dir.join("version-2/log.1")).expect("a log");
+    assert_eq!(offsets(&log).len(), 6, "five records");
+    // The digest that ZooKeeper wrote down for 0x5 is that of the state.
+    let lines = fine(&["log", "show", "--json", "--zxid", "0x5", text(&dir)]).json();
+    assert_eq!(lines[0]["digest"], report["digest"]);
+}
+
+#[test]
+fn a_server_keeps_its_directory() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = own(root.path(), 9, 2);
+    let options =
+        DirectoryOptions { data_dir: dir.clone(), data_log_dir: dir.clone(), create: false };
+    let held = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
+    let before = image(&dir);
+    for words in [
+        &["data", "truncate", text(&dir), "--to-zxid", "0x3"][..],
+        &["data", "seal", text(&dir)],
+        &["restore", text(&dir), text(&dir), "--replace"],
+    ] {
+        let ended = run(words);
+        assert_eq!(ended.code, 3, "{words:?}: {}", ended.err);
+        let holder = format!("process {}", std::process::id());
+        assert!(ended.err.contains(&holder), "{words:?}: {}", ended.err);
+    }
+    assert_eq!(image(&dir), before);
+    // Who only looks is not in the way.
+    fine(&["data", "check", text(&dir)]);
+    drop(held);
+    fine(&["data", "truncate", text(&dir), "--to-zxid", "0x3"]);
+}
+
+#[test]
+fn a_program_without_a_lock_is_noticed_by_its_open_files() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = java(root.path());
+    let log = fs::File::open(dir.join("version-2/log.8")).expect("opens");
+    let ended = run(&["data", "truncate", text(&dir), "--to-zxid", "0x3"]);
+    assert_eq!(ended.code, 3, "{}", ended.err);
+    let holder = format!("process {} (", std::process::id());
+    assert!(ended.err.contains(&holder), "{}", ended.err);
+    drop(log);
+    fine(&["data", "truncate", text(&dir), "--to-zxid", "0x3"]);
+}
+
+#[test]
+fn sealing_makes_a_key_and_keeps_the_sessions_of_before() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = own(root.path(), 9, 2);
+    let before = image(&dir);
+    fine(&["data", "seal", text(&dir), "--dry-run"]);
+    assert_eq!(image(&dir), before);
+    fine(&["data", "seal", text(&dir)]);
+    let version = dir.join("version-2");
+    let key = fs::read(version.join("session.key")).expect("a key");
+    assert_eq!(key.len(), 32);
+    let mode = fs::metadata(version.join("session.key")).expect("a key").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let read = |name| fs::read_to_string(version.join(name)).expect("it is there");
+    assert_eq!(read("sessions.before.key"), format!("{SESSION:#x}\n"));
+    assert_eq!(read("rookeeper.sealed"), "0xb\n");
+    // A second time the key stays.
+    fine(&["data", "seal", text(&dir)]);
+    assert_eq!(fs::read(version.join("session.key")).expect("a key"), key);
+    let report = object(&["data", "check", "--json", text(&dir)]);
+    assert_eq!((&report["session_key"], &report["sealed"]), (&true.into(), &"0xb".into()));
+}
+
+#[test]
+fn a_directory_that_rookeeper_has_not_served_is_not_sealed() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = java(root.path());
+    let before = image(&dir);
+    let ended = run(&["data", "seal", text(&dir), "--dry-run"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.err.contains("start and stop it on the directory"), "{}", ended.err);
+    assert_eq!(image(&dir), before);
+}

@@ -1,0 +1,138 @@
+//! `backup` and `restore`.
+
+use std::fs;
+use std::path::Path;
+
+use crate::fixture::{fine, image, java, object, own, run, text};
+
+/// What a start would find.
+fn state(dir: &Path) -> (String, String) {
+    let report = object(&["data", "check", "--json", text(dir)]);
+    (report["last_zxid"].to_string(), report["digest"].to_string())
+}
+
+#[test]
+fn a_backup_is_a_data_directory_and_comes_back() {
+    for is_own in [false, true] {
+        let root = tempfile::tempdir().expect("a folder");
+        let data = root.path().join("data");
+        let dir = if is_own { own(&data, 9, 2) } else { java(&data) };
+        let before = image(&dir);
+        let (backup, made) = (root.path().join("backup"), root.path().join("made"));
+        fine(&["backup", text(&dir), text(&backup), "--dry-run"]);
+        assert!(!backup.exists());
+        let manifest = fine(&["backup", "--json", text(&dir), text(&backup)]).json().remove(0);
+        assert_eq!(image(&dir), before, "the source stays as it was");
+        assert_eq!(state(&backup), state(&dir));
+        assert_eq!(manifest["zxid"], if is_own { "0xb" } else { "0xc" });
+        assert_eq!(run(&["backup", text(&dir), text(&backup)]).code, 2, "it is not empty now");
+
+        fine(&["restore", text(&backup), text(&made), "--dry-run"]);
+        assert!(!made.exists());
+        let done = object(&["restore", "--json", text(&backup), text(&made)]);
+        assert_eq!(done["verified"], true);
+        assert_eq!(state(&made), state(&dir));
+        fine(&["log", "verify", text(&made)]);
+        assert_eq!(run(&["restore", text(&backup), text(&made)]).code, 2, "it holds data now");
+        let done = object(&["restore", "--json", text(&backup), text(&made), "--replace"]);
+        let moved = Path::new(done["moved"].as_str().expect("a folder"));
+        assert!(moved.join(if is_own { "log.1" } else { "snapshot.7" }).exists());
+    }
+}
+
+/// What ZooKeeper wrote down for each transaction is the digest of the state behind it.
+#[test]
+fn every_earlier_state_of_zookeepers_comes_back() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = java(&root.path().join("data"));
+    let lines = fine(&["log", "show", "--json", text(&dir)]).json();
+    assert_eq!(lines.len(), 12);
+    for line in lines {
+        let zxid = line["zxid"].as_str().expect("a zxid");
+        let (by_zxid, by_time) = (root.path().join(zxid), root.path().join(format!("time-{zxid}")));
+        fine(&["restore", text(&dir), text(&by_zxid), "--to-zxid", zxid]);
+        let expected = (line["zxid"].to_string(), line["digest"].to_string());
+        assert_eq!(state(&by_zxid), expected);
+        let time = line["time"].as_str().expect("a time");
+        fine(&["restore", text(&dir), text(&by_time), "--to-time", time]);
+        assert_eq!(state(&by_time), expected, "at {time}");
+    }
+    let early = root.path().join("early");
+    fine(&["restore", text(&dir), text(&early), "--to-time", "2026-11-21T09:01:15Z"]);
+    assert_eq!(state(&early).0, "\"0x0\"");
+    let late = run(&["restore", text(&dir), text(&root.path().join("x")), "--to-zxid", "0xd"]);
+    assert_eq!(late.code, 1);
+    assert!(late.err.contains("ends at 0xc"), "{}", late.err);
+}
+
+#[test]
+fn every_earlier_state_of_ours_comes_back() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = own(&root.path().join("data"), 9, 2);
+    let log_dir = root.path().join("logs");
+    for zxid in [0, 1, 4, 5, 8, 11] {
+        let (made, cut) = (root.path().join(format!("made{zxid}")), format!("{zxid:#x}"));
+        let words = ["restore", text(&dir), text(&made), "--to-zxid", &cut];
+        fine(&[&words[..], &["--log-dir", text(&log_dir), "--replace"]].concat());
+        let place = ["data", "check", "--json", text(&made), "--log-dir", text(&log_dir)];
+        let report = object(&place);
+        assert_eq!(report["last_zxid"], cut);
+        if zxid > 0 {
+            let last = |dir: &Path| {
+                let words = ["log", "show", "--json", "--data", "--zxid", &cut, text(dir)];
+                fine(&words).json()[0]["data"].clone()
+            };
+            assert_eq!(last(&log_dir), last(&dir));
+        }
+    }
+}
+
+#[test]
+fn an_altered_backup_is_refused_whatever_was_altered() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = java(&root.path().join("data"));
+    let backup = root.path().join("backup");
+    fine(&["backup", text(&dir), text(&backup)]);
+    let made = root.path().join("made");
+    let refused = |what: &str| {
+        let ended = run(&["restore", text(&backup), text(&made)]);
+        assert_eq!(ended.code, 1, "{what}: {}", ended.err);
+        assert!(!made.exists(), "{what}");
+        ended.err
+    };
+    for (path, bytes) in image(&backup) {
+        let mut turned = bytes.clone();
+        turned[bytes.len() / 2] ^= 1;
+        if path.ends_with("backup.json") {
+            turned = bytes[..bytes.len() / 2].to_vec();
+        }
+        fs::write(&path, turned).expect("written");
+        refused(text(&path));
+        fs::remove_file(&path).expect("removed");
+        if !path.ends_with("backup.json") {
+            assert!(refused(text(&path)).contains("missing"));
+        }
+        fs::write(&path, bytes).expect("written");
+    }
+    let extra = backup.join("version-2/log.d");
+    fs::write(&extra, b"").expect("written");
+    assert!(refused("a file more").contains("log.d"));
+    fs::remove_file(&extra).expect("removed");
+    fine(&["restore", text(&backup), text(&made)]);
+}
+
+#[test]
+fn a_snapshot_that_is_broken_gives_way_to_an_older_one() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = java(&root.path().join("data"));
+    let snapshot = dir.join("version-2/snapshot.7");
+    let whole = state(&dir);
+    let mut bytes = fs::read(&snapshot).expect("a snapshot");
+    bytes[200] ^= 1;
+    fs::write(&snapshot, bytes).expect("written");
+    let backup = root.path().join("backup");
+    fine(&["backup", text(&dir), text(&backup)]);
+    assert!(backup.join("version-2/snapshot.0").exists());
+    assert!(!backup.join("version-2/snapshot.7").exists());
+    assert_eq!(state(&backup), whole);
+}

@@ -1,0 +1,9 @@
+//! The tools as processes, on directories of ZooKeeper and of rookeeper: whole, cut anywhere, damaged, and full of
+//! something else.
+
+mod change;
+mod copy;
+mod fixture;
+mod garbage;
+mod migrate;
+mod show;

@@ -1,0 +1,65 @@
+//! `migrate check`.
+
+use std::fs;
+use std::path::Path;
+
+use crate::fixture::{image, java, object, run, text};
+
+fn config(root: &Path, more: &str) -> String {
+    let file = root.join("zoo.cfg");
+    let data = java(&root.join("data"));
+    let lines = format!("dataDir={}\nclientPort=2181\n{more}", data.display());
+    fs::write(&file, lines).expect("written");
+    text(&file).to_owned()
+}
+
+#[test]
+fn a_standalone_zookeeper_can_be_taken_over() {
+    let root = tempfile::tempdir().expect("a folder");
+    let file = config(root.path(), "preAllocSize=64\nflushDelay=5\nsnapCuont=7\n");
+    let before = image(root.path());
+    let report = object(&["migrate", "check", "--json", &file]);
+    assert_eq!(image(root.path()), before, "it only reads");
+    assert_eq!(report["can_migrate"], true);
+    assert_eq!(
+        report["keys_in_effect"],
+        serde_json::json!(["clientPort", "dataDir", "preAllocSize"])
+    );
+    let notes: Vec<&str> = report["key_notes"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|note| note["text"].as_str().expect("text"))
+        .collect();
+    assert!(notes.iter().any(|note| note.contains("flushDelay")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("snapCuont") && note.contains("snapCount")));
+    // As SnapshotFormatter and TxnLogToolkit show it: eight znodes, no session left, /a with "again".
+    assert_eq!((&report["znodes"], &report["sessions"]), (&8.into(), &0.into()));
+    assert_eq!(report["largest_znode"], serde_json::json!({ "path": "/a", "length": 5 }));
+    assert_eq!((&report["zxid"], &report["sessions_survive"]), (&"0xc".into(), &true.into()));
+    let people = run(&["migrate", "check", &file]);
+    assert_eq!(people.code, 0);
+    assert!(people.out.contains("the way back"), "{}", people.out);
+}
+
+#[test]
+fn what_prevents_a_move_is_said() {
+    let root = tempfile::tempdir().expect("a folder");
+    let ensemble = "server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n";
+    let ended = run(&["migrate", "check", &config(root.path(), ensemble)]);
+    assert_eq!(ended.code, 2, "{}", ended.err);
+    assert_eq!(run(&["migrate", "check", "/no/such/zoo.cfg"]).code, 2);
+
+    let file = config(root.path(), "");
+    let log = root.path().join("data/version-2/log.8");
+    let mut bytes = fs::read(&log).expect("a log");
+    bytes[100] ^= 1;
+    fs::write(&log, bytes).expect("written");
+    let ended = run(&["migrate", "check", "--json", &file]);
+    assert_eq!(ended.code, 1);
+    assert_eq!(ended.json()[0]["can_migrate"], false);
+    let lots = config(root.path(), "preAllocSize=2147483647\n");
+    let ended = run(&["migrate", "check", &lots]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.out.contains("make room, or lower preAllocSize"), "{}", ended.out);
+}

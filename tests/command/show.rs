@@ -1,0 +1,126 @@
+//! What the tools show of files whose content is known.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use crate::fixture::{SESSION, fine, java, object, own, rookeeper, run, text, time_of};
+
+/// The zxids of the lines.
+fn zxids(words: &[&str]) -> Vec<String> {
+    let lines = fine(words).json();
+    lines.iter().map(|line| line["zxid"].as_str().expect("a zxid").to_owned()).collect()
+}
+
+#[test]
+fn transactions_are_chosen_by_path_zxid_session_and_time() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = java(root.path());
+    let dir = text(&dir);
+    let show = |more: &[&str]| zxids(&[&["log", "show", "--json", dir], more].concat());
+    assert_eq!(show(&[]).len(), 12);
+    assert_eq!(show(&["--path", "/a"]), ["0x2", "0x3", "0x6"]);
+    // closeSession deletes it.
+    assert_eq!(show(&["--path", "/eph"]), ["0x4", "0x7"]);
+    assert_eq!(show(&["--zxid", "0x7..0x9"]), ["0x7", "0x8", "0x9"]);
+    assert_eq!(show(&["--zxid", "0xb.."]), ["0xb", "0xc"]);
+    assert_eq!(show(&["--session", "0x100002a13ec0000"]), ["0x8", "0x9", "0xa", "0xb", "0xc"]);
+    assert_eq!(show(&["--since", "2026-11-21T09:01:21.897Z"]), ["0xb", "0xc"]);
+    assert_eq!(show(&["--until", "2026-11-21T10:01:15.926+01:00"]), ["0x1"]);
+    let line = fine(&["log", "show", dir, "--zxid", "0x2", "--data"]).out;
+    assert_eq!(
+        line,
+        "0x2 2026-11-21T09:01:16.010Z session 0x1000029fe520000 cxid 0x1 create /a data=\"hello\" \
+         acl=world:anyone:cdrwa parentCversion=1\n"
+    );
+}
+
+#[test]
+fn groups_are_shown_and_counted() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = own(root.path(), 9, 100);
+    let lines = fine(&["log", "show", "--json", text(&dir)]).json();
+    let begins: Vec<bool> = lines.iter().map(|line| line["group"] == line["offset"]).collect();
+    assert_eq!(
+        begins,
+        [true, false, true, false, true, false, true, false, true, false, true],
+        "two transactions a group, the last one alone"
+    );
+    assert_eq!(lines[4]["session"], format!("{SESSION:#x}"));
+    let report = object(&["log", "verify", "--json", text(&dir)]);
+    assert_eq!((&report["txns"], &report["groups"]), (&11.into(), &6.into()));
+    assert_eq!(report["problems"], serde_json::json!([]));
+}
+
+#[test]
+fn a_missing_log_is_a_gap() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = own(root.path(), 9, 2);
+    std::fs::remove_file(dir.join("version-2/log.5")).expect("removed");
+    let ended = run(&["log", "verify", text(&dir)]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.out.contains("transaction 0x9 follows 0x4"), "{}", ended.out);
+    assert!(ended.out.contains("log index 9 follows where 5 is due"), "{}", ended.out);
+}
+
+#[test]
+fn snapshots_are_compared() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = java(root.path());
+    let file = |name: &str| text(&dir.join("version-2").join(name)).to_owned();
+    let (a, b) = (file("snapshot.0"), file("snapshot.7"));
+    let forth = run(&["snapshot", "diff", &a, &b]);
+    assert_eq!(forth.code, 1);
+    assert_eq!(forth.out, "changed / (stat)\nadded /a\nadded /a/s-0000000000\nadded /acl\n");
+    let back = run(&["snapshot", "diff", &b, &a]);
+    assert_eq!(back.out, "changed / (stat)\nremoved /a\nremoved /a/s-0000000000\nremoved /acl\n");
+    assert_eq!(fine(&["snapshot", "diff", &b, &b]).out, "");
+    let znode = fine(&["snapshot", "show", "--path", "/a", "--data", &b]).out;
+    assert!(znode.contains("\n/a data=\"again\" czxid=0x2 mzxid=0x6 pzxid=0x3 "), "{znode}");
+    assert!(!znode.contains("\n/acl "), "{znode}");
+}
+
+#[test]
+fn check_says_what_a_start_finds() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = own(root.path(), 9, 2);
+    let report = object(&["data", "check", "--json", text(&dir)]);
+    assert_eq!(report["last_zxid"], "0xb");
+    assert_eq!((&report["txns"], &report["sessions"]), (&11.into(), &1.into()));
+    assert_eq!(report["last_time"], "2023-11-14T22:13:31.000Z");
+    assert_eq!(time_of(11), 1_700_000_011_000, "which is that time");
+    let java = java(&root.path().join("java"));
+    let people = fine(&["data", "check", text(&java)]).out;
+    assert!(people.contains("4 files by ZooKeeper, 0 files by rookeeper\n"), "{people}");
+    assert!(people.ends_with("a start takes it\n"), "{people}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_a_quiet_end() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = own(root.path(), 6000, 10_000);
+    let mut child = rookeeper(&["log", "show", "--json", text(&dir)])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("runs");
+    let mut first = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    stdout.read_line(&mut first).expect("a line");
+    drop(stdout);
+    let ended = child.wait_with_output().expect("ends");
+    assert!(first.contains("createSession"), "{first}");
+    assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn what_is_no_zxid_or_no_file_has_its_code() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = java(root.path());
+    assert_eq!(run(&["log", "show", text(&dir), "--zxid", "5"]).code, 2);
+    assert_eq!(run(&["log", "show", text(&dir), "--since", "2026-11-21T09:01:21"]).code, 2);
+    assert_eq!(run(&["log", "show", "/no/such/file"]).code, 3);
+    assert_eq!(run(&["snapshot", "show", "/no/such/file"]).code, 3);
+    let ended = run(&["data", "check", "/no/such/folder"]);
+    assert_eq!(ended.code, 3);
+    assert!(ended.err.contains("has no version-2"), "{}", ended.err);
+}
