@@ -15,6 +15,7 @@ use super::file_name::FileName;
 use super::loss;
 use super::record::{TRAILER_LEN, Trailer};
 use super::replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
+use super::segment::HEADER_LEN;
 use super::segment_reader::{Found, Origin, SegmentReader, Unreadable};
 use super::tail::{Tail, judge};
 use super::txn_log::follows;
@@ -45,8 +46,14 @@ pub(crate) struct LogScan {
 #[derive(Clone, Copy, Debug)]
 enum Ending {
     Keep,
-    Cut { at: u64, end: u64 },
-    Remove,
+    Cut {
+        at: u64,
+        end: u64,
+    },
+    /// No record in it; so many bytes of a torn one.
+    Remove {
+        torn: u64,
+    },
 }
 
 impl LogScan {
@@ -102,7 +109,7 @@ impl LogScan {
                     return Err(scan.damage(&path, 0, DamageReason::ShortHeader));
                 }
                 // ZooKeeper as well removes a last log that was never begun.
-                scan.ending = Some((path, Ending::Remove));
+                scan.ending = Some((path, Ending::Remove { torn: 0 }));
                 break;
             };
             next = match names.peek().map(|zxid| open(*zxid)) {
@@ -153,28 +160,35 @@ impl LogScan {
     pub(crate) fn settle(&self, disk: &dyn Disk, folder: &Path) -> Result<u64, StorageError> {
         let Some((path, ending)) = &self.ending else { return Ok(0) };
         let (at, end) = match *ending {
-            Ending::Remove => {
+            Ending::Remove { torn } => {
+                if torn > 0 {
+                    self.tell_of_cut(path, HEADER_LEN, torn);
+                }
                 disk.remove(path).during("remove", path)?;
                 disk.sync_folder(folder).during("sync the folder", folder)?;
-                return Ok(0);
+                return Ok(torn);
             }
             Ending::Keep => (0, 0),
             Ending::Cut { at, end } => (at, end),
         };
         let file = disk.open_for_write(path).during("open", path)?;
         if end > at {
-            tracing::warn!(
-                file = %path.display(), offset = at, bytes = end - at,
-                last_zxid = format_args!("{:#x}", self.last_zxid()),
-                "cutting off the torn last group of the log; a write that a crash interrupted leaves \
-                 this and was never acknowledged, damage of the disk right there looks the same"
-            );
+            self.tell_of_cut(path, at, end - at);
             file.set_len(at).during("cut", path)?;
         }
         // A killed process may have left records that are read but not yet durable, and what
         // follows will build on them.
         file.sync_all().during("sync", path)?;
         Ok(end.saturating_sub(at))
+    }
+
+    fn tell_of_cut(&self, path: &Path, offset: u64, bytes: u64) {
+        tracing::warn!(
+            file = %path.display(), offset, bytes,
+            last_zxid = format_args!("{:#x}", self.last_zxid()),
+            "cutting off the torn last group of the log; a write that a crash interrupted leaves \
+             this and was never acknowledged, damage of the disk right there looks the same"
+        );
     }
 
     fn segment(
@@ -218,6 +232,12 @@ impl LogScan {
                     return Err(self.damage(&path, offset, reason));
                 }
             }
+        }
+        // Its name may stand above those that follow, if they go on in an older epoch.
+        if own && is_last && offset == HEADER_LEN {
+            let torn =
+                if let Ending::Cut { at, end } = ending { end.saturating_sub(at) } else { 0 };
+            ending = Ending::Remove { torn };
         }
         self.own_end = own.then(|| (path.clone(), offset));
         self.ending = Some((path, ending));

@@ -122,6 +122,23 @@ fn a_torn_last_group_is_cut_and_a_new_segment_follows() {
     }
 }
 
+/// Else the name of an epoch that never was stands behind those that follow.
+#[test]
+fn a_last_segment_without_a_record_is_removed() {
+    const EPOCH: i64 = 1 << 32;
+    for torn in [false, true] {
+        let fixture = plain();
+        fixture.write(&[&[1, 2]]);
+        fixture.write(&[&[EPOCH]]);
+        let at = offsets(&fixture.content("log.100000000"));
+        fixture.edit("log.100000000", |log| if torn { log[20] ^= 1 } else { log[16..].fill(0) });
+        assert_eq!(last(&fixture), (2, if torn { (at[1] - at[0]) as u64 } else { 0 }));
+        assert_eq!(fixture.names(), ["currentEpoch", "log.1", "snapshot.0"]);
+        fixture.write(&[&[3], &[4]]);
+        assert_eq!(last(&fixture), (4, 0));
+    }
+}
+
 #[test]
 fn a_hole_of_zeros_in_the_last_group_is_cut() {
     let fixture = plain();
