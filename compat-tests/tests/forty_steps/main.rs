@@ -4,7 +4,7 @@
 //! The scripts are in `clients/`. A client that cannot do a step says `skip: why`. Two more scripts
 //! have the commands of zkCli that the forty steps leave out, typed in and each as a run of its own.
 
-mod kazoo;
+mod python;
 mod shell;
 mod stage;
 
@@ -88,6 +88,9 @@ const COMMANDS: [&str; 25] = [
 const ONE_SHOTS: [&str; 7] =
     ["writes", "reads", "access", "quotas", "watches", "the configuration", "of the shell itself"];
 
+const ZK_SHELL: [&str; 8] =
+    ["create and read", "change", "find", "copies", "transactions", "access", "JSON", "many"];
+
 const FORTY: &str = "forty steps, its output";
 const DEBIAN: &str = "3.8.0 (Debian)";
 
@@ -141,7 +144,18 @@ fn c_client() {
 
 #[test]
 fn kazoo_client() {
-    compare(Client { name: "kazoo", version: "2.11.0", what: FORTY }, &STEPS, kazoo::run);
+    compare(Client { name: "kazoo", version: "2.11.0", what: FORTY }, &STEPS, python::kazoo);
+}
+
+#[test]
+#[ignore = "scripts/test --all"]
+fn zk_shell() {
+    let client = Client {
+        name: "zk-shell",
+        version: "1.3.4",
+        what: "its commands but those that print figures, their output",
+    };
+    compare(client, &ZK_SHELL, python::zk_shell);
 }
 
 #[test]

@@ -1,13 +1,24 @@
-//! kazoo: a script of its own, which asks for restarts by lines that begin with `@`.
+//! Clients in Python: scripts of their own, which ask for restarts by lines that begin with `@`.
 
-use compat_tests::{Program, python, repository};
+use compat_tests::{Program, cache, python, repository};
 
 use crate::stage::Stage;
 
-pub(crate) fn run(stage: &mut Stage) -> Vec<String> {
+pub(crate) fn kazoo(stage: &mut Stage) -> Vec<String> {
     let script = repository().join("compat-tests/clients/kazoo_steps.py");
-    let words =
-        [python().display().to_string(), script.display().to_string(), stage.server.host_port()];
+    run(&[python().display().to_string(), script.display().to_string()], stage)
+}
+
+/// zk-shell has an environment of its own, which `scripts/test --all` makes.
+pub(crate) fn zk_shell(stage: &mut Stage) -> Vec<String> {
+    let python = cache().join("zk-shell/bin/python");
+    let folder = repository().join("compat-tests/clients/zk_shell");
+    let words = [python, folder.join("run.py"), folder.join("commands.steps")];
+    run(&words.map(|word| word.display().to_string()), stage)
+}
+
+fn run(words: &[String], stage: &mut Stage) -> Vec<String> {
+    let words = [words, &[stage.server.host_port()]].concat();
     let mut client = Program::start(&words, &[("PYTHONUNBUFFERED", "1")]);
     let mut lines = Vec::new();
     while let Some(line) = client.next_line() {
