@@ -1,0 +1,124 @@
+//! A case on a server: its figures.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use crate::case::{Case, Population, Spans, TRICKLE_RATE, What};
+use crate::connection::Connection;
+use crate::load::{self, Load, Measured, Pace};
+use crate::request::{self, Workload};
+use crate::subject::Subject;
+use crate::{fan_out, sessions};
+
+/// Figures by their name and unit.
+pub(crate) type Figures = BTreeMap<&'static str, f64>;
+
+pub(crate) const PER_SECOND: &str = "operations/s";
+const CPU: &str = "CPU us/operation";
+const FAN_OUT_ROUNDS: u32 = 20;
+/// Requests in flight while watches are left.
+const WATCH_BATCH: u32 = 1_000;
+
+/// Whether more is better.
+pub(crate) fn rises(figure: &str) -> bool {
+    figure == PER_SECOND
+}
+
+/// Runs `case`; `apache_sets` is what Apache ZooKeeper managed in this run, sets a second.
+pub(crate) fn measure(
+    subject: &Subject,
+    case: &Case,
+    spans: &Spans,
+    apache_sets: f64,
+) -> io::Result<Figures> {
+    let Population { keys, value_len } = case.population;
+    let load = |workload, connections, pace| Load {
+        workload,
+        connections,
+        pace,
+        value_len,
+        keys: NonZeroU32::new(spans.scaled(keys)).unwrap_or(NonZeroU32::MIN),
+        warm_up: spans.warm_up,
+        measured: spans.measured,
+    };
+    match case.what {
+        What::Closed { workload, connections, window } => {
+            under_load(subject, &load(workload, connections, Pace::Window(window)))
+        }
+        What::HalfOfApache => {
+            let pace = Pace::Rate(apache_sets / 2.0);
+            let load = load(Workload::Set, 16, pace);
+            under_load(subject, &Load { measured: spans.open_loop, ..load })
+        }
+        What::Trickle { connections } => {
+            let connections = spans.scaled(connections);
+            let pace = Pace::Rate(f64::from(connections) * TRICKLE_RATE);
+            under_load(subject, &load(Workload::Get, connections, pace))
+        }
+        What::Sessions { connections } => {
+            let per_second = sessions::per_second(
+                subject.address(),
+                connections,
+                spans.warm_up,
+                spans.measured,
+            )?;
+            Ok(Figures::from([(PER_SECOND, per_second)]))
+        }
+        What::FanOut { watchers } => {
+            let watchers = spans.scaled(watchers);
+            let mut times = fan_out::times(subject.address(), watchers, FAN_OUT_ROUNDS)?;
+            times.sort_unstable();
+            let ms = |time: &Duration| time.as_secs_f64() * 1e3;
+            // The first rounds warm up a JVM; the median of all does not see them.
+            let median = times.get(times.len() / 2).map_or(0.0, ms);
+            let most = times.last().map_or(0.0, ms);
+            Ok(Figures::from([("median ms", median), ("maximum ms", most)]))
+        }
+        What::Memory { sessions } => memory(subject, spans.scaled(keys), spans.scaled(sessions)),
+    }
+}
+
+fn under_load(subject: &Subject, load: &Load) -> io::Result<Figures> {
+    let (mut before, mut after) = (Ok(Duration::ZERO), Ok(Duration::ZERO));
+    let measured =
+        load::run(subject.address(), load, || before = subject.cpu(), || after = subject.cpu())?;
+    let Measured { operations, latency } = measured;
+    let micros = |quantile| latency.value_at_quantile(quantile) as f64 / 1e3;
+    let cpu = after?.saturating_sub(before?);
+    Ok(Figures::from([
+        (PER_SECOND, operations as f64 / load.measured.as_secs_f64()),
+        (CPU, cpu.as_secs_f64() * 1e6 / operations.max(1) as f64),
+        ("p50 us", micros(0.5)),
+        ("p99 us", micros(0.99)),
+        ("p99.9 us", micros(0.999)),
+    ]))
+}
+
+fn memory(subject: &Subject, keys: u32, sessions: u32) -> io::Result<Figures> {
+    let with_znodes = subject.rss()?;
+    let mut idle = Vec::new();
+    for number in 0..sessions {
+        idle.push(Connection::open(subject.address(), number)?);
+    }
+    let with_sessions = subject.rss()?;
+    let mut watching = Connection::open(subject.address(), 0)?;
+    for first in (0..keys).step_by(WATCH_BATCH as usize) {
+        let numbers = first..keys.min(first + WATCH_BATCH);
+        let mut frames = Vec::new();
+        for number in numbers.clone() {
+            frames.extend(request::frame(1, &request::get(&request::key_path(number), true)));
+        }
+        watching.call_all(&frames, numbers.len())?;
+    }
+    let with_watches = subject.rss()?;
+    let each = |after: u64, before: u64, count: u32| {
+        after.saturating_sub(before) as f64 / f64::from(count)
+    };
+    Ok(Figures::from([
+        ("RSS MB", with_znodes as f64 / 1e6),
+        ("bytes/idle session", each(with_sessions, with_znodes, sessions)),
+        ("bytes/watch", each(with_watches, with_sessions, keys)),
+    ]))
+}

@@ -1,0 +1,80 @@
+//! What a run found, for people and for scripts.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::case::CASES;
+use crate::comparison::{Findings, median};
+use crate::measure::rises;
+use crate::subject::Kind;
+
+/// One figure of one case.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    case: &'static str,
+    figure: &'static str,
+    apache: Option<f64>,
+    rookeeper: Option<f64>,
+    floor: Option<f64>,
+    /// How many times better rookeeper is: more operations, less of anything else.
+    ratio: Option<f64>,
+    /// Each round's value, Apache ZooKeeper and rookeeper.
+    rounds: [Vec<f64>; 2],
+}
+
+/// The medians of a run.
+pub(crate) fn rows(findings: &Findings) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (number, kinds) in findings {
+        let figures: std::collections::BTreeSet<_> =
+            kinds.values().flat_map(|figures| figures.keys().copied()).collect();
+        for figure in figures {
+            let values = |kind| kinds.get(&kind).and_then(|figures| figures.get(figure));
+            let middle = |kind| values(kind).map(|rounds: &Vec<f64>| median(rounds));
+            let (apache, rookeeper) = (middle(Kind::Apache), middle(Kind::Rookeeper));
+            let ratio = apache
+                .zip(rookeeper)
+                .map(|(theirs, ours)| if rises(figure) { ours / theirs } else { theirs / ours });
+            let rounds = [Kind::Apache, Kind::Rookeeper]
+                .map(|kind| values(kind).cloned().unwrap_or_default());
+            let case = CASES.get(*number).map_or("", |case| case.name);
+            let floor = middle(Kind::Floor);
+            rows.push(Row { case, figure, apache, rookeeper, floor, ratio, rounds });
+        }
+    }
+    rows
+}
+
+/// A Markdown table.
+pub(crate) fn table(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "| case | figure | Apache ZooKeeper | rookeeper | times better | bare server |\n\
+         |---|---|---:|---:|---:|---:|\n",
+    );
+    let cell = |value: Option<f64>| value.map_or_else(String::new, number);
+    for row in rows {
+        let ratio = row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {ratio} | {} |",
+            row.case,
+            row.figure,
+            cell(row.apache),
+            cell(row.rookeeper),
+            cell(row.floor)
+        );
+    }
+    text
+}
+
+/// Three or four significant digits.
+fn number(value: f64) -> String {
+    if value >= 1e4 {
+        format!("{:.0}k", value / 1e3)
+    } else if value >= 100.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.2}")
+    }
+}
