@@ -9,6 +9,8 @@
 //! ```text
 //! DataDirectory --recover(Replay)--> Recovered { TxnLog, .. }
 //! TxnLog        append* commit       one write, one fdatasync per group
+//! EntryLog      append entries       the same log by index, with a tail that can be cut
+//! RaftStateFile save                 term and vote of a member of an ensemble
 //! SpareFiller   step                 zero-filled segments ahead of the log, on a thread of the caller
 //! SnapshotWriter write* finish       snapshot.<zxid>
 //! purge                              what no start needs any more
@@ -25,14 +27,17 @@ mod copy;
 mod cut;
 mod directory;
 mod disk;
+mod entry_log;
 mod epoch;
 mod error;
 mod examine;
 mod file_name;
+mod handover;
 mod log_audit;
 mod log_scan;
 mod loss;
 mod purge;
+mod raft_state;
 mod record;
 mod recovery;
 mod replay;
@@ -72,13 +77,17 @@ pub use copy::{Copied, sha256};
 pub use cut::{CutPlan, plan_cut};
 pub use directory::{DataDirectory, DirectoryOptions, logs_in};
 pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk};
+pub use entry_log::{EntryLog, LogEntry};
 pub use epoch::EpochFile;
 pub use error::{DamageReason, SnapshotReason, StorageError, WayOut};
 pub use examine::{Examined, LogEnd, examine, writers, zxid_at};
 pub use file_name::log_zxid;
+pub use handover::{ReceivedSnapshot, SnapshotFile, discard_void_log};
 pub use log_audit::{LogAudit, LogRecord, LogSummary, Remark, Writer};
 pub use loss::{Loss, behind};
 pub use purge::{Purged, purge};
+pub use raft_state::{Members, RaftState, RaftStateFile};
+pub use record::EntryKind;
 pub use recovery::{Recovered, RecoveryOptions, recover};
 pub use replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 pub use session_key::{SessionKey, sessions_before_key, write_sessions_before_key};

@@ -8,6 +8,7 @@
 //! Knows nothing of what is packed. Reading, no length is believed before so many bytes are there.
 
 use std::io::{self, Read, Write};
+use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
@@ -36,6 +37,15 @@ pub enum Compression {
 }
 
 impl Compression {
+    /// How a file is packed, by the end of its name as in ZooKeeper.
+    pub(crate) fn of(path: &Path) -> Self {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("gz") => Self::Gzip,
+            Some("snappy") => Self::Snappy,
+            _ => Self::None,
+        }
+    }
+
     /// What stands behind the zxid in the file's name.
     pub(crate) fn suffix(self) -> &'static str {
         match self {

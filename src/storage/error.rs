@@ -169,6 +169,15 @@ pub enum StorageError {
         /// The file.
         path: PathBuf,
     },
+    /// The promises of a member of an ensemble are lost.
+    #[error("{} does not hold the newest term that this member has promised; a member that forgets its promises can break the ensemble's: empty its data directory and let it join anew", path.display())]
+    RaftState {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An ensemble has more members than its file can hold; nothing was written.
+    #[error("an ensemble of more than 480 members cannot be; this is a defect of the server")]
+    Members,
     /// `rookeeper.sealed` does not hold a zxid.
     #[error("{} must hold one zxid, as in 0x50000000a; run rookeeper data seal again", path.display())]
     Sealed {

@@ -20,6 +20,11 @@ pub(crate) const SESSIONS_BEFORE_KEY: &str = "sessions.before.key";
 /// Up to which zxid the files of ZooKeeper are released.
 pub(crate) const SEALED: &str = "rookeeper.sealed";
 
+/// What a member of an ensemble has promised.
+pub(crate) const RAFT_STATE: &str = "raft.state";
+/// A snapshot that comes from another member.
+pub(crate) const HANDOVER: &str = "handover";
+
 /// What a name says that a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileName {

@@ -2,12 +2,10 @@
 //!
 //! ```text
 //! checksum i64 | length i32 | payload                                                   | 'B'
-//!              |            | TxnHeader, txn, [TxnDigest] | distance u32, type u8, 0 0 0 |
+//!              |            | TxnHeader, txn, [TxnDigest] | distance u32, kind u8, 0 0 0 |
 //! ```
 //!
 //! It knows bytes only; which record may follow which is the reader's business.
-
-use jute::txn::TxnRecord;
 
 use super::error::StorageError;
 
@@ -23,8 +21,6 @@ const END_MARK: u8 = b'B';
 const TXN_HEADER_LEN: usize = 32;
 /// The largest group; far under what a trailer's distance can say.
 const GROUP_LIMIT: usize = 1 << 30;
-/// Raft's type of an ordinary entry.
-const NORMAL_ENTRY: u8 = 0;
 
 /// What stands before a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,19 +54,48 @@ impl Head {
     }
 }
 
+/// What a record is to an ensemble: Raft's types of entries, by its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A transaction, or nothing but a place in the order.
+    Ordinary,
+    /// It changes who belongs to the ensemble.
+    Membership,
+}
+
+impl EntryKind {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Ordinary => 0,
+            Self::Membership => 2,
+        }
+    }
+
+    const fn parse(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::Ordinary),
+            2 => Some(Self::Membership),
+            _ => None,
+        }
+    }
+}
+
 /// The last bytes of a payload of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trailer {
     /// Bytes from the first byte of the record's group to the first byte of the record.
     pub(crate) distance: u32,
+    /// What the record is to an ensemble.
+    pub(crate) kind: EntryKind,
 }
 
 impl Trailer {
     /// Reads the trailer; `None` if this version did not write such a one.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let (distance, rest) = bytes.split_first_chunk::<4>()?;
-        (rest == [NORMAL_ENTRY, 0, 0, 0])
-            .then_some(Self { distance: u32::from_be_bytes(*distance) })
+        let (&code, zeros) = rest.split_first()?;
+        let kind = EntryKind::parse(code).filter(|_| zeros == [0, 0, 0])?;
+        Some(Self { distance: u32::from_be_bytes(*distance), kind })
     }
 
     /// The trailer of a whole payload, without a look at the transaction.
@@ -84,14 +109,19 @@ pub(crate) fn zxid_of_payload(payload: &[u8]) -> Option<i64> {
     payload.get(12..)?.first_chunk::<8>().map(|zxid| i64::from_be_bytes(*zxid))
 }
 
-/// Appends `record`, framed and with its trailer, to `group`; on failure `group` is as before.
-pub(crate) fn append(group: &mut Vec<u8>, record: &TxnRecord<'_>) -> Result<(), StorageError> {
+/// Appends the record that `encode` writes, framed and with its trailer, to `group`; on failure
+/// `group` is as before.
+pub(crate) fn append(
+    group: &mut Vec<u8>,
+    kind: EntryKind,
+    encode: impl FnOnce(&mut Vec<u8>),
+) -> Result<(), StorageError> {
     let start = group.len();
     group.extend_from_slice(&[0; HEAD_LEN]);
-    record.encode(group);
+    encode(group);
     // Within the group limit both numbers fit; beyond it nothing is kept of the record.
     group.extend_from_slice(&u32::try_from(start).unwrap_or(u32::MAX).to_be_bytes());
-    group.extend_from_slice(&[NORMAL_ENTRY, 0, 0, 0]);
+    group.extend_from_slice(&[kind.code(), 0, 0, 0]);
     let payload = group.get(start + HEAD_LEN..).unwrap_or_default();
     let checksum = i64::from(adler32(payload)).to_be_bytes();
     let len = i32::try_from(payload.len()).unwrap_or(i32::MAX).to_be_bytes();

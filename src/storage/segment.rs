@@ -25,18 +25,27 @@ pub(crate) struct Segment {
     end: u64,
     /// Whether zeros stand behind the end, synced, so that a group changes no metadata.
     filled: bool,
+    begin: SegmentBegin,
+}
+
+/// The first record of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentBegin {
+    /// Its log index.
+    pub(crate) index: u64,
+    /// Its zxid, which is the segment's name.
+    pub(crate) zxid: i64,
 }
 
 impl Segment {
-    /// Makes the segment whose first record is to be `first_zxid` at log index `index`.
+    /// Makes the segment whose first record is to be `begin`.
     pub(crate) fn create(
         disk: &dyn Disk,
         folder: &Path,
-        first_zxid: i64,
-        index: u64,
+        begin: SegmentBegin,
         spare: Option<u64>,
     ) -> Result<Self, StorageError> {
-        let name = file_name::log(first_zxid);
+        let name = file_name::log(begin.zxid);
         let path = folder.join(&name);
         let (before, file) = match spare {
             Some(number) => {
@@ -51,11 +60,15 @@ impl Segment {
                 (temporary, file)
             }
         };
-        file.write_all_at(&header(index), 0).during("write the header of", &before)?;
+        file.write_all_at(&header(begin.index), 0).during("write the header of", &before)?;
         file.sync_all().during("sync", &before)?;
         disk.rename(&before, &path).during("rename a new segment to", &path)?;
         disk.sync_folder(folder).during("sync the folder", folder)?;
-        Ok(Self { file, path, end: HEADER_LEN, filled: spare.is_some() })
+        Ok(Self { file, path, end: HEADER_LEN, filled: spare.is_some(), begin })
+    }
+
+    pub(crate) fn begin(&self) -> SegmentBegin {
+        self.begin
     }
 
     pub(crate) fn end(&self) -> u64 {

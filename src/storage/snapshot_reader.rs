@@ -12,7 +12,6 @@ use simd_adler32::Adler32;
 use super::compression::Compression;
 use super::disk::Disk;
 use super::error::{During, SnapshotReason, StorageError};
-use super::file_name::FileName;
 use super::replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::snapshot_content::{Content, Unreadable};
 use super::window::Window;
@@ -36,7 +35,7 @@ const LEN_MIN: u64 = 10;
 /// with its magic.
 pub(crate) fn looks_whole(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
     let mut window = Window::new(disk.open(path).during("open", path)?).during("read", path)?;
-    let compression = compression_of(path);
+    let compression = Compression::of(path);
     if compression != Compression::None {
         let magic = compression.magic();
         return Ok(window.bytes(0, magic.len()).during("read", path)? == Some(magic));
@@ -94,7 +93,7 @@ pub fn load(
 ) -> Result<SnapshotId, StorageError> {
     let file = disk.open(path).during("open", path)?;
     let file_len = file.size().during("read", path)?;
-    let content = Content::new(file, compression_of(path));
+    let content = Content::new(file, Compression::of(path));
     let checksum = Adler32::new();
     let mut stream = Stream { path: path.to_owned(), zxid, content, file_len, checksum };
     let header = jute::decode::<FileHeader>(stream.take(HEADER_LEN)?).map(|(header, _)| header);
@@ -114,15 +113,7 @@ pub fn load(
 }
 
 fn open(disk: &dyn Disk, path: &Path) -> Result<Content, StorageError> {
-    Ok(Content::new(disk.open(path).during("open", path)?, compression_of(path)))
-}
-
-/// How the file is packed, by its name as in ZooKeeper.
-fn compression_of(path: &Path) -> Compression {
-    match path.file_name().and_then(|name| name.to_str()).map(FileName::parse) {
-        Some(FileName::Snapshot(_, compression)) => compression,
-        _ => Compression::None,
-    }
+    Ok(Content::new(disk.open(path).during("open", path)?, Compression::of(path)))
 }
 
 /// ZooKeeper writes -1.

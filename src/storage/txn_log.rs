@@ -12,8 +12,8 @@ use jute::txn::TxnRecord;
 use super::disk::Disk;
 use super::epoch::EpochFile;
 use super::error::{During, StorageError};
-use super::record;
-use super::segment::Segment;
+use super::record::{self, EntryKind};
+use super::segment::{Segment, SegmentBegin};
 use super::spare::{SpareFiller, SpareShelf};
 
 /// Memory that the group buffer keeps from one group to the next.
@@ -111,14 +111,23 @@ impl TxnLog {
     /// # Errors
     /// When the log is poisoned, the zxid is not the next one, or the group is beyond 1 GiB.
     pub fn append(&mut self, record: &TxnRecord<'_>) -> Result<(), StorageError> {
+        self.append_encoded(record.header.zxid, EntryKind::Ordinary, |out| record.encode(out))
+    }
+
+    /// As [`append`](Self::append), for a record that `encode` writes.
+    pub(crate) fn append_encoded(
+        &mut self,
+        zxid: i64,
+        kind: EntryKind,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), StorageError> {
         if self.poisoned {
             return Err(StorageError::Poisoned);
         }
-        let zxid = record.header.zxid;
         if !follows(self.last_zxid, zxid) {
             return Err(StorageError::OutOfOrder { last: self.last_zxid, zxid });
         }
-        record::append(&mut self.group, record)?;
+        record::append(&mut self.group, kind, encode)?;
         if self.group_records == 0 {
             self.group_first_zxid = zxid;
         }
@@ -154,6 +163,36 @@ impl TxnLog {
     /// Lets the next group begin a new segment; done at each snapshot, so that purge can follow.
     pub fn roll(&mut self) {
         self.segment = None;
+    }
+
+    /// Goes back to where `last_zxid` is the last record and `next_index` the next one, once `cut`
+    /// has taken away what stood behind it; the next group begins a segment. A failure poisons the
+    /// log, as one of [`commit`](Self::commit) does.
+    pub(crate) fn rewind(
+        &mut self,
+        last_zxid: i64,
+        next_index: u64,
+        cut: impl FnOnce() -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        if self.poisoned {
+            return Err(StorageError::Poisoned);
+        }
+        self.poisoned = true;
+        self.segment = None;
+        self.group.clear();
+        self.group_records = 0;
+        cut()?;
+        self.epoch.set(epoch_of(last_zxid))?;
+        self.poisoned = false;
+        self.last_zxid = last_zxid;
+        self.durable_zxid = last_zxid;
+        self.next_index = next_index;
+        Ok(())
+    }
+
+    /// The first record of the segment that took the last group, if the next one can go there too.
+    pub(crate) fn segment_begin(&self) -> Option<SegmentBegin> {
+        self.segment.as_ref().map(Segment::begin)
     }
 
     /// The zxid of the last record that was appended.
@@ -215,8 +254,7 @@ impl TxnLog {
             None => Segment::create(
                 self.disk.as_ref(),
                 &self.folder,
-                self.group_first_zxid,
-                self.next_index,
+                SegmentBegin { index: self.next_index, zxid: self.group_first_zxid },
                 self.shelf.take(),
             )?,
         };

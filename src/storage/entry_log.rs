@@ -1,0 +1,448 @@
+//! The log by index, as consensus wants it: entries from here to there, and a tail that can be cut.
+//!
+//! The records are those of [`TxnLog`] in the files of every other server. A segment here holds
+//! records of one epoch only, so that its name and its header say the zxid of every index in it. The
+//! newest entries stay in memory, older ones are read from their files.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jute::OpCode;
+use jute::txn::{Txn, TxnHeader, TxnRecord};
+use parking_lot::Mutex;
+
+use super::directory::DataDirectory;
+use super::error::{DamageReason, During, StorageError};
+use super::purge::{Purged, purge};
+use super::record::{EntryKind, TRAILER_LEN, Trailer, zxid_of_payload};
+use super::replay::{SnapshotId, SnapshotOrigin};
+use super::segment::SegmentBegin;
+use super::segment_reader::{Origin, SegmentReader};
+use super::spare::SpareFiller;
+use super::txn_log::{TxnLog, epoch_of};
+
+/// Bytes of entries that stay in memory for peers that lag.
+const TAIL_BYTES: usize = 16 << 20;
+
+/// One record of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// Its place.
+    pub index: u64,
+    /// Its zxid; the high half is its term.
+    pub zxid: i64,
+    /// What it is to the ensemble.
+    pub kind: EntryKind,
+    /// The record without its trailer: header, transaction, digest.
+    pub payload: Bytes,
+}
+
+impl LogEntry {
+    /// The entry that holds a record; `None` if these bytes are none.
+    #[must_use]
+    pub fn new(index: u64, kind: EntryKind, payload: Bytes) -> Option<Self> {
+        let zxid = zxid_of_payload(&payload)?;
+        Some(Self { index, zxid, kind, payload })
+    }
+
+    /// An entry that has a place but no content, such as a new leader's first: a transaction that
+    /// failed, which ZooKeeper passes over. Nobody's clock is in it.
+    #[must_use]
+    pub fn blank(index: u64, zxid: i64, kind: EntryKind) -> Self {
+        let header = TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
+        let mut payload = Vec::new();
+        TxnRecord { header, txn: Txn::Error(0), digest: None }.encode(&mut payload);
+        Self { index, zxid, kind, payload: payload.into() }
+    }
+
+    /// Whether it has no content. No other entry is a transaction that failed.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        let code = self.payload.get(28..).and_then(|rest| rest.first_chunk::<4>());
+        code.is_some_and(|code| i32::from_be_bytes(*code) == OpCode::Error.code())
+    }
+}
+
+/// The log of a member of an ensemble.
+#[derive(Debug)]
+pub struct EntryLog {
+    directory: Arc<DataDirectory>,
+    log: TxnLog,
+    /// The entry that the snapshot of the start shows.
+    base: SegmentBegin,
+    /// The segments, oldest first.
+    segments: Vec<SegmentBegin>,
+    /// The newest entries.
+    tail: VecDeque<LogEntry>,
+    tail_bytes: usize,
+    /// Where reading from files stopped.
+    cursor: Mutex<Option<Cursor>>,
+}
+
+/// A segment that is being read.
+#[derive(Debug)]
+struct Cursor {
+    begin: SegmentBegin,
+    reader: SegmentReader,
+    /// The index of the record that comes next.
+    next: u64,
+}
+
+impl EntryLog {
+    /// The log that recovery opened behind `snapshot`.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn open(
+        directory: Arc<DataDirectory>,
+        mut log: TxnLog,
+        snapshot: SnapshotId,
+    ) -> Result<Self, StorageError> {
+        let index = match snapshot.origin {
+            SnapshotOrigin::Exact { index } => index,
+            SnapshotOrigin::None | SnapshotOrigin::Java => 0,
+        };
+        let base = SegmentBegin { index, zxid: snapshot.zxid };
+        let mut segments = own_segments(&directory)?;
+        let next = log.next_index();
+        // One that was begun and got no record would stand in the way of what comes instead of it.
+        log.rewind(log.last_zxid(), next, || {
+            while let Some(empty) = segments.pop_if(|segment| segment.index >= next) {
+                remove(&directory, empty)?;
+            }
+            Ok(())
+        })?;
+        drop_before_gap(&directory, &mut segments, index)?;
+        let (tail, tail_bytes, cursor) = (VecDeque::new(), 0, Mutex::new(None));
+        Ok(Self { directory, log, base, segments, tail, tail_bytes, cursor })
+    }
+
+    /// The first entry that can be read; the zxid of the one before it is known.
+    #[must_use]
+    pub fn first_index(&self) -> u64 {
+        match self.segments.first() {
+            None => self.base.index.saturating_add(1),
+            Some(first) if first.index <= 1 || first.index == self.base.index.saturating_add(1) => {
+                first.index
+            }
+            // Of the record before it nothing is known: it is itself the one before.
+            Some(first) => first.index.saturating_add(1),
+        }
+    }
+
+    /// The last entry.
+    #[must_use]
+    pub fn last_index(&self) -> u64 {
+        self.log.next_index().saturating_sub(1)
+    }
+
+    /// The zxid of the last entry.
+    #[must_use]
+    pub fn last_zxid(&self) -> i64 {
+        self.log.last_zxid()
+    }
+
+    /// The zxid of an entry, or of the one before the first; `None` for what is not here.
+    #[must_use]
+    pub fn zxid(&self, index: u64) -> Option<i64> {
+        if index > self.last_index() || index.saturating_add(1) < self.first_index() {
+            return None;
+        }
+        let after = self.segments.partition_point(|segment| segment.index <= index);
+        match after.checked_sub(1).and_then(|at| self.segments.get(at)) {
+            Some(begin) => i64::try_from(index - begin.index).ok()?.checked_add(begin.zxid),
+            None => (index == self.base.index).then_some(self.base.zxid),
+        }
+    }
+
+    /// Makes entries durable. They begin behind the last one, or replace what stands from the first
+    /// of them on.
+    ///
+    /// # Errors
+    /// When the disk refuses, or the entries do not follow. The log takes nothing more then.
+    pub fn append(&mut self, entries: Vec<LogEntry>) -> Result<(), StorageError> {
+        let Some(first) = entries.first() else { return Ok(()) };
+        if first.index <= self.last_index() {
+            self.cut(first.index)?;
+        }
+        for entry in entries {
+            let last = self.log.last_zxid();
+            if entry.index != self.log.next_index() {
+                return Err(StorageError::OutOfOrder { last, zxid: entry.zxid });
+            }
+            if epoch_of(entry.zxid) != epoch_of(last) {
+                self.commit()?;
+                self.log.roll();
+            }
+            self.log.append_encoded(entry.zxid, entry.kind, |out| {
+                out.extend_from_slice(&entry.payload);
+            })?;
+            self.tail_bytes = self.tail_bytes.saturating_add(entry.payload.len());
+            self.tail.push_back(entry);
+        }
+        self.commit()?;
+        while self.tail_bytes > TAIL_BYTES {
+            let Some(oldest) = self.tail.pop_front() else { break };
+            self.tail_bytes = self.tail_bytes.saturating_sub(oldest.payload.len());
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), StorageError> {
+        self.log.commit()?;
+        if let Some(begin) = self.log.segment_begin()
+            && self.segments.last() != Some(&begin)
+        {
+            self.segments.push(begin);
+        }
+        Ok(())
+    }
+
+    /// Takes the entries from `from` on away. The newest file goes first, each durably, so that a
+    /// crash at any point leaves a beginning of what was there.
+    fn cut(&mut self, from: u64) -> Result<(), StorageError> {
+        let Self { directory, log, segments, .. } = self;
+        let last = from.saturating_sub(1);
+        let kept = segments.partition_point(|segment| segment.index < from);
+        let zxid = match kept.checked_sub(1).and_then(|at| segments.get(at)) {
+            Some(begin) => i64::try_from(last - begin.index)
+                .ok()
+                .and_then(|behind| begin.zxid.checked_add(behind)),
+            None => (last == self.base.index).then_some(self.base.zxid),
+        };
+        // What a snapshot shows is final.
+        let Some(zxid) = zxid.filter(|_| from > self.base.index) else {
+            return Err(StorageError::OutOfOrder { last: log.last_zxid(), zxid: self.base.zxid });
+        };
+        log.rewind(zxid, from, || {
+            while segments.len() > kept {
+                if let Some(begin) = segments.pop() {
+                    remove(directory, begin)?;
+                }
+            }
+            match segments.last() {
+                Some(begin) => shorten(directory, *begin, from),
+                None => Ok(()),
+            }
+        })?;
+        *self.cursor.lock() = None;
+        while let Some(gone) = self.tail.pop_back_if(|entry| entry.index >= from) {
+            self.tail_bytes = self.tail_bytes.saturating_sub(gone.payload.len());
+        }
+        Ok(())
+    }
+
+    /// The entries from `low` to before `high`, at least one and no more bytes than `bytes_max`
+    /// beyond that; `None` if they are not here any more.
+    ///
+    /// # Errors
+    /// When a file cannot be read or does not hold what its name says.
+    pub fn entries(
+        &self,
+        low: u64,
+        high: u64,
+        bytes_max: u64,
+    ) -> Result<Option<Vec<LogEntry>>, StorageError> {
+        if low < self.first_index() {
+            return Ok(None);
+        }
+        let mut room = bytes_max;
+        let mut entries = Vec::new();
+        let mut cursor = self.cursor.lock();
+        for index in low..high.min(self.last_index().saturating_add(1)) {
+            let Some(entry) = self.entry(index, &mut cursor)? else {
+                return Ok((!entries.is_empty()).then_some(entries));
+            };
+            let len = entry.payload.len() as u64;
+            if !entries.is_empty() && len > room {
+                break;
+            }
+            room = room.saturating_sub(len);
+            entries.push(entry);
+        }
+        Ok(Some(entries))
+    }
+
+    fn entry(
+        &self,
+        index: u64,
+        cursor: &mut Option<Cursor>,
+    ) -> Result<Option<LogEntry>, StorageError> {
+        let in_tail = self.tail.front().and_then(|oldest| index.checked_sub(oldest.index));
+        if let Some(at) = in_tail.and_then(|at| usize::try_from(at).ok()) {
+            return Ok(self.tail.get(at).cloned());
+        }
+        let after = self.segments.partition_point(|segment| segment.index <= index);
+        let begin = match after.checked_sub(1).and_then(|at| self.segments.get(at)) {
+            Some(begin) => *begin,
+            None => return Ok(None),
+        };
+        let mut open = match cursor.take() {
+            Some(open) if open.begin == begin && open.next <= index => open,
+            _ => {
+                let path = self.directory.log_path(begin.zxid);
+                let reader = SegmentReader::open(self.directory.disk().as_ref(), &path)?;
+                let Some(reader) = reader else { return Ok(None) };
+                Cursor { begin, reader, next: begin.index }
+            }
+        };
+        let entry = open.read(index, &self.directory)?;
+        *cursor = Some(open);
+        Ok(entry)
+    }
+
+    /// Lets the next group begin a new segment, so that purge can follow a snapshot.
+    pub fn roll(&mut self) {
+        self.log.roll();
+    }
+
+    /// Removes what no start needs any more; see [`purge`].
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn purge(&mut self, keep: usize) -> Result<Purged, StorageError> {
+        let purged = purge(&self.directory, keep)?;
+        let left = self.directory.log_zxids()?;
+        self.segments.retain(|segment| left.binary_search(&segment.zxid).is_ok());
+        *self.cursor.lock() = None;
+        Ok(purged)
+    }
+
+    /// The filler of this log's spares, for a thread of its own.
+    #[must_use]
+    pub fn spare_filler(&self) -> SpareFiller {
+        self.log.spare_filler()
+    }
+}
+
+impl Cursor {
+    /// Reads on to `index`.
+    fn read(
+        &mut self,
+        index: u64,
+        directory: &DataDirectory,
+    ) -> Result<Option<LogEntry>, StorageError> {
+        let mut reopened = false;
+        loop {
+            let zxid = self.begin.zxid.saturating_add_unsigned(self.next - self.begin.index);
+            let path = self.reader.path().to_owned();
+            let offset = self.reader.offset();
+            let damage = |reason| StorageError::Damage {
+                path: path.clone(),
+                offset,
+                reason,
+                last_good: zxid.saturating_sub(1),
+                way_out: None,
+            };
+            let Ok(found) = self.reader.next()? else {
+                // What is written behind an open reader's window shows only through a new one.
+                if std::mem::replace(&mut reopened, true) {
+                    return Ok(None);
+                }
+                match SegmentReader::open(directory.disk().as_ref(), &path)? {
+                    Some(reader) => self.reader = reader,
+                    None => return Ok(None),
+                }
+                self.reader.seek(offset);
+                continue;
+            };
+            let found_zxid = zxid_of_payload(found.payload);
+            if found_zxid != Some(zxid) {
+                let found = found_zxid.unwrap_or_default();
+                return Err(damage(DamageReason::ZxidGap { found }));
+            }
+            let here = self.next;
+            self.next = here.saturating_add(1);
+            if here < index {
+                continue;
+            }
+            let Some(trailer) = Trailer::of_payload(found.payload) else {
+                return Err(damage(DamageReason::Trailer));
+            };
+            let len = found.payload.len().saturating_sub(TRAILER_LEN);
+            let payload = Bytes::copy_from_slice(found.payload.get(..len).unwrap_or_default());
+            return Ok(Some(LogEntry { index, zxid, kind: trailer.kind, payload }));
+        }
+    }
+}
+
+/// The segments that this server wrote, oldest first; those behind the last one of ZooKeeper.
+pub(crate) fn own_segments(directory: &DataDirectory) -> Result<Vec<SegmentBegin>, StorageError> {
+    let mut segments = Vec::new();
+    for zxid in directory.log_zxids()? {
+        let path: PathBuf = directory.log_path(zxid);
+        match SegmentReader::open(directory.disk().as_ref(), &path)?.map(|reader| reader.origin()) {
+            Some(Origin::Own { first_index }) => {
+                segments.push(SegmentBegin { index: first_index, zxid });
+            }
+            Some(Origin::Java) => segments.clear(),
+            None => {}
+        }
+    }
+    Ok(segments)
+}
+
+/// Forgets the segments before one that does not reach to the next, as if they had been purged. Recovery
+/// has looked at what stands behind the entry `known`, and before it only a reader can tell.
+fn drop_before_gap(
+    directory: &DataDirectory,
+    segments: &mut Vec<SegmentBegin>,
+    known: u64,
+) -> Result<(), StorageError> {
+    let mut gap = None;
+    for (at, pair) in segments.windows(2).enumerate().rev() {
+        if let [begin, next] = pair
+            && next.index <= known.saturating_add(1)
+            && !reaches(directory, *begin, next.index)?
+        {
+            gap = Some(at);
+            break;
+        }
+    }
+    if let Some(at) = gap {
+        segments.drain(..=at);
+    }
+    Ok(())
+}
+
+/// Whether a segment has every record before `end`.
+fn reaches(directory: &DataDirectory, begin: SegmentBegin, end: u64) -> Result<bool, StorageError> {
+    let path = directory.log_path(begin.zxid);
+    let reader = SegmentReader::open(directory.disk().as_ref(), &path)?;
+    let Some(mut reader) = reader else { return Ok(false) };
+    for _ in begin.index..end {
+        if reader.next()?.is_err() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Removes a segment, durably.
+pub(crate) fn remove(directory: &DataDirectory, begin: SegmentBegin) -> Result<(), StorageError> {
+    let path = directory.log_path(begin.zxid);
+    let disk = directory.disk();
+    disk.remove(&path).during("remove", &path)?;
+    disk.sync_folder(directory.logs()).during("sync the folder", directory.logs())
+}
+
+/// Cuts a segment before the record `from`, durably; one that ends before it is left.
+fn shorten(directory: &DataDirectory, begin: SegmentBegin, from: u64) -> Result<(), StorageError> {
+    let path = directory.log_path(begin.zxid);
+    let disk = directory.disk().as_ref();
+    let Some(mut reader) = SegmentReader::open(disk, &path)? else { return Ok(()) };
+    for _ in begin.index..from {
+        if reader.next()?.is_err() {
+            return Ok(());
+        }
+    }
+    let file = disk.open_for_write(&path).during("open", &path)?;
+    file.set_len(reader.offset()).during("cut", &path)?;
+    file.sync_all().during("sync", &path)
+}
+
+#[cfg(test)]
+#[path = "entry_log_test.rs"]
+mod entry_log_test;

@@ -1,0 +1,303 @@
+use std::path::Path;
+
+use jute::txn::{Txn, TxnHeader, TxnRecord};
+
+use super::*;
+use crate::storage::disk::sim::{Dice, Fault};
+use crate::storage::fixture::{FOLDER, Fixture};
+use crate::storage::ledger::Ledger;
+use crate::storage::recovery::{RecoveryOptions, recover};
+use crate::storage::txn_log::LogOptions;
+use crate::storage::{
+    Compression, Disk, EpochFile, ReceivedSnapshot, Refused, Replay, discard_void_log,
+};
+
+/// Takes any record: consensus has its own idea of what they mean.
+#[derive(Default)]
+struct Any(Vec<i64>);
+
+impl Replay for Any {
+    fn begin(&mut self, _: &SnapshotId) {
+        self.0.clear();
+    }
+    fn session(&mut self, _: i64, _: i32) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn acl(&mut self, _: i64, _: Vec<jute::Acl<'_>>) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn node(&mut self, _: &str, _: &jute::persist::SnapshotNode<'_>) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn end(&mut self, _: Option<jute::persist::SnapshotDigest>) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
+        self.0.push(record.header.zxid);
+        Ok(())
+    }
+}
+
+fn fixture() -> Fixture {
+    let log = LogOptions { segment_len: 1024, spares: 1, force_sync: true };
+    let fixture = Fixture::default();
+    Fixture { options: RecoveryOptions { trust_empty: false, log }, ..fixture }
+}
+
+fn open(fixture: &Fixture) -> Result<EntryLog, StorageError> {
+    let directory = Arc::new(fixture.open());
+    discard_void_log(&directory)?;
+    let recovered = recover(&directory, fixture.options, &mut Any::default())?;
+    if recovered.fresh {
+        Ledger::default().snapshot(&directory, 0)?;
+    }
+    EntryLog::open(directory, recovered.log, recovered.snapshot)
+}
+
+fn entry(index: u64, zxid: i64) -> LogEntry {
+    let header = TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
+    let mut payload = Vec::new();
+    // Of any length: what is looked at is the place.
+    let txn = if zxid % 3 == 0 {
+        Txn::Error(0)
+    } else {
+        Txn::SetData(jute::txn::SetDataTxn {
+            path: "/x".into(),
+            data: Some(vec![7; usize::try_from(zxid % 200).unwrap()].into()),
+            version: 1,
+        })
+    };
+    TxnRecord { header, txn, digest: None }.encode(&mut payload);
+    let kind = if zxid % 5 == 0 { EntryKind::Membership } else { EntryKind::Ordinary };
+    LogEntry { index, zxid, kind, payload: payload.into() }
+}
+
+fn zxid(term: i64, counter: i64) -> i64 {
+    (term << 32) | counter
+}
+
+fn all(log: &EntryLog) -> Vec<LogEntry> {
+    log.entries(log.first_index(), u64::MAX, u64::MAX).expect("reads").expect("is there")
+}
+
+#[test]
+fn entries_are_read_back_from_memory_and_from_files() {
+    let fixture = fixture();
+    let mut log = open(&fixture).expect("opens");
+    let entries: Vec<LogEntry> = (0..60)
+        .map(|at| if at < 40 { zxid(1, at) } else { zxid(3, at - 40) })
+        .zip(1..)
+        .map(|(zxid, index)| entry(index, zxid))
+        .collect();
+    for group in entries.chunks(7) {
+        log.append(group.to_vec()).expect("appends");
+    }
+    assert_eq!(all(&log), entries);
+    drop(log);
+    let log = open(&fixture).expect("opens");
+    assert!(log.tail.is_empty());
+    assert!(log.segments.len() > 3);
+    assert_eq!((log.first_index(), log.last_index()), (1, 60));
+    assert_eq!(all(&log), entries);
+    for entry in &entries {
+        assert_eq!(log.zxid(entry.index), Some(entry.zxid));
+        let one = log.entries(entry.index, entry.index + 9, 0).expect("reads").expect("is there");
+        assert_eq!(one, std::slice::from_ref(entry));
+    }
+    assert_eq!((log.zxid(0), log.zxid(61)), (Some(0), None));
+}
+
+#[test]
+fn what_is_appended_behind_a_reader_is_read() {
+    let fixture = fixture();
+    let mut log = open(&fixture).expect("opens");
+    log.append((1..4).map(|at| entry(at, zxid(1, at as i64))).collect()).expect("appends");
+    drop(log);
+    let mut log = open(&fixture).expect("opens");
+    for at in 4..7 {
+        assert_eq!(log.entries(1, 4, u64::MAX).expect("reads").expect("there").len(), 3);
+        log.append(vec![entry(at, zxid(1, at as i64))]).expect("appends");
+        log.tail.clear();
+        assert_eq!(all(&log).len(), at as usize);
+    }
+}
+
+/// A log and its cuts on a disk that loses power at any operation: what is found is what a completed
+/// append left, or a beginning of it, or what the interrupted one was about to leave.
+#[test]
+fn a_cut_tail_stays_cut_and_nothing_before_it_goes() {
+    for seed in 0..300 {
+        let mut dice = Dice(seed);
+        let fixture = fixture();
+        let mut expected: Vec<LogEntry> = Vec::new();
+        let mut attempted: Vec<LogEntry> = Vec::new();
+        // Entries before this one were never to be cut by the interrupted append.
+        let mut safe = 0;
+        let mut term = 1;
+        for _ in 0..8 {
+            let mut log = open(&fixture).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            let found = all(&log);
+            assert!(found.len() >= safe, "seed {seed}: {safe} were final, {} left", found.len());
+            assert!(
+                expected.starts_with(&found) || attempted.starts_with(&found),
+                "seed {seed}: neither what was nor what was to be"
+            );
+            assert!(found.len() >= expected.len() || attempted != expected, "seed {seed}: lost");
+            expected = found;
+            fixture.disk.fail_after(dice.below(60), Fault::PowerLoss);
+            loop {
+                term += i64::try_from(dice.below(2)).unwrap();
+                let keep = if dice.below(3) == 0 {
+                    dice.below(expected.len() as u64 + 1) as usize
+                } else {
+                    expected.len()
+                };
+                let mut next = expected[..keep].to_vec();
+                let replaces = keep < expected.len();
+                term += i64::from(replaces);
+                let last = next.last().map_or(0, |entry| entry.zxid);
+                for more in 1..=1 + dice.below(6) as i64 {
+                    let zxid = if last >> 32 == term { last + more } else { zxid(term, more - 1) };
+                    next.push(entry(next.len() as u64 + 1, zxid));
+                }
+                attempted = next;
+                safe = keep;
+                if log.append(attempted[keep..].to_vec()).is_err() {
+                    break;
+                }
+                expected.clone_from(&attempted);
+                assert_eq!(all(&log), expected, "seed {seed}");
+                assert_eq!(log.last_zxid(), expected.last().unwrap().zxid);
+            }
+            drop(log);
+            fixture.disk.crash(&mut dice);
+            let log = open(&fixture).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            // ZooKeeper elects by this first.
+            let epoch = EpochFile::current(Arc::new(fixture.disk.clone()), Path::new(FOLDER));
+            let epoch = epoch.expect("reads").get();
+            assert_eq!(epoch, log.last_zxid() >> 32, "seed {seed}");
+        }
+    }
+}
+
+/// The bytes of a snapshot, made on another disk.
+fn snapshot(of: i64, index: u64) -> Vec<u8> {
+    let other = Fixture::default();
+    let directory = other.open();
+    let ledger = Ledger { txns: [(of, vec![1; 900])].into(), ..Ledger::default() };
+    ledger.snapshot(&directory, index).expect("writes");
+    let files = directory.snapshot_files().expect("lists");
+    let path = files.into_iter().find_map(|(zxid, path)| (zxid == of).then_some(path));
+    other.disk.content(&path.expect("written"))
+}
+
+#[test]
+fn a_snapshot_handed_over_takes_the_place_of_the_log_wherever_the_power_goes() {
+    // Terms that rise and an uncommitted tail whose term is above the snapshot's.
+    let zxids = [zxid(1, 0), zxid(1, 1), zxid(1, 2), zxid(5, 0), zxid(5, 1), zxid(5, 2)];
+    for (of, index, same) in [
+        (zxid(3, 2), 5, false),
+        (zxid(3, 2), 9, false),
+        (zxid(6, 2), 4, false),
+        (zxid(5, 1), 5, true),
+    ] {
+        let bytes = snapshot(of, index);
+        for seed in 0..60 {
+            let mut dice = Dice(seed);
+            let fixture = fixture();
+            let mut log = open(&fixture).expect("opens");
+            for (zxid, index) in zxids.iter().zip(1..) {
+                log.append(vec![entry(index, *zxid)]).expect("appends");
+            }
+            fixture.disk.fail_after(seed / 2, Fault::PowerLoss);
+            let directory = Arc::clone(&log.directory);
+            drop(log);
+            let install = || -> Result<(), StorageError> {
+                let mut received = ReceivedSnapshot::create(directory, of, Compression::None)?;
+                for piece in bytes.chunks(300) {
+                    received.write(piece)?;
+                }
+                assert!(received.is_whole(index)?);
+                received.install()
+            };
+            let done = install().is_ok();
+            fixture.disk.crash(&mut dice);
+            let log = open(&fixture).expect("opens");
+            if log.base.index == 0 {
+                assert!(!done, "seed {seed}");
+                assert_eq!(log.last_index(), 6, "seed {seed}: nothing is lost before it is there");
+            } else if same {
+                assert_eq!((log.last_index(), log.last_zxid()), (6, zxid(5, 2)), "seed {seed}");
+            } else {
+                assert_eq!((log.last_index(), log.last_zxid()), (index, of), "seed {seed}");
+                assert_eq!(log.first_index(), index + 1, "seed {seed}");
+                assert_eq!(log.zxid(index), Some(of), "seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_that_came_in_part_is_not_whole_and_leaves_nothing() {
+    let bytes = snapshot(zxid(1, 4), 5);
+    let fixture = fixture();
+    let log = open(&fixture).expect("opens");
+    for (cut, flip) in [(1, None), (0, Some(100)), (500, None)] {
+        let mut bytes = bytes.clone();
+        bytes.truncate(bytes.len() - cut);
+        flip.into_iter().for_each(|at: usize| bytes[at] ^= 1);
+        let mut received =
+            ReceivedSnapshot::create(Arc::clone(&log.directory), 1, Compression::None)
+                .expect("begins");
+        received.write(&bytes).expect("writes");
+        assert!(!received.is_whole(5).expect("reads"));
+    }
+    let mut received =
+        ReceivedSnapshot::create(Arc::clone(&log.directory), 1, Compression::None).expect("begins");
+    received.write(&bytes).expect("writes");
+    assert!(!received.is_whole(6).expect("reads"), "it is another's");
+    drop(received);
+    let names = fixture.disk.list(Path::new(FOLDER)).expect("lists");
+    assert!(!names.iter().any(|name| name.starts_with("tmp.")), "{names:?}");
+}
+
+#[test]
+fn after_a_purge_the_first_entry_is_one_whose_predecessor_is_known() {
+    let fixture = fixture();
+    let mut log = open(&fixture).expect("opens");
+    for index in 1..=40 {
+        log.append(vec![entry(index, zxid(1, index as i64 - 1))]).expect("appends");
+    }
+    let ledger = Ledger { txns: [(zxid(1, 29), vec![1])].into(), ..Ledger::default() };
+    ledger.snapshot(&log.directory, 30).expect("writes");
+    assert!(log.purge(1).expect("purges").logs > 0);
+    let first = log.first_index();
+    assert!((2..=31).contains(&first), "{first}");
+    assert_eq!(log.entries(first - 1, 40, u64::MAX).expect("reads"), None);
+    assert_eq!(log.zxid(first - 1), Some(zxid(1, first as i64 - 2)));
+    assert_eq!(all(&log).len() as u64, 41 - first);
+    drop(log);
+    let log = open(&fixture).expect("opens");
+    assert_eq!(log.first_index(), first);
+    assert_eq!(log.base.index, 30);
+}
+
+#[test]
+fn entries_before_one_that_is_missing_are_as_good_as_purged() {
+    let fixture = fixture();
+    let mut log = open(&fixture).expect("opens");
+    for index in 1..=9 {
+        // Three segments of three.
+        let term = (index as i64 - 1) / 3 + 1;
+        log.append(vec![entry(index, zxid(term, (index as i64 - 1) % 3))]).expect("appends");
+    }
+    let ledger = Ledger { txns: [(zxid(3, 0), vec![1])].into(), ..Ledger::default() };
+    ledger.snapshot(&log.directory, 7).expect("writes");
+    // As a purge leaves it whose removals did not all last.
+    fixture.disk.remove(&Path::new(FOLDER).join("log.200000000")).expect("removes");
+    drop(log);
+    let log = open(&fixture).expect("opens");
+    assert_eq!((log.first_index(), log.last_index()), (8, 9));
+    assert_eq!((log.zxid(6), log.zxid(7)), (None, Some(zxid(3, 0))));
+    assert_eq!(log.entries(3, 9, u64::MAX).expect("reads"), None);
+}

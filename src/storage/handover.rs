@@ -1,0 +1,214 @@
+//! A snapshot that comes from another member, and the log that it makes void.
+//!
+//! The file is written under a temporary name and checked to its last seal; it gets its name by
+//! [`ReceivedSnapshot::install`]. From then on a log that does not hold the snapshot's own entry is of
+//! no use, and [`discard_void_log`] removes it: at once, or at the next start if that was cut short.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::atomic_file::remove_if_there;
+use super::compression::Compression;
+use super::directory::DataDirectory;
+use super::disk::{Access, DiskFile, read_exact_at};
+use super::entry_log::{own_segments, remove};
+use super::error::{During, StorageError};
+use super::file_name;
+use super::record::zxid_of_payload;
+use super::replay::SnapshotOrigin;
+use super::segment::SegmentBegin;
+use super::segment_reader::SegmentReader;
+use super::snapshot_reader;
+
+/// A snapshot of this server that another one is to have.
+#[derive(Debug)]
+pub struct SnapshotFile {
+    path: PathBuf,
+    file: Box<dyn DiskFile>,
+}
+
+impl SnapshotFile {
+    /// Opens the snapshot of `zxid`. It can be read to its end even if it is purged meanwhile.
+    ///
+    /// # Errors
+    /// When there is none, or the disk refuses.
+    pub fn open(directory: &DataDirectory, zxid: i64) -> Result<Self, StorageError> {
+        let mut files = directory.snapshot_files()?.into_iter();
+        let path = files.find_map(|(found, path)| (found == zxid).then_some(path));
+        let path = path.unwrap_or_else(|| plain_path(directory, zxid));
+        let file = directory.disk().open(&path).during("open", &path)?;
+        Ok(Self { path, file })
+    }
+
+    /// How it is packed: whoever receives it needs to know.
+    #[must_use]
+    pub fn compression(&self) -> Compression {
+        Compression::of(&self.path)
+    }
+
+    /// Its length.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn size(&self) -> Result<u64, StorageError> {
+        self.file.size().during("read", &self.path)
+    }
+
+    /// Fills `piece` with what stands at `offset`.
+    ///
+    /// # Errors
+    /// When the disk refuses or the file ends before that.
+    pub fn read(&self, piece: &mut [u8], offset: u64) -> Result<(), StorageError> {
+        read_exact_at(self.file.as_ref(), piece, offset).during("read", &self.path)
+    }
+}
+
+/// A snapshot on its way in; dropped before it is installed, it leaves nothing.
+#[derive(Debug)]
+pub struct ReceivedSnapshot {
+    directory: Arc<DataDirectory>,
+    zxid: i64,
+    path: PathBuf,
+    temporary: PathBuf,
+    file: Box<dyn DiskFile>,
+    offset: u64,
+    installed: bool,
+}
+
+impl ReceivedSnapshot {
+    /// Begins to receive the snapshot of `zxid`. There is one at a time.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn create(
+        directory: Arc<DataDirectory>,
+        zxid: i64,
+        compression: Compression,
+    ) -> Result<Self, StorageError> {
+        let folder = directory.snapshots();
+        let path = folder.join(file_name::snapshot(zxid, compression));
+        let name = format!("{}{}", file_name::HANDOVER, compression.suffix());
+        let temporary = folder.join(file_name::temporary(&name));
+        let disk = directory.disk().as_ref();
+        remove_if_there(disk, &temporary)?;
+        let file = disk.create(&temporary, Access::Shared).during("create", &temporary)?;
+        Ok(Self { directory, zxid, path, temporary, file, offset: 0, installed: false })
+    }
+
+    /// Adds what follows.
+    ///
+    /// # Errors
+    /// When the disk refuses; the snapshot is to be dropped then.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        self.file.write_all_at(bytes, self.offset).during("write", &self.temporary)?;
+        self.offset = self.offset.saturating_add(bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Whether what came is a whole snapshot of a server of ours, its last seal included, which shows
+    /// the log's entry `index`.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn is_whole(&self, index: u64) -> Result<bool, StorageError> {
+        let disk = self.directory.disk().as_ref();
+        let expected = Some(SnapshotOrigin::Exact { index });
+        Ok(snapshot_reader::looks_whole(disk, &self.temporary)?
+            && snapshot_reader::origin(disk, &self.temporary)? == expected
+            && snapshot_reader::seal_matches(disk, &self.temporary)?)
+    }
+
+    /// The zxid that the snapshot is to show.
+    #[must_use]
+    pub fn zxid(&self) -> i64 {
+        self.zxid
+    }
+
+    /// Makes the snapshot durable under its name, then takes away the log that does not lead to it.
+    ///
+    /// # Errors
+    /// When the disk refuses. What is done then is finished by the next start.
+    pub fn install(mut self) -> Result<(), StorageError> {
+        self.file.sync_all().during("sync", &self.temporary)?;
+        let disk = self.directory.disk();
+        let renamed = disk.rename(&self.temporary, &self.path);
+        renamed.during("rename a snapshot handed over to", &self.path)?;
+        self.installed = true;
+        let folder = self.directory.snapshots();
+        disk.sync_folder(folder).during("sync the folder", folder)?;
+        discard_void_log(&self.directory).map(|_| ())
+    }
+}
+
+impl Drop for ReceivedSnapshot {
+    fn drop(&mut self) {
+        if !self.installed {
+            // What cannot be removed now is removed at the next start.
+            let _ = remove_if_there(self.directory.disk().as_ref(), &self.temporary);
+        }
+    }
+}
+
+/// Removes a log that ends before the newest snapshot, or has another entry in its place: that
+/// snapshot was handed over, and takes the place of the log. Tells how many segments went.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn discard_void_log(directory: &DataDirectory) -> Result<usize, StorageError> {
+    let Some((path, zxid, index)) = newest_exact(directory)? else { return Ok(0) };
+    let segments = own_segments(directory)?;
+    if segments.is_empty() || leads_to(directory, &segments, zxid, index)? {
+        return Ok(0);
+    }
+    if !snapshot_reader::seal_matches(directory.disk().as_ref(), &path)? {
+        return Ok(0);
+    }
+    tracing::info!(snapshot = %path.display(), "the log gives way to a snapshot handed over");
+    // The newest first: what is left is always void by the same rule.
+    for begin in segments.iter().rev() {
+        remove(directory, *begin)?;
+    }
+    Ok(segments.len())
+}
+
+/// The newest snapshot that looks whole, if it is one of ours, with its zxid and the index that it shows.
+fn newest_exact(directory: &DataDirectory) -> Result<Option<(PathBuf, i64, u64)>, StorageError> {
+    let disk = directory.disk().as_ref();
+    for (zxid, path) in directory.snapshot_files()? {
+        if !snapshot_reader::looks_whole(disk, &path)? {
+            continue;
+        }
+        return Ok(match snapshot_reader::origin(disk, &path)? {
+            Some(SnapshotOrigin::Exact { index }) if index > 0 => Some((path, zxid, index)),
+            _ => None,
+        });
+    }
+    Ok(None)
+}
+
+fn plain_path(directory: &DataDirectory, zxid: i64) -> PathBuf {
+    directory.snapshots().join(file_name::snapshot(zxid, Compression::None))
+}
+
+/// Whether the log goes on behind the snapshot: it holds the snapshot's entry, or begins right behind.
+fn leads_to(
+    directory: &DataDirectory,
+    segments: &[SegmentBegin],
+    zxid: i64,
+    index: u64,
+) -> Result<bool, StorageError> {
+    let after = segments.partition_point(|segment| segment.index <= index);
+    if let Some(begin) = after.checked_sub(1).and_then(|at| segments.get(at)) {
+        let path = directory.log_path(begin.zxid);
+        let reader = SegmentReader::open(directory.disk().as_ref(), &path)?;
+        let Some(mut reader) = reader else { return Ok(false) };
+        for at in begin.index..=index {
+            match reader.next()? {
+                Ok(found) if at == index => return Ok(zxid_of_payload(found.payload) == Some(zxid)),
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+    }
+    Ok(segments.get(after).is_some_and(|next| next.index == index.saturating_add(1)))
+}

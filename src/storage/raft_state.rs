@@ -1,0 +1,308 @@
+//! `raft.state`: what a member of an ensemble has promised and who its peers are.
+//!
+//! Two slots of a block each, written in turn, so that a torn write leaves the state before it. Only
+//! what was synced may be told to a peer: [`RaftStateFile::save`] returns behind the sync. What a
+//! term or a vote means is not known here.
+
+use std::path::PathBuf;
+
+use bytes::{Buf, BufMut};
+
+use super::atomic_file;
+use super::directory::DataDirectory;
+use super::disk::{Access, DiskFile};
+use super::epoch::EpochFile;
+use super::error::{During, StorageError};
+use super::file_name;
+
+/// Bytes of a slot: what a disk replaces at once at most.
+const SLOT_LEN: usize = 4096;
+const FILE_LEN: u64 = 2 * SLOT_LEN as u64;
+const MAGIC: u32 = u32::from_be_bytes(*b"RKRS");
+const VERSION: u32 = 1;
+/// Ids in all four lists; ZooKeeper's server ids are a byte.
+const IDS_MAX: usize = 480;
+
+/// What must survive a crash of a member, beside its log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RaftState {
+    /// The member that owns the directory.
+    pub id: u64,
+    /// The newest term that it has seen.
+    pub term: u64,
+    /// Whom it elected in that term; 0 for nobody.
+    pub vote: u64,
+    /// An index up to which the log was known to be final. It lags: it is written only with the rest.
+    pub commit: u64,
+    /// Who belongs to the ensemble.
+    pub members: Members,
+}
+
+/// The members of an ensemble by their ids; the last three only while it changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    /// Those who elect and whose disks count.
+    pub voters: Vec<u64>,
+    /// Those who only follow.
+    pub learners: Vec<u64>,
+    /// The voters of before.
+    pub voters_outgoing: Vec<u64>,
+    /// Voters of before that are to be learners.
+    pub learners_next: Vec<u64>,
+    /// Whether the change ends by itself.
+    pub auto_leave: bool,
+}
+
+/// The open file, and `acceptedEpoch` beside it, which is the term in ZooKeeper's words.
+#[derive(Debug)]
+pub struct RaftStateFile {
+    path: PathBuf,
+    file: Box<dyn DiskFile>,
+    accepted: EpochFile,
+    state: RaftState,
+    sequence: u64,
+    poisoned: bool,
+}
+
+impl RaftStateFile {
+    /// Opens the file; a directory that has none gets one with what `first` gives.
+    ///
+    /// # Errors
+    /// When the disk refuses, or the file does not hold what it promised.
+    pub fn open(
+        directory: &DataDirectory,
+        first: impl FnOnce() -> RaftState,
+    ) -> Result<Self, StorageError> {
+        let disk = directory.disk();
+        let folder = directory.snapshots();
+        let path = folder.join(file_name::RAFT_STATE);
+        let accepted = EpochFile::accepted(disk.clone(), folder)?;
+        let (sequence, state) = match atomic_file::read(disk.as_ref(), &path, FILE_LEN)? {
+            Some(bytes) => bytes
+                .ok()
+                .and_then(|bytes| newest(&bytes))
+                .ok_or_else(|| StorageError::RaftState { path: path.clone() })?,
+            None => {
+                let state = first();
+                let mut bytes = encode(&state, 1).ok_or(StorageError::Members)?;
+                bytes.resize(2 * SLOT_LEN, 0);
+                let name = file_name::RAFT_STATE;
+                atomic_file::replace(disk.as_ref(), folder, name, &bytes, Access::Shared)?;
+                (1, state)
+            }
+        };
+        // It is written behind the term: a later one says that the newest slot was lost.
+        if u64::try_from(accepted.get()).is_ok_and(|accepted| accepted > state.term) {
+            return Err(StorageError::RaftState { path });
+        }
+        let file = disk.open_for_write(&path).during("open", &path)?;
+        // A killed process may have left a slot that is read but not yet durable.
+        file.sync_data().during("sync", &path)?;
+        let mut opened = Self { path, file, accepted, state, sequence, poisoned: false };
+        opened.accept()?;
+        Ok(opened)
+    }
+
+    /// What was saved last.
+    #[must_use]
+    pub fn get(&self) -> &RaftState {
+        &self.state
+    }
+
+    /// Makes `state` durable.
+    ///
+    /// # Errors
+    /// When the disk refuses. It is not tried again: the caller ends the process.
+    pub fn save(&mut self, state: RaftState) -> Result<(), StorageError> {
+        if self.poisoned {
+            return Err(StorageError::Poisoned);
+        }
+        let sequence = self.sequence.saturating_add(1);
+        let bytes = encode(&state, sequence).ok_or(StorageError::Members)?;
+        self.poisoned = true;
+        self.file.write_all_at(&bytes, slot(sequence)).during("write", &self.path)?;
+        self.file.sync_data().during("sync", &self.path)?;
+        self.sequence = sequence;
+        self.state = state;
+        self.accept()?;
+        self.poisoned = false;
+        Ok(())
+    }
+
+    fn accept(&mut self) -> Result<(), StorageError> {
+        self.accepted.set(i64::try_from(self.state.term).unwrap_or(i64::MAX))
+    }
+}
+
+/// Where the slot of a state begins.
+fn slot(sequence: u64) -> u64 {
+    if sequence % 2 == 1 { 0 } else { SLOT_LEN as u64 }
+}
+
+/// One slot: head, state, zeros, CRC-32 of all before it. `None` if there are too many members.
+fn encode(state: &RaftState, sequence: u64) -> Option<Vec<u8>> {
+    let members = &state.members;
+    let lists =
+        [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next];
+    if lists.iter().map(|list| list.len()).sum::<usize>() > IDS_MAX {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(SLOT_LEN);
+    bytes.put_u32(MAGIC);
+    bytes.put_u32(VERSION);
+    for number in [sequence, state.id, state.term, state.vote, state.commit] {
+        bytes.put_u64(number);
+    }
+    bytes.put_u8(u8::from(members.auto_leave));
+    for list in lists {
+        bytes.put_u32(u32::try_from(list.len()).ok()?);
+        list.iter().for_each(|id| bytes.put_u64(*id));
+    }
+    bytes.resize(SLOT_LEN - 4, 0);
+    bytes.put_u32(crc32fast::hash(&bytes));
+    Some(bytes)
+}
+
+/// The newer of the slots that are whole, with its number.
+fn newest(bytes: &[u8]) -> Option<(u64, RaftState)> {
+    bytes.chunks_exact(SLOT_LEN).filter_map(decode).max_by_key(|(sequence, _)| *sequence)
+}
+
+fn decode(bytes: &[u8]) -> Option<(u64, RaftState)> {
+    let (body, mut checksum) = bytes.split_at_checked(SLOT_LEN - 4)?;
+    if checksum.try_get_u32().ok()? != crc32fast::hash(body) {
+        return None;
+    }
+    let mut body = body;
+    if body.try_get_u32().ok()? != MAGIC || body.try_get_u32().ok()? != VERSION {
+        return None;
+    }
+    let sequence = body.try_get_u64().ok()?;
+    let mut state = RaftState {
+        id: body.try_get_u64().ok()?,
+        term: body.try_get_u64().ok()?,
+        vote: body.try_get_u64().ok()?,
+        commit: body.try_get_u64().ok()?,
+        members: Members::default(),
+    };
+    let members = &mut state.members;
+    members.auto_leave = body.try_get_u8().ok()? != 0;
+    for list in [
+        &mut members.voters,
+        &mut members.learners,
+        &mut members.voters_outgoing,
+        &mut members.learners_next,
+    ] {
+        for _ in 0..body.try_get_u32().ok()? {
+            list.push(body.try_get_u64().ok()?);
+        }
+    }
+    Some((sequence, state))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::storage::disk::sim::{Dice, Fault};
+    use crate::storage::fixture::{FOLDER, Fixture};
+
+    fn state(term: u64) -> RaftState {
+        let members = Members {
+            voters: vec![1, 2, 3],
+            learners: vec![4],
+            voters_outgoing: vec![1],
+            learners_next: vec![5],
+            auto_leave: true,
+        };
+        RaftState { id: 2, term, vote: term % 3, commit: term * 10, members }
+    }
+
+    fn path() -> PathBuf {
+        Path::new(FOLDER).join("raft.state")
+    }
+
+    #[test]
+    fn what_was_saved_is_there_after_any_crash() {
+        let fixture = Fixture::default();
+        let mut dice = Dice(1);
+        let mut saved = 0;
+        let mut tried = 0;
+        for _ in 0..2_000 {
+            let directory = fixture.open();
+            let mut file = RaftStateFile::open(&directory, || state(0)).expect("opens");
+            let found = file.get().term;
+            assert!((saved..=tried).contains(&found), "{saved} to {tried}, not {found}");
+            assert_eq!(*file.get(), state(found));
+            saved = found;
+            fixture.disk.fail_after(dice.below(30), Fault::PowerLoss);
+            for term in saved + 1.. {
+                tried = term;
+                if file.save(state(term)).is_err() {
+                    break;
+                }
+                saved = term;
+            }
+            assert!(matches!(file.save(state(9_999)), Err(StorageError::Poisoned)));
+            drop((file, directory));
+            fixture.disk.crash(&mut dice);
+        }
+        assert!(saved > 2_000);
+    }
+
+    #[test]
+    fn the_layout_is_the_documented_one() {
+        let fixture = Fixture::default();
+        let directory = fixture.open();
+        let mut file = RaftStateFile::open(&directory, || state(6)).expect("opens");
+        file.save(state(7)).expect("saves");
+        let bytes = fixture.disk.content(&path());
+        assert_eq!(bytes.len(), 8192);
+        let mut expected = b"RKRS\0\0\0\x01".to_vec();
+        for number in [2_u64, 2, 7, 1, 70] {
+            expected.extend(number.to_be_bytes());
+        }
+        expected.push(1);
+        for list in [[1_u64, 2, 3].as_slice(), &[4], &[1], &[5]] {
+            expected.extend((list.len() as u32).to_be_bytes());
+            list.iter().for_each(|id| expected.extend(id.to_be_bytes()));
+        }
+        assert_eq!(bytes[4096..4096 + expected.len()], expected);
+        assert!(bytes[4096 + expected.len()..8188].iter().all(|byte| *byte == 0));
+        assert_eq!(fixture.disk.content(&Path::new(FOLDER).join("acceptedEpoch")), b"7");
+    }
+
+    #[test]
+    fn a_promise_that_is_gone_is_no_start() {
+        let fixture = Fixture::default();
+        let directory = fixture.open();
+        let mut file = RaftStateFile::open(&directory, || state(6)).expect("opens");
+        file.save(state(7)).expect("saves");
+        drop(file);
+        let whole = fixture.disk.content(&path());
+        for damaged in [vec![4096], vec![0, 4096], vec![8191]] {
+            let mut bytes = whole.clone();
+            damaged.iter().for_each(|at| bytes[*at] ^= 1);
+            fixture.disk.plant(&path(), &bytes);
+            let error = RaftStateFile::open(&directory, || state(1)).expect_err("refused");
+            assert!(matches!(error, StorageError::RaftState { .. }), "{error}");
+        }
+        let mut bytes = whole;
+        bytes[0] ^= 1;
+        fixture.disk.plant(&path(), &bytes);
+        let file = RaftStateFile::open(&directory, || state(1)).expect("the newer one is whole");
+        assert_eq!(*file.get(), state(7));
+    }
+
+    #[test]
+    fn more_members_than_can_be_are_refused() {
+        let fixture = Fixture::default();
+        let directory = fixture.open();
+        let mut file = RaftStateFile::open(&directory, || state(6)).expect("opens");
+        let mut many = state(7);
+        many.members.voters = (0..480).collect();
+        assert!(matches!(file.save(many), Err(StorageError::Members)));
+        file.save(state(8)).expect("the file is unharmed");
+    }
+}
