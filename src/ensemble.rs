@@ -5,15 +5,17 @@
 
 mod clients;
 mod disk_room;
+mod notices;
 mod queue;
 mod rebuild;
 mod replica;
 mod snapshots;
 mod standalone;
+mod steps;
 
 pub use clients::{Answer, Clients};
 pub use queue::{Batch, Inquiry, Queue, Submission};
 pub use rebuild::Rebuild;
 pub use replica::{Exclusive, Replica, Shared};
-pub use snapshots::{Snapshots, write_walk};
+pub use snapshots::{Snapshots, first_snapshot, write_walk};
 pub use standalone::{GroupReport, OrderError, Standalone};

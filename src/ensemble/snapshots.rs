@@ -9,6 +9,7 @@ use jute::txn::DIGEST_VERSION;
 
 use super::replica::Replica;
 use crate::engine::WalkStep;
+use crate::engine::database::Database;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 use crate::storage::{Compression, DataDirectory, SnapshotWriter, StorageError, TxnLog};
@@ -236,4 +237,20 @@ pub fn write_walk(
         }
     }
     Ok(0)
+}
+
+/// Writes `snapshot.0`. ZooKeeper refuses a log without a snapshot: there is one before the first transaction.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn first_snapshot(
+    directory: &DataDirectory,
+    database: &mut Database,
+    compression: Compression,
+) -> Result<(), StorageError> {
+    database.begin_walk();
+    let tree = database.tree();
+    let writer = SnapshotWriter::create(directory, 0, 0, compression)?;
+    write_walk(writer, std::iter::from_fn(|| tree.advance_walk(u32::MAX, 0)))?;
+    Ok(())
 }

@@ -5,7 +5,7 @@
 
 use jute::protocol::{
     AddWatchMode, AddWatchRequest, CheckVersionRequest, CreateRequest, DeleteRequest, MultiOp,
-    MultiResult, PathRequest, SetDataRequest, SyncRequest, WatchRequest,
+    MultiResult, PathRequest, Request, Response, SetDataRequest, SyncRequest, WatchRequest,
 };
 use jute::{Acl, CreateMode, perms};
 use parking_lot::Mutex;
@@ -13,9 +13,11 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::engine::database::Rules;
-use crate::engine::request::Work;
+use crate::engine::request::{Origin, Work};
+use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, WallClock};
-use crate::engine::watch::ConnectionId;
+use crate::engine::tracker::Attached;
+use crate::engine::watch::{ConnectionId, Event};
 use crate::ensemble::{Answer, Rebuild, Snapshots};
 use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{
@@ -573,7 +575,7 @@ fn a_panic_shows_nobody_half_a_group() {
     let mut world = World::with_two();
     let replica = Arc::clone(world.standalone.replica());
     assert!(replica.is_free());
-    world.standalone.clients = Arc::new(Panics);
+    world.standalone.applier.clients = Arc::new(Panics);
     let orderer = std::thread::spawn(move || {
         let _ = world.try_group(&[], vec![by(1, create("/a", CreateMode::Persistent))]);
     });

@@ -13,10 +13,10 @@ use crate::config::{Config, SnapshotCompression};
 use crate::engine::database::{Database, Rules};
 use crate::engine::session::SessionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Rebuild, Replica, write_walk};
+use crate::ensemble::Rebuild;
 use crate::storage::{
     self, Compression, DataDirectory, DirectoryOptions, LogOptions, RealDisk, Recovered,
-    RecoveryOptions, SessionKey, SnapshotOrigin, SnapshotWriter, StorageError,
+    RecoveryOptions, SessionKey, SnapshotOrigin, StorageError,
 };
 
 /// A data directory, opened and read.
@@ -141,18 +141,4 @@ fn passwords(directory: &DataDirectory, recovered: &Recovered) -> Result<Passwor
 fn fill_random(bytes: &mut [u8]) -> Result<(), ServerError> {
     getrandom::fill(bytes)
         .map_err(|error| ServerError::System("random bytes", io::Error::other(error)))
-}
-
-/// ZooKeeper refuses a log without a snapshot: there is one before the first client comes.
-pub(super) fn first_snapshot(
-    directory: &DataDirectory,
-    replica: &Replica,
-    compression: Compression,
-) -> Result<(), StorageError> {
-    let mut hold = replica.exclusive();
-    hold.database().begin_walk();
-    let tree = hold.database().tree();
-    let writer = SnapshotWriter::create(directory, 0, 0, compression)?;
-    write_walk(writer, std::iter::from_fn(|| tree.advance_walk(u32::MAX, 0)))?;
-    Ok(())
 }

@@ -1,0 +1,36 @@
+//! What an operator should know of, on its way to the log.
+
+use std::time::{Duration, Instant};
+
+use crate::engine::sequencer::Notice;
+
+/// The least time between two notices in the log.
+const BETWEEN_NOTICES: Duration = Duration::from_secs(1);
+
+/// Writes notices to the log, at most one a second: clients cause them as often as they like.
+#[derive(Debug, Default)]
+pub(super) struct Notices {
+    /// When one was last logged.
+    told: Option<Instant>,
+}
+
+impl Notices {
+    /// Writes the first of them, if it is time for one.
+    pub(super) fn tell(&mut self, notices: &[Notice]) {
+        let Some(notice) = notices.first() else { return };
+        if self.told.is_some_and(|told| told.elapsed() < BETWEEN_NOTICES) {
+            return;
+        }
+        self.told = Some(Instant::now());
+        match notice {
+            Notice::SequenceExhausted { parent } => tracing::error!(
+                parent,
+                "the sequence counter is at its end: no sequential znode can be created below this \
+                 parent any more; create a new parent"
+            ),
+            Notice::QuotaExceeded { limited, path } => {
+                tracing::warn!(limited, path, "a write went beyond a soft quota");
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What becomes of requests that were decided and wait for their transactions to be final.
+
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jute::ErrorCode;
+use jute::protocol::{Request, Response};
+use jute::txn::{Txn, TxnRecord};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::clients::Clients;
+use super::queue::Submission;
+use super::replica::{Exclusive, Replica};
+use super::standalone::OrderError;
+use crate::engine::apply::Mode;
+use crate::engine::database::Database;
+use crate::engine::read::{self, Caller};
+use crate::engine::request::{Chore, Origin, Work};
+use crate::engine::sequencer::{Prepared, Sequencer};
+use crate::engine::session::SessionId;
+use crate::engine::time::Now;
+use crate::engine::tracker::Attached;
+use crate::engine::watch::Event;
+use crate::engine::zxid::Zxid;
+
+/// How long transactions are applied before waiting readers are let in.
+const HOLD_MAX: Duration = Duration::from_micros(100);
+/// Steps between two looks at the clock while the hold lasts.
+const STEPS_A_LOOK: usize = 16;
+
+/// A request, decided, that waits for the log.
+pub(super) struct Step {
+    /// Nobody, for what the server itself wanted.
+    pub(super) origin: Option<Origin>,
+    pub(super) outcome: Prepared,
+    /// Its share of the queue's bound, until it is answered.
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Step {
+    /// The transaction that it waits for.
+    pub(super) const fn record(&self) -> Option<&TxnRecord<'static>> {
+        match &self.outcome {
+            Prepared::Txn(record) | Prepared::Open(record, _) => Some(record),
+            _ => None,
+        }
+    }
+}
+
+/// Decides requests in their order: `refuse` may give an answer before the tree is looked at, `place` gives each
+/// transaction its place in the log.
+pub(super) fn decide<E>(
+    sequencer: &mut Sequencer,
+    database: &Database,
+    chores: &[Chore],
+    submissions: Vec<Submission>,
+    now: Now,
+    mut refuse: impl FnMut(&Work) -> Option<ErrorCode>,
+    mut place: impl FnMut(&TxnRecord<'static>) -> Result<(), E>,
+) -> Result<Vec<Step>, E> {
+    let mut steps = Vec::with_capacity(chores.len() + submissions.len());
+    for chore in chores {
+        if let Some(record) = sequencer.prepare_chore(database, chore, now) {
+            place(&record)?;
+            steps.push(Step { origin: None, outcome: Prepared::Txn(record), _room: None });
+        }
+    }
+    for Submission { origin, work, room } in submissions {
+        let outcome = match refuse(&work) {
+            Some(error) => Prepared::Refused(error),
+            None => sequencer.prepare(database, &origin, work, now),
+        };
+        let step = Step { origin: Some(origin), outcome, _room: Some(room) };
+        if let Some(record) = step.record() {
+            place(record)?;
+        }
+        steps.push(step);
+    }
+    Ok(steps)
+}
+
+/// Applies what is final and tells the clients what came of it.
+pub(super) struct Applier {
+    pub(super) replica: Arc<Replica>,
+    pub(super) clients: Arc<dyn Clients>,
+}
+
+/// An applier that has the exclusive hold.
+pub(super) struct Applying<'a> {
+    hold: ManuallyDrop<Exclusive<'a>>,
+    clients: &'a dyn Clients,
+    since: Instant,
+    done: usize,
+    events: Vec<Event>,
+}
+
+impl Applier {
+    /// Takes the exclusive hold for `apply`. Where that fails it is never given back: nobody may read half a
+    /// transaction, and the process ends.
+    pub(super) fn under_hold<E>(
+        &self,
+        apply: impl FnOnce(&mut Applying<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut applying = Applying {
+            hold: ManuallyDrop::new(self.replica.exclusive()),
+            clients: &*self.clients,
+            since: Instant::now(),
+            done: 0,
+            events: Vec::new(),
+        };
+        apply(&mut applying)?;
+        drop(ManuallyDrop::into_inner(applying.hold));
+        Ok(())
+    }
+}
+
+impl Applying<'_> {
+    /// Finishes a step whose transaction, if it is one, is final, and everything before it applied.
+    pub(super) fn finish(
+        &mut self,
+        step: Step,
+        sequencer: &mut Sequencer,
+    ) -> Result<(), OrderError> {
+        self.let_readers_in();
+        let Step { origin, outcome, _room } = step;
+        match (outcome, origin) {
+            (Prepared::Txn(record), origin) => {
+                let closed = match &record.txn {
+                    Txn::CloseSession(_) => Some(SessionId(record.header.client_id)),
+                    _ => None,
+                };
+                let response = self.apply(record)?;
+                let zxid = self.hold.database().last_zxid();
+                let owner = closed.and_then(|session| sequencer.session_closed(session));
+                match (origin, owner) {
+                    (Some(origin), _) => self.clients.answer(&origin, zxid, Ok(response)),
+                    (None, Some(owner)) => self.clients.close(owner),
+                    (None, None) => {}
+                }
+            }
+            (Prepared::Open(record, attached), Some(origin)) => {
+                self.apply(record)?;
+                self.clients.attached(origin.connection, &attached);
+            }
+            (Prepared::Attached(attached), Some(origin)) => self.attach(&origin, &attached),
+            (Prepared::NoSession, Some(origin)) => self.clients.no_session(origin.connection),
+            (Prepared::Close, Some(origin)) => self.clients.close(origin.connection),
+            (Prepared::Refused(error), Some(origin)) => {
+                let zxid = self.hold.database().last_zxid();
+                self.clients.answer(&origin, zxid, Err(error));
+            }
+            (Prepared::RefusedMulti(results), Some(origin)) => {
+                let zxid = self.hold.database().last_zxid();
+                self.clients.answer(&origin, zxid, Ok(Response::Multi(results)));
+            }
+            (Prepared::Read(request), Some(origin)) => self.read(&origin, &request),
+            (_, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Applies a transaction that is final and has its events told.
+    pub(super) fn apply<'t>(&mut self, record: TxnRecord<'t>) -> Result<Response<'t>, OrderError> {
+        let TxnRecord { header, txn, digest } = record;
+        let response = self
+            .hold
+            .database()
+            .apply(&header, txn, digest, Mode::Strict, &mut self.events)
+            .map_err(|reason| OrderError::Diverged { zxid: Zxid(header.zxid), reason })?;
+        self.hold.publish();
+        self.clients.events(&self.events);
+        self.events.clear();
+        Ok(response)
+    }
+
+    /// To be called once a step.
+    pub(super) fn let_readers_in(&mut self) {
+        self.done += 1;
+        if self.done.is_multiple_of(STEPS_A_LOOK) && self.since.elapsed() >= HOLD_MAX {
+            self.hold.bump();
+            self.since = Instant::now();
+        }
+    }
+
+    fn attach(&self, origin: &Origin, attached: &Attached) {
+        if let Some(previous) = attached.previous {
+            self.clients.close(previous);
+        }
+        self.clients.attached(origin.connection, attached);
+    }
+
+    /// A read that stood behind a write of its session.
+    fn read(&mut self, origin: &Origin, request: &Request<'static>) {
+        if !self.clients.is_open(origin.connection) {
+            return;
+        }
+        let database = &*self.hold.database();
+        let caller = Caller {
+            connection: origin.connection,
+            session: origin.session,
+            identities: &origin.identities,
+        };
+        let answer = read::answer(database, &caller, request, &mut self.events);
+        self.clients.events(&self.events);
+        self.clients.answer(origin, database.last_zxid(), answer);
+        self.events.clear();
+    }
+}
