@@ -1,18 +1,23 @@
 //! Who orders, and what makes an order final.
 //!
-//! A standalone server orders by itself: a transaction is final once its own disk has it. The applied state stands
-//! behind the one lock here, whoever orders.
+//! A standalone server orders by itself: a transaction is final once its own disk has it. A [`Member`] of an ensemble
+//! orders while the others have elected it, and a transaction is final once a majority's disks have it. The applied
+//! state stands behind the one lock here, whoever orders.
 
 mod clients;
 mod disk_room;
 mod notices;
 mod queue;
+mod raft;
 mod rebuild;
 mod replica;
 mod snapshots;
 mod standalone;
 mod steps;
 
+pub use self::raft::{
+    Ensemble, EnsembleError, Member, PeerMessage, SnapshotStatus, Started, Transport,
+};
 pub use clients::{Answer, Clients};
 pub use queue::{Batch, Inquiry, Queue, Submission};
 pub use rebuild::Rebuild;

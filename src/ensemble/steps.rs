@@ -174,6 +174,11 @@ impl Applying<'_> {
         Ok(response)
     }
 
+    /// The database, as it is now.
+    pub(super) fn database(&mut self) -> &mut Database {
+        self.hold.database()
+    }
+
     /// To be called once a step.
     pub(super) fn let_readers_in(&mut self) {
         self.done += 1;

@@ -1,0 +1,72 @@
+//! An ensemble orders by Raft. Here, and nowhere else, is what knows the crate of that name.
+//!
+//! ```text
+//! peers --step--> Member --turn--> log and promises, synced --> Transport --> peers
+//! clients --submit--> leading: Sequencer --propose--> ...   committed --> applied, answered
+//! ```
+//!
+//! Everything here is driven by its caller: there is no thread, no socket and no clock. One call to [`Member::turn`]
+//! does what is due, in the only order in which it may be done.
+
+mod leading;
+mod log_store;
+mod ready;
+mod start;
+
+pub use ::raft::SnapshotStatus;
+pub use ::raft::eraftpb::Message as PeerMessage;
+pub use ready::{Member, Transport};
+pub use start::{Ensemble, Started};
+
+use super::standalone::OrderError;
+use crate::storage::StorageError;
+
+/// Why a member of an ensemble had to stop. The process ends.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnsembleError {
+    /// The disk refuses, or what it holds is not what it has to be.
+    #[error(
+        "the member's data directory cannot be used; nothing that was not acknowledged is certain"
+    )]
+    Storage(#[from] StorageError),
+    /// A transaction cannot be applied.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// An entry of the log is not what this version writes.
+    #[error(
+        "entry {index} of the replicated log is none that this version knows; run the same version everywhere"
+    )]
+    Entry {
+        /// Its place.
+        index: u64,
+    },
+    /// What a majority had is not on this disk any more.
+    #[error(
+        "the log ends at entry {last}, but entry {commit} was final: acknowledged transactions are missing. Empty this member's data directory and let it join anew"
+    )]
+    Lost {
+        /// The last entry that is there.
+        last: u64,
+        /// One that was known to be final.
+        commit: u64,
+    },
+    /// The directory belongs to another member.
+    #[error(
+        "the data directory is that of member {found}, not of member {expected}; check myid and dataDir"
+    )]
+    Foreign {
+        /// Whose it is.
+        found: u64,
+        /// Whose it should be.
+        expected: u64,
+    },
+    /// The directory was written by ZooKeeper, and an ensemble builds on a snapshot of its own.
+    #[error(
+        "the newest snapshot is ZooKeeper's; start this server standalone once, so that it takes its own"
+    )]
+    NotOwn,
+    /// Raft found a breach of what it is promised.
+    #[error("{0}; this is a defect, please report it")]
+    Raft(#[from] ::raft::Error),
+}

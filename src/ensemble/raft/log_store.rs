@@ -1,0 +1,213 @@
+//! The log and the promises of a member as the crate `raft` reads them, and the one way they are written.
+//!
+//! An entry is a record of the log: its index counts records and its term is the high half of the zxid. An entry
+//! without content is a transaction that failed.
+
+use std::sync::Arc;
+
+use raft::eraftpb::{ConfState, Entry, EntryType, HardState, Snapshot};
+use raft::{Error, GetEntriesContext, RaftState, Storage, StorageError as Unavailable};
+
+use super::EnsembleError;
+use crate::storage::{
+    DataDirectory, EntryKind, EntryLog, LogEntry, Members, RaftState as Promises, RaftStateFile,
+    StorageError,
+};
+
+/// What a member has on its disk.
+#[derive(Debug)]
+pub(super) struct LogStore {
+    directory: Arc<DataDirectory>,
+    pub(super) log: EntryLog,
+    pub(super) promises: RaftStateFile,
+    /// The newest snapshot.
+    snapshot: SnapshotPlace,
+    /// What the applied state showed at the start.
+    started_at: u64,
+}
+
+/// What a snapshot shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SnapshotPlace {
+    pub(super) index: u64,
+    pub(super) zxid: i64,
+}
+
+impl LogStore {
+    pub(super) fn new(
+        directory: Arc<DataDirectory>,
+        log: EntryLog,
+        promises: RaftStateFile,
+        snapshot: SnapshotPlace,
+        started_at: u64,
+    ) -> Self {
+        Self { directory, log, promises, snapshot, started_at }
+    }
+
+    pub(super) fn directory(&self) -> &Arc<DataDirectory> {
+        &self.directory
+    }
+
+    /// Makes a term and a vote durable. What is said to be final with them is what the disk has of it.
+    pub(super) fn promise(
+        &mut self,
+        state: &HardState,
+        members: Option<&ConfState>,
+    ) -> Result<(), StorageError> {
+        let before = self.promises.get();
+        let next = Promises {
+            id: before.id,
+            term: state.term,
+            vote: state.vote,
+            commit: state.commit.min(self.log.last_index()).max(before.commit),
+            members: members.map_or_else(|| before.members.clone(), from_conf_state),
+        };
+        let says_more =
+            (next.term, next.vote, &next.members) != (before.term, before.vote, &before.members);
+        if says_more { self.promises.save(next) } else { Ok(()) }
+    }
+
+    /// Makes entries durable; they replace what stands from the first of them on.
+    pub(super) fn append(&mut self, entries: Vec<Entry>) -> Result<(), EnsembleError> {
+        let mut last = match entries.first() {
+            Some(first) => self.log.zxid(first.index.saturating_sub(1)),
+            None => return Ok(()),
+        };
+        let mut records = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let wrong = EnsembleError::Entry { index: entry.index };
+            let kind = match entry.entry_type {
+                EntryType::EntryNormal => EntryKind::Ordinary,
+                EntryType::EntryConfChangeV2 => EntryKind::Membership,
+                EntryType::EntryConfChange => return Err(wrong),
+            };
+            // The k-th entry behind a term's first one has that number in the low half.
+            let zxid = match (last, i64::try_from(entry.term)) {
+                (Some(last), Ok(term)) if term == last >> 32 => last + 1,
+                (Some(last), Ok(term)) if term > last >> 32 => term << 32,
+                _ => return Err(wrong),
+            };
+            let record = if entry.data.is_empty() {
+                LogEntry::blank(entry.index, zxid, kind)
+            } else {
+                match LogEntry::new(entry.index, kind, entry.data) {
+                    Some(record) if record.zxid == zxid && !record.is_blank() => record,
+                    _ => return Err(wrong),
+                }
+            };
+            last = Some(zxid);
+            records.push(record);
+        }
+        Ok(self.log.append(records)?)
+    }
+
+    /// A snapshot of the applied state is durable; the log goes on in a new segment, so that purge can follow.
+    pub(super) fn snapshot_taken(&mut self, snapshot: SnapshotPlace) {
+        self.snapshot = snapshot;
+        self.log.roll();
+    }
+}
+
+impl Storage for LogStore {
+    fn initial_state(&self) -> raft::Result<RaftState> {
+        let promises = self.promises.get();
+        let hard_state = HardState {
+            term: promises.term,
+            vote: promises.vote,
+            commit: self.started_at,
+            ..HardState::default()
+        };
+        Ok(RaftState { hard_state, conf_state: to_conf_state(&promises.members) })
+    }
+
+    fn entries(
+        &self,
+        low: u64,
+        high: u64,
+        max_size: impl Into<Option<u64>>,
+        _context: GetEntriesContext,
+    ) -> raft::Result<Vec<Entry>> {
+        let room = max_size.into().unwrap_or(u64::MAX);
+        match self.log.entries(low, high, room) {
+            Ok(Some(entries)) => Ok(entries.into_iter().map(to_entry).collect()),
+            Ok(None) => Err(Error::Store(Unavailable::Compacted)),
+            Err(error) => Err(Error::Store(Unavailable::Other(Box::new(error)))),
+        }
+    }
+
+    fn term(&self, index: u64) -> raft::Result<u64> {
+        match self.log.zxid(index) {
+            Some(zxid) => Ok(term_of(zxid)),
+            None if index > self.log.last_index() => Err(Error::Store(Unavailable::Unavailable)),
+            None => Err(Error::Store(Unavailable::Compacted)),
+        }
+    }
+
+    fn first_index(&self) -> raft::Result<u64> {
+        Ok(self.log.first_index())
+    }
+
+    fn last_index(&self) -> raft::Result<u64> {
+        Ok(self.log.last_index())
+    }
+
+    fn snapshot(&self, request_index: u64, _to: u64) -> raft::Result<Snapshot> {
+        if self.snapshot.index == 0 || self.snapshot.index < request_index {
+            return Err(Error::Store(Unavailable::SnapshotTemporarilyUnavailable));
+        }
+        let mut snapshot = Snapshot::default();
+        let metadata = snapshot.mut_metadata();
+        metadata.index = self.snapshot.index;
+        metadata.term = term_of(self.snapshot.zxid);
+        metadata.set_conf_state(to_conf_state(&self.promises.get().members));
+        snapshot.data = self.snapshot.zxid.to_be_bytes().to_vec().into();
+        Ok(snapshot)
+    }
+}
+
+/// The zxid that a snapshot on its way shows.
+pub(super) fn zxid_of(snapshot: &Snapshot) -> Option<i64> {
+    snapshot.data.as_ref().try_into().ok().map(i64::from_be_bytes)
+}
+
+/// The term of whoever ordered a transaction.
+pub(super) fn term_of(zxid: i64) -> u64 {
+    u64::try_from(zxid >> 32).unwrap_or(0)
+}
+
+fn to_entry(record: LogEntry) -> Entry {
+    let mut entry = Entry {
+        entry_type: match record.kind {
+            EntryKind::Ordinary => EntryType::EntryNormal,
+            EntryKind::Membership => EntryType::EntryConfChangeV2,
+        },
+        term: term_of(record.zxid),
+        index: record.index,
+        ..Entry::default()
+    };
+    if !record.is_blank() {
+        entry.data = record.payload;
+    }
+    entry
+}
+
+fn to_conf_state(members: &Members) -> ConfState {
+    ConfState {
+        voters: members.voters.clone(),
+        learners: members.learners.clone(),
+        voters_outgoing: members.voters_outgoing.clone(),
+        learners_next: members.learners_next.clone(),
+        auto_leave: members.auto_leave,
+        ..ConfState::default()
+    }
+}
+
+fn from_conf_state(state: &ConfState) -> Members {
+    Members {
+        voters: state.voters.clone(),
+        learners: state.learners.clone(),
+        voters_outgoing: state.voters_outgoing.clone(),
+        learners_next: state.learners_next.clone(),
+        auto_leave: state.auto_leave,
+    }
+}

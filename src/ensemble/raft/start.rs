@@ -1,0 +1,125 @@
+//! From a data directory to a member: its promises, its log, and the state that is final in it.
+//!
+//! A log can hold entries that no majority has. They are read and kept, but only what is known to be final is applied;
+//! the others tell what became of the rest.
+
+use std::sync::Arc;
+
+use jute::Acl;
+use jute::persist::{SnapshotDigest, SnapshotNode};
+use jute::txn::TxnRecord;
+
+use super::EnsembleError;
+use super::log_store::{LogStore, SnapshotPlace};
+use crate::engine::database::{Database, Rules};
+use crate::ensemble::rebuild::Rebuild;
+use crate::ensemble::snapshots::first_snapshot;
+use crate::storage::{
+    Compression, DataDirectory, EntryLog, Members, RaftState, RaftStateFile, RecoveryOptions,
+    Refused, Replay, SnapshotId, SnapshotOrigin, discard_void_log, recover,
+};
+
+/// Who a member is and how it keeps its data.
+#[derive(Clone, Debug)]
+pub struct Ensemble {
+    /// This member's id. Never 0.
+    pub id: u64,
+    /// The voters of a new ensemble, this member among them.
+    pub voters: Vec<u64>,
+    /// How its log is read and written.
+    pub recovery: RecoveryOptions,
+    /// What all members agree on.
+    pub rules: Rules,
+    /// Makes hashes and election timeouts unpredictable.
+    pub seed: u64,
+}
+
+/// A member's directory, opened and read.
+#[derive(Debug)]
+pub struct Started {
+    pub(super) store: LogStore,
+    /// What is known to be final.
+    pub database: Database,
+    /// The last entry in it.
+    pub(super) applied: u64,
+}
+
+impl Ensemble {
+    /// Reads `directory`, finishing what an earlier process left half done.
+    ///
+    /// # Errors
+    /// When the disk refuses or what it holds is not what it has to be.
+    pub fn start(&self, directory: Arc<DataDirectory>) -> Result<Started, EnsembleError> {
+        let promises = RaftStateFile::open(&directory, || RaftState {
+            id: self.id,
+            members: Members { voters: self.voters.clone(), ..Members::default() },
+            ..RaftState::default()
+        })?;
+        let found = promises.get().id;
+        if found != self.id {
+            return Err(EnsembleError::Foreign { found, expected: self.id });
+        }
+        let commit = promises.get().commit;
+        discard_void_log(&directory)?;
+        let rebuild = Rebuild::new(self.seed, self.rules);
+        let mut replay = FinalOnly { rebuild, commit, index: 0 };
+        let recovered = recover(&directory, self.recovery, &mut replay)?;
+        let index = match recovered.snapshot.origin {
+            SnapshotOrigin::Exact { index } => index,
+            SnapshotOrigin::None if recovered.fresh => 0,
+            SnapshotOrigin::None | SnapshotOrigin::Java => return Err(EnsembleError::NotOwn),
+        };
+        let mut database = replay.rebuild.finish();
+        if recovered.fresh {
+            first_snapshot(&directory, &mut database, Compression::None)?;
+        }
+        let log = EntryLog::open(Arc::clone(&directory), recovered.log, recovered.snapshot)?;
+        let last = log.last_index();
+        if last < commit {
+            return Err(EnsembleError::Lost { last, commit });
+        }
+        let snapshot = SnapshotPlace { index, zxid: recovered.snapshot.zxid };
+        let applied = commit.max(index);
+        let store = LogStore::new(directory, log, promises, snapshot, applied);
+        Ok(Started { store, database, applied })
+    }
+}
+
+/// Applies what is known to be final and passes over the rest.
+struct FinalOnly {
+    rebuild: Rebuild,
+    commit: u64,
+    /// Of the last record.
+    index: u64,
+}
+
+impl Replay for FinalOnly {
+    fn begin(&mut self, snapshot: &SnapshotId) {
+        self.index = match snapshot.origin {
+            SnapshotOrigin::Exact { index } => index,
+            SnapshotOrigin::None | SnapshotOrigin::Java => 0,
+        };
+        self.rebuild.begin(snapshot);
+    }
+
+    fn session(&mut self, id: i64, timeout_ms: i32) -> Result<(), Refused> {
+        self.rebuild.session(id, timeout_ms)
+    }
+
+    fn acl(&mut self, id: i64, acl: Vec<Acl<'_>>) -> Result<(), Refused> {
+        self.rebuild.acl(id, acl)
+    }
+
+    fn node(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Refused> {
+        self.rebuild.node(path, node)
+    }
+
+    fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused> {
+        self.rebuild.end(digest)
+    }
+
+    fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
+        self.index += 1;
+        if self.index <= self.commit { self.rebuild.txn(record) } else { Ok(()) }
+    }
+}
