@@ -107,8 +107,8 @@ pub(super) enum Spec {
 pub(super) struct Step {
     pub(super) client: usize,
     pub(super) spec: Spec,
-    /// Everything in flight is applied before the next one.
-    pub(super) apply: bool,
+    /// So many of what is in flight are applied before the next one, the oldest first.
+    pub(super) apply: usize,
     /// Milliseconds since the one before.
     pub(super) wait: i64,
 }
@@ -180,8 +180,13 @@ fn spec() -> impl Strategy<Value = Spec> {
 }
 
 pub(super) fn step() -> impl Strategy<Value = Step> {
-    (0..CLIENTS, spec(), prop::bool::weighted(0.3), 0..30_i64)
-        .prop_map(|(client, spec, apply, wait)| Step { client, spec, apply, wait })
+    let apply = prop_oneof![5 => Just(0), 3 => 1..4_usize, 2 => Just(usize::MAX)];
+    (0..CLIENTS, spec(), apply, 0..30_i64).prop_map(|(client, spec, apply, wait)| Step {
+        client,
+        spec,
+        apply,
+        wait,
+    })
 }
 
 const ACLS: usize = 10;
@@ -537,8 +542,12 @@ impl Pair {
                 self.fly(who, prepared, Some(reply), told);
             }
         }
-        if step.apply {
-            self.apply();
+        let so_many = step.apply.min(self.flying.len());
+        for flying in self.flying.drain(..so_many).collect::<Vec<_>>() {
+            self.land(flying);
+        }
+        if self.flying.is_empty() {
+            self.compare_counts();
         }
     }
 
@@ -563,7 +572,7 @@ impl Pair {
             let prepared = self.prepare(&who, Work::Request(request));
             self.fly(who, prepared, Some(reply), told);
         }
-        self.step(&Step { client: owner, spec: Spec::Close, apply: false, wait: 0 });
+        self.step(&Step { client: owner, spec: Spec::Close, apply: 0, wait: 0 });
     }
 
     /// Applies what is in flight and compares.
@@ -691,7 +700,7 @@ impl Pair {
     fn empty(&mut self) {
         for client in 0..CLIENTS {
             let spec = Spec::Close;
-            self.step(&Step { client, spec, apply: false, wait: 0 });
+            self.step(&Step { client, spec, apply: 0, wait: 0 });
         }
         self.apply();
         let paths: Vec<String> = self.model.nodes.keys().rev().cloned().collect();

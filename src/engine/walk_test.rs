@@ -157,7 +157,7 @@ proptest! {
         let mut walks = 0;
         let mut instant = Instant::begin(&mut pair);
         for (step, (nodes, enough)) in &during {
-            pair.step(&Step { apply: true, ..step.clone() });
+            pair.step(&Step { apply: usize::MAX, ..step.clone() });
             if instant.advance(&pair, *nodes, *enough) {
                 instant.compare();
                 walks += 1;
