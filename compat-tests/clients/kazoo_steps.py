@@ -83,7 +83,7 @@ def no_events(zk):
 
 
 def connect(client_id=None):
-    zk = KazooClient(hosts=HOSTS, timeout=6, client_id=client_id)
+    zk = KazooClient(hosts=HOSTS, timeout=10, client_id=client_id)
     zk.start(timeout=DEADLINE)
     return zk
 
@@ -364,7 +364,7 @@ owner = connect()
 owner.create("/f/e3", b"x", ephemeral=True)
 session, _ = owner.client_id
 sever(owner)
-thief = KazooClient(hosts=HOSTS, timeout=6, client_id=(session, b"0123456789abcdef"))
+thief = KazooClient(hosts=HOSTS, timeout=10, client_id=(session, b"0123456789abcdef"))
 states = States(thief)
 thief.start(timeout=DEADLINE)
 states.expect(KazooState.CONNECTED)
