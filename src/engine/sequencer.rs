@@ -247,6 +247,9 @@ impl Sequencer {
 mod tests {
     use std::sync::Arc;
 
+    use jute::Acl;
+    use jute::protocol::{CreateRequest, DeleteRequest, SetDataRequest};
+
     use super::*;
     use crate::engine::apply::Mode;
     use crate::engine::database::Rules;
@@ -264,24 +267,59 @@ mod tests {
         sequencer.retire(Zxid(header.zxid));
     }
 
+    /// Opens a session, and gives what its requests come with.
+    fn open(
+        sequencer: &mut Sequencer,
+        database: &mut Database,
+        connection: ConnectionId,
+    ) -> Origin {
+        let identities = Arc::new([]);
+        let (session, received) = (SessionId::NONE, Monotonic(0));
+        let origin = Origin { connection, session, xid: 0, identities, received };
+        let work = Work::Open { timeout_ms: 1000 };
+        let prepared = sequencer.prepare(database, &origin, work, now(0));
+        let Prepared::Open(record, attached) = prepared else { panic!("{prepared:?}") };
+        apply(sequencer, database, record);
+        Origin { session: attached.session, ..origin }
+    }
+
+    #[test]
+    fn a_delete_in_flight_outlives_an_earlier_change_of_the_znode() {
+        let mut database = Database::new(1, Rules::default());
+        let mut sequencer = Sequencer::new(&database, TICK_MS, 7, Monotonic(0));
+        let origin = open(&mut sequencer, &mut database, ConnectionId(1));
+        let (path, data) = (|| "/x".into(), || Some(b"".as_slice().into()));
+        let acl = Some(vec![Acl::anyone(31)]);
+        let requests = [
+            Request::Create(CreateRequest { path: path(), data: data(), acl, flags: 0 }),
+            Request::SetData(SetDataRequest { path: path(), data: data(), version: 0 }),
+            Request::Delete(DeleteRequest { path: path(), version: 1 }),
+        ];
+        let records = requests.map(|request| {
+            let work = Work::Request(request);
+            match sequencer.prepare(&database, &origin, work, now(0)) {
+                Prepared::Txn(record) => record,
+                other => panic!("{other:?}"),
+            }
+        });
+        // Whatever of it is applied: who comes behind the delete finds nothing.
+        for record in records {
+            let set = SetDataRequest { path: path(), data: data(), version: -1 };
+            let work = Work::Request(Request::SetData(set));
+            let prepared = sequencer.prepare(&database, &origin, work, now(0));
+            assert!(matches!(prepared, Prepared::Refused(ErrorCode::NoNode)), "{prepared:?}");
+            apply(&mut sequencer, &mut database, record);
+        }
+        assert_eq!(database.tree().find("/x"), None);
+    }
+
     #[test]
     fn a_session_is_opened_expires_and_is_gone() {
         let mut database = Database::new(1, Rules::default());
         let mut sequencer = Sequencer::new(&database, TICK_MS, 7, Monotonic(0));
         let mut sessions = Vec::new();
         for connection in [ConnectionId(1), ConnectionId(2)] {
-            let origin = Origin {
-                connection,
-                session: SessionId::NONE,
-                xid: 0,
-                identities: Arc::new([]),
-                received: Monotonic(0),
-            };
-            let work = Work::Open { timeout_ms: 1000 };
-            let prepared = sequencer.prepare(&database, &origin, work, now(0));
-            let Prepared::Open(record, attached) = prepared else { panic!("{prepared:?}") };
-            apply(&mut sequencer, &mut database, record);
-            sessions.push(attached.session);
+            sessions.push(open(&mut sequencer, &mut database, connection).session);
         }
         assert_eq!(sessions, [SessionId(7), SessionId(8)]);
         assert_eq!(sequencer.sessions_count(), 2);
