@@ -35,7 +35,7 @@ pub(super) struct Step {
     pub(super) origin: Option<Origin>,
     pub(super) outcome: Prepared,
     /// Its share of the queue's bound, until it is answered.
-    _room: Option<OwnedSemaphorePermit>,
+    room: Option<OwnedSemaphorePermit>,
 }
 
 impl Step {
@@ -63,7 +63,7 @@ pub(super) fn decide<E>(
     for chore in chores {
         if let Some(record) = sequencer.prepare_chore(database, chore, now) {
             place(&record)?;
-            steps.push(Step { origin: None, outcome: Prepared::Txn(record), _room: None });
+            steps.push(Step { origin: None, outcome: Prepared::Txn(record), room: None });
         }
     }
     for Submission { origin, work, room } in submissions {
@@ -71,7 +71,7 @@ pub(super) fn decide<E>(
             Some(error) => Prepared::Refused(error),
             None => sequencer.prepare(database, &origin, work, now),
         };
-        let step = Step { origin: Some(origin), outcome, _room: Some(room) };
+        let step = Step { origin: Some(origin), outcome, room: Some(room) };
         if let Some(record) = step.record() {
             place(record)?;
         }
@@ -93,6 +93,8 @@ pub(super) struct Applying<'a> {
     since: Instant,
     done: usize,
     events: Vec<Event>,
+    /// The shares of what is answered: given back, which wakes who waits for one, only behind the hold.
+    rooms: Vec<OwnedSemaphorePermit>,
 }
 
 impl Applier {
@@ -108,6 +110,7 @@ impl Applier {
             since: Instant::now(),
             done: 0,
             events: Vec::new(),
+            rooms: Vec::new(),
         };
         apply(&mut applying)?;
         drop(ManuallyDrop::into_inner(applying.hold));
@@ -123,7 +126,8 @@ impl Applying<'_> {
         sequencer: &mut Sequencer,
     ) -> Result<(), OrderError> {
         self.let_readers_in();
-        let Step { origin, outcome, _room } = step;
+        let Step { origin, outcome, room } = step;
+        self.rooms.extend(room);
         match (outcome, origin) {
             (Prepared::Txn(record), origin) => {
                 let closed = match &record.txn {
