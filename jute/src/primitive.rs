@@ -92,10 +92,15 @@ impl<'a> Record<'a> for Option<Cow<'a, [u8]>> {
     }
 }
 
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    // Most are valid, and this is the quicker check.
+    str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+}
+
 /// A nullable string. Invalid UTF-8 reads as U+FFFD, as Java's decoder has it; path checks then refuse it.
 impl<'a> Record<'a> for Option<Cow<'a, str>> {
     fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
-        map(run, |bytes| bytes.map(String::from_utf8_lossy)).parse(input)
+        map(run, |bytes| bytes.map(text)).parse(input)
     }
 
     fn encode<B: BufMut>(&self, out: &mut B) {

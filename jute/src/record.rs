@@ -50,7 +50,8 @@ pub(crate) fn reject<'a, T>(error: DecodeError) -> Parsed<'a, T> {
     Err(Err::Failure(error))
 }
 
-/// Declares a record: its fields in wire order, with [`Record`] and [`IntoStatic`].
+/// Declares a record: its fields in wire order, with [`Record`] and [`IntoStatic`]. One without a lifetime has
+/// integers only.
 macro_rules! record {
     (
         $(#[$meta:meta])*
@@ -93,8 +94,13 @@ macro_rules! record {
                 Ok((input, Self { $($field,)* }))
             }
 
+            // Built whole and appended once: a growing buffer is asked for room once a record, not once a field.
             fn encode<B: bytes::BufMut>(&self, out: &mut B) {
-                $($crate::Record::encode(&self.$field, out);)*
+                let mut bytes = [0; 0 $(+ size_of::<$type>())*];
+                let mut rest = &mut bytes[..];
+                $($crate::Record::encode(&self.$field, &mut rest);)*
+                debug_assert!(rest.is_empty(), "a field is not as wide on the wire as in memory");
+                out.put_slice(&bytes);
             }
         }
 
