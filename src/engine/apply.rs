@@ -204,20 +204,14 @@ impl Database {
                 theirs: creates,
             });
         }
-        let made = self.tree.create(&Creation {
-            path,
-            data: create.data,
-            acl,
-            owner: create.owner,
-            zxid,
-            time: header.time,
-        });
+        let (data, owner, time) = (create.data, create.owner, header.time);
+        let made = self.tree.create(parent, &Creation { path, data, acl, owner, zxid, time });
         let (node, changed) = match made {
             Ok(made) => made,
             Err(Impossible::NodeExists(_)) if mode == Mode::Tolerant => {
                 if let Some(node) = self.tree.find(path) {
                     let aversion = self.tree.stat_persisted(node).aversion;
-                    self.tree.set_acl(path, acl, aversion)?;
+                    self.tree.set_acl(node, acl, aversion);
                 }
                 if create.counts_twice && creates > before {
                     self.tree.set_counters(parent, creates, zxid);
@@ -256,9 +250,16 @@ impl Database {
             self.delete_below(header, path, events)?;
         }
         let zxid = Zxid(header.zxid);
-        let parent = self.tree.parent_of(path);
-        let data_len = self.tree.find(path).map_or(0, |node| len(self.tree.data(node)));
-        let deleted = self.tree.delete(path);
+        let node = self.tree.find(path);
+        let parent = match node {
+            Some(node) => Some(self.tree.parent(node)),
+            None => self.tree.parent_of(path),
+        };
+        let data_len = node.map_or(0, |node| len(self.tree.data(node)));
+        let deleted = match node {
+            Some(node) => self.tree.delete(node, path),
+            None => Err(Impossible::NoNode(path.into())),
+        };
         if let Some(parent) = parent {
             let stat = self.tree.stat_persisted(parent);
             if deleted.is_ok() || mode == Mode::Tolerant {
@@ -317,7 +318,7 @@ impl Database {
         }
         let data = txn.data.as_deref();
         let bytes = len(data) - len(self.tree.data(node));
-        self.tree.set_data(&txn.path, data, txn.version, zxid, header.time)?;
+        self.tree.set_data(node, data, txn.version, zxid, header.time);
         self.grow_quota(&txn.path, Growth { count: 0, bytes });
         let readers = self.tree.readers(node);
         let change = Change {
@@ -339,7 +340,7 @@ impl Database {
             let path = txn.path.to_string();
             return Err(Impossible::Version { path, ours, theirs: txn.version });
         }
-        self.tree.set_acl(&txn.path, txn.acl.as_deref().unwrap_or_default(), txn.version)?;
+        self.tree.set_acl(node, txn.acl.as_deref().unwrap_or_default(), txn.version);
         Ok(Some(node))
     }
 

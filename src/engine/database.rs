@@ -105,10 +105,11 @@ impl Database {
                 acl: -1,
                 stat: jute::StatPersisted::default(),
             };
-            let made = self.tree.load(path, &node).and_then(|()| {
-                if acl.is_empty() { Ok(()) } else { self.tree.set_acl(path, acl, -1).map(|_| ()) }
-            });
+            let made = self.tree.load(path, &node);
             debug_assert!(made.is_ok(), "{path} has its parent: {made:?}");
+            if let Some(node) = self.tree.find(path).filter(|_| !acl.is_empty()) {
+                self.tree.set_acl(node, acl, -1);
+            }
         }
     }
 

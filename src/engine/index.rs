@@ -45,7 +45,17 @@ impl Index {
     }
 
     pub(super) fn find(&self, znodes: &Znodes, parent: NodeId, name: &str) -> Option<NodeId> {
-        let hash = self.hash(parent, name);
+        self.find_hashed(znodes, self.hash(parent, name), parent, name)
+    }
+
+    /// The same, where the hash of the two is known.
+    pub(super) fn find_hashed(
+        &self,
+        znodes: &Znodes,
+        hash: u32,
+        parent: NodeId,
+        name: &str,
+    ) -> Option<NodeId> {
         let shard = self.shards.get(Self::shard(hash))?;
         shard.find(spread(hash), |&id| Self::is(znodes, id, parent, name)).copied()
     }

@@ -3,8 +3,10 @@
 //! A request is checked against the tree and, before it, against this. What is applied is retired from here.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::EntryRef;
 use jute::StatPersisted;
 
 use super::acl::AclList;
@@ -35,6 +37,14 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// The session that will own it.
+    const fn session(&self) -> Option<SessionId> {
+        match self.owner {
+            Owner::Session(session) if self.exists => Some(session),
+            _ => None,
+        }
+    }
+
     /// What the znode counts in the digest of the tree.
     fn digest(&self) -> i64 {
         match &self.content {
@@ -54,15 +64,15 @@ pub(super) struct Mark {
 /// Changes in flight, by path.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
-    pending: HashMap<Box<str>, Pending>,
+    pending: HashMap<Arc<str>, Pending>,
     /// Paths in the order of their changes.
-    order: VecDeque<(Zxid, Box<str>)>,
+    order: VecDeque<(Zxid, Arc<str>)>,
     /// Ephemeral znodes among them that will be there.
-    ephemerals: HashMap<SessionId, BTreeSet<Box<str>>>,
+    ephemerals: HashMap<SessionId, BTreeSet<Arc<str>>>,
     /// The digest of the tree once they are applied.
     digest: i64,
     /// What the transaction being prepared replaced.
-    undo: Vec<(Box<str>, Option<Pending>)>,
+    undo: Vec<(Arc<str>, Option<Pending>)>,
     /// What the transactions in flight add below paths with a quota, oldest first. The parts of one transaction do
     /// not see each other's.
     growth: VecDeque<(Zxid, Box<str>, Growth)>,
@@ -109,24 +119,30 @@ impl Overlay {
         let path = path::canonical(path);
         let was = before.map_or(0, Pending::digest);
         self.digest = self.digest.wrapping_sub(was).wrapping_add(pending.digest());
-        self.order.push_back((pending.zxid, path.into()));
-        let replaced = self.replace(path, Some(pending));
-        self.undo.push((path.into(), replaced));
+        let zxid = pending.zxid;
+        let owner = pending.session();
+        let (path, replaced) = match self.pending.entry_ref(path) {
+            EntryRef::Occupied(mut entry) => {
+                let replaced = entry.insert(pending);
+                (Arc::clone(entry.key()), Some(replaced))
+            }
+            EntryRef::Vacant(entry) => {
+                let path = Arc::from(path);
+                entry.insert_with_key(Arc::clone(&path), pending);
+                (path, None)
+            }
+        };
+        self.change_owner(&path, replaced.as_ref().and_then(Pending::session), owner);
+        self.order.push_back((zxid, Arc::clone(&path)));
+        self.undo.push((path, replaced));
     }
 
-    /// Exchanges an entry and keeps the list of ephemeral znodes true.
-    fn replace(&mut self, path: &str, pending: Option<Pending>) -> Option<Pending> {
-        let owned = |pending: &Option<Pending>| match pending {
-            Some(Pending { exists: true, owner: Owner::Session(session), .. }) => Some(*session),
-            _ => None,
-        };
-        let now = owned(&pending);
-        let replaced = match pending {
-            Some(pending) => self.pending.insert(path.into(), pending),
-            None => self.pending.remove(path),
-        };
-        if let Some(session) = owned(&replaced)
-            && now != Some(session)
+    /// Keeps the list of ephemeral znodes true when an entry is exchanged.
+    fn change_owner(&mut self, path: &Arc<str>, was: Option<SessionId>, now: Option<SessionId>) {
+        if was == now {
+            return;
+        }
+        if let Some(session) = was
             && let Some(paths) = self.ephemerals.get_mut(&session)
         {
             paths.remove(path);
@@ -135,9 +151,8 @@ impl Overlay {
             }
         }
         if let Some(session) = now {
-            self.ephemerals.entry(session).or_default().insert(path.into());
+            self.ephemerals.entry(session).or_default().insert(Arc::clone(path));
         }
-        replaced
     }
 
     /// Begins a transaction.
@@ -176,7 +191,12 @@ impl Overlay {
     pub(super) fn roll_back(&mut self, mark: Mark) {
         while self.undo.len() > mark.undo {
             if let Some((path, before)) = self.undo.pop() {
-                self.replace(&path, before);
+                let now = before.as_ref().and_then(Pending::session);
+                let undone = match before {
+                    Some(before) => self.pending.insert(Arc::clone(&path), before),
+                    None => self.pending.remove(&path),
+                };
+                self.change_owner(&path, undone.as_ref().and_then(Pending::session), now);
                 self.order.pop_back();
             }
         }
@@ -218,8 +238,11 @@ impl Overlay {
             && *zxid <= applied
         {
             let Some((_, path)) = self.order.pop_front() else { break };
-            if self.pending.get(&path).is_some_and(|pending| pending.zxid <= applied) {
-                self.replace(&path, None);
+            if let EntryRef::Occupied(entry) = self.pending.entry_ref(&*path)
+                && entry.get().zxid <= applied
+            {
+                let owner = entry.remove().session();
+                self.change_owner(&path, owner, None);
             }
         }
     }

@@ -144,8 +144,7 @@ impl Tree {
         if path.is_empty() || path == path::ROOT {
             return Some(NodeId::ROOT);
         }
-        path.strip_prefix('/')?
-            .split('/')
+        path::names(path.strip_prefix('/')?)
             .try_fold(NodeId::ROOT, |parent, name| self.index.find(&self.znodes, parent, name))
     }
 
@@ -309,13 +308,17 @@ impl Tree {
         }
     }
 
-    /// Makes a znode. The parent's counters are for the caller to set.
+    /// Makes a znode below `parent`, which is that of its path. The parent's counters are for the caller to set.
     ///
     /// # Errors
-    /// [`Impossible`] when the parent is missing or the znode is there.
-    pub fn create(&mut self, creation: &Creation<'_>) -> Result<(NodeId, Changed), Impossible> {
+    /// [`Impossible`] when the znode is there, or the tree full.
+    pub fn create(
+        &mut self,
+        parent: NodeId,
+        creation: &Creation<'_>,
+    ) -> Result<(NodeId, Changed), Impossible> {
         let path = creation.path;
-        let Some((parent, name)) = self.find_parent(path) else {
+        let Some((_, name)) = path.rsplit_once('/') else {
             return Err(Impossible::NoNode(path.into()));
         };
         let zxid = creation.zxid.0;
@@ -355,11 +358,11 @@ impl Tree {
         name: &'a str,
         birth: impl FnOnce(u32) -> Birth<'a>,
     ) -> Result<NodeId, Impossible> {
-        if name.is_empty() || self.index.find(&self.znodes, parent, name).is_some() {
+        let hash = self.index.hash(parent, name);
+        if name.is_empty() || self.index.find_hashed(&self.znodes, hash, parent, name).is_some() {
             return Err(Impossible::NodeExists(path.into()));
         }
         self.preserve(parent);
-        let hash = self.index.hash(parent, name);
         let birth = birth(hash);
         let id = self.znodes.insert(&birth).ok_or(Impossible::Full)?;
         if let Some(walk) = self.walk.get_mut() {
@@ -380,15 +383,14 @@ impl Tree {
         Ok(id)
     }
 
-    /// Takes a childless znode out. The parent's counters are for the caller to set.
+    /// Takes the childless znode of `path` out. The parent's counters are for the caller to set.
     ///
     /// # Errors
-    /// [`Impossible`] when it is missing or has children.
-    pub fn delete(&mut self, path: &str) -> Result<Changed, Impossible> {
-        let id = match self.find(path) {
-            Some(id) if id != NodeId::ROOT => id,
-            _ => return Err(Impossible::NoNode(path.into())),
-        };
+    /// [`Impossible`] when it is the root or has children.
+    pub fn delete(&mut self, id: NodeId, path: &str) -> Result<Changed, Impossible> {
+        if id == NodeId::ROOT {
+            return Err(Impossible::NoNode(path.into()));
+        }
         if self.znodes.num_children(id) > 0 {
             return Err(Impossible::NotEmpty(path.into()));
         }
@@ -420,18 +422,14 @@ impl Tree {
     }
 
     /// Replaces the data.
-    ///
-    /// # Errors
-    /// [`Impossible`] when the znode is missing.
     pub fn set_data(
         &mut self,
-        path: &str,
+        id: NodeId,
         data: Option<&[u8]>,
         version: i32,
         zxid: Zxid,
         time: i64,
-    ) -> Result<NodeId, Impossible> {
-        let id = self.find(path).ok_or_else(|| Impossible::NoNode(path.into()))?;
+    ) {
         self.preserve(id);
         let before = self.znodes.get(id).map_or(0, Znode::data_len) as u64;
         self.data_size = self.data_size - before + data.map_or(0, <[u8]>::len) as u64;
@@ -441,7 +439,6 @@ impl Tree {
             node.mzxid = zxid.0;
             node.mtime = time;
         }
-        Ok(id)
     }
 
     /// Replaces the data and nothing else: how the server keeps its statistics.
@@ -453,16 +450,7 @@ impl Tree {
     }
 
     /// Replaces the ACL.
-    ///
-    /// # Errors
-    /// [`Impossible`] when the znode is missing.
-    pub fn set_acl(
-        &mut self,
-        path: &str,
-        acl: &[Acl<'_>],
-        aversion: i32,
-    ) -> Result<NodeId, Impossible> {
-        let id = self.find(path).ok_or_else(|| Impossible::NoNode(path.into()))?;
+    pub fn set_acl(&mut self, id: NodeId, acl: &[Acl<'_>], aversion: i32) {
         self.preserve(id);
         let renewed = self.acls.intern(acl);
         if let Some(node) = self.znodes.get_mut(id) {
@@ -470,7 +458,6 @@ impl Tree {
             self.acls.release(before);
         }
         self.znodes.set_aversion(id, aversion);
-        Ok(id)
     }
 
     /// Sets what a create or delete below a path leaves on it: the creates so far and the zxid.
@@ -479,7 +466,13 @@ impl Tree {
         self.znodes.set_counters(id, creates, pzxid.0);
     }
 
-    /// The parent of a path.
+    /// The parent of a znode; the root is its own.
+    #[must_use]
+    pub fn parent(&self, id: NodeId) -> NodeId {
+        self.znodes.get(id).map_or(NodeId::ROOT, |node| node.parent)
+    }
+
+    /// The parent of a path that need not exist.
     #[must_use]
     pub fn parent_of(&self, path: &str) -> Option<NodeId> {
         self.find_parent(path).map(|(parent, _)| parent)
@@ -519,7 +512,13 @@ impl Tree {
                 root.ctime = node.stat.ctime;
             }
             let data = node.data.as_deref();
-            self.set_data(path, data, node.stat.version, Zxid(node.stat.mzxid), node.stat.mtime)?;
+            self.set_data(
+                NodeId::ROOT,
+                data,
+                node.stat.version,
+                Zxid(node.stat.mzxid),
+                node.stat.mtime,
+            );
             self.znodes.set_aversion(NodeId::ROOT, node.stat.aversion);
             self.znodes.set_counters(NodeId::ROOT, node.stat.cversion, node.stat.pzxid);
             return Ok(());

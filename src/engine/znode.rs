@@ -73,10 +73,9 @@ pub(super) struct Znodes {
     kin: Slab<Kin>,
 }
 
-fn blob(name: &str, data: Option<&[u8]>) -> Box<[u8]> {
-    let data = data.unwrap_or_default();
+fn blob(name: &[u8], data: &[u8]) -> Box<[u8]> {
     let mut blob = Vec::with_capacity(name.len() + data.len());
-    blob.extend_from_slice(name.as_bytes());
+    blob.extend_from_slice(name);
     blob.extend_from_slice(data);
     blob.into_boxed_slice()
 }
@@ -86,14 +85,16 @@ impl Znode {
         (self.name_len & !NULL_DATA) as usize
     }
 
-    pub(super) fn name(&self) -> &str {
-        let name = self.blob.get(..self.name_len()).unwrap_or_default();
-        std::str::from_utf8(name).unwrap_or_default()
+    fn name_bytes(&self) -> &[u8] {
+        self.blob.get(..self.name_len()).unwrap_or_default()
     }
 
-    /// The name's bytes, for comparison.
+    pub(super) fn name(&self) -> &str {
+        std::str::from_utf8(self.name_bytes()).unwrap_or_default()
+    }
+
     pub(super) fn is_named(&self, name: &str) -> bool {
-        self.blob.get(..self.name_len()) == Some(name.as_bytes())
+        self.name_bytes() == name.as_bytes()
     }
 
     pub(super) fn data(&self) -> Option<&[u8]> {
@@ -153,7 +154,7 @@ impl Znodes {
             mzxid: stat.mzxid,
             ctime: stat.ctime,
             mtime: stat.mtime,
-            blob: blob(name, data),
+            blob: blob(name.as_bytes(), data.unwrap_or_default()),
             name_len: name_len | if data.is_none() { NULL_DATA } else { 0 },
             hash,
             parent,
@@ -208,8 +209,13 @@ impl Znodes {
 
     pub(super) fn set_data(&mut self, id: NodeId, data: Option<&[u8]>) {
         if let Some(node) = self.nodes.get_mut(id.0) {
-            let renewed = blob(node.name(), data);
-            node.blob = renewed;
+            let name_len = node.name_len();
+            let bytes = data.unwrap_or_default();
+            match node.blob.get_mut(name_len..) {
+                // As it is mostly: a value of the same size.
+                Some(place) if place.len() == bytes.len() => place.copy_from_slice(bytes),
+                _ => node.blob = blob(node.name_bytes(), bytes),
+            }
             node.name_len =
                 (node.name_len & !NULL_DATA) | if data.is_none() { NULL_DATA } else { 0 };
         }
