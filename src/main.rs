@@ -15,6 +15,9 @@ use rookeeper::logging;
 
 const BAD_CONFIGURATION: u8 = 2;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A server that speaks ZooKeeper's client protocol and keeps its data directory.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true)]
