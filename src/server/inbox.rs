@@ -1,5 +1,6 @@
 //! What a client sent: bytes to frames to requests, and for each the decision who answers it.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use jute::protocol::{
     put_reply, xid,
 };
 use jute::{DecodeError, ErrorCode, IntoStatic as _, OpCode};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -33,6 +35,15 @@ const ANSWERS_A_HOLD: usize = 64;
 /// Reads of one connection that may stand with the orderer: it makes their answers before the client has read those
 /// ahead.
 const READS_IN_FLIGHT: usize = 32;
+
+/// A buffer larger than this is not kept for the next connection.
+const SPARE_MAX: usize = 64 << 10;
+
+thread_local! {
+    /// The buffers of the connection that was idle last: the next that reads on this thread takes them, so that idle
+    /// connections have none and busy ones allocate none.
+    static SPARE: Cell<Option<(BytesMut, Vec<Submission>)>> = const { Cell::new(None) };
+}
 
 /// What the connection's task does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,9 +90,24 @@ impl Inbox {
 
     /// Reads what the socket has, a piece. False at its end.
     pub(super) fn read(&mut self, socket: &TcpStream) -> io::Result<bool> {
+        if self.bytes.capacity() == 0
+            && let Some(spare) = SPARE.take()
+        {
+            (self.bytes, self.submissions) = spare;
+        }
         let piece = if self.bytes.len() >= READ { READ_LARGE } else { READ };
         self.bytes.reserve(piece);
-        match socket.try_read_buf(&mut self.bytes) {
+        let room = self.bytes.capacity() - self.bytes.len();
+        let mut outcome = Err(io::ErrorKind::WouldBlock.into());
+        // A read that leaves room has emptied the socket. To say so spares the read that would find it empty.
+        let _ = socket.try_io(Interest::READABLE, || {
+            outcome = socket.try_read_buf(&mut self.bytes);
+            match outcome {
+                Ok(read) if read > 0 && read < room => Err(io::ErrorKind::WouldBlock.into()),
+                _ => Ok(()),
+            }
+        });
+        match outcome {
             Ok(0) => Ok(false),
             Ok(read) => {
                 stats::add(&self.server.stats.bytes_received, read as u64);
@@ -92,13 +118,17 @@ impl Inbox {
         }
     }
 
-    /// Whether nothing is half read; the buffer is given back then.
+    /// Whether nothing is half read; the buffers are given back then.
     pub(super) fn is_idle(&mut self) -> bool {
-        if self.bytes.is_empty() {
-            self.bytes = BytesMut::new();
-            self.submissions = Vec::new();
+        if !self.bytes.is_empty() {
+            return false;
         }
-        self.bytes.is_empty()
+        let bytes = std::mem::take(&mut self.bytes);
+        let submissions = std::mem::take(&mut self.submissions);
+        if (1..=SPARE_MAX).contains(&bytes.capacity()) {
+            SPARE.set(Some((bytes, submissions)));
+        }
+        true
     }
 
     /// The payload's length once the whole frame is here.
