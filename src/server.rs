@@ -21,6 +21,7 @@ mod password;
 mod reaper;
 mod shared;
 mod stats;
+mod unsent;
 mod upkeep;
 
 use std::io;
@@ -135,12 +136,15 @@ async fn serve(config: Config) -> Result<(), ServerError> {
     }
 
     let stats = Arc::new(Stats::default());
-    let connections = Arc::new(Connections::new(clock, Arc::clone(&stats), Arc::clone(&passwords)));
+    let queue = Arc::new(Queue::default());
+    let connections =
+        Connections::new(Arc::clone(&queue), clock, Arc::clone(&stats), Arc::clone(&passwords));
+    let connections = Arc::new(connections);
     let room_bytes = Server::room_bytes(&config);
     let server = Arc::new(Server {
         clock,
         replica: Arc::clone(&replica),
-        queue: Arc::new(Queue::default()),
+        queue,
         room: Arc::new(Semaphore::new(room_bytes as usize)),
         room_bytes,
         connections: Arc::clone(&connections),
@@ -163,6 +167,8 @@ async fn serve(config: Config) -> Result<(), ServerError> {
         tokio::spawn(upkeep::purge(Arc::clone(&server), every));
     }
     let signals = Signals::listen()?;
+    let unsent = connections.unsent();
+    start_thread("sender", move || unsent.send_for_ever())?;
     let standalone = Standalone::new(replica, sequencer, log, connections);
     let orderer = start_orderer(&server, standalone, snapshots)?;
     announce(&server, &client_port);
@@ -187,11 +193,19 @@ fn start_orderer(
 ) -> Result<oneshot::Receiver<Result<(), OrderError>>, ServerError> {
     let (report, ended) = oneshot::channel();
     let server = Arc::clone(server);
-    std::thread::Builder::new()
-        .name("orderer".to_owned())
-        .spawn(move || report.send(driver::run(&server, standalone, snapshots)))
-        .map_err(|error| ServerError::System("a thread", error))?;
+    start_thread("orderer", move || {
+        // Whoever would hear of it may have stopped waiting.
+        let _ = report.send(driver::run(&server, standalone, snapshots));
+    })?;
     Ok(ended)
+}
+
+fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), ServerError> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map_err(|error| ServerError::System("a thread", error))?;
+    Ok(())
 }
 
 /// What to type next, and who may connect.

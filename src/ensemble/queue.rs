@@ -80,8 +80,10 @@ impl Queue {
         if is_idle && !waiting.is_last {
             self.arrived.wait_for(&mut waiting, patience);
         }
+        // The next group is about as large as this one.
+        let next = Vec::with_capacity(waiting.submissions.len());
         Batch {
-            submissions: std::mem::take(&mut waiting.submissions),
+            submissions: std::mem::replace(&mut waiting.submissions, next),
             inquiries: std::mem::take(&mut waiting.inquiries),
             is_last: waiting.is_last,
         }

@@ -28,6 +28,7 @@ use super::password::PASSWORD_LEN;
 use super::shared::Server;
 use super::stats::{self, Summary};
 use crate::engine::acl::Identity;
+use crate::engine::request::Origin;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, WallClock};
 use crate::engine::tracker::Attached;
@@ -219,13 +220,18 @@ impl Connection {
     }
 
     /// Appends the orderer's answer.
-    pub(super) fn put_answer(&self, xid: i32, zxid: Zxid, latency: u64, answer: Answer<'_>) {
+    pub(super) fn put_answer(
+        &self,
+        origin: &Origin,
+        zxid: Zxid,
+        now: Monotonic,
+        answer: Answer<'_>,
+    ) {
         self.outbox.put(|out| match answer {
-            Ok(response) => put_reply(out, xid, zxid.0, &response),
-            Err(error) => put_refusal(out, xid, zxid.0, error),
+            Ok(response) => put_reply(out, origin.xid, zxid.0, &response),
+            Err(error) => put_refusal(out, origin.xid, zxid.0, error),
         });
-        let now = self.clock.monotonic();
-        self.counters().answered(zxid, now, latency);
+        self.counters().answered(zxid, now, now.since(origin.received));
         self.answered();
     }
 

@@ -14,12 +14,16 @@ use super::clock::Clock;
 use super::connection::Connection;
 use super::password::Passwords;
 use super::stats::{self, Stats};
+use super::unsent::Unsent;
 use crate::engine::acl;
 use crate::engine::request::Origin;
 use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Answer, Clients};
+use crate::ensemble::{Answer, Clients, Queue};
+
+/// Connections that the orderer sends for without the sender's help.
+const SENT_ALONE: usize = 32;
 
 /// The open connections.
 #[derive(Debug)]
@@ -30,22 +34,38 @@ pub(super) struct Connections {
     by_address: Mutex<HashMap<IpAddr, u32>>,
     /// Those that the group in progress has something for.
     touched: Mutex<Vec<Arc<Connection>>>,
+    /// Those of earlier groups that are still to be sent for.
+    unsent: Arc<Unsent>,
+    /// What waits for the orderer.
+    queue: Arc<Queue>,
     clock: Clock,
     stats: Arc<Stats>,
     passwords: Arc<Passwords>,
 }
 
 impl Connections {
-    pub(super) fn new(clock: Clock, stats: Arc<Stats>, passwords: Arc<Passwords>) -> Self {
+    pub(super) fn new(
+        queue: Arc<Queue>,
+        clock: Clock,
+        stats: Arc<Stats>,
+        passwords: Arc<Passwords>,
+    ) -> Self {
         Self {
             open: RwLock::new(HashMap::new()),
             next_id: AtomicU64::new(1),
             by_address: Mutex::new(HashMap::new()),
             touched: Mutex::new(Vec::new()),
+            unsent: Arc::default(),
+            queue,
             clock,
             stats,
             passwords,
         }
+    }
+
+    /// What the sender's thread has to do.
+    pub(super) fn unsent(&self) -> Arc<Unsent> {
+        Arc::clone(&self.unsent)
     }
 
     /// A number for a connection that is about to be added.
@@ -136,10 +156,10 @@ impl Clients for Connections {
 
     fn answer(&self, origin: &Origin, zxid: Zxid, answer: Answer<'_>) {
         let Some(connection) = self.get(origin.connection) else { return };
-        let latency = self.clock.monotonic().since(origin.received);
+        let now = self.clock.monotonic();
         stats::add(&self.stats.packets_sent, 1);
-        self.stats.record_latency(stats::Summary::of(latency));
-        connection.put_answer(origin.xid, zxid, latency, answer);
+        self.stats.record_latency(stats::Summary::of(now.since(origin.received)));
+        connection.put_answer(origin, zxid, now, answer);
         self.touch(connection);
     }
 
@@ -162,9 +182,19 @@ impl Clients for Connections {
         }
     }
 
+    /// Sends. While the next group waits the sender's thread does, and of what goes to many it does a share: each send
+    /// is a system call, in which that group could be on its way to the disk.
     fn flush(&self) {
-        for connection in self.touched.lock().drain(..) {
+        let mut touched = self.touched.lock();
+        let is_busy = !self.queue.is_empty();
+        if is_busy || touched.len() > SENT_ALONE {
+            self.unsent.put(&mut touched);
+        }
+        for connection in touched.drain(..) {
             connection.send_now();
+        }
+        if !is_busy {
+            self.unsent.send();
         }
     }
 }
