@@ -71,6 +71,11 @@ impl AclTable {
         id
     }
 
+    /// A list as it is stored, shared with the znodes that have it.
+    pub fn share(&self, list: &[Acl<'static>]) -> AclList {
+        self.ids.get_key_value(list).map_or_else(|| list.into(), |(list, _)| Arc::clone(list))
+    }
+
     /// Puts a list where a snapshot had it, unused as yet.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use jute::txn::{
 };
 use jute::{Acl, CreateMode, ErrorCode, OpCode, StatPersisted, perms};
 
-use super::acl::{self, AclList, Identity};
+use super::acl::{self, Identity};
 use super::database::Database;
 use super::digest::ContentDigest;
 use super::overlay::{Overlay, Pending};
@@ -171,7 +171,7 @@ impl Prepare<'_> {
         path::validate(&path)?;
         // ZooKeeper logs a transaction here that ends it, at each start again: what is logged here must stay something
         // that it can take over.
-        if path == quota::limits_path("") {
+        if path == quota::LIMITS_OF_ALL {
             return Err(ErrorCode::BadArguments);
         }
         if self.overlay.exists(self.database, &path) {
@@ -221,7 +221,7 @@ impl Prepare<'_> {
             },
             owner,
             num_children: 0,
-            acl: Some(AclList::from(acl)),
+            acl: Some(self.database.tree.acls().share(acl)),
             data_len: data.map_or(0, <[u8]>::len),
             content: self.content(path, data),
         };
@@ -303,7 +303,7 @@ impl Prepare<'_> {
         let mut after = node.clone();
         after.zxid = self.zxid;
         after.stat.aversion = node.stat.aversion.wrapping_add(1);
-        after.acl = Some(AclList::from(acl.as_slice()));
+        after.acl = Some(self.database.tree.acls().share(&acl));
         let version = after.stat.aversion;
         self.overlay.put(&path, Some(&node), after);
         Ok(Txn::SetAcl(SetAclTxn { path, acl: Some(acl), version }))

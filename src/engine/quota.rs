@@ -160,6 +160,9 @@ pub(super) fn stats_path(limited: &str) -> String {
     format!("{}{limited}/{STATS}", path::QUOTA)
 }
 
+/// The limits of the whole tree would be here.
+pub(super) const LIMITS_OF_ALL: &str = "/zookeeper/quota/zookeeper_limits";
+
 /// The path of its limits.
 pub(super) fn limits_path(limited: &str) -> String {
     format!("{}{limited}/{LIMITS}", path::QUOTA)
@@ -199,6 +202,11 @@ impl QuotaTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_whole_tree_is_a_path_like_any() {
+        assert_eq!(limits_path(""), LIMITS_OF_ALL);
+    }
 
     #[test]
     fn the_text_is_zookeepers() {
