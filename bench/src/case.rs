@@ -9,6 +9,8 @@ use crate::request::Workload;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
+    /// Left out unless asked for.
+    pub(crate) large: bool,
     pub(crate) population: Population,
     pub(crate) what: What,
 }
@@ -36,8 +38,27 @@ pub(crate) enum What {
     /// Resident memory with the population, then with so many idle sessions, then with a watch on
     /// each znode.
     Memory { sessions: u32 },
+    /// A load beside so many watches of one session, which never fire.
+    Watched { watches: u32, workload: Workload },
+    /// A start on a snapshot of the population with so many transactions behind it, from the process to the first
+    /// reply. On servers of its own.
+    Start { replayed: u32 },
+    /// Sets at half of what the same server manages, across snapshots. On servers of its own.
+    Snapshot,
 }
 
+impl What {
+    /// Whether it wants no running server.
+    pub(crate) const fn has_own_servers(self) -> bool {
+        matches!(self, Self::Start { .. } | Self::Snapshot)
+    }
+}
+
+const M1: Population = Population { keys: 1_000_000, value_len: 100 };
+const M5: Population = Population { keys: 5_000_000, value_len: 100 };
+const M10: Population = Population { keys: 10_000_000, value_len: 100 };
+const K1: Population = Population { keys: 1_001, value_len: 100 };
+const K100: Population = Population { keys: 100_000, value_len: 100 };
 const SMALL: Population = Population { keys: 1_000, value_len: 100 };
 /// Half of what a second has: each of 5,000 connections is heard of.
 pub(crate) const TRICKLE_RATE: f64 = 1.0;
@@ -49,7 +70,15 @@ const fn closed(
     connections: u32,
     window: u32,
 ) -> Case {
-    Case { name, population, what: What::Closed { workload, connections, window } }
+    Case { name, large: false, population, what: What::Closed { workload, connections, window } }
+}
+
+const fn case(name: &'static str, population: Population, what: What) -> Case {
+    Case { name, large: false, population, what }
+}
+
+const fn watched(workload: Workload) -> What {
+    What::Watched { watches: 1_000_000, workload }
 }
 
 const fn sized(value_len: usize) -> Population {
@@ -72,14 +101,10 @@ pub(crate) const CASES: &[Case] = &[
     closed("mixed 90/10 16 x 32", SMALL, Workload::Mixed, 16, 32),
     closed("multi 16 x 32", SMALL, Workload::Multi, 16, 32),
     closed("ephemeral 16 x 32", SMALL, Workload::Ephemeral, 16, 32),
-    Case { name: "new sessions", population: SMALL, what: What::Sessions { connections: 16 } },
-    Case { name: "fan-out to 5,000", population: SMALL, what: What::FanOut { watchers: 5_000 } },
-    Case { name: "set, open loop", population: SMALL, what: What::HalfOfApache },
-    Case {
-        name: "5,000 connections, 1 get/s each",
-        population: SMALL,
-        what: What::Trickle { connections: 5_000 },
-    },
+    case("new sessions", SMALL, What::Sessions { connections: 16 }),
+    case("fan-out to 5,000", SMALL, What::FanOut { watchers: 5_000 }),
+    case("set, open loop", SMALL, What::HalfOfApache),
+    case("5,000 connections, 1 get/s each", SMALL, What::Trickle { connections: 5_000 }),
     closed("create 16 x 32", SMALL, Workload::Create, 16, 32),
     closed("get 1 kB 16 x 32", sized(1_000), Workload::Get, 16, 32),
     closed("set 1 kB 16 x 32", sized(1_000), Workload::Set, 16, 32),
@@ -87,32 +112,35 @@ pub(crate) const CASES: &[Case] = &[
     closed("set 10 kB 16 x 8", sized(10_000), Workload::Set, 16, 8),
     closed("get 100 kB 16 x 2", sized(100_000), Workload::Get, 16, 2),
     closed("set 100 kB 16 x 2", sized(100_000), Workload::Set, 16, 2),
-    Case {
-        name: "memory, 1 M znodes",
-        population: Population { keys: 1_000_000, value_len: 100 },
-        what: What::Memory { sessions: 5_000 },
-    },
+    case("memory, 1 M znodes", M1, What::Memory { sessions: 5_000 }),
+    closed("growth, 1 M znodes: get", M1, Workload::Get, 16, 32),
+    closed("growth, 1 M znodes: set", M1, Workload::Set, 16, 32),
+    case("growth, 1 M watches: get", M1, watched(Workload::Get)),
+    case("growth, 1 M watches: set", M1, watched(Workload::Set)),
+    case("growth, 1 M watches: create and delete", M1, watched(Workload::Ephemeral)),
     closed(
-        "get, 1 M znodes, 16 x 32",
-        Population { keys: 1_000_000, value_len: 100 },
-        Workload::Get,
+        "growth, 1 M children of one parent: create and delete",
+        M1,
+        Workload::Ephemeral,
         16,
         32,
     ),
-    closed(
-        "set, 1 M znodes, 16 x 32",
-        Population { keys: 1_000_000, value_len: 100 },
-        Workload::Set,
-        16,
-        32,
-    ),
-    closed(
-        "create beside 1 M, 16 x 32",
-        Population { keys: 1_000_000, value_len: 100 },
-        Workload::Create,
-        16,
-        32,
-    ),
+    closed("growth, 1 M children of one parent: create", M1, Workload::Create, 16, 32),
+    closed("growth, 1 k znodes: get", K1, Workload::Get, 16, 32),
+    closed("growth, 1 k znodes: set", K1, Workload::Set, 16, 32),
+    closed("growth, 1 k znodes: create and delete", K1, Workload::Ephemeral, 16, 32),
+    closed("growth, 1 k znodes: create", K1, Workload::Create, 16, 32),
+    closed("growth, 100 k znodes: get", K100, Workload::Get, 16, 32),
+    closed("growth, 100 k znodes: set", K100, Workload::Set, 16, 32),
+    closed("growth, 100 k znodes: create and delete", K100, Workload::Ephemeral, 16, 32),
+    closed("growth, 100 k znodes: create", K100, Workload::Create, 16, 32),
+    closed("growth, 5 M znodes: get", M5, Workload::Get, 16, 32),
+    closed("growth, 5 M znodes: set", M5, Workload::Set, 16, 32),
+    closed("growth, 5 M znodes: create and delete", M5, Workload::Ephemeral, 16, 32),
+    closed("growth, 5 M znodes: create", M5, Workload::Create, 16, 32),
+    case("start, 1 M znodes", M1, What::Start { replayed: 99_000 }),
+    Case { large: true, ..case("start, 10 M znodes", M10, What::Start { replayed: 99_000 }) },
+    case("snapshot, 1 M znodes", M1, What::Snapshot),
 ];
 
 /// How long and how often.

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use crate::case::{CASES, Case, Spans, What};
-use crate::floor;
+use crate::case::{CASES, Case, Population, Spans, What};
 use crate::measure::{Figures, PER_SECOND, measure};
-use crate::population;
-use crate::subject::{Kind, Programs, Subject};
+use crate::start::Contents;
+use crate::subject::{Kind, Launch, Programs, Subject};
+use crate::{floor, population, snapshot, start};
 
 /// All that a run found: case, server, figure, one value a round.
 pub(crate) type Findings = BTreeMap<usize, BTreeMap<Kind, BTreeMap<&'static str, Vec<f64>>>>;
@@ -27,13 +27,16 @@ pub(crate) struct Plan {
     pub(crate) rounds: u32,
     /// Parts of names; none means all.
     pub(crate) only: Vec<String>,
+    /// Whether the largest cases run.
+    pub(crate) large: bool,
     pub(crate) kinds: Vec<Kind>,
 }
 
 impl Plan {
     fn cases(&self) -> impl Iterator<Item = (usize, &'static Case)> {
         let chosen = |case: &Case| {
-            self.only.is_empty() || self.only.iter().any(|part| case.name.contains(part.as_str()))
+            let is_named = |part: &String| case.name.contains(part.as_str());
+            (self.large || !case.large) && (self.only.is_empty() || self.only.iter().any(is_named))
         };
         CASES.iter().enumerate().filter(move |(_, case)| chosen(case))
     }
@@ -46,6 +49,7 @@ pub(crate) fn run(
     mut tell: impl FnMut(&str),
 ) -> io::Result<Findings> {
     let mut findings = Findings::new();
+    let mut contents = Contents::default();
     for round in 1..=plan.rounds {
         for kind in &plan.kinds {
             let mut running: Option<(Subject, _)> = None;
@@ -53,27 +57,53 @@ pub(crate) fn run(
                 if *kind == Kind::Floor && !has_floor(case) {
                     continue;
                 }
-                let subject = match running.take() {
-                    Some((subject, population)) if population == case.population => subject,
-                    ended => {
-                        drop(ended);
-                        populated(*kind, case, plan, programs)?
-                    }
+                let failed =
+                    |error| io::Error::other(format!("{}, {}: {error}", case.name, kind.name()));
+                let figures = if case.what.has_own_servers() {
+                    running = None;
+                    alone(*kind, case, plan, programs, &mut contents)
+                } else {
+                    let subject = match running.take() {
+                        Some((subject, population)) if population == case.population => subject,
+                        ended => {
+                            drop(ended);
+                            populated(*kind, case, plan, programs)?
+                        }
+                    };
+                    let figures = measure(&subject, case, &plan.spans, apache_sets(&findings));
+                    running = Some((subject, case.population));
+                    figures
                 };
-                let sets = apache_sets(&findings);
-                let figures = measure(&subject, case, &plan.spans, sets).map_err(|error| {
-                    io::Error::other(format!("{}, {}: {error}", case.name, kind.name()))
-                })?;
+                let figures = figures.map_err(failed)?;
                 tell(&line(round, *kind, case.name, &figures));
                 let found = findings.entry(number).or_default().entry(*kind).or_default();
                 for (figure, value) in figures {
                     found.entry(figure).or_default().push(value);
                 }
-                running = Some((subject, case.population));
             }
         }
     }
     Ok(findings)
+}
+
+/// A case that starts servers of its own.
+fn alone(
+    kind: Kind,
+    case: &Case,
+    plan: &Plan,
+    programs: &Programs,
+    contents: &mut Contents,
+) -> io::Result<Figures> {
+    let Population { keys, value_len } = case.population;
+    let znodes = plan.spans.scaled(keys);
+    let launch = Launch { kind, programs, settings: String::new(), znodes };
+    match case.what {
+        What::Start { replayed } => {
+            let content = contents.of(&launch, value_len, plan.spans.scaled(replayed))?;
+            start::figures(&launch, content)
+        }
+        _ => snapshot::figures(&launch, value_len, &plan.spans),
+    }
 }
 
 /// What a bare server can be asked.
@@ -87,9 +117,9 @@ fn has_floor(case: &Case) -> bool {
 }
 
 fn populated(kind: Kind, case: &Case, plan: &Plan, programs: &Programs) -> io::Result<Subject> {
-    let subject = Subject::start(kind, programs)?;
+    let keys = plan.spans.scaled(case.population.keys);
+    let subject = Launch { kind, programs, settings: String::new(), znodes: keys }.fresh()?;
     if kind != Kind::Floor {
-        let keys = plan.spans.scaled(case.population.keys);
         population::create(subject.address(), keys, case.population.value_len)?;
     }
     Ok(subject)

@@ -83,11 +83,16 @@ impl Connection {
 
     /// Sends many requests at once and waits until all are answered, with success.
     pub(crate) fn call_all(&mut self, frames: &[u8], count: usize) -> io::Result<()> {
+        self.call_each(frames, count, 0)
+    }
+
+    /// The same where each is to be answered by one error.
+    pub(crate) fn call_each(&mut self, frames: &[u8], count: usize, due: i32) -> io::Result<()> {
         self.socket.write_all(frames)?;
         for _ in 0..count {
             let body = self.body()?;
             let head = head(&body)?;
-            if head.error != 0 {
+            if head.error != due {
                 return Err(io::Error::other(format!("the server answers {}", head.error)));
             }
         }

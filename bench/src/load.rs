@@ -40,6 +40,8 @@ pub(crate) struct Load {
     /// Before measuring.
     pub(crate) warm_up: Duration,
     pub(crate) measured: Duration,
+    /// Where the course of the latencies is wanted too: one histogram for each such piece of the time.
+    pub(crate) slice: Option<Duration>,
 }
 
 /// What came of it.
@@ -48,13 +50,44 @@ pub(crate) struct Measured {
     pub(crate) operations: u64,
     /// In nanoseconds.
     pub(crate) latency: Histogram<u64>,
+    /// The latencies of the answers that came in each slice of the time, in microseconds.
+    pub(crate) slices: Vec<Histogram<u32>>,
 }
 
 impl Measured {
     fn none() -> Self {
         let latency = Histogram::new_with_bounds(1, 600_000_000_000, 3).expect("valid bounds");
-        Self { operations: 0, latency }
+        Self { operations: 0, latency, slices: Vec::new() }
     }
+
+    fn record(&mut self, latency: Duration, since_start: Duration, slice: Option<Duration>) {
+        self.operations += 1;
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.latency.saturating_record(nanos);
+        if let Some(slice) = slice {
+            let number = (since_start.as_nanos() / slice.as_nanos().max(1)) as usize;
+            while self.slices.len() <= number {
+                self.slices.push(slice_histogram());
+            }
+            self.slices[number].saturating_record(nanos / 1_000);
+        }
+    }
+
+    fn add(&mut self, part: &Self) {
+        self.operations += part.operations;
+        self.latency.add(&part.latency).expect("equal bounds");
+        while self.slices.len() < part.slices.len() {
+            self.slices.push(slice_histogram());
+        }
+        for (sum, slice) in self.slices.iter_mut().zip(&part.slices) {
+            sum.add(slice).expect("equal bounds");
+        }
+    }
+}
+
+/// Of one slice: up to a minute, two digits, and small, because there are many.
+pub(crate) fn slice_histogram() -> Histogram<u32> {
+    Histogram::new_with_bounds(1, 60_000_000, 2).expect("valid bounds")
 }
 
 /// A connection, what it asks and since when the answers are due.
@@ -99,9 +132,7 @@ pub(crate) fn run(
         at_end();
         let mut sum = Measured::none();
         for thread in threads {
-            let part = thread.join().expect("a load thread does not panic")?;
-            sum.operations += part.operations;
-            sum.latency.add(part.latency).expect("equal bounds");
+            sum.add(&thread.join().expect("a load thread does not panic")?);
         }
         Ok(sum)
     })
@@ -151,7 +182,7 @@ fn drive(
         for event in events.drain(..) {
             let event: epoll::Event = event;
             let client = &mut clients[event.data.u64() as usize];
-            client.receive(start, &mut measured)?;
+            client.receive(start, load.slice, &mut measured)?;
             if let Pace::Window(window) = load.pace {
                 client.top_up(window, Instant::now())?;
             }
@@ -176,7 +207,7 @@ fn drain(clients: &mut [Client], ready: &impl std::os::fd::AsFd) -> io::Result<(
         wait(ready, &mut events, Duration::from_millis(10))?;
         for event in events.drain(..) {
             let event: epoll::Event = event;
-            clients[event.data.u64() as usize].receive(deadline, &mut ignored)?;
+            clients[event.data.u64() as usize].receive(deadline, None, &mut ignored)?;
         }
     }
     Ok(())
@@ -211,7 +242,12 @@ impl Client {
     }
 
     /// Takes the answers that are there; what came from `start` on is measured.
-    fn receive(&mut self, start: Instant, measured: &mut Measured) -> io::Result<()> {
+    fn receive(
+        &mut self,
+        start: Instant,
+        slice: Option<Duration>,
+        measured: &mut Measured,
+    ) -> io::Result<()> {
         let Self { connection, requests, since, answered, .. } = self;
         let mut wrong = None;
         let mut now = None;
@@ -226,9 +262,7 @@ impl Client {
                 wrong = Some(format!("{head:?} where the answer to {xid} is due"));
             }
             if now >= start {
-                measured.operations += 1;
-                let nanos = u64::try_from((now - began).as_nanos()).unwrap_or(u64::MAX);
-                measured.latency.saturating_record(nanos);
+                measured.record(now - began, now - start, slice);
             }
         })?;
         wrong.map_or(Ok(()), |wrong| Err(io::Error::other(wrong)))

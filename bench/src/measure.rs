@@ -10,7 +10,7 @@ use crate::connection::Connection;
 use crate::load::{self, Load, Measured, Pace};
 use crate::request::{self, Workload};
 use crate::subject::Subject;
-use crate::{fan_out, sessions};
+use crate::{fan_out, sessions, watches};
 
 /// Figures by their name and unit.
 pub(crate) type Figures = BTreeMap<&'static str, f64>;
@@ -18,12 +18,15 @@ pub(crate) type Figures = BTreeMap<&'static str, f64>;
 pub(crate) const PER_SECOND: &str = "operations/s";
 const CPU: &str = "CPU us/operation";
 const FAN_OUT_ROUNDS: u32 = 20;
-/// Requests in flight while watches are left.
-const WATCH_BATCH: u32 = 1_000;
+
+/// Whether a quotient of two servers' figures says something: not of differences and counts.
+pub(crate) fn compares(figure: &str) -> bool {
+    !figure.contains(" more") && figure != "pairs"
+}
 
 /// Whether more is better.
 pub(crate) fn rises(figure: &str) -> bool {
-    figure == PER_SECOND
+    figure == PER_SECOND || figure == "sets/s"
 }
 
 /// Runs `case`; `apache_sets` is what Apache ZooKeeper managed in this run, sets a second.
@@ -42,6 +45,7 @@ pub(crate) fn measure(
         keys: NonZeroU32::new(spans.scaled(keys)).unwrap_or(NonZeroU32::MIN),
         warm_up: spans.warm_up,
         measured: spans.measured,
+        slice: None,
     };
     match case.what {
         What::Closed { workload, connections, window } => {
@@ -77,6 +81,11 @@ pub(crate) fn measure(
             Ok(Figures::from([("median ms", median), ("maximum ms", most)]))
         }
         What::Memory { sessions } => memory(subject, spans.scaled(keys), spans.scaled(sessions)),
+        What::Watched { watches, workload } => {
+            let _watching = watches::on_absent(subject.address(), spans.scaled(watches))?;
+            under_load(subject, &load(workload, 16, Pace::Window(32)))
+        }
+        What::Start { .. } | What::Snapshot => Err(io::Error::other("has servers of its own")),
     }
 }
 
@@ -84,7 +93,7 @@ fn under_load(subject: &Subject, load: &Load) -> io::Result<Figures> {
     let (mut before, mut after) = (Ok(Duration::ZERO), Ok(Duration::ZERO));
     let measured =
         load::run(subject.address(), load, || before = subject.cpu(), || after = subject.cpu())?;
-    let Measured { operations, latency } = measured;
+    let Measured { operations, latency, .. } = measured;
     let micros = |quantile| latency.value_at_quantile(quantile) as f64 / 1e3;
     let cpu = after?.saturating_sub(before?);
     Ok(Figures::from([
@@ -103,22 +112,15 @@ fn memory(subject: &Subject, keys: u32, sessions: u32) -> io::Result<Figures> {
         idle.push(Connection::open(subject.address(), number)?);
     }
     let with_sessions = subject.rss()?;
-    let mut watching = Connection::open(subject.address(), 0)?;
-    for first in (0..keys).step_by(WATCH_BATCH as usize) {
-        let numbers = first..keys.min(first + WATCH_BATCH);
-        let mut frames = Vec::new();
-        for number in numbers.clone() {
-            frames.extend(request::frame(1, &request::get(&request::key_path(number), true)));
-        }
-        watching.call_all(&frames, numbers.len())?;
-    }
+    let _watching = watches::on_keys(subject.address(), keys)?;
     let with_watches = subject.rss()?;
     let each = |after: u64, before: u64, count: u32| {
         after.saturating_sub(before) as f64 / f64::from(count)
     };
+    let path_len = request::key_path(0).len() as f64;
     Ok(Figures::from([
         ("RSS MB", with_znodes as f64 / 1e6),
         ("bytes/idle session", each(with_sessions, with_znodes, sessions)),
-        ("bytes/watch", each(with_watches, with_sessions, keys)),
+        ("bytes/watch beyond its path", each(with_watches, with_sessions, keys) - path_len),
     ]))
 }

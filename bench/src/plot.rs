@@ -11,7 +11,7 @@ use crate::case::Spans;
 use crate::load::{self, Load, Pace};
 use crate::population;
 use crate::request::Workload;
-use crate::subject::{Kind, Programs, Subject};
+use crate::subject::{Kind, Launch, Programs};
 
 /// Sets a second.
 const RATES: [f64; 10] = [1e3, 2e3, 5e3, 1e4, 2e4, 4e4, 8e4, 1.6e5, 2.4e5, 3.2e5];
@@ -29,7 +29,8 @@ pub(crate) fn sweep(
 ) -> io::Result<Vec<(Kind, Vec<Point>)>> {
     let mut curves = Vec::new();
     for kind in [Kind::Apache, Kind::Rookeeper] {
-        let subject = Subject::start(kind, programs)?;
+        let launch = Launch { kind, programs, settings: String::new(), znodes: 1_000 };
+        let subject = launch.fresh()?;
         population::create(subject.address(), 1_000, 100)?;
         let mut points = Vec::new();
         for rate in RATES {
@@ -41,6 +42,7 @@ pub(crate) fn sweep(
                 keys: NonZeroU32::new(1_000).unwrap_or(NonZeroU32::MIN),
                 warm_up: spans.warm_up,
                 measured: spans.measured,
+                slice: None,
             };
             let Ok(measured) = load::run(subject.address(), &load, || {}, || {}) else { break };
             let reached = measured.operations as f64 / spans.measured.as_secs_f64();

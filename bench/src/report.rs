@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::case::CASES;
 use crate::comparison::{Findings, median};
-use crate::measure::rises;
+use crate::measure::{compares, rises};
 use crate::subject::Kind;
 
 /// One figure of one case.
@@ -35,6 +35,7 @@ pub(crate) fn rows(findings: &Findings) -> Vec<Row> {
             let (apache, rookeeper) = (middle(Kind::Apache), middle(Kind::Rookeeper));
             let ratio = apache
                 .zip(rookeeper)
+                .filter(|_| compares(figure))
                 .map(|(theirs, ours)| if rises(figure) { ours / theirs } else { theirs / ours });
             let rounds = [Kind::Apache, Kind::Rookeeper]
                 .map(|kind| values(kind).cloned().unwrap_or_default());

@@ -105,6 +105,10 @@ pub(crate) fn get(path: &str, watch: bool) -> Request<'_> {
     Request::GetData(WatchRequest { path: path.into(), watch })
 }
 
+pub(crate) fn exists(path: &str, watch: bool) -> Request<'_> {
+    Request::Exists(WatchRequest { path: path.into(), watch })
+}
+
 pub(crate) fn set<'a>(path: &'a str, data: &'a [u8]) -> Request<'a> {
     Request::SetData(SetDataRequest {
         path: path.into(),
@@ -134,7 +138,7 @@ impl Requests {
         let requests: Vec<Request<'_>> = match workload {
             Workload::Get => vec![get(&key, false)],
             Workload::Exists => {
-                vec![Request::Exists(WatchRequest { path: key.as_str().into(), watch: false })]
+                vec![exists(&key, false)]
             }
             Workload::Set => vec![set(&key, value)],
             Workload::Mixed => vec![get(&key, false), set(&key, value)],

@@ -10,8 +10,14 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// The longest start: five million znodes behind a kill.
-const START_DEADLINE: Duration = Duration::from_secs(180);
+/// The longest start: ten million znodes behind a kill.
+const START_DEADLINE: Duration = Duration::from_secs(600);
+/// Between two looks at whether a server serves.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+/// Beyond so many znodes Apache ZooKeeper gets a megabyte of heap for each thousand; up to it, what `JVMFLAGS` says.
+const ZNODES_OF_THE_USUAL_HEAP: u32 = 1_000_000;
+/// The data directory below a server's folder.
+const DATA: &str = "data";
 
 /// Who is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -42,7 +48,18 @@ pub(crate) struct Programs {
     pub(crate) data: PathBuf,
 }
 
-/// A running server on a fresh directory; it ends with its value.
+/// How a server is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) programs: &'a Programs,
+    /// Lines of zoo.cfg beside the usual ones.
+    pub(crate) settings: String,
+    /// What it will hold: the heap that Apache ZooKeeper gets.
+    pub(crate) znodes: u32,
+}
+
+/// A running server; it ends with its value.
 #[derive(Debug)]
 pub(crate) struct Subject {
     child: Child,
@@ -50,24 +67,29 @@ pub(crate) struct Subject {
     dir: TempDir,
 }
 
-impl Subject {
-    /// Starts one and waits until it serves.
-    pub(crate) fn start(kind: Kind, programs: &Programs) -> io::Result<Self> {
-        let dir = tempfile::Builder::new().prefix("bench.").tempdir_in(&programs.data)?;
+impl Launch<'_> {
+    /// Starts it on a fresh directory and waits until it serves.
+    pub(crate) fn fresh(&self) -> io::Result<Subject> {
+        let dir = folder(self.programs)?;
+        fs::create_dir(dir.path().join(DATA))?;
+        self.on(dir)
+    }
+
+    /// Starts it on the folder of a server of before, or one that looks like it, and waits until it serves.
+    pub(crate) fn on(&self, dir: TempDir) -> io::Result<Subject> {
         let port = free_port()?;
         let config = dir.path().join("zoo.cfg");
-        let data = dir.path().join("data");
-        fs::create_dir(&data)?;
         let text = format!(
             "dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime=2000\n\
-             maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n",
-            data.display()
+             maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n{}",
+            dir.path().join(DATA).display(),
+            self.settings
         );
         fs::write(&config, text)?;
-        let mut command = match kind {
-            Kind::Apache => Command::new(&programs.reference),
+        let mut command = match self.kind {
+            Kind::Apache => Command::new(&self.programs.reference),
             Kind::Rookeeper => {
-                let mut command = Command::new(&programs.rookeeper);
+                let mut command = Command::new(&self.programs.rookeeper);
                 command.arg("server");
                 command
             }
@@ -77,8 +99,12 @@ impl Subject {
                 command
             }
         };
-        if kind != Kind::Floor {
+        if self.kind != Kind::Floor {
             command.arg(&config);
+        }
+        if self.znodes > ZNODES_OF_THE_USUAL_HEAP {
+            let megabytes = u64::from(self.znodes) / 1000;
+            command.env("JVMFLAGS", format!("-Xmx{megabytes}m"));
         }
         let log = fs::File::create(dir.path().join("log"))?;
         let child = command
@@ -89,16 +115,44 @@ impl Subject {
             .spawn()
             .map_err(|error| io::Error::other(format!("cannot run {command:?}: {error}")))?;
         let address = (Ipv4Addr::LOCALHOST, port).into();
-        let mut subject = Self { child, address, dir };
+        let mut subject = Subject { child, address, dir };
         let deadline = Instant::now() + START_DEADLINE;
         while !subject.serves() {
             if subject.child.try_wait()?.is_some() || Instant::now() > deadline {
                 let log = fs::read_to_string(subject.dir.path().join("log"))?;
-                return Err(io::Error::other(format!("{} does not start:\n{log}", kind.name())));
+                let name = self.kind.name();
+                return Err(io::Error::other(format!("{name} does not start:\n{log}")));
             }
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(BETWEEN_LOOKS);
         }
         Ok(subject)
+    }
+}
+
+/// A folder for a server on the disk that is measured.
+pub(crate) fn folder(programs: &Programs) -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix("bench.").tempdir_in(&programs.data)
+}
+
+/// Where the log and the snapshots are below a server's folder.
+pub(crate) fn files(folder: &Path) -> PathBuf {
+    folder.join(DATA).join("version-2")
+}
+
+impl Subject {
+    /// Where its log and its snapshots are.
+    pub(crate) fn files(&self) -> PathBuf {
+        files(self.dir.path())
+    }
+
+    /// Ends it by SIGKILL and leaves its folder.
+    pub(crate) fn kill(self) -> io::Result<TempDir> {
+        let mut killed = self;
+        killed.child.kill()?;
+        killed.child.wait()?;
+        // What is dropped with the value has ended already.
+        let elsewhere = TempDir::new()?;
+        Ok(std::mem::replace(&mut killed.dir, elsewhere))
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -133,10 +187,19 @@ impl Subject {
 
     /// Resident memory in bytes.
     pub(crate) fn rss(&self) -> io::Result<u64> {
+        self.memory("VmRSS:")
+    }
+
+    /// The most that was resident so far, in bytes.
+    pub(crate) fn peak_rss(&self) -> io::Result<u64> {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, field: &str) -> io::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
         let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kilobytes.map(|kb| kb << 10).ok_or_else(|| io::Error::other("no VmRSS in /proc"))
+        kilobytes.map(|kb| kb << 10).ok_or_else(|| io::Error::other(format!("no {field} in /proc")))
     }
 }
 
