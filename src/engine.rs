@@ -27,6 +27,7 @@ pub mod session;
 mod slab;
 pub mod time;
 pub mod tracker;
+mod trail;
 pub mod tree;
 mod walk;
 pub mod watch;

@@ -6,6 +6,7 @@
 
 mod clients;
 mod disk_room;
+mod loader;
 mod notices;
 mod queue;
 mod raft;

@@ -126,6 +126,10 @@ impl Replay for Census {
         self.inner.end(digest)
     }
 
+    fn again(&mut self) -> bool {
+        self.inner.again()
+    }
+
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
         if let Txn::Multi(parts) = &record.txn {
             self.longest_multi = self.longest_multi.max(parts.len());

@@ -201,6 +201,19 @@ impl Database {
         self.tree.load(path, node)
     }
 
+    /// From here on znodes are loaded in bulk: quicker, but that one came twice is told at the end.
+    pub fn begin_bulk_load(&mut self) {
+        self.tree.begin_bulk();
+    }
+
+    /// Ends that, before [`finish_load`](Self::finish_load).
+    ///
+    /// # Errors
+    /// [`Impossible`] when a znode came twice.
+    pub fn end_bulk_load(&mut self) -> Result<(), Impossible> {
+        self.tree.end_bulk()
+    }
+
     /// Ends a snapshot that shows the tree at `zxid`. `digest` is its own sum over it, where it has one.
     pub fn finish_load(&mut self, zxid: Zxid, digest: Option<i64>) {
         self.add_reserved();

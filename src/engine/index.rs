@@ -1,9 +1,11 @@
 //! Finding a znode by its parent and its name: one number an entry, in shards that grow apart from each other.
 
 use std::hash::{BuildHasher as _, Hasher as _};
+use std::ops::Range;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use super::znode::{NodeId, Znodes};
 
@@ -66,10 +68,52 @@ impl Index {
 
     pub(super) fn insert(&mut self, znodes: &Znodes, id: NodeId, hash: u32) {
         if let Some(shard) = self.shards.get_mut(Self::shard(hash)) {
-            shard.insert_unique(spread(hash), id, |&id| {
-                spread(znodes.get(id).map_or(0, |node| node.hash))
+            shard.insert_unique(spread(hash), id, |&id| hash_of(znodes, id));
+        }
+    }
+
+    /// Adds many znodes, shard by shard, so that each shard grows once and while it is at hand.
+    ///
+    /// # Errors
+    /// One whose parent has another child of its name. Part of the others may be missing then.
+    pub(super) fn insert_all(&mut self, znodes: &Znodes, ids: Range<u32>) -> Result<(), NodeId> {
+        let with_hashes = || {
+            let hash = |id| znodes.get(id).map(|node| (id, node.hash));
+            ids.clone().filter_map(move |id| hash(NodeId(id)))
+        };
+        // So few are not worth a turn through all shards.
+        if ids.len() < SHARDS {
+            return with_hashes().try_for_each(|(id, hash)| {
+                let shard = self.shards.get_mut(Self::shard(hash));
+                shard.map_or(Ok(()), |shard| insert_new(shard, znodes, id, hash))
             });
         }
+        let mut lens = vec![0_usize; SHARDS];
+        for (_, hash) in with_hashes() {
+            lens[Self::shard(hash)] += 1;
+        }
+        let mut end = 0;
+        let begin_of = |len: &usize| {
+            end += len;
+            end - len
+        };
+        let mut nexts: Vec<usize> = lens.iter().map(begin_of).collect();
+        let mut by_shard = vec![(NodeId::ROOT, 0); end];
+        for (id, hash) in with_hashes() {
+            let next = &mut nexts[Self::shard(hash)];
+            by_shard[*next] = (id, hash);
+            *next += 1;
+        }
+        let mut rest = &by_shard[..];
+        for (shard, len) in self.shards.iter_mut().zip(lens) {
+            let (here, behind) = rest.split_at(len);
+            rest = behind;
+            shard.reserve(len, |&id| hash_of(znodes, id));
+            for &(id, hash) in here {
+                insert_new(shard, znodes, id, hash)?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn remove(&mut self, id: NodeId, hash: u32) {
@@ -77,6 +121,32 @@ impl Index {
             && let Ok(entry) = shard.find_entry(spread(hash), |&entry| entry == id)
         {
             entry.remove();
+        }
+    }
+}
+
+/// What a shard goes by, of a znode that is in it.
+fn hash_of(znodes: &Znodes, id: NodeId) -> u64 {
+    spread(znodes.get(id).map_or(0, |node| node.hash))
+}
+
+/// Adds a znode unless its parent has another child of its name.
+fn insert_new(
+    shard: &mut HashTable<NodeId>,
+    znodes: &Znodes,
+    id: NodeId,
+    hash: u32,
+) -> Result<(), NodeId> {
+    let Some(node) = znodes.get(id) else { return Ok(()) };
+    let is_same = |&other: &NodeId| {
+        let hash_is = znodes.get(other).is_some_and(|other| other.hash == hash);
+        hash_is && Index::is(znodes, other, node.parent, node.name())
+    };
+    match shard.entry(spread(hash), is_same, |&id| hash_of(znodes, id)) {
+        Entry::Occupied(_) => Err(id),
+        Entry::Vacant(place) => {
+            place.insert(id);
+            Ok(())
         }
     }
 }
@@ -89,6 +159,21 @@ mod tests {
     use crate::engine::acl::AclId;
     use crate::engine::owner::Owner;
     use crate::engine::znode::Birth;
+
+    #[test]
+    fn a_name_that_comes_twice_is_told() {
+        let (mut znodes, mut index) = (Znodes::default(), Index::new(3));
+        let ids: Vec<NodeId> = ["", "a", "b", "a", "c"]
+            .iter()
+            .map(|name| {
+                let hash = index.hash(NodeId::ROOT, name);
+                let (parent, data, acl, owner) = (NodeId::ROOT, None, AclId::OPEN, Owner::None);
+                let stat = StatPersisted::default();
+                znodes.insert(&Birth { parent, name, hash, data, acl, owner, stat }).unwrap()
+            })
+            .collect();
+        assert_eq!(index.insert_all(&znodes, 1..znodes.end()), Err(ids[3]));
+    }
 
     #[test]
     fn names_are_found_under_their_parent_alone_and_leave_nothing() {
@@ -108,9 +193,13 @@ mod tests {
                 (birth(NodeId::ROOT, name, hash), hash)
             })
             .collect();
-        for &(id, hash) in &ids {
+        // Some by themselves, then some of those behind them at once, and all the rest.
+        for &(id, hash) in &ids[..10_000] {
             index.insert(&znodes, id, hash);
         }
+        let [some, rest] = [ids[10_000].0.0, ids[12_000].0.0];
+        assert_eq!(index.insert_all(&znodes, some..rest), Ok(()));
+        assert_eq!(index.insert_all(&znodes, rest..znodes.end()), Ok(()));
         let other = ids[0].0;
         for (name, &(id, _)) in names.iter().zip(&ids) {
             assert_eq!(index.find(&znodes, NodeId::ROOT, name), Some(id), "{name}");

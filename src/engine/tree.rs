@@ -17,6 +17,7 @@ use super::index::Index;
 use super::owner::Owner;
 use super::path;
 use super::session::{SessionId, Sessions};
+use super::trail::Trail;
 use super::walk::{Walk, WalkStep};
 use super::znode::{Birth, NodeId, Znode, Znodes};
 use super::zxid::Zxid;
@@ -82,6 +83,16 @@ pub struct Tree {
     extended_types: bool,
     /// A shared hold of the tree is enough to advance it.
     walk: Mutex<Option<Walk>>,
+    /// While a snapshot is loaded in bulk.
+    bulk: Option<Bulk>,
+}
+
+/// What stands in for the index while a snapshot is loaded in bulk.
+#[derive(Debug)]
+struct Bulk {
+    trail: Trail,
+    /// Znodes from here on are not in the index.
+    indexed: u32,
 }
 
 /// A znode to make.
@@ -135,6 +146,7 @@ impl Tree {
             digest: None,
             extended_types,
             walk: Mutex::new(None),
+            bulk: None,
         }
     }
 
@@ -363,12 +375,17 @@ impl Tree {
             return Err(Impossible::NodeExists(path.into()));
         }
         self.preserve(parent);
-        let birth = birth(hash);
-        let id = self.znodes.insert(&birth).ok_or(Impossible::Full)?;
+        let id = self.add(path, &birth(hash))?;
         if let Some(walk) = self.walk.get_mut() {
             walk.leave_out(id);
         }
         self.index.insert(&self.znodes, id, hash);
+        Ok(id)
+    }
+
+    /// Adds a znode, but for the index.
+    fn add(&mut self, path: &str, birth: &Birth<'_>) -> Result<NodeId, Impossible> {
+        let id = self.znodes.insert(birth).ok_or(Impossible::Full)?;
         self.data_size += bytes_of(path, birth.data.map_or(0, <[u8]>::len));
         match birth.owner {
             Owner::None => {}
@@ -523,19 +540,64 @@ impl Tree {
             self.znodes.set_counters(NodeId::ROOT, node.stat.cversion, node.stat.pzxid);
             return Ok(());
         }
+        let data = node.data.as_deref();
+        let stat = node.stat;
+        if self.bulk.is_some() {
+            let (parent, name) = self.find_loaded_parent(path)?;
+            let hash = self.index.hash(parent, name);
+            let id = self.add(path, &Birth { parent, name, hash, data, acl, owner, stat })?;
+            if let Some(Bulk { trail, .. }) = &mut self.bulk {
+                trail.go(path, id, path.len() - name.len() - 1, parent);
+            }
+            return Ok(());
+        }
         let Some((parent, name)) = self.find_parent(path) else {
             return Err(Impossible::NoNode(path.into()));
         };
-        self.insert(path, parent, name, |hash| Birth {
-            parent,
-            name,
-            hash,
-            data: node.data.as_deref(),
-            acl,
-            owner,
-            stat: node.stat,
-        })?;
+        let birth = |hash| Birth { parent, name, hash, data, acl, owner, stat };
+        self.insert(path, parent, name, birth)?;
         Ok(())
+    }
+
+    /// From here on loaded znodes are found by where they hang, and get into the index together. That one came twice is
+    /// told late, and not where.
+    pub fn begin_bulk(&mut self) {
+        self.bulk = Some(Bulk { trail: Trail::default(), indexed: self.znodes.end() });
+    }
+
+    /// Ends that: all znodes are in the index.
+    ///
+    /// # Errors
+    /// [`Impossible`] when one came twice.
+    pub fn end_bulk(&mut self) -> Result<(), Impossible> {
+        self.index_loaded()?;
+        self.bulk = None;
+        Ok(())
+    }
+
+    /// The parent of a znode that is loaded in bulk, and the last name.
+    fn find_loaded_parent<'a>(&mut self, path: &'a str) -> Result<(NodeId, &'a str), Impossible> {
+        let missing = || Impossible::NoNode(path.into());
+        let (above, name) = path.rsplit_once('/').ok_or_else(missing)?;
+        if name.is_empty() {
+            return Err(Impossible::NodeExists(path.into()));
+        }
+        let on_trail = self.bulk.as_ref().and_then(|bulk| bulk.trail.find(above));
+        if let Some(parent) = on_trail {
+            return Ok((parent, name));
+        }
+        self.index_loaded()?;
+        Ok((self.find(above).ok_or_else(missing)?, name))
+    }
+
+    /// Puts the znodes that were loaded in bulk so far into the index.
+    fn index_loaded(&mut self) -> Result<(), Impossible> {
+        let Some(bulk) = &mut self.bulk else { return Ok(()) };
+        let end = self.znodes.end();
+        let loaded = std::mem::replace(&mut bulk.indexed, end)..end;
+        self.index
+            .insert_all(&self.znodes, loaded)
+            .map_err(|twice| Impossible::NodeExists(self.path(twice)))
     }
 
     /// Ends loading: lists that no znode uses are forgotten.

@@ -6,15 +6,26 @@ use jute::Acl;
 use jute::persist::{SnapshotDigest, SnapshotNode, SnapshotSession};
 use jute::txn::TxnRecord;
 
+use super::loader::{Batch, Loader};
 use crate::engine::apply::Mode;
 use crate::engine::database::{Database, Rules};
+use crate::engine::tree::Impossible;
 use crate::engine::zxid::Zxid;
 use crate::storage::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 
 /// A database in the making.
+///
+/// A large snapshot is loaded ahead: its znodes are added on another thread, and the index is built at the end. A
+/// refusal then comes late; the snapshot is read again, one znode at a time, to say what is wrong with which.
 #[derive(Debug)]
 pub struct Rebuild {
     database: Database,
+    /// Whether each znode is looked at before the next one is read.
+    exact: bool,
+    /// Znodes that were read and are not in the database yet.
+    batch: Batch,
+    /// Where the database is meanwhile, once the first batch was full.
+    loader: Option<Loader>,
     seed: u64,
     rules: Rules,
     zxid: Zxid,
@@ -32,7 +43,9 @@ impl Rebuild {
     pub fn new(seed: u64, rules: Rules) -> Self {
         let database = Database::new(seed, rules);
         let told = Instant::now();
-        Self { database, seed, rules, zxid: Zxid::ZERO, mode: Mode::Strict, told }
+        let (exact, batch, loader) = (false, Batch::default(), None);
+        let (zxid, mode) = (Zxid::ZERO, Mode::Strict);
+        Self { database, exact, batch, loader, seed, rules, zxid, mode, told }
     }
 
     /// The database, whole.
@@ -41,11 +54,54 @@ impl Rebuild {
         self.database.ensure_digest();
         self.database
     }
+
+    /// Adds what was read since the last call.
+    fn hand_over(&mut self) -> Result<(), Impossible> {
+        if self.loader.is_none() {
+            let in_its_place = Database::empty(self.seed, self.rules);
+            self.loader = Loader::start(&mut self.database, in_its_place);
+        }
+        match &self.loader {
+            Some(loader) if loader.hand_over(&mut self.batch) => Ok(()),
+            Some(_) => self.take_back(),
+            None => {
+                let added = self.batch.add_to(&mut self.database);
+                self.batch.clear();
+                added
+            }
+        }
+    }
+
+    /// Waits for the loader and takes the database back.
+    fn take_back(&mut self) -> Result<(), Impossible> {
+        if let Some(loader) = self.loader.take() {
+            self.database = loader.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Ends loading ahead.
+    fn settle(&mut self) -> Result<(), Impossible> {
+        self.take_back()?;
+        self.batch.add_to(&mut self.database)?;
+        self.batch.clear();
+        self.database.end_bulk_load()
+    }
+}
+
+fn refused(error: &Impossible) -> Refused {
+    Refused(error.to_string())
 }
 
 impl Replay for Rebuild {
     fn begin(&mut self, snapshot: &SnapshotId) {
+        // One that was broken in the middle: what it has is not wanted, and only one is in memory at a time.
+        let _ = self.take_back();
+        self.batch.clear();
         self.database = Database::empty(self.seed, self.rules);
+        if !self.exact {
+            self.database.begin_bulk_load();
+        }
         self.zxid = Zxid(snapshot.zxid);
         // Java's snapshots were written while transactions went on.
         self.mode = match snapshot.origin {
@@ -66,7 +122,18 @@ impl Replay for Rebuild {
     }
 
     fn node(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Refused> {
-        self.database.load_node(path, node).map_err(|error| Refused(error.to_string()))
+        if self.exact {
+            return self.database.load_node(path, node).map_err(|error| refused(&error));
+        }
+        self.batch.push(path, node);
+        if self.batch.is_full() {
+            self.hand_over().map_err(|error| refused(&error))?;
+        }
+        Ok(())
+    }
+
+    fn again(&mut self) -> bool {
+        !std::mem::replace(&mut self.exact, true)
     }
 
     fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused> {
@@ -74,6 +141,7 @@ impl Replay for Rebuild {
         let digest = digest
             .filter(|digest| self.mode == Mode::Strict && digest.zxid == self.zxid.0)
             .map(|digest| digest.digest);
+        self.settle().map_err(|error| refused(&error))?;
         self.database.finish_load(self.zxid, digest);
         Ok(())
     }
@@ -95,6 +163,10 @@ impl Replay for Rebuild {
         self.database
             .apply(header, txn.clone(), *digest, self.mode, &mut Vec::new())
             .map(|_| ())
-            .map_err(|error| Refused(error.to_string()))
+            .map_err(|error| refused(&error))
     }
 }
+
+#[cfg(test)]
+#[path = "rebuild_test.rs"]
+mod rebuild_test;

@@ -208,6 +208,10 @@ impl Replay for Bounded<'_> {
         self.inner.end(digest)
     }
 
+    fn again(&mut self) -> bool {
+        self.inner.again()
+    }
+
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
         let header = &record.header;
         if header.zxid > self.zxid_max {

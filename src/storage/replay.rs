@@ -35,6 +35,12 @@ pub trait Replay {
     /// When the state is not consistent.
     fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused>;
 
+    /// Asked when a snapshot was refused or is broken: whether it is to be read once more from the beginning, because a
+    /// refusal may have come late. What that brings counts.
+    fn again(&mut self) -> bool {
+        false
+    }
+
     /// How much of a snapshot or of the logs was read: for whoever waits, nothing depends on it.
     fn progress(&mut self, _reading: Reading, _done: u64, _total: u64) {}
 

@@ -91,6 +91,26 @@ pub fn load(
     zxid: i64,
     replay: &mut dyn Replay,
 ) -> Result<SnapshotId, StorageError> {
+    match read(disk, path, zxid, replay) {
+        Ok(id) => Ok(id),
+        // A disk that fails says nothing about the snapshot.
+        Err(error @ StorageError::Io { .. }) => Err(error),
+        Err(error) => {
+            if replay.again() {
+                read(disk, path, zxid, replay)
+            } else {
+                Err(error)
+            }
+        }
+    }
+}
+
+fn read(
+    disk: &dyn Disk,
+    path: &Path,
+    zxid: i64,
+    replay: &mut dyn Replay,
+) -> Result<SnapshotId, StorageError> {
     let file = disk.open(path).during("open", path)?;
     let file_len = file.size().during("read", path)?;
     let content = Content::new(file, Compression::of(path));

@@ -118,6 +118,10 @@ impl Replay for FinalOnly {
         self.rebuild.end(digest)
     }
 
+    fn again(&mut self) -> bool {
+        self.rebuild.again()
+    }
+
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
         self.index += 1;
         if self.index <= self.commit { self.rebuild.txn(record) } else { Ok(()) }
