@@ -31,6 +31,7 @@ mod trail;
 pub mod tree;
 mod walk;
 pub mod watch;
+mod watch_registry;
 mod znode;
 pub mod zxid;
 

@@ -81,7 +81,7 @@ impl Database {
         Self {
             tree: Tree::new(seed, rules.extended_types),
             sessions: Sessions::new(),
-            watches: Mutex::new(WatchTable::default()),
+            watches: Mutex::new(WatchTable::new(seed)),
             quotas: QuotaTable::default(),
             last_zxid: Zxid::ZERO,
             rules,

@@ -1,12 +1,11 @@
 //! Watches: who wants to hear of which path (reference 7).
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use jute::protocol::{AddWatchMode, EventType, WatcherType};
 
 use super::acl::AclList;
+use super::watch_registry::Registry;
 use super::zxid::Zxid;
 
 /// A client connection. A watch belongs to one, and goes with it.
@@ -33,193 +32,48 @@ pub const CATCH_UP: Zxid = Zxid(-1);
 
 /// How a connection watches a path: a set of three bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Modes(u8);
+pub(super) struct Modes(pub(super) u8);
 
 impl Modes {
     /// Fires once.
-    const STANDARD: Self = Self(1);
+    pub(super) const STANDARD: Self = Self(1);
     /// Stays.
-    const PERSISTENT: Self = Self(2);
+    pub(super) const PERSISTENT: Self = Self(2);
     /// Stays, and sees everything below.
-    const RECURSIVE: Self = Self(4);
+    pub(super) const RECURSIVE: Self = Self(4);
     /// All of them.
-    const ANY: Self = Self(7);
+    pub(super) const ANY: Self = Self(7);
 
-    const fn has(self, other: Self) -> bool {
+    pub(super) const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    const fn with(self, other: Self) -> Self {
+    pub(super) const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    const fn without(self, other: Self) -> Self {
+    pub(super) const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    const fn is_empty(self) -> bool {
+    pub(super) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
-/// The watchers of one path, in the order of their numbers.
-type Watchers = Vec<(ConnectionId, Modes)>;
-
-/// One kind of watches: paths to connections, and back.
-#[derive(Debug, Default)]
-struct Registry {
-    by_path: HashMap<Arc<str>, Watchers>,
-    by_connection: HashMap<ConnectionId, BTreeSet<Arc<str>>>,
-    /// Recursive watches among them; without any, ancestors need no look.
-    recursive: usize,
-    /// Pairs of path and connection.
-    count: usize,
-}
-
-impl Registry {
-    fn add(&mut self, path: &str, connection: ConnectionId, modes: Modes) {
-        let (path, watchers) = match self.by_path.get_key_value(path) {
-            Some((path, _)) => {
-                let path = Arc::clone(path);
-                let watchers = self.by_path.entry(Arc::clone(&path)).or_default();
-                (path, watchers)
-            }
-            None => {
-                let path: Arc<str> = path.into();
-                let watchers = self.by_path.entry(Arc::clone(&path)).or_default();
-                (path, watchers)
-            }
-        };
-        match watchers.binary_search_by_key(&connection, |(watcher, _)| *watcher) {
-            Ok(at) => {
-                if let Some((_, before)) = watchers.get_mut(at) {
-                    if modes.has(Modes::RECURSIVE) && !before.has(Modes::RECURSIVE) {
-                        self.recursive += 1;
-                    }
-                    *before = before.with(modes);
-                }
-            }
-            Err(at) => {
-                watchers.insert(at, (connection, modes));
-                self.by_connection.entry(connection).or_default().insert(path);
-                self.count += 1;
-                if modes.has(Modes::RECURSIVE) {
-                    self.recursive += 1;
-                }
-            }
-        }
-    }
-
-    fn modes(&self, path: &str, connection: ConnectionId) -> Modes {
-        self.by_path
-            .get(path)
-            .and_then(|watchers| {
-                let at =
-                    watchers.binary_search_by_key(&connection, |(watcher, _)| *watcher).ok()?;
-                watchers.get(at)
-            })
-            .map_or_else(Modes::default, |(_, modes)| *modes)
-    }
-
-    /// Takes modes from a watch; whether it had one of them.
-    fn remove(&mut self, path: &str, connection: ConnectionId, modes: Modes) -> bool {
-        let before = self.modes(path, connection);
-        if !before.has(modes) {
-            return false;
-        }
-        let after = before.without(modes);
-        if before.has(Modes::RECURSIVE) && !after.has(Modes::RECURSIVE) {
-            self.recursive -= 1;
-        }
-        let Some(watchers) = self.by_path.get_mut(path) else { return false };
-        let Ok(at) = watchers.binary_search_by_key(&connection, |(watcher, _)| *watcher) else {
-            return false;
-        };
-        if after.is_empty() {
-            watchers.remove(at);
-            if watchers.is_empty() {
-                self.by_path.remove(path);
-            }
-            self.forget_path(path, connection);
-        } else if let Some((_, modes)) = watchers.get_mut(at) {
-            *modes = after;
-        }
-        true
-    }
-
-    /// Takes a path from a connection's own list.
-    fn forget_path(&mut self, path: &str, connection: ConnectionId) {
-        self.count -= 1;
-        if let Some(paths) = self.by_connection.get_mut(&connection) {
-            paths.remove(path);
-            if paths.is_empty() {
-                self.by_connection.remove(&connection);
-            }
-        }
-    }
-
-    /// Takes away up to `most` watches of a connection and tells how many.
-    fn forget(&mut self, connection: ConnectionId, most: usize) -> usize {
-        let paths = self.by_connection.get(&connection);
-        let paths: Vec<Arc<str>> = paths.into_iter().flatten().take(most).cloned().collect();
-        for path in &paths {
-            self.remove(path, connection, Modes::ANY);
-        }
-        paths.len()
-    }
-
-    /// Who is told of a change of `path`: its own watchers, whose one-shot watches end, then the recursive ones
-    /// above. Everyone once.
-    fn trigger(&mut self, path: &str) -> Vec<ConnectionId> {
-        let mut receivers: Vec<ConnectionId> = Vec::new();
-        if let Some(watchers) = self.by_path.get_mut(path) {
-            receivers.extend(watchers.iter().map(|(connection, _)| *connection));
-            watchers.retain_mut(|(_, modes)| {
-                *modes = modes.without(Modes::STANDARD);
-                !modes.is_empty()
-            });
-            let kept = std::mem::take(watchers);
-            if kept.len() < receivers.len() {
-                for &connection in &receivers {
-                    if kept.binary_search_by_key(&connection, |(watcher, _)| *watcher).is_err() {
-                        self.forget_path(path, connection);
-                    }
-                }
-            }
-            if kept.is_empty() {
-                self.by_path.remove(path);
-            } else if let Some(watchers) = self.by_path.get_mut(path) {
-                *watchers = kept;
-            }
-        }
-        if self.recursive > 0 {
-            let mut above = path;
-            while let Some((parent, _)) = above.rsplit_once('/') {
-                above = parent;
-                let watchers = self.by_path.get(super::path::canonical(parent));
-                receivers.extend(
-                    watchers
-                        .into_iter()
-                        .flatten()
-                        .filter(|(_, modes)| modes.has(Modes::RECURSIVE))
-                        .map(|(connection, _)| *connection),
-                );
-            }
-            receivers.sort_unstable();
-            receivers.dedup();
-        }
-        receivers
-    }
-}
-
 /// All watches of a server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct WatchTable {
     data: Registry,
     child: Registry,
 }
 
 impl WatchTable {
+    /// None. `seed` makes hashes unpredictable.
+    pub(super) fn new(seed: u64) -> Self {
+        Self { data: Registry::new(seed), child: Registry::new(seed) }
+    }
+
     /// Leaves a one-shot watch on data and existence.
     pub fn watch_data(&mut self, path: &str, connection: ConnectionId) {
         self.data.add(path, connection, Modes::STANDARD);
@@ -283,25 +137,23 @@ impl WatchTable {
     /// Watches, over both kinds.
     #[must_use]
     pub const fn count(&self) -> usize {
-        self.data.count + self.child.count
+        self.data.count() + self.child.count()
     }
 
     /// Connections, paths and watches on data: what `wchs` counts.
     #[must_use]
     pub fn data_summary(&self) -> (usize, usize, usize) {
-        (self.data.by_connection.len(), self.data.by_path.len(), self.data.count)
+        (self.data.connections(), self.data.paths(), self.data.count())
     }
 
     /// Watched paths by connection, data watches only: what `wchc` lists.
-    pub fn data_by_connection(&self) -> impl Iterator<Item = (ConnectionId, &BTreeSet<Arc<str>>)> {
-        self.data.by_connection.iter().map(|(connection, paths)| (*connection, paths))
+    pub fn data_by_connection(&self) -> impl Iterator<Item = (ConnectionId, Vec<&str>)> {
+        self.data.by_connection()
     }
 
     /// Watching connections by path, data watches only: what `wchp` lists.
     pub fn data_by_path(&self) -> impl Iterator<Item = (&str, Vec<ConnectionId>)> {
-        self.data.by_path.iter().map(|(path, watchers)| {
-            (&**path, watchers.iter().map(|(connection, _)| *connection).collect())
-        })
+        self.data.by_path()
     }
 
     /// A znode came into being.
@@ -328,7 +180,7 @@ impl WatchTable {
     }
 
     fn children_changed(&mut self, change: &Change<'_>, events: &mut Vec<Event>) {
-        if self.child.by_path.is_empty() {
+        if self.child.paths() == 0 {
             return;
         }
         let Some((parent, _)) = change.path.rsplit_once('/') else { return };
@@ -383,15 +235,14 @@ mod tests {
 
     fn assert_empty(watches: &WatchTable) {
         for registry in [&watches.data, &watches.child] {
-            assert!(registry.by_path.is_empty(), "{registry:?}");
-            assert!(registry.by_connection.is_empty(), "{registry:?}");
-            assert_eq!((registry.count, registry.recursive), (0, 0));
+            assert_eq!((registry.paths(), registry.connections()), (0, 0), "{registry:?}");
+            assert_eq!((registry.count(), registry.recursive()), (0, 0));
         }
     }
 
     #[test]
     fn fired_watches_leave_nothing_behind() {
-        let mut watches = WatchTable::default();
+        let mut watches = WatchTable::new(3);
         for connection in [A, B] {
             watches.watch_data("/x", connection);
             watches.watch_children("/x", connection);
@@ -410,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_connection_takes_its_watches_along() {
-        let mut watches = WatchTable::default();
+        let mut watches = WatchTable::new(3);
         for connection in [A, B] {
             watches.watch_data("/x", connection);
             watches.add("/x", connection, Persistent);
@@ -419,10 +270,10 @@ mod tests {
             watches.watch_children("/y", connection);
         }
         assert_eq!(watches.count(), 8);
-        assert_eq!(watches.data.recursive, 4);
+        assert_eq!(watches.data.recursive(), 4);
         watches.forget(A);
         assert_eq!(watches.count(), 4);
-        assert_eq!(watches.data.recursive, 2);
+        assert_eq!(watches.data.recursive(), 2);
         watches.forget(A);
         watches.forget(B);
         assert_empty(&watches);
@@ -430,17 +281,17 @@ mod tests {
 
     #[test]
     fn the_recursive_ones_are_counted_once_each() {
-        let mut watches = WatchTable::default();
+        let mut watches = WatchTable::new(3);
         watches.add("/x", A, PersistentRecursive);
         watches.add("/x", A, PersistentRecursive);
         watches.watch_data("/x", A);
-        assert_eq!((watches.count(), watches.data.recursive), (1, 1));
+        assert_eq!((watches.count(), watches.data.recursive()), (1, 1));
         // One-shot modes go when they fire, the recursive one stays.
         let mut events = Vec::new();
         watches.data_changed(&change("/x"), &mut events);
         watches.data_changed(&change("/x/below"), &mut events);
         assert_eq!(events.len(), 2);
-        assert_eq!((watches.count(), watches.data.recursive), (1, 1));
+        assert_eq!((watches.count(), watches.data.recursive()), (1, 1));
         assert!(!watches.remove("/x", A, WatcherType::Data));
         assert!(!watches.remove("/x", B, WatcherType::Any));
         assert!(watches.remove("/x", A, WatcherType::PersistentRecursive));
@@ -450,21 +301,21 @@ mod tests {
 
     #[test]
     fn removing_one_kind_leaves_the_others() {
-        let mut watches = WatchTable::default();
+        let mut watches = WatchTable::new(3);
         watches.add("/x", A, Persistent);
         watches.add("/x", A, PersistentRecursive);
         watches.watch_children("/x", A);
         assert!(watches.remove("/x", A, WatcherType::PersistentRecursive));
         assert!(watches.contains("/x", A, WatcherType::Persistent));
         assert!(watches.remove("/x", A, WatcherType::Children));
-        assert_eq!((watches.count(), watches.data.recursive), (2, 0));
+        assert_eq!((watches.count(), watches.data.recursive()), (2, 0));
         assert!(watches.remove("/x", A, WatcherType::Any));
         assert_empty(&watches);
     }
 
     #[test]
     fn a_receiver_is_told_once() {
-        let mut watches = WatchTable::default();
+        let mut watches = WatchTable::new(3);
         watches.add("/", A, PersistentRecursive);
         watches.add("/x", A, PersistentRecursive);
         watches.add("/x/y", A, Persistent);
@@ -481,23 +332,21 @@ mod tests {
 
     #[test]
     fn watches_on_data_are_listed_by_both_their_ends() {
-        let mut watches = WatchTable::default();
+        let mut watches = WatchTable::new(3);
         watches.watch_data("/x", B);
         watches.add("/x", A, Persistent);
         watches.watch_data("/y", A);
         watches.watch_children("/z", B);
         let by_path: BTreeMap<&str, Vec<ConnectionId>> = watches.data_by_path().collect();
         assert_eq!(by_path, BTreeMap::from([("/x", vec![A, B]), ("/y", vec![A])]));
-        let by_connection: BTreeMap<ConnectionId, Vec<&str>> = watches
-            .data_by_connection()
-            .map(|(connection, paths)| (connection, paths.iter().map(|path| &**path).collect()))
-            .collect();
+        let by_connection: BTreeMap<ConnectionId, Vec<&str>> =
+            watches.data_by_connection().collect();
         assert_eq!(by_connection, BTreeMap::from([(A, vec!["/x", "/y"]), (B, vec!["/x"])]));
     }
 
     #[test]
     fn a_connections_watches_go_a_few_at_a_time() {
-        let mut watches = WatchTable::default();
+        let mut watches = WatchTable::new(3);
         for path in ["/1", "/2", "/3", "/4"] {
             watches.watch_data(path, A);
         }

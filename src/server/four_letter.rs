@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -220,10 +219,13 @@ fn java_date(at: Monotonic, now: Now) -> String {
 
 /// Watched paths by session, data watches only.
 fn watches_by_session(server: &Server) -> String {
-    let mut by_session: BTreeMap<SessionId, BTreeSet<Arc<str>>> = BTreeMap::new();
+    let mut by_session: BTreeMap<SessionId, BTreeSet<String>> = BTreeMap::new();
     for (connection, paths) in server.replica.shared().watches().lock().data_by_connection() {
         if let Some(connection) = server.connections.get(connection) {
-            by_session.entry(connection.session_id()).or_default().extend(paths.iter().cloned());
+            by_session
+                .entry(connection.session_id())
+                .or_default()
+                .extend(paths.into_iter().map(str::to_owned));
         }
     }
     let mut text = String::new();
