@@ -120,21 +120,16 @@ impl Snapshots {
         self.txns = 0;
         self.bytes = 0;
         let index = log.next_index().saturating_sub(1);
-        let writer = SnapshotWriter::create(&self.directory, zxid.0, index, self.compression);
-        match writer.map(|writer| start(writer.with_reserve(log.reserve()))) {
-            Ok((pieces, done)) => {
-                tracing::info!(%zxid, "taking a snapshot");
-                self.writing = Some(Writing {
-                    zxid,
-                    began: now,
-                    pieces,
-                    held_back: None,
-                    handed_over: false,
-                    done,
-                });
-            }
-            Err(error) => self.fail(replica, &error, now),
-        }
+        let (directory, compression) = (Arc::clone(&self.directory), self.compression);
+        let reserve = log.reserve();
+        // Even making the file can wait for the disk, and the orderer does not.
+        let (pieces, done) = start(move || {
+            let writer = SnapshotWriter::create(&directory, zxid.0, index, compression)?;
+            Ok(writer.with_reserve(reserve))
+        });
+        tracing::info!(%zxid, "taking a snapshot");
+        self.writing =
+            Some(Writing { zxid, began: now, pieces, held_back: None, handed_over: false, done });
     }
 
     /// Goes on with the snapshot on its way: one slice of the walk. Whether more can be done at once.
@@ -206,11 +201,13 @@ impl Snapshots {
 
 type Started = (SyncSender<WalkStep>, Receiver<Result<u64, StorageError>>);
 
-/// Starts the thread that writes what the walk hands over.
-fn start(writer: SnapshotWriter) -> Started {
+/// Starts the thread that makes the file and writes what the walk hands over.
+fn start(
+    create: impl FnOnce() -> Result<SnapshotWriter, StorageError> + Send + 'static,
+) -> Started {
     let (pieces, incoming) = mpsc::sync_channel::<WalkStep>(PIECES_WAITING);
     let (report, done) = mpsc::channel();
-    let write = move || write_walk(writer, incoming);
+    let write = move || write_walk(create()?, incoming);
     // A thread that cannot be started drops `report`, which `advance` sees.
     let _ = thread::Builder::new().name("snapshot".into()).spawn(move || report.send(write()));
     (pieces, done)
