@@ -52,6 +52,11 @@ impl What {
     pub(crate) const fn has_own_servers(self) -> bool {
         matches!(self, Self::Start { .. } | Self::Snapshot)
     }
+
+    /// Whether it has rounds of its own and runs once.
+    pub(crate) const fn has_own_rounds(self) -> bool {
+        matches!(self, Self::Snapshot)
+    }
 }
 
 const M1: Population = Population { keys: 1_000_000, value_len: 100 };
