@@ -62,7 +62,6 @@ impl What {
 const M1: Population = Population { keys: 1_000_000, value_len: 100 };
 const M5: Population = Population { keys: 5_000_000, value_len: 100 };
 const M10: Population = Population { keys: 10_000_000, value_len: 100 };
-const K1: Population = Population { keys: 1_001, value_len: 100 };
 const K100: Population = Population { keys: 100_000, value_len: 100 };
 const SMALL: Population = Population { keys: 1_000, value_len: 100 };
 /// Half of what a second has: each of 5,000 connections is heard of.
@@ -131,10 +130,10 @@ pub(crate) const CASES: &[Case] = &[
         32,
     ),
     closed("growth, 1 M children of one parent: create", M1, Workload::Create, 16, 32),
-    closed("growth, 1 k znodes: get", K1, Workload::Get, 16, 32),
-    closed("growth, 1 k znodes: set", K1, Workload::Set, 16, 32),
-    closed("growth, 1 k znodes: create and delete", K1, Workload::Ephemeral, 16, 32),
-    closed("growth, 1 k znodes: create", K1, Workload::Create, 16, 32),
+    closed("growth, 1 k znodes: get", SMALL, Workload::Get, 16, 32),
+    closed("growth, 1 k znodes: set", SMALL, Workload::Set, 16, 32),
+    closed("growth, 1 k znodes: create and delete", SMALL, Workload::Ephemeral, 16, 32),
+    closed("growth, 1 k znodes: create", SMALL, Workload::Create, 16, 32),
     closed("growth, 100 k znodes: get", K100, Workload::Get, 16, 32),
     closed("growth, 100 k znodes: set", K100, Workload::Set, 16, 32),
     closed("growth, 100 k znodes: create and delete", K100, Workload::Ephemeral, 16, 32),
