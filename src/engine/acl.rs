@@ -51,6 +51,10 @@ pub struct AclTable {
     /// Slots of `entries` that hold nothing.
     free: Vec<usize>,
     ids: HashMap<AclList, AclId>,
+    /// Whether znodes may come whose list was made while their snapshot was written.
+    is_fuzzy: bool,
+    /// What such znodes have until the log tells.
+    awaited: Option<AclId>,
 }
 
 impl AclTable {
@@ -94,6 +98,39 @@ impl AclTable {
         let list = list.iter().cloned().map(jute::IntoStatic::into_static).collect();
         self.put(slot, list, id);
         Ok(id)
+    }
+
+    /// Takes znodes of a snapshot that ZooKeeper wrote while lists were made: it writes the lists first, and then
+    /// znodes with the lists that they have by now.
+    pub const fn expect_fuzzy(&mut self) {
+        self.is_fuzzy = true;
+    }
+
+    /// The list that a znode of a snapshot names. One that the log is still to bring lets nobody in until then.
+    pub fn of_snapshot(&mut self, stored: i64) -> Option<AclId> {
+        let id = AclId(u32::try_from(stored).ok().filter(|id| *id > 0)?);
+        if self.contains(id) {
+            return Some(id);
+        }
+        self.is_fuzzy.then(|| self.awaited())
+    }
+
+    fn awaited(&mut self) -> AclId {
+        if let Some(id) = self.awaited {
+            return id;
+        }
+        let list: AclList = [Acl::anyone(0)].into();
+        let id = Self::id_of(self.entries.len());
+        // Not in the index: a client's own list of this content is another one.
+        self.entries.push(Some(Entry { anyone: anyone(&list), list, uses: 0 }));
+        self.awaited = Some(id);
+        id
+    }
+
+    /// Znodes whose list the log has not brought.
+    #[must_use]
+    pub fn still_awaited(&self) -> u64 {
+        self.awaited.and_then(|id| self.entry(id)).map_or(0, |entry| entry.uses)
     }
 
     /// Forgets the lists that no znode uses.
@@ -146,6 +183,9 @@ impl AclTable {
         let list = Arc::clone(&entry.list);
         if self.ids.get(&list) == Some(&id) {
             self.ids.remove(&list);
+        }
+        if self.awaited == Some(id) {
+            self.awaited = None;
         }
         let slot = id.0 as usize - 1;
         if let Some(entry) = self.entries.get_mut(slot) {

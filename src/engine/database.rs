@@ -180,6 +180,11 @@ impl Database {
         self.tree.begin_walk(self.last_zxid, &self.sessions);
     }
 
+    /// The snapshot to come was written while transactions went on, by ZooKeeper.
+    pub const fn expect_fuzzy(&mut self) {
+        self.tree.expect_fuzzy();
+    }
+
     /// Adds a session of a snapshot.
     pub fn load_session(&mut self, session: SnapshotSession) {
         self.sessions.insert(SessionId(session.id), session.timeout_ms);

@@ -98,6 +98,14 @@ impl Writer<'_> {
     }
 }
 
+/// Each ACL list of the znodes once.
+fn lists<'a>(nodes: impl Iterator<Item = &'a Shown>) -> Vec<Vec<Acl<'static>>> {
+    let mut lists: Vec<_> = nodes.filter_map(|shown| shown.acl.clone()).collect();
+    lists.sort_unstable_by_key(|list| format!("{list:?}"));
+    lists.dedup();
+    lists
+}
+
 /// Begins a snapshot behind the `from`-th transaction, and loads it.
 fn load(instants: &[Instant], from: usize, pace: &[usize]) -> Database {
     let pace = pace.iter().cycle();
@@ -107,15 +115,16 @@ fn load(instants: &[Instant], from: usize, pace: &[usize]) -> Database {
     for (&id, &timeout_ms) in &instants[from].sessions {
         database.load_session(SnapshotSession { id: id.0, timeout_ms });
     }
-    let mut lists: Vec<_> =
-        writer.nodes.iter().filter_map(|(_, shown)| shown.acl.clone()).collect();
-    lists.sort_unstable_by_key(|list| format!("{list:?}"));
-    lists.dedup();
-    for (number, list) in (1..).zip(&lists) {
+    // The lists come first. One that was made since has a number that nobody explains.
+    let of_then = lists(instants[from].nodes.values());
+    for (number, list) in (1..).zip(&of_then) {
         database.load_acl(number, list).unwrap();
     }
+    database.expect_fuzzy();
+    let all: Vec<_> =
+        of_then.into_iter().chain(lists(writer.nodes.iter().map(|(_, shown)| shown))).collect();
     for (path, shown) in writer.nodes {
-        let number = |list| lists.iter().position(|one| *one == list).unwrap() + 1;
+        let number = |list| all.iter().position(|one| *one == list).unwrap() + 1;
         let acl = shown.acl.map_or(-1, |list| i64::try_from(number(list)).unwrap());
         let node = SnapshotNode { data: shown.data.map(Into::into), acl, stat: shown.stat };
         database.load_node(path.trim_end_matches('/'), &node).unwrap();
@@ -134,6 +143,7 @@ fn compare(records: &[TxnRecord<'static>], instants: &[Instant], from: usize, pa
         assert_eq!(ours.nodes.get(path), Some(expected), "{path}, from {from}, {pace:?}");
     }
     assert_eq!(&ours, expected, "from {from}, {pace:?}");
+    assert_eq!(database.tree().acls().still_awaited(), 0, "from {from}, {pace:?}");
     let owned = |session| database.tree().ephemerals(session).count();
     let sessions: usize = expected.sessions.keys().map(|&session| owned(session)).sum();
     assert_eq!(database.tree().ephemerals_count(), sessions);
@@ -258,15 +268,85 @@ fn what_was_made_anew_with_children_is_as_it_was_made_last() {
         create("/a", b"second", 2),
         create("/a/b", b"below", 1),
     ];
-    let records: Vec<TxnRecord<'static>> = (1..)
-        .zip(txns)
-        .map(|(zxid, txn)| {
-            let header = TxnHeader { client_id: 7, cxid: 1, zxid, time: 1000 * zxid };
-            TxnRecord { header, txn, digest: None }
-        })
-        .collect();
+    let records = records(txns);
     let instants = instants(&records);
     for from in 0..records.len() {
         compare(&records, &instants, from, &[records.len()]);
+    }
+}
+
+fn records(txns: impl IntoIterator<Item = Txn<'static>>) -> Vec<TxnRecord<'static>> {
+    let record = |(zxid, txn)| {
+        let header = TxnHeader { client_id: 7, cxid: 1, zxid, time: 1000 * zxid };
+        TxnRecord { header, txn, digest: None }
+    };
+    (1..).zip(txns).map(record).collect()
+}
+
+fn create(path: String, acl: Acl<'static>, parent_cversion: i32) -> Txn<'static> {
+    let (path, data, acl) = (path.into(), Some(b"new"[..].into()), Some(vec![acl]));
+    Txn::Create(CreateTxn { path, data, acl, ephemeral: false, parent_cversion })
+}
+
+/// ZOOKEEPER-3306, ZOOKEEPER-4689, ZOOKEEPER-4846: ZooKeeper writes the ACL lists before the znodes, which can name
+/// one that was made since; such znodes could not be reached behind a start, or there was no start.
+#[test]
+fn an_acl_that_was_made_while_the_snapshot_was_written_comes_with_the_log() {
+    let of = |id: &'static str| Acl { id: Some(id.into()), ..Acl::anyone(31) };
+    let set = |id, version| {
+        Txn::SetAcl(SetAclTxn { path: "/a".into(), acl: Some(vec![of(id)]), version })
+    };
+    let records = records([
+        create("/a".into(), of("a"), 1),
+        create("/b".into(), of("b"), 2),
+        set("c", 1),
+        Txn::Delete(DeleteTxn { path: "/b".into() }),
+        create("/b".into(), of("d"), 3),
+        create("/b/c".into(), of("e"), 1),
+        set("a", 2),
+        set("f", 3),
+    ]);
+    let instants = instants(&records);
+    for from in 0..records.len() {
+        for pace in [&[records.len()][..], &[1], &[0, 2], &[3, 0], &[0, 5], &[5, 1]] {
+            compare(&records, &instants, from, pace);
+        }
+    }
+    // Without its log nobody knows who may come in: nobody may.
+    let database = load(&instants, 0, &[records.len()]);
+    assert_eq!(database.tree().acls().still_awaited(), 3);
+    for path in ["/a", "/b", "/b/c"] {
+        let acl = database.tree().acl(database.tree().find(path).unwrap());
+        assert!(!database.tree().acls().permits_anyone(acl, 31), "{path}");
+        let list = database.tree().acls().list(acl).unwrap();
+        assert_eq!(list.iter().fold(0, |sum, acl| sum | acl.perms), 0, "{path}");
+    }
+}
+
+/// ZOOKEEPER-3127: the parts of a multi reach ZooKeeper's tree one by one, and a snapshot shows any number of them.
+#[test]
+fn half_a_multi_in_the_snapshot_becomes_a_whole_one() {
+    const NODES: i32 = 400;
+    let path = |number| format!("/m/{number}");
+    let creates = (0..NODES).map(|number| create(path(number), Acl::anyone(31), number + 1));
+    let sets = (0..300).map(|number| {
+        let (path, data) = (path(number).into(), Some(b"set"[..].into()));
+        Txn::SetData(SetDataTxn { path, data, version: 1 })
+    });
+    let deletes = (100..NODES).map(|number| Txn::Delete(DeleteTxn { path: path(number).into() }));
+    let parts: Vec<_> = creates.chain(sets).chain(deletes).collect();
+    assert_eq!(parts.len(), 1000);
+    let of = |parts: &[Txn<'static>]| {
+        records([create("/m".into(), Acl::anyone(31), 1), Txn::Multi(parts.to_vec())])
+    };
+    let whole = of(&parts);
+    let [_, before, after] = instants(&whole).try_into().expect("three instants");
+    assert_eq!(after.nodes.len() - before.nodes.len(), 100);
+    for done in [0, 1, 2, 399, 400, 401, 550, 699, 700, 850, 999, 1000] {
+        let half = instants(&of(&parts[..done])).pop().expect("the last");
+        // It begins before the multi, and sees what is done of it.
+        let mut database = load(&[before.clone(), half], 0, &[1]);
+        apply(&mut database, &whole[1], Mode::Tolerant);
+        assert_eq!(Instant::of(&database), after, "{done} of 1000 parts");
     }
 }

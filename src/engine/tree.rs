@@ -503,7 +503,12 @@ impl Tree {
         self.acls.load(stored, list).map(|_| ())
     }
 
-    /// Adds a znode of a snapshot. Its parent must be there, and its ACL list.
+    /// Takes znodes whose ACL list is still to come.
+    pub const fn expect_fuzzy(&mut self) {
+        self.acls.expect_fuzzy();
+    }
+
+    /// Adds a znode of a snapshot. Its parent must be there, and its ACL list unless the snapshot is fuzzy.
     ///
     /// # Errors
     /// [`Impossible`], with the reason.
@@ -514,10 +519,7 @@ impl Tree {
         };
         let acl = match node.acl {
             -1 => AclId::OPEN,
-            acl => u32::try_from(acl)
-                .ok()
-                .map(AclId)
-                .filter(|&id| id != AclId::OPEN && self.acls.contains(id))
+            acl => (self.acls.of_snapshot(acl))
                 .ok_or_else(|| Impossible::NoAcl { path: path.into(), acl })?,
         };
         self.acls.retain(acl);
