@@ -104,8 +104,13 @@ struct Counts {
 
 /// Reads the snapshot, znode by znode.
 fn read(path: &Path, visit: &mut dyn Visit) -> Result<(SnapshotId, Counts), CommandError> {
-    let mut reading =
-        Reading { visit, acls: HashMap::new(), counts: Counts::default(), failed: None };
+    let mut reading = Reading {
+        visit,
+        is_fuzzy: false,
+        acls: HashMap::new(),
+        counts: Counts::default(),
+        failed: None,
+    };
     let id = load_snapshot(&RealDisk, path, name_zxid(path), &mut reading);
     match (reading.failed, id) {
         (Some(error), _) => Err(error),
@@ -124,6 +129,8 @@ fn name_zxid(path: &Path) -> i64 {
 
 struct Reading<'a> {
     visit: &'a mut dyn Visit,
+    /// Whether a znode may name an ACL that only the log has.
+    is_fuzzy: bool,
     acls: HashMap<i64, Vec<Acl<'static>>>,
     counts: Counts,
     /// Why the visit ended early.
@@ -141,6 +148,7 @@ impl Reading<'_> {
 
 impl Replay for Reading<'_> {
     fn begin(&mut self, snapshot: &SnapshotId) {
+        self.is_fuzzy = snapshot.origin == SnapshotOrigin::Java;
         self.acls.clear();
         self.counts = Counts::default();
         if let Err(error) = self.visit.header(snapshot) {
@@ -170,10 +178,11 @@ impl Replay for Reading<'_> {
         }
         let stat = &node.stat;
         counts.newest = counts.newest.max(stat.czxid).max(stat.mzxid).max(stat.pzxid);
-        let open = [Acl::anyone(jute::perms::ALL)];
+        let (open, nobody) = ([Acl::anyone(jute::perms::ALL)], [Acl::anyone(0)]);
         let acl = match self.acls.get(&node.acl) {
             Some(acl) => acl.as_slice(),
             None if node.acl == -1 => &open,
+            None if self.is_fuzzy => &nobody,
             None => {
                 return Err(Refused(format!("{path} has ACL {}, which is not there", node.acl)));
             }

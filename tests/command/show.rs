@@ -1,5 +1,6 @@
 //! What the tools show of files whose content is known.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
@@ -55,7 +56,7 @@ fn groups_are_shown_and_counted() {
 fn a_missing_log_is_a_gap() {
     let root = tempfile::tempdir().expect("a folder");
     let dir = own(root.path(), 9, 2);
-    std::fs::remove_file(dir.join("version-2/log.5")).expect("removed");
+    fs::remove_file(dir.join("version-2/log.5")).expect("removed");
     let ended = run(&["log", "verify", text(&dir)]);
     assert_eq!(ended.code, 1);
     assert!(ended.out.contains("transaction 0x9 follows 0x4"), "{}", ended.out);
@@ -123,4 +124,45 @@ fn what_is_no_zxid_or_no_file_has_its_code() {
     let ended = run(&["data", "check", "/no/such/folder"]);
     assert_eq!(ended.code, 3);
     assert!(ended.err.contains("has no version-2"), "{}", ended.err);
+}
+
+/// ZooKeeper writes the ACLs first and then znodes that may name one that was made since (ZOOKEEPER-3306).
+#[test]
+fn a_znode_may_name_an_acl_that_only_the_log_has() {
+    let root = tempfile::tempdir().expect("a folder");
+    let version = root.path().join("version-2");
+    fs::create_dir(&version).expect("a folder");
+    let mut snapshot = b"ZKSN\0\0\0\x02\xff\xff\xff\xff\xff\xff\xff\xff".to_vec();
+    // No sessions, no ACLs, the root, and a znode with ACL 5.
+    snapshot.extend([0; 8]);
+    for (path, acl) in [("", -1_i64), ("/a", 5)] {
+        snapshot.extend(u32::try_from(path.len()).expect("short").to_be_bytes());
+        snapshot.extend(path.as_bytes());
+        snapshot.extend([0; 4]);
+        snapshot.extend(acl.to_be_bytes());
+        snapshot.extend([0; 60]);
+    }
+    snapshot.extend(b"\0\0\0\x01/");
+    let seal = simd_adler32::adler32(&snapshot.as_slice());
+    snapshot.extend(i64::from(seal).to_be_bytes());
+    snapshot.extend(b"\0\0\0\x01/");
+    let file = version.join("snapshot.3");
+    fs::write(&file, &snapshot).expect("written");
+    fine(&["snapshot", "verify", text(&file)]);
+    let lines = fine(&["snapshot", "show", "--json", text(&file)]).json();
+    let znode = lines.iter().find(|line| line["path"] == "/a").expect("it is shown");
+    assert_eq!(znode["acl"], serde_json::json!([{"scheme": "world", "id": "anyone", "perms": 0}]));
+    // No log brings it: the start says so, and lets nobody in.
+    let checked = run(&["data", "check", text(root.path())]);
+    assert_eq!(checked.code, 0, "{checked:?}");
+
+    // Ours show one instant, with all that belongs to it.
+    snapshot[8..16].copy_from_slice(&3_i64.to_be_bytes());
+    let end = snapshot.len() - 13;
+    let seal = simd_adler32::adler32(&&snapshot[..end]);
+    snapshot[end..end + 8].copy_from_slice(&i64::from(seal).to_be_bytes());
+    fs::write(&file, &snapshot).expect("written");
+    let verified = run(&["snapshot", "verify", text(&file)]);
+    assert_eq!(verified.code, 1);
+    assert!(format!("{verified:?}").contains("ACL 5"), "{verified:?}");
 }
