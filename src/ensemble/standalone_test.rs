@@ -24,6 +24,9 @@ use crate::storage::{
     Compression, DataDirectory, DirectoryOptions, LogOptions, RecoveryOptions, recover,
 };
 
+#[path = "standalone_test/serving_snapshot.rs"]
+mod serving_snapshot;
+
 const ROOM: usize = 1000;
 const TIMEOUT_MS: i32 = 4000;
 const TICK_MS: u64 = 1000;

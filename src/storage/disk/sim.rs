@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::{Access, Disk, DiskFile, Lock, LockAttempt};
 
@@ -63,6 +63,8 @@ pub(crate) struct Lies {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SimDisk {
     state: Arc<Mutex<State>>,
+    /// Told when files hang no more.
+    goes_on: Arc<Condvar>,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +84,8 @@ struct State {
     reads_left: Option<u64>,
     /// Bytes by which files may still grow; `None` is no limit.
     free: Option<u64>,
+    /// Files whose names begin so hang in their next sync.
+    hanging: Option<&'static str>,
     powerless: bool,
     lies: Lies,
     syncs: u64,
@@ -158,6 +162,12 @@ impl SimDisk {
     /// Lets files grow by so many bytes more; what is removed counts again.
     pub(crate) fn set_free(&self, bytes: Option<u64>) {
         self.state.lock().free = bytes;
+    }
+
+    /// Lets the syncs of files whose names begin so hang, until it is told otherwise.
+    pub(crate) fn hang(&self, names: Option<&'static str>) {
+        self.state.lock().hanging = names;
+        self.goes_on.notify_all();
     }
 
     /// Turns one bit over, in what is durable.
@@ -271,6 +281,16 @@ impl State {
         if let Some(free) = &mut self.free {
             *free += len;
         }
+    }
+
+    fn hangs(&self, id: u64) -> bool {
+        self.hanging.is_some_and(|names| {
+            let mut paths = self.live.iter().filter(|(_, of)| **of == id).map(|(path, _)| path);
+            paths.any(|path| {
+                path.file_name()
+                    .is_some_and(|name| name.to_str().is_some_and(|name| name.starts_with(names)))
+            })
+        })
     }
 
     fn missing_folder(&self, path: &Path) -> bool {
@@ -532,6 +552,9 @@ impl DiskFile for SimHandle {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.state();
+        while state.hangs(self.id) {
+            self.disk.goes_on.wait(&mut state);
+        }
         state.syncs += 1;
         state.change()?;
         if !state.lies.file_sync_does_nothing {

@@ -1,0 +1,209 @@
+//! Snapshots taken among requests that change what they show, and starts from them.
+
+use std::collections::BTreeMap;
+
+use jute::protocol::SetAclRequest;
+
+use super::*;
+use crate::engine::NodeId;
+use crate::engine::database::Database;
+use crate::storage::load_snapshot;
+
+/// Data, ACL and both versions of each znode.
+type Shown = BTreeMap<String, (Vec<u8>, Vec<Acl<'static>>, i32, i32)>;
+
+fn shown(database: &Database) -> Shown {
+    let tree = database.tree();
+    let mut shown = Shown::new();
+    tree.for_each_below(NodeId::ROOT, |id, _| {
+        let acl = tree.acls().list(tree.acl(id)).map_or_else(Vec::new, |list| list.to_vec());
+        let (data, stat) = (tree.data(id).unwrap_or_default().to_vec(), tree.stat(id));
+        shown.insert(tree.path(id), (data, acl, stat.version, stat.aversion));
+    });
+    shown
+}
+
+fn now_shown(world: &World) -> Shown {
+    shown(&world.standalone.replica().shared())
+}
+
+/// What the snapshot of a zxid shows, without the log behind it.
+fn snapshot_shown(disk: &SimDisk, zxid: Zxid) -> Shown {
+    let path = format!("/data/version-2/snapshot.{:x}", zxid.0);
+    let mut rebuild = Rebuild::new(3, Rules::default());
+    load_snapshot(disk, path.as_ref(), zxid.0, &mut rebuild).expect("it is whole");
+    shown(&rebuild.finish())
+}
+
+/// A snapshot on its way, a slice of the walk at a time.
+struct Taking {
+    snapshots: Snapshots,
+    zxid: Zxid,
+}
+
+impl Taking {
+    fn begin(world: &mut World) -> Self {
+        let replica = Arc::clone(world.standalone.replica());
+        let directory = Arc::clone(&world.directory);
+        let mut snapshots = Snapshots::new(directory, Compression::None, 1, None, 1);
+        snapshots.begin(&replica, world.standalone.log(), world.now.monotonic);
+        assert!(snapshots.is_writing());
+        Self { snapshots, zxid: replica.applied() }
+    }
+
+    fn advance(&mut self, world: &World) -> bool {
+        self.snapshots.advance(world.standalone.replica(), world.now.monotonic)
+    }
+
+    fn end(mut self, world: &World) -> Zxid {
+        while self.snapshots.is_writing() {
+            if !self.advance(world) {
+                std::thread::yield_now();
+            }
+        }
+        self.zxid
+    }
+}
+
+fn restart(world: World, seed: u64) -> World {
+    let disk = world.disk.clone();
+    drop(world);
+    disk.crash(&mut Dice(seed));
+    World::start(disk)
+}
+
+fn path(number: usize) -> String {
+    format!("/{number:04}")
+}
+
+fn creation(number: usize, data: Vec<u8>) -> MultiOp<'static> {
+    MultiOp::Create(CreateRequest {
+        path: path(number).into(),
+        data: Some(data.into()),
+        acl: Some(vec![Acl::anyone(perms::ALL)]),
+        flags: CreateMode::Persistent.flags(),
+    })
+}
+
+/// A directory with a session and so many znodes.
+fn with_znodes(count: usize, len: usize) -> World {
+    let mut world = World::with_two();
+    for first in (0..count).step_by(100) {
+        let some = first..count.min(first + 100);
+        let parts = some.map(|number| creation(number, vec![7; len])).collect();
+        assert!(world.group(&[], vec![by(1, Request::Multi(parts))])[0].ends_with("done"));
+    }
+    world
+}
+
+/// ZOOKEEPER-3127: a snapshot showed a part of a multi, and a start from it never the rest.
+#[test]
+fn a_snapshot_during_a_multi_shows_all_of_it_or_nothing() {
+    const PARTS: usize = 1000;
+    let remove = |number| MultiOp::Delete(DeleteRequest { path: path(number).into(), version: -1 });
+    let change = |number| {
+        let (path, data) = (path(number).into(), Some(b"changed"[..].into()));
+        MultiOp::SetData(SetDataRequest { path, data, version: -1 })
+    };
+    // The new ones first: some take the numbers that were given back before, some come behind all others.
+    let created = (0..400).map(|number| creation(2 * PARTS + number, vec![1]));
+    let parts: Vec<MultiOp<'static>> =
+        created.chain((0..300).map(change)).chain((200..500).map(remove)).collect();
+    assert_eq!(parts.len(), PARTS);
+    // Slices of the walk before the multi: from none to all of them.
+    for slices in 0..6 {
+        let mut world = with_znodes(PARTS + 200, 1);
+        world.group(&[], vec![by(1, Request::Multi((PARTS..PARTS + 200).map(remove).collect()))]);
+        let before = now_shown(&world);
+        let mut taking = Taking::begin(&mut world);
+        for _ in 0..slices {
+            taking.advance(&world);
+        }
+        world.group(&[], vec![by(1, Request::Multi(parts.clone()))]);
+        let zxid = taking.end(&world);
+        let after = now_shown(&world);
+        assert_ne!(before, after);
+        assert_eq!(snapshot_shown(&world.disk, zxid), before, "behind {slices} slices");
+        let zxid = Taking::begin(&mut world).end(&world);
+        assert_eq!(snapshot_shown(&world.disk, zxid), after, "behind {slices} slices");
+        assert_eq!(now_shown(&restart(world, slices)), after);
+    }
+}
+
+/// An ACL that no other znode has, and that lets anyone set another one.
+fn own_acl(number: usize) -> Vec<Acl<'static>> {
+    let id = format!("10.{}.{}.{}", number >> 16 & 255, number >> 8 & 255, number & 255);
+    vec![
+        Acl::anyone(perms::ADMIN),
+        Acl { perms: perms::ALL, scheme: Some("ip".into()), id: Some(id.into()) },
+    ]
+}
+
+fn set_acl(znode: usize, number: usize) -> (u64, Option<i64>, Work) {
+    let (path, acl) = (path(znode).into(), Some(own_acl(number)));
+    by(1, Request::SetAcl(SetAclRequest { path, acl, version: -1 }))
+}
+
+/// ZOOKEEPER-3306, ZOOKEEPER-4689, ZOOKEEPER-4846: behind a start from a snapshot that was taken while ACLs came and
+/// went, znodes named ACLs that were not there, or those of others.
+#[test]
+fn every_znode_has_its_acl_behind_a_snapshot_in_a_storm_of_new_ones() {
+    const ZNODES: usize = 700;
+    let mut world = with_znodes(ZNODES, 1);
+    let mut dice = Dice(1);
+    let mut number = 0;
+    // Table slots that are given back by one storm are used by the next.
+    for round in 0..4 {
+        let before = now_shown(&world);
+        let mut taking = Taking::begin(&mut world);
+        for _ in 0..40 {
+            let storm = (0..30).map(|_| {
+                number += 1;
+                set_acl(dice.below(ZNODES as u64) as usize, number)
+            });
+            let seen = world.group(&[], storm.collect());
+            assert!(seen[..30].iter().all(|line| line.contains(": version")), "{seen:?}");
+            if dice.coin() {
+                taking.advance(&world);
+            }
+        }
+        let zxid = taking.end(&world);
+        assert_eq!(snapshot_shown(&world.disk, zxid), before, "round {round}");
+        let after = now_shown(&world);
+        world = restart(world, round);
+        assert_eq!(now_shown(&world), after, "round {round}");
+        let again = (1, Some(0), Work::Attach { timeout_ms: TIMEOUT_MS });
+        assert_eq!(world.group(&[], vec![again]), ["1 has 0", "flush"]);
+    }
+    // As many lists as are in use, and those of the server itself.
+    let distinct: std::collections::BTreeSet<String> =
+        now_shown(&world).values().map(|(_, acl, ..)| format!("{acl:?}")).collect();
+    let lists = world.standalone.replica().shared().tree().acls().iter().count();
+    assert!(lists <= distinct.len() + 1, "{lists} lists for {} in use", distinct.len());
+}
+
+/// ZOOKEEPER-3531, ZOOKEEPER-4858, ZOOKEEPER-4872: while a snapshot was written, new ACLs or the log waited for its
+/// disk, and an operator's snapshot held more than its zxid. Here its disk stands still.
+#[test]
+fn a_snapshot_whose_disk_hangs_keeps_nobody_waiting() {
+    const ZNODES: usize = 2500;
+    // More than may wait for the disk.
+    let mut world = with_znodes(ZNODES, 4_000);
+    let before = now_shown(&world);
+    let disk = world.disk.clone();
+    disk.hang(Some("tmp.snapshot"));
+    let mut taking = Taking::begin(&mut world);
+    for turn in 0..300 {
+        let asked =
+            vec![set_acl(turn % ZNODES, turn), by(2, create("/new", CreateMode::Ephemeral))];
+        let seen = world.group(&[], [asked, vec![by(2, delete("/new"))]].concat());
+        assert_eq!(seen.len(), 4, "{seen:?}");
+        taking.advance(&world);
+    }
+    assert!(taking.snapshots.is_writing());
+    disk.hang(None);
+    let zxid = taking.end(&world);
+    assert_eq!(snapshot_shown(&disk, zxid), before);
+    let after = now_shown(&world);
+    assert_eq!(now_shown(&restart(world, 1)), after);
+}
