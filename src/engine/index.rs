@@ -116,11 +116,17 @@ impl Index {
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, id: NodeId, hash: u32) {
+    pub(super) fn remove(&mut self, znodes: &Znodes, id: NodeId, hash: u32) {
         if let Some(shard) = self.shards.get_mut(Self::shard(hash))
             && let Ok(entry) = shard.find_entry(spread(hash), |&entry| entry == id)
         {
             entry.remove();
+            // Eight times too large: what is left is moved once for many that went.
+            if shard.len() <= shard.capacity() / 8 {
+                shard.shrink_to(shard.len() * 2, |&id| {
+                    spread(znodes.get(id).map_or(0, |node| node.hash))
+                });
+            }
         }
     }
 }
@@ -207,9 +213,9 @@ mod tests {
             assert_eq!(index.find(&znodes, NodeId::ROOT, &format!("{name}-")), None, "{name}-");
         }
         for (i, &(id, hash)) in ids.iter().enumerate() {
-            index.remove(id, hash);
+            index.remove(&znodes, id, hash);
             assert_eq!(index.find(&znodes, NodeId::ROOT, &names[i]), None);
         }
-        assert!(index.shards.iter().all(HashTable::is_empty));
+        assert!(index.shards.iter().all(|shard| shard.is_empty() && shard.capacity() == 0));
     }
 }

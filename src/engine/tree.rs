@@ -432,7 +432,7 @@ impl Tree {
                 self.reapable.remove(&id);
             }
         }
-        self.index.remove(id, hash);
+        self.index.remove(&self.znodes, id, hash);
         self.znodes.remove(id);
         self.acls.release(acl);
         Ok(changed)
