@@ -5,4 +5,5 @@ mod client;
 mod hostile;
 mod lifecycle;
 mod process;
+mod restart;
 mod sessions;
