@@ -128,3 +128,7 @@ fn move_all(
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "cut_test.rs"]
+mod cut_test;
