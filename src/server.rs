@@ -42,7 +42,7 @@ use self::stats::Stats;
 use crate::config::{Config, ListenAddress};
 use crate::engine::sequencer::Sequencer;
 use crate::engine::tracker::first_session_id;
-use crate::ensemble::{Inquiry, OrderError, Queue, Replica, Snapshots, Standalone, first_snapshot};
+use crate::ensemble::{Inquiry, OrderError, Queue, Replica, Snapshots, Standalone};
 use crate::storage::{SnapshotOrigin, StorageError};
 
 /// The server's number in session ids, as a standalone ZooKeeper has it.
@@ -127,10 +127,7 @@ async fn serve(config: Config) -> Result<(), ServerError> {
         recovered.txns,
     );
     let mut log = recovered.log;
-    if recovered.fresh {
-        let compression = data::compression(&config);
-        first_snapshot(&directory, replica.exclusive().database(), compression)?;
-    } else if !matches!(recovered.snapshot.origin, SnapshotOrigin::Exact { .. }) {
+    if !recovered.fresh && !matches!(recovered.snapshot.origin, SnapshotOrigin::Exact { .. }) {
         // From here on everything is exact: a snapshot of ours stands behind whatever is logged.
         snapshots.begin(&replica, &mut log, clock.monotonic());
     }

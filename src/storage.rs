@@ -51,6 +51,7 @@ mod snapshot_writer;
 mod spare;
 mod tail;
 mod txn_log;
+mod way_out;
 mod window;
 
 #[cfg(test)]
@@ -74,7 +75,7 @@ pub(crate) use disk::sim;
 pub use backup::{Backup, Target, backup, plan_backup, restore};
 pub use compression::Compression;
 pub use copy::{Copied, sha256};
-pub use cut::{CutPlan, plan_cut};
+pub use cut::{CutPlan, move_snapshots_aside, plan_cut};
 pub use directory::{DataDirectory, DirectoryOptions, logs_in};
 pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk};
 pub use entry_log::{EntryLog, LogEntry};
@@ -95,3 +96,4 @@ pub use snapshot_reader::load as load_snapshot;
 pub use snapshot_writer::SnapshotWriter;
 pub use spare::{FillStep, SpareFiller};
 pub use txn_log::{LogOptions, TxnLog};
+pub use way_out::logs_reach_back;

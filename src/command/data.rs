@@ -13,9 +13,10 @@ use super::place::Place;
 use super::progress::Progress;
 use super::state::{State, contents};
 use super::words::{Hex, Instant, counted};
+use crate::ensemble;
 use crate::storage::{
-    self, CutPlan, DataDirectory, Examined, LogEnd, Loss, SessionKey, SnapshotOrigin, StorageError,
-    Writer, seal,
+    self, Compression, CutPlan, LogEnd, Loss, SessionKey, SnapshotOrigin, StorageError, Writer,
+    seal,
 };
 
 /// Look into a data directory, cut its log, or seal it.
@@ -38,6 +39,20 @@ pub enum DataCommand {
         /// Say what would be done.
         #[arg(long)]
         dry_run: bool,
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write the snapshot of the empty tree where none can be read and the logs hold every transaction since.
+    FirstSnapshot {
+        #[command(flatten)]
+        place: Place,
+        /// Say what would be done.
+        #[arg(long)]
+        dry_run: bool,
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -49,6 +64,9 @@ pub struct Truncate {
     /// The last transaction that stays, as in 0x50000000a.
     #[arg(long, value_name = "ZXID")]
     to_zxid: Hex,
+    /// Keep what a snapshot of ZooKeeper holds of what is cut off, where there is no older one.
+    #[arg(long)]
+    inexact: bool,
     /// Say what would be lost.
     #[arg(long)]
     dry_run: bool,
@@ -61,7 +79,10 @@ pub(super) fn run(command: &DataCommand, out: &mut Output) -> Result<Verdict, Co
     match command {
         DataCommand::Check { place, json } => check(place, *json, out),
         DataCommand::Truncate(truncate) => cut(truncate, out),
-        DataCommand::Seal { place, dry_run } => seal(place, *dry_run, out),
+        DataCommand::Seal { place, dry_run, json } => seal(place, *dry_run, *json, out),
+        DataCommand::FirstSnapshot { place, dry_run, json } => {
+            first_snapshot(place, *dry_run, *json, out)
+        }
     }
 }
 
@@ -78,7 +99,7 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
     let disk = directory.disk().as_ref();
     let has_key = SessionKey::read(disk, directory.snapshots())?.is_some();
     let sealed = seal::sealed_up_to(disk, directory.snapshots())?;
-    let command = remedy(&directory, &state.examined);
+    let way_out = state.damage().and_then(StorageError::way_out);
     let verdict = if state.damage().is_some() { Verdict::Problems } else { Verdict::Fine };
     let examined = &state.examined;
     let by = |writer| writers.iter().filter(|(_, by)| *by == Some(writer)).count();
@@ -112,8 +133,8 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
             "session_key": has_key,
             "sealed": sealed.map(Hex),
             "damage": state.damage().map(ToString::to_string),
-            "lost": state.lost.as_ref().map(loss_for_scripts),
-            "command": command,
+            "lost": way_out.map(|way_out| loss_for_scripts(&way_out.loss)),
+            "command": way_out.map(|way_out| &way_out.command),
         }))?;
         return Ok(verdict);
     }
@@ -151,36 +172,34 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
     }
     match state.damage() {
         None => out.line(format_args!("a start takes it"))?,
-        Some(error) => {
-            out.line(format_args!("A START REFUSES: {error}"))?;
-            if let (Some(command), Some(lost)) = (command, &state.lost) {
-                out.line(format_args!("this would start: {command}"))?;
-                out.line(format_args!("and lose: {}", loss_for_people(lost)))?;
-            }
-        }
+        Some(error) => tell_refusal(error, out)?,
     }
     Ok(verdict)
 }
 
 fn refused(error: &StorageError, json: bool, out: &mut Output) -> Result<Verdict, CommandError> {
     if json {
-        out.json(&json!({ "starts": false, "damage": error.to_string() }))?;
+        let way_out = error.way_out();
+        out.json(&json!({
+            "starts": false,
+            "damage": error.to_string(),
+            "lost": way_out.map(|way_out| loss_for_scripts(&way_out.loss)),
+            "command": way_out.map(|way_out| &way_out.command),
+        }))?;
     } else {
-        out.line(format_args!("A START REFUSES: {error}"))?;
+        tell_refusal(error, out)?;
     }
     Ok(Verdict::Problems)
 }
 
-/// The command after which a start takes a damaged directory.
-fn remedy(directory: &DataDirectory, examined: &Examined) -> Option<String> {
-    let LogEnd::Damaged(StorageError::Damage { .. }) = &examined.end else { return None };
-    let data_dir = directory.snapshots().parent()?;
-    let log_dir = match directory.logs().parent()? {
-        logs if logs == data_dir => String::new(),
-        logs => format!(" --log-dir {}", logs.display()),
-    };
-    let zxid = Hex(examined.last_zxid);
-    Some(format!("rookeeper data truncate {}{log_dir} --to-zxid {zxid}", data_dir.display()))
+fn tell_refusal(error: &StorageError, out: &mut Output) -> Result<(), CommandError> {
+    out.line(format_args!("A START REFUSES: {error}"))?;
+    if let Some(way_out) = error.way_out() {
+        out.line(format_args!("this would start: {}", way_out.command))?;
+        let tree = if way_out.gives_up_tree { "all znodes, " } else { "" };
+        out.line(format_args!("and lose: {tree}{}", loss_for_people(&way_out.loss)))?;
+    }
+    Ok(())
 }
 
 fn loss_for_scripts(loss: &Loss) -> Value {
@@ -218,7 +237,14 @@ fn cut(truncate: &Truncate, out: &mut Output) -> Result<Verdict, CommandError> {
     let zxid = truncate.to_zxid.0;
     let progress = Progress::waiting("reading the data directory");
     let mut rebuild = folders.rebuild();
-    let plan = storage::plan_cut(&directory, zxid, false, &mut rebuild)?;
+    let plan = match storage::plan_cut(&directory, zxid, truncate.inexact, &mut rebuild) {
+        Err(StorageError::NoSnapshotUpTo { reason: Some(reason), .. }) if !truncate.inexact => {
+            return Err(CommandError::Refused(format!(
+                "the only snapshots hold some of what is to be cut off ({reason}); with --inexact the state keeps that"
+            )));
+        }
+        other => other?,
+    };
     drop(progress);
     let aside = format!("cut-behind-{}-{}", truncate.to_zxid, stamp());
     let state = rebuild.finish();
@@ -235,6 +261,7 @@ fn cut(truncate: &Truncate, out: &mut Output) -> Result<Verdict, CommandError> {
             "sessions": state.sessions().len(),
             "digest": state.tree().digest().map(Hex),
             "cut": plan.cut.as_ref().map(|(file, offset)| json!({ "file": file, "offset": offset })),
+            "inexact_up_to": plan.kept.inexact_up_to.map(Hex),
             "moved": moved,
             "aside": [beside(directory.snapshots()), beside(directory.logs())],
             "lost": loss_for_scripts(&plan.loss),
@@ -243,6 +270,12 @@ fn cut(truncate: &Truncate, out: &mut Output) -> Result<Verdict, CommandError> {
     }
     tell_cut(&plan, truncate.dry_run, &beside(directory.logs()), out)?;
     out.line(format_args!("state      {}", Hex(plan.kept.last_zxid)))?;
+    if let Some(zxid) = plan.kept.inexact_up_to {
+        out.line(format_args!(
+            "inexact    the snapshot holds some of what is cut off, up to {}",
+            Hex(zxid)
+        ))?;
+    }
     for line in contents(&state) {
         out.line(format_args!("{line}"))?;
     }
@@ -275,7 +308,55 @@ pub(super) fn stamp() -> String {
     Instant(ms).to_string().replace([':', '-'], "").replace('.', "")
 }
 
-fn seal(place: &Place, dry_run: bool, out: &mut Output) -> Result<Verdict, CommandError> {
+fn first_snapshot(
+    place: &Place,
+    dry_run: bool,
+    json: bool,
+    out: &mut Output,
+) -> Result<Verdict, CommandError> {
+    let folders = place.folders()?;
+    let directory = if dry_run { folders.look()? } else { folders.take()? };
+    match storage::examine(&directory, false, i64::MAX, &mut folders.rebuild()) {
+        Err(StorageError::NoReadableSnapshot { .. } | StorageError::LogWithoutSnapshot { .. }) => {}
+        other => {
+            other?;
+            return Err(CommandError::Refused(
+                "there is a snapshot that can be read; nothing is to be done".to_owned(),
+            ));
+        }
+    }
+    if !storage::logs_reach_back(&directory)? {
+        return Err(CommandError::Refused(format!(
+            "the logs in {} do not begin with the first transaction; restore a snapshot from a backup",
+            directory.logs().display()
+        )));
+    }
+    let aside = format!("unreadable-{}", stamp());
+    let mut moved = Vec::new();
+    if !dry_run {
+        moved = storage::move_snapshots_aside(&directory, &aside)?;
+        ensemble::first_snapshot(&directory, &mut folders.rebuild().finish(), Compression::None)?;
+    }
+    let aside = directory.snapshots().with_file_name(&aside);
+    if json {
+        out.json(&json!({ "done": !dry_run, "moved": moved, "aside": aside }))?;
+        return Ok(Verdict::Fine);
+    }
+    for file in &moved {
+        out.line(format_args!("moved      {} to {}", file.display(), aside.display()))?;
+    }
+    let would = if dry_run { "would be " } else { "" };
+    let folder = directory.snapshots().display();
+    out.line(format_args!("{would}written    {folder}/snapshot.0, the empty tree"))?;
+    Ok(Verdict::Fine)
+}
+
+fn seal(
+    place: &Place,
+    dry_run: bool,
+    json: bool,
+    out: &mut Output,
+) -> Result<Verdict, CommandError> {
     let folders = place.folders()?;
     let directory = if dry_run { folders.look()? } else { folders.take()? };
     let state = State::read(&directory, &folders)?;
@@ -304,6 +385,15 @@ fn seal(place: &Place, dry_run: bool, out: &mut Output) -> Result<Verdict, Comma
             SessionKey::create(disk, folder, bytes)?;
         }
         seal::write(disk, folder, zxid)?;
+    }
+    if json {
+        out.json(&json!({
+            "done": !dry_run,
+            "sealed": Hex(zxid),
+            "key_made": !has_key,
+            "sessions_before_key": if has_key { 0 } else { sessions.len() },
+        }))?;
+        return Ok(Verdict::Fine);
     }
     let would = if dry_run { "would be " } else { "is " };
     if !has_key {

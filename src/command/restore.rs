@@ -196,7 +196,11 @@ fn verify(folder: &Path) -> Result<Option<Manifest>, CommandError> {
 /// Damage before the wanted state leaves a hole; damage right behind it does not matter.
 fn expect_reached(examined: &Examined, zxid_max: i64) -> Result<(), CommandError> {
     match &examined.end {
-        LogEnd::Damaged(StorageError::Damage { .. }) if examined.last_zxid == zxid_max => Ok(()),
+        LogEnd::Damaged(StorageError::Damage { .. } | StorageError::Unfit { .. })
+            if examined.last_zxid == zxid_max =>
+        {
+            Ok(())
+        }
         LogEnd::Clean | LogEnd::Torn { .. }
             if zxid_max < i64::MAX && examined.last_zxid < zxid_max =>
         {
@@ -216,8 +220,10 @@ fn expect_reached(examined: &Examined, zxid_max: i64) -> Result<(), CommandError
 fn left_out(source: &storage::DataDirectory, examined: &Examined) -> Result<Loss, CommandError> {
     let (path, offset) = match &examined.end {
         LogEnd::Reached { path, offset }
-        | LogEnd::Damaged(StorageError::Damage { path, offset, .. }) => (path, *offset),
+        | LogEnd::Damaged(
+            StorageError::Damage { path, offset, .. } | StorageError::Unfit { path, offset, .. },
+        ) => (path, *offset),
         _ => return Ok(Loss::default()),
     };
-    Ok(storage::behind(source, storage::log_zxid(path), offset)?)
+    Ok(storage::behind(source, storage::log_zxid(path), offset, examined.last_zxid)?)
 }

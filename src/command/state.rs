@@ -15,7 +15,7 @@ use super::words::counted;
 use crate::engine::database::Database;
 use crate::ensemble::Rebuild;
 use crate::storage::{
-    self, DataDirectory, Examined, LogEnd, Loss, Refused, Replay, SnapshotId, StorageError,
+    self, DataDirectory, Examined, LogEnd, Refused, Replay, SnapshotId, StorageError,
 };
 
 /// How often a directory is read anew that changes meanwhile.
@@ -29,8 +29,6 @@ pub(super) struct State {
     pub(super) longest_multi: usize,
     /// How long the reading took, in milliseconds.
     pub(super) read_ms: u64,
-    /// What the log holds behind its damage.
-    pub(super) lost: Option<Loss>,
 }
 
 impl State {
@@ -53,11 +51,7 @@ impl State {
             }
         };
         drop(progress);
-        let mut state = state?;
-        if let Some((path, offset)) = state.damaged_at() {
-            state.lost = Some(storage::behind(directory, storage::log_zxid(&path), offset)?);
-        }
-        Ok(state)
+        Ok(state?)
     }
 
     fn read_once(directory: &DataDirectory, folders: &Folders) -> Result<Self, StorageError> {
@@ -67,7 +61,7 @@ impl State {
         let Census { inner, longest_multi } = census;
         let database = inner.finish();
         let read_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(Self { examined, database, longest_multi, read_ms, lost: None })
+        Ok(Self { examined, database, longest_multi, read_ms })
     }
 
     pub(super) fn damage(&self) -> Option<&StorageError> {
@@ -79,7 +73,10 @@ impl State {
 
     fn damaged_at(&self) -> Option<(PathBuf, u64)> {
         match self.damage() {
-            Some(StorageError::Damage { path, offset, .. }) => Some((path.clone(), *offset)),
+            Some(
+                StorageError::Damage { path, offset, .. }
+                | StorageError::Unfit { path, offset, .. },
+            ) => Some((path.clone(), *offset)),
             _ => None,
         }
     }

@@ -13,7 +13,7 @@ use crate::config::{Config, SnapshotCompression};
 use crate::engine::database::{Database, Rules};
 use crate::engine::session::SessionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::Rebuild;
+use crate::ensemble::{Rebuild, first_snapshot};
 use crate::storage::{
     self, Compression, DataDirectory, DirectoryOptions, LogOptions, RealDisk, Recovered,
     RecoveryOptions, SessionKey, SnapshotOrigin, StorageError,
@@ -41,7 +41,10 @@ impl Data {
         if recovered.fresh {
             may_begin(config)?;
         }
-        let database = rebuild.finish();
+        let mut database = rebuild.finish();
+        if recovered.fresh {
+            first_snapshot(&directory, &mut database, compression(config))?;
+        }
         let passwords = passwords(&directory, &recovered)?;
         tracing::info!(
             directory = %directory.snapshots().display(),
@@ -117,7 +120,8 @@ fn may_begin(config: &Config) -> Result<(), ServerError> {
     }
 }
 
-/// The key of a fresh directory is made, that of an earlier one read. A directory that ZooKeeper wrote last has none:
+/// The key of a directory in which nothing has happened is made, that of an earlier one read: behind the first
+/// snapshot, so that a key without one tells of a snapshot that is gone. A directory that ZooKeeper wrote last has none:
 /// its sessions have ZooKeeper's passwords, and those of before ended under ZooKeeper, which does not know the key.
 fn passwords(directory: &DataDirectory, recovered: &Recovered) -> Result<Passwords, ServerError> {
     let disk = directory.disk().as_ref();
@@ -130,7 +134,8 @@ fn passwords(directory: &DataDirectory, recovered: &Recovered) -> Result<Passwor
         let before = storage::sessions_before_key(disk, folder)?;
         return Ok(Passwords::Keyed(key, before.into_iter().map(SessionId).collect()));
     }
-    if !recovered.fresh {
+    let is_begun = recovered.fresh || (recovered.last_zxid == 0 && recovered.txns == 0);
+    if !is_begun {
         return Ok(Passwords::Zookeeper);
     }
     let mut bytes = [0; SessionKey::LEN];

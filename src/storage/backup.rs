@@ -232,7 +232,9 @@ pub fn restore(
         LogEnd::Torn { path, offset, .. } | LogEnd::Reached { path, offset } => {
             Some((path, *offset))
         }
-        LogEnd::Damaged(StorageError::Damage { path, offset, .. }) => Some((path, *offset)),
+        LogEnd::Damaged(
+            StorageError::Damage { path, offset, .. } | StorageError::Unfit { path, offset, .. },
+        ) => Some((path, *offset)),
         LogEnd::Damaged(_) => None,
     };
     let mut copier = Copier::new(target.disk.as_ref(), &logs, progress);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::directory::DataDirectory;
 use super::disk::Disk;
 use super::error::{During, StorageError};
-use super::examine::{Examined, LogEnd, examine};
+use super::examine::{Examined, LogEnd, examine_up_to};
 use super::file_name;
 use super::loss::{Loss, behind};
 use super::replay::Replay;
@@ -53,23 +53,24 @@ impl CutPlan {
     }
 }
 
-/// Finds out what is to be done so that a start makes the state at `zxid`, which is read into `replay`.
+/// Finds out what is to be done so that a start makes the state at `zxid`, which is read into `replay`. With
+/// `inexact`, the state may hold some of what is cut off, as far as a snapshot of ZooKeeper does.
 ///
 /// # Errors
 /// When that state cannot be made, or the disk fails.
 pub fn plan_cut(
     directory: &DataDirectory,
     zxid: i64,
-    trust_empty: bool,
+    inexact: bool,
     replay: &mut dyn Replay,
 ) -> Result<CutPlan, StorageError> {
-    let kept = examine(directory, trust_empty, zxid, replay)?;
+    let kept = examine_up_to(directory, false, zxid, inexact, replay)?;
     let place = match &kept.end {
         LogEnd::Clean | LogEnd::Torn { .. } => None,
         LogEnd::Reached { path, offset } => Some((path.clone(), *offset)),
-        LogEnd::Damaged(StorageError::Damage { path, offset, .. }) if kept.last_zxid == zxid => {
-            Some((path.clone(), *offset))
-        }
+        LogEnd::Damaged(
+            StorageError::Damage { path, offset, .. } | StorageError::Unfit { path, offset, .. },
+        ) if kept.last_zxid == zxid => Some((path.clone(), *offset)),
         LogEnd::Damaged(_) => {
             let (folder, last) = (directory.logs().to_owned(), kept.last_zxid);
             return Err(StorageError::CutBehindEnd { folder, zxid, last });
@@ -79,7 +80,7 @@ pub fn plan_cut(
     let (mut cut, mut logs, mut loss) = (None, Vec::new(), Loss::default());
     if let Some((path, offset)) = place {
         let first = file_name::log_zxid(&path);
-        loss = behind(directory, first, offset)?;
+        loss = behind(directory, first, offset, zxid)?;
         for name in directory.log_zxids()? {
             if name > first || (name == first && offset <= HEADER_LEN) {
                 logs.push(directory.log_path(name));
@@ -90,6 +91,20 @@ pub fn plan_cut(
         }
     }
     Ok(CutPlan { kept, cut, logs, snapshots, loss })
+}
+
+/// Moves all snapshots into a folder named `aside` beside, durably; tells which they were.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn move_snapshots_aside(
+    directory: &DataDirectory,
+    aside: &str,
+) -> Result<Vec<PathBuf>, StorageError> {
+    let files: Vec<PathBuf> =
+        directory.snapshot_files()?.into_iter().map(|(_, path)| path).collect();
+    move_all(directory.disk().as_ref(), directory.snapshots(), &files, aside)?;
+    Ok(files)
 }
 
 /// Those newer than the state, and those that a start would prefer to the one that makes it.

@@ -123,12 +123,17 @@ impl DataDirectory {
 
     /// What an operator types to give up all behind `zxid`.
     pub(crate) fn truncate_command(&self, zxid: i64) -> String {
+        format!("{} --to-zxid {zxid:#x}", self.tool_command("data truncate"))
+    }
+
+    /// What an operator types to have a tool work on the directory.
+    pub(crate) fn tool_command(&self, tool: &str) -> String {
         let root = |folder: &Path| quoted(folder.parent().unwrap_or(folder));
         let logs = match self.logs == self.snapshots {
             true => String::new(),
             false => format!(" --log-dir {}", root(&self.logs)),
         };
-        format!("rookeeper data truncate {}{logs} --to-zxid {zxid:#x}", root(&self.snapshots))
+        format!("rookeeper {tool} {}{logs}", root(&self.snapshots))
     }
 
     pub(crate) fn log_path(&self, zxid: i64) -> PathBuf {
@@ -161,7 +166,7 @@ impl fmt::Debug for DataDirectory {
 }
 
 /// A path as a shell takes it for one word.
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
     if !path.is_empty() && path.chars().all(is_plain) {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use jute::DecodeError;
 
+use super::directory::quoted;
+use super::file_name;
 use super::loss::Loss;
 
 /// Why an operation on the data directory failed.
@@ -73,7 +75,7 @@ pub enum StorageError {
         way_out: Option<Box<WayOut>>,
     },
     /// Every snapshot that looks whole turned out not to be.
-    #[error("none of the {tried} snapshots in {} can be read; the newest: {newest}. Restore one from a backup; starting without one would lose the tree", folder.display())]
+    #[error("none of the {tried} snapshots in {} can be read; the newest: {newest}. Nothing was changed. Restore one from a backup{}", folder.display(), WayOut::shown(way_out.as_deref()))]
     NoReadableSnapshot {
         /// The folder of snapshots.
         folder: PathBuf,
@@ -81,14 +83,28 @@ pub enum StorageError {
         tried: usize,
         /// What is wrong with the newest.
         newest: Box<Self>,
+        /// How to start all the same.
+        way_out: Option<Box<WayOut>>,
     },
     /// There are transactions, but no snapshot that they build on.
-    #[error("no valid snapshot in {}, but {} holds transactions; restore a snapshot, or set snapshot.trust.empty=true if these logs reach back to the beginning", folder.display(), log.display())]
+    #[error("no valid snapshot in {}, but {} holds transactions. Nothing was changed. Restore a snapshot from a backup{}", folder.display(), log.display(), WayOut::shown(way_out.as_deref()))]
     LogWithoutSnapshot {
         /// The folder of snapshots.
         folder: PathBuf,
         /// The first log with a transaction.
         log: PathBuf,
+        /// How to start all the same.
+        way_out: Option<Box<WayOut>>,
+    },
+    /// There is neither a snapshot nor a log, where there once was one.
+    #[error("{} holds {trace}, but there is neither a snapshot nor a log: what was in it is gone. Nothing was changed. Check dataDir and dataLogDir, or restore it from a backup{}", folder.display(), WayOut::shown(Some(way_out)))]
+    Emptied {
+        /// The folder.
+        folder: PathBuf,
+        /// What tells of a past.
+        trace: String,
+        /// How to begin anew.
+        way_out: Box<WayOut>,
     },
     /// No snapshot is old enough for the state that is asked for.
     #[error("{} holds no snapshot from which the state at {} can be made{}; ask for a later state, or look for older snapshots and logs in a backup", folder.display(), Zxid(*zxid), reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default())]
@@ -132,14 +148,30 @@ pub enum StorageError {
         /// What is wrong there.
         reason: SnapshotReason,
     },
-    /// The tree refused what a file holds.
-    #[error("{}, offset {offset} (zxid {}): {reason}; the file does not fit the state before it: restore the data directory from a backup", path.display(), Zxid(*zxid))]
-    Refused {
-        /// The log or snapshot.
+    /// The tree refused a transaction of the log.
+    #[error("{}, offset {offset}: transaction {} does not fit the state before it, {}: {reason}. Nothing was changed. Restore the data directory from a backup{}", path.display(), Zxid(*zxid), Zxid(*last_good), WayOut::shown(way_out.as_deref()))]
+    Unfit {
+        /// The log.
         path: PathBuf,
         /// Where in it.
         offset: u64,
-        /// The zxid of the record, or of the snapshot.
+        /// The transaction.
+        zxid: i64,
+        /// What the tree said.
+        reason: String,
+        /// The zxid of the state before it.
+        last_good: i64,
+        /// How to start all the same.
+        way_out: Option<Box<WayOut>>,
+    },
+    /// The tree refused what a snapshot holds.
+    #[error("{}, offset {offset} (zxid {}): {reason}; the file does not fit the state before it: restore the data directory from a backup", path.display(), Zxid(*zxid))]
+    Refused {
+        /// The snapshot.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// The zxid of the snapshot.
         zxid: i64,
         /// What the tree said.
         reason: String,
@@ -164,7 +196,7 @@ pub enum StorageError {
         len: usize,
     },
     /// An epoch file does not hold a number.
-    #[error("{} must hold one decimal number; write the epoch of the last transaction into it, or restore it", path.display())]
+    #[error("{} must hold one decimal number; restore it{}", path.display(), epoch_remedy(path))]
     Epoch {
         /// The file.
         path: PathBuf,
@@ -185,13 +217,13 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// `sessions.before.key` does not hold session ids.
-    #[error("{} must hold session ids, as in 0x1000029fe520000, one a line; restore it, or remove it and let those clients open new sessions", path.display())]
+    #[error("{} must hold session ids, as in 0x1000029fe520000, one a line; restore it; or `rm {}`, after which a start works, loses the sessions of before the seal: their clients open new ones", path.display(), quoted(path))]
     SessionsBeforeKey {
         /// The file.
         path: PathBuf,
     },
     /// The session key has not 32 bytes.
-    #[error("{} has {len} bytes and must have 32; restore it, or remove it and let clients open new sessions", path.display())]
+    #[error("{} has {len} bytes and must have 32; restore it; or `rm {}`, after which a start works, loses the sessions that are open: their clients open new ones, with passwords that can be guessed until rookeeper data seal", path.display(), quoted(path))]
     SessionKey {
         /// The file.
         path: PathBuf,
@@ -201,24 +233,55 @@ pub enum StorageError {
 }
 
 /// The one command after which a start works again, and its price.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WayOut {
     /// What to type.
     pub command: String,
-    /// What is lost then.
+    /// What is lost of the log then.
     pub loss: Loss,
+    /// Whether all znodes are lost.
+    pub gives_up_tree: bool,
+}
+
+impl StorageError {
+    /// How to start all the same, of a refusal that gives up what the files hold.
+    #[must_use]
+    pub fn way_out(&self) -> Option<&WayOut> {
+        match self {
+            Self::Damage { way_out, .. }
+            | Self::Unfit { way_out, .. }
+            | Self::NoReadableSnapshot { way_out, .. }
+            | Self::LogWithoutSnapshot { way_out, .. } => way_out.as_deref(),
+            Self::Emptied { way_out, .. } => Some(way_out),
+            _ => None,
+        }
+    }
+}
+
+/// The log tells the current epoch once more; what was agreed to, only the file.
+fn epoch_remedy(path: &Path) -> String {
+    if path.ends_with(file_name::CURRENT_EPOCH) {
+        format!("; or `rm {}`, after which a start works, loses nothing", quoted(path))
+    } else {
+        String::new()
+    }
 }
 
 impl WayOut {
     fn shown(way_out: Option<&Self>) -> String {
-        way_out.map(|way_out| format!("; or give up what follows: {way_out}")).unwrap_or_default()
+        way_out.map(|way_out| format!("; or {way_out}")).unwrap_or_default()
     }
 }
 
 impl fmt::Display for WayOut {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "`{}`, after which a start works, loses ", self.command)?;
+        write!(out, "`{}`, after which a start ", self.command)?;
+        out.write_str(match self.gives_up_tree {
+            true => "begins with an empty tree, loses all znodes; of the logs ",
+            false => "works, loses ",
+        })?;
         match (self.loss.first, self.loss.last) {
+            _ if self.loss == Loss::default() => out.write_str("nothing"),
             (Some((_, from)), Some((last, to))) => write!(
                 out,
                 "{} transactions that can still be read, up to {}, written from {} to {}, and {} bytes that cannot",

@@ -35,6 +35,8 @@ pub struct Examined {
     pub txns: u64,
     /// Where and why the log ends.
     pub end: LogEnd,
+    /// The newest transaction in the snapshot, if that is behind the state that was asked for.
+    pub inexact_up_to: Option<i64>,
 }
 
 /// Where and why reading the log ended.
@@ -72,7 +74,18 @@ pub fn examine(
     zxid_max: i64,
     replay: &mut dyn Replay,
 ) -> Result<Examined, StorageError> {
-    let mut bounded = Bounded { inner: replay, zxid_max, state: State::default() };
+    examine_up_to(directory, trust_empty, zxid_max, false, replay)
+}
+
+/// The same; with `inexact`, a snapshot of ZooKeeper will do that holds transactions from behind `zxid_max`.
+pub(crate) fn examine_up_to(
+    directory: &DataDirectory,
+    trust_empty: bool,
+    zxid_max: i64,
+    inexact: bool,
+    replay: &mut dyn Replay,
+) -> Result<Examined, StorageError> {
+    let mut bounded = Bounded { inner: replay, zxid_max, inexact, state: State::default() };
     let mut passed_over = Vec::new();
     let loaded = load_snapshot(directory, zxid_max, &mut bounded, &mut passed_over);
     let (snapshot, snapshot_file) = match loaded {
@@ -86,6 +99,7 @@ pub fn examine(
         }
         Err(error) => return Err(error),
     };
+    let inexact_up_to = Some(bounded.state.newest_inside).filter(|newest| *newest > zxid_max);
     bounded.state = State { last_zxid: snapshot.zxid, ..State::default() };
     let scanned = LogScan::run(directory, snapshot, &mut bounded);
     let State { last_zxid, last_time, txns, reached, .. } = bounded.state;
@@ -95,15 +109,35 @@ pub fn examine(
             offset,
             bytes: end.saturating_sub(offset),
         }),
-        Err(StorageError::Refused { path, offset, .. }) if reached => {
+        Err(StorageError::Unfit { path, offset, .. }) if reached => {
             LogEnd::Reached { path, offset }
         }
-        Err(error @ (StorageError::Damage { .. } | StorageError::Refused { .. })) => {
+        Err(error @ (StorageError::Damage { .. } | StorageError::Unfit { .. })) => {
             LogEnd::Damaged(error)
         }
         Err(error) => return Err(error),
     };
-    Ok(Examined { snapshot, snapshot_file, passed_over, last_zxid, last_time, txns, end })
+    Ok(Examined {
+        snapshot,
+        snapshot_file,
+        passed_over,
+        last_zxid,
+        last_time,
+        txns,
+        end,
+        inexact_up_to,
+    })
+}
+
+/// Whether a state at `zxid` can be made without what is behind it.
+pub(crate) fn has_snapshot_for(directory: &DataDirectory, zxid: i64) -> Result<bool, StorageError> {
+    let state = State::default();
+    let mut bounded = Bounded { inner: &mut Nothing, zxid_max: zxid, inexact: false, state };
+    match load_snapshot(directory, zxid, &mut bounded, &mut Vec::new()) {
+        Ok(loaded) => Ok(loaded.is_some()),
+        Err(StorageError::NoReadableSnapshot { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Who wrote each snapshot and log of the directory; `None` for a file without a header.
@@ -160,6 +194,7 @@ fn no_snapshot(directory: &DataDirectory, zxid: i64, reason: Option<String>) -> 
 struct Bounded<'a> {
     inner: &'a mut dyn Replay,
     zxid_max: i64,
+    inexact: bool,
     state: State,
 }
 
@@ -200,7 +235,8 @@ impl Replay for Bounded<'_> {
         // ZooKeeper's digest is that of the end of the writing.
         let digest_zxid = digest.map_or(0, |digest| digest.zxid);
         let newest = self.state.newest_inside.max(digest_zxid);
-        if self.state.is_fuzzy && newest > self.zxid_max {
+        self.state.newest_inside = newest;
+        if self.state.is_fuzzy && newest > self.zxid_max && !self.inexact {
             return Err(Refused(format!(
                 "it was written while transactions went on and holds some up to {newest:#x}"
             )));
@@ -222,6 +258,28 @@ impl Replay for Bounded<'_> {
         self.state.last_zxid = self.state.last_zxid.max(header.zxid);
         self.state.last_time = Some(header.time);
         self.state.txns = self.state.txns.saturating_add(1);
+        Ok(())
+    }
+}
+
+/// Nobody who wants to know.
+struct Nothing;
+
+impl Replay for Nothing {
+    fn begin(&mut self, _: &SnapshotId) {}
+    fn session(&mut self, _: i64, _: i32) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn acl(&mut self, _: i64, _: Vec<Acl<'_>>) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn node(&mut self, _: &str, _: &SnapshotNode<'_>) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn end(&mut self, _: Option<SnapshotDigest>) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn txn(&mut self, _: &TxnRecord<'_>) -> Result<(), Refused> {
         Ok(())
     }
 }

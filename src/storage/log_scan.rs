@@ -10,15 +10,14 @@ use jute::txn::TxnRecord;
 
 use super::directory::DataDirectory;
 use super::disk::Disk;
-use super::error::{DamageReason, During, StorageError, WayOut};
-use super::file_name::FileName;
-use super::loss;
+use super::error::{DamageReason, During, StorageError};
 use super::record::{TRAILER_LEN, Trailer};
 use super::replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::segment::HEADER_LEN;
 use super::segment_reader::{Found, Origin, SegmentReader, Unreadable};
 use super::tail::{Tail, judge};
 use super::txn_log::follows;
+use super::way_out;
 
 /// Transactions from one word about the progress to the next.
 const TXNS_A_WORD: u64 = 5_000;
@@ -63,7 +62,8 @@ impl LogScan {
         snapshot: SnapshotId,
         replay: &mut dyn Replay,
     ) -> Result<Self, StorageError> {
-        Self::read(directory, snapshot, replay).map_err(|error| with_way_out(directory, error))
+        Self::read(directory, snapshot, replay)
+            .map_err(|error| with_way_out(directory, snapshot, error))
     }
 
     fn read(
@@ -294,11 +294,13 @@ impl LogScan {
             }
         }
         if zxid > self.snapshot.zxid {
-            replay.txn(&record).map_err(|Refused(reason)| StorageError::Refused {
+            replay.txn(&record).map_err(|Refused(reason)| StorageError::Unfit {
                 path: path.to_owned(),
                 offset: found.offset,
                 zxid,
                 reason,
+                last_good: self.last_zxid(),
+                way_out: None,
             })?;
             self.txns = self.txns.saturating_add(1);
             if self.txns.is_multiple_of(TXNS_A_WORD) {
@@ -353,15 +355,15 @@ fn size(directory: &DataDirectory, zxid: i64) -> Result<u64, StorageError> {
 }
 
 /// Looks ahead of the damage, so that the refusal can say what giving up would lose.
-fn with_way_out(directory: &DataDirectory, error: StorageError) -> StorageError {
-    let StorageError::Damage { path, offset, reason, last_good, .. } = error else { return error };
-    let name = path.file_name().and_then(|name| name.to_str()).map(FileName::parse);
-    let loss = match name {
-        // What cannot be read even so is left out of the refusal, not put in its place.
-        Some(FileName::Log(zxid)) => loss::behind(directory, zxid, offset).ok(),
-        _ => None,
-    };
-    let way_out =
-        loss.map(|loss| Box::new(WayOut { command: directory.truncate_command(last_good), loss }));
-    StorageError::Damage { path, offset, reason, last_good, way_out }
+fn with_way_out(
+    directory: &DataDirectory,
+    snapshot: SnapshotId,
+    mut error: StorageError,
+) -> StorageError {
+    if let StorageError::Damage { path, offset, last_good, way_out, .. }
+    | StorageError::Unfit { path, offset, last_good, way_out, .. } = &mut error
+    {
+        *way_out = way_out::of_damage(directory, snapshot, path, *offset, *last_good);
+    }
+    error
 }

@@ -29,11 +29,17 @@ pub struct Loss {
     pub unreadable_bytes: u64,
 }
 
-/// Counts from `offset` in the log named for `zxid` to the end of all logs.
+/// Counts from `offset` in the log named for `zxid` to the end of all logs, apart from transactions up to `kept`: a
+/// snapshot has them.
 ///
 /// # Errors
 /// When the disk fails.
-pub fn behind(directory: &DataDirectory, zxid: i64, offset: u64) -> Result<Loss, StorageError> {
+pub fn behind(
+    directory: &DataDirectory,
+    zxid: i64,
+    offset: u64,
+    kept: i64,
+) -> Result<Loss, StorageError> {
     let disk = directory.disk().as_ref();
     let mut loss = Loss::default();
     for name in directory.log_zxids()? {
@@ -41,20 +47,28 @@ pub fn behind(directory: &DataDirectory, zxid: i64, offset: u64) -> Result<Loss,
             continue;
         }
         let from = if name == zxid { offset } else { 0 };
-        count(disk, &directory.log_path(name), from.max(HEADER_LEN), &mut loss)?;
+        count(disk, &directory.log_path(name), from.max(HEADER_LEN), kept, &mut loss)?;
     }
     Ok(loss)
 }
 
-fn count(disk: &dyn Disk, path: &Path, from: u64, loss: &mut Loss) -> Result<(), StorageError> {
+fn count(
+    disk: &dyn Disk,
+    path: &Path,
+    from: u64,
+    kept: i64,
+    loss: &mut Loss,
+) -> Result<(), StorageError> {
     let mut window = Window::new(disk.open(path).during("open", path)?).during("read", path)?;
     let mut at = from;
     loop {
         if let Some(found) = whole(&mut window, at).during("read", path)? {
-            loss.txns = loss.txns.saturating_add(1);
-            loss.first.get_or_insert((found.zxid, found.time));
-            loss.last = Some((found.zxid, found.time));
             at = found.end;
+            if found.zxid > kept {
+                loss.txns = loss.txns.saturating_add(1);
+                loss.first.get_or_insert((found.zxid, found.time));
+                loss.last = Some((found.zxid, found.time));
+            }
             continue;
         }
         let next = next_whole(&mut window, at).during("read", path)?;

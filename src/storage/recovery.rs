@@ -14,6 +14,7 @@ use super::replay::{Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::segment_reader::SegmentReader;
 use super::snapshot_reader;
 use super::txn_log::{LogOptions, TxnLog};
+use super::way_out::{of_no_snapshot, refuse_emptied};
 
 /// ZooKeeper looks at no more snapshots than this.
 const SNAPSHOTS_TRIED: usize = 100;
@@ -90,6 +91,9 @@ pub(crate) fn begin_empty(
     if !trust_empty {
         refuse_transactions(directory)?;
     }
+    if directory.log_zxids()?.is_empty() {
+        refuse_emptied(directory)?;
+    }
     let none = SnapshotId { zxid: 0, origin: SnapshotOrigin::None };
     replay.begin(&none);
     replay.end(None).map_err(|Refused(reason)| StorageError::Refused {
@@ -143,6 +147,7 @@ pub(crate) fn load_snapshot(
             folder: directory.snapshots().to_owned(),
             tried,
             newest: Box::new(newest),
+            way_out: of_no_snapshot(directory),
         }),
     }
 }
@@ -162,6 +167,7 @@ fn refuse_transactions(directory: &DataDirectory) -> Result<(), StorageError> {
             return Err(StorageError::LogWithoutSnapshot {
                 folder: directory.snapshots().to_owned(),
                 log: path,
+                way_out: of_no_snapshot(directory),
             });
         }
     }

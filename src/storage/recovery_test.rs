@@ -1,6 +1,7 @@
 //! Every rule of recovery, on files that are damaged by hand.
 
 use jute::persist::{FileHeader, LOG_MAGIC, SnapshotDigest};
+use jute::txn::{Txn, TxnRecord};
 use jute::{Acl, Record};
 
 use std::sync::Arc;
@@ -10,11 +11,11 @@ use super::super::directory::{DataDirectory, DirectoryOptions};
 use super::super::disk::sim::SimDisk;
 use super::super::error::DamageReason;
 use super::super::fixture::{Fixture, data, offsets};
-use super::super::ledger::txn;
+use super::super::ledger::{Ledger, txn};
 use super::super::record::adler32;
 use super::super::replay::{Reading, SnapshotOrigin};
 use super::super::txn_log::LogOptions;
-use crate::storage::{Compression, Disk};
+use crate::storage::{Compression, Disk, plan_cut};
 
 fn plain() -> Fixture {
     Fixture::new(LogOptions { spares: 0, ..LogOptions::default() })
@@ -528,4 +529,33 @@ fn a_snapshot_of_many_acls_does_not_trust_its_counts() {
     });
     let error = fixture.start().expect_err("refused");
     assert!(matches!(error, StorageError::NoReadableSnapshot { .. }), "{error}");
+}
+
+/// Whole in every byte, and still not what the state can be followed by.
+#[test]
+fn a_transaction_that_the_tree_refuses_can_be_given_up() {
+    let fixture = plain();
+    let mut log = fixture.write(&[&[1, 2], &[3]]).log;
+    let TxnRecord { header, .. } = txn(4, b"");
+    log.append(&TxnRecord { header, txn: Txn::Error(-4), digest: None }).expect("appends");
+    log.append(&txn(5, b"")).expect("appends");
+    log.commit().expect("commits");
+    let before = fixture.image();
+    let error = fixture.start().expect_err("refused");
+    assert_eq!(fixture.image(), before, "touched");
+    let text = error.to_string();
+    let StorageError::Unfit { offset, zxid: 4, last_good: 3, way_out: Some(way_out), .. } = error
+    else {
+        panic!("{text}")
+    };
+    assert_eq!(offset, offsets(&fixture.content("log.1"))[3] as u64);
+    assert_eq!(way_out.command, "rookeeper data truncate /data --to-zxid 0x3");
+    assert_eq!((way_out.loss.txns, way_out.loss.last.map(|(zxid, _)| zxid)), (2, Some(5)));
+    assert!(text.contains("log.1") && text.contains(&way_out.command), "{text}");
+    let directory = fixture.open();
+    let plan = plan_cut(&directory, 3, false, &mut Ledger::default()).expect("it can be cut");
+    assert_eq!(plan.loss, way_out.loss);
+    plan.carry_out(&directory, "aside").expect("cuts");
+    drop(directory);
+    assert_eq!(last(&fixture), (3, 0));
 }

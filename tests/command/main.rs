@@ -6,4 +6,5 @@ mod copy;
 mod fixture;
 mod garbage;
 mod migrate;
+mod refusal;
 mod show;

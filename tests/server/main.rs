@@ -5,5 +5,6 @@ mod client;
 mod hostile;
 mod lifecycle;
 mod process;
+mod refusal;
 mod restart;
 mod sessions;

@@ -1,0 +1,107 @@
+//! The one command after which a start works again, for each refusal that gives up data, and what that loses.
+//!
+//! Only asked for when a start is refused: what it reads, it reads once more.
+
+use std::path::Path;
+
+use super::directory::{DataDirectory, quoted};
+use super::error::{During, StorageError, WayOut};
+use super::examine::has_snapshot_for;
+use super::file_name::{self, FileName};
+use super::loss::{self, Loss};
+use super::record::zxid_of_payload;
+use super::replay::{SnapshotId, SnapshotOrigin};
+use super::segment_reader::{Origin, SegmentReader};
+
+/// What to do about an unreadable place in a log: to cut there, behind `last_good`. `None` if what that loses cannot
+/// be told.
+pub(crate) fn of_damage(
+    directory: &DataDirectory,
+    snapshot: SnapshotId,
+    path: &Path,
+    offset: u64,
+    last_good: i64,
+) -> Option<Box<WayOut>> {
+    let name = path.file_name().and_then(|name| name.to_str()).map(FileName::parse);
+    let Some(FileName::Log(zxid)) = name else { return None };
+    let loss = loss::behind(directory, zxid, offset, last_good).ok()?;
+    let mut command = directory.truncate_command(last_good);
+    // Only ZooKeeper's snapshots hold some of what is cut off.
+    if snapshot.origin == SnapshotOrigin::Java && !has_snapshot_for(directory, last_good).ok()? {
+        command.push_str(" --inexact");
+    }
+    Some(Box::new(WayOut { command, loss, gives_up_tree: false }))
+}
+
+/// What to do without a readable snapshot: to begin where the logs begin, if that is the beginning, else anew.
+pub(crate) fn of_no_snapshot(directory: &DataDirectory) -> Option<Box<WayOut>> {
+    if logs_reach_back(directory).ok()? {
+        let command = directory.tool_command("data first-snapshot");
+        return Some(Box::new(WayOut { command, ..WayOut::default() }));
+    }
+    // From the first of all logs on.
+    let loss = loss::behind(directory, 0, 0, 0).ok()?;
+    Some(Box::new(giving_up(directory, loss)))
+}
+
+/// Whether the logs of the directory hold every transaction that ever was.
+///
+/// # Errors
+/// When the disk fails.
+pub fn logs_reach_back(directory: &DataDirectory) -> Result<bool, StorageError> {
+    let first = directory.log_zxids()?.into_iter().next();
+    first.map_or(Ok(false), |first| begins_at_the_beginning(directory, first))
+}
+
+/// Whether the log of this name holds the first transaction that ever was.
+fn begins_at_the_beginning(directory: &DataDirectory, first: i64) -> Result<bool, StorageError> {
+    let path = directory.log_path(first);
+    let reader = match SegmentReader::open(directory.disk().as_ref(), &path) {
+        Err(StorageError::Header { .. }) => return Ok(false),
+        other => other?,
+    };
+    let Some(mut reader) = reader else { return Ok(false) };
+    if let Origin::Own { first_index } = reader.origin() {
+        return Ok(first_index == 1);
+    }
+    // A standalone ZooKeeper begins with epoch 0, an ensemble with 1.
+    let begins = |zxid: i64| zxid == 1 || zxid == (1 << 32) + 1;
+    Ok(reader.next()?.ok().and_then(|found| zxid_of_payload(found.payload)).is_some_and(begins))
+}
+
+/// Refuses a directory that tells of a past and holds nothing of it.
+pub(crate) fn refuse_emptied(directory: &DataDirectory) -> Result<(), StorageError> {
+    let (disk, snapshots, logs) = (directory.disk(), directory.snapshots(), directory.logs());
+    // A directory gets these only behind its first snapshot.
+    const TRACES: [&str; 3] =
+        [file_name::SESSION_KEY, file_name::SESSIONS_BEFORE_KEY, file_name::SEALED];
+    let is_trace = |name: &String| {
+        TRACES.contains(&name.as_str()) || matches!(FileName::parse(name), FileName::Spare(_))
+    };
+    for folder in [snapshots, logs] {
+        let names = disk.list(folder).during("list", folder)?;
+        if let Some(trace) = names.into_iter().find(is_trace) {
+            let way_out = Box::new(giving_up(directory, Loss::default()));
+            return Err(StorageError::Emptied { folder: folder.to_owned(), trace, way_out });
+        }
+    }
+    Ok(())
+}
+
+/// Moves everything aside, so that a start begins anew.
+fn giving_up(directory: &DataDirectory, loss: Loss) -> WayOut {
+    let mut folders = vec![directory.snapshots()];
+    if directory.logs() != directory.snapshots() {
+        folders.push(directory.logs());
+    }
+    let moves: Vec<String> = folders
+        .into_iter()
+        .map(|folder| {
+            let free = (1..).map(|number| folder.with_file_name(format!("given-up-{number}")));
+            let mut free = free.filter(|aside| directory.disk().list(aside).is_err());
+            let aside = free.next().unwrap_or_default();
+            format!("mv {} {}", quoted(folder), quoted(&aside))
+        })
+        .collect();
+    WayOut { command: moves.join(" && "), loss, gives_up_tree: true }
+}

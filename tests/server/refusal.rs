@@ -1,0 +1,121 @@
+//! A start that is refused says on standard error what to type; that, typed as it is, makes it start.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use jute::CreateMode;
+
+use crate::client::create;
+use crate::process::Server;
+
+const TIMEOUT_MS: i32 = 10_000;
+
+/// A server that was killed behind a snapshot and some transactions.
+fn worn() -> Server {
+    let mut server = Server::start("");
+    let mut client = server.connect(TIMEOUT_MS);
+    for number in 0..5 {
+        client.ok(&create(&format!("/{number}"), Vec::new(), CreateMode::Persistent));
+    }
+    server.signal("KILL");
+    server.wait();
+    server
+}
+
+/// What a start says that ends with 3.
+fn refusal(server: &Server) -> String {
+    let mut command = server.command();
+    let output = command.stderr(Stdio::piped()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    said
+}
+
+fn type_in(command: &str) {
+    let binary = Path::new(env!("CARGO_BIN_EXE_rookeeper"));
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", binary.parent().expect("a folder").display());
+    let mut shell = Command::new("sh");
+    let ended = shell.args(["-c", command]).env("PATH", path).output().expect("it runs");
+    assert!(ended.status.success(), "{command}: {}", String::from_utf8_lossy(&ended.stderr));
+}
+
+#[test]
+fn what_a_refused_start_says_makes_it_start() {
+    type Damage = fn(PathBuf);
+    let damages: [(&str, Damage, bool); 6] = [
+        (
+            "session.key",
+            |version| fs::write(version.join("session.key"), b"short").expect("written"),
+            true,
+        ),
+        (
+            "sessions.before.key",
+            |version| {
+                fs::write(version.join("sessions.before.key"), b"garbage").expect("written");
+            },
+            true,
+        ),
+        (
+            "currentEpoch",
+            |version| {
+                fs::write(version.join("currentEpoch"), b"garbage").expect("written");
+            },
+            true,
+        ),
+        (
+            "snapshot.0",
+            |version| fs::remove_file(version.join("snapshot.0")).expect("removed"),
+            true,
+        ),
+        (
+            "everything",
+            |version| {
+                for file in ["snapshot.0", "log.1"] {
+                    fs::remove_file(version.join(file)).expect("removed");
+                }
+            },
+            false,
+        ),
+        (
+            "log.1",
+            |version| {
+                let mut log = fs::read(version.join("log.1")).expect("reads");
+                log[40] ^= 1;
+                fs::write(version.join("log.1"), log).expect("written");
+            },
+            false,
+        ),
+    ];
+    for (what, damage, keeps) in damages {
+        let mut server = worn();
+        damage(server.data().join("version-2"));
+        let said = refusal(&server);
+        let mut words = said.split('`');
+        let command = words.nth(1).unwrap_or_else(|| panic!("{what}: no command in {said}"));
+        assert!(words.next().is_some_and(|then| then.contains("loses")), "{what}: {said}");
+        type_in(command);
+        server.run();
+        assert_eq!(server.connect(TIMEOUT_MS).exists("/4"), keeps, "{what}: {said}");
+    }
+}
+
+/// A first start that is broken off anywhere is no reason to refuse the second.
+#[test]
+fn what_a_first_start_leaves_that_was_broken_off_is_a_beginning() {
+    for (removed, keeps_key) in [(&["session.key"][..], false), (&[], true)] {
+        let mut server = Server::start("preAllocSize=0");
+        server.signal("KILL");
+        server.wait();
+        let version = server.data().join("version-2");
+        for name in removed {
+            fs::remove_file(version.join(name)).expect("it is there");
+        }
+        let before = fs::read(version.join("session.key"));
+        server.run();
+        let after = fs::read(version.join("session.key")).expect("a key");
+        assert_eq!(before.is_ok_and(|key| key == after), keeps_key);
+        server.connect(TIMEOUT_MS).ok(&create("/a", Vec::new(), CreateMode::Persistent));
+    }
+}
