@@ -15,8 +15,8 @@ use super::state::{State, contents};
 use super::words::{Hex, Instant, counted};
 use crate::ensemble;
 use crate::storage::{
-    self, Compression, CutPlan, LogEnd, Loss, SessionKey, SnapshotOrigin, StorageError, Writer,
-    seal,
+    self, Compression, CutPlan, LogEnd, Loss, RaftStateFile, SessionKey, SnapshotOrigin,
+    StorageError, Writer, seal,
 };
 
 /// Look into a data directory, cut its log, or seal it.
@@ -98,6 +98,7 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
     let writers = storage::writers(&directory)?;
     let disk = directory.disk().as_ref();
     let has_key = SessionKey::read(disk, directory.snapshots())?.is_some();
+    let member = RaftStateFile::look(&directory)?;
     let sealed = seal::sealed_up_to(disk, directory.snapshots())?;
     let way_out = state.damage().and_then(StorageError::way_out);
     let verdict = if state.damage().is_some() { Verdict::Problems } else { Verdict::Fine };
@@ -132,6 +133,7 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
             "files_of_rookeeper": by(Writer::Rookeeper),
             "session_key": has_key,
             "sealed": sealed.map(Hex),
+            "member": member.as_ref().map(|state| state.id),
             "damage": state.damage().map(ToString::to_string),
             "lost": way_out.map(|way_out| loss_for_scripts(&way_out.loss)),
             "command": way_out.map(|way_out| &way_out.command),
@@ -167,6 +169,13 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
     ))?;
     let passwords = if has_key { "of a key (session.key)" } else { "ZooKeeper's" };
     out.line(format_args!("passwords  {passwords}"))?;
+    if let Some(state) = &member {
+        let voters = counted(state.members.voters.len() as u64, "voter");
+        out.line(format_args!(
+            "member     {} of an ensemble of {voters}; a start alone refuses",
+            state.id
+        ))?;
+    }
     if let Some(zxid) = sealed {
         out.line(format_args!("sealed     ZooKeeper's files up to {} may be purged", Hex(zxid)))?;
     }

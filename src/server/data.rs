@@ -15,8 +15,8 @@ use crate::engine::session::SessionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Rebuild, first_snapshot};
 use crate::storage::{
-    self, Compression, DataDirectory, DirectoryOptions, LogOptions, RealDisk, Recovered,
-    RecoveryOptions, SessionKey, SnapshotOrigin, StorageError,
+    self, Compression, DataDirectory, DirectoryOptions, LogOptions, RaftStateFile, RealDisk,
+    Recovered, RecoveryOptions, SessionKey, SnapshotOrigin, StorageError,
 };
 
 /// A data directory, opened and read.
@@ -32,6 +32,7 @@ impl Data {
     pub(super) fn open(config: &Config) -> Result<Self, ServerError> {
         let started = Instant::now();
         let directory = Arc::new(open_directory(config)?);
+        RaftStateFile::refuse_member(&directory)?;
         let mut rebuild = Rebuild::new(random()?, rules(config));
         let recovered = storage::recover(
             &directory,

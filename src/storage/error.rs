@@ -207,6 +207,16 @@ pub enum StorageError {
         /// The file.
         path: PathBuf,
     },
+    /// A member of an ensemble is started alone.
+    #[error("{} says that this is the directory of member {id} of an ensemble of {voters} voters. Alone it would make final what the others may not have. Nothing was changed. Start it as that member; or `mv {} {}`, after which a start alone works, loses what the other members have and this one has not", path.display(), quoted(path), quoted(&path.with_extension("state.left")))]
+    Member {
+        /// The file that tells.
+        path: PathBuf,
+        /// Who it is.
+        id: u64,
+        /// How many elect.
+        voters: usize,
+    },
     /// An ensemble has more members than its file can hold; nothing was written.
     #[error("an ensemble of more than 480 members cannot be; this is a defect of the server")]
     Members,

@@ -103,6 +103,28 @@ impl RaftStateFile {
         Ok(opened)
     }
 
+    /// What the file in `directory` holds; `None` if there is none. Changes nothing.
+    ///
+    /// # Errors
+    /// When the disk refuses, or no slot of it is whole.
+    pub fn look(directory: &DataDirectory) -> Result<Option<RaftState>, StorageError> {
+        let path = directory.snapshots().join(file_name::RAFT_STATE);
+        let read = atomic_file::read(directory.disk().as_ref(), &path, FILE_LEN)?;
+        let Some(bytes) = read else { return Ok(None) };
+        let state = bytes.ok().and_then(|bytes| newest(&bytes));
+        state.map(|(_, state)| Some(state)).ok_or(StorageError::RaftState { path })
+    }
+
+    /// Refuses the directory of a member, for a server that goes on alone.
+    ///
+    /// # Errors
+    /// When it is one, or the disk fails.
+    pub fn refuse_member(directory: &DataDirectory) -> Result<(), StorageError> {
+        let Some(RaftState { id, members, .. }) = Self::look(directory)? else { return Ok(()) };
+        let path = directory.snapshots().join(file_name::RAFT_STATE);
+        Err(StorageError::Member { path, id, voters: members.voters.len() })
+    }
+
     /// What was saved last.
     #[must_use]
     pub fn get(&self) -> &RaftState {

@@ -3,8 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use jute::CreateMode;
+use rookeeper::storage::{
+    DataDirectory, DirectoryOptions, Members, RaftState, RaftStateFile, RealDisk,
+};
 
 use crate::client::create;
 use crate::process::Server;
@@ -99,6 +103,25 @@ fn what_a_refused_start_says_makes_it_start() {
         server.run();
         assert_eq!(server.connect(TIMEOUT_MS).exists("/4"), keeps, "{what}: {said}");
     }
+}
+
+/// A member of an ensemble has what no majority may have.
+#[test]
+fn the_directory_of_a_member_is_not_served_alone() {
+    let mut server = worn();
+    let options =
+        DirectoryOptions { data_dir: server.data(), data_log_dir: server.data(), create: false };
+    let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
+    let members = Members { voters: vec![1, 2, 3], ..Members::default() };
+    RaftStateFile::open(&directory, || RaftState { id: 2, members, ..RaftState::default() })
+        .expect("a member");
+    drop(directory);
+    let said = refusal(&server);
+    assert!(said.contains("member 2 of an ensemble of 3 voters"), "{said}");
+    type_in(said.split('`').nth(1).expect("a command"));
+    server.run();
+    assert!(server.connect(TIMEOUT_MS).exists("/4"));
+    assert!(server.data().join("version-2/raft.state.left").exists());
 }
 
 /// A first start that is broken off anywhere is no reason to refuse the second.
