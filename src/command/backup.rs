@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::Verdict;
 use super::error::CommandError;
@@ -32,7 +33,7 @@ pub struct BackupArguments {
     /// Say what would be copied.
     #[arg(long)]
     dry_run: bool,
-    /// One JSON object: the manifest.
+    /// One JSON object: the manifest, or what would be copied.
     #[arg(long)]
     json: bool,
 }
@@ -79,7 +80,13 @@ pub(super) fn run(arguments: &BackupArguments, out: &mut Output) -> Result<Verdi
     expect_empty(target)?;
     let mut pause = || thread::sleep(PAUSE);
     let plan = storage::plan_backup(&source, &mut pause)?;
-    let total = plan.iter().map(|(_, len)| len).sum();
+    let total: u64 = plan.iter().map(|(_, len)| len).sum();
+    if arguments.dry_run && arguments.json {
+        let files: Vec<Value> =
+            (plan.iter()).map(|(file, len)| json!({ "file": file, "length": len })).collect();
+        out.json(&json!({ "done": false, "files": files, "bytes": total }))?;
+        return Ok(Verdict::Fine);
+    }
     if arguments.dry_run {
         for (file, len) in &plan {
             out.line(format_args!("would copy {} of {}", counted(*len, "byte"), file.display()))?;

@@ -99,9 +99,17 @@ fn sealing_makes_a_key_and_keeps_the_sessions_of_before() {
     let root = tempfile::tempdir().expect("a folder");
     let dir = own(root.path(), 9, 2);
     let before = image(&dir);
-    fine(&["data", "seal", text(&dir), "--dry-run"]);
+    let words = ["data", "seal", "--json", text(&dir)];
+    let plan = object(&[&words[..], &["--dry-run"]].concat());
     assert_eq!(image(&dir), before);
-    fine(&["data", "seal", text(&dir)]);
+    let done = object(&words);
+    for (report, is_done) in [(plan, false), (done, true)] {
+        assert_eq!((&report["done"], &report["sealed"]), (&is_done.into(), &"0xb".into()));
+        assert_eq!(
+            (&report["key_made"], &report["sessions_before_key"]),
+            (&true.into(), &1.into())
+        );
+    }
     let version = dir.join("version-2");
     let key = fs::read(version.join("session.key")).expect("a key");
     assert_eq!(key.len(), 32);
@@ -111,7 +119,7 @@ fn sealing_makes_a_key_and_keeps_the_sessions_of_before() {
     assert_eq!(read("sessions.before.key"), format!("{SESSION:#x}\n"));
     assert_eq!(read("rookeeper.sealed"), "0xb\n");
     // A second time the key stays.
-    fine(&["data", "seal", text(&dir)]);
+    assert_eq!(object(&words)["key_made"], false);
     assert_eq!(fs::read(version.join("session.key")).expect("a key"), key);
     let report = object(&["data", "check", "--json", text(&dir)]);
     assert_eq!((&report["session_key"], &report["sealed"]), (&true.into(), &"0xb".into()));

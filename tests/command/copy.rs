@@ -20,9 +20,17 @@ fn a_backup_is_a_data_directory_and_comes_back() {
         let before = image(&dir);
         let (backup, made) = (root.path().join("backup"), root.path().join("made"));
         fine(&["backup", text(&dir), text(&backup), "--dry-run"]);
+        let plan = object(&["backup", "--json", text(&dir), text(&backup), "--dry-run"]);
         assert!(!backup.exists());
         let manifest = fine(&["backup", "--json", text(&dir), text(&backup)]).json().remove(0);
         assert_eq!(image(&dir), before, "the source stays as it was");
+        let copied = manifest["files"].as_array().expect("a list");
+        for planned in plan["files"].as_array().expect("a list") {
+            let name = Path::new(planned["file"].as_str().expect("a path")).file_name();
+            let name = name.expect("a name").to_str().expect("UTF-8");
+            let file = copied.iter().find(|file| file["name"] == name).expect("it is copied");
+            assert_eq!(file["length"], planned["length"], "{name}");
+        }
         assert_eq!(state(&backup), state(&dir));
         assert_eq!(manifest["zxid"], if is_own { "0xb" } else { "0xc" });
         assert_eq!(run(&["backup", text(&dir), text(&backup)]).code, 2, "it is not empty now");
