@@ -90,10 +90,11 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Verd
         storage::restore(&source, &examined, &target, &mut |bytes| progress.advance(bytes))?;
         if has_data {
             let name = format!("replaced-{}", stamp());
-            target.move_aside(&name)?;
+            target.replace(&name)?;
             moved = Some(data_dir.join(name));
+        } else {
+            target.publish()?;
         }
-        target.publish()?;
         drop(held);
     }
 

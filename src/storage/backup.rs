@@ -7,9 +7,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::atomic_file;
 use super::copy::{Copied, Copier};
 use super::directory::DataDirectory;
-use super::disk::{Disk, DiskFile};
+use super::disk::{Access, Disk, DiskFile};
 use super::error::{During, StorageError};
 use super::examine::{Examined, LogEnd, examine};
 use super::file_name;
@@ -64,20 +65,55 @@ impl Target {
         Ok(())
     }
 
-    /// Moves the `version-2` that are there to names of their own beside.
+    /// Gives what was written the place of what is there, which gets the name `aside`.
+    ///
+    /// Where the file system lets two folders change places, there is a `version-2` at any time. Where data and log
+    /// are in two folders, a start between the two refuses.
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn move_aside(&self, name: &str) -> Result<(), StorageError> {
+    pub fn replace(&self, aside: &str) -> Result<(), StorageError> {
+        let disk = self.disk.as_ref();
+        let is_split = self.data_log_dir != self.data_dir;
+        if is_split {
+            let staging = staging(&self.data_dir);
+            atomic_file::replace(disk, &staging, file_name::RESTORING, b"", Access::Shared)?;
+        }
         for folder in self.folders() {
-            let from = folder.join("version-2");
-            match self.disk.rename(&from, &folder.join(name)) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                other => other.during("move away", &from)?,
-            }
-            self.disk.sync_folder(folder).during("sync the folder", folder)?;
+            self.replace_one(folder, &folder.join(aside))?;
+        }
+        if is_split {
+            let folder = self.data_dir.join("version-2");
+            let marker = folder.join(file_name::RESTORING);
+            disk.remove(&marker).during("remove", &marker)?;
+            disk.sync_folder(&folder).during("sync the folder", &folder)?;
         }
         Ok(())
+    }
+
+    fn replace_one(&self, folder: &Path, aside: &Path) -> Result<(), StorageError> {
+        let disk = self.disk.as_ref();
+        let (staging, version) = (staging(folder), folder.join("version-2"));
+        let rename = |from: &Path, to: &Path| {
+            disk.rename(from, to).during("rename a folder to", to)?;
+            disk.sync_folder(folder).during("sync the folder", folder)
+        };
+        if disk.list(&version).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return rename(&staging, &version);
+        }
+        // Under its last name before: nothing is left to be done then.
+        rename(&staging, aside)?;
+        match disk.exchange(aside, &version) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                rename(aside, &staging)?;
+                rename(&version, aside)?;
+                rename(&staging, &version)
+            }
+            done => {
+                done.during("exchange folders with", &version)?;
+                disk.sync_folder(folder).during("sync the folder", folder)
+            }
+        }
     }
 
     /// Gives what was written its place: `version-2`, that of the logs first.
@@ -423,3 +459,7 @@ fn read_groups(reader: &mut SegmentReader, from: u64) -> Result<Groups, StorageE
     let tail = judge(reader.window(), end, last_good).during("read", &path)?;
     Ok(Groups { last_group, end, is_clean: !is_refused && tail == Tail::Clean })
 }
+
+#[cfg(test)]
+#[path = "backup_test.rs"]
+mod backup_test;

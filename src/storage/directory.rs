@@ -45,6 +45,7 @@ impl DataDirectory {
         }
         let mut locks = Vec::new();
         for &folder in &folders {
+            refuse_staging_alone(disk.as_ref(), folder)?;
             open_folder(disk.as_ref(), folder, options.create)?;
             locks.push(lock(disk.as_ref(), folder)?);
         }
@@ -173,6 +174,26 @@ pub(crate) fn quoted(path: &Path) -> String {
         return path;
     }
     format!("'{}'", path.replace('\'', "'\\''"))
+}
+
+/// Between two renames, there is only what the second would give its place.
+fn refuse_staging_alone(disk: &dyn Disk, folder: &Path) -> Result<(), StorageError> {
+    let path = folder.with_file_name(file_name::temporary("version-2"));
+    let is_there = |folder: &Path| disk.list(folder).is_ok();
+    match !is_there(folder) && is_there(&path) {
+        true => Err(StorageError::HalfRestored { path }),
+        false => Ok(()),
+    }
+}
+
+/// Refuses data of a restore whose log may be that of before.
+pub(crate) fn refuse_half_restored(directory: &DataDirectory) -> Result<(), StorageError> {
+    let folder = directory.snapshots();
+    let names = directory.disk.list(folder).during("list", folder)?;
+    match names.iter().any(|name| name == file_name::RESTORING) {
+        true => Err(StorageError::HalfRestored { path: folder.join(file_name::RESTORING) }),
+        false => Ok(()),
+    }
 }
 
 fn open_folder(disk: &dyn Disk, folder: &Path, create: bool) -> Result<(), StorageError> {

@@ -33,8 +33,11 @@ pub trait Disk: Debug + Send + Sync {
     /// Opens an existing file for reading and writing.
     fn open_for_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Renames a file, replacing one that has the new name.
+    /// Renames a file, replacing one that has the new name, or a folder.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Gives two folders each other's names, both or neither; `Unsupported` where the file system cannot.
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()>;
 
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;

@@ -126,6 +126,12 @@ pub enum StorageError {
         /// The last zxid that can be read.
         last: i64,
     },
+    /// A restore ended in the middle.
+    #[error("{} is what a restore left that was broken off. Nothing was changed. Run it again, with --replace; what was there before it is in this folder or in replaced-* beside", path.display())]
+    HalfRestored {
+        /// What is left of it.
+        path: PathBuf,
+    },
     /// A copy would go over files that are there.
     #[error("{} is not empty; choose another folder, or move what is in it away", folder.display())]
     NotEmpty {

@@ -9,7 +9,7 @@ use jute::Acl;
 use jute::persist::{SnapshotDigest, SnapshotNode};
 use jute::txn::TxnRecord;
 
-use super::directory::DataDirectory;
+use super::directory::{DataDirectory, refuse_half_restored};
 use super::error::StorageError;
 use super::log_audit::Writer;
 use super::log_scan::LogScan;
@@ -85,6 +85,7 @@ pub(crate) fn examine_up_to(
     inexact: bool,
     replay: &mut dyn Replay,
 ) -> Result<Examined, StorageError> {
+    refuse_half_restored(directory)?;
     let mut bounded = Bounded { inner: replay, zxid_max, inexact, state: State::default() };
     let mut passed_over = Vec::new();
     let loaded = load_snapshot(directory, zxid_max, &mut bounded, &mut passed_over);

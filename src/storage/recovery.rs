@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::directory::DataDirectory;
+use super::directory::{DataDirectory, refuse_half_restored};
 use super::epoch::EpochFile;
 use super::error::{During, StorageError};
 use super::log_scan::LogScan;
@@ -55,6 +55,7 @@ pub fn recover(
     options: RecoveryOptions,
     replay: &mut dyn Replay,
 ) -> Result<Recovered, StorageError> {
+    refuse_half_restored(directory)?;
     let disk = directory.disk();
     let epoch = EpochFile::current(Arc::clone(disk), directory.snapshots())?;
     let loaded = load_snapshot(directory, i64::MAX, replay, &mut Vec::new())?;

@@ -75,6 +75,7 @@ struct State {
     durable: BTreeMap<PathBuf, u64>,
     pending: Vec<FolderOp>,
     folders: BTreeSet<PathBuf>,
+    durable_folders: BTreeSet<PathBuf>,
     locked: BTreeSet<PathBuf>,
     generation: u64,
     /// Changing operations so far; reads do not count.
@@ -84,6 +85,8 @@ struct State {
     reads_left: Option<u64>,
     /// Bytes by which files may still grow; `None` is no limit.
     free: Option<u64>,
+    /// Folders cannot change places, as on some file systems.
+    cannot_exchange: bool,
     /// Files whose names begin so hang in their next sync.
     hanging: Option<&'static str>,
     powerless: bool,
@@ -104,20 +107,41 @@ enum FolderOp {
     Create(PathBuf, u64),
     Rename(PathBuf, PathBuf, u64),
     Remove(PathBuf, u64),
+    Move(PathBuf, PathBuf),
+    Exchange(PathBuf, PathBuf),
+}
+
+/// The path behind `from` is behind `to` afterwards.
+fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
+    path.strip_prefix(from).ok().map(|rest| match rest.as_os_str().is_empty() {
+        true => to.to_owned(),
+        false => to.join(rest),
+    })
 }
 
 impl FolderOp {
     fn folder(&self) -> Option<&Path> {
         match self {
-            Self::Create(path, _) | Self::Remove(path, _) | Self::Rename(path, _, _) => {
-                path.parent()
-            }
+            Self::Create(path, _)
+            | Self::Remove(path, _)
+            | Self::Rename(path, _, _)
+            | Self::Move(path, _)
+            | Self::Exchange(path, _) => path.parent(),
         }
     }
 
     /// Applies the operation to `names` if what it builds on is there.
-    fn apply(&self, names: &mut BTreeMap<PathBuf, u64>) {
+    fn apply(&self, names: &mut BTreeMap<PathBuf, u64>, folders: &mut BTreeSet<PathBuf>) {
+        let mut place = |of: &dyn Fn(&Path) -> Option<PathBuf>| {
+            let new = |path: PathBuf| of(&path).unwrap_or(path);
+            *names = std::mem::take(names).into_iter().map(|(path, id)| (new(path), id)).collect();
+            *folders = std::mem::take(folders).into_iter().map(new).collect();
+        };
         match self {
+            Self::Move(from, to) => place(&|path| moved(path, from, to)),
+            Self::Exchange(one, other) => {
+                place(&|path| moved(path, one, other).or_else(|| moved(path, other, one)));
+            }
             Self::Create(path, file) => {
                 names.insert(path.clone(), *file);
             }
@@ -164,6 +188,11 @@ impl SimDisk {
         self.state.lock().free = bytes;
     }
 
+    /// A file system without an exchange of folders.
+    pub(crate) fn without_exchange(&self) {
+        self.state.lock().cannot_exchange = true;
+    }
+
     /// Lets the syncs of files whose names begin so hang, until it is told otherwise.
     pub(crate) fn hang(&self, names: Option<&'static str>) {
         self.state.lock().hanging = names;
@@ -206,15 +235,18 @@ impl SimDisk {
         self.kill();
         let mut state = self.state.lock();
         let mut names = std::mem::take(&mut state.durable);
+        let mut folders = std::mem::take(&mut state.durable_folders);
         let pending = std::mem::take(&mut state.pending);
         // A journal keeps a prefix of the operations; other file systems keep what they like.
         let journal = dice.coin();
         let kept = dice.below(pending.len() as u64 + 1) as usize;
         for (at, operation) in pending.iter().enumerate() {
             if if journal { at < kept } else { dice.coin() } {
-                operation.apply(&mut names);
+                operation.apply(&mut names, &mut folders);
             }
         }
+        state.folders.clone_from(&folders);
+        state.durable_folders = folders;
         state.live = names.clone();
         let linked: BTreeSet<u64> = names.values().copied().collect();
         state.durable = names;
@@ -242,6 +274,7 @@ impl SimDisk {
         state.durable.insert(path.to_owned(), id);
         if let Some(folder) = path.parent() {
             state.folders.insert(folder.to_owned());
+            state.durable_folders.insert(folder.to_owned());
         }
     }
 }
@@ -291,6 +324,22 @@ impl State {
                     .is_some_and(|name| name.to_str().is_some_and(|name| name.starts_with(names)))
             })
         })
+    }
+
+    fn place_folders(&mut self, operation: FolderOp) -> io::Result<()> {
+        if let FolderOp::Move(from, to) | FolderOp::Exchange(from, to) = &operation {
+            let is_in = |path: Option<&Path>| path == Some(from) || path == Some(to);
+            assert!(
+                !self.pending.iter().any(|op| is_in(op.folder())),
+                "not synced before it moves"
+            );
+            if self.folders.contains(to) && matches!(operation, FolderOp::Move(..)) {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+        }
+        operation.apply(&mut self.live, &mut self.folders);
+        self.pending.push(operation);
+        Ok(())
     }
 
     fn missing_folder(&self, path: &Path) -> bool {
@@ -376,7 +425,9 @@ impl Disk for SimDisk {
     }
 
     fn create_folder(&self, folder: &Path) -> io::Result<()> {
-        self.state.lock().folders.insert(folder.to_owned());
+        let mut state = self.state.lock();
+        state.folders.insert(folder.to_owned());
+        state.durable_folders.insert(folder.to_owned());
         Ok(())
     }
 
@@ -410,12 +461,27 @@ impl Disk for SimDisk {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state.lock();
         state.change()?;
+        if state.folders.contains(from) {
+            return state.place_folders(FolderOp::Move(from.to_owned(), to.to_owned()));
+        }
         let id = state.live.remove(from).ok_or(io::ErrorKind::NotFound)?;
         if let Some(replaced) = state.live.insert(to.to_owned(), id) {
             state.unlink(replaced);
         }
         state.pending.push(FolderOp::Rename(from.to_owned(), to.to_owned(), id));
         Ok(())
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.change()?;
+        if [one, other].iter().any(|folder| !state.folders.contains(*folder)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        if state.cannot_exchange {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        state.place_folders(FolderOp::Exchange(one.to_owned(), other.to_owned()))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -437,8 +503,9 @@ impl Disk for SimDisk {
         let (synced, left): (Vec<_>, Vec<_>) =
             pending.into_iter().partition(|operation| operation.folder() == Some(folder));
         state.pending = left;
+        let State { durable, durable_folders, .. } = &mut *state;
         for operation in synced {
-            operation.apply(&mut state.durable);
+            operation.apply(durable, durable_folders);
         }
         Ok(())
     }

@@ -57,6 +57,10 @@ impl Disk for FlawedDisk {
         self.inner.rename(from, to)
     }
 
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        self.inner.exchange(one, other)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         if self.flaw == Flaw::TailNotCut && is_log(path) {
             return Ok(());
