@@ -197,6 +197,31 @@ fn a_session_of_zookeeper_is_kept_in_a_directory_begun_elsewhere() {
     }
 }
 
+/// ZOOKEEPER-4306: ZooKeeper starts on no log with a record above twice `jute.maxbuffer`.
+#[test]
+fn after_the_end_of_a_session_with_very_many_znodes() {
+    let mut server = Server::start(Kind::subject(), &["snapCount=1000000"]);
+    let mut client = server.connect(TIMEOUT);
+    for first in (0..5000).step_by(500) {
+        let part = |number| {
+            let path = format!("/{number:0500}");
+            (op::CREATE, request::create(&path, None, mode::EPHEMERAL))
+        };
+        let parts: Vec<_> = (first..first + 500).map(part).collect();
+        write(&mut client, op::MULTI, &request::multi(&parts));
+    }
+    client.close().expect("the session closes");
+    let mut client = server.connect(TIMEOUT);
+    write(&mut client, op::CREATE, &request::create("/after", None, mode::PERSISTENT));
+    client.close().expect("the session closes");
+    server.kill();
+    server.hand_over_to(Kind::Reference);
+    server.restart();
+    let paths = look_from_outside(&server);
+    assert!(paths.contains_key("/after") && paths.len() < 10, "{} znodes", paths.len());
+    assert_digests_matched(&server);
+}
+
 #[test]
 fn there_and_back_with_the_session_kept() {
     let mut server = Server::start(Kind::Reference, &[]);

@@ -26,6 +26,10 @@ use super::session::SessionId;
 use super::time::Now;
 use super::zxid::Zxid;
 
+/// Bytes of the paths that the end of a session lists. ZooKeeper starts on no log with a record above twice
+/// `jute.maxbuffer`, 2 MiB by default (ZOOKEEPER-4306).
+const CLOSE_PATHS_MAX: usize = 1 << 20;
+
 /// What plain creates carry for a time to live.
 const NO_TTL: i64 = -1;
 /// A version that is not checked.
@@ -327,7 +331,13 @@ impl Prepare<'_> {
                 self.put_deleted(path, &parent, node);
             }
         }
-        let paths_to_delete = paths.into_iter().map(Cow::Owned).collect();
+        // Whoever applies it deletes what is left of the session's as well, ZooKeeper too.
+        let mut len = 0;
+        let fitting = paths.into_iter().take_while(|path| {
+            len += path.len() + size_of::<i32>();
+            len <= CLOSE_PATHS_MAX
+        });
+        let paths_to_delete = fitting.map(Cow::Owned).collect();
         Txn::CloseSession(CloseSessionTxn { paths_to_delete })
     }
 

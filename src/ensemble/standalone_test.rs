@@ -21,7 +21,7 @@ use crate::engine::watch::{ConnectionId, Event};
 use crate::ensemble::{Answer, Rebuild, Snapshots};
 use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{
-    Compression, DataDirectory, DirectoryOptions, LogOptions, RecoveryOptions, recover,
+    Compression, DataDirectory, DirectoryOptions, LogOptions, RecoveryOptions, logs_in, recover,
 };
 
 #[path = "standalone_test/serving_snapshot.rs"]
@@ -525,6 +525,55 @@ fn a_snapshot_among_groups_shows_one_instant() {
     let world = World::start(disk);
     assert_eq!((world.digest(), world.standalone.replica().applied()), (digest, zxid));
     assert_eq!(world.standalone.replica().shared().sessions().len(), 2);
+}
+
+/// ZOOKEEPER-4306: the end of a session with very many ephemeral znodes was a record that no start could read.
+#[test]
+fn the_end_of_a_session_with_very_many_znodes_is_a_record_that_zookeeper_reads() {
+    const ZNODES: usize = 5000;
+    let mut world = World::with_two();
+    let path = |number: usize| format!("/{number:0500}");
+    for first in (0..ZNODES).step_by(500) {
+        let part = |number| {
+            MultiOp::Create(CreateRequest {
+                path: path(number).into(),
+                data: None,
+                acl: Some(vec![Acl::anyone(perms::ALL)]),
+                flags: CreateMode::Ephemeral.flags(),
+            })
+        };
+        let parts = (first..first + 500).map(part).collect();
+        assert!(world.group(&[], vec![by(1, Request::Multi(parts))])[0].ends_with("done"));
+    }
+    let watch =
+        |number| by(2, Request::Exists(WatchRequest { path: path(number).into(), watch: true }));
+    world.group(&[], vec![watch(0), watch(ZNODES - 1)]);
+    let seen = world.group(&[], vec![by(1, Request::CloseSession)]);
+    let deleted = seen.iter().filter(|line| line.starts_with("2 event 2 ")).count();
+    assert_eq!(deleted, 2, "{seen:?}");
+    let directory = Arc::clone(&world.directory);
+    let mut longest = 0;
+    for log in logs_in(&world.disk, directory.logs()).expect("lists") {
+        let bytes = world.disk.content(&log);
+        let mut at = 16;
+        while let Some(len) = bytes.get(at + 8..at + 12) {
+            let len = u32::from_be_bytes(len.try_into().expect("4 bytes"));
+            longest = longest.max(len);
+            at += 13 + len as usize;
+            if len == 0 {
+                break;
+            }
+        }
+    }
+    assert!((500_000..2 * 1_048_575).contains(&longest), "{longest} bytes");
+    drop(directory);
+    let digest = world.digest();
+    let disk = world.disk.clone();
+    drop(world);
+    disk.crash(&mut Dice(1));
+    let world = World::start(disk);
+    assert_eq!(world.digest(), digest);
+    assert_eq!(world.standalone.replica().shared().tree().ephemerals_count(), 0);
 }
 
 #[test]
