@@ -1,12 +1,15 @@
 //! Whether the disk of the log has room, and what still goes when it has not.
 //!
 //! A log that cannot be written ends the process, so writes that grow the tree are refused before that. What makes the
-//! tree smaller goes on, and so do sessions: who wants to delete something needs one.
+//! tree no larger goes on, and so do sessions: who wants to delete something needs one. Each writes to the log all the
+//! same, so when half of the reserve is gone only what comes to an end by itself goes on: deletes, the end of sessions.
 
+use jute::ErrorCode;
 use jute::protocol::{MultiOp, Request};
 
 use crate::engine::database::Database;
 use crate::engine::request::Work;
+use crate::engine::sequencer::Prepared;
 use crate::engine::time::Monotonic;
 use crate::storage::TxnLog;
 
@@ -19,7 +22,18 @@ pub(super) struct DiskRoom {
     looked: Option<Monotonic>,
     /// Bytes logged since.
     logged: u64,
-    is_scarce: bool,
+    room: Room,
+}
+
+/// How much there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Room {
+    #[default]
+    Enough,
+    /// Less than the reserve.
+    Scarce,
+    /// Less than half of it.
+    Least,
 }
 
 impl DiskRoom {
@@ -34,34 +48,77 @@ impl DiskRoom {
         self.logged = 0;
         // A disk that does not say is told by its first failing write.
         let Ok(free) = log.free_space() else { return };
-        if !self.is_scarce && free < reserve {
-            self.is_scarce = true;
-            tracing::error!(
+        // To get better it takes somewhat more, so that it does not come and go.
+        let is_better = |than: u64| free >= than.saturating_add(reserve / 8);
+        let room = match self.room {
+            _ if free < reserve / 2 => Room::Least,
+            Room::Least if !is_better(reserve / 2) => Room::Least,
+            _ if free < reserve => Room::Scarce,
+            Room::Scarce | Room::Least if !is_better(reserve) => Room::Scarce,
+            _ => Room::Enough,
+        };
+        if room == self.room {
+            return;
+        }
+        match room {
+            Room::Enough => tracing::info!(free, reserve, "the disk of the log has room again"),
+            Room::Scarce => tracing::error!(
                 free,
                 reserve,
                 "the disk of the log is nearly full: writes that need room are refused until there is more"
-            );
+            ),
+            Room::Least => tracing::error!(
+                free,
+                reserve,
+                "the disk of the log is all but full: all but deletes and the end of sessions is refused"
+            ),
         }
-        // Somewhat more, so that it does not come and go.
-        if self.is_scarce && free >= reserve.saturating_add(reserve / 8) {
-            self.is_scarce = false;
-            tracing::info!(free, reserve, "the disk of the log has room again");
-        }
+        self.room = room;
+    }
+
+    /// What becomes of work that there is no room for.
+    pub(super) fn refuse(&self, database: &Database, work: &Work) -> Option<Prepared> {
+        let goes_on = match self.room {
+            Room::Enough => true,
+            Room::Scarce => needs_none(database, work),
+            Room::Least => comes_to_an_end(work),
+        };
+        (!goes_on).then(|| match work {
+            // A handshake has no word for it; the client tries again, elsewhere if it can.
+            Work::Open { .. } => Prepared::Close,
+            _ => Prepared::Refused(ErrorCode::OperationTimeout),
+        })
     }
 
     /// Counts what was logged.
     pub(super) const fn count(&mut self, bytes: u64) {
         self.logged = self.logged.saturating_add(bytes);
     }
+}
 
-    /// Whether only what [`needs_none`] may be logged.
-    pub(super) const fn is_scarce(&self) -> bool {
-        self.is_scarce
+/// Whether nobody can do this for ever: reads write nothing, and what was deleted is not there again.
+fn comes_to_an_end(work: &Work) -> bool {
+    match work {
+        Work::Open { .. } => false,
+        Work::Attach { .. } => true,
+        Work::Request(Request::Multi(ops)) => {
+            ops.iter().any(|op| matches!(op, MultiOp::Delete(_)))
+                && ops.iter().all(|op| matches!(op, MultiOp::Delete(_) | MultiOp::Check(_)))
+        }
+        Work::Request(request) => !matches!(
+            request,
+            Request::Create(_)
+                | Request::Create2(_)
+                | Request::CreateContainer(_)
+                | Request::CreateTtl(_)
+                | Request::SetAcl(_)
+                | Request::SetData(_)
+        ),
     }
 }
 
 /// Whether the work writes nothing, or leaves the tree no larger than it was.
-pub(super) fn needs_none(database: &Database, work: &Work) -> bool {
+fn needs_none(database: &Database, work: &Work) -> bool {
     let Work::Request(request) = work else { return true };
     let shrinks = |path: &str, data: Option<&[u8]>| {
         let tree = database.tree();

@@ -6,10 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jute::ErrorCode;
-
 use super::clients::Clients;
-use super::disk_room::{DiskRoom, needs_none};
+use super::disk_room::DiskRoom;
 use super::notices::Notices;
 use super::queue::Submission;
 use super::replica::Replica;
@@ -113,9 +111,9 @@ impl Standalone {
             let Self { applier, sequencer, log, disk_room, .. } = self;
             let database = applier.replica.shared();
             let refuse = |work: &Work| {
-                let refused = disk_room.is_scarce() && !needs_none(&database, work);
-                report.refused_for_room += u64::from(refused);
-                refused.then_some(ErrorCode::OperationTimeout)
+                let refused = disk_room.refuse(&database, work);
+                report.refused_for_room += u64::from(refused.is_some());
+                refused
             };
             let place = |record: &_| {
                 report.txns += 1;

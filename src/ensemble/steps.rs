@@ -4,7 +4,6 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jute::ErrorCode;
 use jute::protocol::{Request, Response};
 use jute::txn::{Txn, TxnRecord};
 use tokio::sync::OwnedSemaphorePermit;
@@ -56,7 +55,7 @@ pub(super) fn decide<E>(
     chores: &[Chore],
     submissions: Vec<Submission>,
     now: Now,
-    mut refuse: impl FnMut(&Work) -> Option<ErrorCode>,
+    mut refuse: impl FnMut(&Work) -> Option<Prepared>,
     mut place: impl FnMut(&TxnRecord<'static>) -> Result<(), E>,
 ) -> Result<Vec<Step>, E> {
     let mut steps = Vec::with_capacity(chores.len() + submissions.len());
@@ -68,7 +67,7 @@ pub(super) fn decide<E>(
     }
     for Submission { origin, work, room } in submissions {
         let outcome = match refuse(&work) {
-            Some(error) => Prepared::Refused(error),
+            Some(refused) => refused,
             None => sequencer.prepare(database, &origin, work, now),
         };
         let step = Step { origin: Some(origin), outcome, room: Some(room) };
