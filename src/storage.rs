@@ -92,7 +92,7 @@ pub use record::EntryKind;
 pub use recovery::{Recovered, RecoveryOptions, recover};
 pub use replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 pub use session_key::{SessionKey, sessions_before_key, write_sessions_before_key};
-pub use snapshot_reader::load as load_snapshot;
+pub use snapshot_reader::{Loaded, load as load_snapshot};
 pub use snapshot_writer::SnapshotWriter;
 pub use spare::{FillStep, SpareFiller};
 pub use txn_log::{LogOptions, TxnLog};

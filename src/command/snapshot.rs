@@ -111,10 +111,10 @@ fn read(path: &Path, visit: &mut dyn Visit) -> Result<(SnapshotId, Counts), Comm
         counts: Counts::default(),
         failed: None,
     };
-    let id = load_snapshot(&RealDisk, path, name_zxid(path), &mut reading);
-    match (reading.failed, id) {
+    let loaded = load_snapshot(&RealDisk, path, name_zxid(path), &mut reading);
+    match (reading.failed, loaded) {
         (Some(error), _) => Err(error),
-        (None, Ok(id)) => Ok((id, reading.counts)),
+        (None, Ok(loaded)) => Ok((loaded.id, reading.counts)),
         (None, Err(error)) => Err(error.into()),
     }
 }

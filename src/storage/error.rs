@@ -307,6 +307,9 @@ impl fmt::Display for WayOut {
                 Instant(to),
                 self.loss.unreadable_bytes
             ),
+            _ if self.loss.unreadable_bytes == 0 => {
+                out.write_str("nothing that the log still holds")
+            }
             _ => write!(
                 out,
                 "no transaction that can still be read, and {} bytes that cannot",
@@ -363,6 +366,14 @@ pub enum DamageReason {
     Name {
         /// The zxid of the first record.
         found: i64,
+    },
+    /// The end of the log is missing.
+    #[error("the log ends here, but snapshot.{snapshot:x}, which was written while transactions went on, shows some up to {}: those behind the log's end are missing", Zxid(*newest))]
+    InsideSnapshot {
+        /// The zxid in the snapshot's name.
+        snapshot: i64,
+        /// The newest transaction that it shows.
+        newest: i64,
     },
     /// It is not a log by its first bytes.
     #[error("it does not begin with the header of a transaction log")]

@@ -13,8 +13,8 @@ use super::directory::{DataDirectory, refuse_half_restored};
 use super::error::StorageError;
 use super::log_audit::Writer;
 use super::log_scan::LogScan;
-use super::recovery::{begin_empty, load_snapshot};
-use super::replay::{Refused, Replay, SnapshotId, SnapshotOrigin};
+use super::recovery::{begin_empty, load_snapshot, must_reach};
+use super::replay::{Nothing, Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::segment_reader::SegmentReader;
 use super::snapshot_reader;
 
@@ -86,11 +86,12 @@ pub(crate) fn examine_up_to(
     replay: &mut dyn Replay,
 ) -> Result<Examined, StorageError> {
     refuse_half_restored(directory)?;
-    let mut bounded = Bounded { inner: replay, zxid_max, inexact, state: State::default() };
+    let mut bounded = Bounded { inner: replay, zxid_max, state: State::default() };
     let mut passed_over = Vec::new();
-    let loaded = load_snapshot(directory, zxid_max, &mut bounded, &mut passed_over);
-    let (snapshot, snapshot_file) = match loaded {
-        Ok(Some((id, file))) => (id, Some(file)),
+    let shown_max = if inexact { i64::MAX } else { zxid_max };
+    let loaded = load_snapshot(directory, zxid_max, shown_max, &mut bounded, &mut passed_over);
+    let (from, snapshot_file) = match loaded {
+        Ok(Some((from, file))) => (from, Some(file)),
         Ok(None) if zxid_max == i64::MAX || trust_empty => {
             (begin_empty(directory, trust_empty, &mut bounded)?, None)
         }
@@ -100,9 +101,11 @@ pub(crate) fn examine_up_to(
         }
         Err(error) => return Err(error),
     };
-    let inexact_up_to = Some(bounded.state.newest_inside).filter(|newest| *newest > zxid_max);
+    let snapshot = from.id;
+    let inexact_up_to = Some(from.newest).filter(|newest| *newest > zxid_max);
     bounded.state = State { last_zxid: snapshot.zxid, ..State::default() };
-    let scanned = LogScan::run(directory, snapshot, &mut bounded);
+    let scanned = LogScan::run(directory, snapshot, &mut bounded)
+        .and_then(|scan| must_reach(directory, from, &scan).map(|()| scan));
     let State { last_zxid, last_time, txns, reached, .. } = bounded.state;
     let end = match scanned {
         Ok(scan) => scan.torn().map_or(LogEnd::Clean, |(path, offset, end)| LogEnd::Torn {
@@ -132,9 +135,7 @@ pub(crate) fn examine_up_to(
 
 /// Whether a state at `zxid` can be made without what is behind it.
 pub(crate) fn has_snapshot_for(directory: &DataDirectory, zxid: i64) -> Result<bool, StorageError> {
-    let state = State::default();
-    let mut bounded = Bounded { inner: &mut Nothing, zxid_max: zxid, inexact: false, state };
-    match load_snapshot(directory, zxid, &mut bounded, &mut Vec::new()) {
+    match load_snapshot(directory, zxid, zxid, &mut Nothing, &mut Vec::new()) {
         Ok(loaded) => Ok(loaded.is_some()),
         Err(StorageError::NoReadableSnapshot { .. }) => Ok(false),
         Err(error) => Err(error),
@@ -195,15 +196,11 @@ fn no_snapshot(directory: &DataDirectory, zxid: i64, reason: Option<String>) -> 
 struct Bounded<'a> {
     inner: &'a mut dyn Replay,
     zxid_max: i64,
-    inexact: bool,
     state: State,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    is_fuzzy: bool,
-    /// The newest transaction in the snapshot, as far as its znodes and its digest tell.
-    newest_inside: i64,
     last_zxid: i64,
     last_time: Option<i64>,
     txns: u64,
@@ -212,8 +209,7 @@ struct State {
 
 impl Replay for Bounded<'_> {
     fn begin(&mut self, snapshot: &SnapshotId) {
-        let is_fuzzy = snapshot.origin == SnapshotOrigin::Java;
-        self.state = State { is_fuzzy, newest_inside: snapshot.zxid, ..State::default() };
+        self.state = State::default();
         self.inner.begin(snapshot);
     }
 
@@ -226,22 +222,10 @@ impl Replay for Bounded<'_> {
     }
 
     fn node(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Refused> {
-        let stat = &node.stat;
-        let newest = stat.czxid.max(stat.mzxid).max(stat.pzxid);
-        self.state.newest_inside = self.state.newest_inside.max(newest);
         self.inner.node(path, node)
     }
 
     fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused> {
-        // ZooKeeper's digest is that of the end of the writing.
-        let digest_zxid = digest.map_or(0, |digest| digest.zxid);
-        let newest = self.state.newest_inside.max(digest_zxid);
-        self.state.newest_inside = newest;
-        if self.state.is_fuzzy && newest > self.zxid_max && !self.inexact {
-            return Err(Refused(format!(
-                "it was written while transactions went on and holds some up to {newest:#x}"
-            )));
-        }
         self.inner.end(digest)
     }
 
@@ -259,28 +243,6 @@ impl Replay for Bounded<'_> {
         self.state.last_zxid = self.state.last_zxid.max(header.zxid);
         self.state.last_time = Some(header.time);
         self.state.txns = self.state.txns.saturating_add(1);
-        Ok(())
-    }
-}
-
-/// Nobody who wants to know.
-struct Nothing;
-
-impl Replay for Nothing {
-    fn begin(&mut self, _: &SnapshotId) {}
-    fn session(&mut self, _: i64, _: i32) -> Result<(), Refused> {
-        Ok(())
-    }
-    fn acl(&mut self, _: i64, _: Vec<Acl<'_>>) -> Result<(), Refused> {
-        Ok(())
-    }
-    fn node(&mut self, _: &str, _: &SnapshotNode<'_>) -> Result<(), Refused> {
-        Ok(())
-    }
-    fn end(&mut self, _: Option<SnapshotDigest>) -> Result<(), Refused> {
-        Ok(())
-    }
-    fn txn(&mut self, _: &TxnRecord<'_>) -> Result<(), Refused> {
         Ok(())
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct LogScan {
     next_index: Option<u64>,
     /// Where the last segment of ours ends, if it was the last one read.
     own_end: Option<(PathBuf, u64)>,
+    /// The last segment and where reading it ended.
+    end: Option<(PathBuf, u64)>,
     /// Whether what was read last, snapshot or segment, is not ours and so counts no index.
     java: bool,
     txns: u64,
@@ -76,6 +78,7 @@ impl LogScan {
             last_record: None,
             next_index: None,
             own_end: None,
+            end: None,
             java: !matches!(snapshot.origin, SnapshotOrigin::Exact { .. }),
             txns: 0,
             total_bytes: 0,
@@ -240,6 +243,7 @@ impl LogScan {
             ending = Ending::Remove { torn };
         }
         self.own_end = own.then(|| (path.clone(), offset));
+        self.end = Some((path.clone(), offset));
         self.ending = Some((path, ending));
         Ok(())
     }
@@ -337,6 +341,11 @@ impl LogScan {
         }
     }
 
+    /// Damage there, if there is a log.
+    pub(crate) fn damage_at_end(&self, reason: DamageReason) -> Option<StorageError> {
+        self.end.as_ref().map(|(path, offset)| self.damage(path, *offset, reason))
+    }
+
     fn damage(&self, path: &Path, offset: u64, reason: DamageReason) -> StorageError {
         StorageError::Damage {
             path: path.to_owned(),
@@ -355,7 +364,7 @@ fn size(directory: &DataDirectory, zxid: i64) -> Result<u64, StorageError> {
 }
 
 /// Looks ahead of the damage, so that the refusal can say what giving up would lose.
-fn with_way_out(
+pub(crate) fn with_way_out(
     directory: &DataDirectory,
     snapshot: SnapshotId,
     mut error: StorageError,

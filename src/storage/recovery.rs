@@ -3,16 +3,17 @@
 //! Chooses the snapshot, then has [`LogScan`] replay what stands behind it. Changes a file only
 //! when all has been read and nothing is damaged: the torn end of the last group is cut off.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directory::{DataDirectory, refuse_half_restored};
 use super::epoch::EpochFile;
-use super::error::{During, StorageError};
-use super::log_scan::LogScan;
-use super::replay::{Refused, Replay, SnapshotId, SnapshotOrigin};
+use super::error::{DamageReason, During, StorageError};
+use super::examine::{LogEnd, examine};
+use super::log_scan::{LogScan, with_way_out};
+use super::replay::{Nothing, Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::segment_reader::SegmentReader;
-use super::snapshot_reader;
+use super::snapshot_reader::{self, Loaded};
 use super::txn_log::{LogOptions, TxnLog};
 use super::way_out::{of_no_snapshot, refuse_emptied};
 
@@ -58,12 +59,14 @@ pub fn recover(
     refuse_half_restored(directory)?;
     let disk = directory.disk();
     let epoch = EpochFile::current(Arc::clone(disk), directory.snapshots())?;
-    let loaded = load_snapshot(directory, i64::MAX, replay, &mut Vec::new())?;
-    let snapshot = match loaded {
-        Some((snapshot, _)) => snapshot,
+    let loaded = load_snapshot(directory, i64::MAX, i64::MAX, replay, &mut Vec::new())?;
+    let from = match &loaded {
+        Some((from, _)) => *from,
         None => begin_empty(directory, options.trust_empty, replay)?,
     };
+    let snapshot = from.id;
     let scan = LogScan::run(directory, snapshot, replay)?;
+    must_reach(directory, from, &scan)?;
     let bytes_cut = scan.settle(disk.as_ref(), directory.logs())?;
     let log = TxnLog::open(
         Arc::clone(disk),
@@ -88,7 +91,7 @@ pub(crate) fn begin_empty(
     directory: &DataDirectory,
     trust_empty: bool,
     replay: &mut dyn Replay,
-) -> Result<SnapshotId, StorageError> {
+) -> Result<Loaded, StorageError> {
     if !trust_empty {
         refuse_transactions(directory)?;
     }
@@ -103,18 +106,51 @@ pub(crate) fn begin_empty(
         zxid: 0,
         reason,
     })?;
-    Ok(none)
+    Ok(Loaded { id: none, newest: 0 })
 }
 
-/// Loads the newest snapshot up to `zxid_max` that can be read; `None` if none looks like one.
+/// A snapshot that was written while transactions went on becomes the tree of one instant only with all of those.
+///
+/// A copy of a running ZooKeeper's directory may have its logs from before the snapshot's end. The state at the end of
+/// the log is then what an older snapshot makes. Without one, ZooKeeper's own rule is left: the snapshot counts.
+pub(crate) fn must_reach(
+    directory: &DataDirectory,
+    from: Loaded,
+    scan: &LogScan,
+) -> Result<(), StorageError> {
+    let last = scan.last_zxid();
+    if last >= from.newest {
+        return Ok(());
+    }
+    let reason = DamageReason::InsideSnapshot { snapshot: from.id.zxid, newest: from.newest };
+    let older = examine(directory, false, last, &mut Nothing);
+    let is_whole = older
+        .is_ok_and(|older| older.last_zxid == last && !matches!(older.end, LogEnd::Damaged(_)));
+    match scan.damage_at_end(reason) {
+        Some(error) if is_whole => Err(with_way_out(directory, from.id, error)),
+        _ => {
+            tracing::warn!(
+                snapshot = format_args!("{:#x}", from.id.zxid),
+                log_end = format_args!("{last:#x}"),
+                newest = format_args!("{:#x}", from.newest),
+                "the log ends before the snapshot was whole: of the transactions up to the newest in it some are missing"
+            );
+            Ok(())
+        }
+    }
+}
+
+/// Loads the newest snapshot up to `zxid_max` that can be read and shows nothing behind `shown_max`; `None` if none
+/// looks like one.
 ///
 /// `passed_over` gets the newer ones that are of no use, and why.
 pub(crate) fn load_snapshot(
     directory: &DataDirectory,
     zxid_max: i64,
+    shown_max: i64,
     replay: &mut dyn Replay,
     passed_over: &mut Vec<(PathBuf, String)>,
-) -> Result<Option<(SnapshotId, PathBuf)>, StorageError> {
+) -> Result<Option<(Loaded, PathBuf)>, StorageError> {
     let disk = directory.disk().as_ref();
     let mut newest = None;
     let mut tried = 0_usize;
@@ -131,8 +167,9 @@ pub(crate) fn load_snapshot(
             break;
         }
         tried = tried.saturating_add(1);
-        match snapshot_reader::load(disk, &path, zxid, replay) {
-            Ok(id) => return Ok(Some((id, path))),
+        let loaded = snapshot_reader::load(disk, &path, zxid, replay);
+        match loaded.and_then(|loaded| up_to(loaded, shown_max, &path)) {
+            Ok(loaded) => return Ok(Some((loaded, path))),
             // A disk that fails says nothing about the snapshot.
             Err(error @ StorageError::Io { .. }) => return Err(error),
             Err(error) => {
@@ -151,6 +188,18 @@ pub(crate) fn load_snapshot(
             way_out: of_no_snapshot(directory),
         }),
     }
+}
+
+/// What shows a later transaction is of no use for a state.
+fn up_to(loaded: Loaded, shown_max: i64, path: &Path) -> Result<Loaded, StorageError> {
+    let Loaded { id: SnapshotId { zxid, .. }, newest } = loaded;
+    if newest <= shown_max {
+        return Ok(loaded);
+    }
+    let path = path.to_owned();
+    let reason =
+        format!("it was written while transactions went on and holds some up to {newest:#x}");
+    Err(StorageError::Refused { path, offset: 0, zxid, reason })
 }
 
 /// Without a snapshot the logs must be empty.

@@ -7,6 +7,7 @@ use jute::{Acl, Record};
 use std::sync::Arc;
 
 use super::super::StorageError;
+use super::super::cut::plan_cut;
 use super::super::directory::{DataDirectory, DirectoryOptions};
 use super::super::disk::sim::SimDisk;
 use super::super::error::DamageReason;
@@ -15,7 +16,7 @@ use super::super::ledger::{Ledger, txn};
 use super::super::record::adler32;
 use super::super::replay::{Reading, SnapshotOrigin};
 use super::super::txn_log::LogOptions;
-use crate::storage::{Compression, Disk, plan_cut};
+use crate::storage::{Compression, Disk};
 
 fn plain() -> Fixture {
     Fixture::new(LogOptions { spares: 0, ..LogOptions::default() })
@@ -82,6 +83,17 @@ fn java_log(zxids: &[i64]) -> Vec<u8> {
         bytes.push(b'B');
     }
     bytes
+}
+
+/// Makes a snapshot of ours one of ZooKeeper, without tails.
+fn make_zookeepers(snapshot: &mut Vec<u8>) {
+    snapshot[8..16].fill(0xff);
+    // The seal covers the header.
+    let tails = 13 + 20 + 13 + 8 + 13;
+    snapshot.truncate(snapshot.len() - tails);
+    let seal = i64::from(adler32(snapshot)).to_be_bytes();
+    snapshot.extend(seal);
+    snapshot.extend(b"\0\0\0\x01/");
 }
 
 #[test]
@@ -466,15 +478,7 @@ fn an_empty_last_log_is_removed_and_an_empty_earlier_one_is_damage() {
 fn the_index_goes_on_behind_zookeeper() {
     let fixture = plain();
     fixture.write(&[]);
-    fixture.edit("snapshot.0", |bytes| bytes[8..16].fill(0xff));
-    // The seal covers the header, so ZooKeeper's is made by hand: no tails, one seal.
-    fixture.edit("snapshot.0", |bytes| {
-        let tails = 13 + 20 + 13 + 8 + 13;
-        bytes.truncate(bytes.len() - tails);
-        let seal = i64::from(adler32(bytes)).to_be_bytes();
-        bytes.extend(seal);
-        bytes.extend(b"\0\0\0\x01/");
-    });
+    fixture.edit("snapshot.0", make_zookeepers);
     let zxid = |low: i64| 5 << 32 | low;
     let name = format!("log.{:x}", zxid(0x63));
     fixture.disk.plant(&Fixture::path(&name), &java_log(&[zxid(0x63), zxid(0x64)]));
@@ -489,6 +493,51 @@ fn the_index_goes_on_behind_zookeeper() {
     let recovered = fixture.write(&[&[zxid(0x69)]]);
     assert_eq!(recovered.log.next_index(), 0x6a);
     assert_eq!(last(&fixture), (zxid(0x69), 0));
+}
+
+/// ZooKeeper's `snapshot.4`, begun at 4 and ended behind 6, with the logs as they were at 4.
+fn a_copy_without_the_end_of_the_log() -> Fixture {
+    let fixture = plain();
+    fixture.write(&[&[1, 2, 3, 4], &[5, 6]]);
+    let (_, ledger) = fixture.start().expect("starts");
+    ledger.snapshot(&fixture.open(), 6).expect("snapshot.6");
+    let mut snapshot = fixture.content("snapshot.6");
+    make_zookeepers(&mut snapshot);
+    let copy = plain();
+    copy.disk.plant(&Fixture::path("snapshot.4"), &snapshot);
+    copy.disk.plant(&Fixture::path("snapshot.0"), &fixture.content("snapshot.0"));
+    copy.disk.plant(&Fixture::path("log.1"), &java_log(&[1, 2, 3, 4]));
+    copy
+}
+
+#[test]
+fn a_snapshot_that_the_log_does_not_reach_to_the_end_of_is_no_state() {
+    let copy = a_copy_without_the_end_of_the_log();
+    let before = copy.image();
+    let error = copy.start().expect_err("refused");
+    assert_eq!(copy.image(), before, "touched");
+    let text = error.to_string();
+    let StorageError::Damage { reason, last_good, way_out, .. } = error else { panic!("{text}") };
+    assert_eq!(reason, DamageReason::InsideSnapshot { snapshot: 4, newest: 6 });
+    assert_eq!(last_good, 4);
+    let command = way_out.expect("a way out").command;
+    assert_eq!(command, "rookeeper data truncate /data --to-zxid 0x4");
+
+    // What that command does.
+    let directory = copy.open();
+    let plan = plan_cut(&directory, 4, false, &mut Ledger::default()).expect("a plan");
+    plan.carry_out(&directory, "aside").expect("carries out");
+    drop(directory);
+    assert_eq!(copy.names(), ["log.1", "snapshot.0"]);
+    assert_eq!(last(&copy), (4, 0));
+}
+
+#[test]
+fn with_no_older_snapshot_it_counts_as_in_zookeeper() {
+    let copy = a_copy_without_the_end_of_the_log();
+    copy.disk.remove(&Fixture::path("snapshot.0")).expect("removes");
+    let (recovered, ledger) = copy.start().expect("starts");
+    assert_eq!((recovered.last_zxid, ledger.last()), (4, 6));
 }
 
 #[test]

@@ -51,6 +51,34 @@ pub trait Replay {
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused>;
 }
 
+/// A state that takes everything and keeps nothing: to find out what the files make possible.
+#[derive(Debug)]
+pub(crate) struct Nothing;
+
+impl Replay for Nothing {
+    fn begin(&mut self, _snapshot: &SnapshotId) {}
+
+    fn session(&mut self, _id: i64, _timeout_ms: i32) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn acl(&mut self, _id: i64, _acl: Vec<Acl<'_>>) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn node(&mut self, _path: &str, _node: &SnapshotNode<'_>) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn end(&mut self, _digest: Option<SnapshotDigest>) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn txn(&mut self, _record: &TxnRecord<'_>) -> Result<(), Refused> {
+        Ok(())
+    }
+}
+
 /// What a start is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {

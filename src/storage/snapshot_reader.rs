@@ -81,6 +81,16 @@ pub(crate) fn seal_matches(disk: &dyn Disk, path: &Path) -> Result<bool, Storage
     }
 }
 
+/// A snapshot that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// Which it is.
+    pub id: SnapshotId,
+    /// `id.zxid <= newest`: the newest transaction that it shows, as far as its znodes and its digest tell. One of
+    /// ZooKeeper was written while transactions went on.
+    pub newest: i64,
+}
+
 /// Reads the snapshot at `path`, which begins `replay` anew.
 ///
 /// # Errors
@@ -90,9 +100,9 @@ pub fn load(
     path: &Path,
     zxid: i64,
     replay: &mut dyn Replay,
-) -> Result<SnapshotId, StorageError> {
+) -> Result<Loaded, StorageError> {
     match read(disk, path, zxid, replay) {
-        Ok(id) => Ok(id),
+        Ok(loaded) => Ok(loaded),
         // A disk that fails says nothing about the snapshot.
         Err(error @ StorageError::Io { .. }) => Err(error),
         Err(error) => {
@@ -110,12 +120,13 @@ fn read(
     path: &Path,
     zxid: i64,
     replay: &mut dyn Replay,
-) -> Result<SnapshotId, StorageError> {
+) -> Result<Loaded, StorageError> {
     let file = disk.open(path).during("open", path)?;
     let file_len = file.size().during("read", path)?;
     let content = Content::new(file, Compression::of(path));
     let checksum = Adler32::new();
-    let mut stream = Stream { path: path.to_owned(), zxid, content, file_len, checksum };
+    let mut stream =
+        Stream { path: path.to_owned(), zxid, content, file_len, checksum, newest: zxid };
     let header = jute::decode::<FileHeader>(stream.take(HEADER_LEN)?).map(|(header, _)| header);
     let header = match header {
         Ok(header) if header.magic == SNAPSHOT_MAGIC => header,
@@ -129,7 +140,9 @@ fn read(
     stream.seal()?;
     let digest = stream.tails()?;
     replay.end(digest).map_err(|refused| stream.refused(refused))?;
-    Ok(id)
+    // ZooKeeper's digest is that of the end of the writing.
+    let newest = stream.newest.max(digest.map_or(0, |digest| digest.zxid));
+    Ok(Loaded { id, newest })
 }
 
 fn open(disk: &dyn Disk, path: &Path) -> Result<Content, StorageError> {
@@ -148,6 +161,7 @@ struct Stream {
     content: Content,
     file_len: u64,
     checksum: Adler32,
+    newest: i64,
 }
 
 impl Stream {
@@ -195,10 +209,15 @@ impl Stream {
             let at = (self.path.clone(), self.zxid, self.content.offset());
             let bytes = self.take(data_len.saturating_add(4 + NODE_TAIL_LEN))?;
             match jute::decode::<SnapshotNode<'_>>(bytes) {
-                Ok((node, _)) => replay.node(&path, &node).map_err(|Refused(reason)| {
-                    let (path, zxid, offset) = at;
-                    StorageError::Refused { path, offset, zxid, reason }
-                })?,
+                Ok((node, _)) => {
+                    let stat = &node.stat;
+                    let newest = stat.czxid.max(stat.mzxid).max(stat.pzxid);
+                    replay.node(&path, &node).map_err(|Refused(reason)| {
+                        let (path, zxid, offset) = at;
+                        StorageError::Refused { path, offset, zxid, reason }
+                    })?;
+                    self.newest = self.newest.max(newest);
+                }
                 Err(error) => return Err(self.broken(error.into())),
             }
         }
