@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use crate::request::{self, mode, op};
-use crate::{ConnectRequest, RawClient};
+use crate::{ConnectRequest, RawClient, Reply};
 
 /// Requests of one writer in flight.
 const BATCH: usize = 32;
@@ -31,6 +31,8 @@ pub struct Acknowledged {
     pub sequential: Vec<String>,
     /// Set path to its last confirmed version. The data of version n is always n as text.
     pub versions: BTreeMap<String, i32>,
+    /// The least and the greatest zxid of a reply.
+    pub zxids: Option<(i64, i64)>,
 }
 
 impl Acknowledged {
@@ -39,32 +41,50 @@ impl Acknowledged {
         self.created.extend(other.created);
         self.sequential.extend(other.sequential);
         self.versions.extend(other.versions);
+        if let Some((least, greatest)) = other.zxids {
+            self.saw(least);
+            self.saw(greatest);
+        }
+    }
+
+    fn saw(&mut self, zxid: i64) {
+        let (least, greatest) = self.zxids.unwrap_or((zxid, zxid));
+        self.zxids = Some((least.min(zxid), greatest.max(zxid)));
     }
 
     /// Panics unless the server has all of it.
     pub fn check(&self, client: &mut RawClient) {
-        let mut get = |path: &str| {
-            let reply = client.call(op::GET_DATA, &request::path_watch(path, false));
-            let reply = reply.expect("a reply");
-            assert_eq!(reply.err, 0, "{path} was acknowledged and is lost");
-            reply
-        };
-        for (path, data) in &self.created {
-            let reply = get(path);
+        let created: Vec<&String> = self.created.keys().collect();
+        let mut replies = Vec::with_capacity(created.len());
+        for paths in created.chunks(200) {
+            replies.extend(get(client, paths));
+        }
+        for ((path, data), reply) in self.created.iter().zip(replies) {
             assert_eq!(
                 (reply.data().as_ref(), reply.stat().version),
                 (data.as_slice(), 0),
                 "{path}"
             );
         }
-        for (path, version) in &self.versions {
-            let reply = get(path);
+        let set: Vec<&String> = self.versions.keys().collect();
+        for ((path, version), reply) in self.versions.iter().zip(get(client, &set)) {
             let now = reply.stat().version;
             // A set that was in flight may have been done, too.
             assert!(now >= *version, "{path}: version {version} was acknowledged, it has {now}");
             assert_eq!(reply.data().as_ref(), data_of(now), "{path} in version {now}");
         }
     }
+}
+
+/// The data and stats of paths that were acknowledged.
+fn get(client: &mut RawClient, paths: &[&String]) -> Vec<Reply> {
+    let requests: Vec<(i32, Vec<u8>)> =
+        paths.iter().map(|path| (op::GET_DATA, request::path_watch(path, false))).collect();
+    let replies = client.call_all(&requests).expect("replies");
+    for (path, reply) in paths.iter().zip(&replies) {
+        assert_eq!(reply.err, 0, "{path} was acknowledged and is lost");
+    }
+    replies
 }
 
 /// Writers at work.
@@ -177,6 +197,9 @@ fn write(
         for (xid, write) in in_flight {
             let reply = client.read_reply()?.ok_or(io::ErrorKind::UnexpectedEof)?;
             assert_eq!((reply.xid, reply.err), (xid, 0), "{write:?} below {path}");
+            let before = acknowledged.zxids.map_or(0, |(_, greatest)| greatest);
+            assert!(reply.zxid > before, "{:#x} behind {before:#x}: {write:?}", reply.zxid);
+            acknowledged.saw(reply.zxid);
             match write {
                 Write::Create(asked) => {
                     assert_eq!(reply.path(), asked);

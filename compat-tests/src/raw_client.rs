@@ -316,6 +316,18 @@ impl RawClient {
     /// Sends a request and returns its reply; events on the way go to [`Self::events`].
     pub fn call(&mut self, op: i32, body: &[u8]) -> io::Result<Reply> {
         let xid = self.send(op, body)?;
+        self.reply_to(xid)
+    }
+
+    /// Sends all requests before it reads the first reply; the replies in their order.
+    pub fn call_all(&mut self, requests: &[(i32, Vec<u8>)]) -> io::Result<Vec<Reply>> {
+        let (xids, frames): (Vec<i32>, Vec<Vec<u8>>) =
+            requests.iter().map(|(op, body)| self.next_request(*op, body)).unzip();
+        self.send_raw(&frames.concat())?;
+        xids.into_iter().map(|xid| self.reply_to(xid)).collect()
+    }
+
+    fn reply_to(&mut self, xid: i32) -> io::Result<Reply> {
         loop {
             let reply = self.read_reply()?.ok_or(ErrorKind::UnexpectedEof)?;
             match reply.event() {

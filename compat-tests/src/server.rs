@@ -23,6 +23,8 @@ pub enum Kind {
     Rookeeper,
     /// Apache ZooKeeper 3.9.5, through `scripts/reference`.
     Reference,
+    /// An older release of it that `scripts/reference --version` knows.
+    Release(&'static str),
 }
 
 impl Kind {
@@ -53,6 +55,19 @@ impl Server {
     /// Starts a server on a fresh directory. Each line of `config` replaces the default of the
     /// same key; returns once it serves.
     pub fn start(kind: Kind, config: &[&str]) -> Self {
+        let mut server = Self::stopped(kind, config);
+        server.run().unwrap_or_else(|why| panic!("{why}"));
+        server
+    }
+
+    /// A server that was not started yet, on a copy of another's data directory.
+    pub fn on_copy(kind: Kind, config: &[&str], data_dir: &Path) -> Self {
+        let server = Self::stopped(kind, config);
+        copy_folder(data_dir, &server.data_dir());
+        server
+    }
+
+    fn stopped(kind: Kind, config: &[&str]) -> Self {
         let dir = tempfile::Builder::new()
             .prefix("compat.")
             .tempdir()
@@ -81,9 +96,12 @@ impl Server {
             .filter(|line| line.starts_with("znode.container.") || line.starts_with("jute."))
             .map(ToString::to_string)
             .collect();
-        let mut server = Self { kind, port, child: None, properties, dir };
-        server.run();
-        server
+        Self { kind, port, child: None, properties, dir }
+    }
+
+    /// Which implementation runs, or will at the next start.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The client address.
@@ -144,8 +162,16 @@ impl Server {
 
     /// Starts a stopped server again, same directory and port; returns once it serves.
     pub fn restart(&mut self) {
+        self.try_restart().unwrap_or_else(|why| panic!("{why}"));
+    }
+
+    /// The same, for a directory that may be refused.
+    ///
+    /// # Errors
+    /// What the server said in its end.
+    pub fn try_restart(&mut self) -> Result<(), String> {
         assert!(self.child.is_none(), "the server is still running");
-        self.run();
+        self.run()
     }
 
     /// From now on `kind` runs on this directory (takes effect at the next [`restart`]).
@@ -156,7 +182,7 @@ impl Server {
         self.kind = kind;
     }
 
-    fn run(&mut self) {
+    fn run(&mut self) -> Result<(), String> {
         let log = OpenOptions::new()
             .create(true)
             .append(true)
@@ -173,15 +199,18 @@ impl Server {
             .spawn()
             .unwrap_or_else(|error| panic!("cannot run {:?}: {error}", command.get_program()));
         self.child = Some(child);
-        self.wait_until_serving();
+        self.wait_until_serving()
     }
 
     fn command(&self) -> Command {
         match self.kind {
-            Kind::Reference => {
+            Kind::Reference | Kind::Release(_) => {
                 let mut command = Command::new(repository().join("scripts/reference"));
-                // Short runs: start-up counts, throughput does not.
-                let mut flags = String::from("-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx512m");
+                if let Kind::Release(version) = self.kind {
+                    command.args(["--version", version]);
+                }
+                // Short runs: start-up counts, throughput does not. A small tree never takes as much.
+                let mut flags = String::from("-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx3g");
                 for line in &self.properties {
                     flags.push_str(&format!(" -D{line}"));
                 }
@@ -196,7 +225,7 @@ impl Server {
         }
     }
 
-    fn wait_until_serving(&mut self) {
+    fn wait_until_serving(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + START_DEADLINE;
         // Apache ZooKeeper never answers a word that comes in the instant between listening and
         // serving: short patience, next socket.
@@ -207,7 +236,9 @@ impl Server {
         while !serves(self.address()) {
             let child = self.child.as_mut().expect("started above");
             if let Some(status) = child.try_wait().expect("the server is our child") {
-                panic!("the server ended at start: {status}\n{}", log_tail(&self.log_path(), 40));
+                self.child = None;
+                let said = log_tail(&self.log_path(), 40);
+                return Err(format!("the server ended at start: {status}\n{said}"));
             }
             assert!(
                 Instant::now() < deadline,
@@ -216,6 +247,7 @@ impl Server {
             );
             thread::sleep(Duration::from_millis(20));
         }
+        Ok(())
     }
 
     fn log_path(&self) -> PathBuf {
@@ -233,6 +265,20 @@ impl Drop for Server {
         if thread::panicking() {
             let tail = log_tail(&self.log_path(), 20);
             eprintln!("--- log of {:?} on port {}:\n{tail}", self.kind, self.port.number);
+        }
+    }
+}
+
+/// Copies what is in a folder whose files nobody writes.
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("the copy's folder is made");
+    for entry in fs::read_dir(from).expect("the folder can be listed") {
+        let entry = entry.expect("an entry");
+        let copy = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy_folder(&entry.path(), &copy);
+        } else {
+            fs::copy(entry.path(), copy).expect("a file is copied");
         }
     }
 }
