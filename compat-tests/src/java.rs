@@ -41,6 +41,11 @@ impl Java {
 
     /// Runs a class with the server's address.
     pub fn start(&self, class: &str, server: &Server) -> Program {
+        self.run(class, &[server.host_port()])
+    }
+
+    /// Runs a class with arguments.
+    pub fn run(&self, class: &str, arguments: &[String]) -> Program {
         let classpath = format!("{}:{}", self.classes.path().display(), self.jars);
         let words = [
             "java",
@@ -50,9 +55,10 @@ impl Java {
             "-cp",
             &classpath,
             class,
-            &server.host_port(),
         ];
-        Program::start(&words.map(String::from), &[])
+        let words: Vec<String> =
+            words.iter().map(ToString::to_string).chain(arguments.iter().cloned()).collect();
+        Program::start(&words, &[])
     }
 }
 

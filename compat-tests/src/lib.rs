@@ -6,6 +6,7 @@
 //! - [`Proxy`] cuts the connections of a client that converses through it.
 //! - [`Program`] converses with a stock client, line by line and with deadlines.
 //! - [`Java`] compiles and runs what is written on a Java client.
+//! - [`held_sessions`] are stock clients whose sessions must outlive a change of servers.
 //! - [`compatibility`] keeps what a client's checks say, for `docs/compatibility.md`.
 //! - [`named_test`] finds the tests that documents name.
 //! - [`Transcript`] is what a client printed, with times, zxids and session ids made comparable.
@@ -15,6 +16,7 @@
 //! `target/release/rookeeper`. Nothing here uses the server's own codec.
 
 pub mod compatibility;
+pub mod held_sessions;
 mod java;
 pub mod load;
 pub mod named_test;

@@ -1,6 +1,8 @@
 //! One directory, two implementations: Apache ZooKeeper goes on where the server under test has
 //! stopped, and the other way round.
 
+mod rounds;
+
 use std::thread;
 use std::time::{Duration, Instant};
 
