@@ -89,7 +89,7 @@ impl Database {
         }
     }
 
-    /// Makes the reserved znodes that are missing (`DataTree`'s constructor). They carry zxid 0 and count as no
+    /// Makes the reserved znodes (`DataTree`'s constructor). They carry zxid 0 and count as no
     /// creates of their parents.
     fn add_reserved(&mut self) {
         let open = [];
@@ -97,9 +97,6 @@ impl Database {
         let reserved: [(&str, &[Acl<'_>]); 3] =
             [(path::ZOOKEEPER, &open), (path::QUOTA, &open), (path::CONFIG, &read_only)];
         for (path, acl) in reserved {
-            if self.tree.find(path).is_some() {
-                continue;
-            }
             let node = SnapshotNode {
                 data: Some(b"".as_slice().into()),
                 acl: -1,
@@ -221,7 +218,10 @@ impl Database {
 
     /// Ends a snapshot that shows the tree at `zxid`. `digest` is its own sum over it, where it has one.
     pub fn finish_load(&mut self, zxid: Zxid, digest: Option<i64>) {
-        self.add_reserved();
+        // Those of ZooKeeper 3.4 have no /zookeeper/config, and ZooKeeper adds none.
+        if self.tree.find(path::ZOOKEEPER).is_none() {
+            self.add_reserved();
+        }
         self.tree.finish_load();
         self.find_quotas();
         self.last_zxid = zxid;

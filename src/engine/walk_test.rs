@@ -185,3 +185,19 @@ fn a_walk_can_be_dropped_and_begun_anew() {
     while !instant.advance(&pair, 1, 1) {}
     instant.compare();
 }
+
+/// Those of ZooKeeper 3.4 have no `/zookeeper/config`; ZooKeeper 3.9.5 adds none (asked).
+#[test]
+fn a_loaded_tree_has_the_reserved_znodes_of_its_snapshot() {
+    let mut database = Database::empty(1, Rules::default());
+    for path in ["", "/zookeeper", "/zookeeper/quota"] {
+        let node = SnapshotNode {
+            data: Some(Cow::Borrowed(b"")),
+            acl: -1,
+            stat: StatPersisted::default(),
+        };
+        database.load_node(path, &node).expect("loads");
+    }
+    database.finish_load(Zxid(7), None);
+    assert_eq!(database.tree().count(), 3);
+}
