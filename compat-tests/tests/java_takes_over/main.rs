@@ -1,6 +1,7 @@
 //! One directory, two implementations: Apache ZooKeeper goes on where the server under test has
 //! stopped, and the other way round.
 
+mod older_releases;
 mod rounds;
 
 use std::thread;

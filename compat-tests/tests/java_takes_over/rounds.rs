@@ -13,6 +13,10 @@ use compat_tests::{Kind, Server, count};
 
 use super::{assert_digests_matched, assert_same, look_from_outside};
 
+/// Longer than the busiest machine takes for two starts and two walks: on the copy nobody pings.
+const SESSION_MS: u32 = 60_000;
+const LONG_SESSIONS: &str = "maxSessionTimeout=60000";
+
 /// What the load changes that was there before it.
 const SHARED: [&str; 3] = ["/", "/load", "/load/seq"];
 
@@ -25,8 +29,8 @@ struct Clients {
 
 impl Clients {
     fn start(server: &Server) -> Self {
-        let curator = HeldSessions::of_curator(server, 3, 20_000);
-        let kazoo = HeldSessions::of_kazoo(server, 2, 20_000);
+        let curator = HeldSessions::of_curator(server, 3, SESSION_MS);
+        let kazoo = HeldSessions::of_kazoo(server, 2, SESSION_MS);
         let at_first = ephemerals(&look_from_outside(server));
         // One each, and the locks of the first of Curator and of both of kazoo.
         assert_eq!(at_first.len(), 5 + 3);
@@ -83,7 +87,8 @@ fn numbers(written: &Acknowledged) -> impl Iterator<Item = u64> {
 
 #[test]
 fn there_and_back_under_load_with_the_same_clients() {
-    let mut server = Server::start(Kind::Reference, &["snapCount=2000", "preAllocSize=4096"]);
+    let mut server =
+        Server::start(Kind::Reference, &["snapCount=2000", "preAllocSize=4096", LONG_SESSIONS]);
     let mut clients = Clients::start(&server);
     let mut before = look_from_outside(&server);
     let mut all = Acknowledged::default();
@@ -100,7 +105,7 @@ fn there_and_back_under_load_with_the_same_clients() {
             Kind::Reference => (Kind::Reference, Kind::subject()),
             other => (other, Kind::Reference),
         };
-        let mut stayed = Server::on_copy(from, &[], &server.data_dir());
+        let mut stayed = Server::on_copy(from, &[LONG_SESSIONS], &server.data_dir());
         server.hand_over_to(to);
         server.restart();
         stayed.restart();
