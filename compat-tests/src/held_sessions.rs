@@ -2,10 +2,11 @@
 //! ever lost their session.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::Java;
 use crate::program::{Program, classpath, python, repository};
-use crate::{Java, Server};
 
 /// A server may be down, a client in its pause before it tries again.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -35,14 +36,14 @@ pub struct HeldSessions {
 
 impl HeldSessions {
     /// Clients on Curator, all in one JVM.
-    pub fn of_curator(server: &Server, clients: usize, session_ms: u32) -> Self {
+    pub fn of_curator(server: SocketAddr, clients: usize, session_ms: u32) -> Self {
         let java = Java::compile(&["held_sessions"], classpath());
         let program = java.run("CuratorSessions", &words(server, clients, session_ms));
         Self::ready(program, Some(java))
     }
 
     /// Clients on kazoo.
-    pub fn of_kazoo(server: &Server, clients: usize, session_ms: u32) -> Self {
+    pub fn of_kazoo(server: SocketAddr, clients: usize, session_ms: u32) -> Self {
         let script = repository().join("compat-tests/clients/held_sessions/kazoo_sessions.py");
         let mut command = vec![python().display().to_string(), script.display().to_string()];
         command.extend(words(server, clients, session_ms));
@@ -76,8 +77,8 @@ impl HeldSessions {
     }
 }
 
-fn words(server: &Server, clients: usize, session_ms: u32) -> [String; 3] {
-    [server.host_port(), clients.to_string(), session_ms.to_string()]
+fn words(server: SocketAddr, clients: usize, session_ms: u32) -> [String; 3] {
+    [server.to_string(), clients.to_string(), session_ms.to_string()]
 }
 
 fn parse(line: &str) -> Option<(String, Held)> {

@@ -42,6 +42,18 @@ impl Proxy {
         let control = listen(move |orders| obey(orders, &connections));
         Self { address, control }
     }
+
+    /// Gives an order as `control` takes it; returns when it is carried out.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn order(self, order: &str) {
+        let mut control = TcpStream::connect(self.control).expect("the proxy listens");
+        writeln!(control, "{order}").expect("the order is sent");
+        let mut answer = String::new();
+        BufReader::new(control).read_line(&mut answer).expect("an answer");
+        assert_eq!(answer, "done\n", "{order}");
+    }
 }
 
 /// Accepts on a free port; what `each` cannot do ends that connection only.

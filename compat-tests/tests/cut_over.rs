@@ -108,7 +108,7 @@ fn nobody_loses_a_session_over_a_million_znodes() {
     let mut server = Server::start(Kind::Reference, &[]);
     populate(&mut server);
     for round in 1..=count("CUT_OVER_ROUNDS", 1) {
-        let mut clients = HeldSessions::of_curator(&server, CLIENTS, SESSION_MS);
+        let mut clients = HeldSessions::of_curator(server.address(), CLIENTS, SESSION_MS);
         let observer = Observer::start(&server);
         // All have sent some pings.
         thread::sleep(Duration::from_secs(5));
