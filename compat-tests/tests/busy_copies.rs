@@ -361,10 +361,10 @@ fn differences(shown: &State, expected: &State) -> String {
 
 #[test]
 fn of_a_rookeeper() {
-    copies_of(Kind::subject(), count("BUSY_COPIES", 6));
+    copies_of(Kind::subject(), count("BUSY_COPIES", 3));
 }
 
 #[test]
 fn of_a_zookeeper() {
-    copies_of(Kind::Reference, count("BUSY_COPIES", 6));
+    copies_of(Kind::Reference, count("BUSY_COPIES", 3));
 }
