@@ -27,7 +27,7 @@ mod upkeep;
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -147,6 +147,7 @@ async fn serve(config: Config) -> Result<(), ServerError> {
         connections: Arc::clone(&connections),
         passwords,
         stats,
+        group_began: AtomicU64::new(0),
         directory,
         ending: CancellationToken::new(),
         trace_mask: AtomicI64::new(four_letter::TRACE_MASK),
@@ -160,6 +161,7 @@ async fn serve(config: Config) -> Result<(), ServerError> {
         }
     }
     upkeep::fill_spares(log.spare_filler());
+    tokio::spawn(upkeep::watch_for_hanging(Arc::clone(&server)));
     if let Some(every) = upkeep::purge_interval(&server) {
         tokio::spawn(upkeep::purge(Arc::clone(&server), every));
     }

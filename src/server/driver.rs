@@ -1,6 +1,7 @@
 //! The orderer's thread: gives it groups and time, takes snapshots, and tells when sessions expire.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::clock::Clock;
@@ -46,7 +47,9 @@ pub(super) fn run(
         let mut chores = due(server, &mut standalone, now.monotonic, late);
         chores.append(&mut reaper.chores(&server.replica, now));
         if !chores.is_empty() || !batch.submissions.is_empty() {
+            server.group_began.store(now.monotonic.0.max(1), Ordering::Relaxed);
             let report = standalone.run_group(&chores, batch.submissions, now)?;
+            server.group_began.store(0, Ordering::Relaxed);
             snapshots.count(report.txns, report.bytes);
             if report.refused_for_room > 0 {
                 metrics::counter!("disk_nearly_full_refused").increment(report.refused_for_room);
@@ -77,6 +80,7 @@ fn synced(server: &Server, took: Duration) {
     server.stats.record_fsync(took);
     metrics::histogram!("fsynctime").record(monitor::as_ms(took));
     if took >= server.config.fsync_warning_threshold {
+        metrics::counter!("fsync_threshold_exceed_count").increment(1);
         tracing::warn!(
             ms = super::clock::millis(took),
             "syncing the transaction log took long; clients wait for it"

@@ -1,7 +1,7 @@
 //! What all connections of a server share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,8 @@ pub(super) struct Server {
     pub(super) connections: Arc<Connections>,
     pub(super) passwords: Arc<Passwords>,
     pub(super) stats: Arc<Stats>,
+    /// When the orderer began the group that it is at; 0 between two.
+    pub(super) group_began: AtomicU64,
     pub(super) directory: Arc<DataDirectory>,
     /// Cancelled when the server ends.
     pub(super) ending: CancellationToken,

@@ -1,12 +1,14 @@
 //! What goes on beside the requests: spare log segments and the purge of old files.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 use super::password::Passwords;
 use super::shared::Server;
 use crate::config::Purge;
+use crate::engine::time::Monotonic;
 use crate::storage::{self, FillStep, SpareFiller};
 
 /// Between two slices of a spare: a megabyte at a time, so that the log's sync never queues behind more.
@@ -44,6 +46,50 @@ pub(super) fn fill_spares(mut filler: SpareFiller) {
     }
 }
 
+/// Tells while the orderer hangs, most likely in a sync: its own word comes only when that has ended.
+pub(super) async fn watch_for_hanging(server: Arc<Server>) {
+    let patience = super::clock::millis(server.config.fsync_warning_threshold).max(100);
+    let mut looks = tokio::time::interval(Duration::from_millis(patience));
+    let mut hanging = Hanging { patience, told: 0 };
+    loop {
+        tokio::select! {
+            _ = looks.tick() => {}
+            () = server.ending.cancelled() => return,
+        }
+        let began = server.group_began.load(Ordering::Relaxed);
+        if let Some(ms) = hanging.look(began, server.clock.monotonic()) {
+            tracing::warn!(
+                ms,
+                "a group of requests does not end; most likely the disk of the log hangs"
+            );
+        }
+    }
+}
+
+/// When to tell of a group that does not end: twice as late each time, so that a disk that is gone fills no log.
+#[derive(Debug)]
+struct Hanging {
+    patience: u64,
+    /// How long it had taken when it was told last.
+    told: u64,
+}
+
+impl Hanging {
+    /// How long the group has taken that began then, in milliseconds, if that is to be told. 0 is no group.
+    fn look(&mut self, began: u64, now: Monotonic) -> Option<u64> {
+        let ms = now.0.saturating_sub(began);
+        if began == 0 || ms < self.patience {
+            self.told = 0;
+            return None;
+        }
+        let is_due = ms >= self.told.saturating_mul(2);
+        is_due.then(|| {
+            self.told = ms;
+            ms
+        })
+    }
+}
+
 /// How often to purge: as zoo.cfg says, and where it says nothing, only in a directory that this server began or an
 /// operator sealed. Whoever comes from ZooKeeper has a purge of his own, or wants none.
 pub(super) fn purge_interval(server: &Server) -> Option<Duration> {
@@ -70,5 +116,25 @@ pub(super) async fn purge(server: Arc<Server>, every: Duration) {
             Ok(Err(error)) => tracing::error!(%error, "cannot purge old snapshots and logs"),
             Err(error) => tracing::error!(%error, "purging ended unexpectedly"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_does_not_end_is_told_at_longer_and_longer_intervals() {
+        let mut hanging = Hanging { patience: 1000, told: 0 };
+        let mut told = |began, now: &[u64]| -> Vec<u64> {
+            now.iter().filter_map(|now| hanging.look(began, Monotonic(*now))).collect()
+        };
+        assert_eq!(told(0, &[5, 500_000]), [0; 0]);
+        let looks: Vec<u64> = (1..20).map(|look| 10_000 + 1000 * look).collect();
+        assert_eq!(told(10_000, &looks), [1000, 2000, 4000, 8000, 16_000]);
+        // The next one is another.
+        assert_eq!(told(30_000, &[30_500, 31_500]), [1500]);
+        assert_eq!(told(0, &[32_000]), [0; 0]);
+        assert_eq!(told(40_000, &[41_000]), [1000]);
     }
 }
