@@ -83,11 +83,12 @@ impl DiskRoom {
             Room::Scarce => needs_none(database, work),
             Room::Least => comes_to_an_end(work),
         };
-        (!goes_on).then(|| match work {
+        match work {
+            _ if goes_on => None,
             // A handshake has no word for it; the client tries again, elsewhere if it can.
-            Work::Open { .. } => Prepared::Close,
-            _ => Prepared::Refused(ErrorCode::OperationTimeout),
-        })
+            Work::Open { .. } => Some(Prepared::Close),
+            _ => Some(Prepared::Refused(ErrorCode::OperationTimeout)),
+        }
     }
 
     /// Counts what was logged.

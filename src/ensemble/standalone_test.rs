@@ -725,8 +725,9 @@ fn on_a_disk_that_is_all_but_full_only_what_comes_to_an_end_goes_on() {
             (1, Some(0), Work::Attach { timeout_ms: TIMEOUT_MS }),
         ];
         let seen = world.group(&[], asked);
-        let outcome =
-            |line: &String| line.split_once(": ").map_or(line.clone(), |(_, end)| end.to_owned());
+        let outcome = |line: &String| {
+            line.split_once(": ").map_or_else(|| line.clone(), |(_, end)| end.to_owned())
+        };
         seen.iter().map(outcome).collect::<Vec<String>>()
     };
     let seen = with_free(&mut world, (1 << 20) - 1);

@@ -330,7 +330,7 @@ fn a_nearly_full_disk_refuses_what_grows_and_heals() {
 
     // One more writer on the disk.
     let other = format!("{inside}/other");
-    fs::write(&other, vec![1; 6 << 20]).expect("there is room for that");
+    fs::write(&other, vec![1; 11 << 19]).expect("there is room for that");
     let mut at = 0;
     let mut grows = |client: &mut Client| {
         at += 1;
