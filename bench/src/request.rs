@@ -1,6 +1,7 @@
 //! The requests of a workload, cut from templates: only numbers are written for each.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::BytesMut;
 use jute::protocol::{
@@ -37,6 +38,9 @@ pub(crate) enum Workload {
     Children,
     Ping,
 }
+
+/// Connections that have made requests in this run.
+static MAKERS: AtomicU32 = AtomicU32::new(0);
 
 /// Digits of a number in a path.
 const DIGITS: usize = 9;
@@ -128,13 +132,15 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// `connection` numbers the connections of a run: created znodes are called after it.
+    /// `connection` numbers the connections of a load, each of which chooses keys of its own.
     pub(crate) fn new(workload: Workload, connection: u32, keys: u32, value: &[u8]) -> Self {
         let mark = "9".repeat(DIGITS);
         let key = format!("{ROOT}/k{mark}");
         // An ephemeral one may be left at the end of a load: another letter than those that stay.
         let letter = if workload == Workload::Ephemeral { 'e' } else { 'c' };
-        let own = format!("{ROOT}/{letter}{connection:05}-{mark}");
+        // A session of the load before may still have one, so no name comes twice in a run.
+        let maker = MAKERS.fetch_add(1, Ordering::Relaxed);
+        let own = format!("{ROOT}/{letter}{maker:05}-{mark}");
         let requests: Vec<Request<'_>> = match workload {
             Workload::Get => vec![get(&key, false)],
             Workload::Exists => {
