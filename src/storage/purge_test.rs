@@ -4,7 +4,7 @@ use super::super::disk::sim::{Dice, Fault};
 use super::super::fixture::Fixture;
 use super::super::txn_log::LogOptions;
 use super::*;
-use crate::storage::Compression;
+use crate::storage::{Compression, SnapshotFile};
 
 /// Five starts of two transactions and a snapshot each.
 fn worn() -> Fixture {
@@ -132,4 +132,27 @@ fn a_crash_in_the_middle_leaves_a_directory_that_starts() {
         fixture.disk.crash(&mut dice);
         assert_eq!(fixture.start().expect("starts").1.txns.len(), 10, "seed {seed}");
     }
+}
+
+/// ClickHouse#107141: a member that asks for a piece of a snapshot that was purged meanwhile ends the leader there.
+#[test]
+fn a_snapshot_is_handed_over_to_its_end_though_it_is_purged_meanwhile() {
+    let fixture = worn();
+    let whole = fixture.content("snapshot.4");
+    let handed_over = SnapshotFile::open(&fixture.open(), 4).expect("it is there");
+    let mut came = vec![0; whole.len()];
+    let (first, second) = came.split_at_mut(whole.len() / 2);
+    handed_over.read(first, 0).expect("the first half");
+
+    purge(&fixture.open(), 1).expect("purges");
+    assert_eq!(names(&fixture), "log.9 snapshot.a");
+    handed_over.read(second, first.len() as u64).expect("the second half");
+    assert_eq!(came, whole);
+
+    // Whoever comes back for it is told that it is gone; so is who asks for more than there is.
+    let error = SnapshotFile::open(&fixture.open(), 4).expect_err("it is gone");
+    assert!(matches!(error, StorageError::Io { .. }), "{error}");
+    let mut more = [0; 8];
+    let error = handed_over.read(&mut more, whole.len() as u64 - 4).expect_err("behind its end");
+    assert!(matches!(error, StorageError::Io { .. }), "{error}");
 }
