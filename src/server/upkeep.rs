@@ -11,8 +11,8 @@ use crate::config::Purge;
 use crate::engine::time::Monotonic;
 use crate::storage::{self, FillStep, SpareFiller};
 
-/// Between two slices of a spare: a megabyte at a time, so that the log's sync never queues behind more.
-const BETWEEN_SLICES: Duration = Duration::from_millis(25);
+/// Between two slices of a spare, which goes to the disk in small ones: the log's sync queues behind what is under way.
+const BETWEEN_SLICES: Duration = Duration::from_millis(3);
 /// Between a spare that failed and the next one.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(10);
 /// Between two purges where zoo.cfg says nothing.

@@ -288,7 +288,9 @@ impl World {
     fn go_on<T>(&mut self, outcome: Result<T, StorageError>) -> Result<Option<T>, StorageError> {
         match outcome {
             Ok(done) => Ok(Some(done)),
-            Err(StorageError::Io { .. }) if !self.disk.is_powerless() => {
+            Err(StorageError::Io { .. } | StorageError::NoRoom { .. })
+                if !self.disk.is_powerless() =>
+            {
                 self.seen.went_on += 1;
                 Ok(None)
             }

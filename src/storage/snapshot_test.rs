@@ -64,7 +64,7 @@ fn a_snapshot_is_written_in_synced_slices() {
     let fixture = plain();
     let directory = fixture.open();
     let mut writer = SnapshotWriter::create(&directory, 1, 1, Compression::None).expect("begins");
-    for (len, writes) in [((1 << 20) - 17, 0), (1, 1), (3 << 20, 4), (100, 4)] {
+    for (len, writes) in [((128 << 10) - 17, 0), (1, 1), (384 << 10, 4), (100, 4)] {
         writer.write(&vec![7; len]).expect("writes");
         assert_eq!(fixture.disk.writes_and_syncs(), (writes, writes));
     }

@@ -18,8 +18,8 @@ use super::disk::{Access, Disk, DiskFile};
 use super::error::{During, StorageError};
 use super::file_name;
 
-/// Bytes written and synced at a time, so that the log's sync never queues behind more.
-const SLICE: usize = 1 << 20;
+/// Bytes written and synced at a time: the log's sync queues behind them.
+const SLICE: usize = 128 << 10;
 
 /// A snapshot on its way to the disk; dropped before [`finish`](Self::finish), it leaves nothing.
 pub struct SnapshotWriter {

@@ -16,8 +16,8 @@ use super::error::{During, StorageError};
 use super::file_name::{self, FileName};
 use super::txn_log::LogOptions;
 
-/// Bytes that one step writes and syncs.
-const SLICE: usize = 1 << 20;
+/// Bytes that one step writes and syncs: the log's sync queues behind them.
+const SLICE: usize = 128 << 10;
 
 /// The spares that are ready, shared by the filler and the log.
 #[derive(Debug, Default)]

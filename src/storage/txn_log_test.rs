@@ -158,11 +158,12 @@ fn a_segment_takes_what_fits_and_a_large_group_gets_its_own() {
 
 #[test]
 fn a_spare_is_filled_in_slices_and_taken_as_soon_as_it_is_ready() {
-    let len = (5 << 20) / 2;
+    // Two slices and a half.
+    let len = 320 << 10;
     let fixture = Fixture::new(LogOptions { segment_len: len, spares: 1, force_sync: true });
     let mut log = fixture.write(&[&[1]]).log;
     let mut filler = log.spare_filler();
-    for expected in [FillStep::Filled(1 << 20), FillStep::Filled(1 << 20), FillStep::Ready] {
+    for expected in [FillStep::Filled(128 << 10), FillStep::Filled(128 << 10), FillStep::Ready] {
         log.append(&txn(log.last_zxid() + 1, &[])).expect("appends");
         log.commit().expect("commits");
         assert_eq!(filler.step().expect("fills"), expected);
