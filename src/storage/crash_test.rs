@@ -182,6 +182,7 @@ impl World {
                 Ok(())
             }
             Err(StorageError::Io { .. }) if failed || is_small => Ok(()),
+            Err(StorageError::NoRoom { .. }) if is_small => Ok(()),
             Err(error) => Err(error.to_string()),
         }
     }
