@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use compat_tests::request::{self, mode, op};
 use compat_tests::tree::{self, Tree};
@@ -69,11 +69,16 @@ fn authenticate(client: &mut RawClient) {
 
 /// All that the session can see, which leaves no trace.
 fn look(server: &Server, session: &Session) -> Seen {
+    try_look(server, session).unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// The same, of a server that may fail to show a znode.
+fn try_look(server: &Server, session: &Session) -> Result<Seen, String> {
     let (mut client, again) = RawClient::open(server.address(), &ConnectRequest::again(session))
         .expect("a ConnectResponse");
     assert_eq!((again.id, &again.password), (session.id, &session.password), "attached again");
     authenticate(&mut client);
-    let tree = tree::walk(&mut client).expect("the whole tree can be read");
+    let tree = tree::walk(&mut client).map_err(|error| error.to_string())?;
     let paths: Vec<&String> = tree.keys().collect();
     let mut acls = BTreeMap::new();
     for paths in paths.chunks(200) {
@@ -81,11 +86,13 @@ fn look(server: &Server, session: &Session) -> Seen {
             paths.iter().map(|path| (op::GET_ACL, request::path(path))).collect();
         let replies = client.call_all(&requests).expect("replies");
         for (path, reply) in paths.iter().zip(replies) {
-            assert_eq!(reply.err, 0, "getACL {path}");
+            if reply.err != 0 {
+                return Err(format!("getACL {path}: error {}", reply.err));
+            }
             acls.insert((*path).clone(), reply.acl());
         }
     }
-    (tree, acls)
+    Ok((tree, acls))
 }
 
 /// A bit of everything that the release can do; the session of `/own` is left open.
@@ -239,6 +246,19 @@ fn snapshots(server: &Server) -> usize {
     super::snapshots(server).len()
 }
 
+/// Apache ZooKeeper on a copy of the directory, and what it shows; none where it ends over a znode whose ACL is not in
+/// the snapshot, or cannot show one, which is a defect of its own (ZOOKEEPER-3306, ZOOKEEPER-4846): what the release
+/// showed itself must do then.
+fn of_apache(server: &Server, session: &Session) -> Option<(Server, Seen)> {
+    let mut apache = Server::on_copy(Kind::Reference, &CONFIG, &server.data_dir());
+    let seen = apache.try_restart().and_then(|()| try_look(&apache, session));
+    match seen {
+        Ok(seen) => Some((apache, seen)),
+        Err(why) if why.contains("Failed to fetch acls") || why.ends_with("error -5") => None,
+        Err(why) => panic!("{why}"),
+    }
+}
+
 fn is_taken_over(release: &Release, killed: bool) {
     let mut server =
         Server::start(Kind::Release(release.version), &[&CONFIG, release.config].concat());
@@ -251,13 +271,15 @@ fn is_taken_over(release: &Release, killed: bool) {
     } else {
         server.stop();
     }
-    let mut apache = Server::on_copy(Kind::Reference, &CONFIG, &server.data_dir());
-    apache.restart();
+    let apache = of_apache(&server, &session);
+    let written = snapshots(&server);
     server.hand_over_to(Kind::subject());
     server.restart();
     let now = look(&server, &session);
     assert_all_the_same(&of_clients(&old), &of_clients(&now));
-    assert_all_the_same(&look(&apache, &session), &now);
+    if let Some((_, seen)) = &apache {
+        assert_all_the_same(seen, &now);
+    }
     for path in ["/own", "/a/e-0000000005"] {
         let owner = now.0.get(path).map(|(_, stat)| stat.ephemeral_owner);
         assert_eq!(owner, Some(session.id), "{path} is there and owned");
@@ -265,9 +287,16 @@ fn is_taken_over(release: &Release, killed: bool) {
     // Sequential ones, and one ephemeral, were created in /a. Where many were refused and rolled
     // back, Apache ZooKeeper tells.
     assert_eq!(number(&server, "/a"), "/a/s-0000000006");
-    assert_eq!(number(&server, "/churn"), number(&apache, "/churn"));
-    drop(apache);
+    if let Some((apache, _)) = apache {
+        assert_eq!(number(&server, "/churn"), number(&apache, "/churn"));
+    }
 
+    // The release's own snapshots may be of no use to the next, see above; ours is.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while snapshots(&server) <= written {
+        assert!(Instant::now() < deadline, "no snapshot behind the start");
+        thread::sleep(Duration::from_millis(10));
+    }
     let ours = look(&server, &session);
     end(&mut server, killed);
     server.hand_over_to(Kind::Reference);
@@ -277,16 +306,19 @@ fn is_taken_over(release: &Release, killed: bool) {
 }
 
 #[test]
+#[ignore = "scripts/test --all"]
 fn of_3_4_14_after_kill_nine() {
     is_taken_over(&V3_4_14, true);
 }
 
 #[test]
+#[ignore = "scripts/test --all"]
 fn of_3_6_3_after_kill_nine() {
     is_taken_over(&V3_6_3, true);
 }
 
 #[test]
+#[ignore = "scripts/test --all"]
 fn of_3_8_0_after_kill_nine() {
     is_taken_over(&V3_8_0, true);
 }
