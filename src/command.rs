@@ -21,7 +21,7 @@ mod words;
 use clap::Subcommand;
 
 pub use backup::BackupArguments;
-pub use data::{DataCommand, Truncate};
+pub use data::{Change, DataCommand, Truncate};
 pub use log::{LogCommand, ShowLog};
 pub use migrate::MigrateCommand;
 pub use place::Place;

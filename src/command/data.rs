@@ -33,27 +33,22 @@ pub enum DataCommand {
     /// Cut the log behind a zxid. What is behind it is lost to the next start; whole files are kept beside.
     Truncate(Truncate),
     /// Make the directory rookeeper's: ZooKeeper's files may be purged, new sessions get passwords of a key.
-    Seal {
-        #[command(flatten)]
-        place: Place,
-        /// Say what would be done.
-        #[arg(long)]
-        dry_run: bool,
-        /// One JSON object.
-        #[arg(long)]
-        json: bool,
-    },
+    Seal(Change),
     /// Write the snapshot of the empty tree where none can be read and the logs hold every transaction since.
-    FirstSnapshot {
-        #[command(flatten)]
-        place: Place,
-        /// Say what would be done.
-        #[arg(long)]
-        dry_run: bool,
-        /// One JSON object.
-        #[arg(long)]
-        json: bool,
-    },
+    FirstSnapshot(Change),
+}
+
+/// A change that loses nothing.
+#[derive(Debug, Args)]
+pub struct Change {
+    #[command(flatten)]
+    place: Place,
+    /// Say what would be done.
+    #[arg(long)]
+    dry_run: bool,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Where the log is cut.
@@ -79,10 +74,8 @@ pub(super) fn run(command: &DataCommand, out: &mut Output) -> Result<Verdict, Co
     match command {
         DataCommand::Check { place, json } => check(place, *json, out),
         DataCommand::Truncate(truncate) => cut(truncate, out),
-        DataCommand::Seal { place, dry_run, json } => seal(place, *dry_run, *json, out),
-        DataCommand::FirstSnapshot { place, dry_run, json } => {
-            first_snapshot(place, *dry_run, *json, out)
-        }
+        DataCommand::Seal(change) => seal(change, out),
+        DataCommand::FirstSnapshot(change) => first_snapshot(change, out),
     }
 }
 
@@ -317,12 +310,8 @@ pub(super) fn stamp() -> String {
     Instant(ms).to_string().replace([':', '-'], "").replace('.', "")
 }
 
-fn first_snapshot(
-    place: &Place,
-    dry_run: bool,
-    json: bool,
-    out: &mut Output,
-) -> Result<Verdict, CommandError> {
+fn first_snapshot(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
+    let &Change { ref place, dry_run, json } = change;
     let folders = place.folders()?;
     let directory = if dry_run { folders.look()? } else { folders.take()? };
     match storage::examine(&directory, false, i64::MAX, &mut folders.rebuild()) {
@@ -360,12 +349,8 @@ fn first_snapshot(
     Ok(Verdict::Fine)
 }
 
-fn seal(
-    place: &Place,
-    dry_run: bool,
-    json: bool,
-    out: &mut Output,
-) -> Result<Verdict, CommandError> {
+fn seal(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
+    let &Change { ref place, dry_run, json } = change;
     let folders = place.folders()?;
     let directory = if dry_run { folders.look()? } else { folders.take()? };
     let state = State::read(&directory, &folders)?;
