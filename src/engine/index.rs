@@ -123,9 +123,7 @@ impl Index {
             entry.remove();
             // Eight times too large: what is left is moved once for many that went.
             if shard.len() <= shard.capacity() / 8 {
-                shard.shrink_to(shard.len() * 2, |&id| {
-                    spread(znodes.get(id).map_or(0, |node| node.hash))
-                });
+                shard.shrink_to(shard.len() * 2, |&id| hash_of(znodes, id));
             }
         }
     }

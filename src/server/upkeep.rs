@@ -1,4 +1,4 @@
-//! What goes on beside the requests: spare log segments and the purge of old files.
+//! What goes on beside the requests: spare log segments, the purge of old files, and the word that the orderer hangs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -13,6 +13,9 @@ pub(crate) mod sim;
 
 pub use real::RealDisk;
 
+/// Bytes that a spare or a snapshot writes and syncs at a time: the log's sync queues behind them.
+pub(crate) const SLICE: usize = 128 << 10;
+
 /// Folders and the files in them.
 ///
 /// Nothing here is durable by itself: a created, renamed or removed name is durable after

@@ -14,12 +14,9 @@ use simd_adler32::Adler32;
 use super::atomic_file::remove_if_there;
 use super::compression::{Compression, Pack};
 use super::directory::DataDirectory;
-use super::disk::{Access, Disk, DiskFile};
+use super::disk::{Access, Disk, DiskFile, SLICE};
 use super::error::{During, StorageError};
 use super::file_name;
-
-/// Bytes written and synced at a time: the log's sync queues behind them.
-const SLICE: usize = 128 << 10;
 
 /// A snapshot on its way to the disk; dropped before [`finish`](Self::finish), it leaves nothing.
 pub struct SnapshotWriter {

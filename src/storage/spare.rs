@@ -11,13 +11,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::atomic_file::remove_if_there;
-use super::disk::{Access, Disk, DiskFile};
+use super::disk::{Access, Disk, DiskFile, SLICE};
 use super::error::{During, StorageError};
 use super::file_name::{self, FileName};
 use super::txn_log::LogOptions;
-
-/// Bytes that one step writes and syncs: the log's sync queues behind them.
-const SLICE: usize = 128 << 10;
 
 /// The spares that are ready, shared by the filler and the log.
 #[derive(Debug, Default)]
