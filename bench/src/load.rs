@@ -277,16 +277,20 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// Sends what is due.
+    /// Sends what is due: at once what one connection has to send, so that a generator that got its core late does not
+    /// need more of it than one that is on time.
     fn send(&mut self, clients: &mut [Client], now: Instant) -> io::Result<()> {
+        let first = self.next;
         while self.due <= now {
-            let next = self.next % clients.len();
-            self.next = next + 1;
-            let client = &mut clients[next];
+            let client = &mut clients[self.next % clients.len()];
             client.requests.put_next(client.connection.out());
             client.since.push_back(self.due);
-            client.stuck = !client.connection.flush()?;
+            self.next += 1;
             self.due += self.gap;
+        }
+        for number in first..self.next.min(first + clients.len()) {
+            let client = &mut clients[number % clients.len()];
+            client.stuck = !client.connection.flush()?;
         }
         Ok(())
     }
