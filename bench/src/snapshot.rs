@@ -2,6 +2,9 @@
 //!
 //! An open loop of sets at half of what the same server manages, for so long that some snapshots become due. The span
 //! from the beginning of each is compared with the one before it, which has none.
+//!
+//! What a server manages is the most at which an open loop's latencies do not grow: less than a closed loop's rate, whose
+//! requests share their system calls.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -29,6 +32,10 @@ const PAIRS: u32 = 5;
 const SLICES: u32 = 30;
 /// The shortest span that has something in each slice.
 const SPAN_MIN: Duration = Duration::from_millis(500);
+/// A rate is managed if the p99 stays below this.
+const MANAGED: Duration = Duration::from_millis(50);
+/// From a rate that is not managed to the next one tried.
+const LESS: f64 = 0.85;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 /// A snapshot that was not written to for so long has ended.
 const REST: Duration = Duration::from_secs(2);
@@ -61,7 +68,8 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
         slice: None,
     };
     let measured = load::run(subject.address(), &most, || {}, || {})?;
-    let rate = measured.operations as f64 / spans.measured.as_secs_f64() / 2.0;
+    let closed = measured.operations as f64 / spans.measured.as_secs_f64();
+    let rate = managed(&subject, &most, closed)? / 2.0;
     // rookeeper takes one as soon as it is due; Apache ZooKeeper at a random one of the transactions from half as many.
     let spans_between = if launch.kind == Kind::Apache { 8.0 / 3.0 } else { 2.0 };
     let count = (rate * span.as_secs_f64() * spans_between) as u64;
@@ -86,6 +94,20 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
         measured.and_then(|measured| Ok((measured, seen?)))
     })?;
     Ok(compare(&measured, &seen, start, span, rate))
+}
+
+/// The greatest rate, from `closed` down, that an open loop holds.
+fn managed(subject: &Subject, load: &Load, closed: f64) -> io::Result<f64> {
+    let mut rate = closed;
+    loop {
+        let open = Load { pace: Pace::Rate(rate), ..load.clone() };
+        let measured = load::run(subject.address(), &open, || {}, || {})?;
+        let p99 = Duration::from_nanos(measured.latency.value_at_quantile(0.99));
+        if p99 < MANAGED {
+            return Ok(rate);
+        }
+        rate *= LESS;
+    }
 }
 
 /// Waits until no snapshot is on its way.
