@@ -132,6 +132,12 @@ impl SpareFiller {
         }
     }
 
+    /// Whether the log has none left, and goes on without at the end of its segment.
+    #[must_use]
+    pub fn is_urgent(&self) -> bool {
+        self.shelf.is_empty()
+    }
+
     fn has_room(&self) -> Result<bool, StorageError> {
         let free = self.disk.free_space(&self.folder);
         let free = free.during("look for free space in", &self.folder)?;
