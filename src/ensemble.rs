@@ -15,13 +15,16 @@ mod replica;
 mod snapshots;
 mod standalone;
 mod steps;
+mod words;
 
 pub use self::raft::{
-    Ensemble, EnsembleError, Member, PeerMessage, SnapshotStatus, Started, Transport,
+    Ensemble, EnsembleError, FRAME_HEAD_LEN, FRAME_MAX, FrameError, Member, PeerMessage, Said,
+    SnapshotStatus, Started, Transport, member_id, parse_head, parse_said, put_said, snapshot_zxid,
 };
 pub use clients::{Answer, Clients};
-pub use queue::{Batch, Inquiry, Queue, Submission};
+pub use queue::{Batch, FromPeer, Inquiry, Queue, Submission};
 pub use rebuild::Rebuild;
 pub use replica::{Exclusive, Replica, Shared};
 pub use snapshots::{Snapshots, first_snapshot, write_walk};
 pub use standalone::{GroupReport, OrderError, Standalone};
+pub use words::{Asked, Stream, Verdict, Word};

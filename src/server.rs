@@ -14,10 +14,12 @@ mod four_letter;
 mod http_listener;
 mod inbox;
 mod listener;
+mod member;
 mod metrics_http;
 mod monitor;
 mod outbox;
 mod password;
+mod peers;
 mod reaper;
 mod shared;
 mod stats;
@@ -37,13 +39,17 @@ use tokio_util::sync::CancellationToken;
 use self::clock::Clock;
 use self::connections::Connections;
 use self::data::Data;
-use self::shared::Server;
+use self::password::Passwords;
+use self::peers::Peers;
+use self::shared::{CurrentRole, Role, Server};
 use self::stats::Stats;
-use crate::config::{Config, ListenAddress};
+use crate::config::{self, Config, ListenAddress};
 use crate::engine::sequencer::Sequencer;
 use crate::engine::tracker::first_session_id;
-use crate::ensemble::{Inquiry, OrderError, Queue, Replica, Snapshots, Standalone};
-use crate::storage::{SnapshotOrigin, StorageError};
+use crate::ensemble::{
+    EnsembleError, Inquiry, Member, OrderError, Queue, Replica, Snapshots, Standalone,
+};
+use crate::storage::{DataDirectory, SnapshotOrigin, StorageError};
 
 /// The server's number in session ids, as a standalone ZooKeeper has it.
 const STANDALONE_ID: u8 = 1;
@@ -76,6 +82,15 @@ pub enum ServerError {
     /// The orderer had to stop.
     #[error("the server had to stop")]
     Order(#[from] OrderError),
+    /// The member of an ensemble could not start, or had to stop.
+    #[error("this member of the ensemble had to stop")]
+    Ensemble(#[from] EnsembleError),
+    /// A directory with data and without the state of a member.
+    #[error(
+        "{0} holds the data of a standalone server or of Apache ZooKeeper, and this version begins an ensemble with \
+         empty directories only"
+    )]
+    NotEmpty(String),
     /// The orderer's thread is gone.
     #[error("the ordering thread ended unexpectedly; this is a defect, please report it")]
     OrdererLost,
@@ -86,14 +101,15 @@ impl ServerError {
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Storage(_) | Self::NoDatabase(_) => 3,
+            Self::Storage(_) | Self::NoDatabase(_) | Self::NotEmpty(_) => 3,
+            Self::Ensemble(EnsembleError::Storage(_)) => 3,
             Self::Bind { .. } => 4,
-            Self::System(..) | Self::Order(_) | Self::OrdererLost => 1,
+            Self::System(..) | Self::Order(_) | Self::Ensemble(_) | Self::OrdererLost => 1,
         }
     }
 }
 
-/// Runs a standalone server until SIGTERM or SIGINT.
+/// Runs a server until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// Why it did not start or had to end.
@@ -109,18 +125,73 @@ pub fn run(config: Config) -> Result<(), ServerError> {
 
 async fn serve(config: Config) -> Result<(), ServerError> {
     descriptors::raise_limit();
-    let clock = Clock::start();
+    match config.ensemble.clone() {
+        Some(ensemble) => serve_as_member(config, &ensemble).await,
+        None => serve_alone(config).await,
+    }
+}
+
+/// What stands before anybody orders.
+struct Ground {
+    clock: Clock,
+    stats: Arc<Stats>,
+    queue: Arc<Queue>,
+    passwords: Arc<Passwords>,
+    connections: Arc<Connections>,
+    directory: Arc<DataDirectory>,
+    ending: CancellationToken,
+}
+
+impl Ground {
+    fn new(server_id: u8, directory: Arc<DataDirectory>, passwords: Passwords) -> Self {
+        let clock = Clock::start();
+        let stats = Arc::new(Stats::default());
+        let queue = Arc::new(Queue::default());
+        let passwords = Arc::new(passwords);
+        let connections = Connections::new(
+            server_id,
+            Arc::clone(&queue),
+            clock,
+            Arc::clone(&stats),
+            Arc::clone(&passwords),
+        );
+        let connections = Arc::new(connections);
+        let ending = CancellationToken::new();
+        Self { clock, stats, queue, passwords, connections, directory, ending }
+    }
+
+    fn server(self, config: Config, replica: Arc<Replica>, role: Role) -> Arc<Server> {
+        let room_bytes = Server::room_bytes(&config);
+        let Self { clock, stats, queue, passwords, connections, directory, ending } = self;
+        Arc::new(Server {
+            clock,
+            replica,
+            queue,
+            room: Arc::new(Semaphore::new(room_bytes as usize)),
+            room_bytes,
+            connections,
+            passwords,
+            stats,
+            group_began: AtomicU64::new(0),
+            directory,
+            role: CurrentRole::new(role),
+            ending,
+            trace_mask: AtomicI64::new(four_letter::TRACE_MASK),
+            config,
+        })
+    }
+}
+
+async fn serve_alone(config: Config) -> Result<(), ServerError> {
     let Data { directory, database, recovered, passwords } = Data::open(&config)?;
-    let sequencer = Sequencer::new(
-        &database,
-        u64::from(config.tick_time_ms),
-        first_session_id(STANDALONE_ID, Clock::wall().0),
-        clock.monotonic(),
-    );
+    let ground = Ground::new(0, Arc::clone(&directory), passwords);
+    let now = ground.clock.monotonic();
+    let first_session = first_session_id(STANDALONE_ID, Clock::wall().0);
+    let tick_ms = u64::from(config.tick_time_ms);
+    let sequencer = Sequencer::new(&database, tick_ms, first_session, now);
     let replica = Arc::new(Replica::new(database));
-    let passwords = Arc::new(passwords);
     let mut snapshots = Snapshots::new(
-        Arc::clone(&directory),
+        directory,
         data::compression(&config),
         u64::from(config.snap_count),
         config.snap_size_limit_bytes.map(NonZeroU64::get),
@@ -129,47 +200,80 @@ async fn serve(config: Config) -> Result<(), ServerError> {
     let mut log = recovered.log;
     if !recovered.fresh && !matches!(recovered.snapshot.origin, SnapshotOrigin::Exact { .. }) {
         // From here on everything is exact: a snapshot of ours stands behind whatever is logged.
-        snapshots.begin(&replica, &mut log, clock.monotonic());
+        snapshots.begin(&replica, &mut log, now);
     }
-
-    let stats = Arc::new(Stats::default());
-    let queue = Arc::new(Queue::default());
-    let connections =
-        Connections::new(Arc::clone(&queue), clock, Arc::clone(&stats), Arc::clone(&passwords));
-    let connections = Arc::new(connections);
-    let room_bytes = Server::room_bytes(&config);
-    let server = Arc::new(Server {
-        clock,
-        replica: Arc::clone(&replica),
-        queue,
-        room: Arc::new(Semaphore::new(room_bytes as usize)),
-        room_bytes,
-        connections: Arc::clone(&connections),
-        passwords,
-        stats,
-        group_began: AtomicU64::new(0),
-        directory,
-        ending: CancellationToken::new(),
-        trace_mask: AtomicI64::new(four_letter::TRACE_MASK),
-        config,
-    });
-    let client_port = bind(&server.config.client_listen, "clients", &server)?;
-    if let Some(listen) = &server.config.metrics_listen {
-        let metrics_port = bind(listen, "metrics", &server)?;
-        if let Some(recorder) = metrics_http::record() {
-            tokio::spawn(metrics_http::serve(metrics_port, Arc::clone(&server), recorder));
-        }
-    }
+    let server = ground.server(config, Arc::clone(&replica), Role::Standalone);
+    let client_port = open_ports(&server)?;
     upkeep::fill_spares(log.spare_filler());
-    tokio::spawn(upkeep::watch_for_hanging(Arc::clone(&server)));
     if let Some(every) = upkeep::purge_interval(&server) {
         tokio::spawn(upkeep::purge(Arc::clone(&server), every));
     }
+    let standalone = Standalone::new(replica, sequencer, log, Arc::clone(&server.connections) as _);
+    let orderer = start_orderer(&server, move |server| {
+        driver::run(server, standalone, snapshots).map_err(ServerError::from)
+    })?;
+    take_clients(server, client_port, orderer).await
+}
+
+async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(), ServerError> {
+    let (ensemble, started, passwords) = data::open_member(&config, members)?;
+    let directory = Arc::clone(started.directory());
+    let ground = Ground::new(members.my_id, Arc::clone(&directory), passwords);
+    let peers = Peers::new(
+        members,
+        ensemble.id,
+        Arc::clone(&ground.queue),
+        directory,
+        ground.clock,
+        ground.ending.clone(),
+    );
+    let listen = member::listen_address(members);
+    let peer_port = listener::bind(&listen, None).map_err(|source| ServerError::Bind {
+        address: listen.to_string(),
+        purpose: "the ensemble",
+        source,
+    })?;
+    peers.start(peer_port);
+    let clients = Arc::clone(&ground.connections) as _;
+    let tick_ms = u64::from(config.tick_time_ms);
+    let member = Member::new(ensemble, started, clients, peers, tick_ms)?;
+    let server = ground.server(config, Arc::clone(member.replica()), Role::None);
+    let client_port = open_ports(&server)?;
+    upkeep::fill_spares(member.spare_filler());
+    let sync_limit = members.sync_limit;
+    let orderer = start_orderer(&server, move |server| {
+        member::run(server, member, sync_limit).map_err(ServerError::from)
+    })?;
+    tracing::info!(
+        id = members.my_id,
+        servers = members.servers.len(),
+        address = %listen,
+        "a member of an ensemble; its servers do not authenticate each other: let nobody else reach this address"
+    );
+    take_clients(server, client_port, orderer).await
+}
+
+/// The port for clients, bound, and what goes on beside them.
+fn open_ports(server: &Arc<Server>) -> Result<TcpListener, ServerError> {
+    let client_port = bind(&server.config.client_listen, "clients", server)?;
+    if let Some(listen) = &server.config.metrics_listen {
+        let metrics_port = bind(listen, "metrics", server)?;
+        if let Some(recorder) = metrics_http::record() {
+            tokio::spawn(metrics_http::serve(metrics_port, Arc::clone(server), recorder));
+        }
+    }
+    tokio::spawn(upkeep::watch_for_hanging(Arc::clone(server)));
+    Ok(client_port)
+}
+
+async fn take_clients(
+    server: Arc<Server>,
+    client_port: TcpListener,
+    orderer: oneshot::Receiver<Result<(), ServerError>>,
+) -> Result<(), ServerError> {
     let signals = Signals::listen()?;
-    let unsent = connections.unsent();
+    let unsent = server.connections.unsent();
     start_thread("sender", move || unsent.send_for_ever())?;
-    let standalone = Standalone::new(replica, sequencer, log, connections);
-    let orderer = start_orderer(&server, standalone, snapshots)?;
     announce(&server, &client_port);
     tokio::spawn(listener::accept(client_port, Arc::clone(&server)));
     until_the_end(&server, orderer, signals).await
@@ -187,14 +291,13 @@ fn bind(
 /// Starts the orderer's thread. What it ends with comes through the channel; nothing comes if it panics.
 fn start_orderer(
     server: &Arc<Server>,
-    standalone: Standalone,
-    snapshots: Snapshots,
-) -> Result<oneshot::Receiver<Result<(), OrderError>>, ServerError> {
+    run: impl FnOnce(&Arc<Server>) -> Result<(), ServerError> + Send + 'static,
+) -> Result<oneshot::Receiver<Result<(), ServerError>>, ServerError> {
     let (report, ended) = oneshot::channel();
     let server = Arc::clone(server);
     start_thread("orderer", move || {
         // Whoever would hear of it may have stopped waiting.
-        let _ = report.send(driver::run(&server, standalone, snapshots));
+        let _ = report.send(run(&server));
     })?;
     Ok(ended)
 }
@@ -251,7 +354,7 @@ impl Signals {
 /// Waits for a signal or for the orderer, then ends what there is.
 async fn until_the_end(
     server: &Arc<Server>,
-    mut orderer: oneshot::Receiver<Result<(), OrderError>>,
+    mut orderer: oneshot::Receiver<Result<(), ServerError>>,
     mut signals: Signals,
 ) -> Result<(), ServerError> {
     let ended = loop {

@@ -42,6 +42,12 @@ pub(super) fn run(command: &MigrateCommand, out: &mut Output) -> Result<Verdict,
     let free = [&folders.data_dir, &folders.data_log_dir].map(|dir| bytes_free(dir));
     let needed = needed(&loaded.config, &data);
     let mut problems = Vec::new();
+    if let Some(ensemble) = &loaded.config.ensemble {
+        problems.push(format!(
+            "this is one of {} servers, and an ensemble of rookeeper begins with empty directories",
+            ensemble.servers.len()
+        ));
+    }
     if let Some(error) = data.damage() {
         problems.push(error.to_string());
     }

@@ -85,6 +85,7 @@ fn defaults_are_those_of_zookeeper() {
         },
         enforce_quota: false,
         reconfig_enabled: false,
+        ensemble: None,
         reaper: Reaper {
             check_interval: Duration::from_secs(60),
             max_per_minute: 10_000,
@@ -218,6 +219,9 @@ fn every_key_in_effect_sets_its_field() {
         ("metricsProvider.httpPort=no port, and not read", |_| ()),
         ("metricsProvider.httpHost=-", |_| ()),
         ("electionAlg=3", |_| ()),
+        // Of an ensemble, and this is none.
+        ("initLimit=10", |_| ()),
+        ("syncLimit=5", |_| ()),
         ("standaloneEnabled=TRUE", |_| ()),
         ("secureClientPort=2281", |_| ()),
     ];
@@ -333,22 +337,68 @@ fn startup_errors_have_the_conditions_of_zookeeper() {
 }
 
 #[test]
-fn an_ensemble_is_refused_with_its_line() {
-    const ALONE: &str = ", and this version runs standalone only";
+fn forms_of_an_ensemble_that_do_not_run_are_refused_with_their_line() {
     for (lines, expected) in [
-        (
-            "server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888",
-            "zoo.cfg:5: server.3 makes this an ensemble of 3 servers",
-        ),
-        (
-            "server.1=a:2888:3888\nserver.2=b:2888:3888:observer",
-            "zoo.cfg:4: server.2 makes this an ensemble of 2 servers",
-        ),
         ("dynamicConfigFile=/x", "zoo.cfg:3: dynamicConfigFile names the members of an ensemble"),
-        ("standaloneEnabled=false", "zoo.cfg:3: standaloneEnabled=false asks for an ensemble"),
+        (
+            "standaloneEnabled=false",
+            "zoo.cfg:3: standaloneEnabled=false asks for an ensemble of one",
+        ),
     ] {
-        assert_eq!(error(&format!("{BASE}{lines}")), format!("{expected}{ALONE}"), "{lines}");
+        let expected = format!("{expected}, and this version does not run that");
+        assert_eq!(error(&format!("{BASE}{lines}")), expected, "{lines}");
     }
+}
+
+#[test]
+fn a_server_list_is_an_ensemble_and_myid_says_who_this_is() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().display();
+    let load = |lines: &str| {
+        let text = format!("tickTime=500\ndataDir={path}\nclientPort=2181\n{lines}");
+        load_bytes(text.as_bytes(), &[], "").map(|loaded| loaded.config)
+    };
+    let error = |lines: &str| load(lines).expect_err(lines).to_string();
+    let limits = "initLimit=10\nsyncLimit=4\n";
+    let three = "server.0=a:2888:3888\nserver.2=[::1]:2889:3889;127.0.0.1:9\n\
+                 server.3=c:2888:3888:observer";
+    let no_id =
+        format!("{path}/myid: there is no such file, and it says which of the 3 servers this is");
+    assert_eq!(error(&format!("{limits}{three}")), no_id);
+
+    fs::write(dir.path().join("myid"), "0").expect("written");
+    let config = load(&format!("{limits}{three}")).expect("an ensemble");
+    assert_eq!(config.client_listen.to_string(), "0.0.0.0:2181");
+    let ensemble = config.ensemble.expect("an ensemble");
+    assert_eq!((ensemble.my_id, ensemble.init_limit.as_millis()), (0, 5000));
+    assert_eq!(ensemble.sync_limit.as_millis(), 2000);
+    let found: Vec<_> = ensemble
+        .servers
+        .iter()
+        .map(|(id, server)| (*id, server.host.as_str(), server.port, server.observer))
+        .collect();
+    let expected = [(0, "a", 2888, false), (2, "::1", 2889, false), (3, "c", 2888, true)];
+    assert_eq!(found, expected);
+
+    assert_eq!(error(three), "zoo.cfg: initLimit is not set");
+    assert_eq!(error(&format!("initLimit=10\n{three}")), "zoo.cfg: syncLimit is not set");
+    let zero = error(&format!("initLimit=0\nsyncLimit=4\n{three}"));
+    assert_eq!(
+        zero,
+        "zoo.cfg:4: initLimit is \"0\", expected a number of ticks from 1 to 2147483647"
+    );
+    let observers = "server.0=a:1:2:observer\nserver.1=b:1:2:observer";
+    let nobody = "zoo.cfg: every server is an observer: there is nobody who could vote";
+    assert_eq!(error(&format!("{limits}{observers}")), nobody);
+    let bad = error(&format!("{limits}server.0=a:1:2\nserver.256=b:1:2"));
+    assert!(bad.starts_with("zoo.cfg:7: server.256 is "), "{bad}");
+
+    fs::write(dir.path().join("myid"), "2").expect("written");
+    let both = error(&format!("{limits}{three}"));
+    assert_eq!(both, "zoo.cfg:7: clientPort says 0.0.0.0:2181, server.2 says 127.0.0.1:9");
+    fs::write(dir.path().join("myid"), "1").expect("written");
+    let missing = format!("{path}/myid: this server is 1, and zoo.cfg has no line server.1");
+    assert_eq!(error(&format!("{limits}{three}")), missing);
 }
 
 #[test]
@@ -435,7 +485,7 @@ fn an_unknown_key_is_a_warning_with_the_nearest_name() {
 #[test]
 fn a_known_key_without_effect_says_so_once_and_hides_its_value() {
     for (line, expected) in [
-        ("initLimit=hunter2\ninitLimit=hunter2", "initLimit is known, not in effect here"),
+        ("cnxTimeout=hunter2\ncnxTimeout=hunter2", "cnxTimeout is known, not in effect here"),
         ("requestThrottleLimit=hunter2", "requestThrottleLimit (request_throttle_max_requests) is"),
         ("maxConcurrentSnapSyncs=1", "maxConcurrentSnapSyncs (leader.maxConcurrentSnapSyncs) is"),
         ("ssl.keyStore.password=hunter2", "ssl.keyStore.password is known, not in effect here"),

@@ -66,8 +66,16 @@ pub enum ConfigError {
         /// What excludes what.
         what: String,
     },
-    /// A server list; only a standalone server can be started.
-    #[error("{place}: {what}, and this version runs standalone only")]
+    /// An ensemble, and nothing says which of its servers this is.
+    #[error("{}: there is no such file, and it says which of the {servers} servers this is", path.display())]
+    NoMyId {
+        /// Where it is looked for.
+        path: PathBuf,
+        /// Servers of the list.
+        servers: usize,
+    },
+    /// A form of ensemble that cannot be started.
+    #[error("{place}: {what}, and this version does not run that")]
     Ensemble {
         /// File and line that asks for an ensemble.
         place: String,
@@ -97,9 +105,10 @@ impl ConfigError {
             Self::BadValue { key, .. } => format!("Correct {key}, or remove it for its default."),
             Self::NotSet { remedy, .. } => (*remedy).to_owned(),
             Self::Contradiction { .. } => "Correct one of the two.".to_owned(),
-            Self::Ensemble { .. } => "Leave this server to Apache ZooKeeper, or keep a single \
-                server.N line to run it standalone on a copy of its data."
-                .to_owned(),
+            Self::NoMyId { path, .. } => {
+                format!("Write N of this server's line server.N: echo N > {}", path.display())
+            }
+            Self::Ensemble { .. } => "Write the members as lines server.N into zoo.cfg.".to_owned(),
         }
     }
 }

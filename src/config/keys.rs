@@ -43,6 +43,8 @@ pub(super) const NOW: &[&str] = &[
     "minSessionTimeout",
     "maxSessionTimeout",
     "globalOutstandingLimit",
+    "initLimit",
+    "syncLimit",
     "preAllocSize",
     "snapCount",
     "snapSizeLimitInKb",
@@ -197,8 +199,6 @@ const SSL: &[&str] = &[
 ];
 
 const ENSEMBLE: &[&str] = &[
-    "initLimit",
-    "syncLimit",
     "connectToLearnerMasterLimit",
     "electionPortBindRetry",
     "leaderServes",

@@ -9,6 +9,7 @@
 //! key, by `keys`), then `standalone` (fields, by the syntaxes of `value`).
 
 mod access;
+mod ensemble;
 mod error;
 mod keys;
 mod properties;
@@ -28,6 +29,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 pub use access::{Access, DigestAlgorithm, DigestScheme};
+pub use ensemble::{Ensemble, EnsembleServer};
 pub use error::ConfigError;
 pub use reaper::Reaper;
 pub use standalone::{Config, FourLetterWords, ListenAddress, Purge, SnapshotCompression};

@@ -5,35 +5,31 @@
 
 use std::path::Path;
 
-use super::settings::{Setting, Settings};
-use super::value::{bad_value, native_bool, resolve};
-use super::{ConfigError, ListenAddress, Note};
+use super::settings::Settings;
+use super::value::{bad_value, resolve};
+use super::{ConfigError, Ensemble, ListenAddress, Note};
 
-const FORM: &str =
+pub(super) const FORM: &str =
     "host:port:port[:participant|observer][;[host:]port], the first two ports unlike";
 
-/// What asks for an ensemble is refused: it must never come up as several standalone servers.
-pub(super) fn refuse_ensemble(settings: &Settings) -> Result<(), ConfigError> {
-    let refuse = |setting: &Setting, what: String| {
-        Err(ConfigError::Ensemble { place: setting.origin.to_string(), what })
-    };
-    if let Some(setting) = settings.get("dynamicConfigFile") {
-        return refuse(setting, "dynamicConfigFile names the members of an ensemble".to_owned());
-    }
-    let servers: Vec<_> = settings.servers().collect();
-    if let [_, .., (id, setting)] = servers[..] {
-        let what = format!("server.{id} makes this an ensemble of {} servers", servers.len());
-        return refuse(setting, what);
-    }
-    match settings.get("standaloneEnabled") {
-        Some(setting) if !native_bool(settings, "standaloneEnabled", true)? => {
-            refuse(setting, "standaloneEnabled=false asks for an ensemble".to_owned())
-        }
-        _ => Ok(()),
+/// Where a member's clients are listened for, given what `clientPort` and `clientPortAddress` say.
+pub(super) fn join_member_address(
+    settings: &Settings,
+    ensemble: &Ensemble,
+    client: Option<ListenAddress>,
+) -> Result<Option<ListenAddress>, ConfigError> {
+    let key = format!("server.{}", ensemble.my_id);
+    let own = ensemble.me().and_then(|server| server.client);
+    match (client, own) {
+        (Some(client), Some(own)) if contradicts(client, own) => Err(ConfigError::Contradiction {
+            place: settings.place_of_server(&key),
+            what: format!("clientPort says {client}, {key} says {own}"),
+        }),
+        (client, own) => Ok(own.or(client)),
     }
 }
 
-/// Where clients are listened for, given what `clientPort` and `clientPortAddress` say.
+/// Where clients are listened for, given what `clientPort` and `clientPortAddress` say and the only server's line.
 ///
 /// As in ZooKeeper the line's own client port counts if the line is this server's by `myid`, and
 /// contradicting `clientPort` is an error. Without a `myid` it fills in for a missing `clientPort`.
@@ -43,7 +39,8 @@ pub(super) fn join_client_address(
     client: Option<ListenAddress>,
     notes: &mut Vec<Note>,
 ) -> Result<Option<ListenAddress>, ConfigError> {
-    let Some((id, setting)) = settings.servers().next() else {
+    let mut servers = settings.servers();
+    let (Some((id, setting)), None) = (servers.next(), servers.next()) else {
         return Ok(client);
     };
     let key = format!("server.{id}");
@@ -85,7 +82,7 @@ fn contradicts(client: ListenAddress, own: ListenAddress) -> bool {
     }
 }
 
-fn my_id(data_dir: &Path) -> Result<Option<i64>, ConfigError> {
+pub(super) fn my_id(data_dir: &Path) -> Result<Option<i64>, ConfigError> {
     let path = data_dir.join("myid");
     if !path.is_file() {
         return Ok(None);
@@ -101,21 +98,25 @@ fn my_id(data_dir: &Path) -> Result<Option<i64>, ConfigError> {
     })
 }
 
+/// What a line says.
 #[derive(Debug, PartialEq, Eq)]
-struct ServerLine {
-    observer: bool,
-    client: Option<ListenAddress>,
+pub(super) struct ServerLine {
+    /// Hosts and the ports by which other servers reach them.
+    pub(super) addresses: Vec<(String, u16)>,
+    pub(super) observer: bool,
+    pub(super) client: Option<ListenAddress>,
 }
 
 impl ServerLine {
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let (servers, client) = match text.split_once(';') {
             Some((servers, client)) => (servers, Some(client_address(client)?)),
             None => (text, None),
         };
         let mut observer = false;
+        let mut addresses = Vec::new();
         for server in servers.split('|') {
-            let (_, ports) = split_host(server)?;
+            let (host, ports) = split_host(server)?;
             let mut ports = ports.split(':');
             let quorum: u16 = ports.next()?.parse().ok()?;
             let election: u16 = ports.next()?.parse().ok()?;
@@ -127,8 +128,9 @@ impl ServerLine {
             if quorum == election || ports.next().is_some() {
                 return None;
             }
+            addresses.push((host.to_owned(), quorum));
         }
-        Some(Self { observer, client })
+        Some(Self { addresses, observer, client })
     }
 }
 

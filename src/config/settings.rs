@@ -116,6 +116,12 @@ impl Settings {
         self.servers.iter().map(|(id, setting)| (id.as_str(), setting))
     }
 
+    /// Where a line of the server list stands, for a message.
+    pub(super) fn place_of_server(&self, key: &str) -> String {
+        let id = key.strip_prefix("server.").unwrap_or(key);
+        self.servers.get(id).map_or_else(|| key.to_owned(), |setting| setting.origin.to_string())
+    }
+
     /// The names of the keys that have an effect and of the lines of the server list, sorted.
     pub(super) fn names(&self) -> Vec<String> {
         let servers = self.servers.keys().map(|id| format!("server.{id}"));

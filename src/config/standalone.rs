@@ -1,4 +1,4 @@
-//! The typed configuration of a standalone server.
+//! The typed configuration of a server.
 //!
 //! Owns defaults, units and ranges of every key that has an effect, and the checks between keys.
 //! Never opens the data directory and never binds: those failures belong to whoever does.
@@ -11,13 +11,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::access::Access;
+use super::ensemble::Ensemble;
 use super::reaper::Reaper;
 use super::server_line;
 use super::settings::{Origin, Settings};
 use super::value::{self, INT_MAX, Number, Syntax, native_bool, property_bool};
 use super::{ConfigError, Note};
 
-/// Everything a standalone server is told at start; values are final, nothing is looked up later.
+/// Everything a server is told at start; values are final, nothing is looked up later.
 ///
 /// Defaults are ZooKeeper 3.9.5's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +91,8 @@ pub struct Config {
     pub reconfig_enabled: bool,
     /// The removal of containers and znodes with a time to live.
     pub reaper: Reaper,
+    /// The ensemble that this server belongs to; `None` for a standalone one.
+    pub ensemble: Option<Ensemble>,
 }
 
 /// A port on one address or on all of them.
@@ -187,7 +190,6 @@ impl Config {
         place: &str,
         notes: &mut Vec<Note>,
     ) -> Result<Self, ConfigError> {
-        server_line::refuse_ensemble(settings)?;
         election_algorithm(settings)?;
         let data_dir = directory(settings, "dataDir", notes)?
             .or_else(|| defaults.data_dir.map(PathBuf::from))
@@ -199,12 +201,15 @@ impl Config {
         let data_log_dir =
             directory(settings, "dataLogDir", notes)?.unwrap_or_else(|| data_dir.clone());
         let client_listen = client_listen(settings, defaults)?;
-        let client_listen =
-            server_line::join_client_address(settings, &data_dir, client_listen, notes)?
-                .ok_or_else(|| nothing_to_listen_on(settings, place))?;
-        secure_port(settings, notes);
         let (tick_time_ms, min_session_timeout_ms, max_session_timeout_ms) =
             session_times(settings, defaults)?;
+        let ensemble = Ensemble::from_settings(settings, &data_dir, tick_time_ms, place, notes)?;
+        let client_listen = match &ensemble {
+            Some(ensemble) => server_line::join_member_address(settings, ensemble, client_listen),
+            None => server_line::join_client_address(settings, &data_dir, client_listen, notes),
+        }?
+        .ok_or_else(|| nothing_to_listen_on(settings, place))?;
+        secure_port(settings, notes);
         let jute_max_buffer =
             property("jute.maxbuffer", 1_048_575, 1, "a number of bytes").read_u32(settings)?;
         Ok(Self {
@@ -252,6 +257,7 @@ impl Config {
             enforce_quota: property_bool(settings, "enforceQuota", false, notes),
             reconfig_enabled: native_bool(settings, "reconfigEnabled", false)?,
             reaper: Reaper::from_settings(settings)?,
+            ensemble,
         })
     }
 }

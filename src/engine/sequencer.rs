@@ -215,6 +215,17 @@ impl Sequencer {
         self.tracker.closed(session)
     }
 
+    /// A session was heard of by another server.
+    pub fn touch(&self, session: SessionId, now: Monotonic) {
+        self.tracker.touch(session, now);
+    }
+
+    /// The last transaction prepared: what a request decided now was checked against.
+    #[must_use]
+    pub const fn last_zxid(&self) -> Zxid {
+        self.last_zxid
+    }
+
     /// When [`Self::expired`] has something to do at the earliest.
     #[must_use]
     pub fn next_expiry(&self) -> Option<Monotonic> {

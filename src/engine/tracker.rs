@@ -28,7 +28,9 @@ impl Heard {
         self.0.fetch_max(at.0, Ordering::Relaxed);
     }
 
-    fn last(&self) -> Monotonic {
+    /// The last sign of life.
+    #[must_use]
+    pub fn last(&self) -> Monotonic {
         Monotonic(self.0.load(Ordering::Relaxed))
     }
 }
@@ -37,7 +39,7 @@ impl Heard {
 #[derive(Debug)]
 struct Tracked {
     timeout_ms: u64,
-    /// The connection that may write for it; none since the start of this server.
+    /// The connection that may write for it; none since this orderer began.
     owner: Option<ConnectionId>,
     /// From the preparing of closeSession on: nothing more is taken from it.
     closing: bool,
@@ -139,15 +141,23 @@ impl SessionTracker {
         Some(Attached { session, timeout_ms, heard: Arc::clone(&tracked.heard), previous })
     }
 
-    /// Whether a connection may have something done for a session.
-    pub(super) fn check(&self, session: SessionId, by: ConnectionId) -> Result<(), NotTaken> {
-        let tracked = self.sessions.get(&session).ok_or(NotTaken::Unknown)?;
+    /// Whether a connection may have something done for a session. Where nobody owns the session yet, it does from here
+    /// on: after an election clients keep their connections (`SessionTrackerImpl.checkSession`).
+    pub(super) fn check(&mut self, session: SessionId, by: ConnectionId) -> Result<(), NotTaken> {
+        let tracked = self.sessions.get_mut(&session).ok_or(NotTaken::Unknown)?;
         if tracked.closing {
             Err(NotTaken::Closing)
-        } else if tracked.owner != Some(by) {
+        } else if *tracked.owner.get_or_insert(by) != by {
             Err(NotTaken::Moved)
         } else {
             Ok(())
+        }
+    }
+
+    /// A session was heard of, by a server that tells of it.
+    pub(super) fn touch(&self, session: SessionId, now: Monotonic) {
+        if let Some(tracked) = self.sessions.get(&session) {
+            tracked.heard.touch(now);
         }
     }
 
@@ -299,9 +309,11 @@ mod tests {
     fn sessions_of_before_have_their_timeout_ahead_and_no_owner() {
         let sessions = Sessions::from([(SessionId(100), 1000), (SessionId(101), 2000)]);
         let mut tracker = SessionTracker::new(&sessions, 500, 100, Monotonic(7000));
-        assert_eq!(tracker.check(SessionId(100), A), Err(NotTaken::Moved));
         let attached = tracker.attach(SessionId(100), 1000, A, Monotonic(7000)).unwrap();
         assert_eq!(attached.previous, None);
+        // Whoever asks first owns it.
+        assert_eq!(tracker.check(SessionId(101), B), Ok(()));
+        assert_eq!(tracker.check(SessionId(101), A), Err(NotTaken::Moved));
         // Ids that are taken are not given out.
         assert_eq!(tracker.open(1000, B, Monotonic(7000)).session, SessionId(102));
         assert!(tracker.expired(Monotonic(8000), 0).is_empty());

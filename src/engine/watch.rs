@@ -12,6 +12,23 @@ use super::zxid::Zxid;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
+impl ConnectionId {
+    /// Bits that count the connections of one server.
+    const NUMBER_BITS: u32 = 48;
+
+    /// A connection of the server with this id; `number` is below 2^48.
+    #[must_use]
+    pub const fn on(server: u8, number: u64) -> Self {
+        Self((server as u64) << Self::NUMBER_BITS | number)
+    }
+
+    /// The id of the server that has the connection.
+    #[must_use]
+    pub const fn server(self) -> u8 {
+        (self.0 >> Self::NUMBER_BITS) as u8
+    }
+}
+
 /// Something that watchers are told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {

@@ -6,9 +6,11 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::raft::{PeerMessage, Said, SnapshotStatus};
 use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
+use crate::storage::ReceivedSnapshot;
 
 /// A request on its way to the orderer.
 #[derive(Debug)]
@@ -17,8 +19,8 @@ pub struct Submission {
     pub origin: Origin,
     /// For what.
     pub work: Work,
-    /// Its share of the queue's bound, given back when it is answered.
-    pub room: OwnedSemaphorePermit,
+    /// Its share of the queue's bound, given back when it is answered. None for another server's, which has its own bound.
+    pub room: Option<OwnedSemaphorePermit>,
 }
 
 /// A look at what only the orderer knows.
@@ -30,9 +32,26 @@ pub enum Inquiry {
     Expiry(SyncSender<Vec<(Monotonic, Vec<SessionId>)>>),
 }
 
+/// Something from another member, or about the way to it.
+#[derive(Debug)]
+pub enum FromPeer {
+    /// It said this.
+    Said(u64, Said),
+    /// What it says arrives from here on, or does not any more.
+    Hears(u64, bool),
+    /// It can be told something from here on, or cannot any more.
+    Speaks(u64, bool),
+    /// A snapshot came from it, with its message.
+    Snapshot(PeerMessage, ReceivedSnapshot),
+    /// What came of a snapshot that was sent to it.
+    SnapshotSent(u64, SnapshotStatus),
+}
+
 /// What the orderer takes at once.
 #[derive(Debug, Default)]
 pub struct Batch {
+    /// What other members say, in the order of its arrival, with its share of what may wait.
+    pub from_peers: Vec<(FromPeer, Option<OwnedSemaphorePermit>)>,
     /// In the order of their arrival.
     pub submissions: Vec<Submission>,
     /// To be answered behind them.
@@ -60,6 +79,15 @@ impl Queue {
         self.arrived.notify_one();
     }
 
+    /// Appends what came from another member.
+    pub fn put_from_peer(&self, what: FromPeer, room: Option<OwnedSemaphorePermit>) {
+        let mut waiting = self.waiting.lock();
+        if !waiting.is_last {
+            waiting.from_peers.push((what, room));
+            self.arrived.notify_one();
+        }
+    }
+
     /// Asks the orderer for something that it need not order.
     pub fn ask(&self, inquiry: Inquiry) {
         self.waiting.lock().inquiries.push(inquiry);
@@ -76,13 +104,16 @@ impl Queue {
     #[must_use]
     pub fn take(&self, patience: Duration) -> Batch {
         let mut waiting = self.waiting.lock();
-        let is_idle = waiting.submissions.is_empty() && waiting.inquiries.is_empty();
+        let is_idle = waiting.submissions.is_empty()
+            && waiting.inquiries.is_empty()
+            && waiting.from_peers.is_empty();
         if is_idle && !waiting.is_last {
             self.arrived.wait_for(&mut waiting, patience);
         }
         // The next group is about as large as this one.
         let next = Vec::with_capacity(waiting.submissions.len());
         Batch {
+            from_peers: std::mem::take(&mut waiting.from_peers),
             submissions: std::mem::replace(&mut waiting.submissions, next),
             inquiries: std::mem::take(&mut waiting.inquiries),
             is_last: waiting.is_last,

@@ -8,6 +8,9 @@
 //! Everything here is driven by its caller: there is no thread, no socket and no clock. One call to [`Member::turn`]
 //! does what is due, in the only order in which it may be done.
 
+mod following;
+mod frame;
+mod here;
 mod leading;
 mod log_store;
 mod ready;
@@ -15,11 +18,25 @@ mod start;
 
 pub use ::raft::SnapshotStatus;
 pub use ::raft::eraftpb::Message as PeerMessage;
+pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_said, put_said};
 pub use ready::{Member, Transport};
 pub use start::{Ensemble, Started};
 
 use super::standalone::OrderError;
 use crate::storage::StorageError;
+
+/// The zxid of the snapshot that a message tells of.
+#[must_use]
+pub fn snapshot_zxid(message: &PeerMessage) -> Option<i64> {
+    log_store::zxid_of(message.get_snapshot())
+}
+
+/// The id of a server as a member. The low byte is the server; what is above counts its lives, and is never 0: a server
+/// whose disk was emptied is another member.
+#[must_use]
+pub const fn member_id(server: u8, life: u32) -> u64 {
+    (life as u64) << 8 | server as u64
+}
 
 /// Why a member of an ensemble had to stop. The process ends.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +60,7 @@ pub enum EnsembleError {
     },
     /// What a majority had is not on this disk any more.
     #[error(
-        "the log ends at entry {last}, but entry {commit} was final: acknowledged transactions are missing. Empty this member's data directory and let it join anew"
+        "the log ends at entry {last}, but entry {commit} was final: acknowledged transactions are missing. Bring back the newest files of this very server, or leave it out of the ensemble"
     )]
     Lost {
         /// The last entry that is there.

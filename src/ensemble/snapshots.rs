@@ -27,6 +27,8 @@ const REST: u64 = 4;
 #[derive(Debug)]
 struct Writing {
     zxid: Zxid,
+    /// Its place in the log.
+    index: u64,
     began: Monotonic,
     pieces: SyncSender<WalkStep>,
     /// A piece that the writer had no room for.
@@ -50,6 +52,8 @@ pub struct Snapshots {
     not_before: Monotonic,
     last_duration_ms: u64,
     writing: Option<Writing>,
+    /// The newest one that is done.
+    done: Option<(u64, Zxid)>,
 }
 
 impl Snapshots {
@@ -72,6 +76,7 @@ impl Snapshots {
             not_before: Monotonic::default(),
             last_duration_ms: 0,
             writing: None,
+            done: None,
         }
     }
 
@@ -111,25 +116,46 @@ impl Snapshots {
     /// Begins a snapshot of this instant; the log goes on in a new segment. A failure is told and tried again when
     /// the next one is due: the log still holds everything.
     pub fn begin(&mut self, replica: &Replica, log: &mut TxnLog, now: Monotonic) {
+        log.roll();
+        let index = log.next_index().saturating_sub(1);
+        self.begin_at(replica, index, log.reserve(), now);
+    }
+
+    /// The same of a state whose last transaction has this index in the log; `reserve` is free space that it leaves.
+    pub(super) fn begin_at(&mut self, replica: &Replica, index: u64, reserve: u64, now: Monotonic) {
         let zxid = {
             let mut hold = replica.exclusive();
             hold.database().begin_walk();
             hold.database().last_zxid()
         };
-        log.roll();
         self.txns = 0;
         self.bytes = 0;
-        let index = log.next_index().saturating_sub(1);
         let (directory, compression) = (Arc::clone(&self.directory), self.compression);
-        let reserve = log.reserve();
         // Even making the file can wait for the disk, and the orderer does not.
         let (pieces, done) = start(move || {
             let writer = SnapshotWriter::create(&directory, zxid.0, index, compression)?;
             Ok(writer.with_reserve(reserve))
         });
         tracing::info!(%zxid, "taking a snapshot");
-        self.writing =
-            Some(Writing { zxid, began: now, pieces, held_back: None, handed_over: false, done });
+        self.writing = Some(Writing {
+            zxid,
+            index,
+            began: now,
+            pieces,
+            held_back: None,
+            handed_over: false,
+            done,
+        });
+    }
+
+    /// Gives up the snapshot on its way: its tree is not there any more.
+    pub fn abandon(&mut self) {
+        self.writing = None;
+    }
+
+    /// The snapshot that is done since the last call: the index and the zxid of what it shows.
+    pub const fn take_done(&mut self) -> Option<(u64, Zxid)> {
+        self.done.take()
     }
 
     /// Goes on with the snapshot on its way: one slice of the walk. Whether more can be done at once.
@@ -176,6 +202,7 @@ impl Snapshots {
     fn succeed(&mut self, bytes: u64, now: Monotonic) {
         let Some(writing) = self.writing.take() else { return };
         self.rest(&writing, now);
+        self.done = Some((writing.index, writing.zxid));
         tracing::info!(
             zxid = %writing.zxid,
             bytes,

@@ -164,7 +164,7 @@ impl World {
                     received: self.now.monotonic,
                 };
                 let room = Arc::clone(&self.room).try_acquire_many_owned(10).expect("room");
-                Submission { origin, work, room }
+                Submission { origin, work, room: Some(room) }
             })
             .collect();
         self.standalone.run_group(chores, submissions, self.now)

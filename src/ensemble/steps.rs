@@ -28,13 +28,16 @@ const HOLD_MAX: Duration = Duration::from_micros(100);
 /// Steps between two looks at the clock while the hold lasts.
 const STEPS_A_LOOK: usize = 16;
 
+/// A request's share of the queue's bound.
+pub(super) type Room = Option<OwnedSemaphorePermit>;
+
 /// A request, decided, that waits for the log.
 pub(super) struct Step {
     /// Nobody, for what the server itself wanted.
     pub(super) origin: Option<Origin>,
     pub(super) outcome: Prepared,
     /// Its share of the queue's bound, until it is answered.
-    room: Option<OwnedSemaphorePermit>,
+    pub(super) room: Room,
 }
 
 impl Step {
@@ -70,7 +73,7 @@ pub(super) fn decide<E>(
             Some(refused) => refused,
             None => sequencer.prepare(database, &origin, work, now),
         };
-        let step = Step { origin: Some(origin), outcome, room: Some(room) };
+        let step = Step { origin: Some(origin), outcome, room };
         if let Some(record) = step.record() {
             place(record)?;
         }
@@ -146,19 +149,56 @@ impl Applying<'_> {
                 self.apply(record)?;
                 self.clients.attached(origin.connection, &attached);
             }
-            (Prepared::Attached(attached), Some(origin)) => self.attach(&origin, &attached),
-            (Prepared::NoSession, Some(origin)) => self.clients.no_session(origin.connection),
-            (Prepared::Close, Some(origin)) => self.clients.close(origin.connection),
-            (Prepared::Refused(error), Some(origin)) => {
-                let zxid = self.hold.database().last_zxid();
-                self.clients.answer(&origin, zxid, Err(error));
-            }
-            (Prepared::RefusedMulti(results), Some(origin)) => {
-                let zxid = self.hold.database().last_zxid();
-                self.clients.answer(&origin, zxid, Ok(Response::Multi(results)));
-            }
-            (Prepared::Read(request), Some(origin)) => self.read(&origin, &request),
+            (outcome, Some(origin)) => self.settle(&origin, outcome),
             (_, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Answers what needs no transaction, once everything before it is applied.
+    fn settle(&mut self, origin: &Origin, outcome: Prepared) {
+        match outcome {
+            Prepared::Attached(attached) => self.attach(origin, &attached),
+            Prepared::NoSession => self.clients.no_session(origin.connection),
+            Prepared::Close => self.clients.close(origin.connection),
+            Prepared::Refused(error) => {
+                let zxid = self.hold.database().last_zxid();
+                self.clients.answer(origin, zxid, Err(error));
+            }
+            Prepared::RefusedMulti(results) => {
+                let zxid = self.hold.database().last_zxid();
+                self.clients.answer(origin, zxid, Ok(Response::Multi(results)));
+            }
+            Prepared::Read(request) => self.read(origin, &request),
+            // These are transactions.
+            Prepared::Txn(_) | Prepared::Open(..) => {}
+        }
+    }
+
+    /// Answers a request that another server decided without a transaction.
+    pub(super) fn answer(&mut self, origin: &Origin, outcome: Prepared, room: Room) {
+        self.let_readers_in();
+        self.rooms.extend(room);
+        self.settle(origin, outcome);
+    }
+
+    /// Applies a transaction of this server's client that another server decided, and answers it.
+    pub(super) fn answer_txn(
+        &mut self,
+        origin: &Origin,
+        record: TxnRecord<'_>,
+        opened: Option<&Attached>,
+        room: Room,
+    ) -> Result<(), OrderError> {
+        self.let_readers_in();
+        self.rooms.extend(room);
+        let response = self.apply(record)?;
+        match opened {
+            Some(attached) => self.clients.attached(origin.connection, attached),
+            None => {
+                let zxid = self.hold.database().last_zxid();
+                self.clients.answer(origin, zxid, Ok(response));
+            }
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use super::stats::{self, Stats};
 use super::unsent::Unsent;
 use crate::engine::acl;
 use crate::engine::request::Origin;
+use crate::engine::time::WallClock;
 use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
@@ -44,7 +45,9 @@ pub(super) struct Connections {
 }
 
 impl Connections {
+    /// Those of a server of an ensemble, or of a standalone one, whose id in connections is 0.
     pub(super) fn new(
+        server: u8,
         queue: Arc<Queue>,
         clock: Clock,
         stats: Arc<Stats>,
@@ -52,7 +55,7 @@ impl Connections {
     ) -> Self {
         Self {
             open: RwLock::new(HashMap::new()),
-            next_id: AtomicU64::new(1),
+            next_id: AtomicU64::new(first_id(server, Clock::wall()).0),
             by_address: Mutex::new(HashMap::new()),
             touched: Mutex::new(Vec::new()),
             unsent: Arc::default(),
@@ -128,9 +131,14 @@ impl Connections {
     }
 }
 
+/// Above those of an earlier life: other members may still speak of them.
+const fn first_id(server: u8, wall: WallClock) -> ConnectionId {
+    ConnectionId::on(server, (wall.0.cast_unsigned() / 1000 % (1 << 32)) << 16)
+}
+
 impl Clients for Connections {
     fn is_open(&self, connection: ConnectionId) -> bool {
-        self.open.read().contains_key(&connection)
+        self.open.read().get(&connection).is_some_and(|its| !its.outbox().is_ended())
     }
 
     /// An event is encoded once, whoever receives it.

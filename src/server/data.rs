@@ -8,12 +8,13 @@ use std::time::Instant;
 
 use super::ServerError;
 use super::clock;
+use super::member::FIRST_LIFE;
 use super::password::Passwords;
-use crate::config::{Config, SnapshotCompression};
+use crate::config::{self, Config, SnapshotCompression};
 use crate::engine::database::{Database, Rules};
 use crate::engine::session::SessionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Rebuild, first_snapshot};
+use crate::ensemble::{Ensemble, Rebuild, Started, first_snapshot, member_id};
 use crate::storage::{
     self, Compression, DataDirectory, DirectoryOptions, LogOptions, RaftStateFile, RealDisk,
     Recovered, RecoveryOptions, SessionKey, SnapshotOrigin, StorageError,
@@ -59,6 +60,34 @@ impl Data {
         );
         Ok(Self { directory, database, recovered, passwords })
     }
+}
+
+/// The directory of a member of an ensemble. Sessions have ZooKeeper's passwords, which every member knows.
+pub(super) fn open_member(
+    config: &Config,
+    members: &config::Ensemble,
+) -> Result<(Ensemble, Started, Passwords), ServerError> {
+    let directory = Arc::new(open_directory(config)?);
+    if RaftStateFile::look(&directory)?.is_none() && !directory.is_empty()? {
+        return Err(ServerError::NotEmpty(directory.snapshots().display().to_string()));
+    }
+    let ids = |observer: bool| {
+        let servers = members.servers.iter().filter(move |(_, its)| its.observer == observer);
+        servers.map(|(id, _)| member_id(*id, FIRST_LIFE)).collect()
+    };
+    let ensemble = Ensemble {
+        id: member_id(members.my_id, FIRST_LIFE),
+        voters: ids(false),
+        learners: ids(true),
+        recovery: RecoveryOptions {
+            trust_empty: config.snapshot_trust_empty,
+            log: log_options(config),
+        },
+        rules: rules(config),
+        seed: random()?,
+    };
+    let started = ensemble.start(directory)?;
+    Ok((ensemble, started, Passwords::Zookeeper))
 }
 
 fn rules(config: &Config) -> Rules {

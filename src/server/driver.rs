@@ -10,14 +10,15 @@ use super::reaper::Reaper;
 use super::shared::Server;
 use super::stats;
 use crate::engine::request::Chore;
-use crate::engine::time::Monotonic;
+use crate::engine::sequencer::Sequencer;
+use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::{Inquiry, OrderError, Snapshots, Standalone};
 
 /// How long the orderer waits for requests while a snapshot waits for the disk.
 const SNAPSHOT_PAUSE: Duration = Duration::from_millis(2);
 /// While requests wait, a snapshot gets this share of the orderer's time, as a divisor: a step of its walk is as long as
 /// a small group.
-const SNAPSHOT_SHARE: u32 = 8;
+pub(super) const SNAPSHOT_SHARE: u32 = 8;
 /// A turn that took this much longer than it should have is time that nobody's session is charged for.
 const STALL_MS: u64 = 500;
 /// A snapshot at the end is taken only if it is expected within this time.
@@ -42,13 +43,7 @@ pub(super) fn run(
         let turn = now.monotonic.since(last_turn);
         let late = turn.saturating_sub(super::clock::millis(patience));
         last_turn = now.monotonic;
-        let late = if late >= STALL_MS {
-            tracing::warn!(ms = late, "the server stood still; session deadlines move by as much");
-            late
-        } else {
-            0
-        };
-        let mut chores = due(server, &mut standalone, now.monotonic, late);
+        let mut chores = due(server, standalone.sequencer(), now, late);
         chores.append(&mut reaper.chores(&server.replica, now));
         if !chores.is_empty() || !batch.submissions.is_empty() {
             server.group_began.store(now.monotonic.0.max(1), Ordering::Relaxed);
@@ -92,9 +87,16 @@ fn synced(server: &Server, took: Duration) {
     }
 }
 
-/// Sessions that have to be closed.
-fn due(server: &Server, standalone: &mut Standalone, now: Monotonic, late: u64) -> Vec<Chore> {
-    let sequencer = standalone.sequencer();
+/// Sessions that have to be closed. `late` is how long the orderer stood still, in milliseconds: time that nobody's
+/// session is charged for.
+pub(super) fn due(server: &Server, sequencer: &mut Sequencer, now: Now, late: u64) -> Vec<Chore> {
+    let late = if late >= STALL_MS {
+        tracing::warn!(ms = late, "the server stood still; session deadlines move by as much");
+        late
+    } else {
+        0
+    };
+    let now = now.monotonic;
     if late == 0 && sequencer.next_expiry().is_none_or(|next| next > now) {
         return Vec::new();
     }
@@ -126,7 +128,7 @@ fn snapshot(
     let goes_on = snapshots.advance(&replica, server.clock.monotonic());
     *next_step = began + began.elapsed() * SNAPSHOT_SHARE;
     if was_writing && !snapshots.is_writing() {
-        took_snapshot(server, snapshots);
+        took_snapshot(server, snapshots.last_duration_ms());
     }
     if goes_on {
         return Duration::ZERO;
@@ -140,8 +142,7 @@ fn snapshot(
     if snapshots.is_writing() { patience.min(SNAPSHOT_PAUSE) } else { patience }
 }
 
-fn took_snapshot(server: &Server, snapshots: &Snapshots) {
-    let ms = snapshots.last_duration_ms();
+pub(super) fn took_snapshot(server: &Server, ms: u64) {
     server.stats.record_snapshot(ms);
     metrics::histogram!("snapshottime").record(monitor::as_ms(Duration::from_millis(ms)));
 }

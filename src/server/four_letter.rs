@@ -13,7 +13,7 @@ use time::macros::format_description;
 use super::connection::{Connection, java_address};
 use super::environment;
 use super::monitor;
-use super::shared::Server;
+use super::shared::{Role, Server};
 use super::stats;
 use crate::config::FourLetterWords;
 use crate::engine::session::SessionId;
@@ -28,6 +28,8 @@ pub(super) const VERSION: &str =
 /// The trace mask that `gtmk` shows until `stmk` sets another.
 pub(super) const TRACE_MASK: i64 = 306;
 
+/// `AbstractFourLetterCommand.ZK_NOT_SERVING`.
+const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 /// How long `dump` waits for the orderer.
 const ORDERER_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -96,6 +98,14 @@ impl Word {
         let name = self.name();
         if !server.config.four_letter_words.allows(name) {
             return format!("{name} is not executed because it is not in the whitelist.\n");
+        }
+        let needs_service =
+            !matches!(self, Self::Envi | Self::Gtmk | Self::Ruok | Self::Stmk | Self::TelnetClose);
+        if needs_service && server.role.get() == Role::None {
+            return match self {
+                Self::Isro => "null".to_owned(),
+                _ => NOT_SERVING.to_owned(),
+            };
         }
         match self {
             Self::Conf => conf(server),
@@ -301,7 +311,7 @@ fn summary(server: &Server, with_clients: bool) -> String {
     let _ = write!(
         text,
         "Latency min/avg/max: {}/{}/{}\nReceived: {}\nSent: {}\nConnections: {}\nOutstanding: {}\n\
-         Zxid: {zxid}\nMode: standalone\nNode count: {nodes}\n",
+         Zxid: {zxid}\nMode: {}\nNode count: {nodes}\n",
         latency.min,
         latency.average(),
         latency.max,
@@ -309,6 +319,7 @@ fn summary(server: &Server, with_clients: bool) -> String {
         stats::get(&server.stats.packets_sent),
         server.connections.count(),
         monitor::outstanding(server),
+        server.role.get(),
     );
     text
 }

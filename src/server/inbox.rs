@@ -17,7 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::auth;
 use super::connection::Connection;
 use super::four_letter;
-use super::shared::Server;
+use super::shared::{Role, Server};
 use super::stats;
 use crate::engine::read::{self, Caller};
 use crate::engine::request::{Origin, Work};
@@ -211,6 +211,9 @@ impl Inbox {
             return Step::HangUp;
         };
         let server = &self.server;
+        if server.role.get() == Role::None {
+            return Step::HangUp;
+        }
         if request.last_zxid_seen > server.replica.applied().0 {
             tracing::warn!(
                 peer = %connection.peer(),
@@ -255,7 +258,7 @@ impl Inbox {
             received: server.clock.monotonic(),
         };
         connection.submitted();
-        self.submissions.push(Submission { origin, work, room });
+        self.submissions.push(Submission { origin, work, room: Some(room) });
         self.bytes.advance(LENGTH_LEN + len);
         Step::Drain
     }
@@ -357,7 +360,8 @@ impl Inbox {
         }
         self.reads_in_flight += usize::from(read::is_read(&request));
         connection.submitted();
-        self.submissions.push(Submission { origin, work: Work::Request(request), room });
+        let work = Work::Request(request);
+        self.submissions.push(Submission { origin, work, room: Some(room) });
         is_close.then_some(Step::Leave)
     }
 

@@ -84,7 +84,8 @@ fn summaries(server: &Server) -> [(&'static str, Summary); 2] {
 
 /// The answer to `mntr`.
 pub(super) fn mntr(server: &Server) -> String {
-    let mut text = format!("zk_version\t{VERSION}\nzk_server_state\tstandalone\n");
+    let role = server.role.get();
+    let mut text = format!("zk_version\t{VERSION}\nzk_server_state\t{role}\n");
     for Figure { name, value } in figures(server) {
         let _ = match value {
             Value::Integer(value) => writeln!(text, "zk_{name}\t{value}"),

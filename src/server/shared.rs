@@ -1,7 +1,8 @@
 //! What all connections of a server share.
 
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +20,55 @@ const ROOM_BYTES: u32 = 64 << 20;
 /// What a request takes beside its frame.
 const REQUEST_OVERHEAD: u32 = 512;
 
+/// What a server is in its ensemble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Role {
+    /// It has none.
+    Standalone,
+    /// Nobody leads: it serves no clients.
+    None,
+    Leader,
+    Follower,
+    Observer,
+}
+
+impl Role {
+    const ALL: [Self; 5] =
+        [Self::Standalone, Self::None, Self::Leader, Self::Follower, Self::Observer];
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Standalone => "standalone",
+            Self::None => "none",
+            Self::Leader => "leader",
+            Self::Follower => "follower",
+            Self::Observer => "observer",
+        })
+    }
+}
+
+/// The role that a server has now.
+#[derive(Debug)]
+pub(super) struct CurrentRole(AtomicU8);
+
+impl CurrentRole {
+    pub(super) const fn new(role: Role) -> Self {
+        Self(AtomicU8::new(role as u8))
+    }
+
+    pub(super) fn get(&self) -> Role {
+        let role = usize::from(self.0.load(Ordering::Relaxed));
+        Role::ALL.get(role).copied().unwrap_or(Role::None)
+    }
+
+    pub(super) fn set(&self, role: Role) {
+        self.0.store(role as u8, Ordering::Relaxed);
+    }
+}
+
 /// What all connections share.
 #[derive(Debug)]
 pub(super) struct Server {
@@ -35,6 +85,7 @@ pub(super) struct Server {
     /// When the orderer began the group that it is at; 0 between two.
     pub(super) group_began: AtomicU64,
     pub(super) directory: Arc<DataDirectory>,
+    pub(super) role: CurrentRole,
     /// Cancelled when the server ends.
     pub(super) ending: CancellationToken,
     /// What `stmk` set and `gtmk` shows; it has no other meaning here.

@@ -85,6 +85,21 @@ impl DataDirectory {
         &self.disk
     }
 
+    /// Whether it holds neither a snapshot nor a log.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn is_empty(&self) -> Result<bool, StorageError> {
+        for folder in [&self.snapshots, &self.logs] {
+            let names = self.disk.list(folder).during("list", folder)?;
+            let is_data = |name: &String| name.starts_with("snapshot.") || name.starts_with("log.");
+            if names.iter().any(is_data) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// The folder of snapshots, epochs and the session key.
     #[must_use]
     pub fn snapshots(&self) -> &Path {

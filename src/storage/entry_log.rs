@@ -310,6 +310,12 @@ impl EntryLog {
         Ok(purged)
     }
 
+    /// Free space below which only what is small may be appended.
+    #[must_use]
+    pub fn reserve(&self) -> u64 {
+        self.log.reserve()
+    }
+
     /// The filler of this log's spares, for a thread of its own.
     #[must_use]
     pub fn spare_filler(&self) -> SpareFiller {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use jute::protocol::{
-    AddWatchMode, AddWatchRequest, ConnectRequest, ConnectResponse, CreateRequest, ReplyHeader,
-    Request, RequestHeader, SetDataRequest, WatchRequest, put_frame,
+    AddWatchMode, AddWatchRequest, ConnectRequest, ConnectResponse, CreateRequest, GetDataResponse,
+    ReplyHeader, Request, RequestHeader, SetDataRequest, WatchRequest, put_frame,
 };
 use jute::{Acl, CreateMode, Record as _, perms};
 
@@ -199,6 +199,12 @@ pub(crate) fn exists(path: &str, watch: bool) -> Request<'_> {
 
 pub(crate) fn get(path: &str) -> Request<'_> {
     Request::GetData(WatchRequest { path: path.into(), watch: false })
+}
+
+/// What a getData was answered with.
+pub(crate) fn data_of(reply: &Reply) -> Vec<u8> {
+    let (response, _) = jute::decode::<GetDataResponse<'_>>(&reply.body).expect("a znode's data");
+    response.data.unwrap_or_default().into_owned()
 }
 
 pub(crate) fn set(path: &str, data: Vec<u8>) -> Request<'_> {

@@ -2,6 +2,7 @@
 //! disks. Raw sockets only, so that every byte and every end of a connection is seen.
 
 mod client;
+mod ensemble;
 mod hostile;
 mod lifecycle;
 mod process;

@@ -5,20 +5,25 @@
 
 use std::collections::VecDeque;
 
+use jute::protocol::MultiResult;
 use jute::txn::TxnRecord;
 
 use super::log_store::term_of;
 use crate::engine::database::Database;
 use crate::engine::request::Chore;
-use crate::engine::sequencer::Sequencer;
-use crate::engine::time::Now;
+use crate::engine::sequencer::{Prepared, Sequencer};
+use crate::engine::session::SessionId;
+use crate::engine::time::{Monotonic, Now};
 use crate::engine::tracker::first_session_id;
+use crate::engine::watch::ConnectionId;
+use crate::engine::zxid::Zxid;
 use crate::ensemble::clients::Clients;
 use crate::ensemble::notices::Notices;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::replica::Replica;
 use crate::ensemble::standalone::OrderError;
 use crate::ensemble::steps::{self, Applying, Step};
+use crate::ensemble::words::Verdict;
 
 /// The orderer of a term.
 pub(super) struct Leading {
@@ -55,21 +60,39 @@ impl Leading {
         self.waiting.len()
     }
 
-    /// Decides requests; `propose` puts each transaction into the replicated log.
+    /// Decides requests; `propose` puts each transaction into the replicated log. Gives the verdicts on those of other
+    /// members' clients, with their servers.
     pub(super) fn decide<E>(
         &mut self,
         replica: &Replica,
         chores: &[Chore],
         submissions: Vec<Submission>,
         now: Now,
+        here: u8,
         propose: impl FnMut(&TxnRecord<'static>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    ) -> Result<Vec<(u8, Verdict)>, E> {
         let database = replica.shared();
         let sequencer = &mut self.sequencer;
+        let mut newest = sequencer.last_zxid();
         let steps =
             steps::decide(sequencer, &database, chores, submissions, now, |_| None, propose)?;
+        let mut verdicts = Vec::new();
+        for step in &steps {
+            if let Some(record) = step.record() {
+                newest = Zxid(record.header.zxid);
+            }
+            let asker = step.origin.as_ref().map(|origin| origin.connection.server());
+            if let Some(server) = asker.filter(|server| *server != here) {
+                verdicts.push((server, verdict(&step.outcome, newest)));
+            }
+        }
         self.waiting.extend(steps);
-        Ok(())
+        Ok(verdicts)
+    }
+
+    /// A session was heard of by another member.
+    pub(super) fn touch(&self, session: SessionId, now: Monotonic) {
+        self.sequencer.touch(session, now);
     }
 
     /// Finishes what needs no transaction, up to the first that does.
@@ -80,19 +103,21 @@ impl Leading {
         Ok(())
     }
 
-    /// Finishes the request whose transaction is final, if it is the one at `zxid`.
+    /// Finishes the request whose transaction is final, if it is the one at `zxid`. Gives the connection that it came
+    /// from, if from one.
     pub(super) fn finish(
         &mut self,
         zxid: i64,
         applying: &mut Applying<'_>,
-    ) -> Result<bool, OrderError> {
+    ) -> Result<Option<Option<ConnectionId>>, OrderError> {
         let is_it =
             |step: &mut Step| step.record().is_some_and(|record| record.header.zxid == zxid);
-        let Some(step) = self.waiting.pop_front_if(is_it) else { return Ok(false) };
+        let Some(step) = self.waiting.pop_front_if(is_it) else { return Ok(None) };
+        let asker = step.origin.as_ref().map(|origin| origin.connection);
         applying.finish(step, &mut self.sequencer)?;
         self.sequencer.retire(applying.database().last_zxid());
         self.finish_settled(applying)?;
-        Ok(true)
+        Ok(Some(asker))
     }
 
     pub(super) fn tell_notices(&mut self) {
@@ -106,5 +131,32 @@ impl Leading {
                 clients.close(origin.connection);
             }
         }
+    }
+}
+
+/// What another member is told of an outcome; `newest` is the last change that it was checked against, or the
+/// transaction itself.
+fn verdict(outcome: &Prepared, newest: Zxid) -> Verdict {
+    match outcome {
+        Prepared::Txn(_) => Verdict::Txn(newest),
+        Prepared::Open(_, attached) => Verdict::Open {
+            zxid: newest,
+            session: attached.session,
+            timeout_ms: attached.timeout_ms,
+        },
+        Prepared::Read(_) => Verdict::Read(newest),
+        Prepared::Refused(error) => Verdict::Refused(newest, *error),
+        Prepared::RefusedMulti(results) => {
+            let code = |result: &MultiResult<'_>| match result {
+                MultiResult::Error(code) => *code,
+                _ => 0,
+            };
+            Verdict::RefusedMulti(newest, results.iter().map(code).collect())
+        }
+        Prepared::Attached(attached) => {
+            Verdict::Attached { session: attached.session, timeout_ms: attached.timeout_ms }
+        }
+        Prepared::NoSession => Verdict::NoSession,
+        Prepared::Close => Verdict::Close,
     }
 }

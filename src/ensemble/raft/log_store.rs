@@ -48,18 +48,21 @@ impl LogStore {
         &self.directory
     }
 
-    /// Makes a term and a vote durable. What is said to be final with them is what the disk has of it.
+    /// Makes a term and a vote durable. What is said to be final with them is what the disk has of it, and that is not
+    /// what is about to be replaced from the entry `next` on.
     pub(super) fn promise(
         &mut self,
         state: &HardState,
         members: Option<&ConfState>,
+        next: Option<u64>,
     ) -> Result<(), StorageError> {
+        let kept = next.map_or(u64::MAX, |next| next.saturating_sub(1)).min(self.log.last_index());
         let before = self.promises.get();
         let next = Promises {
             id: before.id,
             term: state.term,
             vote: state.vote,
-            commit: state.commit.min(self.log.last_index()).max(before.commit),
+            commit: state.commit.min(kept).max(before.commit),
             members: members.map_or_else(|| before.members.clone(), from_conf_state),
         };
         let says_more =

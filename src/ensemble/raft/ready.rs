@@ -4,27 +4,34 @@
 //! and vote, a snapshot, and entries become durable, in this order; only then goes what tells a peer of them; then what
 //! is final is applied and answered. Nothing else touches the log, so that this order is the only one there is.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use hashbrown::{HashMap, HashSet};
 use jute::txn::{Txn, TxnRecord};
 use raft::eraftpb::{Entry, EntryType, Message as PeerMessage, MessageType, Snapshot};
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
 use super::EnsembleError;
+use super::following::Following;
+use super::here::Here;
 use super::leading::Leading;
 use super::log_store::{LogStore, SnapshotPlace, zxid_of};
 use super::start::{Ensemble, Started};
 use crate::engine::request::Chore;
 use crate::engine::sequencer::Sequencer;
-use crate::engine::time::Now;
+use crate::engine::session::SessionId;
+use crate::engine::time::{Monotonic, Now};
+use crate::engine::watch::ConnectionId;
+use crate::engine::zxid::Zxid;
 use crate::ensemble::clients::Clients;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::replica::Replica;
-use crate::ensemble::snapshots::write_walk;
+use crate::ensemble::snapshots::Snapshots;
 use crate::ensemble::steps::Applier;
+use crate::ensemble::words::{Asked, Stream, Verdict, Word};
 use crate::storage::{
-    Compression, DataDirectory, Purged, ReceivedSnapshot, SnapshotFile, SnapshotWriter,
-    SpareFiller, StorageError,
+    DataDirectory, Purged, ReceivedSnapshot, SnapshotFile, SpareFiller, StorageError,
 };
 
 /// Ticks without a word of the leader before a member stands for election; up to twice as many.
@@ -33,8 +40,8 @@ const ELECTION_TICKS: usize = 10;
 const HEARTBEAT_TICKS: usize = 2;
 /// Bytes of entries in one message.
 const MESSAGE_BYTES: u64 = 1 << 20;
-/// Messages on their way to a peer that did not answer yet.
-const MESSAGES_IN_FLIGHT: usize = 256;
+/// Messages on their way to a peer that did not answer yet: all of them fit into what may wait to be sent.
+const MESSAGES_IN_FLIGHT: usize = 32;
 /// Requests of a leader that are not final; more are not taken.
 const WAITING_MAX: usize = 64 << 10;
 
@@ -43,9 +50,22 @@ pub trait Transport {
     /// Sends a message to the member that it names. Never waits.
     fn send(&mut self, message: PeerMessage);
 
+    /// Tells a member a word. From [`Member::found`] to [`Member::lost`], called on both sides, words arrive in their
+    /// order, and none before a message that was sent before it.
+    fn say(&mut self, to: u64, word: Word);
+
     /// Sends a snapshot, and behind it the message that tells of it. What came of it is to be given to
     /// [`Member::report_snapshot`].
     fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile);
+}
+
+/// The stream of a member that asks this one.
+#[derive(Debug, Clone, Copy)]
+struct Asking {
+    stream: Stream,
+    /// Requests that came in it, and verdicts that went back.
+    asked: u64,
+    decided: u64,
 }
 
 /// A member of an ensemble.
@@ -54,8 +74,22 @@ pub struct Member<T> {
     ensemble: Ensemble,
     applier: Applier,
     transport: T,
+    /// Of all clients, this member's.
+    here: Arc<Here>,
     /// From the leader's first entry to the end of its term.
     leading: Option<Leading>,
+    /// While there is another leader.
+    following: Option<Following>,
+    /// Requests that nobody was asked for yet; those of other members with their stream.
+    held: VecDeque<(Submission, Option<(u64, Stream)>)>,
+    /// Members that can be talked to, in both directions.
+    found: HashSet<u64>,
+    /// The stream of each member that has asked this one.
+    streams: HashMap<u64, Asking>,
+    /// The last one to a leader.
+    last_stream: Stream,
+    /// When the leader was last told which sessions were heard of.
+    reported: Monotonic,
     /// A snapshot that came whole, until it is installed or turns out not to be needed.
     received: Option<ReceivedSnapshot>,
     /// zoo.cfg's tickTime, which sessions expire by.
@@ -99,9 +133,24 @@ impl<T: Transport> Member<T> {
             ..Config::default()
         };
         let node = RawNode::new(&config, store, &slog::Logger::root(ToTracing, slog::o!()))?;
-        let applier = Applier { replica: Arc::new(Replica::new(database)), clients };
-        let (leading, received) = (None, None);
-        let mut member = Self { node, ensemble, applier, transport, leading, received, tick_ms };
+        let here = Arc::new(Here::new(server_of(ensemble.id), clients));
+        let clients: Arc<dyn Clients> = Arc::clone(&here) as _;
+        let mut member = Self {
+            node,
+            ensemble,
+            applier: Applier { replica: Arc::new(Replica::new(database)), clients },
+            transport,
+            here,
+            leading: None,
+            following: None,
+            held: VecDeque::new(),
+            found: HashSet::new(),
+            streams: HashMap::new(),
+            last_stream: Stream(0),
+            reported: Monotonic::default(),
+            received: None,
+            tick_ms,
+        };
         member.set_election_timeout();
         Ok(member)
     }
@@ -121,6 +170,24 @@ impl<T: Transport> Member<T> {
     #[must_use]
     pub fn directory(&self) -> &Arc<DataDirectory> {
         self.node.store().directory()
+    }
+
+    /// This member's id.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.node.raft.id
+    }
+
+    /// Whether it only follows.
+    #[must_use]
+    pub fn is_learner(&self) -> bool {
+        !self.node.raft.promotable()
+    }
+
+    /// Whether there is another member that leads and can be asked.
+    #[must_use]
+    pub const fn is_following(&self) -> bool {
+        self.following.is_some()
     }
 
     /// The member that leads, as far as this one knows; 0 for nobody.
@@ -218,33 +285,235 @@ impl<T: Transport> Member<T> {
         self.set_election_timeout();
     }
 
-    /// Takes requests and what the server itself wants. Gives them back where this member does not lead, hands over,
-    /// or has as much as it takes.
+    /// Takes requests of this member's clients, in their order. They wait here until there is a leader.
+    pub fn submit(&mut self, submissions: Vec<Submission>) {
+        self.held.extend(submissions.into_iter().map(|submission| (submission, None)));
+    }
+
+    /// Takes what the server itself wants. Only a leader does it.
     ///
     /// # Errors
     /// When a decided transaction gets no place.
-    pub fn submit(
+    pub fn do_chores(&mut self, chores: &[Chore], now: Now) -> Result<(), EnsembleError> {
+        if self.takes_requests() { self.decide(chores, Vec::new(), now) } else { Ok(()) }
+    }
+
+    /// Takes a word of another member.
+    ///
+    /// # Errors
+    /// When an answer that was waited for cannot be made.
+    pub fn hear(&mut self, from: u64, word: Word, now: Now) -> Result<(), EnsembleError> {
+        match word {
+            Word::Asked { stream, first, requests } => self.asked(from, stream, first, requests),
+            Word::Decided { stream, first, verdicts } => {
+                let is_it = |following: &Following| {
+                    following.leader() == from && following.stream() == stream
+                };
+                let is_gap = |its: &mut Following| is_it(its) && its.decided() != first;
+                if let Some(following) = self.following.take_if(is_gap) {
+                    following.end(&*self.here);
+                }
+                if let Some(following) = self.following.as_mut().filter(|its| is_it(its)) {
+                    for verdict in verdicts {
+                        following.decide(verdict, now.monotonic);
+                    }
+                    self.applier.under_hold(|applying| {
+                        following.settle(applying);
+                        Ok::<(), EnsembleError>(())
+                    })?;
+                }
+            }
+            Word::Ended { stream } => {
+                let is_it = |its: &mut Following| its.leader() == from && its.stream() == stream;
+                if let Some(following) = self.following.take_if(is_it) {
+                    following.end(&*self.here);
+                }
+            }
+            Word::Heard(sessions) => {
+                if let Some(leading) = &self.leading {
+                    sessions.iter().for_each(|session| leading.touch(*session, now.monotonic));
+                }
+            }
+            Word::Disowned(connections) => {
+                connections.into_iter().for_each(|connection| self.here.close(connection));
+            }
+        }
+        Ok(())
+    }
+
+    /// From here on words to and from a member arrive, in their order.
+    pub fn found(&mut self, peer: u64) {
+        self.found.insert(peer);
+    }
+
+    /// Words to or from a member may have been lost, and more will be until it is found again.
+    pub fn lost(&mut self, peer: u64) {
+        self.found.remove(&peer);
+        self.streams.remove(&peer);
+        self.drop_held(peer);
+        if let Some(following) = self.following.take_if(|its| its.leader() == peer) {
+            following.end(&*self.here);
+            // A leader whose connection ended is most likely gone. Where others still hear it, they do not elect another.
+            (0..ELECTION_TICKS).for_each(|_| self.tick());
+        }
+    }
+
+    /// Tells the leader which sessions were heard of since the last call.
+    pub fn report_heard(&mut self, now: Now) {
+        if self.leading.is_none() && self.following.is_none() {
+            return;
+        }
+        let since = std::mem::replace(&mut self.reported, now.monotonic);
+        let heard = self.here.heard_since(since);
+        if let Some(leading) = &self.leading {
+            heard.iter().for_each(|session| leading.touch(*session, now.monotonic));
+        } else if let Some(following) = &self.following
+            && !heard.is_empty()
+        {
+            self.transport.say(following.leader(), Word::Heard(heard));
+        }
+    }
+
+    /// Requests of this member that nobody was asked for yet.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Takes requests of another member, if none of its stream is missing.
+    fn asked(&mut self, from: u64, stream: Stream, first: u64, requests: Vec<Asked>) {
+        let known = self.streams.get(&from).filter(|known| known.stream == stream);
+        if known.map_or(0, |known| known.asked) != first {
+            self.streams.remove(&from);
+            self.drop_held(from);
+            self.transport.say(from, Word::Ended { stream });
+            return;
+        }
+        let decided = known.map_or(0, |known| known.decided);
+        if known.is_none() {
+            self.drop_held(from);
+        }
+        let asked = first + requests.len() as u64;
+        self.streams.insert(from, Asking { stream, asked, decided });
+        for Asked { origin, work } in requests {
+            let submission = Submission { origin, work, room: None };
+            self.held.push_back((submission, Some((from, stream))));
+        }
+    }
+
+    fn drop_held(&mut self, peer: u64) {
+        self.held.retain(|(_, from)| from.is_none_or(|(from, _)| from != peer));
+    }
+
+    /// Whether this member leads and decides at once what it is asked.
+    #[must_use]
+    pub fn takes_requests(&self) -> bool {
+        let raft = &self.node.raft;
+        let leads =
+            |leading: &Leading| leading.term() == raft.term && leading.waiting() < WAITING_MAX;
+        raft.state == StateRole::Leader
+            && raft.lead_transferee.is_none()
+            && self.leading.as_ref().is_some_and(leads)
+    }
+
+    /// Decides as a leader: other members hear the verdicts on their requests before anything of the transactions.
+    fn decide(
         &mut self,
         chores: &[Chore],
         submissions: Vec<Submission>,
         now: Now,
-    ) -> Result<Vec<Submission>, EnsembleError> {
-        let raft = &self.node.raft;
-        let takes = raft.state == StateRole::Leader && raft.lead_transferee.is_none();
-        let term = raft.term;
-        let leading = self
-            .leading
-            .as_mut()
-            .filter(|leading| takes && leading.term() == term && leading.waiting() < WAITING_MAX);
-        let Some(leading) = leading else { return Ok(submissions) };
-        let node = &mut self.node;
-        leading.decide(&self.applier.replica, chores, submissions, now, |record| {
+    ) -> Result<(), EnsembleError> {
+        let Self { node, applier, leading, transport, streams, ensemble, .. } = self;
+        let Some(leading) = leading else { return Ok(()) };
+        let here = server_of(ensemble.id);
+        let propose = |record: &TxnRecord<'static>| {
             let mut data = Vec::new();
             record.encode(&mut data);
             node.propose(Vec::new(), data)
-        })?;
-        self.applier.under_hold(|applying| leading.finish_settled(applying))?;
-        Ok(Vec::new())
+        };
+        let decided = leading.decide(&applier.replica, chores, submissions, now, here, propose)?;
+        let mut words: Vec<(u8, Vec<Verdict>)> = Vec::new();
+        for (server, verdict) in decided {
+            match words.iter_mut().find(|(its, _)| *its == server) {
+                Some((_, verdicts)) => verdicts.push(verdict),
+                None => words.push((server, vec![verdict])),
+            }
+        }
+        for (server, verdicts) in words {
+            let asker = streams.iter_mut().find(|(peer, _)| server_of(**peer) == server);
+            if let Some((peer, asking)) = asker {
+                let (stream, first) = (asking.stream, asking.decided);
+                asking.decided += verdicts.len() as u64;
+                transport.say(*peer, Word::Decided { stream, first, verdicts });
+            }
+        }
+        applier.under_hold(|applying| leading.finish_settled(applying))?;
+        Ok(())
+    }
+
+    /// Has whoever leads decide what waits.
+    fn pass_on(&mut self, now: Now) -> Result<(), EnsembleError> {
+        self.follow(now);
+        // Whoever was let go with a request of unknown outcome must have none behind it done.
+        let here = &self.here;
+        self.held.retain(|(submission, from)| {
+            from.is_some() || here.is_open(submission.origin.connection)
+        });
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        if self.takes_requests() {
+            let submissions = self.held.drain(..).map(|(submission, _)| submission).collect();
+            return self.decide(&[], submissions, now);
+        }
+        if self.node.raft.leader_id != self.node.raft.id {
+            self.refuse_held();
+        }
+        let Self { held, following: Some(following), transport, applier, .. } = self else {
+            return Ok(());
+        };
+        let first = following.asked();
+        let submissions = held.drain(..).map(|(submission, _)| submission);
+        let requests: Vec<Asked> =
+            submissions.filter_map(|submission| following.take(submission)).collect();
+        if !requests.is_empty() {
+            let stream = following.stream();
+            transport.say(following.leader(), Word::Asked { stream, first, requests });
+        }
+        applier.under_hold(|applying| {
+            following.settle(applying);
+            Ok(())
+        })
+    }
+
+    /// Begins to follow whoever leads now, and ends what was with another.
+    fn follow(&mut self, now: Now) {
+        let raft = &self.node.raft;
+        let (leader, term) = (raft.leader_id, raft.term);
+        let is_over = |its: &mut Following| its.leader() != leader || its.term() != term;
+        if let Some(following) = self.following.take_if(is_over) {
+            following.end(&*self.here);
+        }
+        if self.following.is_none() && leader != raft.id && self.found.contains(&leader) {
+            // Above those of an earlier life of this member.
+            let of_now = now.wall.0.cast_unsigned() << 16;
+            self.last_stream = Stream(of_now.max(self.last_stream.0 + 1));
+            self.following = Some(Following::new(leader, term, self.last_stream));
+            // The last reports may have been lost with what was before.
+            self.reported = Monotonic(self.reported.0.saturating_sub(2 * self.tick_ms));
+        }
+    }
+
+    /// Another leads: what other members ask here is for nobody.
+    fn refuse_held(&mut self) {
+        let Self { held, transport, streams, .. } = self;
+        held.retain(|(_, from)| {
+            let Some((peer, stream)) = *from else { return true };
+            if streams.remove(&peer).is_some() {
+                transport.say(peer, Word::Ended { stream });
+            }
+            false
+        });
     }
 
     /// Does all that is due.
@@ -253,15 +522,20 @@ impl<T: Transport> Member<T> {
     /// When the disk refuses or a transaction does not fit. The caller ends the process: nobody was told of what is
     /// not durable.
     pub fn turn(&mut self, now: Now) -> Result<(), EnsembleError> {
-        while self.node.has_ready() {
+        loop {
             self.end_of_term();
+            self.pass_on(now)?;
+            if !self.node.has_ready() {
+                break;
+            }
             let mut unsent = Vec::new();
             let mut ready = self.node.ready();
             self.send(ready.take_messages(), &mut unsent);
             let snapshot = ready.snapshot().clone();
             let promise = ready.must_sync().then(|| self.node.raft.hard_state());
             if let Some(state) = &promise {
-                self.node.mut_store().promise(state, None)?;
+                let next = ready.entries().first().map(|entry| entry.index);
+                self.node.mut_store().promise(state, None, next)?;
             }
             if !snapshot.is_empty() {
                 self.install(&snapshot)?;
@@ -278,27 +552,35 @@ impl<T: Transport> Member<T> {
             }
             self.set_election_timeout();
         }
-        self.end_of_term();
+        self.disown();
         self.applier.clients.flush();
         Ok(())
     }
 
-    /// Takes a snapshot of the applied state, all of it at once.
-    ///
-    /// # Errors
-    /// When the disk refuses; the log keeps everything.
-    pub fn take_snapshot(&mut self) -> Result<(), StorageError> {
-        let index = self.applied();
-        let mut hold = self.applier.replica.exclusive();
-        hold.database().begin_walk();
-        let zxid = hold.database().last_zxid().0;
-        let writer =
-            SnapshotWriter::create(self.node.store().directory(), zxid, index, Compression::None)?;
-        let tree = hold.database().tree();
-        write_walk(writer, std::iter::from_fn(|| tree.advance_walk(u32::MAX, 0)))?;
-        drop(hold);
-        self.node.mut_store().snapshot_taken(SnapshotPlace { index, zxid });
-        Ok(())
+    /// Tells other members which of their connections lost their session.
+    fn disown(&mut self) {
+        let mut of: HashMap<u64, Vec<ConnectionId>> = HashMap::new();
+        for connection in self.here.take_disowned() {
+            let peers = self.node.raft.prs().iter();
+            let mut peers = peers.map(|(peer, _)| *peer);
+            if let Some(peer) = peers.find(|peer| server_of(*peer) == connection.server()) {
+                of.entry(peer).or_default().push(connection);
+            }
+        }
+        for (peer, connections) in of {
+            self.transport.say(peer, Word::Disowned(connections));
+        }
+    }
+
+    /// Begins a snapshot of the applied state.
+    pub fn begin_snapshot(&self, snapshots: &mut Snapshots, now: Monotonic) {
+        let reserve = self.node.store().log.reserve();
+        snapshots.begin_at(&self.applier.replica, self.applied(), reserve, now);
+    }
+
+    /// A snapshot is durable that shows the state behind the entry `index`.
+    pub fn snapshot_taken(&mut self, index: u64, zxid: Zxid) {
+        self.node.mut_store().snapshot_taken(SnapshotPlace { index, zxid: zxid.0 });
     }
 
     /// Keeps the newest `keep` snapshots and the log behind them.
@@ -343,8 +625,16 @@ impl<T: Transport> Member<T> {
         }
         *self.node.mut_store() = started.store;
         let state = self.node.raft.hard_state();
-        self.node.mut_store().promise(&state, Some(metadata.get_conf_state()))?;
+        self.node.mut_store().promise(&state, Some(metadata.get_conf_state()), None)?;
+        // Watches went with the tree that they were set on: their clients set them again when they come back.
+        self.here.close_all();
         *self.applier.replica.exclusive().database() = started.database;
+        if let Some(following) = &mut self.following {
+            self.applier.under_hold(|applying| {
+                following.settle(applying);
+                Ok::<(), EnsembleError>(())
+            })?;
+        }
         Ok(())
     }
 
@@ -353,7 +643,7 @@ impl<T: Transport> Member<T> {
         if entries.is_empty() {
             return Ok(());
         }
-        let Self { node, applier, leading, ensemble, tick_ms, .. } = self;
+        let Self { node, applier, leading, following, here, ensemble, tick_ms, .. } = self;
         let raft = &node.raft;
         let leads = |entry: &Entry| raft.state == StateRole::Leader && raft.term == entry.term;
         applier.under_hold(|applying| {
@@ -368,7 +658,7 @@ impl<T: Transport> Member<T> {
                     let header = jute::txn::TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
                     applying.apply(TxnRecord { header, txn: Txn::Error(0), digest: None })?;
                     if leads(entry) {
-                        let server_id = (ensemble.id & 0xff) as u8;
+                        let server_id = server_of(ensemble.id);
                         let database = &*applying.database();
                         *leading = Some(Leading::new(database, *tick_ms, server_id, now));
                     }
@@ -379,13 +669,37 @@ impl<T: Transport> Member<T> {
                 if zxid <= last {
                     return Err(wrong());
                 }
+                let closed = match &record.txn {
+                    Txn::CloseSession(_) => Some(SessionId(record.header.client_id)),
+                    _ => None,
+                };
+                let mut asker = None;
+                let mut rest = Some(record);
                 if let Some(leading) = leading.as_mut()
-                    && leading.finish(zxid, applying)?
+                    && let Some(of) = leading.finish(zxid, applying)?
                 {
-                    continue;
+                    asker = of.filter(|connection| here.has(*connection));
+                    rest = None;
                 }
-                applying.let_readers_in();
-                applying.apply(record)?;
+                if let Some(following) = following.as_mut()
+                    && let Some(record) = rest.take()
+                {
+                    following.settle(applying);
+                    let connection = following.next_asker();
+                    rest = following.finish(record, applying)?;
+                    asker = connection.filter(|_| rest.is_none());
+                }
+                if let Some(record) = rest {
+                    applying.let_readers_in();
+                    applying.apply(record)?;
+                }
+                // Its client, if it asked for it here, has the answer; any other connection to it has to go.
+                if let Some(session) = closed.filter(|_| asker.is_none()) {
+                    here.session_closed(session);
+                }
+                if let Some(following) = following.as_mut() {
+                    following.settle(applying);
+                }
             }
             Ok(())
         })?;
@@ -415,6 +729,11 @@ impl<T: Transport> Member<T> {
         let more = (draw >> 33) as usize % ELECTION_TICKS;
         raft.set_randomized_election_timeout(ELECTION_TICKS + more);
     }
+}
+
+/// The server that a member is an incarnation of.
+const fn server_of(member: u64) -> u8 {
+    (member & 0xff) as u8
 }
 
 /// The log lines of the crate `raft`.

@@ -24,8 +24,10 @@ use crate::storage::{
 pub struct Ensemble {
     /// This member's id. Never 0.
     pub id: u64,
-    /// The voters of a new ensemble, this member among them.
+    /// The voters of a new ensemble.
     pub voters: Vec<u64>,
+    /// Its members that only follow.
+    pub learners: Vec<u64>,
     /// How its log is read and written.
     pub recovery: RecoveryOptions,
     /// What all members agree on.
@@ -44,6 +46,14 @@ pub struct Started {
     pub(super) applied: u64,
 }
 
+impl Started {
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Arc<DataDirectory> {
+        self.store.directory()
+    }
+}
+
 impl Ensemble {
     /// Reads `directory`, finishing what an earlier process left half done.
     ///
@@ -52,7 +62,11 @@ impl Ensemble {
     pub fn start(&self, directory: Arc<DataDirectory>) -> Result<Started, EnsembleError> {
         let promises = RaftStateFile::open(&directory, || RaftState {
             id: self.id,
-            members: Members { voters: self.voters.clone(), ..Members::default() },
+            members: Members {
+                voters: self.voters.clone(),
+                learners: self.learners.clone(),
+                ..Members::default()
+            },
             ..RaftState::default()
         })?;
         let found = promises.get().id;

@@ -1,8 +1,12 @@
 //! The three members, what lies between them, and the dice.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use jute::protocol::{CreateRequest, DeleteRequest, MultiOp, Request, Response, SetDataRequest};
+use jute::protocol::{
+    CreateRequest, DeleteRequest, MultiOp, Request, Response, SetDataRequest, SyncRequest,
+    WatchRequest,
+};
 use jute::{Acl, CreateMode, perms};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -18,8 +22,11 @@ use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::Answer;
+use crate::ensemble::snapshots::write_walk;
 use crate::storage::sim::{Dice, Fault, SimDisk};
-use crate::storage::{Compression, DirectoryOptions, Disk, FillStep, LogOptions, RecoveryOptions};
+use crate::storage::{
+    Compression, DirectoryOptions, Disk, FillStep, LogOptions, RecoveryOptions, SnapshotWriter,
+};
 
 const MEMBERS: u64 = 3;
 const STEPS: u64 = 2500;
@@ -38,6 +45,12 @@ pub(super) struct Outcome {
     installed: u64,
     purged: u64,
     unknown: u64,
+    /// Answers of members that do not lead.
+    by_followers: u64,
+    /// Sessions that went on at another connection.
+    moved: u64,
+    /// Ways between two members that broke.
+    broken: u64,
 }
 
 impl Outcome {
@@ -51,9 +64,12 @@ impl Outcome {
         self.installed += other.installed;
         self.purged += other.purged;
         self.unknown += other.unknown;
+        self.by_followers += other.by_followers;
+        self.moved += other.moved;
+        self.broken += other.broken;
     }
 
-    pub(super) fn counts(&self) -> [u64; 9] {
+    pub(super) fn counts(&self) -> [u64; 12] {
         [
             self.elections,
             self.acknowledged,
@@ -64,6 +80,9 @@ impl Outcome {
             self.installed,
             self.purged,
             self.unknown,
+            self.by_followers,
+            self.moved,
+            self.broken,
         ]
     }
 }
@@ -73,9 +92,14 @@ impl Outcome {
 struct Parcel {
     from: u64,
     to: u64,
-    message: PeerMessage,
-    /// The snapshot that the message tells of.
-    file: Option<Vec<u8>>,
+    content: Content,
+}
+
+#[derive(Clone)]
+enum Content {
+    /// With the snapshot that it tells of.
+    Message(PeerMessage, Option<Vec<u8>>),
+    Word(Word),
 }
 
 /// Takes what a member sends.
@@ -97,32 +121,39 @@ impl Transport for Post {
             answer.index = message.index + message.entries.len() as u64;
             self.forged.push(answer);
         }
-        self.sent.push(Parcel { from: self.id, to: message.to, message, file: None });
+        let (from, to) = (self.id, message.to);
+        self.sent.push(Parcel { from, to, content: Content::Message(message, None) });
+    }
+
+    fn say(&mut self, to: u64, word: Word) {
+        self.sent.push(Parcel { from: self.id, to, content: Content::Word(word) });
     }
 
     fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile) {
         let mut bytes = vec![0; file.size().expect("a size") as usize];
         file.read(&mut bytes, 0).expect("reads");
-        self.sent.push(Parcel { from: self.id, to: message.to, message, file: Some(bytes) });
+        let (from, to) = (self.id, message.to);
+        self.sent.push(Parcel { from, to, content: Content::Message(message, Some(bytes)) });
     }
 }
 
 /// What the clients of a member were told.
 #[derive(Debug, Default)]
-struct Seen(Mutex<Vec<Told>>);
+struct Seen(Mutex<Vec<Told>>, Mutex<BTreeSet<ConnectionId>>);
 
 #[derive(Debug)]
 enum Told {
     /// The answer to a write that was done.
-    Done(i32, Zxid),
-    Refused,
+    Done(ConnectionId, i32, Zxid),
+    /// Any other answer.
+    Answered(ConnectionId, i32, Zxid),
     Attached(ConnectionId, SessionId),
     Closed(ConnectionId),
 }
 
 impl Clients for Seen {
-    fn is_open(&self, _: ConnectionId) -> bool {
-        true
+    fn is_open(&self, connection: ConnectionId) -> bool {
+        !self.1.lock().contains(&connection)
     }
 
     fn events(&self, _: &[Event]) {}
@@ -131,10 +162,15 @@ impl Clients for Seen {
         let failed = |results: &[jute::protocol::MultiResult<'_>]| {
             results.iter().any(|result| matches!(result, jute::protocol::MultiResult::Error(_)))
         };
+        let (connection, xid) = (origin.connection, origin.xid);
         let told = match answer {
-            Ok(Response::Multi(results)) if failed(&results) => Told::Refused,
-            Ok(_) => Told::Done(origin.xid, zxid),
-            Err(_) => Told::Refused,
+            Ok(Response::Multi(results)) if failed(&results) => {
+                Told::Answered(connection, xid, zxid)
+            }
+            Ok(Response::GetData(_) | Response::Sync(_)) | Err(_) => {
+                Told::Answered(connection, xid, zxid)
+            }
+            Ok(_) => Told::Done(connection, xid, zxid),
         };
         self.0.lock().push(told);
     }
@@ -144,14 +180,36 @@ impl Clients for Seen {
     }
 
     fn no_session(&self, connection: ConnectionId) {
+        self.1.lock().insert(connection);
         self.0.lock().push(Told::Closed(connection));
     }
 
     fn close(&self, connection: ConnectionId) {
+        self.1.lock().insert(connection);
         self.0.lock().push(Told::Closed(connection));
     }
 
     fn flush(&self) {}
+}
+
+impl Member<Post> {
+    /// Takes a snapshot of the applied state, all of it at once.
+    ///
+    /// # Errors
+    /// When the disk refuses; the log keeps everything.
+    fn take_snapshot(&mut self) -> Result<(), StorageError> {
+        let index = self.applied();
+        let mut hold = self.applier.replica.exclusive();
+        hold.database().begin_walk();
+        let zxid = hold.database().last_zxid().0;
+        let writer =
+            SnapshotWriter::create(self.node.store().directory(), zxid, index, Compression::None)?;
+        let tree = hold.database().tree();
+        write_walk(writer, std::iter::from_fn(|| tree.advance_walk(u32::MAX, 0)))?;
+        drop(hold);
+        self.node.mut_store().snapshot_taken(SnapshotPlace { index, zxid });
+        Ok(())
+    }
 }
 
 struct Server {
@@ -163,8 +221,19 @@ struct Server {
     /// Its log when it was last seen, and its promise.
     chain: Chain,
     promise: (u64, u64),
-    /// The client of its time as a leader.
-    client: Option<(ConnectionId, Option<SessionId>)>,
+    /// Its clients.
+    clients: Vec<Client>,
+}
+
+/// A client: it sends to one member, on one connection at a time.
+#[derive(Debug)]
+struct Client {
+    connection: ConnectionId,
+    session: Option<SessionId>,
+    /// Requests that are not answered, in their order.
+    asked: VecDeque<i32>,
+    /// The newest zxid that an answer had.
+    seen: Zxid,
 }
 
 /// Everything, under one seed.
@@ -230,7 +299,7 @@ impl World {
                 seen: Arc::default(),
                 chain: Chain::new(),
                 promise: (0, 0),
-                client: None,
+                clients: Vec::new(),
             }
         });
         let servers = servers.collect();
@@ -266,15 +335,7 @@ impl World {
                 self.with(at, |member, _| member.tick())
             }
             200..700 => self.deliver(),
-            700..884 => {
-                // Mostly where requests are taken.
-                let leads = |server: &Server| {
-                    server.member.as_ref().is_some_and(|member| member.is_leading())
-                };
-                let leader = self.servers.iter().position(leads).unwrap_or(at);
-                let to = if self.dice.below(4) == 0 { at } else { leader };
-                self.request(to)
-            }
+            700..884 => self.request(at),
             884..890 => {
                 let power = self.dice.coin();
                 let lost = self.servers[at].member.is_some();
@@ -302,6 +363,8 @@ impl World {
                 Ok(())
             }
             964..984 => self.snapshot(at),
+            988..992 => self.with(at, |member, now| member.report_heard(now)),
+            992..996 => self.move_session(at),
             984..988 => {
                 let to = 1 + self.dice.below(MEMBERS);
                 self.outcome.handed_over += 1;
@@ -318,6 +381,15 @@ impl World {
             act(member, now);
             Ok(())
         })
+    }
+
+    fn try_with_now(
+        &mut self,
+        at: usize,
+        act: impl FnOnce(&mut Member<Post>, Now) -> Result<(), EnsembleError>,
+    ) -> Checked {
+        let now = self.now;
+        self.try_with(at, |member| act(member, now))
     }
 
     fn try_with(
@@ -385,21 +457,47 @@ impl World {
         let told = std::mem::take(&mut *server.seen.0.lock());
         for told in told {
             match told {
-                Told::Done(xid, zxid) => self.checks.acknowledged(zxid.0, xid)?,
-                Told::Refused => {}
+                Told::Done(connection, xid, zxid) => {
+                    self.checks.acknowledged(zxid.0, xid)?;
+                    self.answered(at, connection, xid, zxid)?;
+                }
+                Told::Answered(connection, xid, zxid) => {
+                    self.answered(at, connection, xid, zxid)?;
+                }
                 Told::Attached(connection, session) => {
-                    let client = &mut self.servers[at].client;
-                    if client.is_some_and(|(current, _)| current == connection) {
-                        *client = Some((connection, Some(session)));
+                    let clients = &mut self.servers[at].clients;
+                    let client = clients.iter_mut().find(|client| client.connection == connection);
+                    if let Some(client) = client {
+                        self.outcome.moved += u64::from(client.session == Some(session));
+                        client.session = Some(session);
+                        client.asked.pop_front();
                     }
                 }
                 Told::Closed(connection) => {
                     self.outcome.unknown += 1;
-                    let client = &mut self.servers[at].client;
-                    client.take_if(|(current, _)| *current == connection);
+                    self.servers[at].clients.retain(|client| client.connection != connection);
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Answers come in the order of the requests, and their zxids never fall.
+    fn answered(&mut self, at: usize, connection: ConnectionId, xid: i32, zxid: Zxid) -> Checked {
+        let Server { clients, member, .. } = &mut self.servers[at];
+        let leads = member.as_ref().is_some_and(|member| member.is_leading());
+        self.outcome.by_followers += u64::from(!leads);
+        let Some(client) = clients.iter_mut().find(|client| client.connection == connection) else {
+            return Ok(());
+        };
+        let due = client.asked.pop_front();
+        if due != Some(xid) {
+            return Err(format!("{connection:?} has the answer to {xid}, and waits for {due:?}"));
+        }
+        if zxid < client.seen {
+            return Err(format!("{connection:?} saw {}, then {zxid}", client.seen));
+        }
+        client.seen = zxid;
         Ok(())
     }
 
@@ -409,13 +507,22 @@ impl World {
         }
         // Mostly the oldest, so that there is progress; often enough any other.
         let of = if self.dice.below(3) == 0 { self.parcels.len() as u64 } else { 1 };
-        let which = self.dice.below(of) as usize;
-        match self.dice.below(40) {
+        let mut which = self.dice.below(of) as usize;
+        let is_word = matches!(self.parcels[which].content, Content::Word(_));
+        if is_word {
+            // Words do not overtake each other.
+            let Parcel { from, to, .. } = self.parcels[which];
+            let is_first = |parcel: &Parcel| {
+                (parcel.from, parcel.to) == (from, to) && matches!(parcel.content, Content::Word(_))
+            };
+            which = self.parcels.iter().position(is_first).unwrap_or(which);
+        }
+        match self.dice.below(if is_word { 400 } else { 40 }) {
             0 => {
                 self.lose(which);
                 return Ok(());
             }
-            1 => {
+            1 if !is_word => {
                 let again = self.parcels[which].clone();
                 self.parcels.push(again);
             }
@@ -433,9 +540,15 @@ impl World {
 
     fn hand(&mut self, parcel: Parcel) -> Checked {
         let (from, to) = (parcel.from as usize - 1, parcel.to as usize - 1);
-        let Parcel { message, file, .. } = parcel;
-        let Some(bytes) = file else {
-            return self.with(to, |member, _| member.step(message));
+        let (message, bytes) = match parcel.content {
+            Content::Word(word) => {
+                let now = self.now;
+                return self.try_with(to, |member| member.hear(parcel.from, word, now));
+            }
+            Content::Message(message, None) => {
+                return self.with(to, |member, _| member.step(message));
+            }
+            Content::Message(message, Some(bytes)) => (message, bytes),
         };
         let now = self.now;
         let mut installed = false;
@@ -459,64 +572,125 @@ impl World {
 
     /// A parcel is gone; whoever sends a snapshot gets to know.
     fn lose(&mut self, which: usize) {
-        let parcel = self.parcels.remove(which);
-        let sender = self.servers[parcel.from as usize - 1].member.as_mut();
-        if let (Some(member), Some(_)) = (sender, parcel.file) {
-            member.report_snapshot(parcel.to, SnapshotStatus::Failure);
+        let Parcel { from, to, content } = self.parcels.remove(which);
+        let sender = self.servers[from as usize - 1].member.as_mut();
+        match content {
+            Content::Message(_, Some(_)) => {
+                if let Some(member) = sender {
+                    member.report_snapshot(to, SnapshotStatus::Failure);
+                }
+            }
+            Content::Message(_, None) => {}
+            Content::Word(_) => self.part(from, to),
+        }
+    }
+
+    /// A word was lost, or one of the two is gone: so are all words on their way between them, and both get to know.
+    fn part(&mut self, one: u64, other: u64) {
+        self.outcome.broken += 1;
+        self.parcels.retain(|parcel| {
+            let is_between = (parcel.from, parcel.to) == (one, other)
+                || (parcel.from, parcel.to) == (other, one);
+            !is_between || !matches!(parcel.content, Content::Word(_))
+        });
+        for (at, peer) in [(one, other), (other, one)] {
+            if let Some(member) = &mut self.servers[at as usize - 1].member {
+                member.lost(peer);
+                member.found(peer);
+            }
         }
     }
 
     fn request(&mut self, at: usize) -> Checked {
         let Some(member) = &self.servers[at].member else { return Ok(()) };
-        if !member.is_leading() {
-            self.servers[at].client = None;
-            return Ok(());
-        }
-        let replica = Arc::clone(member.replica());
-        let mut chores = Vec::new();
-        let (connection, session) = match self.servers[at].client {
-            Some(client) => client,
-            None => {
-                self.next_connection += 1;
-                let client = (ConnectionId(self.next_connection), None);
-                self.servers[at].client = Some(client);
-                client
-            }
-        };
         let sessions: Vec<SessionId> = {
-            let mut sessions: Vec<_> = replica.shared().sessions().keys().copied().collect();
+            let database = member.replica().shared();
+            let mut sessions: Vec<_> = database.sessions().keys().copied().collect();
             sessions.sort_unstable();
             sessions
         };
         // Sessions of before are left by their clients.
-        if self.dice.below(12) == 0
-            && let Some(left) = sessions.iter().find(|left| Some(**left) != session)
-        {
-            chores.push(Chore::Expire(*left));
+        if sessions.len() > 6 && self.dice.below(4) == 0 {
+            let left = [Chore::Expire(sessions[0])];
+            self.try_with_now(at, |member, now| member.do_chores(&left, now))?;
         }
-        let works: Vec<Work> = match session {
-            None => vec![Work::Open { timeout_ms: 4000 }],
-            Some(_) if self.dice.below(40) == 0 => {
-                self.servers[at].client = None;
-                vec![Work::Request(Request::CloseSession)]
-            }
-            Some(_) => (0..=self.dice.below(3)).map(|_| self.write()).collect(),
+        if self.servers[at].clients.len() < 2 {
+            self.next_connection += 1;
+            let connection = ConnectionId::on(at as u8 + 1, self.next_connection);
+            let (asked, seen) = (VecDeque::new(), Zxid::ZERO);
+            self.servers[at].clients.push(Client { connection, session: None, asked, seen });
+            let work = Work::Open { timeout_ms: 4000 };
+            return self.submit(at, connection, SessionId::NONE, vec![work]);
+        }
+        let which = self.dice.below(2) as usize;
+        let client = &self.servers[at].clients[which];
+        let Client { connection, session: Some(session), .. } = *client else { return Ok(()) };
+        if client.asked.len() > 20 {
+            return Ok(());
+        }
+        let works: Vec<Work> = if self.dice.below(40) == 0 {
+            vec![Work::Request(Request::CloseSession)]
+        } else {
+            (0..=self.dice.below(3)).map(|_| self.ask()).collect()
         };
-        let submissions = works.into_iter().map(|work| {
+        self.submit(at, connection, session, works)
+    }
+
+    fn submit(
+        &mut self,
+        at: usize,
+        connection: ConnectionId,
+        session: SessionId,
+        works: Vec<Work>,
+    ) -> Checked {
+        let mut submissions = Vec::new();
+        for work in works {
             self.xid += 1;
             let origin = Origin {
                 connection,
-                session: session.unwrap_or(SessionId::NONE),
+                session,
                 xid: self.xid,
                 identities: Arc::new([]),
                 received: self.now.monotonic,
             };
             let room = Arc::clone(&self.room).try_acquire_owned().expect("room");
-            Submission { origin, work, room }
-        });
-        let submissions: Vec<_> = submissions.collect();
-        let now = self.now;
-        self.try_with(at, |member| member.submit(&chores, submissions, now).map(|_| ()))
+            let client =
+                self.servers[at].clients.iter_mut().find(|client| client.connection == connection);
+            client.expect("a client").asked.push_back(self.xid);
+            submissions.push(Submission { origin, work, room: Some(room) });
+        }
+        self.with(at, |member, _| member.submit(submissions))
+    }
+
+    /// A client goes on at another member, or at the same one, before anybody misses it.
+    fn move_session(&mut self, to: usize) -> Checked {
+        if self.servers[to].member.is_none() {
+            return Ok(());
+        }
+        let all = self.servers.iter().flat_map(|server| &server.clients);
+        let sessions: Vec<SessionId> = all.filter_map(|client| client.session).collect();
+        let Some(session) = sessions.get(self.dice.below(sessions.len().max(1) as u64) as usize)
+        else {
+            return Ok(());
+        };
+        self.next_connection += 1;
+        let connection = ConnectionId::on(to as u8 + 1, self.next_connection);
+        let (asked, seen) = (VecDeque::new(), Zxid::ZERO);
+        let session = *session;
+        let client = Client { connection, session: Some(session), asked, seen };
+        self.servers[to].clients.push(client);
+        self.submit(to, connection, session, vec![Work::Attach { timeout_ms: 4000 }])
+    }
+
+    fn ask(&mut self) -> Work {
+        match self.dice.below(8) {
+            0 => {
+                let path = format!("/k{}", self.dice.below(6)).into();
+                Work::Request(Request::GetData(WatchRequest { path, watch: false }))
+            }
+            1 => Work::Request(Request::Sync(SyncRequest { path: None })),
+            _ => self.write(),
+        }
     }
 
     fn write(&mut self) -> Work {
@@ -564,9 +738,12 @@ impl World {
     }
 
     fn crash(&mut self, at: usize, power: bool) {
+        for other in (1..=MEMBERS).filter(|other| *other != at as u64 + 1) {
+            self.part(at as u64 + 1, other);
+        }
         let server = &mut self.servers[at];
         server.member = None;
-        server.client = None;
+        server.clients.clear();
         server.seen.0.lock().clear();
         if power {
             server.disk.crash(&mut Dice(self.dice.next()));
@@ -587,6 +764,7 @@ impl World {
         let ensemble = Ensemble {
             id: server.id,
             voters: (1..=MEMBERS).collect(),
+            learners: Vec::new(),
             recovery: server.options,
             rules: Rules::default(),
             seed: self.seed,
@@ -599,7 +777,10 @@ impl World {
             .and_then(|directory| ensemble.start(Arc::new(directory)))
             .and_then(|started| Member::new(ensemble, started, clients, post, 1000));
         let member = match started {
-            Ok(member) => member,
+            Ok(mut member) => {
+                (1..=MEMBERS).filter(|peer| *peer != server.id).for_each(|peer| member.found(peer));
+                member
+            }
             Err(EnsembleError::Storage(StorageError::Io { .. })) => {
                 self.outcome.failures += 1;
                 self.crash(at, true);
@@ -642,6 +823,7 @@ impl World {
         let before = self.checks.acknowledged_count();
         for round in 0..600 {
             self.now.monotonic = self.now.monotonic.plus(100);
+            self.now.wall.0 += 100;
             for at in 0..MEMBERS as usize {
                 if self.servers[at].member.is_none() {
                     self.start(at)?;

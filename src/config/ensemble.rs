@@ -1,0 +1,144 @@
+//! The server list: who belongs to the ensemble, and which of them this server is.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use super::server_line::{self, FORM, ServerLine};
+use super::settings::{Setting, Settings};
+use super::value::{Number, Syntax, bad_value, native_bool};
+use super::{ConfigError, ListenAddress, Note};
+
+/// The members of an ensemble, from the lines `server.N`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ensemble {
+    /// Which of them this server is (`myid`).
+    pub my_id: u8,
+    /// All of them, this server too.
+    pub servers: BTreeMap<u8, EnsembleServer>,
+    /// How long a follower may take to have what the leader has (`initLimit`, in ticks).
+    pub init_limit: Duration,
+    /// How long a follower may be without its leader before its clients are let go (`syncLimit`, in ticks).
+    pub sync_limit: Duration,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnsembleServer {
+    /// Name or address, looked up each time it is needed.
+    pub host: String,
+    /// Where the others reach it (the first port of the line).
+    pub port: u16,
+    /// Whether it only follows.
+    pub observer: bool,
+    /// Its own clients' port, where the line has one.
+    pub client: Option<ListenAddress>,
+}
+
+impl Ensemble {
+    /// `None` where there is at most one server, which runs standalone.
+    pub(super) fn from_settings(
+        settings: &Settings,
+        data_dir: &Path,
+        tick_ms: u32,
+        place: &str,
+        notes: &mut Vec<Note>,
+    ) -> Result<Option<Self>, ConfigError> {
+        refuse_what_is_not_there_yet(settings)?;
+        if settings.servers().len() < 2 {
+            return Ok(None);
+        }
+        let mut servers = BTreeMap::new();
+        for (id, setting) in settings.servers() {
+            let (id, server) = parse(id, setting, notes)?;
+            servers.insert(id, server);
+        }
+        let my_id = server_line::my_id(data_dir)?.ok_or_else(|| ConfigError::NoMyId {
+            path: data_dir.join("myid"),
+            servers: servers.len(),
+        })?;
+        let my_id =
+            u8::try_from(my_id).ok().filter(|id| servers.contains_key(id)).ok_or_else(|| {
+                ConfigError::Contradiction {
+                    place: data_dir.join("myid").display().to_string(),
+                    what: format!("this server is {my_id}, and {place} has no line server.{my_id}"),
+                }
+            })?;
+        if servers.values().all(|server| server.observer) {
+            return Err(ConfigError::Contradiction {
+                place: place.to_owned(),
+                what: "every server is an observer: there is nobody who could vote".to_owned(),
+            });
+        }
+        let limit = |key| ticks(settings, key, tick_ms, place);
+        let (init_limit, sync_limit) = (limit("initLimit")?, limit("syncLimit")?);
+        Ok(Some(Self { my_id, servers, init_limit, sync_limit }))
+    }
+
+    /// The line of this server.
+    #[must_use]
+    pub fn me(&self) -> Option<&EnsembleServer> {
+        self.servers.get(&self.my_id)
+    }
+}
+
+/// What would not work as it is meant is refused: it must never come up as several standalone servers.
+fn refuse_what_is_not_there_yet(settings: &Settings) -> Result<(), ConfigError> {
+    let refuse = |setting: &Setting, what: &str| {
+        let (place, what) = (setting.origin.to_string(), what.to_owned());
+        Err(ConfigError::Ensemble { place, what })
+    };
+    if let Some(setting) = settings.get("dynamicConfigFile") {
+        return refuse(setting, "dynamicConfigFile names the members of an ensemble");
+    }
+    match settings.get("standaloneEnabled") {
+        Some(setting)
+            if settings.servers().len() < 2
+                && !native_bool(settings, "standaloneEnabled", true)? =>
+        {
+            refuse(setting, "standaloneEnabled=false asks for an ensemble of one")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn parse(
+    id: &str,
+    setting: &Setting,
+    notes: &mut Vec<Note>,
+) -> Result<(u8, EnsembleServer), ConfigError> {
+    let key = format!("server.{id}");
+    let bad = |expected: &str| bad_value(&key, setting, expected.to_owned());
+    let id = id.parse().map_err(|_| bad("a number from 0 to 255 for N in server.N"))?;
+    let ServerLine { addresses, observer, client } =
+        ServerLine::parse(&setting.value).ok_or_else(|| bad(FORM))?;
+    if addresses.len() > 1 {
+        notes.push(Note::warning(format!(
+            "{}: {key} has several addresses, only the first is used",
+            setting.origin
+        )));
+    }
+    let (host, port) = addresses.into_iter().next().ok_or_else(|| bad(FORM))?;
+    Ok((id, EnsembleServer { host, port, observer, client }))
+}
+
+/// A number of ticks that ZooKeeper does not start without.
+fn ticks(
+    settings: &Settings,
+    key: &'static str,
+    tick_ms: u32,
+    place: &str,
+) -> Result<Duration, ConfigError> {
+    if settings.get(key).is_none() {
+        let remedy = "Add initLimit=10 and syncLimit=5, as most ensembles have.";
+        return Err(ConfigError::NotSet { place: place.to_owned(), key, remedy });
+    }
+    let number = Number {
+        key,
+        default: 0,
+        range: 1..=super::value::INT_MAX,
+        syntax: Syntax::Decimal,
+        what: "a number of ticks",
+    };
+    Ok(Duration::from_millis(u64::from(tick_ms)) * number.read_u32(settings)?)
+}

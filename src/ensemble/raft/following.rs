@@ -1,0 +1,205 @@
+//! What a follower has beside what every member has: the requests of its clients that it passed on to the leader.
+//!
+//! They keep their order, reads among them: one is answered when everything before it is. It begins when there is a leader
+//! to ask and ends with either. What waits then has no known outcome, and its clients are told nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use jute::protocol::{MultiResult, Request};
+use jute::txn::TxnRecord;
+
+use crate::engine::read;
+use crate::engine::request::{Origin, Work};
+use crate::engine::sequencer::Prepared;
+use crate::engine::time::Monotonic;
+use crate::engine::tracker::{Attached, Heard};
+use crate::engine::watch::ConnectionId;
+use crate::engine::zxid::Zxid;
+use crate::ensemble::clients::Clients;
+use crate::ensemble::queue::Submission;
+use crate::ensemble::standalone::OrderError;
+use crate::ensemble::steps::{Applying, Room};
+use crate::ensemble::words::{Asked, Stream, Verdict};
+
+/// What becomes of a request.
+#[derive(Debug)]
+enum State {
+    /// The leader was asked. A sync is kept, because its answer repeats it.
+    Asked(Option<Request<'static>>),
+    Decided(Outcome),
+}
+
+#[derive(Debug)]
+enum Outcome {
+    /// It is this transaction, which opens a session or not.
+    Txn(Zxid, Option<Attached>),
+    /// It needs none, and is answered once this one is applied.
+    Settled(Zxid, Prepared),
+}
+
+#[derive(Debug)]
+struct Waiting {
+    origin: Origin,
+    room: Room,
+    state: State,
+}
+
+/// The requests to one leader.
+#[derive(Debug)]
+pub(super) struct Following {
+    leader: u64,
+    term: u64,
+    stream: Stream,
+    waiting: VecDeque<Waiting>,
+    /// Of those that wait, the first that may have no verdict.
+    undecided: usize,
+    /// Requests that the leader was asked, and verdicts that came.
+    asked: u64,
+    decided: u64,
+}
+
+impl Following {
+    pub(super) const fn new(leader: u64, term: u64, stream: Stream) -> Self {
+        let waiting = VecDeque::new();
+        Self { leader, term, stream, waiting, undecided: 0, asked: 0, decided: 0 }
+    }
+
+    /// Requests that the leader was asked.
+    pub(super) const fn asked(&self) -> u64 {
+        self.asked
+    }
+
+    /// Verdicts that came.
+    pub(super) const fn decided(&self) -> u64 {
+        self.decided
+    }
+
+    pub(super) const fn leader(&self) -> u64 {
+        self.leader
+    }
+
+    pub(super) const fn term(&self) -> u64 {
+        self.term
+    }
+
+    pub(super) const fn stream(&self) -> Stream {
+        self.stream
+    }
+
+    /// Takes a request. What is to be passed on, unless the answer can be made here.
+    pub(super) fn take(&mut self, submission: Submission) -> Option<Asked> {
+        let Submission { origin, work, room } = submission;
+        let (state, asked) = match work {
+            Work::Request(request) if read::is_read(&request) => {
+                (State::Decided(Outcome::Settled(Zxid::ZERO, Prepared::Read(request))), None)
+            }
+            work => {
+                let repeated = match &work {
+                    Work::Request(request @ Request::Sync(_)) => Some(request.clone()),
+                    _ => None,
+                };
+                (State::Asked(repeated), Some(Asked { origin: origin.clone(), work }))
+            }
+        };
+        self.waiting.push_back(Waiting { origin, room, state });
+        self.asked += u64::from(asked.is_some());
+        asked
+    }
+
+    /// Takes the leader's verdict on the first request that has none.
+    pub(super) fn decide(&mut self, verdict: Verdict, now: Monotonic) {
+        let is_asked = |waiting: &Waiting| matches!(waiting.state, State::Asked(_));
+        let Some(at) = (self.undecided..self.waiting.len()).find(|at| is_asked(&self.waiting[*at]))
+        else {
+            return;
+        };
+        self.undecided = at + 1;
+        self.decided += 1;
+        let Waiting { origin, state, .. } = &mut self.waiting[at];
+        let attached = |session, timeout_ms| {
+            let heard = Arc::new(Heard::default());
+            heard.touch(now);
+            Attached { session, timeout_ms, heard, previous: None }
+        };
+        let outcome = match verdict {
+            Verdict::Txn(zxid) => Outcome::Txn(zxid, None),
+            Verdict::Open { zxid, session, timeout_ms } => {
+                Outcome::Txn(zxid, Some(attached(session, timeout_ms)))
+            }
+            Verdict::Read(after) => {
+                let State::Asked(request) = state else { return };
+                let read = request.take().map_or(Prepared::Close, Prepared::Read);
+                Outcome::Settled(after, read)
+            }
+            Verdict::Refused(after, error) => Outcome::Settled(after, Prepared::Refused(error)),
+            Verdict::RefusedMulti(after, codes) => {
+                let results = codes.into_iter().map(MultiResult::Error).collect();
+                Outcome::Settled(after, Prepared::RefusedMulti(results))
+            }
+            Verdict::Attached { session, timeout_ms } => {
+                debug_assert_eq!(session, origin.session);
+                Outcome::Settled(Zxid::ZERO, Prepared::Attached(attached(session, timeout_ms)))
+            }
+            Verdict::NoSession => Outcome::Settled(Zxid::ZERO, Prepared::NoSession),
+            Verdict::Close => Outcome::Settled(Zxid::ZERO, Prepared::Close),
+        };
+        *state = State::Decided(outcome);
+    }
+
+    /// Answers what needs no transaction, up to the first that does or has no verdict.
+    pub(super) fn settle(&mut self, applying: &mut Applying<'_>) {
+        loop {
+            let last = applying.database().last_zxid();
+            let is_due = |waiting: &mut Waiting| match &waiting.state {
+                State::Asked(_) => false,
+                // One that was applied before its verdict came: what it gave is not known any more.
+                State::Decided(Outcome::Txn(zxid, _)) => *zxid <= last,
+                State::Decided(Outcome::Settled(after, _)) => *after <= last,
+            };
+            let Some(Waiting { origin, room, state }) = self.pop_if(is_due) else { return };
+            let outcome = match state {
+                State::Decided(Outcome::Settled(_, outcome)) => outcome,
+                _ => Prepared::Close,
+            };
+            applying.answer(&origin, outcome, room);
+        }
+    }
+
+    /// Applies a transaction and answers who waits for it. Gives it back where nobody does.
+    pub(super) fn finish<'t>(
+        &mut self,
+        record: TxnRecord<'t>,
+        applying: &mut Applying<'_>,
+    ) -> Result<Option<TxnRecord<'t>>, OrderError> {
+        let zxid = Zxid(record.header.zxid);
+        let is_it = |waiting: &mut Waiting| matches!(&waiting.state, State::Decided(Outcome::Txn(its, _)) if *its == zxid);
+        let Some(Waiting { origin, room, state }) = self.pop_if(is_it) else {
+            return Ok(Some(record));
+        };
+        let opened = match &state {
+            State::Decided(Outcome::Txn(_, opened)) => opened.as_ref(),
+            _ => None,
+        };
+        applying.answer_txn(&origin, record, opened, room)?;
+        Ok(None)
+    }
+
+    /// The connection of whoever is answered next.
+    pub(super) fn next_asker(&self) -> Option<ConnectionId> {
+        self.waiting.front().map(|waiting| waiting.origin.connection)
+    }
+
+    fn pop_if(&mut self, is_due: impl FnOnce(&mut Waiting) -> bool) -> Option<Waiting> {
+        let first = self.waiting.pop_front_if(is_due)?;
+        self.undecided = self.undecided.saturating_sub(1);
+        Some(first)
+    }
+
+    /// The leader is lost, or this member to it. Whoever still waits cannot know what comes of it.
+    pub(super) fn end(self, clients: &dyn Clients) {
+        for Waiting { origin, .. } in self.waiting {
+            clients.close(origin.connection);
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! What members tell each other, as bytes. Every number is big-endian, and runs of bytes and lists carry their length, as
+//! in ZooKeeper's own records.
+//!
+//! ```text
+//! frame    length of the rest u32, crc32 of the content u32, content
+//! content  kind u8, then what the kind has: see `put_message` and `put_word`
+//! ```
+//!
+//! Nothing here is parsed by protobuf, whose parser can be brought to overflow its stack.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use jute::protocol::Request;
+use jute::{DecodeError, ErrorCode, IntoStatic as _, Record};
+use raft::eraftpb::{ConfState, Entry, EntryType, Message as PeerMessage, MessageType, Snapshot};
+
+use crate::engine::acl::Identity;
+use crate::engine::request::{Origin, Work};
+use crate::engine::session::SessionId;
+use crate::engine::time::Monotonic;
+use crate::engine::watch::ConnectionId;
+use crate::engine::zxid::Zxid;
+use crate::ensemble::words::{Asked, Stream, Verdict, Word};
+
+/// Bytes ahead of a frame's content.
+pub const FRAME_HEAD_LEN: usize = 8;
+/// The longest content. A frame has at most what waits for a leader, and a receiver has in memory what has arrived of it.
+pub const FRAME_MAX: u32 = 1 << 30;
+
+/// Something that a member tells another.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Said {
+    /// Raft's.
+    Message(PeerMessage),
+    /// About clients.
+    Word(Word),
+}
+
+/// Why bytes are no frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// It is longer than any frame.
+    #[error("a frame has {0} bytes, and may have {FRAME_MAX}")]
+    TooLong(u32),
+    /// The content is not what was sent.
+    #[error("a frame's checksum is wrong")]
+    Checksum,
+    /// A kind of frame, request or verdict that this version does not know.
+    #[error("{0} is no kind that this version knows; run the same version everywhere")]
+    Kind(i32),
+    /// The content is not what its kind has.
+    #[error("a frame is malformed: {0}")]
+    Malformed(#[from] DecodeError),
+    /// There is something behind it.
+    #[error("{0} bytes stand behind a frame's content")]
+    Behind(usize),
+}
+
+const MESSAGE: u8 = 1;
+const ASKED: u8 = 2;
+const DECIDED: u8 = 3;
+const ENDED: u8 = 4;
+const HEARD: u8 = 5;
+const DISOWNED: u8 = 6;
+
+const OPEN: u8 = 1;
+const ATTACH: u8 = 2;
+const REQUEST: u8 = 3;
+
+/// Raft's messages that travel, by their number in a frame.
+const MESSAGE_TYPES: [MessageType; 14] = [
+    MessageType::MsgAppend,
+    MessageType::MsgAppendResponse,
+    MessageType::MsgRequestVote,
+    MessageType::MsgRequestVoteResponse,
+    MessageType::MsgSnapshot,
+    MessageType::MsgHeartbeat,
+    MessageType::MsgHeartbeatResponse,
+    MessageType::MsgUnreachable,
+    MessageType::MsgTransferLeader,
+    MessageType::MsgTimeoutNow,
+    MessageType::MsgReadIndex,
+    MessageType::MsgReadIndexResp,
+    MessageType::MsgRequestPreVote,
+    MessageType::MsgRequestPreVoteResponse,
+];
+
+/// Appends a frame.
+pub fn put_said(out: &mut BytesMut, said: &Said) {
+    let start = out.len();
+    out.put_bytes(0, FRAME_HEAD_LEN);
+    match said {
+        Said::Message(message) => put_message(out, message),
+        Said::Word(word) => put_word(out, word),
+    }
+    let Some((head, content)) = out[start..].split_at_mut_checked(FRAME_HEAD_LEN) else { return };
+    let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
+    head[..4].copy_from_slice(&len.to_be_bytes());
+    head[4..].copy_from_slice(&crc32fast::hash(content).to_be_bytes());
+}
+
+/// The length of the content, and its checksum.
+///
+/// # Errors
+/// [`FrameError::TooLong`].
+pub fn parse_head(head: [u8; FRAME_HEAD_LEN]) -> Result<(usize, u32), FrameError> {
+    let [a, b, c, d, rest @ ..] = head;
+    let len = u32::from_be_bytes([a, b, c, d]);
+    if len > FRAME_MAX {
+        return Err(FrameError::TooLong(len));
+    }
+    Ok((len as usize, u32::from_be_bytes(rest)))
+}
+
+/// Reads a frame's content. Requests in it are as old as `now`.
+///
+/// # Errors
+/// Why it is none.
+pub fn parse_said(content: &[u8], checksum: u32, now: Monotonic) -> Result<Said, FrameError> {
+    if crc32fast::hash(content) != checksum {
+        return Err(FrameError::Checksum);
+    }
+    let mut input = Input(content);
+    let said = match input.take::<u8>()? {
+        MESSAGE => Said::Message(input.message()?),
+        ASKED => Said::Word(Word::Asked {
+            stream: input.stream()?,
+            first: input.number()?,
+            requests: input.list(|input| input.asked(now))?,
+        }),
+        DECIDED => Said::Word(Word::Decided {
+            stream: input.stream()?,
+            first: input.number()?,
+            verdicts: input.list(Input::verdict)?,
+        }),
+        ENDED => Said::Word(Word::Ended { stream: input.stream()? }),
+        HEARD => Said::Word(Word::Heard(input.list(|input| input.take().map(SessionId))?)),
+        DISOWNED => {
+            let connection = |input: &mut Input<'_>| input.number().map(ConnectionId);
+            Said::Word(Word::Disowned(input.list(connection)?))
+        }
+        kind => return Err(FrameError::Kind(kind.into())),
+    };
+    match input.0.len() {
+        0 => Ok(said),
+        behind => Err(FrameError::Behind(behind)),
+    }
+}
+
+fn put_message(out: &mut BytesMut, message: &PeerMessage) {
+    let kind = MESSAGE_TYPES.iter().position(|kind| *kind == message.msg_type);
+    out.put_u8(MESSAGE);
+    out.put_u8(kind.and_then(|kind| u8::try_from(kind).ok()).unwrap_or(u8::MAX));
+    for number in [
+        message.to,
+        message.from,
+        message.term,
+        message.log_term,
+        message.index,
+        message.commit,
+        message.commit_term,
+        message.request_snapshot,
+        message.reject_hint,
+        message.deprecated_priority,
+    ] {
+        out.put_u64(number);
+    }
+    out.put_i64(message.priority);
+    out.put_u8(message.reject.into());
+    put_bytes(out, &message.context);
+    put_list(out, &message.entries, |out, entry| {
+        out.put_u8(match entry.entry_type {
+            EntryType::EntryNormal => 0,
+            EntryType::EntryConfChange => 1,
+            EntryType::EntryConfChangeV2 => 2,
+        });
+        out.put_u64(entry.term);
+        out.put_u64(entry.index);
+        put_bytes(out, &entry.data);
+    });
+    let snapshot = message.snapshot.as_ref();
+    out.put_u8(snapshot.is_some().into());
+    if let Some(snapshot) = snapshot {
+        let metadata = snapshot.get_metadata();
+        let members = metadata.get_conf_state();
+        out.put_u64(metadata.index);
+        out.put_u64(metadata.term);
+        let lists =
+            [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next];
+        for list in lists {
+            put_list(out, list, |out, id| out.put_u64(*id));
+        }
+        out.put_u8(members.auto_leave.into());
+        put_bytes(out, &snapshot.data);
+    }
+}
+
+fn put_word(out: &mut BytesMut, word: &Word) {
+    match word {
+        Word::Asked { stream, first, requests } => {
+            out.put_u8(ASKED);
+            out.put_u64(stream.0);
+            out.put_u64(*first);
+            put_list(out, requests, put_asked);
+        }
+        Word::Decided { stream, first, verdicts } => {
+            out.put_u8(DECIDED);
+            out.put_u64(stream.0);
+            out.put_u64(*first);
+            put_list(out, verdicts, put_verdict);
+        }
+        Word::Ended { stream } => {
+            out.put_u8(ENDED);
+            out.put_u64(stream.0);
+        }
+        Word::Heard(sessions) => {
+            out.put_u8(HEARD);
+            put_list(out, sessions, |out, session| out.put_i64(session.0));
+        }
+        Word::Disowned(connections) => {
+            out.put_u8(DISOWNED);
+            put_list(out, connections, |out, connection| out.put_u64(connection.0));
+        }
+    }
+}
+
+fn put_asked(out: &mut BytesMut, Asked { origin, work }: &Asked) {
+    out.put_u64(origin.connection.0);
+    out.put_i64(origin.session.0);
+    out.put_i32(origin.xid);
+    put_list(out, &origin.identities, |out, identity| {
+        put_bytes(out, identity.scheme.as_bytes());
+        put_bytes(out, identity.id.as_bytes());
+    });
+    match work {
+        Work::Open { timeout_ms } => {
+            out.put_u8(OPEN);
+            out.put_i32(*timeout_ms);
+        }
+        Work::Attach { timeout_ms } => {
+            out.put_u8(ATTACH);
+            out.put_i32(*timeout_ms);
+        }
+        Work::Request(request) => {
+            out.put_u8(REQUEST);
+            out.put_i32(request.op_code().code());
+            let length_at = out.len();
+            out.put_u32(0);
+            request.encode(out);
+            let len = u32::try_from(out.len() - length_at - 4).unwrap_or(u32::MAX);
+            out[length_at..length_at + 4].copy_from_slice(&len.to_be_bytes());
+        }
+    }
+}
+
+fn put_verdict(out: &mut BytesMut, verdict: &Verdict) {
+    match verdict {
+        Verdict::Txn(zxid) => {
+            out.put_u8(1);
+            out.put_i64(zxid.0);
+        }
+        Verdict::Open { zxid, session, timeout_ms } => {
+            out.put_u8(2);
+            out.put_i64(zxid.0);
+            out.put_i64(session.0);
+            out.put_i32(*timeout_ms);
+        }
+        Verdict::Read(after) => {
+            out.put_u8(3);
+            out.put_i64(after.0);
+        }
+        Verdict::Refused(after, error) => {
+            out.put_u8(4);
+            out.put_i64(after.0);
+            out.put_i32(error.code());
+        }
+        Verdict::RefusedMulti(after, codes) => {
+            out.put_u8(5);
+            out.put_i64(after.0);
+            put_list(out, codes, |out, code| out.put_i32(*code));
+        }
+        Verdict::Attached { session, timeout_ms } => {
+            out.put_u8(6);
+            out.put_i64(session.0);
+            out.put_i32(*timeout_ms);
+        }
+        Verdict::NoSession => out.put_u8(7),
+        Verdict::Close => out.put_u8(8),
+    }
+}
+
+fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
+    out.put_u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+    out.put_slice(bytes);
+}
+
+fn put_list<T>(out: &mut BytesMut, list: &[T], mut put: impl FnMut(&mut BytesMut, &T)) {
+    out.put_u32(u32::try_from(list.len()).unwrap_or(u32::MAX));
+    list.iter().for_each(|item| put(out, item));
+}
+
+/// What is left of a frame's content.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn take<T: Record<'a>>(&mut self) -> Result<T, FrameError> {
+        let (value, rest) = jute::decode(self.0)?;
+        self.0 = rest;
+        Ok(value)
+    }
+
+    fn number(&mut self) -> Result<u64, FrameError> {
+        self.take::<i64>().map(i64::cast_unsigned)
+    }
+
+    fn stream(&mut self) -> Result<Stream, FrameError> {
+        self.number().map(Stream)
+    }
+
+    fn zxid(&mut self) -> Result<Zxid, FrameError> {
+        self.take().map(Zxid)
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8], FrameError> {
+        match self.take::<Option<Cow<'a, [u8]>>>()? {
+            Some(Cow::Borrowed(bytes)) => Ok(bytes),
+            _ => Err(DecodeError::Null.into()),
+        }
+    }
+
+    fn text(&mut self) -> Result<String, FrameError> {
+        self.take::<Cow<'a, str>>().map(Cow::into_owned)
+    }
+
+    /// As many as are said to be there. Room is taken for what came, not for what is said.
+    fn list<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<T, FrameError>,
+    ) -> Result<Vec<T>, FrameError> {
+        let count = self.take::<i32>()?;
+        let count = u32::try_from(count).map_err(|_| DecodeError::NegativeLength(count))?;
+        let mut list = Vec::new();
+        for _ in 0..count {
+            list.push(item(self)?);
+        }
+        Ok(list)
+    }
+
+    fn message(&mut self) -> Result<PeerMessage, FrameError> {
+        let kind = self.take::<u8>()?;
+        let known = MESSAGE_TYPES.get(usize::from(kind)).copied();
+        let msg_type = known.ok_or_else(|| FrameError::Kind(kind.into()))?;
+        let mut message = PeerMessage { msg_type, ..PeerMessage::default() };
+        for field in [
+            &mut message.to,
+            &mut message.from,
+            &mut message.term,
+            &mut message.log_term,
+            &mut message.index,
+            &mut message.commit,
+            &mut message.commit_term,
+            &mut message.request_snapshot,
+            &mut message.reject_hint,
+            &mut message.deprecated_priority,
+        ] {
+            *field = self.number()?;
+        }
+        message.priority = self.take()?;
+        message.reject = self.take()?;
+        message.context = Bytes::copy_from_slice(self.bytes()?);
+        message.entries = self.list(Self::entry)?.into();
+        if self.take()? {
+            message.set_snapshot(self.snapshot()?);
+        }
+        Ok(message)
+    }
+
+    fn entry(&mut self) -> Result<Entry, FrameError> {
+        let entry_type = match self.take::<u8>()? {
+            0 => EntryType::EntryNormal,
+            1 => EntryType::EntryConfChange,
+            2 => EntryType::EntryConfChangeV2,
+            kind => return Err(FrameError::Kind(kind.into())),
+        };
+        Ok(Entry {
+            entry_type,
+            term: self.number()?,
+            index: self.number()?,
+            data: Bytes::copy_from_slice(self.bytes()?),
+            ..Entry::default()
+        })
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, FrameError> {
+        let mut snapshot = Snapshot::default();
+        let metadata = snapshot.mut_metadata();
+        metadata.index = self.number()?;
+        metadata.term = self.number()?;
+        metadata.set_conf_state(ConfState {
+            voters: self.list(Self::number)?,
+            learners: self.list(Self::number)?,
+            voters_outgoing: self.list(Self::number)?,
+            learners_next: self.list(Self::number)?,
+            auto_leave: self.take()?,
+            ..ConfState::default()
+        });
+        snapshot.data = Bytes::copy_from_slice(self.bytes()?);
+        Ok(snapshot)
+    }
+
+    fn asked(&mut self, now: Monotonic) -> Result<Asked, FrameError> {
+        let connection = ConnectionId(self.number()?);
+        let session = SessionId(self.take()?);
+        let xid = self.take()?;
+        let identity = |input: &mut Self| Ok(Identity { scheme: input.text()?, id: input.text()? });
+        let identities = self.list(identity)?.into();
+        let work = match self.take::<u8>()? {
+            OPEN => Work::Open { timeout_ms: self.take()? },
+            ATTACH => Work::Attach { timeout_ms: self.take()? },
+            REQUEST => {
+                let op = self.take()?;
+                Work::Request(Request::decode(op, self.bytes()?)?.into_static())
+            }
+            kind => return Err(FrameError::Kind(kind.into())),
+        };
+        Ok(Asked { origin: Origin { connection, session, xid, identities, received: now }, work })
+    }
+
+    fn verdict(&mut self) -> Result<Verdict, FrameError> {
+        Ok(match self.take::<u8>()? {
+            1 => Verdict::Txn(self.zxid()?),
+            2 => Verdict::Open {
+                zxid: self.zxid()?,
+                session: SessionId(self.take()?),
+                timeout_ms: self.take()?,
+            },
+            3 => Verdict::Read(self.zxid()?),
+            4 => {
+                let after = self.zxid()?;
+                let code = self.take()?;
+                Verdict::Refused(after, ErrorCode::from_code(code).ok_or(FrameError::Kind(code))?)
+            }
+            5 => Verdict::RefusedMulti(self.zxid()?, self.list(Self::take)?),
+            6 => Verdict::Attached { session: SessionId(self.take()?), timeout_ms: self.take()? },
+            7 => Verdict::NoSession,
+            8 => Verdict::Close,
+            kind => return Err(FrameError::Kind(kind.into())),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "frame_test.rs"]
+mod frame_test;

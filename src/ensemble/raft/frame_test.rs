@@ -1,0 +1,193 @@
+use std::sync::Arc;
+
+use jute::protocol::{CreateRequest, MultiOp, SetDataRequest, SyncRequest};
+use jute::{Acl, perms};
+
+use super::*;
+
+fn framed(said: &Said) -> (Vec<u8>, u32) {
+    let mut out = BytesMut::new();
+    put_said(&mut out, said);
+    let (head, content) = out.split_at(FRAME_HEAD_LEN);
+    let (len, checksum) = parse_head(head.try_into().unwrap()).unwrap();
+    assert_eq!(len, content.len());
+    (content.to_vec(), checksum)
+}
+
+fn parse(content: &[u8]) -> Result<Said, FrameError> {
+    parse_said(content, crc32fast::hash(content), Monotonic(0))
+}
+
+fn message(msg_type: MessageType) -> PeerMessage {
+    let mut message = PeerMessage { msg_type, ..PeerMessage::default() };
+    (message.to, message.from, message.term) = (0x102, 0x101, 3);
+    (message.log_term, message.index, message.commit) = (2, 77, 70);
+    (message.commit_term, message.request_snapshot, message.reject_hint) = (2, 5, 76);
+    (message.reject, message.priority, message.deprecated_priority) = (true, -9, 8);
+    message.context = b"campaign".as_slice().into();
+    message
+}
+
+fn asked(work: Work) -> Asked {
+    let identity = |scheme: &str, id: &str| Identity { scheme: scheme.into(), id: id.into() };
+    let identities = Arc::new([identity("ip", "10.0.0.1"), identity("digest", "u:hash")]);
+    let connection = ConnectionId::on(3, 0x1234);
+    let origin =
+        Origin { connection, session: SessionId(-7), xid: -2, identities, received: Monotonic(0) };
+    Asked { origin, work }
+}
+
+/// One of everything.
+fn examples() -> Vec<Said> {
+    let mut examples: Vec<Said> =
+        MESSAGE_TYPES.iter().map(|kind| Said::Message(message(*kind))).collect();
+    let mut append = message(MessageType::MsgAppend);
+    let entries =
+        [EntryType::EntryNormal, EntryType::EntryConfChange, EntryType::EntryConfChangeV2];
+    for (index, entry_type) in (78..).zip(entries) {
+        let data = vec![index as u8; index as usize].into();
+        append.entries.push(Entry { entry_type, term: 3, index, data, ..Entry::default() });
+    }
+    let mut snapshot = message(MessageType::MsgSnapshot);
+    let content = snapshot.mut_snapshot();
+    content.data = b"zxid".as_slice().into();
+    content.mut_metadata().index = 60;
+    content.mut_metadata().term = 2;
+    let members = content.mut_metadata().mut_conf_state();
+    (members.voters, members.learners) = (vec![0x101, 0x102, 0x103], vec![0x104]);
+    (members.voters_outgoing, members.learners_next) = (vec![0x101], vec![0x105]);
+    members.auto_leave = true;
+    examples.extend([append, snapshot].map(Said::Message));
+    let set = || SetDataRequest { path: "/a".into(), data: None, version: 3 };
+    let create = CreateRequest {
+        path: "/ä".into(),
+        data: Some(b"x".as_slice().into()),
+        acl: Some(vec![Acl::anyone(perms::ALL)]),
+        flags: 2,
+    };
+    let multi = vec![MultiOp::SetData(set()), MultiOp::Create(create.clone())];
+    let stream = Stream(u64::MAX - 1);
+    let requests = [
+        Work::Open { timeout_ms: 4000 },
+        Work::Attach { timeout_ms: 5000 },
+        Work::Request(Request::Create(create)),
+        Work::Request(Request::SetData(set())),
+        Work::Request(Request::Multi(multi)),
+        Work::Request(Request::Sync(SyncRequest { path: None })),
+        Work::Request(Request::CloseSession),
+        Work::Request(Request::Ping),
+    ];
+    let (zxid, session) = (Zxid(0x3_0000_0007), SessionId(0x0100_0000_0000_0001));
+    let verdicts = vec![
+        Verdict::Txn(zxid),
+        Verdict::Open { zxid, session, timeout_ms: 4000 },
+        Verdict::Read(zxid),
+        Verdict::Refused(zxid, ErrorCode::BadVersion),
+        Verdict::RefusedMulti(zxid, vec![0, -103, -2]),
+        Verdict::Attached { session, timeout_ms: 4000 },
+        Verdict::NoSession,
+        Verdict::Close,
+    ];
+    examples.extend(
+        [
+            Word::Asked { stream, first: 3, requests: requests.map(asked).into() },
+            Word::Decided { stream, first: 1 << 40, verdicts },
+            Word::Ended { stream },
+            Word::Heard(vec![session, SessionId(-1)]),
+            Word::Disowned(vec![ConnectionId::on(255, 9)]),
+        ]
+        .map(Said::Word),
+    );
+    examples
+}
+
+#[test]
+fn what_was_said_is_what_is_heard() {
+    for said in examples() {
+        let (content, checksum) = framed(&said);
+        assert_eq!(parse_said(&content, checksum, Monotonic(0)), Ok(said));
+    }
+}
+
+#[test]
+fn a_frame_that_ends_early_or_late_is_none() {
+    for said in examples() {
+        let (mut content, _) = framed(&said);
+        for len in 0..content.len() {
+            assert!(parse(&content[..len]).is_err(), "{len} bytes of {said:?}");
+        }
+        content.push(0);
+        assert_eq!(parse(&content), Err(FrameError::Behind(1)), "{said:?}");
+    }
+}
+
+#[test]
+fn any_changed_bit_is_seen() {
+    for said in examples() {
+        let (content, checksum) = framed(&said);
+        for bit in 0..content.len() * 8 {
+            let mut changed = content.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            let parsed = parse_said(&changed, checksum, Monotonic(0));
+            assert_eq!(parsed, Err(FrameError::Checksum), "bit {bit} of {said:?}");
+        }
+    }
+}
+
+/// With its checksum made right again, as a hostile peer would.
+#[test]
+fn no_changed_byte_does_harm() {
+    for said in examples() {
+        let (content, _) = framed(&said);
+        for at in 0..content.len() {
+            for byte in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut changed = content.clone();
+                changed[at] = byte;
+                // Whatever it is now: what is read of it is said the same way.
+                if let Ok(heard) = parse(&changed) {
+                    let (again, checksum) = framed(&heard);
+                    assert_eq!(parse_said(&again, checksum, Monotonic(0)), Ok(heard));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_length_beyond_any_frame_is_refused() {
+    let head = |len: u32| {
+        let mut head = [0; FRAME_HEAD_LEN];
+        head[..4].copy_from_slice(&len.to_be_bytes());
+        head
+    };
+    assert_eq!(parse_head(head(FRAME_MAX)), Ok((FRAME_MAX as usize, 0)));
+    assert_eq!(parse_head(head(FRAME_MAX + 1)), Err(FrameError::TooLong(FRAME_MAX + 1)));
+    assert_eq!(parse_head(head(u32::MAX)), Err(FrameError::TooLong(u32::MAX)));
+}
+
+/// The layout is fixed: a member of an earlier version must understand it.
+#[test]
+fn frames_have_the_documented_bytes() {
+    let words = [
+        (Word::Ended { stream: Stream(0x0102) }, "04 0000000000000102"),
+        (Word::Heard(vec![SessionId(1)]), "05 00000001 0000000000000001"),
+        (
+            Word::Decided { stream: Stream(1), first: 9, verdicts: vec![Verdict::Txn(Zxid(2))] },
+            "03 0000000000000001 0000000000000009 00000001 01 0000000000000002",
+        ),
+        (
+            Word::Asked {
+                stream: Stream(1),
+                first: 8,
+                requests: vec![asked(Work::Open { timeout_ms: 5 })],
+            },
+            "02 0000000000000001 0000000000000008 00000001 0003000000001234 fffffffffffffff9 fffffffe 00000002 \
+             00000002 6970 00000008 31302e302e302e31 00000006 646967657374 00000006 753a68617368 \
+             01 00000005",
+        ),
+    ];
+    for (word, expected) in words {
+        let hex: String = framed(&Said::Word(word)).0.iter().map(|b| format!("{b:02x}")).collect();
+        assert_eq!(hex, expected.replace(' ', ""));
+    }
+}

@@ -1,0 +1,105 @@
+//! What members tell each other beside Raft's messages: what a follower's clients ask, what the leader decides of it, and
+//! whom it heard of.
+//!
+//! Between two members words keep their order among themselves and towards Raft's messages, or the receiver learns that
+//! something was lost. So a verdict comes before the transaction that it speaks of.
+
+use jute::ErrorCode;
+
+use crate::engine::request::{Origin, Work};
+use crate::engine::session::SessionId;
+use crate::engine::watch::ConnectionId;
+use crate::engine::zxid::Zxid;
+
+/// The requests of one follower to one leader, from when they have each other until one loses the other. A follower
+/// never uses a number again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stream(pub u64);
+
+/// What one member tells another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Word {
+    /// From a follower: what its clients ask, in their order.
+    Asked {
+        /// In which stream.
+        stream: Stream,
+        /// Requests of the stream before these.
+        first: u64,
+        /// Who, and for what.
+        requests: Vec<Asked>,
+    },
+    /// From the leader: what it decided, in the order of the requests.
+    Decided {
+        /// Of which stream.
+        stream: Stream,
+        /// Verdicts of the stream before these.
+        first: u64,
+        /// One for each request.
+        verdicts: Vec<Verdict>,
+    },
+    /// From one who was asked and does not lead: requests that have no verdict get none.
+    Ended {
+        /// The stream.
+        stream: Stream,
+    },
+    /// From a follower: sessions of its clients that showed signs of life.
+    Heard(Vec<SessionId>),
+    /// From the leader: connections that have lost their session to another.
+    Disowned(Vec<ConnectionId>),
+}
+
+/// A request of a follower's client. When it came in is of no interest elsewhere.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Who.
+    pub origin: Origin,
+    /// For what.
+    pub work: Work,
+}
+
+impl PartialEq for Asked {
+    fn eq(&self, other: &Self) -> bool {
+        let who = |asked: &Self| {
+            let Origin { connection, session, xid, .. } = asked.origin;
+            (connection, session, xid)
+        };
+        who(self) == who(other)
+            && self.origin.identities == other.origin.identities
+            && self.work == other.work
+    }
+}
+
+impl Eq for Asked {}
+
+/// What a leader decided of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is this transaction.
+    Txn(Zxid),
+    /// As [`Self::Txn`]; it opens a session.
+    Open {
+        /// The transaction.
+        zxid: Zxid,
+        /// The session.
+        session: SessionId,
+        /// Its timeout.
+        timeout_ms: i32,
+    },
+    /// To be answered from the tree, once this transaction is in it.
+    Read(Zxid),
+    /// Refused, once this transaction is in the tree: it was checked against that.
+    Refused(Zxid, ErrorCode),
+    /// As [`Self::Refused`], for a multi: the codes of its parts.
+    RefusedMulti(Zxid, Vec<i32>),
+    /// The session is the connection's.
+    Attached {
+        /// The session.
+        session: SessionId,
+        /// Its timeout.
+        timeout_ms: i32,
+    },
+    /// There is no such session.
+    NoSession,
+    /// The connection has to go: its session is another's, or no more.
+    Close,
+}

@@ -1,0 +1,284 @@
+//! The thread of a member of an ensemble: gives it time, what its clients ask and what the others say, and tells the rest
+//! of the server who leads.
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use hashbrown::{HashMap, HashSet};
+
+use super::clock::millis;
+use super::peers::Peers;
+use super::reaper::Reaper;
+use super::shared::{Role, Server};
+use super::{data, driver};
+use crate::config::{self, ListenAddress, Purge};
+use crate::engine::time::{Monotonic, Now};
+use crate::ensemble::{EnsembleError, FromPeer, Inquiry, Member, Said, Snapshots};
+
+/// Every server of a list has had one disk.
+pub(super) const FIRST_LIFE: u32 = 1;
+/// A step of the clock of elections. They take ten to twenty without a word of the leader.
+const TICK_MS: u64 = 20;
+/// Ticks that are made up for after the thread stood still; it knows nothing of what the others did meanwhile.
+const TICKS_AT_ONCE: u64 = 3;
+
+/// Where the other servers reach this one: at the address of its own line, or at every one where that is none of this
+/// machine's, as behind a translation of addresses.
+pub(super) fn listen_address(members: &config::Ensemble) -> ListenAddress {
+    let Some(me) = members.me() else { return ListenAddress { address: None, port: 0 } };
+    let found = (me.host.as_str(), me.port).to_socket_addrs().ok();
+    let own = |address: &SocketAddr| TcpListener::bind((address.ip(), 0)).is_ok();
+    let address = found.and_then(|mut found| found.find(own)).map(|found| found.ip());
+    ListenAddress { address: address.filter(|ip| !ip.is_unspecified()), port: me.port }
+}
+
+/// Runs a member until the queue ends.
+///
+/// # Errors
+/// When it had to stop: the process must end.
+pub(super) fn run(
+    server: &Arc<Server>,
+    mut member: Member<Peers>,
+    sync_limit: Duration,
+) -> Result<(), EnsembleError> {
+    let mut life = Life::new(server, sync_limit);
+    let mut patience = Duration::ZERO;
+    let mut last_turn = server.clock.monotonic();
+    loop {
+        let batch = server.queue.take(patience);
+        let now = server.clock.now();
+        let late = now.monotonic.since(last_turn).saturating_sub(millis(patience));
+        last_turn = now.monotonic;
+        server.group_began.store(now.monotonic.0.max(1), Ordering::Relaxed);
+        for (what, _room) in batch.from_peers {
+            life.take(&mut member, what, now)?;
+        }
+        life.tick(&mut member, now.monotonic);
+        member.submit(batch.submissions);
+        member.turn(now)?;
+        life.do_chores(server, &mut member, now, late)?;
+        life.report(server, &mut member, now);
+        for inquiry in batch.inquiries {
+            match inquiry {
+                Inquiry::LogState => tracing::info!(?member, held = member.held(), "state"),
+                Inquiry::Expiry(to) => {
+                    let buckets = member.sequencer().map(|its| its.expiry_buckets().collect());
+                    // Whoever asked may have stopped waiting.
+                    let _ = to.try_send(buckets.unwrap_or_default());
+                }
+            }
+        }
+        if batch.is_last {
+            return Ok(());
+        }
+        let goes_on = life.snapshot(server, &mut member)?;
+        server.group_began.store(0, Ordering::Relaxed);
+        let next_tick = life.next_tick.since(server.clock.monotonic());
+        patience = if goes_on { Duration::ZERO } else { Duration::from_millis(next_tick) };
+    }
+}
+
+/// What a member's thread knows beside the member.
+struct Life {
+    /// Peers that are heard, and those that can be told something.
+    hears: HashSet<u64>,
+    speaks: HashSet<u64>,
+    /// When each peer was heard last.
+    heard: HashMap<u64, Monotonic>,
+    next_tick: Monotonic,
+    next_report: Monotonic,
+    /// When this server led, or heard its leader, last.
+    led: Monotonic,
+    sync_limit_ms: u64,
+    reaper: Reaper,
+    snapshots: Snapshots,
+    /// What is applied and counted for the next snapshot.
+    counted: u64,
+    next_step: Instant,
+}
+
+impl Life {
+    fn new(server: &Server, sync_limit: Duration) -> Self {
+        let now = server.clock.monotonic();
+        let snapshots = Snapshots::new(
+            Arc::clone(&server.directory),
+            data::compression(&server.config),
+            snapshot_due(server.config.snap_count),
+            server.config.snap_size_limit_bytes.map(NonZeroU64::get),
+            0,
+        );
+        Self {
+            hears: HashSet::new(),
+            speaks: HashSet::new(),
+            heard: HashMap::new(),
+            next_tick: now.plus(TICK_MS),
+            next_report: now,
+            led: now,
+            sync_limit_ms: millis(sync_limit),
+            reaper: Reaper::new(&server.config.reaper, now),
+            snapshots,
+            counted: 0,
+            next_step: Instant::now(),
+        }
+    }
+
+    fn take(
+        &mut self,
+        member: &mut Member<Peers>,
+        what: FromPeer,
+        now: Now,
+    ) -> Result<(), EnsembleError> {
+        match what {
+            FromPeer::Said(from, said) => {
+                self.heard.insert(from, now.monotonic);
+                match said {
+                    Said::Message(message) => member.step(message),
+                    Said::Word(word) => member.hear(from, word, now)?,
+                }
+            }
+            FromPeer::Hears(peer, is_up) => self.way(member, peer, is_up, true),
+            FromPeer::Speaks(peer, is_up) => self.way(member, peer, is_up, false),
+            FromPeer::Snapshot(message, received) => {
+                let before = member.applied();
+                member.receive_snapshot(message, received, now)?;
+                if member.applied() > before {
+                    // It walks through a tree that is not there any more.
+                    self.snapshots.abandon();
+                    self.counted = member.applied();
+                }
+            }
+            FromPeer::SnapshotSent(to, status) => member.report_snapshot(to, status),
+        }
+        Ok(())
+    }
+
+    /// One of the two connections with a peer has come or gone.
+    fn way(&mut self, member: &mut Member<Peers>, peer: u64, is_up: bool, hears: bool) {
+        let ways = if hears { &mut self.hears } else { &mut self.speaks };
+        if is_up {
+            ways.insert(peer);
+        } else {
+            ways.remove(&peer);
+        }
+        if self.hears.contains(&peer) && self.speaks.contains(&peer) {
+            member.found(peer);
+        } else {
+            member.lost(peer);
+            member.report_unreachable(peer);
+        }
+    }
+
+    fn tick(&mut self, member: &mut Member<Peers>, now: Monotonic) {
+        for _ in 0..TICKS_AT_ONCE {
+            if now < self.next_tick {
+                return;
+            }
+            member.tick();
+            self.next_tick = self.next_tick.plus(TICK_MS);
+        }
+        self.next_tick = now.plus(TICK_MS);
+    }
+
+    /// What a leader wants done by itself. `late` is how long the thread stood still, in milliseconds.
+    fn do_chores(
+        &mut self,
+        server: &Server,
+        member: &mut Member<Peers>,
+        now: Now,
+        late: u64,
+    ) -> Result<(), EnsembleError> {
+        // What is taken out of the expiry queue must be decided.
+        if !member.takes_requests() {
+            return Ok(());
+        }
+        let mut chores =
+            member.sequencer().map_or_else(Vec::new, |its| driver::due(server, its, now, late));
+        chores.append(&mut self.reaper.chores(&server.replica, now));
+        if chores.is_empty() {
+            return Ok(());
+        }
+        member.do_chores(&chores, now)?;
+        member.turn(now)
+    }
+
+    /// Tells the leader who was heard of, and this server whether it serves.
+    fn report(&mut self, server: &Server, member: &mut Member<Peers>, now: Now) {
+        let tick_ms = u64::from(server.config.tick_time_ms);
+        if now.monotonic >= self.next_report {
+            member.report_heard(now);
+            self.next_report = now.monotonic.plus((tick_ms / 2).max(1));
+        }
+        let leader = member.leader();
+        let is_heard = self
+            .heard
+            .get(&leader)
+            .is_some_and(|heard| now.monotonic.since(*heard) < self.sync_limit_ms);
+        let role = if member.is_leading() {
+            Role::Leader
+        } else if !member.is_following() || !is_heard {
+            Role::None
+        } else if member.is_learner() {
+            Role::Observer
+        } else {
+            Role::Follower
+        };
+        if role != Role::None {
+            self.led = now.monotonic;
+        } else if now.monotonic.since(self.led) < self.sync_limit_ms {
+            // Clients are kept for a while: most elections are over sooner.
+            return;
+        }
+        if role != server.role.get() {
+            let (term, leader) = (member.term(), leader & 0xff);
+            tracing::info!(%role, term, leader, "the role of this server is another");
+            server.role.set(role);
+            if role == Role::None {
+                server.connections.all().iter().for_each(|connection| connection.close());
+            }
+        }
+    }
+
+    /// Begins a snapshot that is due, or goes on with the one on its way. Whether there is more to do at once.
+    fn snapshot(
+        &mut self,
+        server: &Server,
+        member: &mut Member<Peers>,
+    ) -> Result<bool, EnsembleError> {
+        let now = server.clock.monotonic();
+        self.snapshots.count(member.applied().saturating_sub(self.counted), 0);
+        self.counted = member.applied();
+        if self.snapshots.is_due(now) {
+            member.begin_snapshot(&mut self.snapshots, now);
+        }
+        if !self.snapshots.is_writing() {
+            return Ok(false);
+        }
+        let began = Instant::now();
+        if began < self.next_step && !server.queue.is_empty() {
+            return Ok(true);
+        }
+        let goes_on = self.snapshots.advance(&server.replica, now);
+        self.next_step = began + began.elapsed() * driver::SNAPSHOT_SHARE;
+        if let Some((index, zxid)) = self.snapshots.take_done() {
+            member.snapshot_taken(index, zxid);
+            driver::took_snapshot(server, self.snapshots.last_duration_ms());
+            if !matches!(server.config.purge, Purge::Never) {
+                member.purge(server.config.snap_retain_count as usize)?;
+            }
+        }
+        Ok(goes_on)
+    }
+}
+
+/// Transactions between two snapshots: not as many on each server, so that they do not take theirs at once
+/// (`SyncRequestProcessor.shouldSnapshot`).
+fn snapshot_due(snap_count: u32) -> u64 {
+    let half = u64::from(snap_count) / 2;
+    let mut bytes = [0; 8];
+    // Chance is not needed for anything but that.
+    let _ = getrandom::fill(&mut bytes);
+    half + u64::from_ne_bytes(bytes) % half.max(1)
+}

@@ -1,0 +1,186 @@
+//! Three servers as processes: who leads, what clients of each see, and what happens when one is gone.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use jute::CreateMode;
+use jute::protocol::{Request, SyncRequest};
+
+use crate::client::{Client, create, data_of, ends, get, open, set, until};
+use crate::process::{Server, free_port};
+
+const TIMEOUT_MS: i32 = 4000;
+
+/// Servers of one list, which have not been started.
+fn prepare(count: usize) -> Vec<Server> {
+    let lines: Vec<String> = (1..=count)
+        .map(|id| format!("server.{id}=127.0.0.1:{}:{}", free_port(), free_port()))
+        .collect();
+    let config = format!("initLimit=10\nsyncLimit=5\n{}", lines.join("\n"));
+    let prepare = |id: usize| {
+        let server = Server::prepare(&config);
+        fs::write(server.data().join("myid"), id.to_string()).expect("myid");
+        server
+    };
+    (1..=count).map(prepare).collect()
+}
+
+fn start(count: usize) -> Vec<Server> {
+    let mut servers = prepare(count);
+    servers.iter_mut().for_each(Server::run);
+    until("one leads and the others follow", || {
+        let modes: Vec<String> = servers.iter().map(mode).collect();
+        modes.iter().filter(|mode| *mode == "leader").count() == 1
+            && modes.iter().filter(|mode| *mode == "follower").count() == count - 1
+    });
+    servers
+}
+
+fn mode(server: &Server) -> String {
+    let text = server.word("srvr");
+    let line = text.lines().find_map(|line| line.strip_prefix("Mode: "));
+    line.unwrap_or("none").to_owned()
+}
+
+fn leader(servers: &[Server]) -> usize {
+    servers.iter().position(|server| mode(server) == "leader").expect("a leader")
+}
+
+/// What a client of this server reads behind a sync.
+fn value(client: &mut Client, path: &str) -> Vec<u8> {
+    client.ok(&Request::Sync(SyncRequest { path: Some(path.into()) }));
+    data_of(&client.ok(&get(path)))
+}
+
+#[test]
+fn what_is_written_through_any_server_is_read_through_every_other() {
+    let servers = start(3);
+    let mut clients: Vec<Client> =
+        servers.iter().map(|server| server.connect(TIMEOUT_MS)).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.ok(&create(&format!("/of{number}"), b"0".to_vec(), CreateMode::Persistent));
+    }
+    for round in 1..=20_u8 {
+        for writer in 0..3 {
+            let path = format!("/of{writer}");
+            // Pipelined: what a client reads behind its write shows it.
+            clients[writer].send(&[set(&path, vec![round]), get(&path)]);
+            let replies = clients[writer].receive_all(2);
+            assert!(replies.iter().all(|reply| reply.header.err == 0), "{replies:?}");
+            assert_eq!(data_of(&replies[1]), [round]);
+            for client in &mut clients {
+                assert_eq!(value(client, &path), [round]);
+            }
+        }
+    }
+}
+
+#[test]
+fn when_the_leader_is_killed_the_others_go_on_and_it_comes_back() {
+    let mut servers = start(3);
+    let first = leader(&servers);
+    let followers: Vec<usize> = (0..3).filter(|at| *at != first).collect();
+    let mut there = servers[followers[0]].connect(TIMEOUT_MS);
+    let mut lost = servers[first].connect(TIMEOUT_MS);
+    there.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
+    lost.ok(&create("/mine", vec![], CreateMode::Ephemeral));
+    servers[first].signal("KILL");
+    servers[first].wait();
+    // The other follower's clients keep their connection: it is answered once there is a leader.
+    there.ok(&set("/kept", b"2".to_vec()));
+    let mut again = lost.again(servers[followers[1]].address());
+    assert_eq!(again.session, lost.session, "the session goes on elsewhere");
+    assert_eq!(value(&mut again, "/kept"), b"2");
+    assert!(again.exists("/mine"));
+    servers[first].run();
+    until("it follows", || mode(&servers[first]) == "follower");
+    let mut back = servers[first].connect(TIMEOUT_MS);
+    assert_eq!(value(&mut back, "/kept"), b"2");
+    again.ok(&Request::CloseSession);
+    ends(&mut again.stream);
+    back.ok(&Request::Sync(SyncRequest { path: Some("/".into()) }));
+    assert!(!back.exists("/mine"));
+}
+
+#[test]
+fn without_a_majority_nobody_is_served_and_nothing_is_lost() {
+    let mut servers = start(3);
+    let first = leader(&servers);
+    let followers: Vec<usize> = (0..3).filter(|at| *at != first).collect();
+    let mut client = servers[first].connect(TIMEOUT_MS);
+    client.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
+    for follower in &followers {
+        servers[*follower].signal("KILL");
+        servers[*follower].wait();
+    }
+    // syncLimit is a second here.
+    ends(&mut client.stream);
+    let answer = servers[first].word("srvr");
+    assert_eq!(answer, "This ZooKeeper instance is not currently serving requests\n");
+    servers[followers[0]].run();
+    until("two of three are enough", || mode(&servers[first]) != "none");
+    let mut client = servers[first].connect(TIMEOUT_MS);
+    assert_eq!(value(&mut client, "/kept"), b"1");
+}
+
+#[test]
+fn a_session_that_nobody_hears_of_expires_on_every_server_and_others_do_not() {
+    let servers = start(3);
+    let follower = (leader(&servers) + 1) % 3;
+    let mut idle = servers[follower].connect(400);
+    idle.ok(&create("/idle", vec![], CreateMode::Ephemeral));
+    let mut busy = servers[follower].connect(1000);
+    busy.ok(&create("/busy", vec![], CreateMode::Ephemeral));
+    let mut other = servers[(follower + 1) % 3].connect(TIMEOUT_MS);
+    // Pings are answered by the follower; the leader hears of them all the same.
+    until("the idle one has expired", || {
+        busy.ok(&Request::Ping);
+        other.ok(&Request::Sync(SyncRequest { path: Some("/".into()) }));
+        !other.exists("/idle")
+    });
+    ends(&mut idle.stream);
+    for _ in 0..30 {
+        std::thread::sleep(Duration::from_millis(100));
+        busy.ok(&Request::Ping);
+    }
+    assert!(other.exists("/busy"), "it was heard of for three of its timeouts");
+}
+
+#[test]
+fn who_does_not_belong_to_the_ensemble_is_told_why() {
+    let mut servers = prepare(3);
+    servers.iter_mut().take(1).for_each(Server::run);
+    let config = fs::read_to_string(servers[0].config()).expect("zoo.cfg");
+    let line = config.lines().find_map(|line| line.strip_prefix("server.1=127.0.0.1:"));
+    let port = line.and_then(|line| line.split(':').next()).expect("a port");
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().expect("a port")));
+    let hello = |magic: &[u8; 8], version: u32, from: u64, to: u64| {
+        let mut hello = magic.to_vec();
+        hello.extend(version.to_be_bytes());
+        hello.extend(1_u32.to_be_bytes());
+        hello.extend(from.to_be_bytes());
+        hello.extend(to.to_be_bytes());
+        hello
+    };
+    for (hello, expected) in [
+        (hello(b"rookeepr", 1, 0x102, 0x101), ""),
+        (hello(b"rookeepr", 2, 0x102, 0x101), "it speaks version 2, this server 1"),
+        (hello(b"rookeepr", 1, 0x102, 0x103), "it looks for server 3, and this is server 1"),
+        (hello(b"rookeepr", 1, 0x101, 0x101), "myid 1 is in use twice"),
+        (hello(b"rookeepr", 1, 0x109, 0x101), "server 9 is not in this server's list"),
+        (vec![0xff; 32], "this is rookeeper's port for its ensemble; Java servers cannot join it"),
+    ] {
+        let mut stream = open(address);
+        stream.write_all(&hello).expect("sent");
+        let mut len = [0; 4];
+        stream.read_exact(&mut len).expect("an answer");
+        let mut reason = vec![0; u32::from_be_bytes(len) as usize];
+        stream.read_exact(&mut reason).expect("a reason");
+        assert_eq!(String::from_utf8_lossy(&reason), expected);
+    }
+    until("the reasons are in the log, too", || {
+        servers[0].log().contains("myid 1 is in use twice")
+    });
+}
