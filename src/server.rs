@@ -225,7 +225,8 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
         Arc::clone(&ground.queue),
         directory,
         ground.clock,
-        ground.ending.clone(),
+        // They are needed to the end: a leader hands over when its clients are gone.
+        CancellationToken::new(),
     );
     let listen = member::listen_address(members);
     let peer_port = listener::bind(&listen, None).map_err(|source| ServerError::Bind {

@@ -79,13 +79,10 @@ impl Queue {
         self.arrived.notify_one();
     }
 
-    /// Appends what came from another member.
+    /// Appends what came from another member. After the end, too: a leader hands over then.
     pub fn put_from_peer(&self, what: FromPeer, room: Option<OwnedSemaphorePermit>) {
-        let mut waiting = self.waiting.lock();
-        if !waiting.is_last {
-            waiting.from_peers.push((what, room));
-            self.arrived.notify_one();
-        }
+        self.waiting.lock().from_peers.push((what, room));
+        self.arrived.notify_one();
     }
 
     /// Asks the orderer for something that it need not order.

@@ -22,6 +22,8 @@ use crate::ensemble::{EnsembleError, FromPeer, Inquiry, Member, Said, Snapshots}
 pub(super) const FIRST_LIFE: u32 = 1;
 /// A step of the clock of elections. They take ten to twenty without a word of the leader.
 const TICK_MS: u64 = 20;
+/// How long a leader that ends waits for another one.
+const HAND_OVER_MS: u64 = 500;
 /// Ticks that are made up for after the thread stood still; it knows nothing of what the others did meanwhile.
 const TICKS_AT_ONCE: u64 = 3;
 
@@ -72,7 +74,7 @@ pub(super) fn run(
             }
         }
         if batch.is_last {
-            return Ok(());
+            return life.leave(server, &mut member);
         }
         let goes_on = life.snapshot(server, &mut member)?;
         server.group_began.store(0, Ordering::Relaxed);
@@ -180,6 +182,26 @@ impl Life {
             self.next_tick = self.next_tick.plus(TICK_MS);
         }
         self.next_tick = now.plus(TICK_MS);
+    }
+
+    /// The end: a leader hands over first, so that nobody has to find out that it is gone.
+    fn leave(&mut self, server: &Server, member: &mut Member<Peers>) -> Result<(), EnsembleError> {
+        let began = server.clock.monotonic();
+        if !member.is_leading() || !member.hand_over_to_best() {
+            return Ok(());
+        }
+        while member.is_leading() && server.clock.monotonic().since(began) < HAND_OVER_MS {
+            let now = server.clock.now();
+            for (what, _room) in server.queue.take(Duration::ZERO).from_peers {
+                self.take(member, what, now)?;
+            }
+            self.tick(member, now.monotonic);
+            member.turn(now)?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let ms = server.clock.monotonic().since(began);
+        tracing::info!(ms, done = !member.is_leading(), "handed over to another server");
+        Ok(())
     }
 
     /// What a leader wants done by itself. `late` is how long the thread stood still, in milliseconds.

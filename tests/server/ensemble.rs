@@ -105,6 +105,21 @@ fn when_the_leader_is_killed_the_others_go_on_and_it_comes_back() {
 }
 
 #[test]
+fn a_leader_that_is_told_to_end_hands_over_first() {
+    let mut servers = start(3);
+    let first = leader(&servers);
+    let mut there = servers[(first + 1) % 3].connect(TIMEOUT_MS);
+    there.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
+    servers[first].signal("TERM");
+    assert!(servers[first].wait().success());
+    let log = servers[first].log();
+    assert!(log.contains("handed over to another server") && log.contains("done=true"), "{log}");
+    // Its connection was not touched.
+    there.ok(&set("/kept", b"2".to_vec()));
+    assert_eq!(value(&mut there, "/kept"), b"2");
+}
+
+#[test]
 fn without_a_majority_nobody_is_served_and_nothing_is_lost() {
     let mut servers = start(3);
     let first = leader(&servers);

@@ -285,6 +285,19 @@ impl<T: Transport> Member<T> {
         self.set_election_timeout();
     }
 
+    /// Hands over to the voter that has most of the log and was heard of lately. Whether there is one.
+    pub fn hand_over_to_best(&mut self) -> bool {
+        let raft = &self.node.raft;
+        let voters = raft.prs().conf().voters();
+        let others = raft.prs().iter().filter(|(peer, progress)| {
+            **peer != raft.id && progress.recent_active && voters.contains(**peer)
+        });
+        let best = others.max_by_key(|(peer, progress)| (progress.matched, **peer));
+        let Some(to) = best.map(|(peer, _)| *peer) else { return false };
+        self.hand_over(to);
+        true
+    }
+
     /// Takes requests of this member's clients, in their order. They wait here until there is a leader.
     pub fn submit(&mut self, submissions: Vec<Submission>) {
         self.held.extend(submissions.into_iter().map(|submission| (submission, None)));
