@@ -147,6 +147,7 @@ impl Life {
                 let before = member.applied();
                 member.receive_snapshot(message, received, now)?;
                 if member.applied() > before {
+                    tracing::info!(index = member.applied(), "installed a snapshot of the leader");
                     // It walks through a tree that is not there any more.
                     self.snapshots.abandon();
                     self.counted = member.applied();

@@ -14,11 +14,11 @@ use crate::process::{Server, free_port};
 const TIMEOUT_MS: i32 = 4000;
 
 /// Servers of one list, which have not been started.
-fn prepare(count: usize) -> Vec<Server> {
+fn prepare(count: usize, more: &str) -> Vec<Server> {
     let lines: Vec<String> = (1..=count)
         .map(|id| format!("server.{id}=127.0.0.1:{}:{}", free_port(), free_port()))
         .collect();
-    let config = format!("initLimit=10\nsyncLimit=5\n{}", lines.join("\n"));
+    let config = format!("initLimit=10\nsyncLimit=5\n{more}\n{}", lines.join("\n"));
     let prepare = |id: usize| {
         let server = Server::prepare(&config);
         fs::write(server.data().join("myid"), id.to_string()).expect("myid");
@@ -28,7 +28,11 @@ fn prepare(count: usize) -> Vec<Server> {
 }
 
 fn start(count: usize) -> Vec<Server> {
-    let mut servers = prepare(count);
+    start_with(count, "")
+}
+
+fn start_with(count: usize, more: &str) -> Vec<Server> {
+    let mut servers = prepare(count, more);
     servers.iter_mut().for_each(Server::run);
     until("one leads and the others follow", || {
         let modes: Vec<String> = servers.iter().map(mode).collect();
@@ -141,6 +145,45 @@ fn without_a_majority_nobody_is_served_and_nothing_is_lost() {
 }
 
 #[test]
+fn who_was_away_for_longer_than_the_log_goes_back_gets_a_snapshot() {
+    let mut servers = start_with(3, "snapCount=20\nautopurge.purgeInterval=1");
+    let first = leader(&servers);
+    let away = (first + 1) % 3;
+    let mut client = servers[first].connect(TIMEOUT_MS);
+    client.ok(&create("/kept", vec![], CreateMode::Persistent));
+    servers[away].signal("KILL");
+    servers[away].wait();
+    let logs = |server: &Server| {
+        let names = fs::read_dir(server.data().join("version-2")).expect("a folder");
+        let names = names.map(|entry| entry.expect("an entry").file_name());
+        let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+        names.retain(|name| name.starts_with("log."));
+        names.sort();
+        names
+    };
+    let before = logs(&servers[first]);
+    let mut last = 0_u32;
+    until("the log does not go back that far any more", || {
+        for _ in 0..50 {
+            last += 1;
+            client.ok(&set("/kept", last.to_be_bytes().to_vec()));
+        }
+        logs(&servers[first]).iter().all(|name| !before.contains(name))
+    });
+    servers[away].run();
+    until("it follows", || mode(&servers[away]) == "follower");
+    let mut there = servers[away].connect(TIMEOUT_MS);
+    assert_eq!(value(&mut there, "/kept"), last.to_be_bytes());
+    assert!(servers[away].log().contains("installed a snapshot of the leader"));
+    // And it is one of those whom a write needs.
+    let other = (first + 2) % 3;
+    servers[other].signal("KILL");
+    servers[other].wait();
+    client.ok(&set("/kept", b"all".to_vec()));
+    assert_eq!(value(&mut there, "/kept"), b"all");
+}
+
+#[test]
 fn a_session_that_nobody_hears_of_expires_on_every_server_and_others_do_not() {
     let servers = start(3);
     let follower = (leader(&servers) + 1) % 3;
@@ -165,7 +208,7 @@ fn a_session_that_nobody_hears_of_expires_on_every_server_and_others_do_not() {
 
 #[test]
 fn who_does_not_belong_to_the_ensemble_is_told_why() {
-    let mut servers = prepare(3);
+    let mut servers = prepare(3, "");
     servers.iter_mut().take(1).for_each(Server::run);
     let config = fs::read_to_string(servers[0].config()).expect("zoo.cfg");
     let line = config.lines().find_map(|line| line.strip_prefix("server.1=127.0.0.1:"));
