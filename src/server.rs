@@ -41,7 +41,7 @@ use self::connections::Connections;
 use self::data::Data;
 use self::password::Passwords;
 use self::peers::Peers;
-use self::shared::{CurrentRole, Role, Server};
+use self::shared::{CurrentRole, Others, Role, Server};
 use self::stats::Stats;
 use crate::config::{self, Config, ListenAddress};
 use crate::engine::sequencer::Sequencer;
@@ -175,6 +175,7 @@ impl Ground {
             group_began: AtomicU64::new(0),
             directory,
             role: CurrentRole::new(role),
+            others: Others::default(),
             ending,
             trace_mask: AtomicI64::new(four_letter::TRACE_MASK),
             config,

@@ -12,7 +12,7 @@ use hashbrown::{HashMap, HashSet};
 use super::clock::millis;
 use super::peers::Peers;
 use super::reaper::Reaper;
-use super::shared::{Role, Server};
+use super::shared::{Others, Role, Server};
 use super::{data, driver};
 use crate::config::{self, ListenAddress, Purge};
 use crate::engine::time::{Monotonic, Now};
@@ -20,8 +20,8 @@ use crate::ensemble::{EnsembleError, FromPeer, Inquiry, Member, Said, Snapshots}
 
 /// Every server of a list has had one disk.
 pub(super) const FIRST_LIFE: u32 = 1;
-/// A step of the clock of elections. They take ten to twenty without a word of the leader.
-const TICK_MS: u64 = 20;
+/// A step of the clock of elections: a leader is missed after ten to twenty without a word of it.
+const TICK_MS: u64 = 50;
 /// How long a leader that ends waits for another one.
 const HAND_OVER_MS: u64 = 500;
 /// Ticks that are made up for after the thread stood still; it knows nothing of what the others did meanwhile.
@@ -232,6 +232,7 @@ impl Life {
         let tick_ms = u64::from(server.config.tick_time_ms);
         if now.monotonic >= self.next_report {
             member.report_heard(now);
+            count(&server.others, member);
             self.next_report = now.monotonic.plus((tick_ms / 2).max(1));
         }
         let leader = member.leader();
@@ -258,6 +259,8 @@ impl Life {
             let (term, leader) = (member.term(), leader & 0xff);
             tracing::info!(%role, term, leader, "the role of this server is another");
             server.role.set(role);
+            count(&server.others, member);
+            server.others.leads_since.store(now.monotonic.0, Ordering::Relaxed);
             if role == Role::None {
                 server.connections.all().iter().for_each(|connection| connection.close());
             }
@@ -293,6 +296,16 @@ impl Life {
             }
         }
         Ok(goes_on)
+    }
+}
+
+/// What monitoring shows of the others.
+fn count(others: &Others, member: &Member<Peers>) {
+    let (voters, followers, observers) = member.count_members();
+    let counts =
+        [(&others.voters, voters), (&others.followers, followers), (&others.observers, observers)];
+    for (to, count) in counts {
+        to.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 }
 

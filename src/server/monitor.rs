@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use metrics::{counter, gauge};
 
 use super::clock::millis;
 use super::descriptors;
 use super::four_letter::VERSION;
-use super::shared::Server;
+use super::shared::{Role, Server};
 use super::stats::{self, Counters, Summary};
 
 /// A figure by ZooKeeper's name.
@@ -44,6 +45,23 @@ fn figures(server: &Server) -> Vec<Figure> {
         name,
         value: Value::Counter { total: of(&totals), at_reset: of(&resets) },
     };
+    let mut ensemble = Vec::new();
+    let others = &server.others;
+    let role = server.role.get();
+    if role != Role::Standalone {
+        ensemble.push(integer("quorum_size", others.voters.load(Ordering::Relaxed) as usize));
+    }
+    if role == Role::Leader {
+        let followers = others.followers.load(Ordering::Relaxed) as usize;
+        let observers = others.observers.load(Ordering::Relaxed) as usize;
+        let since = others.leads_since.load(Ordering::Relaxed);
+        ensemble.extend([
+            integer("learners", followers + observers),
+            integer("synced_followers", followers),
+            integer("synced_observers", observers),
+            long("leader_uptime", server.clock.monotonic().0.saturating_sub(since)),
+        ]);
+    }
     let latency = server.stats.latency();
     let (znodes, data_size, ephemerals, sessions, watches) = {
         let database = server.replica.shared();
@@ -53,7 +71,7 @@ fn figures(server: &Server) -> Vec<Figure> {
         // ZooKeeper's root has two names, and both are znodes of a path's length.
         (tree.count() + 1, tree.data_size() + 1, tree.ephemerals_count(), sessions, watches)
     };
-    vec![
+    let mut figures = vec![
         Figure { name: "avg_latency", value: Value::Average(latency) },
         long("max_latency", latency.max),
         long("min_latency", latency.min),
@@ -74,7 +92,9 @@ fn figures(server: &Server) -> Vec<Figure> {
         counter("connection_rejected", |counters| counters.connections_rejected),
         counter("bytes_received_count", |counters| counters.bytes_received),
         counter("stale_sessions_expired", |counters| counters.sessions_expired),
-    ]
+    ];
+    figures.append(&mut ensemble);
+    figures
 }
 
 /// Summaries of milliseconds.
@@ -86,6 +106,12 @@ fn summaries(server: &Server) -> [(&'static str, Summary); 2] {
 pub(super) fn mntr(server: &Server) -> String {
     let role = server.role.get();
     let mut text = format!("zk_version\t{VERSION}\nzk_server_state\t{role}\n");
+    match role {
+        Role::Standalone | Role::None => {}
+        Role::Leader => text.push_str("zk_peer_state\tleading - broadcast\n"),
+        Role::Follower => text.push_str("zk_peer_state\tfollowing - broadcast\n"),
+        Role::Observer => text.push_str("zk_peer_state\tobserving - broadcast\n"),
+    }
     for Figure { name, value } in figures(server) {
         let _ = match value {
             Value::Integer(value) => writeln!(text, "zk_{name}\t{value}"),

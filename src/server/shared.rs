@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -69,6 +69,18 @@ impl CurrentRole {
     }
 }
 
+/// What a member of an ensemble sees of the others.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    /// Servers that vote, this one too if it does.
+    pub(super) voters: AtomicU32,
+    /// Voters and observers that answered this server lately, if it leads.
+    pub(super) followers: AtomicU32,
+    pub(super) observers: AtomicU32,
+    /// When this server began to lead.
+    pub(super) leads_since: AtomicU64,
+}
+
 /// What all connections share.
 #[derive(Debug)]
 pub(super) struct Server {
@@ -86,6 +98,7 @@ pub(super) struct Server {
     pub(super) group_began: AtomicU64,
     pub(super) directory: Arc<DataDirectory>,
     pub(super) role: CurrentRole,
+    pub(super) others: Others,
     /// Cancelled when the server ends.
     pub(super) ending: CancellationToken,
     /// What `stmk` set and `gtmk` shows; it has no other meaning here.

@@ -6,9 +6,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use jute::CreateMode;
-use jute::protocol::{Request, SyncRequest};
+use jute::protocol::{ConnectResponse, Request, SyncRequest};
 
-use crate::client::{Client, create, data_of, ends, get, open, set, until};
+use crate::client::{
+    Client, Reply, connect_frame, create, data_of, ends, exists, frame, get, open, set, until,
+};
 use crate::process::{Server, free_port};
 
 const TIMEOUT_MS: i32 = 4000;
@@ -52,17 +54,86 @@ fn leader(servers: &[Server]) -> usize {
     servers.iter().position(|server| mode(server) == "leader").expect("a leader")
 }
 
-/// What a client of this server reads behind a sync.
-fn value(client: &mut Client, path: &str) -> Vec<u8> {
-    client.ok(&Request::Sync(SyncRequest { path: Some(path.into()) }));
-    data_of(&client.ok(&get(path)))
+/// A client that comes back when its connection ends: on a busy machine an election can be at any time.
+struct Patient {
+    address: SocketAddr,
+    client: Client,
+}
+
+impl Patient {
+    fn connect(server: &Server, timeout_ms: i32) -> Self {
+        Self::attach(server.address(), timeout_ms, 0, &[0; 16])
+    }
+
+    /// The session goes on at this server.
+    fn go_to(&self, server: &Server) -> Self {
+        let session = &self.client.session;
+        Self::attach(server.address(), session.timeout_ms, session.session_id, &session.password)
+    }
+
+    fn attach(address: SocketAddr, timeout_ms: i32, id: i64, password: &[u8]) -> Self {
+        let mut connected = None;
+        until("a connection", || {
+            let mut stream = open(address);
+            let sent = stream.write_all(&connect_frame(timeout_ms, id, password));
+            let answer = sent.ok().and_then(|()| frame(&mut stream));
+            connected = answer.map(|answer| (stream, answer));
+            connected.is_some()
+        });
+        let (stream, answer) = connected.expect("a connection");
+        let (session, _) = jute::decode::<ConnectResponse>(&answer).expect("a connect response");
+        assert!(session.timeout_ms > 0, "the session is not there");
+        Self { address, client: Client::over(stream, session, 0) }
+    }
+
+    fn come_back(&mut self) {
+        let session = &self.client.session;
+        *self =
+            Self::attach(self.address, session.timeout_ms, session.session_id, &session.password);
+    }
+
+    /// The answers to requests that are sent at once; all of them again if the connection ends.
+    fn all(&mut self, requests: &[Request<'_>]) -> Vec<Reply> {
+        loop {
+            self.client.send(requests);
+            let replies: Result<Vec<Reply>, _> =
+                requests.iter().map(|_| self.client.try_receive()).collect();
+            match replies {
+                Ok(replies) => return replies,
+                Err(_) => self.come_back(),
+            }
+        }
+    }
+
+    fn ok(&mut self, request: &Request<'_>) -> Reply {
+        let reply = self.all(std::slice::from_ref(request)).pop().expect("a reply");
+        // A create whose connection ended may have been done.
+        let is_done = matches!(request, Request::Create(_)) && reply.header.err == -110;
+        assert!(reply.header.err == 0 || is_done, "{request:?}: {:?}", reply.header);
+        reply
+    }
+
+    fn sync(&mut self) {
+        self.ok(&Request::Sync(SyncRequest { path: Some("/".into()) }));
+    }
+
+    /// What it reads behind a sync.
+    fn value(&mut self, path: &str) -> Vec<u8> {
+        self.sync();
+        data_of(&self.ok(&get(path)))
+    }
+
+    fn exists(&mut self, path: &str) -> bool {
+        self.sync();
+        self.all(&[exists(path, false)])[0].header.err == 0
+    }
 }
 
 #[test]
 fn what_is_written_through_any_server_is_read_through_every_other() {
     let servers = start(3);
-    let mut clients: Vec<Client> =
-        servers.iter().map(|server| server.connect(TIMEOUT_MS)).collect();
+    let mut clients: Vec<Patient> =
+        servers.iter().map(|server| Patient::connect(server, TIMEOUT_MS)).collect();
     for (number, client) in clients.iter_mut().enumerate() {
         client.ok(&create(&format!("/of{number}"), b"0".to_vec(), CreateMode::Persistent));
     }
@@ -70,14 +141,32 @@ fn what_is_written_through_any_server_is_read_through_every_other() {
         for writer in 0..3 {
             let path = format!("/of{writer}");
             // Pipelined: what a client reads behind its write shows it.
-            clients[writer].send(&[set(&path, vec![round]), get(&path)]);
-            let replies = clients[writer].receive_all(2);
+            let replies = clients[writer].all(&[set(&path, vec![round]), get(&path)]);
             assert!(replies.iter().all(|reply| reply.header.err == 0), "{replies:?}");
             assert_eq!(data_of(&replies[1]), [round]);
             for client in &mut clients {
-                assert_eq!(value(client, &path), [round]);
+                assert_eq!(client.value(&path), [round]);
             }
         }
+    }
+}
+
+#[test]
+fn monitoring_shows_who_is_what() {
+    let servers = start(3);
+    let first = leader(&servers);
+    until("both followers have answered", || {
+        servers[first].figure("synced_followers") == 2 && servers[first].figure("learners") == 2
+    });
+    assert_eq!(servers[first].figure("synced_observers"), 0);
+    for (at, server) in servers.iter().enumerate() {
+        assert_eq!(server.figure("quorum_size"), 3);
+        let (state, peer) = match at == first {
+            true => ("leader", "leading - broadcast"),
+            false => ("follower", "following - broadcast"),
+        };
+        let text = server.word("mntr");
+        assert!(text.contains(&format!("zk_server_state\t{state}\nzk_peer_state\t{peer}\n")));
     }
 }
 
@@ -86,41 +175,38 @@ fn when_the_leader_is_killed_the_others_go_on_and_it_comes_back() {
     let mut servers = start(3);
     let first = leader(&servers);
     let followers: Vec<usize> = (0..3).filter(|at| *at != first).collect();
-    let mut there = servers[followers[0]].connect(TIMEOUT_MS);
-    let mut lost = servers[first].connect(TIMEOUT_MS);
+    let mut there = Patient::connect(&servers[followers[0]], TIMEOUT_MS);
+    let mut lost = Patient::connect(&servers[first], TIMEOUT_MS);
     there.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
     lost.ok(&create("/mine", vec![], CreateMode::Ephemeral));
     servers[first].signal("KILL");
     servers[first].wait();
-    // The other follower's clients keep their connection: it is answered once there is a leader.
+    // Answered once there is a leader.
     there.ok(&set("/kept", b"2".to_vec()));
-    let mut again = lost.again(servers[followers[1]].address());
-    assert_eq!(again.session, lost.session, "the session goes on elsewhere");
-    assert_eq!(value(&mut again, "/kept"), b"2");
+    let mut again = lost.go_to(&servers[followers[1]]);
+    assert_eq!(again.client.session.session_id, lost.client.session.session_id);
+    assert_eq!(again.value("/kept"), b"2");
     assert!(again.exists("/mine"));
     servers[first].run();
     until("it follows", || mode(&servers[first]) == "follower");
-    let mut back = servers[first].connect(TIMEOUT_MS);
-    assert_eq!(value(&mut back, "/kept"), b"2");
-    again.ok(&Request::CloseSession);
-    ends(&mut again.stream);
-    back.ok(&Request::Sync(SyncRequest { path: Some("/".into()) }));
-    assert!(!back.exists("/mine"));
+    let mut back = Patient::connect(&servers[first], TIMEOUT_MS);
+    assert_eq!(back.value("/kept"), b"2");
+    again.client.send(&[Request::CloseSession]);
+    until("the session is closed, and its znode gone", || !back.exists("/mine"));
 }
 
 #[test]
 fn a_leader_that_is_told_to_end_hands_over_first() {
     let mut servers = start(3);
     let first = leader(&servers);
-    let mut there = servers[(first + 1) % 3].connect(TIMEOUT_MS);
+    let mut there = Patient::connect(&servers[(first + 1) % 3], TIMEOUT_MS);
     there.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
     servers[first].signal("TERM");
     assert!(servers[first].wait().success());
     let log = servers[first].log();
     assert!(log.contains("handed over to another server") && log.contains("done=true"), "{log}");
-    // Its connection was not touched.
     there.ok(&set("/kept", b"2".to_vec()));
-    assert_eq!(value(&mut there, "/kept"), b"2");
+    assert_eq!(there.value("/kept"), b"2");
 }
 
 #[test]
@@ -128,20 +214,19 @@ fn without_a_majority_nobody_is_served_and_nothing_is_lost() {
     let mut servers = start(3);
     let first = leader(&servers);
     let followers: Vec<usize> = (0..3).filter(|at| *at != first).collect();
-    let mut client = servers[first].connect(TIMEOUT_MS);
+    let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
     client.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
     for follower in &followers {
         servers[*follower].signal("KILL");
         servers[*follower].wait();
     }
     // syncLimit is a second here.
-    ends(&mut client.stream);
+    ends(&mut client.client.stream);
     let answer = servers[first].word("srvr");
     assert_eq!(answer, "This ZooKeeper instance is not currently serving requests\n");
     servers[followers[0]].run();
     until("two of three are enough", || mode(&servers[first]) != "none");
-    let mut client = servers[first].connect(TIMEOUT_MS);
-    assert_eq!(value(&mut client, "/kept"), b"1");
+    assert_eq!(Patient::connect(&servers[first], TIMEOUT_MS).value("/kept"), b"1");
 }
 
 #[test]
@@ -149,7 +234,7 @@ fn who_was_away_for_longer_than_the_log_goes_back_gets_a_snapshot() {
     let mut servers = start_with(3, "snapCount=20\nautopurge.purgeInterval=1");
     let first = leader(&servers);
     let away = (first + 1) % 3;
-    let mut client = servers[first].connect(TIMEOUT_MS);
+    let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
     client.ok(&create("/kept", vec![], CreateMode::Persistent));
     servers[away].signal("KILL");
     servers[away].wait();
@@ -172,33 +257,32 @@ fn who_was_away_for_longer_than_the_log_goes_back_gets_a_snapshot() {
     });
     servers[away].run();
     until("it follows", || mode(&servers[away]) == "follower");
-    let mut there = servers[away].connect(TIMEOUT_MS);
-    assert_eq!(value(&mut there, "/kept"), last.to_be_bytes());
+    let mut there = Patient::connect(&servers[away], TIMEOUT_MS);
+    assert_eq!(there.value("/kept"), last.to_be_bytes());
     assert!(servers[away].log().contains("installed a snapshot of the leader"));
     // And it is one of those whom a write needs.
     let other = (first + 2) % 3;
     servers[other].signal("KILL");
     servers[other].wait();
     client.ok(&set("/kept", b"all".to_vec()));
-    assert_eq!(value(&mut there, "/kept"), b"all");
+    assert_eq!(there.value("/kept"), b"all");
 }
 
 #[test]
 fn a_session_that_nobody_hears_of_expires_on_every_server_and_others_do_not() {
     let servers = start(3);
     let follower = (leader(&servers) + 1) % 3;
-    let mut idle = servers[follower].connect(400);
+    let mut idle = Patient::connect(&servers[follower], 400);
     idle.ok(&create("/idle", vec![], CreateMode::Ephemeral));
-    let mut busy = servers[follower].connect(1000);
+    let mut busy = Patient::connect(&servers[follower], 1000);
     busy.ok(&create("/busy", vec![], CreateMode::Ephemeral));
-    let mut other = servers[(follower + 1) % 3].connect(TIMEOUT_MS);
+    let mut other = Patient::connect(&servers[(follower + 1) % 3], TIMEOUT_MS);
     // Pings are answered by the follower; the leader hears of them all the same.
     until("the idle one has expired", || {
         busy.ok(&Request::Ping);
-        other.ok(&Request::Sync(SyncRequest { path: Some("/".into()) }));
         !other.exists("/idle")
     });
-    ends(&mut idle.stream);
+    ends(&mut idle.client.stream);
     for _ in 0..30 {
         std::thread::sleep(Duration::from_millis(100));
         busy.ok(&Request::Ping);

@@ -36,6 +36,8 @@ use crate::storage::{
 
 /// Ticks without a word of the leader before a member stands for election; up to twice as many.
 const ELECTION_TICKS: usize = 10;
+/// The same behind the end of the leader's connection, which all see at once.
+const TICKS_TO_DIFFER: usize = 4;
 /// Ticks between a leader's signs of life.
 const HEARTBEAT_TICKS: usize = 2;
 /// Bytes of entries in one message.
@@ -84,6 +86,8 @@ pub struct Member<T> {
     held: VecDeque<(Submission, Option<(u64, Stream)>)>,
     /// Members that can be talked to, in both directions.
     found: HashSet<u64>,
+    /// The leader's connection has ended, and there is no other leader yet.
+    is_missed: bool,
     /// The stream of each member that has asked this one.
     streams: HashMap<u64, Asking>,
     /// The last one to a leader.
@@ -145,6 +149,7 @@ impl<T: Transport> Member<T> {
             following: None,
             held: VecDeque::new(),
             found: HashSet::new(),
+            is_missed: false,
             streams: HashMap::new(),
             last_stream: Stream(0),
             reported: Monotonic::default(),
@@ -227,6 +232,7 @@ impl<T: Transport> Member<T> {
 
     /// A tick of the clock of elections and signs of life.
     pub fn tick(&mut self) {
+        self.is_missed &= self.node.raft.leader_id == 0 || self.following.is_none();
         self.node.tick();
         self.set_election_timeout();
     }
@@ -283,6 +289,21 @@ impl<T: Transport> Member<T> {
     pub fn hand_over(&mut self, to: u64) {
         self.node.transfer_leader(to);
         self.set_election_timeout();
+    }
+
+    /// How many members vote, and as a leader sees it, how many other voters and how many learners are there.
+    #[must_use]
+    pub fn count_members(&self) -> (usize, usize, usize) {
+        let raft = &self.node.raft;
+        let conf = raft.prs().conf();
+        let there: Vec<u64> = raft
+            .prs()
+            .iter()
+            .filter(|(peer, progress)| **peer != raft.id && progress.recent_active)
+            .map(|(peer, _)| *peer)
+            .collect();
+        let voters = there.iter().filter(|peer| conf.voters().contains(**peer)).count();
+        (conf.voters().ids().len(), voters, there.len() - voters)
     }
 
     /// Hands over to the voter that has most of the log and was heard of lately. Whether there is one.
@@ -367,6 +388,7 @@ impl<T: Transport> Member<T> {
         if let Some(following) = self.following.take_if(|its| its.leader() == peer) {
             following.end(&*self.here);
             // A leader whose connection ended is most likely gone. Where others still hear it, they do not elect another.
+            self.is_missed = true;
             (0..ELECTION_TICKS).for_each(|_| self.tick());
         }
     }
@@ -739,7 +761,8 @@ impl<T: Transport> Member<T> {
         let mut draw = self.ensemble.seed ^ raft.id.rotate_left(32) ^ raft.term;
         draw = (draw ^ (draw >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         draw = (draw ^ (draw >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let more = (draw >> 33) as usize % ELECTION_TICKS;
+        let most = if self.is_missed { TICKS_TO_DIFFER } else { ELECTION_TICKS };
+        let more = (draw >> 33) as usize % most;
         raft.set_randomized_election_timeout(ELECTION_TICKS + more);
     }
 }
