@@ -124,8 +124,12 @@ final class Leaders {
                                 wrong.add("two leaders");
                             }
                             leaders.add(id);
-                            Thread.sleep(2);
-                            inside.decrementAndGet();
+                            try {
+                                Thread.sleep(2);
+                            } finally {
+                                // Whoever is interrupted, as by its own end, leads no more either.
+                                inside.decrementAndGet();
+                            }
                             enough.countDown();
                             if (turns.incrementAndGet() % 5 == 3) {
                                 kills.incrementAndGet();
