@@ -14,6 +14,7 @@ mod here;
 mod leading;
 mod log_store;
 mod ready;
+mod requests;
 mod start;
 
 pub use ::raft::SnapshotStatus;

@@ -10,10 +10,13 @@ use super::*;
 mod checks;
 #[path = "sim_test/flawed_disk.rs"]
 mod flawed_disk;
+#[path = "sim_test/outcome.rs"]
+mod outcome;
 #[path = "sim_test/world.rs"]
 mod world;
 
-use world::{Outcome, World};
+use outcome::Outcome;
+use world::World;
 
 /// What is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,278 @@
+//! The way of requests through a member: those of its clients to whoever leads, those of other members to its own
+//! sequencer, and the verdicts back.
+
+use hashbrown::HashMap;
+use jute::txn::TxnRecord;
+use raft::StateRole;
+
+use super::EnsembleError;
+use super::following::Following;
+use super::leading::Leading;
+use super::ready::{ELECTION_TICKS, Member, Transport, server_of};
+use crate::engine::request::Chore;
+use crate::engine::time::{Monotonic, Now};
+use crate::engine::watch::ConnectionId;
+use crate::ensemble::clients::Clients;
+use crate::ensemble::queue::Submission;
+use crate::ensemble::words::{Asked, Stream, Verdict, Word};
+
+/// Requests of a leader that are not final; more are not taken.
+const WAITING_MAX: usize = 64 << 10;
+
+/// The stream of a member that asks this one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asking {
+    stream: Stream,
+    /// Requests that came in it, and verdicts that went back.
+    asked: u64,
+    decided: u64,
+}
+
+impl<T: Transport> Member<T> {
+    /// Takes requests of this member's clients, in their order. They wait here until there is a leader.
+    pub fn submit(&mut self, submissions: Vec<Submission>) {
+        self.held.extend(submissions.into_iter().map(|submission| (submission, None)));
+    }
+
+    /// Takes what the server itself wants. Only a leader does it.
+    ///
+    /// # Errors
+    /// When a decided transaction gets no place.
+    pub fn do_chores(&mut self, chores: &[Chore], now: Now) -> Result<(), EnsembleError> {
+        if self.takes_requests() { self.decide(chores, Vec::new(), now) } else { Ok(()) }
+    }
+
+    /// Takes a word of another member.
+    ///
+    /// # Errors
+    /// When an answer that was waited for cannot be made.
+    pub fn hear(&mut self, from: u64, word: Word, now: Now) -> Result<(), EnsembleError> {
+        match word {
+            Word::Asked { stream, first, requests } => self.asked(from, stream, first, requests),
+            Word::Decided { stream, first, verdicts } => {
+                let is_it = |following: &Following| {
+                    following.leader() == from && following.stream() == stream
+                };
+                let is_gap = |its: &mut Following| is_it(its) && its.decided() != first;
+                if let Some(following) = self.following.take_if(is_gap) {
+                    following.end(&*self.here);
+                }
+                if let Some(following) = self.following.as_mut().filter(|its| is_it(its)) {
+                    for verdict in verdicts {
+                        following.decide(verdict, now.monotonic);
+                    }
+                    self.applier.under_hold(|applying| {
+                        following.settle(applying);
+                        Ok::<(), EnsembleError>(())
+                    })?;
+                }
+            }
+            Word::Ended { stream } => {
+                let is_it = |its: &mut Following| its.leader() == from && its.stream() == stream;
+                if let Some(following) = self.following.take_if(is_it) {
+                    following.end(&*self.here);
+                }
+            }
+            Word::Heard(sessions) => {
+                if let Some(leading) = &self.leading {
+                    sessions.iter().for_each(|session| leading.touch(*session, now.monotonic));
+                }
+            }
+            Word::Disowned(connections) => {
+                connections.into_iter().for_each(|connection| self.here.close(connection));
+            }
+        }
+        Ok(())
+    }
+
+    /// From here on words to and from a member arrive, in their order.
+    pub fn found(&mut self, peer: u64) {
+        self.found.insert(peer);
+    }
+
+    /// Words to or from a member may have been lost, and more will be until it is found again.
+    pub fn lost(&mut self, peer: u64) {
+        self.found.remove(&peer);
+        self.streams.remove(&peer);
+        self.drop_held(peer);
+        if let Some(following) = self.following.take_if(|its| its.leader() == peer) {
+            following.end(&*self.here);
+            // A leader whose connection ended is most likely gone. Where others still hear it, they do not elect another.
+            self.is_missed = true;
+            (0..ELECTION_TICKS).for_each(|_| self.tick());
+        }
+    }
+
+    /// Tells the leader which sessions were heard of since the last call.
+    pub fn report_heard(&mut self, now: Now) {
+        if self.leading.is_none() && self.following.is_none() {
+            return;
+        }
+        let since = std::mem::replace(&mut self.reported, now.monotonic);
+        let heard = self.here.heard_since(since);
+        if let Some(leading) = &self.leading {
+            heard.iter().for_each(|session| leading.touch(*session, now.monotonic));
+        } else if let Some(following) = &self.following
+            && !heard.is_empty()
+        {
+            self.transport.say(following.leader(), Word::Heard(heard));
+        }
+    }
+
+    /// Requests of this member that nobody was asked for yet.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Takes requests of another member, if none of its stream is missing.
+    fn asked(&mut self, from: u64, stream: Stream, first: u64, requests: Vec<Asked>) {
+        let known = self.streams.get(&from).filter(|known| known.stream == stream);
+        if known.map_or(0, |known| known.asked) != first {
+            self.streams.remove(&from);
+            self.drop_held(from);
+            self.transport.say(from, Word::Ended { stream });
+            return;
+        }
+        let decided = known.map_or(0, |known| known.decided);
+        if known.is_none() {
+            self.drop_held(from);
+        }
+        let asked = first + requests.len() as u64;
+        self.streams.insert(from, Asking { stream, asked, decided });
+        for Asked { origin, work } in requests {
+            let submission = Submission { origin, work, room: None };
+            self.held.push_back((submission, Some((from, stream))));
+        }
+    }
+
+    fn drop_held(&mut self, peer: u64) {
+        self.held.retain(|(_, from)| from.is_none_or(|(from, _)| from != peer));
+    }
+
+    /// Whether this member leads and decides at once what it is asked.
+    #[must_use]
+    pub fn takes_requests(&self) -> bool {
+        let raft = &self.node.raft;
+        let leads =
+            |leading: &Leading| leading.term() == raft.term && leading.waiting() < WAITING_MAX;
+        raft.state == StateRole::Leader
+            && raft.lead_transferee.is_none()
+            && self.leading.as_ref().is_some_and(leads)
+    }
+
+    /// Decides as a leader: other members hear the verdicts on their requests before anything of the transactions.
+    fn decide(
+        &mut self,
+        chores: &[Chore],
+        submissions: Vec<Submission>,
+        now: Now,
+    ) -> Result<(), EnsembleError> {
+        let Self { node, applier, leading, transport, streams, ensemble, .. } = self;
+        let Some(leading) = leading else { return Ok(()) };
+        let here = server_of(ensemble.id);
+        let propose = |record: &TxnRecord<'static>| {
+            let mut data = Vec::new();
+            record.encode(&mut data);
+            node.propose(Vec::new(), data)
+        };
+        let decided = leading.decide(&applier.replica, chores, submissions, now, here, propose)?;
+        let mut words: Vec<(u8, Vec<Verdict>)> = Vec::new();
+        for (server, verdict) in decided {
+            match words.iter_mut().find(|(its, _)| *its == server) {
+                Some((_, verdicts)) => verdicts.push(verdict),
+                None => words.push((server, vec![verdict])),
+            }
+        }
+        for (server, verdicts) in words {
+            let asker = streams.iter_mut().find(|(peer, _)| server_of(**peer) == server);
+            if let Some((peer, asking)) = asker {
+                let (stream, first) = (asking.stream, asking.decided);
+                asking.decided += verdicts.len() as u64;
+                transport.say(*peer, Word::Decided { stream, first, verdicts });
+            }
+        }
+        applier.under_hold(|applying| leading.finish_settled(applying))?;
+        Ok(())
+    }
+
+    /// Has whoever leads decide what waits.
+    pub(super) fn pass_on(&mut self, now: Now) -> Result<(), EnsembleError> {
+        self.follow(now);
+        // Whoever was let go with a request of unknown outcome must have none behind it done.
+        let here = &self.here;
+        self.held.retain(|(submission, from)| {
+            from.is_some() || here.is_open(submission.origin.connection)
+        });
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        if self.takes_requests() {
+            let submissions = self.held.drain(..).map(|(submission, _)| submission).collect();
+            return self.decide(&[], submissions, now);
+        }
+        if self.node.raft.leader_id != self.node.raft.id {
+            self.refuse_held();
+        }
+        let Self { held, following: Some(following), transport, applier, .. } = self else {
+            return Ok(());
+        };
+        let first = following.asked();
+        let submissions = held.drain(..).map(|(submission, _)| submission);
+        let requests: Vec<Asked> =
+            submissions.filter_map(|submission| following.take(submission)).collect();
+        if !requests.is_empty() {
+            let stream = following.stream();
+            transport.say(following.leader(), Word::Asked { stream, first, requests });
+        }
+        applier.under_hold(|applying| {
+            following.settle(applying);
+            Ok(())
+        })
+    }
+
+    /// Begins to follow whoever leads now, and ends what was with another.
+    fn follow(&mut self, now: Now) {
+        let raft = &self.node.raft;
+        let (leader, term) = (raft.leader_id, raft.term);
+        let is_over = |its: &mut Following| its.leader() != leader || its.term() != term;
+        if let Some(following) = self.following.take_if(is_over) {
+            following.end(&*self.here);
+        }
+        if self.following.is_none() && leader != raft.id && self.found.contains(&leader) {
+            // Above those of an earlier life of this member.
+            let of_now = now.wall.0.cast_unsigned() << 16;
+            self.last_stream = Stream(of_now.max(self.last_stream.0 + 1));
+            self.following = Some(Following::new(leader, term, self.last_stream));
+            // The last reports may have been lost with what was before.
+            self.reported = Monotonic(self.reported.0.saturating_sub(2 * self.tick_ms));
+        }
+    }
+
+    /// Another leads: what other members ask here is for nobody.
+    fn refuse_held(&mut self) {
+        let Self { held, transport, streams, .. } = self;
+        held.retain(|(_, from)| {
+            let Some((peer, stream)) = *from else { return true };
+            if streams.remove(&peer).is_some() {
+                transport.say(peer, Word::Ended { stream });
+            }
+            false
+        });
+    }
+
+    /// Tells other members which of their connections lost their session.
+    pub(super) fn disown(&mut self) {
+        let mut of: HashMap<u64, Vec<ConnectionId>> = HashMap::new();
+        for connection in self.here.take_disowned() {
+            let peers = self.node.raft.prs().iter();
+            let mut peers = peers.map(|(peer, _)| *peer);
+            if let Some(peer) = peers.find(|peer| server_of(*peer) == connection.server()) {
+                of.entry(peer).or_default().push(connection);
+            }
+        }
+        for (peer, connections) in of {
+            self.transport.say(peer, Word::Disowned(connections));
+        }
+    }
+}
