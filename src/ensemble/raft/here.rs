@@ -61,9 +61,10 @@ impl Here {
     /// Closes every connection that has a session.
     pub(super) fn close_all(&self) {
         let sessions = std::mem::take(&mut *self.sessions.lock());
-        for session in sessions.into_values() {
-            self.clients.close(session.connection);
-        }
+        let mut connections: Vec<ConnectionId> =
+            sessions.into_values().map(|session| session.connection).collect();
+        connections.sort_unstable();
+        connections.into_iter().for_each(|connection| self.clients.close(connection));
     }
 
     /// Connections to other members that lost their session since the last call.

@@ -1,14 +1,15 @@
 //! The way of requests through a member: those of its clients to whoever leads, those of other members to its own
 //! sequencer, and the verdicts back.
 
-use hashbrown::HashMap;
+use std::collections::BTreeMap;
+
 use jute::txn::TxnRecord;
 use raft::StateRole;
 
 use super::EnsembleError;
 use super::following::Following;
 use super::leading::Leading;
-use super::ready::{ELECTION_TICKS, Member, Transport, server_of};
+use super::ready::{Member, Transport, server_of};
 use crate::engine::request::Chore;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::ConnectionId;
@@ -97,9 +98,8 @@ impl<T: Transport> Member<T> {
         self.drop_held(peer);
         if let Some(following) = self.following.take_if(|its| its.leader() == peer) {
             following.end(&*self.here);
-            // A leader whose connection ended is most likely gone. Where others still hear it, they do not elect another.
-            self.is_missed = true;
-            (0..ELECTION_TICKS).for_each(|_| self.tick());
+            // Where others still hear it, they do not elect another.
+            self.miss_leader();
         }
     }
 
@@ -263,7 +263,7 @@ impl<T: Transport> Member<T> {
 
     /// Tells other members which of their connections lost their session.
     pub(super) fn disown(&mut self) {
-        let mut of: HashMap<u64, Vec<ConnectionId>> = HashMap::new();
+        let mut of: BTreeMap<u64, Vec<ConnectionId>> = BTreeMap::new();
         for connection in self.here.take_disowned() {
             let peers = self.node.raft.prs().iter();
             let mut peers = peers.map(|(peer, _)| *peer);
