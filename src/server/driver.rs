@@ -18,7 +18,7 @@ use crate::ensemble::{Inquiry, OrderError, Snapshots, Standalone};
 const SNAPSHOT_PAUSE: Duration = Duration::from_millis(2);
 /// While requests wait, a snapshot gets this share of the orderer's time, as a divisor: a step of its walk is as long as
 /// a small group.
-pub(super) const SNAPSHOT_SHARE: u32 = 8;
+const SNAPSHOT_SHARE: u32 = 8;
 /// A turn that took this much longer than it should have is time that nobody's session is charged for.
 const STALL_MS: u64 = 500;
 /// A snapshot at the end is taken only if it is expected within this time.
@@ -121,12 +121,7 @@ fn snapshot(
         snapshots.begin(&replica, standalone.log(), now);
     }
     let was_writing = snapshots.is_writing();
-    let began = Instant::now();
-    if was_writing && began < *next_step && !server.queue.is_empty() {
-        return Duration::ZERO;
-    }
-    let goes_on = snapshots.advance(&replica, server.clock.monotonic());
-    *next_step = began + began.elapsed() * SNAPSHOT_SHARE;
+    let goes_on = advance(server, snapshots, next_step);
     if was_writing && !snapshots.is_writing() {
         took_snapshot(server, snapshots.last_duration_ms());
     }
@@ -140,6 +135,18 @@ fn snapshot(
         .map_or(tick, |next| Duration::from_millis(next.since(now)));
     let patience = expiry.min(tick).max(Duration::from_millis(1));
     if snapshots.is_writing() { patience.min(SNAPSHOT_PAUSE) } else { patience }
+}
+
+/// Goes on with the snapshot on its way, unless it had its share of the time and requests wait. Whether there is more of it
+/// to do.
+pub(super) fn advance(server: &Server, snapshots: &mut Snapshots, next_step: &mut Instant) -> bool {
+    let began = Instant::now();
+    if snapshots.is_writing() && began < *next_step && !server.queue.is_empty() {
+        return true;
+    }
+    let goes_on = snapshots.advance(&server.replica, server.clock.monotonic());
+    *next_step = began + began.elapsed() * SNAPSHOT_SHARE;
+    goes_on
 }
 
 pub(super) fn took_snapshot(server: &Server, ms: u64) {

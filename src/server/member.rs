@@ -46,7 +46,7 @@ pub(super) fn run(
     mut member: Member<Peers>,
     sync_limit: Duration,
 ) -> Result<(), EnsembleError> {
-    let mut life = Life::new(server, sync_limit);
+    let mut life = Life::new(server, &member, sync_limit);
     let mut patience = Duration::ZERO;
     let mut last_turn = server.clock.monotonic();
     loop {
@@ -103,14 +103,14 @@ struct Life {
 }
 
 impl Life {
-    fn new(server: &Server, sync_limit: Duration) -> Self {
+    fn new(server: &Server, member: &Member<Peers>, sync_limit: Duration) -> Self {
         let now = server.clock.monotonic();
         let snapshots = Snapshots::new(
             Arc::clone(&server.directory),
             data::compression(&server.config),
             snapshot_due(server.config.snap_count),
             server.config.snap_size_limit_bytes.map(NonZeroU64::get),
-            0,
+            member.behind_snapshot(),
         );
         Self {
             hears: HashSet::new(),
@@ -122,7 +122,7 @@ impl Life {
             sync_limit_ms: millis(sync_limit),
             reaper: Reaper::new(&server.config.reaper, now),
             snapshots,
-            counted: 0,
+            counted: member.applied(),
             next_step: Instant::now(),
         }
     }
@@ -279,15 +279,7 @@ impl Life {
         if self.snapshots.is_due(now) {
             member.begin_snapshot(&mut self.snapshots, now);
         }
-        if !self.snapshots.is_writing() {
-            return Ok(false);
-        }
-        let began = Instant::now();
-        if began < self.next_step && !server.queue.is_empty() {
-            return Ok(true);
-        }
-        let goes_on = self.snapshots.advance(&server.replica, now);
-        self.next_step = began + began.elapsed() * driver::SNAPSHOT_SHARE;
+        let goes_on = driver::advance(server, &mut self.snapshots, &mut self.next_step);
         if let Some((index, zxid)) = self.snapshots.take_done() {
             member.snapshot_taken(index, zxid);
             driver::took_snapshot(server, self.snapshots.last_duration_ms());

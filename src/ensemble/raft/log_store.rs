@@ -104,6 +104,11 @@ impl LogStore {
         Ok(self.log.append(records)?)
     }
 
+    /// The last entry that the newest snapshot shows.
+    pub(super) const fn snapshot_index(&self) -> u64 {
+        self.snapshot.index
+    }
+
     /// A snapshot of the applied state is durable; the log goes on in a new segment, so that purge can follow.
     pub(super) fn snapshot_taken(&mut self, snapshot: SnapshotPlace) {
         self.snapshot = snapshot;

@@ -361,6 +361,12 @@ impl<T: Transport> Member<T> {
         Ok(())
     }
 
+    /// Entries that are applied behind the newest snapshot.
+    #[must_use]
+    pub fn behind_snapshot(&self) -> u64 {
+        self.applied().saturating_sub(self.node.store().snapshot_index())
+    }
+
     /// Begins a snapshot of the applied state.
     pub fn begin_snapshot(&self, snapshots: &mut Snapshots, now: Monotonic) {
         let reserve = self.node.store().log.reserve();
@@ -418,13 +424,7 @@ impl<T: Transport> Member<T> {
         // Watches went with the tree that they were set on: their clients set them again when they come back.
         self.here.close_all();
         *self.applier.replica.exclusive().database() = started.database;
-        if let Some(following) = &mut self.following {
-            self.applier.under_hold(|applying| {
-                following.settle(applying);
-                Ok::<(), EnsembleError>(())
-            })?;
-        }
-        Ok(())
+        self.settle()
     }
 
     /// Applies what is final and answers whoever asked for it here.

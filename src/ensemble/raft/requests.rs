@@ -62,10 +62,7 @@ impl<T: Transport> Member<T> {
                     for verdict in verdicts {
                         following.decide(verdict, now.monotonic);
                     }
-                    self.applier.under_hold(|applying| {
-                        following.settle(applying);
-                        Ok::<(), EnsembleError>(())
-                    })?;
+                    self.settle()?;
                 }
             }
             Word::Ended { stream } => {
@@ -214,7 +211,7 @@ impl<T: Transport> Member<T> {
         if self.node.raft.leader_id != self.node.raft.id {
             self.refuse_held();
         }
-        let Self { held, following: Some(following), transport, applier, .. } = self else {
+        let Self { held, following: Some(following), transport, .. } = self else {
             return Ok(());
         };
         let first = following.asked();
@@ -225,7 +222,13 @@ impl<T: Transport> Member<T> {
             let stream = following.stream();
             transport.say(following.leader(), Word::Asked { stream, first, requests });
         }
-        applier.under_hold(|applying| {
+        self.settle()
+    }
+
+    /// Answers what a leader was asked and can be answered by now.
+    pub(super) fn settle(&mut self) -> Result<(), EnsembleError> {
+        let Some(following) = &mut self.following else { return Ok(()) };
+        self.applier.under_hold(|applying| {
             following.settle(applying);
             Ok(())
         })
