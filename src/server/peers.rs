@@ -5,21 +5,25 @@
 
 mod hear;
 mod hello;
+mod introduction;
 mod snapshot;
 mod speak;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use self::hear::accept;
+use self::introduction::Introduction;
 use self::snapshot::send_snapshot;
 use self::speak::speak;
 use super::clock::Clock;
@@ -48,7 +52,9 @@ struct Unsent {
 /// A peer.
 #[derive(Debug)]
 struct Peer {
-    id: u64,
+    server: u8,
+    /// As which member it answered last.
+    id: AtomicU64,
     host: String,
     port: u16,
     unsent: Mutex<Unsent>,
@@ -57,11 +63,23 @@ struct Peer {
     overflowed: Notify,
 }
 
+/// Which member of which ensemble this server is.
+#[derive(Debug, Clone, Copy)]
+struct Own {
+    id: u64,
+    ensemble: u64,
+}
+
 /// What the tasks of all connections share.
 #[derive(Debug)]
 struct Common {
-    own_id: u64,
-    peers: HashMap<u64, Arc<Peer>>,
+    server: u8,
+    own: Mutex<Own>,
+    peers: HashMap<u8, Arc<Peer>>,
+    /// The members that this server knows of.
+    known: Mutex<Vec<u64>>,
+    /// What it is to those that ask.
+    introduction: Mutex<Introduction>,
     queue: Arc<Queue>,
     directory: Arc<DataDirectory>,
     clock: Clock,
@@ -79,7 +97,6 @@ pub(super) struct Peers(Arc<Common>);
 impl Peers {
     pub(super) fn new(
         ensemble: &config::Ensemble,
-        own_id: u64,
         queue: Arc<Queue>,
         directory: Arc<DataDirectory>,
         clock: Clock,
@@ -87,36 +104,58 @@ impl Peers {
     ) -> Self {
         let others = ensemble.servers.iter().filter(|(id, _)| **id != ensemble.my_id);
         let peers = others.map(|(id, server)| {
-            let id = member_id(*id, super::member::FIRST_LIFE);
             let peer = Peer {
-                id,
+                server: *id,
+                id: AtomicU64::new(member_id(*id, 0)),
                 host: server.host.clone(),
                 port: server.port,
                 unsent: Mutex::default(),
                 arrived: Notify::new(),
                 overflowed: Notify::new(),
             };
-            (id, Arc::new(peer))
+            (*id, Arc::new(peer))
         });
         let peers = peers.collect();
-        let newest = Mutex::default();
-        let receiving = Arc::new(Semaphore::new(1));
-        let common = Common { own_id, peers, queue, directory, clock, ending, newest, receiving };
+        let server = ensemble.my_id;
+        let common = Common {
+            server,
+            own: Mutex::new(Own { id: member_id(server, 0), ensemble: 0 }),
+            peers,
+            known: Mutex::default(),
+            introduction: Mutex::default(),
+            queue,
+            directory,
+            clock,
+            ending,
+            newest: Mutex::default(),
+            receiving: Arc::new(Semaphore::new(1)),
+        };
         Self(Arc::new(common))
     }
 
-    /// Dials the others, and takes those that dial this server.
-    pub(super) fn start(&self, listener: TcpListener) {
-        for peer in self.0.peers.values() {
-            let task = speak(Arc::clone(&self.0), Arc::clone(peer));
-            tokio::spawn(self.0.ending.clone().run_until_cancelled_owned(task));
-        }
+    /// Takes those that dial this server.
+    pub(super) fn listen(&self, listener: TcpListener) {
         let task = accept(listener, Arc::clone(&self.0));
         tokio::spawn(self.0.ending.clone().run_until_cancelled_owned(task));
     }
 
+    /// Dials the others, as the member `id` of an ensemble.
+    pub(super) fn start(&self, runtime: &Handle, id: u64, ensemble: u64) {
+        *self.0.own.lock() = Own { id, ensemble };
+        for peer in self.0.peers.values() {
+            let task = speak(Arc::clone(&self.0), Arc::clone(peer));
+            runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
+        }
+    }
+
+    /// The ids of all members.
+    pub(super) fn know(&self, members: Vec<u64>) {
+        *self.0.known.lock() = members;
+    }
+
     fn put(&self, to: u64, said: &Said) {
-        let Some(peer) = self.0.peers.get(&to) else { return };
+        let peer = self.0.peers.get(&server_of(to));
+        let Some(peer) = peer.filter(|peer| peer.id.load(Ordering::Relaxed) == to) else { return };
         let mut unsent = peer.unsent.lock();
         if !unsent.is_up {
             return;
@@ -143,7 +182,7 @@ impl Transport for Peers {
 
     fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile) {
         let (common, to) = (Arc::clone(&self.0), message.to);
-        let Some(peer) = self.0.peers.get(&to).map(Arc::clone) else { return };
+        let Some(peer) = self.0.peers.get(&server_of(to)).map(Arc::clone) else { return };
         let send = move || {
             let sent = send_snapshot(&common, &peer, message, &file);
             let status = match sent {
@@ -163,8 +202,14 @@ impl Transport for Peers {
     }
 }
 
-const fn server_of(member: u64) -> u64 {
-    member & 0xff
+impl Common {
+    fn own(&self) -> Own {
+        *self.own.lock()
+    }
+}
+
+const fn server_of(member: u64) -> u8 {
+    (member & 0xff) as u8
 }
 
 async fn timeout<T>(

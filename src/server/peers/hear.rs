@@ -10,9 +10,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::hello::{self, HELLO_LEN, SNAPSHOT};
+use super::hello::{self, HELLO_LEN, QUESTION, SNAPSHOT};
 use super::snapshot::receive_snapshot;
-use super::{BETWEEN_DIALS, Common, SILENT_MAX, timeout};
+use super::{BETWEEN_DIALS, Common, SILENT_MAX, introduction, server_of, timeout};
 use crate::ensemble::{FRAME_HEAD_LEN, FromPeer, parse_head, parse_said};
 
 /// Bytes of a peer that may wait for the orderer before no more of it is read.
@@ -56,7 +56,10 @@ async fn heed(common: Arc<Common>, mut socket: TcpStream, number: u64) -> io::Re
     socket.set_nodelay(true)?;
     let alive = TcpKeepalive::new().with_time(SILENT_MAX / 2).with_interval(SILENT_MAX / 5);
     SockRef::from(&socket).set_tcp_keepalive(&alive.with_retries(3))?;
-    socket.write_all(hello::WELCOME).await?;
+    socket.write_all(&hello::welcome(common.own().id)).await?;
+    if purpose == QUESTION {
+        return timeout(HELLO_MAX, introduction::answer(common, socket, server_of(from))).await;
+    }
     if purpose == SNAPSHOT {
         let socket = socket.into_std()?;
         let receive = move || receive_snapshot(&common, socket);

@@ -35,12 +35,13 @@ pub(super) fn send_snapshot(
     let mut socket = std::net::TcpStream::connect_timeout(&address, DIAL_MAX)?;
     socket.set_read_timeout(Some(SNAPSHOT_STILL_MAX))?;
     socket.set_write_timeout(Some(SNAPSHOT_STILL_MAX))?;
-    socket.write_all(&hello(common.own_id, peer.id, SNAPSHOT))?;
+    socket.write_all(&hello(common.own(), peer.server, SNAPSHOT))?;
     let mut reason = [0; 4];
     socket.read_exact(&mut reason)?;
     if reason != [0; 4] {
         return Err(io::Error::other("it refuses the connection"));
     }
+    socket.read_exact(&mut [0; 8])?;
     let size = file.size().map_err(io::Error::other)?;
     let mut head = BytesMut::new();
     put_said(&mut head, &Said::Message(message));

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -11,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::hello::{self, WORDS};
-use super::{BETWEEN_DIALS, Common, DIAL_MAX, Peer, SILENT_MAX, Unsent, server_of, timeout};
+use super::{BETWEEN_DIALS, Common, DIAL_MAX, Peer, SILENT_MAX, Unsent, timeout};
 use crate::ensemble::FromPeer;
 
 /// A peer that cannot be reached is told of this often.
@@ -22,21 +23,22 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
     let mut last_complaint: Option<Instant> = None;
     loop {
         match timeout(DIAL_MAX, dial(&common, &peer)).await {
-            Ok(socket) => {
+            Ok((socket, id)) => {
                 last_complaint = None;
-                tracing::info!(peer = server_of(peer.id), "connected to a server of the ensemble");
+                tracing::info!(peer = peer.server, "connected to a server of the ensemble");
+                peer.id.store(id, Ordering::Relaxed);
                 *peer.unsent.lock() = Unsent { bytes: BytesMut::new(), is_up: true };
-                common.queue.put_from_peer(FromPeer::Speaks(peer.id, true), None);
+                common.queue.put_from_peer(FromPeer::Speaks(id, true), None);
                 let error = say_all(&peer, socket).await;
                 peer.unsent.lock().is_up = false;
-                common.queue.put_from_peer(FromPeer::Speaks(peer.id, false), None);
-                tracing::info!(peer = server_of(peer.id), %error, "lost a server of the ensemble");
+                common.queue.put_from_peer(FromPeer::Speaks(id, false), None);
+                tracing::info!(peer = peer.server, %error, "lost a server of the ensemble");
             }
             Err(error) => {
                 if last_complaint.is_none_or(|last| last.elapsed() >= BETWEEN_COMPLAINTS) {
                     last_complaint = Some(Instant::now());
                     tracing::warn!(
-                        peer = server_of(peer.id),
+                        peer = peer.server,
                         address = %format_args!("{}:{}", peer.host, peer.port),
                         %error,
                         "cannot reach a server of the ensemble, tried again"
@@ -48,12 +50,13 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
     }
 }
 
-async fn dial(common: &Common, peer: &Peer) -> io::Result<TcpStream> {
+/// Gives the connection and the id of the peer.
+async fn dial(common: &Common, peer: &Peer) -> io::Result<(TcpStream, u64)> {
     let mut socket = TcpStream::connect((peer.host.as_str(), peer.port)).await?;
     socket.set_nodelay(true)?;
     SockRef::from(&socket).set_tcp_user_timeout(Some(SILENT_MAX))?;
-    hello::say(&mut socket, common.own_id, peer.id, WORDS).await?;
-    Ok(socket)
+    let id = hello::say(&mut socket, common.own(), peer.server, WORDS).await?;
+    Ok((socket, id))
 }
 
 /// Sends what there is to say until the connection ends. Gives why it did.
