@@ -40,7 +40,7 @@ use self::clock::Clock;
 use self::connections::Connections;
 use self::data::Data;
 use self::password::Passwords;
-use self::peers::Peers;
+use self::peers::{Peers, Security};
 use self::shared::{CurrentRole, Others, Role, Server};
 use self::stats::Stats;
 use crate::config::{self, Config, ListenAddress};
@@ -50,6 +50,8 @@ use crate::ensemble::{
     EnsembleError, Inquiry, Member, OrderError, Queue, Replica, Snapshots, Standalone,
 };
 use crate::storage::{DataDirectory, SnapshotOrigin, StorageError};
+
+pub use self::peers::SecurityError;
 
 /// The server's number in session ids, as a standalone ZooKeeper has it.
 const STANDALONE_ID: u8 = 1;
@@ -91,6 +93,9 @@ pub enum ServerError {
          empty directories only"
     )]
     NotEmpty(String),
+    /// This server cannot prove who it is, or know the others.
+    #[error("the servers of the ensemble cannot know each other")]
+    Security(#[from] SecurityError),
     /// The orderer's thread is gone.
     #[error("the ordering thread ended unexpectedly; this is a defect, please report it")]
     OrdererLost,
@@ -103,6 +108,7 @@ impl ServerError {
         match self {
             Self::Storage(_) | Self::NoDatabase(_) | Self::NotEmpty(_) => 3,
             Self::Ensemble(EnsembleError::Storage(_)) => 3,
+            Self::Security(_) => 2,
             Self::Bind { .. } => 4,
             Self::System(..) | Self::Order(_) | Self::Ensemble(_) | Self::OrdererLost => 1,
         }
@@ -217,12 +223,15 @@ async fn serve_alone(config: Config) -> Result<(), ServerError> {
 }
 
 async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(), ServerError> {
+    let security = Security::load(&members.security)?;
+    security.announce();
     let (ensemble, started, passwords) = data::open_member(&config, members)?;
     let directory = Arc::clone(started.directory());
     let ground = Ground::new(members.my_id, Arc::clone(&directory), passwords);
     let peers = Peers::new(
         members,
         ensemble.id,
+        security,
         Arc::clone(&ground.queue),
         directory,
         ground.clock,
@@ -250,7 +259,7 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
         id = members.my_id,
         servers = members.servers.len(),
         address = %listen,
-        "a member of an ensemble; its servers do not authenticate each other: let nobody else reach this address"
+        "a member of an ensemble"
     );
     take_clients(server, client_port, orderer).await
 }

@@ -5,10 +5,15 @@
 
 mod hear;
 mod hello;
+mod secret;
+mod secure;
 mod snapshot;
 mod speak;
+mod strangers;
+mod tls;
 
 use std::io;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,12 +21,16 @@ use bytes::BytesMut;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use self::hear::accept;
-use self::snapshot::send_snapshot;
+pub(super) use self::secure::Security;
+pub use self::secure::SecurityError;
+use self::snapshot::{Pace, Part, send_snapshot};
 use self::speak::speak;
+use self::strangers::{Complaints, Strangers};
 use super::clock::Clock;
 use crate::config;
 use crate::ensemble::{
@@ -57,6 +66,8 @@ struct Peer {
     overflowed: Notify,
 }
 
+type LookUp = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
+
 /// What the tasks of all connections share.
 #[derive(Debug)]
 struct Common {
@@ -66,10 +77,20 @@ struct Common {
     directory: Arc<DataDirectory>,
     clock: Clock,
     ending: CancellationToken,
-    /// The number of the newest connection from each peer: what an older one brings is not heard any more.
-    newest: Mutex<HashMap<u64, u64>>,
+    runtime: Handle,
+    security: Security,
+    /// The addresses of a name, as the system has them now.
+    look_up: LookUp,
+    strangers: Arc<Strangers>,
+    complaints: Mutex<Complaints>,
+    /// The number of the newest connection from each peer, and what ends it when there is a newer one.
+    newest: Mutex<HashMap<u64, (u64, CancellationToken)>>,
     /// One snapshot is received at a time, until it is installed or turns out not to be needed.
     receiving: Arc<Semaphore>,
+    /// What came of one whose sender was lost.
+    part: Mutex<Option<Part>>,
+    /// How fast snapshots go out.
+    pace: Pace,
 }
 
 /// The way to the other servers.
@@ -77,9 +98,11 @@ struct Common {
 pub(super) struct Peers(Arc<Common>);
 
 impl Peers {
+    /// Within the runtime that is to carry the connections.
     pub(super) fn new(
         ensemble: &config::Ensemble,
         own_id: u64,
+        security: Security,
         queue: Arc<Queue>,
         directory: Arc<DataDirectory>,
         clock: Clock,
@@ -99,9 +122,23 @@ impl Peers {
             (id, Arc::new(peer))
         });
         let peers = peers.collect();
-        let newest = Mutex::default();
-        let receiving = Arc::new(Semaphore::new(1));
-        let common = Common { own_id, peers, queue, directory, clock, ending, newest, receiving };
+        let common = Common {
+            own_id,
+            peers,
+            queue,
+            directory,
+            clock,
+            ending,
+            runtime: Handle::current(),
+            security,
+            look_up: |host, port| Ok((host, port).to_socket_addrs()?.collect()),
+            strangers: Arc::default(),
+            complaints: Mutex::default(),
+            newest: Mutex::default(),
+            receiving: Arc::new(Semaphore::new(1)),
+            part: Mutex::default(),
+            pace: Pace::new(ensemble.snap_sync_bytes),
+        };
         Self(Arc::new(common))
     }
 
@@ -144,9 +181,8 @@ impl Transport for Peers {
     fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile) {
         let (common, to) = (Arc::clone(&self.0), message.to);
         let Some(peer) = self.0.peers.get(&to).map(Arc::clone) else { return };
-        let send = move || {
-            let sent = send_snapshot(&common, &peer, message, &file);
-            let status = match sent {
+        self.0.runtime.spawn(async move {
+            let status = match send_snapshot(&common, &peer, message, file).await {
                 Ok(()) => SnapshotStatus::Finish,
                 Err(error) => {
                     tracing::warn!(peer = server_of(to), %error, "cannot send a snapshot");
@@ -154,12 +190,7 @@ impl Transport for Peers {
                 }
             };
             common.queue.put_from_peer(FromPeer::SnapshotSent(to, status), None);
-        };
-        let thread = std::thread::Builder::new().name("snapshot-out".to_owned()).spawn(send);
-        if thread.is_err() {
-            let failed = FromPeer::SnapshotSent(to, SnapshotStatus::Failure);
-            self.0.queue.put_from_peer(failed, None);
-        }
+        });
     }
 }
 

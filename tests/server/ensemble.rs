@@ -298,21 +298,25 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
     let line = config.lines().find_map(|line| line.strip_prefix("server.1=127.0.0.1:"));
     let port = line.and_then(|line| line.split(':').next()).expect("a port");
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().expect("a port")));
-    let hello = |magic: &[u8; 8], version: u32, from: u64, to: u64| {
-        let mut hello = magic.to_vec();
-        hello.extend(version.to_be_bytes());
-        hello.extend(1_u32.to_be_bytes());
-        hello.extend(from.to_be_bytes());
-        hello.extend(to.to_be_bytes());
-        hello
+    let hello = |versions: (u32, u32), from: u64, to: u64| {
+        let mut rest = versions.0.to_be_bytes().to_vec();
+        rest.extend(versions.1.to_be_bytes());
+        rest.extend(1_u32.to_be_bytes());
+        rest.extend(from.to_be_bytes());
+        rest.extend(to.to_be_bytes());
+        rest.extend([0; 33]);
+        [b"rookeepr", &u32::to_be_bytes(61)[..], &rest].concat()
     };
     for (hello, expected) in [
-        (hello(b"rookeepr", 1, 0x102, 0x101), ""),
-        (hello(b"rookeepr", 2, 0x102, 0x101), "it speaks version 2, this server 1"),
-        (hello(b"rookeepr", 1, 0x102, 0x103), "it looks for server 3, and this is server 1"),
-        (hello(b"rookeepr", 1, 0x101, 0x101), "myid 1 is in use twice"),
-        (hello(b"rookeepr", 1, 0x109, 0x101), "server 9 is not in this server's list"),
+        (hello((1, 1), 0x102, 0x101), ""),
+        // It speaks more, and this server's as well.
+        (hello((1, 2), 0x102, 0x101), ""),
+        (hello((2, 3), 0x102, 0x101), "it speaks versions 2 to 3, this server version 1"),
+        (hello((1, 1), 0x102, 0x103), "it looks for server 3, and this is server 1"),
+        (hello((1, 1), 0x101, 0x101), "myid 1 is in use twice"),
+        (hello((1, 1), 0x109, 0x101), "server 9 is not in this server's list"),
         (vec![0xff; 32], "this is rookeeper's port for its ensemble; Java servers cannot join it"),
+        ([b"rookeepr", &[0xff; 4][..]].concat(), "a hello of 4294967295 bytes is none"),
     ] {
         let mut stream = open(address);
         stream.write_all(&hello).expect("sent");
@@ -321,6 +325,11 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         let mut reason = vec![0; u32::from_be_bytes(len) as usize];
         stream.read_exact(&mut reason).expect("a reason");
         assert_eq!(String::from_utf8_lossy(&reason), expected);
+        if expected.is_empty() {
+            let mut version = [0; 4];
+            stream.read_exact(&mut version).expect("a version");
+            assert_eq!(u32::from_be_bytes(version), 1);
+        }
     }
     until("the reasons are in the log, too", || {
         servers[0].log().contains("myid 1 is in use twice")
