@@ -298,23 +298,27 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
     let line = config.lines().find_map(|line| line.strip_prefix("server.1=127.0.0.1:"));
     let port = line.and_then(|line| line.split(':').next()).expect("a port");
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().expect("a port")));
-    let hello = |magic: &[u8; 8], version: u32, purpose: u32, from: u64, to: u8| {
-        let mut hello = magic.to_vec();
-        hello.extend(version.to_be_bytes());
-        hello.extend(purpose.to_be_bytes());
-        hello.extend(from.to_be_bytes());
-        hello.extend([0; 8]);
-        hello.push(to);
-        hello
+    let hello = |versions: (u32, u32), purpose: u32, from: u64, to: u8| {
+        let mut rest = versions.0.to_be_bytes().to_vec();
+        rest.extend(versions.1.to_be_bytes());
+        rest.extend(purpose.to_be_bytes());
+        rest.extend(from.to_be_bytes());
+        rest.extend([0; 8]);
+        rest.push(to);
+        rest.extend([0; 33]);
+        [b"rookeepr", &u32::to_be_bytes(62)[..], &rest].concat()
     };
     for (hello, expected) in [
-        (hello(b"rookeepr", 1, 3, 0x002, 1), ""),
-        (hello(b"rookeepr", 1, 1, 0x002, 1), "one of the two belongs to no ensemble yet"),
-        (hello(b"rookeepr", 2, 1, 0x102, 1), "it speaks version 2, this server 1"),
-        (hello(b"rookeepr", 1, 1, 0x102, 3), "it looks for server 3, and this is server 1"),
-        (hello(b"rookeepr", 1, 1, 0x101, 1), "myid 1 is in use twice"),
-        (hello(b"rookeepr", 1, 1, 0x109, 1), "server 9 is not in this server's list"),
-        (vec![0xff; 33], "this is rookeeper's port for its ensemble; Java servers cannot join it"),
+        (hello((1, 1), 3, 0x002, 1), ""),
+        // It speaks more, and this server's as well.
+        (hello((1, 2), 3, 0x002, 1), ""),
+        (hello((1, 1), 1, 0x102, 1), "one of the two belongs to no ensemble yet"),
+        (hello((2, 3), 1, 0x102, 1), "it speaks versions 2 to 3, this server version 1"),
+        (hello((1, 1), 1, 0x102, 3), "it looks for server 3, and this is server 1"),
+        (hello((1, 1), 1, 0x101, 1), "myid 1 is in use twice"),
+        (hello((1, 1), 1, 0x109, 1), "server 9 is not in this server's list"),
+        (vec![0xff; 32], "this is rookeeper's port for its ensemble; Java servers cannot join it"),
+        ([b"rookeepr", &[0xff; 4][..]].concat(), "a hello of 4294967295 bytes is none"),
     ] {
         let mut stream = open(address);
         stream.write_all(&hello).expect("sent");
@@ -323,6 +327,11 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         let mut reason = vec![0; u32::from_be_bytes(len) as usize];
         stream.read_exact(&mut reason).expect("a reason");
         assert_eq!(String::from_utf8_lossy(&reason), expected);
+        if expected.is_empty() {
+            let mut version = [0; 4];
+            stream.read_exact(&mut version).expect("a version");
+            assert_eq!(u32::from_be_bytes(version), 1);
+        }
     }
     until("the reasons are in the log, too", || {
         servers[0].log().contains("myid 1 is in use twice")
