@@ -8,6 +8,7 @@ mod connection;
 mod connections;
 mod data;
 mod descriptors;
+mod disk;
 mod driver;
 mod environment;
 mod four_letter;
@@ -40,6 +41,7 @@ use tokio_util::sync::CancellationToken;
 use self::clock::Clock;
 use self::connections::Connections;
 use self::data::Data;
+use self::disk::Disk;
 use self::password::Passwords;
 use self::peers::{Peers, Security};
 use self::shared::{CurrentRole, Others, Role, Server};
@@ -276,9 +278,11 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
         let clients = Arc::clone(&server.connections) as _;
         let tick_ms = u64::from(server.config.tick_time_ms);
         let replica = Arc::clone(&server.replica);
-        let member = Member::new(ensemble, started, replica, clients, peers, tick_ms)?;
-        upkeep::fill_spares(member.spare_filler());
-        member::run(server, member, &members).map_err(ServerError::from)
+        let (member, writer) = Member::new(ensemble, started, replica, clients, peers, tick_ms)?;
+        upkeep::fill_spares(writer.spare_filler());
+        let disk = Disk::start(writer, Arc::clone(&server.queue))
+            .map_err(|error| ServerError::System("a thread", error))?;
+        member::run(server, member, &disk, &members).map_err(ServerError::from)
     })?;
     take_clients(server, client_port, orderer).await
 }

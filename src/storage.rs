@@ -9,7 +9,8 @@
 //! ```text
 //! DataDirectory --recover(Replay)--> Recovered { TxnLog, .. }
 //! TxnLog        append* commit       one write, one fdatasync per group
-//! EntryLog      append entries       the same log by index, with a tail that can be cut
+//! EntryWriter   append* commit       the same log by index, with a tail that can be cut
+//! EntryLog      put entries          that log as it is read, before it is written too
 //! RaftStateFile save                 term and vote of a member of an ensemble
 //! SpareFiller   step                 zero-filled segments ahead of the log, on a thread of the caller
 //! SnapshotWriter write* finish       snapshot.<zxid>
@@ -80,7 +81,7 @@ pub use copy::{Copied, sha256};
 pub use cut::{CutPlan, plan_cut};
 pub use directory::{DataDirectory, DirectoryOptions, logs_in};
 pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk};
-pub use entry_log::{EntryLog, LogEntry};
+pub use entry_log::{EntryLog, EntryWriter, LogEntry, Segments};
 pub use epoch::EpochFile;
 pub use error::{DamageReason, SnapshotReason, StorageError, WayOut};
 pub use examine::{Examined, LogEnd, examine, writers, zxid_at};

@@ -1,13 +1,15 @@
 //! An ensemble orders by Raft. Here, and nowhere else, is what knows the crate of that name.
 //!
 //! ```text
-//! peers --step--> Member --turn--> log and promises, synced --> Transport --> peers
+//! peers --step--> Member --turn--> Write --> DiskWriter --persisted--> Member --> Transport --> peers
 //! clients --submit--> leading: Sequencer --propose--> ...   committed --> applied, answered
 //! ```
 //!
 //! Everything here is driven by its caller: there is no thread, no socket and no clock. One call to [`Member::turn`]
-//! does what is due, in the only order in which it may be done.
+//! does what is due, in the only order in which it may be done. What it wants on the disk its caller takes from it, and
+//! gives back when it is there.
 
+mod disk;
 mod following;
 mod frame;
 mod ground;
@@ -18,9 +20,11 @@ mod membership;
 mod ready;
 mod requests;
 mod start;
+mod unsynced;
 
 pub use ::raft::SnapshotStatus;
 pub use ::raft::eraftpb::Message as PeerMessage;
+pub use disk::{DiskWriter, Write, Written};
 pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_said, put_said};
 pub use ground::Before;
 pub use ready::{Member, Transport};
@@ -94,6 +98,9 @@ pub enum EnsembleError {
         /// Which life it is of.
         life: u32,
     },
+    /// Whatever writes the log ended without a word.
+    #[error("the thread that writes the log is gone; this is a defect, please report it")]
+    WriterLost,
     /// Raft found a breach of what it is promised.
     #[error("{0}; this is a defect, please report it")]
     Raft(#[from] ::raft::Error),

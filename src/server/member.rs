@@ -5,20 +5,22 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hashbrown::{HashMap, HashSet};
 use tokio::sync::oneshot;
 
 use super::clock::millis;
+use super::disk::Disk;
 use super::peers::Peers;
 use super::reaper::Reaper;
 use super::shared::{Others, Role, Server};
-use super::{data, driver};
+use super::{data, driver, upkeep};
 use crate::config::{self, ListenAddress, Purge};
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::Answer;
-use crate::ensemble::{EnsembleError, FromPeer, Inquiry, Member, Said, Snapshots};
+use crate::ensemble::{EnsembleError, FromPeer, Inquiry, Member, Said, Snapshots, Written};
 
 /// The first life of a server as a member; another begins with each directory that was emptied.
 pub(super) const FIRST_LIFE: u32 = 1;
@@ -46,6 +48,7 @@ pub(super) fn listen_address(members: &config::Ensemble) -> ListenAddress {
 pub(super) fn run(
     server: &Arc<Server>,
     mut member: Member<Peers>,
+    disk: &Disk,
     ensemble: &config::Ensemble,
 ) -> Result<(), EnsembleError> {
     let mut life = Life::new(server, &member, ensemble);
@@ -57,13 +60,18 @@ pub(super) fn run(
         let late = now.monotonic.since(last_turn).saturating_sub(millis(patience));
         last_turn = now.monotonic;
         server.group_began.store(now.monotonic.0.max(1), Ordering::Relaxed);
+        for written in batch.written {
+            life.written(server, &mut member, written?)?;
+        }
         for (what, _room) in batch.from_peers {
             life.take(&mut member, what, now)?;
         }
         life.tick(&mut member, now.monotonic);
         member.submit(batch.submissions);
         member.turn(now)?;
+        disk.write(member.take_writes());
         life.do_chores(server, &mut member, now, late)?;
+        disk.write(member.take_writes());
         life.give_seats(&member);
         life.report(server, &mut member, now)?;
         for inquiry in batch.inquiries {
@@ -77,10 +85,11 @@ pub(super) fn run(
             }
         }
         if batch.is_last {
-            return life.leave(server, &mut member);
+            return life.leave(server, &mut member, disk);
         }
         let goes_on = life.snapshot(server, &mut member)?;
-        server.group_began.store(0, Ordering::Relaxed);
+        let writes_since = member.unsynced_since().map_or(0, |since| since.0.max(1));
+        server.group_began.store(writes_since, Ordering::Relaxed);
         let next_tick = life.next_tick.since(server.clock.monotonic());
         patience = if goes_on { Duration::ZERO } else { Duration::from_millis(next_tick) };
     }
@@ -100,6 +109,8 @@ struct Life {
     sync_limit_ms: u64,
     reaper: Reaper,
     snapshots: Snapshots,
+    /// The thread that removes what no start needs any more.
+    purge: Option<JoinHandle<()>>,
     /// What is applied and counted for the next snapshot.
     counted: u64,
     next_step: Instant,
@@ -130,6 +141,7 @@ impl Life {
             sync_limit_ms: millis(ensemble.sync_limit),
             reaper: Reaper::new(&server.config.reaper, now),
             snapshots,
+            purge: None,
             counted: member.applied(),
             next_step: Instant::now(),
             seats: Vec::new(),
@@ -156,14 +168,7 @@ impl Life {
             FromPeer::Hears(peer, is_up) => self.way(member, peer, is_up, true),
             FromPeer::Speaks(peer, is_up) => self.way(member, peer, is_up, false),
             FromPeer::Snapshot(message, received) => {
-                let before = member.applied();
                 member.receive_snapshot(message, received, now)?;
-                if member.applied() > before {
-                    tracing::info!(index = member.applied(), "installed a snapshot of the leader");
-                    // It walks through a tree that is not there any more.
-                    self.snapshots.abandon();
-                    self.counted = member.applied();
-                }
             }
             FromPeer::SnapshotSent(to, status) => member.report_snapshot(to, status),
             // Where nobody hears of a seat, another one is asked.
@@ -171,6 +176,25 @@ impl Life {
                 Some(id) => self.seats.push((id, answer)),
                 None => drop(answer),
             },
+        }
+        Ok(())
+    }
+
+    /// Hears what the disk did.
+    fn written(
+        &mut self,
+        server: &Server,
+        member: &mut Member<Peers>,
+        written: Written,
+    ) -> Result<(), EnsembleError> {
+        if let Some(took) = written.sync {
+            driver::synced(server, took);
+        }
+        if member.persisted(written)? {
+            tracing::info!(index = member.applied(), "installed a snapshot of the leader");
+            // It walks through a tree that is not there any more.
+            self.snapshots.abandon();
+            self.counted = member.applied();
         }
         Ok(())
     }
@@ -203,18 +227,28 @@ impl Life {
     }
 
     /// The end: a leader hands over first, so that nobody has to find out that it is gone.
-    fn leave(&mut self, server: &Server, member: &mut Member<Peers>) -> Result<(), EnsembleError> {
+    fn leave(
+        &mut self,
+        server: &Server,
+        member: &mut Member<Peers>,
+        disk: &Disk,
+    ) -> Result<(), EnsembleError> {
         let began = server.clock.monotonic();
         if !member.is_leading() || !member.hand_over_to_best() {
             return Ok(());
         }
         while member.is_leading() && server.clock.monotonic().since(began) < HAND_OVER_MS {
             let now = server.clock.now();
-            for (what, _room) in server.queue.take(Duration::ZERO).from_peers {
+            let batch = server.queue.take(Duration::ZERO);
+            for written in batch.written {
+                self.written(server, member, written?)?;
+            }
+            for (what, _room) in batch.from_peers {
                 self.take(member, what, now)?;
             }
             self.tick(member, now.monotonic);
             member.turn(now)?;
+            disk.write(member.take_writes());
             std::thread::sleep(Duration::from_millis(1));
         }
         let ms = server.clock.monotonic().since(began);
@@ -319,11 +353,14 @@ impl Life {
         }
         let goes_on = driver::advance(server, &mut self.snapshots, &mut self.next_step);
         if let Some((index, zxid)) = self.snapshots.take_done() {
-            member.snapshot_taken(index, zxid);
+            member.snapshot_taken(index, zxid, now);
             driver::took_snapshot(server, self.snapshots.last_duration_ms());
-            if !matches!(server.config.purge, Purge::Never) {
-                member.purge(server.config.snap_retain_count as usize)?;
+            if !matches!(server.config.purge, Purge::Never) && self.purge.is_none() {
+                self.purge = upkeep::purge_once(server);
             }
+        }
+        if self.purge.take_if(|purge| purge.is_finished()).is_some() {
+            member.purged(now);
         }
         Ok(goes_on)
     }

@@ -1,4 +1,4 @@
-//! The log and the promises of a member as the crate `raft` reads them, and the one way they are written.
+//! The log and the promises of a member as the crate `raft` reads them: with what is still on its way to the disk.
 //!
 //! An entry is a record of the log: its index counts records and its term is the high half of the zxid. An entry
 //! without content is a transaction that failed.
@@ -10,17 +10,15 @@ use raft::{Error, GetEntriesContext, RaftState, Storage, StorageError as Unavail
 
 use super::EnsembleError;
 use super::membership::{from_conf_state, to_conf_state};
-use crate::storage::{
-    DataDirectory, EntryKind, EntryLog, LogEntry, RaftState as Promises, RaftStateFile,
-    StorageError,
-};
+use crate::storage::{DataDirectory, EntryKind, EntryLog, LogEntry, RaftState as Promises};
 
-/// What a member has on its disk.
+/// What a member has on its disk, or will have.
 #[derive(Debug)]
 pub(super) struct LogStore {
     directory: Arc<DataDirectory>,
     pub(super) log: EntryLog,
-    pub(super) promises: RaftStateFile,
+    /// With what is on its way.
+    pub(super) promises: Promises,
     /// The newest snapshot.
     snapshot: SnapshotPlace,
     /// What the applied state showed at the start.
@@ -38,7 +36,7 @@ impl LogStore {
     pub(super) fn new(
         directory: Arc<DataDirectory>,
         log: EntryLog,
-        promises: RaftStateFile,
+        promises: Promises,
         snapshot: SnapshotPlace,
         started_at: u64,
     ) -> Self {
@@ -49,45 +47,53 @@ impl LogStore {
         &self.directory
     }
 
-    /// Makes a term and a vote durable. What is said to be final with them is what the disk has of it, and that is not
-    /// what is about to be replaced from the entry `next` on.
+    /// What to make durable of a term and a vote, if they are others than before. What is said to be final with them is
+    /// what the disk has then, and that is not what is about to be replaced from the entry `next` on.
     pub(super) fn promise(
         &mut self,
         state: &HardState,
-        members: Option<&ConfState>,
+        applied: u64,
         next: Option<u64>,
-    ) -> Result<(), StorageError> {
+    ) -> Option<Promises> {
+        if (state.term, state.vote) == (self.promises.term, self.promises.vote) {
+            return None;
+        }
         let kept = next.map_or(u64::MAX, |next| next.saturating_sub(1)).min(self.log.last_index());
-        let before = self.promises.get();
-        let next = Promises {
-            term: state.term,
-            vote: state.vote,
-            commit: state.commit.min(kept).max(before.commit),
-            members: members.map_or_else(|| before.members.clone(), from_conf_state),
-            ..*before
-        };
-        let says_more =
-            (next.term, next.vote, &next.members) != (before.term, before.vote, &before.members);
-        if says_more { self.promises.save(next) } else { Ok(()) }
+        self.promises.term = state.term;
+        self.promises.vote = state.vote;
+        // Members are those of what is applied.
+        let commit = state.commit.min(kept).min(applied);
+        self.promises.commit = commit.max(self.promises.commit);
+        Some(self.promises.clone())
     }
 
-    /// Makes durable who belongs to the ensemble from the entry `index` on, which is final and durable.
-    pub(super) fn save_members(
+    /// What to make durable of who belongs to the ensemble from the entry `index` on, which is final.
+    pub(super) fn members(&mut self, members: &ConfState, index: u64) -> Promises {
+        self.promises.commit = self.promises.commit.max(index);
+        self.promises.members = from_conf_state(members);
+        self.promises.clone()
+    }
+
+    /// Puts a snapshot in the place of the log. What to make durable with it.
+    pub(super) fn replace(
         &mut self,
+        state: &HardState,
+        snapshot: SnapshotPlace,
         members: &ConfState,
-        index: u64,
-    ) -> Result<(), StorageError> {
-        let before = self.promises.get();
-        let members = from_conf_state(members);
-        let next = Promises { commit: before.commit.max(index), members, ..*before };
-        self.promises.save(next)
+    ) -> Promises {
+        self.promises.term = state.term;
+        self.promises.vote = state.vote;
+        self.promises.members = from_conf_state(members);
+        self.log.replace(snapshot.index, snapshot.zxid);
+        self.snapshot = snapshot;
+        self.promises.clone()
     }
 
-    /// Makes entries durable; they replace what stands from the first of them on.
-    pub(super) fn append(&mut self, entries: Vec<Entry>) -> Result<(), EnsembleError> {
+    /// Takes entries; they replace what stands from the first of them on. The records to make durable.
+    pub(super) fn append(&mut self, entries: Vec<Entry>) -> Result<Vec<LogEntry>, EnsembleError> {
         let mut last = match entries.first() {
             Some(first) => self.log.zxid(first.index.saturating_sub(1)),
-            None => return Ok(()),
+            None => return Ok(Vec::new()),
         };
         let mut records = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -115,7 +121,8 @@ impl LogStore {
             last = Some(zxid);
             records.push(record);
         }
-        Ok(self.log.append(records)?)
+        self.log.put(&records);
+        Ok(records)
     }
 
     /// The last entry that the newest snapshot shows.
@@ -123,16 +130,19 @@ impl LogStore {
         self.snapshot.index
     }
 
-    /// A snapshot of the applied state is durable; the log goes on in a new segment, so that purge can follow.
-    pub(super) fn snapshot_taken(&mut self, snapshot: SnapshotPlace) {
-        self.snapshot = snapshot;
-        self.log.roll();
+    /// A snapshot of the applied state is durable. Whether it is the newest: another may have taken its place.
+    pub(super) fn snapshot_taken(&mut self, snapshot: SnapshotPlace) -> bool {
+        let is_newest = snapshot.index > self.snapshot.index;
+        if is_newest {
+            self.snapshot = snapshot;
+        }
+        is_newest
     }
 }
 
 impl Storage for LogStore {
     fn initial_state(&self) -> raft::Result<RaftState> {
-        let promises = self.promises.get();
+        let promises = &self.promises;
         let hard_state = HardState {
             term: promises.term,
             vote: promises.vote,
@@ -181,7 +191,7 @@ impl Storage for LogStore {
         let metadata = snapshot.mut_metadata();
         metadata.index = self.snapshot.index;
         metadata.term = term_of(self.snapshot.zxid);
-        metadata.set_conf_state(to_conf_state(&self.promises.get().members));
+        metadata.set_conf_state(to_conf_state(&self.promises.members));
         snapshot.data = self.snapshot.zxid.to_be_bytes().to_vec().into();
         Ok(snapshot)
     }

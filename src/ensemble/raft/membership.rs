@@ -7,6 +7,7 @@
 use jute::txn::{Txn, TxnRecord};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
 
+use super::disk::{What, Write};
 use super::ready::{Member, Transport, server_of};
 use super::{EnsembleError, member_id};
 use crate::engine::request::Chore;
@@ -88,7 +89,7 @@ impl<T: Transport> Member<T> {
     /// What the server has to know to be the member `id`, if it is one by now.
     #[must_use]
     pub fn take_seat(&self, id: u64) -> Option<Seat> {
-        let promises = self.node.store().promises.get();
+        let promises = &self.node.store().promises;
         let members = promises.members.clone();
         let is_there = members.learners.contains(&id) || members.voters.contains(&id);
         let seat = Seat { id, ensemble: promises.ensemble, term: self.node.raft.term, members };
@@ -142,9 +143,15 @@ impl<T: Transport> Member<T> {
     }
 
     /// Takes a change that is final, as the entry `index`.
-    pub(super) fn changed(&mut self, change: Change, index: u64) -> Result<(), EnsembleError> {
+    pub(super) fn changed(
+        &mut self,
+        change: Change,
+        index: u64,
+        now: Now,
+    ) -> Result<(), EnsembleError> {
         let members = self.node.apply_conf_change(&change.to_conf_change())?;
-        self.node.mut_store().save_members(&members, index)?;
+        let members = self.node.mut_store().members(&members, index);
+        self.unsynced.write(Write(What::Members(members)), now.monotonic);
         if change == Change::Remove(self.id()) {
             return Err(EnsembleError::Replaced { life: life_of(self.id()) });
         }

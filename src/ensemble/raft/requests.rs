@@ -156,6 +156,7 @@ impl<T: Transport> Member<T> {
             |leading: &Leading| leading.term() == raft.term && leading.waiting() < WAITING_MAX;
         raft.state == StateRole::Leader
             && raft.lead_transferee.is_none()
+            && !self.unsynced.is_full()
             && self.leading.as_ref().is_some_and(leads)
     }
 

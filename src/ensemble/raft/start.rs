@@ -10,6 +10,7 @@ use jute::persist::{SnapshotDigest, SnapshotNode};
 use jute::txn::TxnRecord;
 
 use super::EnsembleError;
+use super::disk::DiskWriter;
 use super::log_store::{LogStore, SnapshotPlace};
 use super::ready::server_of;
 use crate::engine::database::{Database, Rules};
@@ -37,6 +38,7 @@ pub struct Ensemble {
 #[derive(Debug)]
 pub struct Started {
     pub(super) store: LogStore,
+    pub(super) writer: DiskWriter,
     /// What is known to be final.
     pub database: Database,
     /// The last entry in it.
@@ -53,13 +55,13 @@ impl Started {
     /// Which member it is.
     #[must_use]
     pub fn id(&self) -> u64 {
-        self.store.promises.get().id
+        self.store.promises.id
     }
 
     /// Of which ensemble.
     #[must_use]
     pub fn ensemble(&self) -> u64 {
-        self.store.promises.get().ensemble
+        self.store.promises.ensemble
     }
 }
 
@@ -95,15 +97,17 @@ impl Ensemble {
             first_snapshot(&directory, &mut database, Compression::None)?;
         }
         let (log, snapshot) = (recovered.log, recovered.snapshot);
-        let log = EntryLog::open(Arc::clone(&directory), log, snapshot, base)?;
+        let (log, writer) = EntryLog::open(Arc::clone(&directory), log, snapshot, base)?;
         let last = log.last_index();
         if last < commit {
             return Err(EnsembleError::Lost { last, commit });
         }
         let snapshot = SnapshotPlace { index, zxid: snapshot.zxid };
         let applied = commit.max(index);
-        let store = LogStore::new(directory, log, promises, snapshot, applied);
-        Ok(Started { store, database, applied })
+        let promised = promises.get().clone();
+        let writer = DiskWriter::new(Arc::clone(&directory), self.clone(), writer, promises);
+        let store = LogStore::new(directory, log, promised, snapshot, applied);
+        Ok(Started { store, writer, database, applied })
     }
 }
 
