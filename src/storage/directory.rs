@@ -6,6 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::disk::{Disk, Lock, LockAttempt};
 use super::error::{During, StorageError};
@@ -17,6 +18,8 @@ pub struct DataDirectory {
     snapshots: PathBuf,
     logs: PathBuf,
     _locks: Vec<Box<dyn Lock>>,
+    /// A snapshot of another server is on its way in, and not installed.
+    pub(super) is_receiving: AtomicBool,
 }
 
 /// Where the data directory is and what may be done to open it.
@@ -60,7 +63,8 @@ impl DataDirectory {
             // A killed process may have left names that are seen but not yet durable.
             disk.sync_folder(folder).during("sync the folder", folder)?;
         }
-        Ok(Self { disk, snapshots, logs, _locks: locks })
+        let is_receiving = AtomicBool::new(false);
+        Ok(Self { disk, snapshots, logs, _locks: locks, is_receiving })
     }
 
     /// Shows two `version-2` folders as they are, whoever uses them: nothing is locked, made or removed.
@@ -76,7 +80,8 @@ impl DataDirectory {
             disk.list(folder).during("list", folder)?;
         }
         refuse_misplaced(disk.as_ref(), &snapshots, &logs)?;
-        Ok(Self { disk, snapshots, logs, _locks: Vec::new() })
+        let is_receiving = AtomicBool::new(false);
+        Ok(Self { disk, snapshots, logs, _locks: Vec::new(), is_receiving })
     }
 
     /// The disk below.

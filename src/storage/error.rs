@@ -24,6 +24,9 @@ pub enum StorageError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// Another server's snapshot is on its way in, or waits to be installed.
+    #[error("another snapshot is being received")]
+    Receiving,
     /// A snapshot would take what is left to the log.
     #[error("{} has {free} bytes left, which the log may need; make room", folder.display())]
     NoRoom {

@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::atomic_file::remove_if_there;
 use super::compression::Compression;
@@ -73,18 +74,39 @@ pub struct ReceivedSnapshot {
     file: Box<dyn DiskFile>,
     offset: u64,
     installed: bool,
+    _alone: Alone,
+}
+
+/// Nobody else receives a snapshot into the directory: they would share a file.
+#[derive(Debug)]
+struct Alone(Arc<DataDirectory>);
+
+impl Alone {
+    fn begin(directory: &Arc<DataDirectory>) -> Result<Self, StorageError> {
+        if directory.is_receiving.swap(true, Ordering::AcqRel) {
+            return Err(StorageError::Receiving);
+        }
+        Ok(Self(Arc::clone(directory)))
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.0.is_receiving.store(false, Ordering::Release);
+    }
 }
 
 impl ReceivedSnapshot {
-    /// Begins to receive the snapshot of `zxid`. There is one at a time.
+    /// Begins to receive the snapshot of `zxid`. There is one at a time, until it is installed or dropped.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// When there is another, or the disk refuses.
     pub fn create(
         directory: Arc<DataDirectory>,
         zxid: i64,
         compression: Compression,
     ) -> Result<Self, StorageError> {
+        let alone = Alone::begin(&directory)?;
         let folder = directory.snapshots();
         let path = folder.join(file_name::snapshot(zxid, compression));
         let name = format!("{}{}", file_name::HANDOVER, compression.suffix());
@@ -92,7 +114,16 @@ impl ReceivedSnapshot {
         let disk = directory.disk().as_ref();
         remove_if_there(disk, &temporary)?;
         let file = disk.create(&temporary, Access::Shared).during("create", &temporary)?;
-        Ok(Self { directory, zxid, path, temporary, file, offset: 0, installed: false })
+        Ok(Self {
+            directory,
+            zxid,
+            path,
+            temporary,
+            file,
+            offset: 0,
+            installed: false,
+            _alone: alone,
+        })
     }
 
     /// Adds what follows.
