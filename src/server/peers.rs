@@ -3,6 +3,7 @@
 //! Names are looked up at each dial. What cannot be sent is dropped, and the connection with it, so that both sides know
 //! that something was lost.
 
+mod complaints;
 mod hear;
 mod hello;
 mod secret;
@@ -25,12 +26,13 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use self::complaints::Complaints;
 use self::hear::accept;
 pub(super) use self::secure::Security;
 pub use self::secure::SecurityError;
 use self::snapshot::{Pace, Part, send_snapshot};
 use self::speak::speak;
-use self::strangers::{Complaints, Strangers};
+use self::strangers::Strangers;
 use super::clock::Clock;
 use crate::config;
 use crate::ensemble::{
@@ -205,3 +207,7 @@ async fn timeout<T>(
     let late = || io::Error::new(io::ErrorKind::TimedOut, "no answer");
     tokio::time::timeout(patience, future).await.unwrap_or_else(|_| Err(late()))
 }
+
+#[cfg(test)]
+#[path = "peers/peers_test.rs"]
+mod peers_test;

@@ -9,23 +9,20 @@ use bytes::BytesMut;
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::Instant;
 
+use super::complaints::Complaints;
 use super::hello::{self, WORDS};
 use super::secure::Stream;
 use super::{BETWEEN_DIALS, Common, DIAL_MAX, Peer, SILENT_MAX, Unsent, server_of, timeout};
 use crate::ensemble::FromPeer;
 
-/// A peer that cannot be reached is told of this often.
-const BETWEEN_COMPLAINTS: Duration = Duration::from_secs(60);
-
 /// Keeps a connection to a peer.
 pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
-    let mut last_complaint: Option<Instant> = None;
+    let mut complaints = Complaints::default();
     loop {
         match dial(&common, &peer, WORDS, SILENT_MAX).await {
             Ok((stream, version)) => {
-                last_complaint = None;
+                complaints = Complaints::default();
                 let id = server_of(peer.id);
                 tracing::info!(peer = id, version, "connected to a server of the ensemble");
                 *peer.unsent.lock() = Unsent { bytes: BytesMut::new(), is_up: true };
@@ -36,8 +33,7 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
                 tracing::info!(peer = id, %error, "lost a server of the ensemble");
             }
             Err(error) => {
-                if last_complaint.is_none_or(|last| last.elapsed() >= BETWEEN_COMPLAINTS) {
-                    last_complaint = Some(Instant::now());
+                if complaints.is_due(error.to_string()) {
                     tracing::warn!(
                         peer = server_of(peer.id),
                         address = %format_args!("{}:{}", peer.host, peer.port),
