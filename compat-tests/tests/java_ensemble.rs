@@ -97,8 +97,8 @@ fn there_and_back_under_load_with_the_same_clients() {
                 why.contains("was written by Apache ZooKeeper behind what this member"),
                 "{why}"
             );
+            detach(&ensemble);
         }
-        detach(&ensemble);
         ensemble.start_again();
         door.order("release");
 

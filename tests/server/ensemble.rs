@@ -44,24 +44,24 @@ fn start_with(count: usize, more: &str) -> Vec<Server> {
     servers
 }
 
-fn mode(server: &Server) -> String {
+pub(crate) fn mode(server: &Server) -> String {
     let text = server.word("srvr");
     let line = text.lines().find_map(|line| line.strip_prefix("Mode: "));
     line.unwrap_or("none").to_owned()
 }
 
-fn leader(servers: &[Server]) -> usize {
+pub(crate) fn leader(servers: &[Server]) -> usize {
     servers.iter().position(|server| mode(server) == "leader").expect("a leader")
 }
 
 /// A client that comes back when its connection ends: on a busy machine an election can be at any time.
-struct Patient {
+pub(crate) struct Patient {
     address: SocketAddr,
     client: Client,
 }
 
 impl Patient {
-    fn connect(server: &Server, timeout_ms: i32) -> Self {
+    pub(crate) fn connect(server: &Server, timeout_ms: i32) -> Self {
         Self::attach(server.address(), timeout_ms, 0, &[0; 16])
     }
 
@@ -105,7 +105,7 @@ impl Patient {
         }
     }
 
-    fn ok(&mut self, request: &Request<'_>) -> Reply {
+    pub(crate) fn ok(&mut self, request: &Request<'_>) -> Reply {
         let reply = self.all(std::slice::from_ref(request)).pop().expect("a reply");
         // A create whose connection ended may have been done.
         let is_done = matches!(request, Request::Create(_)) && reply.header.err == -110;
@@ -118,12 +118,12 @@ impl Patient {
     }
 
     /// What it reads behind a sync.
-    fn value(&mut self, path: &str) -> Vec<u8> {
+    pub(crate) fn value(&mut self, path: &str) -> Vec<u8> {
         self.sync();
         data_of(&self.ok(&get(path)))
     }
 
-    fn exists(&mut self, path: &str) -> bool {
+    pub(crate) fn exists(&mut self, path: &str) -> bool {
         self.sync();
         self.all(&[exists(path, false)])[0].header.err == 0
     }

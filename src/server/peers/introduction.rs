@@ -122,8 +122,13 @@ impl Common {
         let mut asked = JoinSet::new();
         for peer in self.peers.values() {
             let (common, peer) = (Arc::clone(self), Arc::clone(peer));
-            asked
-                .spawn(async move { (peer.server, ask(&common, &peer, Question::Standing).await) });
+            asked.spawn(async move {
+                let answer = ask(&common, &peer, Question::Standing).await;
+                if let Err(error) = &answer {
+                    peer.complain(error);
+                }
+                (peer.server, answer)
+            });
         }
         let mut standings = BTreeMap::new();
         while let Some(answer) = asked.join_next().await {
