@@ -20,6 +20,7 @@
 // Tests cast numbers that they chose themselves.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 
+mod aside;
 mod atomic_file;
 mod backup;
 mod compression;
@@ -72,10 +73,11 @@ mod zookeeper_test;
 #[cfg(test)]
 pub(crate) use disk::sim;
 
+pub use aside::{move_data_aside, move_snapshots_aside};
 pub use backup::{Backup, Target, backup, plan_backup, restore};
 pub use compression::Compression;
 pub use copy::{Copied, sha256};
-pub use cut::{CutPlan, move_snapshots_aside, plan_cut};
+pub use cut::{CutPlan, plan_cut};
 pub use directory::{DataDirectory, DirectoryOptions, logs_in};
 pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk};
 pub use entry_log::{EntryLog, LogEntry};
@@ -83,7 +85,7 @@ pub use epoch::EpochFile;
 pub use error::{DamageReason, SnapshotReason, StorageError, WayOut};
 pub use examine::{Examined, LogEnd, examine, writers, zxid_at};
 pub use file_name::log_zxid;
-pub use handover::{ReceivedSnapshot, SnapshotFile, discard_void_log};
+pub use handover::{ReceivedSnapshot, SnapshotFile, discard_void_log, refuse_foreign};
 pub use log_audit::{LogAudit, LogRecord, LogSummary, Remark, Writer};
 pub use loss::{Loss, behind};
 pub use purge::{Purged, purge};

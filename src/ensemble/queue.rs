@@ -4,8 +4,9 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::founding::Answer;
 use super::raft::{PeerMessage, Said, SnapshotStatus};
 use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
@@ -45,6 +46,8 @@ pub enum FromPeer {
     Snapshot(PeerMessage, ReceivedSnapshot),
     /// What came of a snapshot that was sent to it.
     SnapshotSent(u64, SnapshotStatus),
+    /// A server without a state wants to belong to the ensemble.
+    Seat(u8, oneshot::Sender<Answer>),
 }
 
 /// What the orderer takes at once.

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use hashbrown::{HashMap, HashSet};
+use tokio::sync::oneshot;
 
 use super::clock::millis;
 use super::peers::Peers;
@@ -16,9 +17,10 @@ use super::shared::{Others, Role, Server};
 use super::{data, driver};
 use crate::config::{self, ListenAddress, Purge};
 use crate::engine::time::{Monotonic, Now};
+use crate::ensemble::founding::Answer;
 use crate::ensemble::{EnsembleError, FromPeer, Inquiry, Member, Said, Snapshots};
 
-/// Every server of a list has had one disk.
+/// The first life of a server as a member; another begins with each directory that was emptied.
 pub(super) const FIRST_LIFE: u32 = 1;
 /// A step of the clock of elections: a leader is missed after ten to twenty without a word of it.
 const TICK_MS: u64 = 50;
@@ -44,9 +46,9 @@ pub(super) fn listen_address(members: &config::Ensemble) -> ListenAddress {
 pub(super) fn run(
     server: &Arc<Server>,
     mut member: Member<Peers>,
-    sync_limit: Duration,
+    ensemble: &config::Ensemble,
 ) -> Result<(), EnsembleError> {
-    let mut life = Life::new(server, &member, sync_limit);
+    let mut life = Life::new(server, &member, ensemble);
     let mut patience = Duration::ZERO;
     let mut last_turn = server.clock.monotonic();
     loop {
@@ -62,7 +64,8 @@ pub(super) fn run(
         member.submit(batch.submissions);
         member.turn(now)?;
         life.do_chores(server, &mut member, now, late)?;
-        life.report(server, &mut member, now);
+        life.give_seats(&member);
+        life.report(server, &mut member, now)?;
         for inquiry in batch.inquiries {
             match inquiry {
                 Inquiry::LogState => tracing::info!(?member, held = member.held(), "state"),
@@ -100,10 +103,15 @@ struct Life {
     /// What is applied and counted for the next snapshot.
     counted: u64,
     next_step: Instant,
+    /// Seats that are prepared, and who waits for them.
+    seats: Vec<(u64, oneshot::Sender<Answer>)>,
+    /// The servers that may vote, by the list.
+    voters: Vec<u8>,
 }
 
 impl Life {
-    fn new(server: &Server, member: &Member<Peers>, sync_limit: Duration) -> Self {
+    fn new(server: &Server, member: &Member<Peers>, ensemble: &config::Ensemble) -> Self {
+        let voters = ensemble.servers.iter().filter(|(_, server)| !server.observer);
         let now = server.clock.monotonic();
         let snapshots = Snapshots::new(
             Arc::clone(&server.directory),
@@ -119,11 +127,13 @@ impl Life {
             next_tick: now.plus(TICK_MS),
             next_report: now,
             led: now,
-            sync_limit_ms: millis(sync_limit),
+            sync_limit_ms: millis(ensemble.sync_limit),
             reaper: Reaper::new(&server.config.reaper, now),
             snapshots,
             counted: member.applied(),
             next_step: Instant::now(),
+            seats: Vec::new(),
+            voters: voters.map(|(id, _)| *id).collect(),
         }
     }
 
@@ -139,6 +149,8 @@ impl Life {
                 match said {
                     Said::Message(message) => member.step(message),
                     Said::Word(word) => member.hear(from, word, now)?,
+                    // These have connections of their own.
+                    Said::Question(_) | Said::Answer(_) => {}
                 }
             }
             FromPeer::Hears(peer, is_up) => self.way(member, peer, is_up, true),
@@ -154,6 +166,11 @@ impl Life {
                 }
             }
             FromPeer::SnapshotSent(to, status) => member.report_snapshot(to, status),
+            // Where nobody hears of a seat, another one is asked.
+            FromPeer::Seat(server, answer) => match member.prepare_seat(server, now)? {
+                Some(id) => self.seats.push((id, answer)),
+                None => drop(answer),
+            },
         }
         Ok(())
     }
@@ -227,11 +244,31 @@ impl Life {
         member.turn(now)
     }
 
+    /// Tells servers without a state which seats they have.
+    fn give_seats(&mut self, member: &Member<Peers>) {
+        for (id, answer) in std::mem::take(&mut self.seats) {
+            match member.take_seat(id) {
+                // Whoever asked may have stopped waiting.
+                Some(seat) => drop(answer.send(Answer::Seat(seat))),
+                None if member.is_leading() => self.seats.push((id, answer)),
+                None => {}
+            }
+        }
+    }
+
     /// Tells the leader who was heard of, and this server whether it serves.
-    fn report(&mut self, server: &Server, member: &mut Member<Peers>, now: Now) {
+    fn report(
+        &mut self,
+        server: &Server,
+        member: &mut Member<Peers>,
+        now: Now,
+    ) -> Result<(), EnsembleError> {
         let tick_ms = u64::from(server.config.tick_time_ms);
         if now.monotonic >= self.next_report {
             member.report_heard(now);
+            let members = member.members();
+            member.transport().know(members);
+            member.mend(|server| self.voters.contains(&server), now)?;
             count(&server.others, member);
             self.next_report = now.monotonic.plus((tick_ms / 2).max(1));
         }
@@ -253,7 +290,7 @@ impl Life {
             self.led = now.monotonic;
         } else if now.monotonic.since(self.led) < self.sync_limit_ms {
             // Clients are kept for a while: most elections are over sooner.
-            return;
+            return Ok(());
         }
         if role != server.role.get() {
             let (term, leader) = (member.term(), leader & 0xff);
@@ -265,6 +302,7 @@ impl Life {
                 server.connections.all().iter().for_each(|connection| connection.close());
             }
         }
+        Ok(())
     }
 
     /// Begins a snapshot that is due, or goes on with the one on its way. Whether there is more to do at once.

@@ -6,6 +6,7 @@
 mod complaints;
 mod hear;
 mod hello;
+mod introduction;
 mod secret;
 mod secure;
 mod snapshot;
@@ -16,6 +17,7 @@ mod tls;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -28,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::complaints::Complaints;
 use self::hear::accept;
+use self::introduction::Introduction;
 pub(super) use self::secure::Security;
 pub use self::secure::SecurityError;
 use self::snapshot::{Pace, Part, send_snapshot};
@@ -59,22 +62,38 @@ struct Unsent {
 /// A peer.
 #[derive(Debug)]
 struct Peer {
-    id: u64,
+    server: u8,
+    /// As which member it answered last.
+    id: AtomicU64,
     host: String,
     port: u16,
     unsent: Mutex<Unsent>,
     arrived: Notify,
     /// More waits than may wait.
     overflowed: Notify,
+    /// Why it was not reached.
+    complaints: Mutex<Complaints>,
 }
 
 type LookUp = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 
+/// Which member of which ensemble this server is.
+#[derive(Debug, Clone, Copy)]
+struct Own {
+    id: u64,
+    ensemble: u64,
+}
+
 /// What the tasks of all connections share.
 #[derive(Debug)]
 struct Common {
-    own_id: u64,
-    peers: HashMap<u64, Arc<Peer>>,
+    server: u8,
+    own: Mutex<Own>,
+    peers: HashMap<u8, Arc<Peer>>,
+    /// The members that this server knows of.
+    known: Mutex<Vec<u64>>,
+    /// What it is to those that ask.
+    introduction: Mutex<Introduction>,
     queue: Arc<Queue>,
     directory: Arc<DataDirectory>,
     clock: Clock,
@@ -103,7 +122,6 @@ impl Peers {
     /// Within the runtime that is to carry the connections.
     pub(super) fn new(
         ensemble: &config::Ensemble,
-        own_id: u64,
         security: Security,
         queue: Arc<Queue>,
         directory: Arc<DataDirectory>,
@@ -112,21 +130,26 @@ impl Peers {
     ) -> Self {
         let others = ensemble.servers.iter().filter(|(id, _)| **id != ensemble.my_id);
         let peers = others.map(|(id, server)| {
-            let id = member_id(*id, super::member::FIRST_LIFE);
             let peer = Peer {
-                id,
+                server: *id,
+                id: AtomicU64::new(member_id(*id, 0)),
                 host: server.host.clone(),
                 port: server.port,
                 unsent: Mutex::default(),
                 arrived: Notify::new(),
                 overflowed: Notify::new(),
+                complaints: Mutex::default(),
             };
-            (id, Arc::new(peer))
+            (*id, Arc::new(peer))
         });
         let peers = peers.collect();
+        let server = ensemble.my_id;
         let common = Common {
-            own_id,
+            server,
+            own: Mutex::new(Own { id: member_id(server, 0), ensemble: 0 }),
             peers,
+            known: Mutex::default(),
+            introduction: Mutex::default(),
             queue,
             directory,
             clock,
@@ -144,18 +167,29 @@ impl Peers {
         Self(Arc::new(common))
     }
 
-    /// Dials the others, and takes those that dial this server.
-    pub(super) fn start(&self, listener: TcpListener) {
+    /// Takes those that dial this server.
+    pub(super) fn listen(&self, listener: TcpListener) {
+        let task = accept(listener, Arc::clone(&self.0));
+        self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
+    }
+
+    /// Dials the others, as the member `id` of an ensemble.
+    pub(super) fn start(&self, id: u64, ensemble: u64) {
+        *self.0.own.lock() = Own { id, ensemble };
         for peer in self.0.peers.values() {
             let task = speak(Arc::clone(&self.0), Arc::clone(peer));
-            tokio::spawn(self.0.ending.clone().run_until_cancelled_owned(task));
+            self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
         }
-        let task = accept(listener, Arc::clone(&self.0));
-        tokio::spawn(self.0.ending.clone().run_until_cancelled_owned(task));
+    }
+
+    /// The ids of all members.
+    pub(super) fn know(&self, members: Vec<u64>) {
+        *self.0.known.lock() = members;
     }
 
     fn put(&self, to: u64, said: &Said) {
-        let Some(peer) = self.0.peers.get(&to) else { return };
+        let peer = self.0.peers.get(&server_of(to));
+        let Some(peer) = peer.filter(|peer| peer.id.load(Ordering::Relaxed) == to) else { return };
         let mut unsent = peer.unsent.lock();
         if !unsent.is_up {
             return;
@@ -182,7 +216,7 @@ impl Transport for Peers {
 
     fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile) {
         let (common, to) = (Arc::clone(&self.0), message.to);
-        let Some(peer) = self.0.peers.get(&to).map(Arc::clone) else { return };
+        let Some(peer) = self.0.peers.get(&server_of(to)).map(Arc::clone) else { return };
         self.0.runtime.spawn(async move {
             let status = match send_snapshot(&common, &peer, message, file).await {
                 Ok(()) => SnapshotStatus::Finish,
@@ -196,8 +230,14 @@ impl Transport for Peers {
     }
 }
 
-const fn server_of(member: u64) -> u64 {
-    member & 0xff
+impl Common {
+    fn own(&self) -> Own {
+        *self.own.lock()
+    }
+}
+
+const fn server_of(member: u64) -> u8 {
+    (member & 0xff) as u8
 }
 
 async fn timeout<T>(

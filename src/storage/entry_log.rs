@@ -50,16 +50,20 @@ impl LogEntry {
     /// An entry that has a place but no content, such as a new leader's first: a transaction that
     /// failed, which ZooKeeper passes over. Nobody's clock is in it.
     #[must_use]
-    pub fn blank(index: u64, zxid: i64, kind: EntryKind) -> Self {
+    pub fn blank(index: u64, zxid: i64) -> Self {
         let header = TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
         let mut payload = Vec::new();
         TxnRecord { header, txn: Txn::Error(0), digest: None }.encode(&mut payload);
-        Self { index, zxid, kind, payload: payload.into() }
+        Self { index, zxid, kind: EntryKind::Ordinary, payload: payload.into() }
     }
 
-    /// Whether it has no content. No other entry is a transaction that failed.
+    /// Whether it has no content. No other entry is a transaction that failed, but those about members, which have
+    /// something to say.
     #[must_use]
     pub fn is_blank(&self) -> bool {
+        if self.kind == EntryKind::Membership {
+            return false;
+        }
         let code = self.payload.get(28..).and_then(|rest| rest.first_chunk::<4>());
         code.is_some_and(|code| i32::from_be_bytes(*code) == OpCode::Error.code())
     }
@@ -91,7 +95,7 @@ struct Cursor {
 }
 
 impl EntryLog {
-    /// The log that recovery opened behind `snapshot`.
+    /// The log that recovery opened behind `snapshot`. Entries up to `floor` are not given to anybody.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -99,6 +103,7 @@ impl EntryLog {
         directory: Arc<DataDirectory>,
         mut log: TxnLog,
         snapshot: SnapshotId,
+        floor: u64,
     ) -> Result<Self, StorageError> {
         let index = match snapshot.origin {
             SnapshotOrigin::Exact { index } => index,
@@ -115,6 +120,7 @@ impl EntryLog {
             Ok(())
         })?;
         drop_before_gap(&directory, &mut segments, index)?;
+        segments.retain(|segment| segment.index > floor);
         let (tail, tail_bytes, cursor) = (VecDeque::new(), 0, Mutex::new(None));
         Ok(Self { directory, log, base, segments, tail, tail_bytes, cursor })
     }

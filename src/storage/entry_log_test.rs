@@ -51,7 +51,7 @@ fn open(fixture: &Fixture) -> Result<EntryLog, StorageError> {
     if recovered.fresh {
         Ledger::default().snapshot(&directory, 0)?;
     }
-    EntryLog::open(directory, recovered.log, recovered.snapshot)
+    EntryLog::open(directory, recovered.log, recovered.snapshot, 0)
 }
 
 fn entry(index: u64, zxid: i64) -> LogEntry {

@@ -416,12 +416,14 @@ fn strangers_on_the_quorum_port_take_neither_room_nor_places() {
         let _ = stream.read_to_end(&mut Vec::new());
     }
 
-    // Who says that it is server 2, and that a gigabyte follows; or a list of two thousand million sessions.
+    // Who says that it is server 2 with a question, and that a gigabyte follows; or a list of two thousand million
+    // sessions.
     let hello = {
-        let mut rest = [1_u32, 1, 1].map(u32::to_be_bytes).concat();
-        rest.extend([0x102_u64, 0x101].map(u64::to_be_bytes).concat());
+        let mut rest = [1_u32, 1, 3].map(u32::to_be_bytes).concat();
+        rest.extend([0x102_u64, 0].map(u64::to_be_bytes).concat());
+        rest.push(1);
         rest.extend([0; 33]);
-        [b"rookeepr", &61_u32.to_be_bytes()[..], &rest].concat()
+        [b"rookeepr", &62_u32.to_be_bytes()[..], &rest].concat()
     };
     let list = [&[5][..], &0x7fff_ffff_u32.to_be_bytes(), &[0; 64]].concat();
     let of_list = {
@@ -431,7 +433,7 @@ fn strangers_on_the_quorum_port_take_neither_room_nor_places() {
     for frame in [vec![0xff; 8], [&(1_u32 << 30).to_be_bytes()[..], &[0; 100]].concat(), of_list] {
         let mut stream = open(address);
         stream.write_all(&[hello.clone(), frame].concat()).expect("sent");
-        let mut answer = [0; 4 + 37];
+        let mut answer = [0; 4 + 45];
         stream.read_exact(&mut answer).expect("welcome");
     }
     all_work(&servers);

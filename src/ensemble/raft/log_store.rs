@@ -9,8 +9,9 @@ use raft::eraftpb::{ConfState, Entry, EntryType, HardState, Snapshot};
 use raft::{Error, GetEntriesContext, RaftState, Storage, StorageError as Unavailable};
 
 use super::EnsembleError;
+use super::membership::{from_conf_state, to_conf_state};
 use crate::storage::{
-    DataDirectory, EntryKind, EntryLog, LogEntry, Members, RaftState as Promises, RaftStateFile,
+    DataDirectory, EntryKind, EntryLog, LogEntry, RaftState as Promises, RaftStateFile,
     StorageError,
 };
 
@@ -59,15 +60,27 @@ impl LogStore {
         let kept = next.map_or(u64::MAX, |next| next.saturating_sub(1)).min(self.log.last_index());
         let before = self.promises.get();
         let next = Promises {
-            id: before.id,
             term: state.term,
             vote: state.vote,
             commit: state.commit.min(kept).max(before.commit),
             members: members.map_or_else(|| before.members.clone(), from_conf_state),
+            ..*before
         };
         let says_more =
             (next.term, next.vote, &next.members) != (before.term, before.vote, &before.members);
         if says_more { self.promises.save(next) } else { Ok(()) }
+    }
+
+    /// Makes durable who belongs to the ensemble from the entry `index` on, which is final and durable.
+    pub(super) fn save_members(
+        &mut self,
+        members: &ConfState,
+        index: u64,
+    ) -> Result<(), StorageError> {
+        let before = self.promises.get();
+        let members = from_conf_state(members);
+        let next = Promises { commit: before.commit.max(index), members, ..*before };
+        self.promises.save(next)
     }
 
     /// Makes entries durable; they replace what stands from the first of them on.
@@ -79,9 +92,10 @@ impl LogStore {
         let mut records = Vec::with_capacity(entries.len());
         for entry in entries {
             let wrong = EnsembleError::Entry { index: entry.index };
-            let kind = match entry.entry_type {
-                EntryType::EntryNormal => EntryKind::Ordinary,
-                EntryType::EntryConfChangeV2 => EntryKind::Membership,
+            let (kind, payload) = match entry.entry_type {
+                EntryType::EntryNormal => (EntryKind::Ordinary, entry.data),
+                // What the crate makes of a change of members is not kept: the record says the same.
+                EntryType::EntryConfChangeV2 => (EntryKind::Membership, entry.context),
                 EntryType::EntryConfChange => return Err(wrong),
             };
             // The k-th entry behind a term's first one has that number in the low half.
@@ -90,10 +104,10 @@ impl LogStore {
                 (Some(last), Ok(term)) if term > last >> 32 => term << 32,
                 _ => return Err(wrong),
             };
-            let record = if entry.data.is_empty() {
-                LogEntry::blank(entry.index, zxid, kind)
+            let record = if payload.is_empty() && kind == EntryKind::Ordinary {
+                LogEntry::blank(entry.index, zxid)
             } else {
-                match LogEntry::new(entry.index, kind, entry.data) {
+                match LogEntry::new(entry.index, kind, payload) {
                     Some(record) if record.zxid == zxid && !record.is_blank() => record,
                     _ => return Err(wrong),
                 }
@@ -184,38 +198,13 @@ pub(super) fn term_of(zxid: i64) -> u64 {
 }
 
 fn to_entry(record: LogEntry) -> Entry {
-    let mut entry = Entry {
-        entry_type: match record.kind {
-            EntryKind::Ordinary => EntryType::EntryNormal,
-            EntryKind::Membership => EntryType::EntryConfChangeV2,
-        },
-        term: term_of(record.zxid),
-        index: record.index,
-        ..Entry::default()
-    };
-    if !record.is_blank() {
-        entry.data = record.payload;
-    }
-    entry
-}
-
-fn to_conf_state(members: &Members) -> ConfState {
-    ConfState {
-        voters: members.voters.clone(),
-        learners: members.learners.clone(),
-        voters_outgoing: members.voters_outgoing.clone(),
-        learners_next: members.learners_next.clone(),
-        auto_leave: members.auto_leave,
-        ..ConfState::default()
-    }
-}
-
-fn from_conf_state(state: &ConfState) -> Members {
-    Members {
-        voters: state.voters.clone(),
-        learners: state.learners.clone(),
-        voters_outgoing: state.voters_outgoing.clone(),
-        learners_next: state.learners_next.clone(),
-        auto_leave: state.auto_leave,
+    let (term, index) = (term_of(record.zxid), record.index);
+    let entry = Entry { term, index, ..Entry::default() };
+    match record.kind {
+        EntryKind::Ordinary if record.is_blank() => entry,
+        EntryKind::Ordinary => Entry { data: record.payload, ..entry },
+        EntryKind::Membership => {
+            Entry { entry_type: EntryType::EntryConfChangeV2, context: record.payload, ..entry }
+        }
     }
 }

@@ -17,6 +17,7 @@ use super::following::Following;
 use super::here::Here;
 use super::leading::Leading;
 use super::log_store::{LogStore, SnapshotPlace, zxid_of};
+use super::membership::Change;
 use super::requests::Asking;
 use super::start::{Ensemble, Started};
 use crate::engine::sequencer::Sequencer;
@@ -102,20 +103,23 @@ impl<T> std::fmt::Debug for Member<T> {
 }
 
 impl<T: Transport> Member<T> {
-    /// Goes on where `started` is.
+    /// Goes on where `started` is; its state takes the place of what `replica` shows.
     ///
     /// # Errors
     /// When the ensemble cannot be as it is described.
     pub fn new(
         ensemble: Ensemble,
         started: Started,
+        replica: Arc<Replica>,
         clients: Arc<dyn Clients>,
         transport: T,
         tick_ms: u64,
     ) -> Result<Self, EnsembleError> {
         let Started { store, database, applied } = started;
+        let id = store.promises.get().id;
+        *replica.exclusive().database() = database;
         let config = Config {
-            id: ensemble.id,
+            id,
             applied,
             election_tick: ELECTION_TICKS,
             heartbeat_tick: HEARTBEAT_TICKS,
@@ -127,12 +131,12 @@ impl<T: Transport> Member<T> {
             ..Config::default()
         };
         let node = RawNode::new(&config, store, &slog::Logger::root(ToTracing, slog::o!()))?;
-        let here = Arc::new(Here::new(server_of(ensemble.id), clients));
+        let here = Arc::new(Here::new(server_of(id), clients));
         let clients: Arc<dyn Clients> = Arc::clone(&here) as _;
         let mut member = Self {
             node,
             ensemble,
-            applier: Applier { replica: Arc::new(Replica::new(database)), clients },
+            applier: Applier { replica, clients },
             transport,
             here,
             leading: None,
@@ -223,6 +227,9 @@ impl<T: Transport> Member<T> {
     /// A tick of the clock of elections and signs of life.
     pub fn tick(&mut self) {
         self.is_missed &= self.node.raft.leader_id == 0 || self.following.is_none();
+        if self.lacks_base() {
+            return;
+        }
         for _ in 0..if self.is_missed { HASTE } else { 1 } {
             self.node.tick();
             self.set_election_timeout();
@@ -232,10 +239,19 @@ impl<T: Transport> Member<T> {
     /// The leader is most likely gone: from here on there is nothing to wait for but another one.
     pub(super) fn miss_leader(&mut self) {
         self.is_missed = true;
+        if self.lacks_base() {
+            return;
+        }
         for _ in 0..ELECTION_TICKS {
             self.node.tick();
             self.set_election_timeout();
         }
+    }
+
+    /// Whether what the ensemble was founded on has not come yet.
+    fn lacks_base(&self) -> bool {
+        let store = self.node.store();
+        store.log.last_index() < store.promises.get().base
     }
 
     /// Takes what a peer said.
@@ -243,6 +259,10 @@ impl<T: Transport> Member<T> {
         match message.get_msg_type() {
             // A follower's requests come another way; a snapshot comes with its file.
             MessageType::MsgPropose | MessageType::MsgSnapshot => {}
+            // An ensemble is founded on what one member has. Those who have not got it yet are no majority without it.
+            MessageType::MsgTimeoutNow if self.lacks_base() => {}
+            MessageType::MsgRequestVote | MessageType::MsgRequestPreVote
+                if message.index < self.node.store().promises.get().base => {}
             // What cannot be used is passed over, as if it had been lost.
             _ => drop(self.node.step(message)),
         }
@@ -432,31 +452,37 @@ impl<T: Transport> Member<T> {
         if entries.is_empty() {
             return Ok(());
         }
+        let mut changes = Vec::new();
         let Self { node, applier, leading, following, here, ensemble, tick_ms, .. } = self;
         let raft = &node.raft;
         let leads = |entry: &Entry| raft.state == StateRole::Leader && raft.term == entry.term;
         applier.under_hold(|applying| {
             for entry in entries {
                 let wrong = || EnsembleError::Entry { index: entry.index };
-                if entry.entry_type != EntryType::EntryNormal {
-                    return Err(wrong());
-                }
+                let payload = match entry.entry_type {
+                    EntryType::EntryNormal => &entry.data,
+                    EntryType::EntryConfChangeV2 if !entry.context.is_empty() => &entry.context,
+                    _ => return Err(wrong()),
+                };
                 let last = applying.database().last_zxid().0;
-                if entry.data.is_empty() {
+                if payload.is_empty() {
                     let zxid = i64::try_from(entry.term).map_err(|_| wrong())? << 32;
                     let header = jute::txn::TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
                     applying.apply(TxnRecord { header, txn: Txn::Error(0), digest: None })?;
                     if leads(entry) {
-                        let server_id = server_of(ensemble.id);
+                        let server_id = ensemble.server;
                         let database = &*applying.database();
                         *leading = Some(Leading::new(database, *tick_ms, server_id, now));
                     }
                     continue;
                 }
-                let (record, _) = TxnRecord::decode(&entry.data).map_err(|_| wrong())?;
+                let (record, _) = TxnRecord::decode(payload).map_err(|_| wrong())?;
                 let zxid = record.header.zxid;
                 if zxid <= last {
                     return Err(wrong());
+                }
+                if entry.entry_type == EntryType::EntryConfChangeV2 {
+                    changes.push((Change::of(&record).ok_or_else(wrong)?, entry.index));
                 }
                 let closed = match &record.txn {
                     Txn::CloseSession(_) => Some(SessionId(record.header.client_id)),
@@ -495,7 +521,7 @@ impl<T: Transport> Member<T> {
         if let Some(leading) = &mut self.leading {
             leading.tell_notices();
         }
-        Ok(())
+        changes.into_iter().try_for_each(|(change, index)| self.changed(change, index))
     }
 
     /// Ends what belongs to a term that this member does not lead any more.

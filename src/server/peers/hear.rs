@@ -11,11 +11,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::hello::{self, Caller, SNAPSHOT};
+use super::hello::{self, Caller, QUESTION, SNAPSHOT};
 use super::secure::{Refused, Stream};
 use super::snapshot::receive_snapshot;
 use super::strangers::Place;
-use super::{BETWEEN_DIALS, Common, SILENT_MAX, timeout};
+use super::{BETWEEN_DIALS, Common, SILENT_MAX, introduction, server_of, timeout};
 use crate::ensemble::{FRAME_HEAD_LEN, FromPeer, parse_head, parse_said};
 
 /// Bytes of a peer that may wait for the orderer before no more of it is read.
@@ -82,6 +82,9 @@ pub(super) async fn heed(
     drop(place);
     if caller.purpose == SNAPSHOT {
         return receive_snapshot(&common, stream).await;
+    }
+    if caller.purpose == QUESTION {
+        return introduction::answer(common, stream, server_of(caller.id)).await;
     }
     let replaced = common.hears(caller.id, number);
     let ended = tokio::select! {

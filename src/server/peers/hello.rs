@@ -2,12 +2,15 @@
 //!
 //! ```text
 //! hello    "rookeepr", length of the rest u32, lowest version u32, highest version u32, purpose u32,
-//!          id of the caller u64, id of the called u64, has a secret u8, nonce 32; later versions may add to it
-//! answer   length of a reason u32 and the reason, or 0, version u32, has a secret u8, nonce 32
+//!          id of the caller u64, its ensemble u64, number of the called server u8, has a secret u8, nonce 32;
+//!          later versions may add to it
+//! answer   length of a reason u32 and the reason, or 0, version u32, id of the called u64, has a secret u8, nonce 32
 //!          if both have a secret:
 //! proof    32, of the caller
 //! answer   length of a reason u32 and the reason, or 0 and the proof of the called, 32
 //! ```
+//!
+//! The id of a server that belongs to no ensemble yet is that of its life 0, and its ensemble is 0.
 
 use std::io;
 use std::time::Duration;
@@ -17,21 +20,22 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::secret::{NONCE_LEN, PROOF_LEN, Secret, Side, nonce};
 use super::secure::Stream;
-use super::{Common, server_of};
+use super::{Common, Own, server_of};
 
 const MAGIC: &[u8; 8] = b"rookeepr";
 const HEAD_LEN: usize = 8 + 4;
 /// The rest of the first version's.
-const REST_LEN: usize = 4 + 4 + 4 + 8 + 8 + 1 + NONCE_LEN;
+const REST_LEN: usize = 4 + 4 + 4 + 8 + 8 + 1 + 1 + NONCE_LEN;
 /// The longest rest of whatever version.
 const REST_MAX: usize = 1000;
-const ANSWER_LEN: usize = 4 + 1 + NONCE_LEN;
+const ANSWER_LEN: usize = 4 + 8 + 1 + NONCE_LEN;
 const REASON_MAX: usize = 1000;
 /// How long whoever is refused may take to read why.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
 /// What a connection is for.
 pub(super) const WORDS: u32 = 1;
 pub(super) const SNAPSHOT: u32 = 2;
+pub(super) const QUESTION: u32 = 3;
 
 /// The versions that a server speaks: its own, and the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +69,8 @@ struct Hello {
     versions: Versions,
     purpose: u32,
     from: u64,
-    to: u64,
+    ensemble: u64,
+    to: u8,
     has_secret: bool,
     nonce: [u8; NONCE_LEN],
 }
@@ -79,7 +84,8 @@ impl Hello {
         out.put_u32(self.versions.highest);
         out.put_u32(self.purpose);
         out.put_u64(self.from);
-        out.put_u64(self.to);
+        out.put_u64(self.ensemble);
+        out.put_u8(self.to);
         out.put_u8(self.has_secret.into());
         out.put_slice(&self.nonce);
         out
@@ -89,10 +95,10 @@ impl Hello {
     fn parse(rest: &[u8]) -> Option<Self> {
         let mut rest = rest.first_chunk::<REST_LEN>()?.as_slice();
         let versions = Versions { lowest: rest.get_u32(), highest: rest.get_u32() };
-        let (purpose, from, to) = (rest.get_u32(), rest.get_u64(), rest.get_u64());
-        let has_secret = rest.get_u8() != 0;
+        let (purpose, from, ensemble) = (rest.get_u32(), rest.get_u64(), rest.get_u64());
+        let (to, has_secret) = (rest.get_u8(), rest.get_u8() != 0);
         let nonce = *rest.first_chunk()?;
-        Some(Self { versions, purpose, from, to, has_secret, nonce })
+        Some(Self { versions, purpose, from, ensemble, to, has_secret, nonce })
     }
 }
 
@@ -116,18 +122,20 @@ pub(super) struct Caller {
     pub(super) version: u32,
 }
 
-/// Says hello to a server, and hears whether it is welcome. Gives the version to speak.
+/// Says hello to a server, and hears whether it is welcome. Gives its id and the version to speak.
 pub(super) async fn say(
     common: &Common,
     stream: &mut Stream,
-    to: u64,
+    to: u8,
     purpose: u32,
-) -> io::Result<u32> {
+) -> io::Result<(u64, u32)> {
     let secret = common.security.secret.as_ref();
+    let Own { id, ensemble } = common.own();
     let hello = Hello {
         versions: OWN,
         purpose,
-        from: common.own_id,
+        from: id,
+        ensemble,
         to,
         has_secret: secret.is_some(),
         nonce: nonce()?,
@@ -138,7 +146,7 @@ pub(super) async fn say(
     let mut answer = [0; ANSWER_LEN];
     stream.read_exact(&mut answer).await?;
     let mut rest = answer.as_slice();
-    let (version, has_secret) = (rest.get_u32(), rest.get_u8() != 0);
+    let (version, called, has_secret) = (rest.get_u32(), rest.get_u64(), rest.get_u8() != 0);
     if !(OWN.lowest..=OWN.highest).contains(&version) {
         return Err(io::Error::other(format!("it chose version {version}, this server has {OWN}")));
     }
@@ -159,7 +167,7 @@ pub(super) async fn say(
         }
         _ => {}
     }
-    Ok(version)
+    Ok((called, version))
 }
 
 /// Reads whether the other side has a reason to refuse.
@@ -197,6 +205,7 @@ pub(super) async fn hear(
     let secret = common.security.secret.as_ref();
     let mut answer = BytesMut::with_capacity(ANSWER_LEN);
     answer.put_u32(caller.version);
+    answer.put_u64(common.own().id);
     answer.put_u8(secret.is_some().into());
     answer.put_slice(&nonce()?);
     let mut out = BytesMut::from([0; 4].as_slice());
@@ -256,24 +265,50 @@ async fn write(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Resu
 }
 
 impl Common {
+    /// A server that came back with an empty disk is another member, and what it was before is not heard any more.
+    fn may_speak(&self, from: u64) -> Result<(), String> {
+        let known = self.known.lock();
+        let is_later = |known: &&u64| server_of(**known) == server_of(from) && **known > from;
+        match known.iter().find(is_later) {
+            None => Ok(()),
+            Some(later) => Err(format!(
+                "server {} has come back to the ensemble with another data directory: it is member {later:#x} now, and \
+                 this is {from:#x}",
+                server_of(from)
+            )),
+        }
+    }
+
     /// Who calls, and what for.
     fn caller(&self, hello: &Hello, stream: &Stream) -> Result<Caller, String> {
-        let Hello { versions, purpose, from, to, has_secret, nonce: _ } = *hello;
+        let Hello { versions, purpose, from, ensemble, to, has_secret, nonce: _ } = *hello;
+        let (own, server) = (self.own(), server_of(from));
         let Some(version) = OWN.common(versions) else {
             return Err(format!("it speaks {versions}, this server {OWN}"));
         };
-        if from == self.own_id {
-            return Err(format!("myid {} is in use twice", server_of(from)));
+        if server == self.server {
+            return Err(format!("myid {server} is in use twice"));
         }
-        if to != self.own_id {
-            let (to, own) = (server_of(to), server_of(self.own_id));
-            return Err(format!("it looks for server {to}, and this is server {own}"));
+        if to != self.server {
+            return Err(format!("it looks for server {to}, and this is server {}", self.server));
         }
-        let Some(peer) = self.peers.get(&from) else {
-            return Err(format!("server {} is not in this server's list", server_of(from)));
+        let Some(peer) = self.peers.get(&server) else {
+            return Err(format!("server {server} is not in this server's list"));
         };
-        if !matches!(purpose, WORDS | SNAPSHOT) {
-            return Err(format!("{purpose} is no purpose that it knows"));
+        if ensemble != 0 && own.ensemble != 0 && ensemble != own.ensemble {
+            let own = own.ensemble;
+            return Err(format!(
+                "it belongs to ensemble {ensemble:016x}, and this server to {own:016x}: their data has nothing in \
+                 common. Whichever should not be there needs an empty data directory"
+            ));
+        }
+        match purpose {
+            QUESTION => {}
+            WORDS | SNAPSHOT if own.ensemble == 0 || ensemble == 0 => {
+                return Err("one of the two belongs to no ensemble yet".to_owned());
+            }
+            WORDS | SNAPSHOT => self.may_speak(from)?,
+            _ => return Err(format!("{purpose} is no purpose that it knows")),
         }
         self.security.check_caller(stream, &peer.host)?;
         let has_own = self.security.secret.is_some();
@@ -324,7 +359,7 @@ mod tests {
             head[8..].copy_from_slice(&len.to_be_bytes());
             match parse_head(head) {
                 Ok(taken) => prop_assert!(taken == len as usize && taken <= 1000),
-                Err(_) => prop_assert!(!(61..=1000).contains(&len)),
+                Err(_) => prop_assert!(!(62..=1000).contains(&len)),
             }
         }
 
@@ -336,12 +371,12 @@ mod tests {
         /// What a later version adds does not matter to this one.
         #[test]
         fn a_hello_is_read_as_it_was_written(
-            numbers in any::<(u32, u32, u32, u64, u64, bool, [u8; NONCE_LEN])>(),
+            numbers in any::<(u32, u32, u32, u64, u64, u8, bool, [u8; NONCE_LEN])>(),
             more in prop::collection::vec(any::<u8>(), 0..100),
         ) {
-            let (lowest, highest, purpose, from, to, has_secret, nonce) = numbers;
+            let (lowest, highest, purpose, from, ensemble, to, has_secret, nonce) = numbers;
             let hello =
-                Hello { versions: versions(lowest, highest), purpose, from, to, has_secret, nonce };
+                Hello { versions: versions(lowest, highest), purpose, from, ensemble, to, has_secret, nonce };
             let bytes = hello.encode();
             let (head, rest) = bytes.split_first_chunk().expect("a head");
             prop_assert_eq!(parse_head(*head), Ok(rest.len()));

@@ -59,7 +59,6 @@ impl Node {
         let security = Security::load(&ensemble.security).expect("good files");
         let peers = Peers::new(
             &ensemble,
-            member_id(id, 1),
             security,
             Arc::default(),
             Arc::new(directory),
@@ -67,6 +66,7 @@ impl Node {
             CancellationToken::new(),
         );
         let mut common = Arc::into_inner(peers.0).expect("nobody else has it");
+        *common.own.lock() = Own { id: member_id(id, 1), ensemble: 7 };
         common.look_up = settings.look_up.unwrap_or(|_, port| Ok(vec![local(port)]));
         Self { dir, peers: Peers(Arc::new(common)), heard: Vec::new() }
     }
@@ -80,7 +80,7 @@ impl Node {
     }
 
     async fn dial(&self) -> io::Result<u32> {
-        dial(&self.common(), &self.other(), WORDS, SILENT_MAX).await.map(|(_, version)| version)
+        dial(&self.common(), &self.other(), WORDS, SILENT_MAX).await.map(|(_, _, version)| version)
     }
 
     /// Waits for something from the other one.
@@ -206,13 +206,13 @@ async fn what_was_overheard_proves_nothing() {
     let heeded = heed_one(&two, listener.into());
     let caller = tokio::spawn({
         let (common, peer) = (one.common(), one.other());
-        async move { dial(&common, &peer, WORDS, SILENT_MAX).await.map(|(_, version)| version) }
+        async move { dial(&common, &peer, WORDS, SILENT_MAX).await.map(|(_, _, version)| version) }
     });
     let (mut caller_side, _) = between.accept().await.expect("a connection");
     let mut called_side = TcpStream::connect(local(two_port)).await.expect("a connection");
-    let hello = read(&mut caller_side, 12 + 61).await;
+    let hello = read(&mut caller_side, 12 + 62).await;
     called_side.write_all(&hello).await.expect("sent");
-    let answer = read(&mut called_side, 4 + 37).await;
+    let answer = read(&mut called_side, 4 + 45).await;
     caller_side.write_all(&answer).await.expect("sent");
     let proof = read(&mut caller_side, 32).await;
     called_side.write_all(&proof).await.expect("sent");
@@ -228,7 +228,7 @@ async fn what_was_overheard_proves_nothing() {
         let heeded = heed_one(&two, listener.into());
         let mut replay = TcpStream::connect(local(two_port)).await.expect("a connection");
         replay.write_all(&hello).await.expect("sent");
-        assert_ne!(read(&mut replay, 4 + 37).await, answer);
+        assert_ne!(read(&mut replay, 4 + 45).await, answer);
         replay.write_all(proof).await.expect("sent");
         let refusal = read(&mut replay, 4).await;
         assert_ne!(refusal, [0; 4]);
@@ -241,10 +241,10 @@ async fn what_was_overheard_proves_nothing() {
     let common = one.common();
     let peer = one.other();
     let caller = tokio::spawn(async move {
-        dial(&common, &peer, WORDS, SILENT_MAX).await.map(|(_, version)| version)
+        dial(&common, &peer, WORDS, SILENT_MAX).await.map(|(_, _, version)| version)
     });
     let (mut caller_side, _) = between.accept().await.expect("a connection");
-    read(&mut caller_side, 12 + 61).await;
+    read(&mut caller_side, 12 + 62).await;
     caller_side.write_all(&answer).await.expect("sent");
     let new_proof = read(&mut caller_side, 32).await;
     assert_ne!(new_proof, proof);
@@ -322,7 +322,7 @@ async fn a_new_connection_ends_the_old_one_of_the_same_peer() {
     let mut two = Node::new(2, 0, &Settings::default());
     two.answer(listener);
     let (common, peer) = (one.common(), one.other());
-    let (mut old, _) = dial(&common, &peer, WORDS, SILENT_MAX).await.expect("welcome");
+    let (mut old, ..) = dial(&common, &peer, WORDS, SILENT_MAX).await.expect("welcome");
     two.hears(|what| matches!(what, FromPeer::Hears(_, true))).await;
     let _new = dial(&common, &peer, WORDS, SILENT_MAX).await.expect("welcome");
     two.hears(|what| matches!(what, FromPeer::Hears(_, false))).await;
@@ -409,7 +409,7 @@ impl Way {
     async fn send(&mut self, fate: Fate) -> (SnapshotStatus, usize) {
         let file = SnapshotFile::open(&self.from.peers.0.directory, ZXID).expect("it is there");
         let mut message = announcement();
-        message.to = self.from.other().id;
+        message.to = member_id(2, 1);
         let heeded = heed_one(&self.to, Arc::clone(&self.listener));
         self.from.peers.send_snapshot(message, file);
         let passed = pass_one(&self.between, self.port, fate).await;

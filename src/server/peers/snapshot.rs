@@ -22,7 +22,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::hello::SNAPSHOT;
 use super::secure::Stream;
 use super::speak::dial;
-use super::{Common, Peer, server_of, timeout};
+use super::{Common, Peer, timeout};
 use crate::ensemble::{
     FRAME_HEAD_LEN, FromPeer, PeerMessage, Said, parse_head, parse_said, put_said, snapshot_zxid,
 };
@@ -128,7 +128,7 @@ pub(super) async fn send_snapshot(
     message: PeerMessage,
     file: SnapshotFile,
 ) -> io::Result<()> {
-    let (mut stream, _) = dial(common, peer, SNAPSHOT, STILL_MAX).await?;
+    let (mut stream, _, _) = dial(common, peer, SNAPSHOT, STILL_MAX).await?;
     let size = on_disk(|| file.size())?;
     let mut head = BytesMut::new();
     put_said(&mut head, &Said::Message(message));
@@ -144,7 +144,7 @@ pub(super) async fn send_snapshot(
     let mut sent = 0;
     if there > 0 && there <= size && on_disk(|| checksum_of(&file, there))? == checksum {
         sent = there;
-        tracing::info!(peer = server_of(peer.id), sent, size, "going on with a snapshot");
+        tracing::info!(peer = peer.server, sent, size, "going on with a snapshot");
     }
     write(&mut stream, &sent.to_be_bytes()).await?;
     let mut piece = vec![0; PIECE_HEAD_LEN + common.pace.piece_len()];

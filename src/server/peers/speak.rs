@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -13,55 +14,60 @@ use tokio::net::TcpStream;
 use super::complaints::Complaints;
 use super::hello::{self, WORDS};
 use super::secure::Stream;
-use super::{BETWEEN_DIALS, Common, DIAL_MAX, Peer, SILENT_MAX, Unsent, server_of, timeout};
+use super::{BETWEEN_DIALS, Common, DIAL_MAX, Peer, SILENT_MAX, Unsent, timeout};
 use crate::ensemble::FromPeer;
 
 /// Keeps a connection to a peer.
 pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
-    let mut complaints = Complaints::default();
     loop {
         match dial(&common, &peer, WORDS, SILENT_MAX).await {
-            Ok((stream, version)) => {
-                complaints = Complaints::default();
-                let id = server_of(peer.id);
-                tracing::info!(peer = id, version, "connected to a server of the ensemble");
+            Ok((stream, id, version)) => {
+                *peer.complaints.lock() = Complaints::default();
+                let server = peer.server;
+                tracing::info!(peer = server, version, "connected to a server of the ensemble");
+                peer.id.store(id, Ordering::Relaxed);
                 *peer.unsent.lock() = Unsent { bytes: BytesMut::new(), is_up: true };
-                common.queue.put_from_peer(FromPeer::Speaks(peer.id, true), None);
+                common.queue.put_from_peer(FromPeer::Speaks(id, true), None);
                 let error = say_all(&peer, stream).await;
                 peer.unsent.lock().is_up = false;
-                common.queue.put_from_peer(FromPeer::Speaks(peer.id, false), None);
-                tracing::info!(peer = id, %error, "lost a server of the ensemble");
+                common.queue.put_from_peer(FromPeer::Speaks(id, false), None);
+                tracing::info!(peer = server, %error, "lost a server of the ensemble");
             }
-            Err(error) => {
-                if complaints.is_due(error.to_string()) {
-                    tracing::warn!(
-                        peer = server_of(peer.id),
-                        address = %format_args!("{}:{}", peer.host, peer.port),
-                        %error,
-                        "cannot reach a server of the ensemble, tried again"
-                    );
-                }
-            }
+            Err(error) => peer.complain(&error),
         }
         tokio::time::sleep(BETWEEN_DIALS).await;
     }
 }
 
-/// A connection to a peer that is welcome there, and the version to speak over it. What is sent may go without a word
+impl Peer {
+    /// Says why it was not reached, unless it has just been said.
+    pub(super) fn complain(&self, error: &io::Error) {
+        if self.complaints.lock().is_due(error.to_string()) {
+            tracing::warn!(
+                peer = self.server,
+                address = %format_args!("{}:{}", self.host, self.port),
+                %error,
+                "cannot reach a server of the ensemble, tried again"
+            );
+        }
+    }
+}
+
+/// A connection to a peer that is welcome there, its id, and the version to speak over it. What is sent may go without a word
 /// that it arrived for `silent_max`.
 pub(super) async fn dial(
     common: &Common,
     peer: &Peer,
     purpose: u32,
     silent_max: Duration,
-) -> io::Result<(Stream, u32)> {
+) -> io::Result<(Stream, u64, u32)> {
     timeout(DIAL_MAX, async {
         let socket = connect(look_up(common, peer).await?).await?;
         socket.set_nodelay(true)?;
         SockRef::from(&socket).set_tcp_user_timeout(Some(silent_max))?;
         let mut stream = common.security.connect(&peer.host, socket).await?;
-        let version = hello::say(common, &mut stream, peer.id, purpose).await?;
-        Ok((stream, version))
+        let (id, version) = hello::say(common, &mut stream, peer.server, purpose).await?;
+        Ok((stream, id, version))
     })
     .await
 }

@@ -10,7 +10,7 @@ use super::checks::{Chain, Checks};
 use super::flawed_disk::FlawedDisk;
 use super::outcome::Outcome;
 use super::*;
-use crate::engine::database::Rules;
+use crate::engine::database::{Database, Rules};
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, WallClock};
 use crate::engine::watch::ConnectionId;
@@ -18,7 +18,8 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::snapshots::write_walk;
 use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{
-    Compression, DirectoryOptions, Disk, FillStep, LogOptions, RecoveryOptions, SnapshotWriter,
+    Compression, DirectoryOptions, Disk, FillStep, LogOptions, Members, RaftState, RaftStateFile,
+    RecoveryOptions, SnapshotWriter,
 };
 
 #[path = "clients.rs"]
@@ -500,9 +501,7 @@ impl World {
             create: true,
         };
         let ensemble = Ensemble {
-            id: server.id,
-            voters: (1..=MEMBERS).collect(),
-            learners: Vec::new(),
+            server: server.id as u8,
             recovery: server.options,
             rules: Rules::default(),
             seed: self.seed,
@@ -512,8 +511,18 @@ impl World {
         let clients: Arc<dyn Clients> = Arc::clone(&server.seen) as _;
         let started = DataDirectory::open(disk, &options)
             .map_err(EnsembleError::from)
-            .and_then(|directory| ensemble.start(Arc::new(directory)))
-            .and_then(|started| Member::new(ensemble, started, clients, post, 1000));
+            .and_then(|directory| {
+                if RaftStateFile::look(&directory)?.is_none() {
+                    let members = Members { voters: (1..=MEMBERS).collect(), ..Members::default() };
+                    let first = RaftState { id: server.id, members, ..RaftState::default() };
+                    RaftStateFile::create(&directory, &first)?;
+                }
+                ensemble.start(Arc::new(directory))
+            })
+            .and_then(|started| {
+                let replica = Arc::new(Replica::new(Database::new(self.seed, Rules::default())));
+                Member::new(ensemble, started, replica, clients, post, 1000)
+            });
         let member = match started {
             Ok(mut member) => {
                 (1..=MEMBERS).filter(|peer| *peer != server.id).for_each(|peer| member.found(peer));
