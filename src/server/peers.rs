@@ -71,6 +71,7 @@ struct Peer {
     arrived: Notify,
     /// More waits than may wait.
     overflowed: Notify,
+    /// Why it was not reached.
     complaints: Mutex<Complaints>,
 }
 

@@ -231,7 +231,13 @@ fn without_a_majority_nobody_is_served_and_nothing_is_lost() {
 
 #[test]
 fn who_was_away_for_longer_than_the_log_goes_back_gets_a_snapshot() {
-    let mut servers = start_with(3, "snapCount=20\nautopurge.purgeInterval=1");
+    one_is_away_for_long(start_with(3, SNAPSHOTS_SOON));
+}
+
+/// With this in zoo.cfg a log does not go back far.
+pub(crate) const SNAPSHOTS_SOON: &str = "snapCount=20\nautopurge.purgeInterval=1";
+
+pub(crate) fn one_is_away_for_long(mut servers: Vec<Server>) {
     let first = leader(&servers);
     let away = (first + 1) % 3;
     let mut client = Patient::connect(&servers[first], TIMEOUT_MS);

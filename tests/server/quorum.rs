@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::certificates::Authority;
 use crate::client::{DEADLINE, create, open, set, until};
-use crate::ensemble::{Patient, leader, mode};
+use crate::ensemble::{Patient, SNAPSHOTS_SOON, leader, mode, one_is_away_for_long};
 use crate::process::{Server, free_port};
 
 const TIMEOUT_MS: i32 = 4000;
@@ -137,6 +137,21 @@ fn servers_with_certificates_work_together_and_take_new_ones_as_they_run() {
     all_work(&servers);
     all_agree(&servers, b"2");
     says(&servers[0], "read the certificates of the ensemble anew");
+}
+
+#[test]
+fn a_snapshot_goes_over_tls_and_at_its_pace() {
+    let (dir, issuer) = (folder(), Authority::new("issuer"));
+    issuer.trust_store(dir.path(), "ca.pem");
+    (1..=3).for_each(|id| issuer.key_store(&dir.path().join(format!("{id}.pem")), "127.0.0.1"));
+    fs::write(dir.path().join("secret"), [b'x'; 40]).expect("written");
+    let secret = format!("quorum.auth.secretFile={}/secret", dir.path().display());
+    let pace = "leader.snapSyncLimitInKbPerSecond=100";
+    let more = format!("sslQuorum=true\n{secret}\n{pace}\n{SNAPSHOTS_SOON}");
+    let (mut servers, _) = prepare(3, |id| tls(dir.path(), id, "ca.pem", &more));
+    servers.iter_mut().for_each(Server::run);
+    all_work(&servers);
+    one_is_away_for_long(servers);
 }
 
 /// Two servers, of which the second one's certificate is not what the first one wants, or the other way round.

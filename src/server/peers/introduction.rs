@@ -325,15 +325,16 @@ async fn answer_at_leisure(common: &Arc<Common>, stream: &mut Stream, from: u8) 
 }
 
 async fn ask(common: &Common, peer: &Peer, question: Question) -> io::Result<Answer> {
-    timeout(ANSWER_MAX, async {
+    let answered = timeout(ANSWER_MAX, async {
         let (mut stream, _, _) = dial(common, peer, QUESTION, SILENT_MAX).await?;
         write(&mut stream, &Said::Question(question)).await?;
         match read(&mut stream, common).await? {
             Said::Answer(answer) => Ok(answer),
             _ => Err(io::Error::other("this is no answer")),
         }
-    })
-    .await
+    });
+    let answered = answered.await;
+    answered.inspect_err(|error| peer.complain(error))
 }
 
 async fn write(stream: &mut Stream, said: &Said) -> io::Result<()> {

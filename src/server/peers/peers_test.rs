@@ -322,13 +322,49 @@ async fn a_new_connection_ends_the_old_one_of_the_same_peer() {
     let mut two = Node::new(2, 0, &Settings::default());
     two.answer(listener);
     let (common, peer) = (one.common(), one.other());
-    let (mut old, _, _) = dial(&common, &peer, WORDS, SILENT_MAX).await.expect("welcome");
+    let (mut old, ..) = dial(&common, &peer, WORDS, SILENT_MAX).await.expect("welcome");
     two.hears(|what| matches!(what, FromPeer::Hears(_, true))).await;
     let _new = dial(&common, &peer, WORDS, SILENT_MAX).await.expect("welcome");
     two.hears(|what| matches!(what, FromPeer::Hears(_, false))).await;
     two.hears(|what| matches!(what, FromPeer::Hears(_, true))).await;
     let ended = tokio::time::timeout(DEADLINE, old.read(&mut [0])).await.expect("it ends");
     assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
+}
+
+/// Whoever takes nothing has so much waiting for it and no more, on either side, and has to begin anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_is_too_slow_is_let_go_before_memory_ends() {
+    const MIB: usize = 1 << 20;
+    let (listener, port) = listen().await;
+    let mut one = Node::new(1, port, &Settings::default());
+    let mut two = Node::new(2, 0, &Settings::default());
+    // Nobody takes what server 2 hears.
+    two.answer(listener);
+    let speak = speak(one.common(), one.other());
+    tokio::spawn(one.common().ending.clone().run_until_cancelled_owned(speak));
+    one.hears(|what| matches!(what, FromPeer::Speaks(_, true))).await;
+    let mut message = PeerMessage { to: member_id(2, 1), ..PeerMessage::default() };
+    message.set_msg_type(raft::eraftpb::MessageType::MsgAppend);
+    let data = vec![7; MIB].into();
+    message.entries = vec![raft::eraftpb::Entry { data, ..Default::default() }].into();
+    let peer = one.other();
+    let deadline = Instant::now() + DEADLINE;
+    let mut most = 0;
+    while peer.unsent.lock().is_up {
+        assert!(Instant::now() < deadline, "it goes on without end");
+        one.peers.send(message.clone());
+        most = most.max(peer.unsent.lock().bytes.len());
+        // What is on its way is as much as the sockets and one turn of the sender take.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!((UNSENT_MAX..UNSENT_MAX + 2 * MIB).contains(&most), "{most} bytes wait");
+    one.hears(|what| matches!(what, FromPeer::Speaks(_, false))).await;
+    two.hears(|what| matches!(what, FromPeer::Hears(_, true))).await;
+    let messages =
+        |heard: &[FromPeer]| heard.iter().filter(|what| matches!(what, FromPeer::Said(..))).count();
+    assert!(messages(&two.heard) <= 64, "{} MiB are held", messages(&two.heard));
+    // It is dialled again and hears what is said then.
+    one.hears(|what| matches!(what, FromPeer::Speaks(_, true))).await;
 }
 
 /// What happens to a stream on its way.

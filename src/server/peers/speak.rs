@@ -40,7 +40,7 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
 }
 
 impl Peer {
-    /// It cannot be reached.
+    /// Says why it was not reached, unless it has just been said.
     pub(super) fn complain(&self, error: &io::Error) {
         if self.complaints.lock().is_due(error.to_string()) {
             tracing::warn!(
