@@ -6,6 +6,7 @@
 
 mod clients;
 mod disk_room;
+pub mod founding;
 mod loader;
 mod notices;
 mod queue;
@@ -18,8 +19,9 @@ mod steps;
 mod words;
 
 pub use self::raft::{
-    Ensemble, EnsembleError, FRAME_HEAD_LEN, FRAME_MAX, FrameError, Member, PeerMessage, Said,
-    SnapshotStatus, Started, Transport, member_id, parse_head, parse_said, put_said, snapshot_zxid,
+    Before, DiskWriter, Ensemble, EnsembleError, FRAME_HEAD_LEN, FRAME_MAX, FrameError, Member,
+    PeerMessage, Said, SnapshotStatus, Started, Transport, Write, Written, member_id, parse_head,
+    parse_said, put_said, snapshot_zxid,
 };
 pub use clients::{Answer, Clients};
 pub use queue::{Batch, FromPeer, Inquiry, Queue, Submission};

@@ -8,6 +8,7 @@ mod connection;
 mod connections;
 mod data;
 mod descriptors;
+mod disk;
 mod driver;
 mod environment;
 mod four_letter;
@@ -32,6 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -39,17 +41,20 @@ use tokio_util::sync::CancellationToken;
 use self::clock::Clock;
 use self::connections::Connections;
 use self::data::Data;
+use self::disk::Disk;
 use self::password::Passwords;
-use self::peers::Peers;
+use self::peers::{Peers, Security};
 use self::shared::{CurrentRole, Others, Role, Server};
 use self::stats::Stats;
 use crate::config::{self, Config, ListenAddress};
 use crate::engine::sequencer::Sequencer;
 use crate::engine::tracker::first_session_id;
 use crate::ensemble::{
-    EnsembleError, Inquiry, Member, OrderError, Queue, Replica, Snapshots, Standalone,
+    Before, EnsembleError, Inquiry, Member, OrderError, Queue, Replica, Snapshots, Standalone,
 };
-use crate::storage::{DataDirectory, SnapshotOrigin, StorageError};
+use crate::storage::{DataDirectory, RaftStateFile, SnapshotOrigin, StorageError};
+
+pub use self::peers::SecurityError;
 
 /// The server's number in session ids, as a standalone ZooKeeper has it.
 const STANDALONE_ID: u8 = 1;
@@ -85,12 +90,20 @@ pub enum ServerError {
     /// The member of an ensemble could not start, or had to stop.
     #[error("this member of the ensemble had to stop")]
     Ensemble(#[from] EnsembleError),
-    /// A directory with data and without the state of a member.
+    /// Data of before beside an ensemble.
     #[error(
-        "{0} holds the data of a standalone server or of Apache ZooKeeper, and this version begins an ensemble with \
-         empty directories only"
+        "{directory} holds data up to zxid {zxid:#x} that belongs to no ensemble, and the other servers belong to one: \
+         nothing of it would be kept. If that ensemble has what is needed, move the directory away and start again"
     )]
-    NotEmpty(String),
+    NotEmpty {
+        /// Where.
+        directory: String,
+        /// The last transaction in it.
+        zxid: i64,
+    },
+    /// This server cannot prove who it is, or know the others.
+    #[error("the servers of the ensemble cannot know each other")]
+    Security(#[from] SecurityError),
     /// The orderer's thread is gone.
     #[error("the ordering thread ended unexpectedly; this is a defect, please report it")]
     OrdererLost,
@@ -101,8 +114,9 @@ impl ServerError {
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Storage(_) | Self::NoDatabase(_) | Self::NotEmpty(_) => 3,
+            Self::Storage(_) | Self::NoDatabase(_) | Self::NotEmpty { .. } => 3,
             Self::Ensemble(EnsembleError::Storage(_)) => 3,
+            Self::Security(_) => 2,
             Self::Bind { .. } => 4,
             Self::System(..) | Self::Order(_) | Self::Ensemble(_) | Self::OrdererLost => 1,
         }
@@ -217,14 +231,16 @@ async fn serve_alone(config: Config) -> Result<(), ServerError> {
 }
 
 async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(), ServerError> {
-    let (ensemble, started, passwords) = data::open_member(&config, members)?;
-    let directory = Arc::clone(started.directory());
-    let ground = Ground::new(members.my_id, Arc::clone(&directory), passwords);
+    let security = Security::load(&members.security)?;
+    security.announce();
+    let (ensemble, directory) = data::open_member(&config, members)?;
+    // Sessions have ZooKeeper's passwords, which every member knows.
+    let ground = Ground::new(members.my_id, Arc::clone(&directory), Passwords::Zookeeper);
     let peers = Peers::new(
         members,
-        ensemble.id,
+        security,
         Arc::clone(&ground.queue),
-        directory,
+        Arc::clone(&directory),
         ground.clock,
         // They are needed to the end: a leader hands over when its clients are gone.
         CancellationToken::new(),
@@ -235,23 +251,39 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
         purpose: "the ensemble",
         source,
     })?;
-    peers.start(peer_port);
-    let clients = Arc::clone(&ground.connections) as _;
-    let tick_ms = u64::from(config.tick_time_ms);
-    let member = Member::new(ensemble, started, clients, peers, tick_ms)?;
-    let server = ground.server(config, Arc::clone(member.replica()), Role::None);
+    peers.listen(peer_port);
+    let replica = Arc::new(Replica::new(data::empty(&ensemble)));
+    let server = ground.server(config, replica, Role::None);
     let client_port = open_ports(&server)?;
-    upkeep::fill_spares(member.spare_filler());
-    let sync_limit = members.sync_limit;
-    let orderer = start_orderer(&server, move |server| {
-        member::run(server, member, sync_limit).map_err(ServerError::from)
-    })?;
     tracing::info!(
         id = members.my_id,
         servers = members.servers.len(),
         address = %listen,
-        "a member of an ensemble; its servers do not authenticate each other: let nobody else reach this address"
+        "a member of an ensemble"
     );
+    let (members, runtime) = (members.clone(), Handle::current());
+    let orderer = start_orderer(&server, move |server| {
+        if RaftStateFile::look(&directory)?.is_some() {
+            peers.is_member();
+        } else {
+            let before = Before::read(Arc::clone(&directory), &ensemble)?;
+            let come = peers.come_to_ensemble(before, &members, &server.ending);
+            if !runtime.block_on(come)? {
+                return Ok(());
+            }
+        }
+        let started = ensemble.start(directory)?;
+        let (id, number) = (started.id(), started.ensemble());
+        peers.start(id, number);
+        let clients = Arc::clone(&server.connections) as _;
+        let tick_ms = u64::from(server.config.tick_time_ms);
+        let replica = Arc::clone(&server.replica);
+        let (member, writer) = Member::new(ensemble, started, replica, clients, peers, tick_ms)?;
+        upkeep::fill_spares(writer.spare_filler());
+        let disk = Disk::start(writer, Arc::clone(&server.queue))
+            .map_err(|error| ServerError::System("a thread", error))?;
+        member::run(server, member, &disk, &members).map_err(ServerError::from)
+    })?;
     take_clients(server, client_port, orderer).await
 }
 

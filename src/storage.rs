@@ -9,7 +9,8 @@
 //! ```text
 //! DataDirectory --recover(Replay)--> Recovered { TxnLog, .. }
 //! TxnLog        append* commit       one write, one fdatasync per group
-//! EntryLog      append entries       the same log by index, with a tail that can be cut
+//! EntryWriter   append* commit       the same log by index, with a tail that can be cut
+//! EntryLog      put entries          that log as it is read, before it is written too
 //! RaftStateFile save                 term and vote of a member of an ensemble
 //! SpareFiller   step                 zero-filled segments ahead of the log, on a thread of the caller
 //! SnapshotWriter write* finish       snapshot.<zxid>
@@ -20,6 +21,7 @@
 // Tests cast numbers that they chose themselves.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 
+mod aside;
 mod atomic_file;
 mod backup;
 mod compression;
@@ -72,18 +74,19 @@ mod zookeeper_test;
 #[cfg(test)]
 pub(crate) use disk::sim;
 
+pub use aside::{move_data_aside, move_snapshots_aside};
 pub use backup::{Backup, Target, backup, plan_backup, restore};
 pub use compression::Compression;
 pub use copy::{Copied, sha256};
-pub use cut::{CutPlan, move_snapshots_aside, plan_cut};
+pub use cut::{CutPlan, plan_cut};
 pub use directory::{DataDirectory, DirectoryOptions, logs_in};
 pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk};
-pub use entry_log::{EntryLog, LogEntry};
+pub use entry_log::{EntryLog, EntryWriter, LogEntry, Segments};
 pub use epoch::EpochFile;
 pub use error::{DamageReason, SnapshotReason, StorageError, WayOut};
 pub use examine::{Examined, LogEnd, examine, writers, zxid_at};
 pub use file_name::log_zxid;
-pub use handover::{ReceivedSnapshot, SnapshotFile, discard_void_log};
+pub use handover::{ReceivedSnapshot, SnapshotFile, discard_void_log, refuse_foreign};
 pub use log_audit::{LogAudit, LogRecord, LogSummary, Remark, Writer};
 pub use loss::{Loss, behind};
 pub use purge::{Purged, purge};

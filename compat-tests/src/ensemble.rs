@@ -66,6 +66,43 @@ impl Ensemble {
         }
     }
 
+    /// One of them, by its number from 0 on.
+    pub fn server(&self, number: usize) -> &Server {
+        &self.servers[number]
+    }
+
+    /// All of them.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// Ends all by SIGKILL.
+    pub fn kill(&mut self) {
+        self.servers.iter_mut().for_each(Server::kill);
+    }
+
+    /// From now on `kind` runs on these directories (takes effect at the next start).
+    pub fn hand_over_to(&mut self, kind: Kind) {
+        self.servers.iter_mut().for_each(|server| server.hand_over_to(kind));
+    }
+
+    /// Starts all that were killed; returns once one leads and the others follow.
+    ///
+    /// # Panics
+    /// If they do not within a minute.
+    pub fn start_again(&mut self) {
+        self.servers.iter_mut().for_each(Server::begin);
+        self.settle();
+    }
+
+    /// Starts one that was killed, for a directory that may be refused.
+    ///
+    /// # Errors
+    /// What the server said in its end.
+    pub fn try_restart(&mut self, number: usize) -> Result<(), String> {
+        self.servers[number].try_restart()
+    }
+
     /// Starts one that was killed, and waits until it serves.
     ///
     /// # Panics

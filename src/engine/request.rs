@@ -48,4 +48,11 @@ pub enum Chore {
     Expire(SessionId),
     /// A container is empty, or a time to live has passed.
     Reap(String),
+    /// Something is to be written down that is none of the tree's business: it becomes a transaction that failed.
+    Remark {
+        /// Of whom, where a transaction has its session.
+        of: i64,
+        /// What, where a failed transaction has its error.
+        code: i32,
+    },
 }

@@ -154,6 +154,7 @@ impl Sequencer {
         let session = match chore {
             Chore::Expire(session) => *session,
             Chore::Reap(_) => SessionId::NONE,
+            Chore::Remark { of, .. } => SessionId(*of),
         };
         let mut prepare = Prepare {
             database,
@@ -172,6 +173,7 @@ impl Sequencer {
                 prepare.close_session()
             }
             Chore::Reap(path) => prepare.reap(path)?,
+            Chore::Remark { code, .. } => Txn::Error(*code),
         };
         Some(self.record(database, session, 0, txn, now))
     }

@@ -4,9 +4,10 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::raft::{PeerMessage, Said, SnapshotStatus};
+use super::founding::Answer;
+use super::raft::{EnsembleError, PeerMessage, Said, SnapshotStatus, Written};
 use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
@@ -45,6 +46,8 @@ pub enum FromPeer {
     Snapshot(PeerMessage, ReceivedSnapshot),
     /// What came of a snapshot that was sent to it.
     SnapshotSent(u64, SnapshotStatus),
+    /// A server without a state wants to belong to the ensemble.
+    Seat(u8, oneshot::Sender<Answer>),
 }
 
 /// What the orderer takes at once.
@@ -52,6 +55,8 @@ pub enum FromPeer {
 pub struct Batch {
     /// What other members say, in the order of its arrival, with its share of what may wait.
     pub from_peers: Vec<(FromPeer, Option<OwnedSemaphorePermit>)>,
+    /// What this member's disk did, in its order.
+    pub written: Vec<Result<Written, EnsembleError>>,
     /// In the order of their arrival.
     pub submissions: Vec<Submission>,
     /// To be answered behind them.
@@ -85,6 +90,12 @@ impl Queue {
         self.arrived.notify_one();
     }
 
+    /// Appends what the disk of this member did. After the end, too.
+    pub fn put_written(&self, written: Result<Written, EnsembleError>) {
+        self.waiting.lock().written.push(written);
+        self.arrived.notify_one();
+    }
+
     /// Asks the orderer for something that it need not order.
     pub fn ask(&self, inquiry: Inquiry) {
         self.waiting.lock().inquiries.push(inquiry);
@@ -103,7 +114,8 @@ impl Queue {
         let mut waiting = self.waiting.lock();
         let is_idle = waiting.submissions.is_empty()
             && waiting.inquiries.is_empty()
-            && waiting.from_peers.is_empty();
+            && waiting.from_peers.is_empty()
+            && waiting.written.is_empty();
         if is_idle && !waiting.is_last {
             self.arrived.wait_for(&mut waiting, patience);
         }
@@ -111,6 +123,7 @@ impl Queue {
         let next = Vec::with_capacity(waiting.submissions.len());
         Batch {
             from_peers: std::mem::take(&mut waiting.from_peers),
+            written: std::mem::take(&mut waiting.written),
             submissions: std::mem::replace(&mut waiting.submissions, next),
             inquiries: std::mem::take(&mut waiting.inquiries),
             is_last: waiting.is_last,

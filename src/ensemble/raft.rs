@@ -1,25 +1,32 @@
 //! An ensemble orders by Raft. Here, and nowhere else, is what knows the crate of that name.
 //!
 //! ```text
-//! peers --step--> Member --turn--> log and promises, synced --> Transport --> peers
+//! peers --step--> Member --turn--> Write --> DiskWriter --persisted--> Member --> Transport --> peers
 //! clients --submit--> leading: Sequencer --propose--> ...   committed --> applied, answered
 //! ```
 //!
 //! Everything here is driven by its caller: there is no thread, no socket and no clock. One call to [`Member::turn`]
-//! does what is due, in the only order in which it may be done.
+//! does what is due, in the only order in which it may be done. What it wants on the disk its caller takes from it, and
+//! gives back when it is there.
 
+mod disk;
 mod following;
 mod frame;
+mod ground;
 mod here;
 mod leading;
 mod log_store;
+mod membership;
 mod ready;
 mod requests;
 mod start;
+mod unsynced;
 
 pub use ::raft::SnapshotStatus;
 pub use ::raft::eraftpb::Message as PeerMessage;
+pub use disk::{DiskWriter, Write, Written};
 pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_said, put_said};
+pub use ground::Before;
 pub use ready::{Member, Transport};
 pub use start::{Ensemble, Started};
 
@@ -69,21 +76,31 @@ pub enum EnsembleError {
         /// One that was known to be final.
         commit: u64,
     },
-    /// The directory belongs to another member.
+    /// The directory belongs to another server.
     #[error(
-        "the data directory is that of member {found}, not of member {expected}; check myid and dataDir"
+        "the data directory is that of server {found}, and myid says {expected}; check myid and dataDir"
     )]
     Foreign {
         /// Whose it is.
-        found: u64,
+        found: u8,
         /// Whose it should be.
-        expected: u64,
+        expected: u8,
     },
-    /// The directory was written by ZooKeeper, and an ensemble builds on a snapshot of its own.
+    /// The directory is no member's.
+    #[error("the data directory belongs to no ensemble yet; this is a defect, please report it")]
+    NotBegun,
+    /// The server came back with an empty directory meanwhile, and this is the one of before.
     #[error(
-        "the newest snapshot is ZooKeeper's; start this server standalone once, so that it takes its own"
+        "this server came back to the ensemble with another data directory, and this one, of its life {life}, is not a \
+         member's any more; move it away and start the server with an empty one"
     )]
-    NotOwn,
+    Replaced {
+        /// Which life it is of.
+        life: u32,
+    },
+    /// Whatever writes the log ended without a word.
+    #[error("the thread that writes the log is gone; this is a defect, please report it")]
+    WriterLost,
     /// Raft found a breach of what it is promised.
     #[error("{0}; this is a defect, please report it")]
     Raft(#[from] ::raft::Error),

@@ -272,9 +272,23 @@ pub fn first_snapshot(
     database: &mut Database,
     compression: Compression,
 ) -> Result<(), StorageError> {
+    snapshot_of(directory, database, 0, compression)
+}
+
+/// Writes a snapshot of a state that nobody changes meanwhile; its last transaction has this index in the log.
+///
+/// # Errors
+/// When the disk refuses.
+pub(super) fn snapshot_of(
+    directory: &DataDirectory,
+    database: &mut Database,
+    index: u64,
+    compression: Compression,
+) -> Result<(), StorageError> {
     database.begin_walk();
+    let zxid = database.last_zxid().0;
     let tree = database.tree();
-    let writer = SnapshotWriter::create(directory, 0, 0, compression)?;
+    let writer = SnapshotWriter::create(directory, zxid, index, compression)?;
     write_walk(writer, std::iter::from_fn(|| tree.advance_walk(u32::MAX, 0)))?;
     Ok(())
 }

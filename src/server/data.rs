@@ -8,13 +8,12 @@ use std::time::Instant;
 
 use super::ServerError;
 use super::clock;
-use super::member::FIRST_LIFE;
 use super::password::Passwords;
 use crate::config::{self, Config, SnapshotCompression};
 use crate::engine::database::{Database, Rules};
 use crate::engine::session::SessionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Ensemble, Rebuild, Started, first_snapshot, member_id};
+use crate::ensemble::{Ensemble, Rebuild, first_snapshot};
 use crate::storage::{
     self, Compression, DataDirectory, DirectoryOptions, LogOptions, RaftStateFile, RealDisk,
     Recovered, RecoveryOptions, SessionKey, SnapshotOrigin, StorageError,
@@ -62,23 +61,14 @@ impl Data {
     }
 }
 
-/// The directory of a member of an ensemble. Sessions have ZooKeeper's passwords, which every member knows.
+/// The directory of a member of an ensemble, or of who is to be one, and how it is kept.
 pub(super) fn open_member(
     config: &Config,
     members: &config::Ensemble,
-) -> Result<(Ensemble, Started, Passwords), ServerError> {
+) -> Result<(Ensemble, Arc<DataDirectory>), ServerError> {
     let directory = Arc::new(open_directory(config)?);
-    if RaftStateFile::look(&directory)?.is_none() && !directory.is_empty()? {
-        return Err(ServerError::NotEmpty(directory.snapshots().display().to_string()));
-    }
-    let ids = |observer: bool| {
-        let servers = members.servers.iter().filter(move |(_, its)| its.observer == observer);
-        servers.map(|(id, _)| member_id(*id, FIRST_LIFE)).collect()
-    };
     let ensemble = Ensemble {
-        id: member_id(members.my_id, FIRST_LIFE),
-        voters: ids(false),
-        learners: ids(true),
+        server: members.my_id,
         recovery: RecoveryOptions {
             trust_empty: config.snapshot_trust_empty,
             log: log_options(config),
@@ -86,8 +76,12 @@ pub(super) fn open_member(
         rules: rules(config),
         seed: random()?,
     };
-    let started = ensemble.start(directory)?;
-    Ok((ensemble, started, Passwords::Zookeeper))
+    Ok((ensemble, directory))
+}
+
+/// The state of a member before it has any.
+pub(super) fn empty(ensemble: &Ensemble) -> Database {
+    Database::new(ensemble.seed, ensemble.rules)
 }
 
 fn rules(config: &Config) -> Rules {

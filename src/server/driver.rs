@@ -75,7 +75,7 @@ pub(super) fn run(
     }
 }
 
-fn synced(server: &Server, took: Duration) {
+pub(super) fn synced(server: &Server, took: Duration) {
     server.stats.record_fsync(took);
     metrics::histogram!("fsynctime").record(monitor::as_ms(took));
     if took >= server.config.fsync_warning_threshold {

@@ -5,20 +5,24 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hashbrown::{HashMap, HashSet};
+use tokio::sync::oneshot;
 
 use super::clock::millis;
+use super::disk::Disk;
 use super::peers::Peers;
 use super::reaper::Reaper;
 use super::shared::{Others, Role, Server};
-use super::{data, driver};
+use super::{data, driver, upkeep};
 use crate::config::{self, ListenAddress, Purge};
 use crate::engine::time::{Monotonic, Now};
-use crate::ensemble::{EnsembleError, FromPeer, Inquiry, Member, Said, Snapshots};
+use crate::ensemble::founding::Answer;
+use crate::ensemble::{EnsembleError, FromPeer, Inquiry, Member, Said, Snapshots, Written};
 
-/// Every server of a list has had one disk.
+/// The first life of a server as a member; another begins with each directory that was emptied.
 pub(super) const FIRST_LIFE: u32 = 1;
 /// A step of the clock of elections: a leader is missed after ten to twenty without a word of it.
 const TICK_MS: u64 = 50;
@@ -44,9 +48,10 @@ pub(super) fn listen_address(members: &config::Ensemble) -> ListenAddress {
 pub(super) fn run(
     server: &Arc<Server>,
     mut member: Member<Peers>,
-    sync_limit: Duration,
+    disk: &Disk,
+    ensemble: &config::Ensemble,
 ) -> Result<(), EnsembleError> {
-    let mut life = Life::new(server, &member, sync_limit);
+    let mut life = Life::new(server, &member, ensemble);
     let mut patience = Duration::ZERO;
     let mut last_turn = server.clock.monotonic();
     loop {
@@ -55,14 +60,20 @@ pub(super) fn run(
         let late = now.monotonic.since(last_turn).saturating_sub(millis(patience));
         last_turn = now.monotonic;
         server.group_began.store(now.monotonic.0.max(1), Ordering::Relaxed);
+        for written in batch.written {
+            life.written(server, &mut member, written?)?;
+        }
         for (what, _room) in batch.from_peers {
             life.take(&mut member, what, now)?;
         }
         life.tick(&mut member, now.monotonic);
         member.submit(batch.submissions);
         member.turn(now)?;
+        disk.write(member.take_writes());
         life.do_chores(server, &mut member, now, late)?;
-        life.report(server, &mut member, now);
+        disk.write(member.take_writes());
+        life.give_seats(&member);
+        life.report(server, &mut member, now)?;
         for inquiry in batch.inquiries {
             match inquiry {
                 Inquiry::LogState => tracing::info!(?member, held = member.held(), "state"),
@@ -74,10 +85,11 @@ pub(super) fn run(
             }
         }
         if batch.is_last {
-            return life.leave(server, &mut member);
+            return life.leave(server, &mut member, disk);
         }
         let goes_on = life.snapshot(server, &mut member)?;
-        server.group_began.store(0, Ordering::Relaxed);
+        let writes_since = member.unsynced_since().map_or(0, |since| since.0.max(1));
+        server.group_began.store(writes_since, Ordering::Relaxed);
         let next_tick = life.next_tick.since(server.clock.monotonic());
         patience = if goes_on { Duration::ZERO } else { Duration::from_millis(next_tick) };
     }
@@ -97,13 +109,20 @@ struct Life {
     sync_limit_ms: u64,
     reaper: Reaper,
     snapshots: Snapshots,
+    /// The thread that removes what no start needs any more.
+    purge: Option<JoinHandle<()>>,
     /// What is applied and counted for the next snapshot.
     counted: u64,
     next_step: Instant,
+    /// Seats that are prepared, and who waits for them.
+    seats: Vec<(u64, oneshot::Sender<Answer>)>,
+    /// The servers that may vote, by the list.
+    voters: Vec<u8>,
 }
 
 impl Life {
-    fn new(server: &Server, member: &Member<Peers>, sync_limit: Duration) -> Self {
+    fn new(server: &Server, member: &Member<Peers>, ensemble: &config::Ensemble) -> Self {
+        let voters = ensemble.servers.iter().filter(|(_, server)| !server.observer);
         let now = server.clock.monotonic();
         let snapshots = Snapshots::new(
             Arc::clone(&server.directory),
@@ -119,11 +138,14 @@ impl Life {
             next_tick: now.plus(TICK_MS),
             next_report: now,
             led: now,
-            sync_limit_ms: millis(sync_limit),
+            sync_limit_ms: millis(ensemble.sync_limit),
             reaper: Reaper::new(&server.config.reaper, now),
             snapshots,
+            purge: None,
             counted: member.applied(),
             next_step: Instant::now(),
+            seats: Vec::new(),
+            voters: voters.map(|(id, _)| *id).collect(),
         }
     }
 
@@ -139,21 +161,40 @@ impl Life {
                 match said {
                     Said::Message(message) => member.step(message),
                     Said::Word(word) => member.hear(from, word, now)?,
+                    // These have connections of their own.
+                    Said::Question(_) | Said::Answer(_) => {}
                 }
             }
             FromPeer::Hears(peer, is_up) => self.way(member, peer, is_up, true),
             FromPeer::Speaks(peer, is_up) => self.way(member, peer, is_up, false),
             FromPeer::Snapshot(message, received) => {
-                let before = member.applied();
                 member.receive_snapshot(message, received, now)?;
-                if member.applied() > before {
-                    tracing::info!(index = member.applied(), "installed a snapshot of the leader");
-                    // It walks through a tree that is not there any more.
-                    self.snapshots.abandon();
-                    self.counted = member.applied();
-                }
             }
             FromPeer::SnapshotSent(to, status) => member.report_snapshot(to, status),
+            // Where nobody hears of a seat, another one is asked.
+            FromPeer::Seat(server, answer) => match member.prepare_seat(server, now)? {
+                Some(id) => self.seats.push((id, answer)),
+                None => drop(answer),
+            },
+        }
+        Ok(())
+    }
+
+    /// Hears what the disk did.
+    fn written(
+        &mut self,
+        server: &Server,
+        member: &mut Member<Peers>,
+        written: Written,
+    ) -> Result<(), EnsembleError> {
+        if let Some(took) = written.sync {
+            driver::synced(server, took);
+        }
+        if member.persisted(written)? {
+            tracing::info!(index = member.applied(), "installed a snapshot of the leader");
+            // It walks through a tree that is not there any more.
+            self.snapshots.abandon();
+            self.counted = member.applied();
         }
         Ok(())
     }
@@ -186,18 +227,28 @@ impl Life {
     }
 
     /// The end: a leader hands over first, so that nobody has to find out that it is gone.
-    fn leave(&mut self, server: &Server, member: &mut Member<Peers>) -> Result<(), EnsembleError> {
+    fn leave(
+        &mut self,
+        server: &Server,
+        member: &mut Member<Peers>,
+        disk: &Disk,
+    ) -> Result<(), EnsembleError> {
         let began = server.clock.monotonic();
         if !member.is_leading() || !member.hand_over_to_best() {
             return Ok(());
         }
         while member.is_leading() && server.clock.monotonic().since(began) < HAND_OVER_MS {
             let now = server.clock.now();
-            for (what, _room) in server.queue.take(Duration::ZERO).from_peers {
+            let batch = server.queue.take(Duration::ZERO);
+            for written in batch.written {
+                self.written(server, member, written?)?;
+            }
+            for (what, _room) in batch.from_peers {
                 self.take(member, what, now)?;
             }
             self.tick(member, now.monotonic);
             member.turn(now)?;
+            disk.write(member.take_writes());
             std::thread::sleep(Duration::from_millis(1));
         }
         let ms = server.clock.monotonic().since(began);
@@ -227,11 +278,31 @@ impl Life {
         member.turn(now)
     }
 
+    /// Tells servers without a state which seats they have.
+    fn give_seats(&mut self, member: &Member<Peers>) {
+        for (id, answer) in std::mem::take(&mut self.seats) {
+            match member.take_seat(id) {
+                // Whoever asked may have stopped waiting.
+                Some(seat) => drop(answer.send(Answer::Seat(seat))),
+                None if member.is_leading() => self.seats.push((id, answer)),
+                None => {}
+            }
+        }
+    }
+
     /// Tells the leader who was heard of, and this server whether it serves.
-    fn report(&mut self, server: &Server, member: &mut Member<Peers>, now: Now) {
+    fn report(
+        &mut self,
+        server: &Server,
+        member: &mut Member<Peers>,
+        now: Now,
+    ) -> Result<(), EnsembleError> {
         let tick_ms = u64::from(server.config.tick_time_ms);
         if now.monotonic >= self.next_report {
             member.report_heard(now);
+            let members = member.members();
+            member.transport().know(members);
+            member.mend(|server| self.voters.contains(&server), now)?;
             count(&server.others, member);
             self.next_report = now.monotonic.plus((tick_ms / 2).max(1));
         }
@@ -253,7 +324,7 @@ impl Life {
             self.led = now.monotonic;
         } else if now.monotonic.since(self.led) < self.sync_limit_ms {
             // Clients are kept for a while: most elections are over sooner.
-            return;
+            return Ok(());
         }
         if role != server.role.get() {
             let (term, leader) = (member.term(), leader & 0xff);
@@ -265,6 +336,7 @@ impl Life {
                 server.connections.all().iter().for_each(|connection| connection.close());
             }
         }
+        Ok(())
     }
 
     /// Begins a snapshot that is due, or goes on with the one on its way. Whether there is more to do at once.
@@ -281,11 +353,14 @@ impl Life {
         }
         let goes_on = driver::advance(server, &mut self.snapshots, &mut self.next_step);
         if let Some((index, zxid)) = self.snapshots.take_done() {
-            member.snapshot_taken(index, zxid);
+            member.snapshot_taken(index, zxid, now);
             driver::took_snapshot(server, self.snapshots.last_duration_ms());
-            if !matches!(server.config.purge, Purge::Never) {
-                member.purge(server.config.snap_retain_count as usize)?;
+            if !matches!(server.config.purge, Purge::Never) && self.purge.is_none() {
+                self.purge = upkeep::purge_once(server);
             }
+        }
+        if self.purge.take_if(|purge| purge.is_finished()).is_some() {
+            member.purged(now);
         }
         Ok(goes_on)
     }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::password::Passwords;
 use super::shared::Server;
 use crate::config::Purge;
 use crate::engine::time::Monotonic;
-use crate::storage::{self, FillStep, SpareFiller};
+use crate::storage::{self, DataDirectory, FillStep, SpareFiller};
 
 /// Between two slices of a spare, which goes to the disk in small ones: the log's sync queues behind what is under way.
 const BETWEEN_SLICES: Duration = Duration::from_millis(3);
@@ -113,12 +113,26 @@ pub(super) async fn purge(server: Arc<Server>, every: Duration) {
         }
         let directory = Arc::clone(&server.directory);
         let keep = server.config.snap_retain_count as usize;
-        let purged = tokio::task::spawn_blocking(move || storage::purge(&directory, keep)).await;
-        match purged {
-            Ok(Ok(purged)) => tracing::info!(?purged, "purged old snapshots and logs"),
-            Ok(Err(error)) => tracing::error!(%error, "cannot purge old snapshots and logs"),
-            Err(error) => tracing::error!(%error, "purging ended unexpectedly"),
+        let purged = tokio::task::spawn_blocking(move || remove_old(&directory, keep)).await;
+        if let Err(error) = purged {
+            tracing::error!(%error, "purging ended unexpectedly");
         }
+    }
+}
+
+/// Purges once, on a thread of its own: which snapshots are whole shows only when they are read.
+pub(super) fn purge_once(server: &Server) -> Option<JoinHandle<()>> {
+    let directory = Arc::clone(&server.directory);
+    let keep = server.config.snap_retain_count as usize;
+    let purge = move || remove_old(&directory, keep);
+    let started = thread::Builder::new().name("purge".to_owned()).spawn(purge);
+    started.inspect_err(|error| tracing::error!(%error, "nothing old is purged")).ok()
+}
+
+fn remove_old(directory: &DataDirectory, keep: usize) {
+    match storage::purge(directory, keep) {
+        Ok(purged) => tracing::info!(?purged, "purged old snapshots and logs"),
+        Err(error) => tracing::error!(%error, "cannot purge old snapshots and logs"),
     }
 }
 

@@ -3,10 +3,10 @@
 //! Nothing is deleted: later logs, and snapshots that hold more than the state, are moved into a folder beside. Whole
 //! files go first and the newest of them first, so that a crash in between leaves a state that once was.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::aside::move_all;
 use super::directory::DataDirectory;
-use super::disk::Disk;
 use super::error::{During, StorageError};
 use super::examine::{Examined, LogEnd, examine_up_to};
 use super::file_name;
@@ -93,20 +93,6 @@ pub fn plan_cut(
     Ok(CutPlan { kept, cut, logs, snapshots, loss })
 }
 
-/// Moves all snapshots into a folder named `aside` beside, durably; tells which they were.
-///
-/// # Errors
-/// When the disk refuses.
-pub fn move_snapshots_aside(
-    directory: &DataDirectory,
-    aside: &str,
-) -> Result<Vec<PathBuf>, StorageError> {
-    let files: Vec<PathBuf> =
-        directory.snapshot_files()?.into_iter().map(|(_, path)| path).collect();
-    move_all(directory.disk().as_ref(), directory.snapshots(), &files, aside)?;
-    Ok(files)
-}
-
 /// Those newer than the state, and those that a start would prefer to the one that makes it.
 fn useless_snapshots(
     directory: &DataDirectory,
@@ -121,27 +107,6 @@ fn useless_snapshots(
     }
     found.reverse();
     Ok(found)
-}
-
-/// Moves files into `aside`, which is made beside their folder, the last one first.
-fn move_all(
-    disk: &dyn Disk,
-    folder: &Path,
-    files: &[PathBuf],
-    aside: &str,
-) -> Result<(), StorageError> {
-    if files.is_empty() {
-        return Ok(());
-    }
-    let target = folder.with_file_name(aside);
-    disk.create_folder(&target).during("create the folder", &target)?;
-    for file in files.iter().rev() {
-        let Some(name) = file.file_name() else { continue };
-        disk.rename(file, &target.join(name)).during("move away", file)?;
-        disk.sync_folder(&target).during("sync the folder", &target)?;
-        disk.sync_folder(folder).during("sync the folder", folder)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

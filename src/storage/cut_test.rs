@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::super::disk::Disk as _;
 use super::super::disk::sim::{Dice, Fault};
 use super::super::fixture::{FOLDER, Fixture};
 use super::super::ledger::{Ledger, txn};

@@ -3,8 +3,12 @@
 //! The records are those of [`TxnLog`] in the files of every other server. A segment here holds
 //! records of one epoch only, so that its name and its header say the zxid of every index in it. The
 //! newest entries stay in memory, older ones are read from their files.
+//!
+//! Reading and writing are two halves, for two threads: [`EntryLog`] knows every entry at once, [`EntryWriter`] makes
+//! it durable later and in the same order, and tells of it through [`EntryLog::written`].
 
 use std::collections::VecDeque;
+use std::io::ErrorKind::NotFound;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,7 +19,6 @@ use parking_lot::Mutex;
 
 use super::directory::DataDirectory;
 use super::error::{DamageReason, During, StorageError};
-use super::purge::{Purged, purge};
 use super::record::{EntryKind, TRAILER_LEN, Trailer, zxid_of_payload};
 use super::replay::{SnapshotId, SnapshotOrigin};
 use super::segment::SegmentBegin;
@@ -50,33 +53,38 @@ impl LogEntry {
     /// An entry that has a place but no content, such as a new leader's first: a transaction that
     /// failed, which ZooKeeper passes over. Nobody's clock is in it.
     #[must_use]
-    pub fn blank(index: u64, zxid: i64, kind: EntryKind) -> Self {
+    pub fn blank(index: u64, zxid: i64) -> Self {
         let header = TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
         let mut payload = Vec::new();
         TxnRecord { header, txn: Txn::Error(0), digest: None }.encode(&mut payload);
-        Self { index, zxid, kind, payload: payload.into() }
+        Self { index, zxid, kind: EntryKind::Ordinary, payload: payload.into() }
     }
 
-    /// Whether it has no content. No other entry is a transaction that failed.
+    /// Whether it has no content. No other entry is a transaction that failed, but those about members, which have
+    /// something to say.
     #[must_use]
     pub fn is_blank(&self) -> bool {
+        if self.kind == EntryKind::Membership {
+            return false;
+        }
         let code = self.payload.get(28..).and_then(|rest| rest.first_chunk::<4>());
         code.is_some_and(|code| i32::from_be_bytes(*code) == OpCode::Error.code())
     }
 }
 
-/// The log of a member of an ensemble.
+/// The log of a member of an ensemble as it is read: what stands in its files, and what is on its way there.
 #[derive(Debug)]
 pub struct EntryLog {
     directory: Arc<DataDirectory>,
-    log: TxnLog,
-    /// The entry that the snapshot of the start shows.
+    /// The entry that the snapshot of the start shows, or one that came later in the place of the log.
     base: SegmentBegin,
-    /// The segments, oldest first.
+    /// The segments, oldest first, as the writer left them when it was last heard of.
     segments: Vec<SegmentBegin>,
-    /// The newest entries.
+    /// The newest entries; all of those that the files may not hold.
     tail: VecDeque<LogEntry>,
     tail_bytes: usize,
+    last_index: u64,
+    last_zxid: i64,
     /// Where reading from files stopped.
     cursor: Mutex<Option<Cursor>>,
 }
@@ -91,7 +99,7 @@ struct Cursor {
 }
 
 impl EntryLog {
-    /// The log that recovery opened behind `snapshot`.
+    /// The log that recovery opened behind `snapshot`, and what writes it. Entries up to `floor` are not given to anybody.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -99,7 +107,8 @@ impl EntryLog {
         directory: Arc<DataDirectory>,
         mut log: TxnLog,
         snapshot: SnapshotId,
-    ) -> Result<Self, StorageError> {
+        floor: u64,
+    ) -> Result<(Self, EntryWriter), StorageError> {
         let index = match snapshot.origin {
             SnapshotOrigin::Exact { index } => index,
             SnapshotOrigin::None | SnapshotOrigin::Java => 0,
@@ -115,8 +124,18 @@ impl EntryLog {
             Ok(())
         })?;
         drop_before_gap(&directory, &mut segments, index)?;
-        let (tail, tail_bytes, cursor) = (VecDeque::new(), 0, Mutex::new(None));
-        Ok(Self { directory, log, base, segments, tail, tail_bytes, cursor })
+        segments.retain(|segment| segment.index > floor);
+        let read = Self {
+            directory: Arc::clone(&directory),
+            base,
+            segments: segments.clone(),
+            tail: VecDeque::new(),
+            tail_bytes: 0,
+            last_index: next.saturating_sub(1),
+            last_zxid: log.last_zxid(),
+            cursor: Mutex::new(None),
+        };
+        Ok((read, EntryWriter { directory, log, base, segments, has_changed: true }))
     }
 
     /// The first entry that can be read; the zxid of the one before it is known.
@@ -134,104 +153,68 @@ impl EntryLog {
 
     /// The last entry.
     #[must_use]
-    pub fn last_index(&self) -> u64 {
-        self.log.next_index().saturating_sub(1)
+    pub const fn last_index(&self) -> u64 {
+        self.last_index
     }
 
     /// The zxid of the last entry.
     #[must_use]
-    pub fn last_zxid(&self) -> i64 {
-        self.log.last_zxid()
+    pub const fn last_zxid(&self) -> i64 {
+        self.last_zxid
     }
 
     /// The zxid of an entry, or of the one before the first; `None` for what is not here.
     #[must_use]
     pub fn zxid(&self, index: u64) -> Option<i64> {
-        if index > self.last_index() || index.saturating_add(1) < self.first_index() {
+        if index > self.last_index || index.saturating_add(1) < self.first_index() {
             return None;
         }
-        let after = self.segments.partition_point(|segment| segment.index <= index);
-        match after.checked_sub(1).and_then(|at| self.segments.get(at)) {
-            Some(begin) => i64::try_from(index - begin.index).ok()?.checked_add(begin.zxid),
-            None => (index == self.base.index).then_some(self.base.zxid),
+        match self.place_in_tail(index) {
+            Some(at) => self.tail.get(at).map(|entry| entry.zxid),
+            None => zxid_in(&self.segments, self.base, index),
         }
     }
 
-    /// Makes entries durable. They begin behind the last one, or replace what stands from the first
-    /// of them on.
-    ///
-    /// # Errors
-    /// When the disk refuses, or the entries do not follow. The log takes nothing more then.
-    pub fn append(&mut self, entries: Vec<LogEntry>) -> Result<(), StorageError> {
-        let Some(first) = entries.first() else { return Ok(()) };
-        if first.index <= self.last_index() {
-            self.cut(first.index)?;
-        }
-        for entry in entries {
-            let last = self.log.last_zxid();
-            if entry.index != self.log.next_index() {
-                return Err(StorageError::OutOfOrder { last, zxid: entry.zxid });
+    /// Takes entries that the writer is given as well. They begin behind the last one, or replace what stands from
+    /// the first of them on.
+    pub fn put(&mut self, entries: &[LogEntry]) {
+        let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return };
+        if first.index <= self.last_index {
+            *self.cursor.lock() = None;
+            while let Some(gone) = self.tail.pop_back_if(|entry| entry.index >= first.index) {
+                self.tail_bytes = self.tail_bytes.saturating_sub(gone.payload.len());
             }
-            if epoch_of(entry.zxid) != epoch_of(last) {
-                self.commit()?;
-                self.log.roll();
-            }
-            self.log.append_encoded(entry.zxid, entry.kind, |out| {
-                out.extend_from_slice(&entry.payload);
-            })?;
-            self.tail_bytes = self.tail_bytes.saturating_add(entry.payload.len());
-            self.tail.push_back(entry);
         }
-        self.commit()?;
+        self.last_index = last.index;
+        self.last_zxid = last.zxid;
+        self.tail_bytes = entries
+            .iter()
+            .fold(self.tail_bytes, |bytes, entry| bytes.saturating_add(entry.payload.len()));
+        self.tail.extend(entries.iter().cloned());
+    }
+
+    /// A snapshot takes the place of everything.
+    pub fn replace(&mut self, index: u64, zxid: i64) {
+        self.base = SegmentBegin { index, zxid };
+        self.segments.clear();
+        self.tail.clear();
+        self.tail_bytes = 0;
+        (self.last_index, self.last_zxid) = (index, zxid);
+        *self.cursor.lock() = None;
+    }
+
+    /// The files hold what they were given before the entry `unwritten`, in these segments if they are others.
+    pub fn written(&mut self, segments: Option<Segments>, unwritten: u64) {
+        if let Some(Segments(segments)) = segments {
+            self.segments = segments;
+            *self.cursor.lock() = None;
+        }
         while self.tail_bytes > TAIL_BYTES {
-            let Some(oldest) = self.tail.pop_front() else { break };
+            let Some(oldest) = self.tail.pop_front_if(|entry| entry.index < unwritten) else {
+                break;
+            };
             self.tail_bytes = self.tail_bytes.saturating_sub(oldest.payload.len());
         }
-        Ok(())
-    }
-
-    fn commit(&mut self) -> Result<(), StorageError> {
-        self.log.commit()?;
-        if let Some(begin) = self.log.segment_begin()
-            && self.segments.last() != Some(&begin)
-        {
-            self.segments.push(begin);
-        }
-        Ok(())
-    }
-
-    /// Takes the entries from `from` on away. The newest file goes first, each durably, so that a
-    /// crash at any point leaves a beginning of what was there.
-    fn cut(&mut self, from: u64) -> Result<(), StorageError> {
-        let Self { directory, log, segments, .. } = self;
-        let last = from.saturating_sub(1);
-        let kept = segments.partition_point(|segment| segment.index < from);
-        let zxid = match kept.checked_sub(1).and_then(|at| segments.get(at)) {
-            Some(begin) => i64::try_from(last - begin.index)
-                .ok()
-                .and_then(|behind| begin.zxid.checked_add(behind)),
-            None => (last == self.base.index).then_some(self.base.zxid),
-        };
-        // What a snapshot shows is final.
-        let Some(zxid) = zxid.filter(|_| from > self.base.index) else {
-            return Err(StorageError::OutOfOrder { last: log.last_zxid(), zxid: self.base.zxid });
-        };
-        log.rewind(zxid, from, || {
-            while segments.len() > kept {
-                if let Some(begin) = segments.pop() {
-                    remove(directory, begin)?;
-                }
-            }
-            match segments.last() {
-                Some(begin) => shorten(directory, *begin, from),
-                None => Ok(()),
-            }
-        })?;
-        *self.cursor.lock() = None;
-        while let Some(gone) = self.tail.pop_back_if(|entry| entry.index >= from) {
-            self.tail_bytes = self.tail_bytes.saturating_sub(gone.payload.len());
-        }
-        Ok(())
     }
 
     /// The entries from `low` to before `high`, at least one and no more bytes than `bytes_max`
@@ -251,7 +234,7 @@ impl EntryLog {
         let mut room = bytes_max;
         let mut entries = Vec::new();
         let mut cursor = self.cursor.lock();
-        for index in low..high.min(self.last_index().saturating_add(1)) {
+        for index in low..high.min(self.last_index.saturating_add(1)) {
             let Some(entry) = self.entry(index, &mut cursor)? else {
                 return Ok((!entries.is_empty()).then_some(entries));
             };
@@ -270,8 +253,7 @@ impl EntryLog {
         index: u64,
         cursor: &mut Option<Cursor>,
     ) -> Result<Option<LogEntry>, StorageError> {
-        let in_tail = self.tail.front().and_then(|oldest| index.checked_sub(oldest.index));
-        if let Some(at) = in_tail.and_then(|at| usize::try_from(at).ok()) {
+        if let Some(at) = self.place_in_tail(index) {
             return Ok(self.tail.get(at).cloned());
         }
         let after = self.segments.partition_point(|segment| segment.index <= index);
@@ -283,7 +265,11 @@ impl EntryLog {
             Some(open) if open.begin == begin && open.next <= index => open,
             _ => {
                 let path = self.directory.log_path(begin.zxid);
-                let reader = SegmentReader::open(self.directory.disk().as_ref(), &path)?;
+                let reader = match SegmentReader::open(self.directory.disk().as_ref(), &path) {
+                    // It was purged, and the writer has not told yet.
+                    Err(StorageError::Io { source, .. }) if source.kind() == NotFound => None,
+                    reader => reader?,
+                };
                 let Some(reader) = reader else { return Ok(None) };
                 Cursor { begin, reader, next: begin.index }
             }
@@ -293,33 +279,157 @@ impl EntryLog {
         Ok(entry)
     }
 
-    /// Lets the next group begin a new segment, so that purge can follow a snapshot.
-    pub fn roll(&mut self) {
-        self.log.roll();
+    fn place_in_tail(&self, index: u64) -> Option<usize> {
+        let oldest = self.tail.front()?.index;
+        usize::try_from(index.checked_sub(oldest)?).ok()
+    }
+}
+
+/// The files of a log, as the writer left them.
+#[derive(Debug)]
+pub struct Segments(Vec<SegmentBegin>);
+
+/// What writes the log of a member of an ensemble.
+#[derive(Debug)]
+pub struct EntryWriter {
+    directory: Arc<DataDirectory>,
+    log: TxnLog,
+    /// The entry that the snapshot of the start shows.
+    base: SegmentBegin,
+    /// The segments, oldest first.
+    segments: Vec<SegmentBegin>,
+    /// Whether they are others than they were.
+    has_changed: bool,
+}
+
+impl EntryWriter {
+    /// The last entry that was appended.
+    #[must_use]
+    pub fn last_index(&self) -> u64 {
+        self.log.next_index().saturating_sub(1)
     }
 
-    /// Removes what no start needs any more; see [`purge`].
+    /// The zxid of an entry that is durable; `None` for what is not here.
+    #[must_use]
+    pub fn zxid(&self, index: u64) -> Option<i64> {
+        if index > self.last_index() {
+            return None;
+        }
+        zxid_in(&self.segments, self.base, index)
+    }
+
+    /// Adds entries to the group; they are durable behind the next [`commit`](Self::commit). They begin behind the
+    /// last one, or replace what stands from the first of them on.
+    ///
+    /// # Errors
+    /// When the disk refuses, or the entries do not follow. The log takes nothing more then.
+    pub fn append(&mut self, entries: &[LogEntry]) -> Result<(), StorageError> {
+        let Some(first) = entries.first() else { return Ok(()) };
+        if first.index <= self.last_index() {
+            self.commit()?;
+            self.cut(first.index)?;
+        }
+        for entry in entries {
+            let last = self.log.last_zxid();
+            if entry.index != self.log.next_index() {
+                return Err(StorageError::OutOfOrder { last, zxid: entry.zxid });
+            }
+            if epoch_of(entry.zxid) != epoch_of(last) {
+                self.commit()?;
+                self.log.roll();
+            }
+            self.log.append_encoded(entry.zxid, entry.kind, |out| {
+                out.extend_from_slice(&entry.payload);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether entries wait for [`commit`](Self::commit).
+    #[must_use]
+    pub fn has_group(&self) -> bool {
+        self.log.group_len() > 0
+    }
+
+    /// Makes the group durable, with one write and one sync. Without entries it does nothing.
+    ///
+    /// # Errors
+    /// When the disk refuses. The log takes nothing more then.
+    pub fn commit(&mut self) -> Result<(), StorageError> {
+        self.log.commit()?;
+        if let Some(begin) = self.log.segment_begin()
+            && self.segments.last() != Some(&begin)
+        {
+            self.segments.push(begin);
+            self.has_changed = true;
+        }
+        Ok(())
+    }
+
+    /// Takes the entries from `from` on away. The newest file goes first, each durably, so that a
+    /// crash at any point leaves a beginning of what was there.
+    fn cut(&mut self, from: u64) -> Result<(), StorageError> {
+        let Self { directory, log, base, segments, has_changed } = self;
+        let kept = segments.partition_point(|segment| segment.index < from);
+        // What a snapshot shows is final.
+        let last = zxid_in(segments, *base, from.saturating_sub(1));
+        let Some(zxid) = last.filter(|_| from > base.index) else {
+            return Err(StorageError::OutOfOrder { last: log.last_zxid(), zxid: base.zxid });
+        };
+        *has_changed = true;
+        log.rewind(zxid, from, || {
+            while segments.len() > kept {
+                if let Some(begin) = segments.pop() {
+                    remove(directory, begin)?;
+                }
+            }
+            match segments.last() {
+                Some(begin) => shorten(directory, *begin, from),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// The segments, if they are others than at the last call.
+    pub fn take_segments(&mut self) -> Option<Segments> {
+        std::mem::take(&mut self.has_changed).then(|| Segments(self.segments.clone()))
+    }
+
+    /// Lets the next group begin a new segment, so that purge can follow a snapshot.
+    ///
+    /// # Errors
+    /// When the disk refuses what waits.
+    pub fn roll(&mut self) -> Result<(), StorageError> {
+        self.commit()?;
+        self.log.roll();
+        Ok(())
+    }
+
+    /// Knows no more of files that were removed; see [`purge`](super::purge::purge).
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn purge(&mut self, keep: usize) -> Result<Purged, StorageError> {
-        let purged = purge(&self.directory, keep)?;
+    pub fn forget_removed(&mut self) -> Result<(), StorageError> {
         let left = self.directory.log_zxids()?;
+        let before = self.segments.len();
         self.segments.retain(|segment| left.binary_search(&segment.zxid).is_ok());
-        *self.cursor.lock() = None;
-        Ok(purged)
-    }
-
-    /// Free space below which only what is small may be appended.
-    #[must_use]
-    pub fn reserve(&self) -> u64 {
-        self.log.reserve()
+        self.has_changed |= self.segments.len() != before;
+        Ok(())
     }
 
     /// The filler of this log's spares, for a thread of its own.
     #[must_use]
     pub fn spare_filler(&self) -> SpareFiller {
         self.log.spare_filler()
+    }
+}
+
+/// The zxid of an entry in these segments, or of the one before them.
+fn zxid_in(segments: &[SegmentBegin], base: SegmentBegin, index: u64) -> Option<i64> {
+    let after = segments.partition_point(|segment| segment.index <= index);
+    match after.checked_sub(1).and_then(|at| segments.get(at)) {
+        Some(begin) => i64::try_from(index - begin.index).ok()?.checked_add(begin.zxid),
+        None => (index == base.index).then_some(base.zxid),
     }
 }
 

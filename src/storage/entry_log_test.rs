@@ -9,7 +9,8 @@ use crate::storage::ledger::Ledger;
 use crate::storage::recovery::{RecoveryOptions, recover};
 use crate::storage::txn_log::LogOptions;
 use crate::storage::{
-    Compression, Disk, EpochFile, ReceivedSnapshot, Refused, Replay, discard_void_log,
+    Compression, Disk, EpochFile, Purged, ReceivedSnapshot, Refused, Replay, discard_void_log,
+    purge,
 };
 
 /// Takes any record: consensus has its own idea of what they mean.
@@ -44,14 +45,51 @@ fn fixture() -> Fixture {
     Fixture { options: RecoveryOptions { trust_empty: false, log }, ..fixture }
 }
 
-fn open(fixture: &Fixture) -> Result<EntryLog, StorageError> {
+/// A log whose every append is written at once.
+struct Both {
+    log: EntryLog,
+    writer: EntryWriter,
+}
+
+impl Both {
+    fn append(&mut self, entries: Vec<LogEntry>) -> Result<(), StorageError> {
+        self.log.put(&entries);
+        self.writer.append(&entries)?;
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<(), StorageError> {
+        self.writer.commit()?;
+        let next = self.log.last_index() + 1;
+        self.log.written(self.writer.take_segments(), next);
+        Ok(())
+    }
+
+    fn purge(&mut self, keep: usize) -> Result<Purged, StorageError> {
+        let purged = purge(&self.log.directory, keep)?;
+        self.writer.forget_removed()?;
+        self.write()?;
+        Ok(purged)
+    }
+}
+
+impl std::ops::Deref for Both {
+    type Target = EntryLog;
+
+    fn deref(&self) -> &EntryLog {
+        &self.log
+    }
+}
+
+fn open(fixture: &Fixture) -> Result<Both, StorageError> {
     let directory = Arc::new(fixture.open());
     discard_void_log(&directory)?;
     let recovered = recover(&directory, fixture.options, &mut Any::default())?;
     if recovered.fresh {
         Ledger::default().snapshot(&directory, 0)?;
     }
-    EntryLog::open(directory, recovered.log, recovered.snapshot)
+    let (log, writer) = EntryLog::open(directory, recovered.log, recovered.snapshot, 0)?;
+    Ok(Both { log, writer })
 }
 
 fn entry(index: u64, zxid: i64) -> LogEntry {
@@ -117,8 +155,54 @@ fn what_is_appended_behind_a_reader_is_read() {
     for at in 4..7 {
         assert_eq!(log.entries(1, 4, u64::MAX).expect("reads").expect("there").len(), 3);
         log.append(vec![entry(at, zxid(1, at as i64))]).expect("appends");
-        log.tail.clear();
+        log.log.tail.clear();
         assert_eq!(all(&log).len(), at as usize);
+    }
+}
+
+/// Entries are read before they are written, whatever is cut off before the writer comes to it.
+#[test]
+fn what_is_not_written_yet_is_read_back() {
+    for seed in 0..100 {
+        let mut dice = Dice(seed);
+        let fixture = fixture();
+        let mut log = open(&fixture).expect("opens");
+        let mut expected: Vec<LogEntry> = Vec::new();
+        let mut waiting: VecDeque<Vec<LogEntry>> = Vec::new().into();
+        let mut term = 1;
+        for _ in 0..60 {
+            let keep = match dice.below(4) {
+                0 => dice.below(expected.len() as u64 + 1) as usize,
+                _ => expected.len(),
+            };
+            term += i64::from(keep < expected.len());
+            expected.truncate(keep);
+            let last = expected.last().map_or(0, |entry| entry.zxid);
+            for more in 1..=1 + dice.below(4) as i64 {
+                let zxid = if last >> 32 == term { last + more } else { zxid(term, more - 1) };
+                expected.push(entry(expected.len() as u64 + 1, zxid));
+            }
+            log.log.put(&expected[keep..]);
+            waiting.push_back(expected[keep..].to_vec());
+            for _ in 0..dice.below(4) {
+                let Some(group) = waiting.pop_front() else { break };
+                log.writer.append(&group).expect("appends");
+            }
+            log.writer.commit().expect("commits");
+            let first = |group: &Vec<LogEntry>| group[0].index;
+            let unwritten = waiting.iter().map(first).min();
+            let unwritten = unwritten.unwrap_or_else(|| log.last_index() + 1);
+            let segments = log.writer.take_segments();
+            log.log.written(segments, unwritten);
+            // As if there were no room for what is written.
+            let tail = &mut log.log.tail;
+            while tail.pop_front_if(|entry| entry.index < unwritten).is_some() {}
+            assert_eq!(all(&log), expected, "seed {seed}");
+            for (at, entry) in expected.iter().enumerate() {
+                assert_eq!(log.zxid(at as u64 + 1), Some(entry.zxid), "seed {seed}");
+            }
+            assert_eq!(log.last_zxid(), expected.last().expect("some").zxid);
+        }
     }
 }
 

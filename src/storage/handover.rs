@@ -17,7 +17,7 @@ use super::file_name;
 use super::record::zxid_of_payload;
 use super::replay::SnapshotOrigin;
 use super::segment::SegmentBegin;
-use super::segment_reader::SegmentReader;
+use super::segment_reader::{Origin, SegmentReader};
 use super::snapshot_reader;
 
 /// A snapshot of this server that another one is to have.
@@ -105,6 +105,12 @@ impl ReceivedSnapshot {
         Ok(())
     }
 
+    /// How much has come.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.offset
+    }
+
     /// Whether what came is a whole snapshot of a server of ours, its last seal included, which shows
     /// the log's entry `index`.
     ///
@@ -184,6 +190,34 @@ fn newest_exact(directory: &DataDirectory) -> Result<Option<(PathBuf, i64, u64)>
         });
     }
     Ok(None)
+}
+
+/// Refuses the directory of a member with which another server has gone on.
+///
+/// # Errors
+/// When one has, or the disk refuses.
+pub fn refuse_foreign(directory: &DataDirectory) -> Result<(), StorageError> {
+    let disk = directory.disk().as_ref();
+    let state = directory.snapshots().join(file_name::RAFT_STATE);
+    let mut newest = 0;
+    for (zxid, path) in directory.snapshot_files()? {
+        if !snapshot_reader::looks_whole(disk, &path)? {
+            continue;
+        }
+        match snapshot_reader::origin(disk, &path)? {
+            Some(SnapshotOrigin::Exact { .. }) => newest = zxid,
+            _ => return Err(StorageError::WentOn { path, state }),
+        }
+        break;
+    }
+    for zxid in directory.log_zxids()?.into_iter().filter(|zxid| *zxid > newest) {
+        let path = directory.log_path(zxid);
+        let reader = SegmentReader::open(disk, &path)?;
+        if reader.is_some_and(|reader| reader.origin() == Origin::Java) {
+            return Err(StorageError::WentOn { path, state });
+        }
+    }
+    Ok(())
 }
 
 fn plain_path(directory: &DataDirectory, zxid: i64) -> PathBuf {

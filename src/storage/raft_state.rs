@@ -34,6 +34,13 @@ pub struct RaftState {
     pub vote: u64,
     /// An index up to which the log was known to be final. It lags: it is written only with the rest.
     pub commit: u64,
+    /// The ensemble that the member belongs to, by a number that its founder drew.
+    pub ensemble: u64,
+    /// Entries up to this index are of before the ensemble: it has them as a snapshot only, and who has no snapshot yet has
+    /// nothing.
+    pub base: u64,
+    /// Files of before the ensemble are in the directory and have to go first.
+    pub clears: bool,
     /// Who belongs to the ensemble.
     pub members: Members,
 }
@@ -65,32 +72,32 @@ pub struct RaftStateFile {
 }
 
 impl RaftStateFile {
-    /// Opens the file; a directory that has none gets one with what `first` gives.
+    /// Makes the file, and with it the directory that of a member.
+    ///
+    /// # Errors
+    /// When the disk refuses. The directory is then a member's or not.
+    pub fn create(directory: &DataDirectory, first: &RaftState) -> Result<(), StorageError> {
+        let mut bytes = encode(first, 1).ok_or(StorageError::Members)?;
+        bytes.resize(2 * SLOT_LEN, 0);
+        let (disk, folder) = (directory.disk().as_ref(), directory.snapshots());
+        atomic_file::replace(disk, folder, file_name::RAFT_STATE, &bytes, Access::Shared)
+    }
+
+    /// Opens the file; `None` if there is none.
     ///
     /// # Errors
     /// When the disk refuses, or the file does not hold what it promised.
-    pub fn open(
-        directory: &DataDirectory,
-        first: impl FnOnce() -> RaftState,
-    ) -> Result<Self, StorageError> {
+    pub fn open(directory: &DataDirectory) -> Result<Option<Self>, StorageError> {
         let disk = directory.disk();
         let folder = directory.snapshots();
         let path = folder.join(file_name::RAFT_STATE);
         let accepted = EpochFile::accepted(disk.clone(), folder)?;
-        let (sequence, state) = match atomic_file::read(disk.as_ref(), &path, FILE_LEN)? {
-            Some(bytes) => bytes
-                .ok()
-                .and_then(|bytes| newest(&bytes))
-                .ok_or_else(|| StorageError::RaftState { path: path.clone() })?,
-            None => {
-                let state = first();
-                let mut bytes = encode(&state, 1).ok_or(StorageError::Members)?;
-                bytes.resize(2 * SLOT_LEN, 0);
-                let name = file_name::RAFT_STATE;
-                atomic_file::replace(disk.as_ref(), folder, name, &bytes, Access::Shared)?;
-                (1, state)
-            }
-        };
+        let read = atomic_file::read(disk.as_ref(), &path, FILE_LEN)?;
+        let Some(bytes) = read else { return Ok(None) };
+        let (sequence, state) = bytes
+            .ok()
+            .and_then(|bytes| newest(&bytes))
+            .ok_or_else(|| StorageError::RaftState { path: path.clone() })?;
         // It is written behind the term: a later one says that the newest slot was lost.
         if u64::try_from(accepted.get()).is_ok_and(|accepted| accepted > state.term) {
             return Err(StorageError::RaftState { path });
@@ -100,7 +107,7 @@ impl RaftStateFile {
         file.sync_data().during("sync", &path)?;
         let mut opened = Self { path, file, accepted, state, sequence, poisoned: false };
         opened.accept()?;
-        Ok(opened)
+        Ok(Some(opened))
     }
 
     /// What the file in `directory` holds; `None` if there is none. Changes nothing.
@@ -172,9 +179,11 @@ fn encode(state: &RaftState, sequence: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(SLOT_LEN);
     bytes.put_u32(MAGIC);
     bytes.put_u32(VERSION);
-    for number in [sequence, state.id, state.term, state.vote, state.commit] {
+    let RaftState { id, term, vote, commit, ensemble, base, .. } = *state;
+    for number in [sequence, id, term, vote, commit, ensemble, base] {
         bytes.put_u64(number);
     }
+    bytes.put_u8(u8::from(state.clears));
     bytes.put_u8(u8::from(members.auto_leave));
     for list in lists {
         bytes.put_u32(u32::try_from(list.len()).ok()?);
@@ -205,6 +214,9 @@ fn decode(bytes: &[u8]) -> Option<(u64, RaftState)> {
         term: body.try_get_u64().ok()?,
         vote: body.try_get_u64().ok()?,
         commit: body.try_get_u64().ok()?,
+        ensemble: body.try_get_u64().ok()?,
+        base: body.try_get_u64().ok()?,
+        clears: body.try_get_u8().ok()? != 0,
         members: Members::default(),
     };
     let members = &mut state.members;
@@ -238,7 +250,15 @@ mod tests {
             learners_next: vec![5],
             auto_leave: true,
         };
-        RaftState { id: 2, term, vote: term % 3, commit: term * 10, members }
+        let (vote, commit) = (term % 3, term * 10);
+        RaftState { id: 2, term, vote, commit, ensemble: 77, base: 5, clears: true, members }
+    }
+
+    fn open(directory: &DataDirectory, term: u64) -> RaftStateFile {
+        if RaftStateFile::look(directory).expect("looks").is_none() {
+            RaftStateFile::create(directory, &state(term)).expect("creates");
+        }
+        RaftStateFile::open(directory).expect("opens").expect("is there")
     }
 
     fn path() -> PathBuf {
@@ -253,7 +273,7 @@ mod tests {
         let mut tried = 0;
         for _ in 0..2_000 {
             let directory = fixture.open();
-            let mut file = RaftStateFile::open(&directory, || state(0)).expect("opens");
+            let mut file = open(&directory, 0);
             let found = file.get().term;
             assert!((saved..=tried).contains(&found), "{saved} to {tried}, not {found}");
             assert_eq!(*file.get(), state(found));
@@ -277,15 +297,15 @@ mod tests {
     fn the_layout_is_the_documented_one() {
         let fixture = Fixture::default();
         let directory = fixture.open();
-        let mut file = RaftStateFile::open(&directory, || state(6)).expect("opens");
+        let mut file = open(&directory, 6);
         file.save(state(7)).expect("saves");
         let bytes = fixture.disk.content(&path());
         assert_eq!(bytes.len(), 8192);
         let mut expected = b"RKRS\0\0\0\x01".to_vec();
-        for number in [2_u64, 2, 7, 1, 70] {
+        for number in [2_u64, 2, 7, 1, 70, 77, 5] {
             expected.extend(number.to_be_bytes());
         }
-        expected.push(1);
+        expected.extend([1, 1]);
         for list in [[1_u64, 2, 3].as_slice(), &[4], &[1], &[5]] {
             expected.extend((list.len() as u32).to_be_bytes());
             list.iter().for_each(|id| expected.extend(id.to_be_bytes()));
@@ -299,7 +319,7 @@ mod tests {
     fn a_promise_that_is_gone_is_no_start() {
         let fixture = Fixture::default();
         let directory = fixture.open();
-        let mut file = RaftStateFile::open(&directory, || state(6)).expect("opens");
+        let mut file = open(&directory, 6);
         file.save(state(7)).expect("saves");
         drop(file);
         let whole = fixture.disk.content(&path());
@@ -307,13 +327,13 @@ mod tests {
             let mut bytes = whole.clone();
             damaged.iter().for_each(|at| bytes[*at] ^= 1);
             fixture.disk.plant(&path(), &bytes);
-            let error = RaftStateFile::open(&directory, || state(1)).expect_err("refused");
+            let error = RaftStateFile::open(&directory).expect_err("refused");
             assert!(matches!(error, StorageError::RaftState { .. }), "{error}");
         }
         let mut bytes = whole;
         bytes[0] ^= 1;
         fixture.disk.plant(&path(), &bytes);
-        let file = RaftStateFile::open(&directory, || state(1)).expect("the newer one is whole");
+        let file = open(&directory, 1);
         assert_eq!(*file.get(), state(7));
     }
 
@@ -321,7 +341,7 @@ mod tests {
     fn more_members_than_can_be_are_refused() {
         let fixture = Fixture::default();
         let directory = fixture.open();
-        let mut file = RaftStateFile::open(&directory, || state(6)).expect("opens");
+        let mut file = open(&directory, 6);
         let mut many = state(7);
         many.members.voters = (0..480).collect();
         assert!(matches!(file.save(many), Err(StorageError::Members)));

@@ -298,21 +298,27 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
     let line = config.lines().find_map(|line| line.strip_prefix("server.1=127.0.0.1:"));
     let port = line.and_then(|line| line.split(':').next()).expect("a port");
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().expect("a port")));
-    let hello = |magic: &[u8; 8], version: u32, from: u64, to: u64| {
-        let mut hello = magic.to_vec();
-        hello.extend(version.to_be_bytes());
-        hello.extend(1_u32.to_be_bytes());
-        hello.extend(from.to_be_bytes());
-        hello.extend(to.to_be_bytes());
-        hello
+    let hello = |versions: (u32, u32), purpose: u32, from: u64, to: u8| {
+        let mut rest = versions.0.to_be_bytes().to_vec();
+        rest.extend(versions.1.to_be_bytes());
+        rest.extend(purpose.to_be_bytes());
+        rest.extend(from.to_be_bytes());
+        rest.extend([0; 8]);
+        rest.push(to);
+        rest.extend([0; 33]);
+        [b"rookeepr", &u32::to_be_bytes(62)[..], &rest].concat()
     };
     for (hello, expected) in [
-        (hello(b"rookeepr", 1, 0x102, 0x101), ""),
-        (hello(b"rookeepr", 2, 0x102, 0x101), "it speaks version 2, this server 1"),
-        (hello(b"rookeepr", 1, 0x102, 0x103), "it looks for server 3, and this is server 1"),
-        (hello(b"rookeepr", 1, 0x101, 0x101), "myid 1 is in use twice"),
-        (hello(b"rookeepr", 1, 0x109, 0x101), "server 9 is not in this server's list"),
+        (hello((1, 1), 3, 0x002, 1), ""),
+        // It speaks more, and this server's as well.
+        (hello((1, 2), 3, 0x002, 1), ""),
+        (hello((1, 1), 1, 0x102, 1), "one of the two belongs to no ensemble yet"),
+        (hello((2, 3), 1, 0x102, 1), "it speaks versions 2 to 3, this server version 1"),
+        (hello((1, 1), 1, 0x102, 3), "it looks for server 3, and this is server 1"),
+        (hello((1, 1), 1, 0x101, 1), "myid 1 is in use twice"),
+        (hello((1, 1), 1, 0x109, 1), "server 9 is not in this server's list"),
         (vec![0xff; 32], "this is rookeeper's port for its ensemble; Java servers cannot join it"),
+        ([b"rookeepr", &[0xff; 4][..]].concat(), "a hello of 4294967295 bytes is none"),
     ] {
         let mut stream = open(address);
         stream.write_all(&hello).expect("sent");
@@ -321,8 +327,136 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         let mut reason = vec![0; u32::from_be_bytes(len) as usize];
         stream.read_exact(&mut reason).expect("a reason");
         assert_eq!(String::from_utf8_lossy(&reason), expected);
+        if expected.is_empty() {
+            let mut version = [0; 4];
+            stream.read_exact(&mut version).expect("a version");
+            assert_eq!(u32::from_be_bytes(version), 1);
+        }
     }
     until("the reasons are in the log, too", || {
         servers[0].log().contains("myid 1 is in use twice")
+    });
+}
+
+fn wipe(server: &Server) {
+    fs::remove_dir_all(server.data().join("version-2")).expect("removed");
+}
+
+fn stop(server: &mut Server) {
+    server.signal("TERM");
+    server.wait();
+}
+
+#[test]
+fn a_server_whose_disk_was_emptied_comes_back_and_votes() {
+    let mut servers = start(3);
+    let first = leader(&servers);
+    let (wiped, other) = ((first + 1) % 3, (first + 2) % 3);
+    let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
+    client.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
+    for life in 2..4 {
+        servers[wiped].signal("KILL");
+        servers[wiped].wait();
+        wipe(&servers[wiped]);
+        servers[wiped].run();
+        until("it follows", || mode(&servers[wiped]) == "follower");
+        let id = wiped + 1;
+        let seat = format!("id=0x{life}{id:02x}");
+        assert!(servers[wiped].log().contains(&seat), "no {seat} in {}", servers[wiped].log());
+        // It has become a voter: with it, two of three go on.
+        until("it votes, and what it was before does not", || {
+            servers.iter().any(|server| {
+                let change = format!("AddVoter({})", life << 8 | id);
+                server.log().contains(&change)
+            }) && servers[wiped].figure("quorum_size") == 3
+        });
+    }
+    servers[other].signal("KILL");
+    servers[other].wait();
+    client.ok(&set("/kept", b"2".to_vec()));
+    assert_eq!(Patient::connect(&servers[wiped], TIMEOUT_MS).value("/kept"), b"2");
+}
+
+#[test]
+fn a_standalone_server_becomes_the_first_of_an_ensemble() {
+    let mut servers = prepare(3, "");
+    let config = fs::read_to_string(servers[1].config()).expect("zoo.cfg");
+    let alone: Vec<&str> = config.lines().filter(|line| !line.starts_with("server.")).collect();
+    fs::write(servers[1].config(), alone.join("\n")).expect("zoo.cfg");
+    servers[1].run();
+    let mut client = servers[1].connect(TIMEOUT_MS);
+    client.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
+    let czxid = client.ok(&exists("/kept", false)).body.clone();
+    stop(&mut servers[1]);
+    fs::write(servers[1].config(), &config).expect("zoo.cfg");
+    servers.iter_mut().for_each(Server::run);
+    until("one leads and the others follow", || {
+        servers.iter().filter(|server| mode(server) != "none").count() == 3
+    });
+    for server in &servers {
+        let mut client = Patient::connect(server, TIMEOUT_MS);
+        assert_eq!(client.value("/kept"), b"1");
+        assert_eq!(client.ok(&exists("/kept", false)).body, czxid);
+    }
+}
+
+#[test]
+fn data_of_before_beside_an_ensemble_is_refused_and_kept() {
+    let mut servers = prepare(3, "initLimit=1\n");
+    let config = fs::read_to_string(servers[2].config()).expect("zoo.cfg");
+    let alone: Vec<&str> = config.lines().filter(|line| !line.starts_with("server.")).collect();
+    fs::write(servers[2].config(), alone.join("\n")).expect("zoo.cfg");
+    servers[2].run();
+    servers[2].connect(TIMEOUT_MS).ok(&create("/mine", vec![], CreateMode::Persistent));
+    stop(&mut servers[2]);
+    fs::write(servers[2].config(), &config).expect("zoo.cfg");
+    servers[0].run();
+    servers[1].run();
+    until("two of three are an ensemble", || mode(&servers[0]) != "none");
+    servers[2].run();
+    assert_eq!(servers[2].wait().code(), Some(3));
+    let log = servers[2].log();
+    assert!(log.contains("belongs to no ensemble, and the other servers belong to one"), "{log}");
+    fs::write(servers[2].config(), alone.join("\n")).expect("zoo.cfg");
+    servers[2].run();
+    servers[2].connect(TIMEOUT_MS).ok(&exists("/mine", false));
+}
+
+#[test]
+fn members_of_two_ensembles_do_not_listen_to_each_other() {
+    let mut servers = start(3);
+    let strange = (leader(&servers) + 1) % 3;
+    stop(&mut servers[strange]);
+    // It comes back with the directory of the same server of another ensemble.
+    let mut others = start(3);
+    stop(&mut others[strange]);
+    let (from, to) = (others[strange].data(), servers[strange].data());
+    wipe(&servers[strange]);
+    fs::rename(from.join("version-2"), to.join("version-2")).expect("moved");
+    servers[strange].run();
+    let says = |server: &Server| server.log().contains("their data has nothing in common");
+    until("both sides say why", || {
+        says(&servers[strange]) && (0..3).any(|at| at != strange && says(&servers[at]))
+    });
+    assert_eq!(mode(&servers[strange]), "none");
+}
+
+#[test]
+fn who_came_back_empty_is_not_who_it_was_before() {
+    let mut servers = start(3);
+    let gone = (leader(&servers) + 1) % 3;
+    stop(&mut servers[gone]);
+    let (data, before) = (servers[gone].data().join("version-2"), servers[gone].data().join("old"));
+    fs::rename(&data, &before).expect("moved");
+    servers[gone].run();
+    until("it follows", || mode(&servers[gone]) == "follower");
+    let voter = format!("AddVoter({})", 2 << 8 | (gone + 1));
+    until("it votes", || servers.iter().any(|server| server.log().contains(&voter)));
+    stop(&mut servers[gone]);
+    wipe(&servers[gone]);
+    fs::rename(&before, &data).expect("moved back");
+    servers[gone].run();
+    until("it is told", || {
+        servers[gone].log().contains("has come back to the ensemble with another data directory")
     });
 }

@@ -113,8 +113,8 @@ fn the_directory_of_a_member_is_not_served_alone() {
         DirectoryOptions { data_dir: server.data(), data_log_dir: server.data(), create: false };
     let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
     let members = Members { voters: vec![1, 2, 3], ..Members::default() };
-    RaftStateFile::open(&directory, || RaftState { id: 2, members, ..RaftState::default() })
-        .expect("a member");
+    let state = RaftState { id: 2, members, ..RaftState::default() };
+    RaftStateFile::create(&directory, &state).expect("a member");
     drop(directory);
     let said = refusal(&server);
     assert!(said.contains("member 2 of an ensemble of 3 voters"), "{said}");

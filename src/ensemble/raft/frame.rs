@@ -13,15 +13,18 @@ use std::borrow::Cow;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use jute::protocol::Request;
 use jute::{DecodeError, ErrorCode, IntoStatic as _, Record};
-use raft::eraftpb::{ConfState, Entry, EntryType, Message as PeerMessage, MessageType, Snapshot};
+use raft::eraftpb::{Entry, EntryType, Message as PeerMessage, MessageType, Snapshot};
 
+use super::membership::{from_conf_state, to_conf_state};
 use crate::engine::acl::Identity;
 use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
+use crate::ensemble::founding::{Answer, Base, Founding, Question, Seat, Standing};
 use crate::ensemble::words::{Asked, Stream, Verdict, Word};
+use crate::storage::Members;
 
 /// Bytes ahead of a frame's content.
 pub const FRAME_HEAD_LEN: usize = 8;
@@ -35,6 +38,10 @@ pub enum Said {
     Message(PeerMessage),
     /// About clients.
     Word(Word),
+    /// Of a server without a state, or to one.
+    Question(Question),
+    /// The answer to that.
+    Answer(Answer),
 }
 
 /// Why bytes are no frame.
@@ -64,6 +71,8 @@ const DECIDED: u8 = 3;
 const ENDED: u8 = 4;
 const HEARD: u8 = 5;
 const DISOWNED: u8 = 6;
+const QUESTION: u8 = 7;
+const ANSWER: u8 = 8;
 
 const OPEN: u8 = 1;
 const ATTACH: u8 = 2;
@@ -94,6 +103,8 @@ pub fn put_said(out: &mut BytesMut, said: &Said) {
     match said {
         Said::Message(message) => put_message(out, message),
         Said::Word(word) => put_word(out, word),
+        Said::Question(question) => put_question(out, question),
+        Said::Answer(answer) => put_answer(out, answer),
     }
     let Some((head, content)) = out[start..].split_at_mut_checked(FRAME_HEAD_LEN) else { return };
     let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
@@ -141,6 +152,8 @@ pub fn parse_said(content: &[u8], checksum: u32, now: Monotonic) -> Result<Said,
             let connection = |input: &mut Input<'_>| input.number().map(ConnectionId);
             Said::Word(Word::Disowned(input.list(connection)?))
         }
+        QUESTION => Said::Question(input.question()?),
+        ANSWER => Said::Answer(input.answer()?),
         kind => return Err(FrameError::Kind(kind.into())),
     };
     match input.0.len() {
@@ -178,23 +191,22 @@ fn put_message(out: &mut BytesMut, message: &PeerMessage) {
         });
         out.put_u64(entry.term);
         out.put_u64(entry.index);
-        put_bytes(out, &entry.data);
+        // What the crate makes of a change of members does not travel: the record says the same.
+        put_bytes(out, if is_normal(entry) { &entry.data } else { &entry.context });
     });
     let snapshot = message.snapshot.as_ref();
     out.put_u8(snapshot.is_some().into());
     if let Some(snapshot) = snapshot {
         let metadata = snapshot.get_metadata();
-        let members = metadata.get_conf_state();
         out.put_u64(metadata.index);
         out.put_u64(metadata.term);
-        let lists =
-            [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next];
-        for list in lists {
-            put_list(out, list, |out, id| out.put_u64(*id));
-        }
-        out.put_u8(members.auto_leave.into());
+        put_members(out, &from_conf_state(metadata.get_conf_state()));
         put_bytes(out, &snapshot.data);
     }
+}
+
+fn is_normal(entry: &Entry) -> bool {
+    entry.entry_type == EntryType::EntryNormal
 }
 
 fn put_word(out: &mut BytesMut, word: &Word) {
@@ -224,6 +236,67 @@ fn put_word(out: &mut BytesMut, word: &Word) {
             put_list(out, connections, |out, connection| out.put_u64(connection.0));
         }
     }
+}
+
+fn put_question(out: &mut BytesMut, question: &Question) {
+    out.put_u8(QUESTION);
+    match question {
+        Question::Standing => out.put_u8(1),
+        Question::Founded(Founding { ensemble, term, base, index, members }) => {
+            out.put_u8(2);
+            out.put_u64(*ensemble);
+            out.put_u64(*term);
+            put_base(out, *base);
+            out.put_u64(*index);
+            put_members(out, members);
+        }
+        Question::Seat(server) => {
+            out.put_u8(3);
+            out.put_u8(*server);
+        }
+    }
+}
+
+fn put_answer(out: &mut BytesMut, answer: &Answer) {
+    out.put_u8(ANSWER);
+    match answer {
+        Answer::Standing(Standing::Before(base)) => {
+            out.put_u8(1);
+            put_base(out, *base);
+        }
+        Answer::Standing(Standing::Member { id, ensemble, asks }) => {
+            out.put_u8(2);
+            out.put_u64(*id);
+            out.put_u64(*ensemble);
+            put_bytes(out, asks);
+        }
+        Answer::Founded => out.put_u8(3),
+        Answer::Seat(Seat { id, ensemble, term, members }) => {
+            out.put_u8(4);
+            out.put_u64(*id);
+            out.put_u64(*ensemble);
+            out.put_u64(*term);
+            put_members(out, members);
+        }
+        Answer::Elsewhere => out.put_u8(5),
+        Answer::Refused(reason) => {
+            out.put_u8(6);
+            put_bytes(out, reason.as_bytes());
+        }
+    }
+}
+
+fn put_base(out: &mut BytesMut, Base { epoch, zxid, accepted }: Base) {
+    [epoch, zxid, accepted].into_iter().for_each(|number| out.put_i64(number));
+}
+
+fn put_members(out: &mut BytesMut, members: &Members) {
+    let lists =
+        [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next];
+    for list in lists {
+        put_list(out, list, |out, id| out.put_u64(*id));
+    }
+    out.put_u8(members.auto_leave.into());
 }
 
 fn put_asked(out: &mut BytesMut, Asked { origin, work }: &Asked) {
@@ -384,12 +457,13 @@ impl<'a> Input<'a> {
             2 => EntryType::EntryConfChangeV2,
             kind => return Err(FrameError::Kind(kind.into())),
         };
-        Ok(Entry {
-            entry_type,
-            term: self.number()?,
-            index: self.number()?,
-            data: Bytes::copy_from_slice(self.bytes()?),
-            ..Entry::default()
+        let (term, index) = (self.number()?, self.number()?);
+        let entry = Entry { entry_type, term, index, ..Entry::default() };
+        let payload = Bytes::copy_from_slice(self.bytes()?);
+        Ok(if is_normal(&entry) {
+            Entry { data: payload, ..entry }
+        } else {
+            Entry { context: payload, ..entry }
         })
     }
 
@@ -398,16 +472,59 @@ impl<'a> Input<'a> {
         let metadata = snapshot.mut_metadata();
         metadata.index = self.number()?;
         metadata.term = self.number()?;
-        metadata.set_conf_state(ConfState {
+        metadata.set_conf_state(to_conf_state(&self.members()?));
+        snapshot.data = Bytes::copy_from_slice(self.bytes()?);
+        Ok(snapshot)
+    }
+
+    fn members(&mut self) -> Result<Members, FrameError> {
+        Ok(Members {
             voters: self.list(Self::number)?,
             learners: self.list(Self::number)?,
             voters_outgoing: self.list(Self::number)?,
             learners_next: self.list(Self::number)?,
             auto_leave: self.take()?,
-            ..ConfState::default()
-        });
-        snapshot.data = Bytes::copy_from_slice(self.bytes()?);
-        Ok(snapshot)
+        })
+    }
+
+    fn base(&mut self) -> Result<Base, FrameError> {
+        Ok(Base { epoch: self.take()?, zxid: self.take()?, accepted: self.take()? })
+    }
+
+    fn question(&mut self) -> Result<Question, FrameError> {
+        Ok(match self.take::<u8>()? {
+            1 => Question::Standing,
+            2 => Question::Founded(Founding {
+                ensemble: self.number()?,
+                term: self.number()?,
+                base: self.base()?,
+                index: self.number()?,
+                members: self.members()?,
+            }),
+            3 => Question::Seat(self.take()?),
+            kind => return Err(FrameError::Kind(kind.into())),
+        })
+    }
+
+    fn answer(&mut self) -> Result<Answer, FrameError> {
+        Ok(match self.take::<u8>()? {
+            1 => Answer::Standing(Standing::Before(self.base()?)),
+            2 => Answer::Standing(Standing::Member {
+                id: self.number()?,
+                ensemble: self.number()?,
+                asks: self.bytes()?.to_vec(),
+            }),
+            3 => Answer::Founded,
+            4 => Answer::Seat(Seat {
+                id: self.number()?,
+                ensemble: self.number()?,
+                term: self.number()?,
+                members: self.members()?,
+            }),
+            5 => Answer::Elsewhere,
+            6 => Answer::Refused(self.text()?),
+            kind => return Err(FrameError::Kind(kind.into())),
+        })
     }
 
     fn asked(&mut self, now: Monotonic) -> Result<Asked, FrameError> {

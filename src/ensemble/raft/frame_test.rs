@@ -45,8 +45,12 @@ fn examples() -> Vec<Said> {
     let entries =
         [EntryType::EntryNormal, EntryType::EntryConfChange, EntryType::EntryConfChangeV2];
     for (index, entry_type) in (78..).zip(entries) {
-        let data = vec![index as u8; index as usize].into();
-        append.entries.push(Entry { entry_type, term: 3, index, data, ..Entry::default() });
+        let payload = vec![index as u8; index as usize].into();
+        let entry = Entry { entry_type, term: 3, index, ..Entry::default() };
+        append.entries.push(match entry_type {
+            EntryType::EntryNormal => Entry { data: payload, ..entry },
+            _ => Entry { context: payload, ..entry },
+        });
     }
     let mut snapshot = message(MessageType::MsgSnapshot);
     let content = snapshot.mut_snapshot();
@@ -98,6 +102,28 @@ fn examples() -> Vec<Said> {
         ]
         .map(Said::Word),
     );
+    let base = Base { epoch: 4, zxid: 0x4_0000_0009, accepted: 5 };
+    let members = Members {
+        voters: vec![0x101, 0x202],
+        learners: vec![0x103],
+        voters_outgoing: vec![0x102],
+        learners_next: vec![0x104],
+        auto_leave: true,
+    };
+    let founding =
+        Founding { ensemble: u64::MAX, term: 6, base, index: 8, members: members.clone() };
+    let seat = Seat { id: 0x203, ensemble: 3, term: 9, members };
+    let questions = [Question::Standing, Question::Founded(founding), Question::Seat(255)];
+    examples.extend(questions.map(Said::Question));
+    let answers = [
+        Answer::Standing(Standing::Before(base)),
+        Answer::Standing(Standing::Member { id: 0x101, ensemble: 3, asks: vec![2, 0] }),
+        Answer::Founded,
+        Answer::Seat(seat),
+        Answer::Elsewhere,
+        Answer::Refused("no".to_owned()),
+    ];
+    examples.extend(answers.map(Said::Answer));
     examples
 }
 

@@ -1,4 +1,4 @@
-//! The log and the promises of a member as the crate `raft` reads them, and the one way they are written.
+//! The log and the promises of a member as the crate `raft` reads them: with what is still on its way to the disk.
 //!
 //! An entry is a record of the log: its index counts records and its term is the high half of the zxid. An entry
 //! without content is a transaction that failed.
@@ -9,17 +9,16 @@ use raft::eraftpb::{ConfState, Entry, EntryType, HardState, Snapshot};
 use raft::{Error, GetEntriesContext, RaftState, Storage, StorageError as Unavailable};
 
 use super::EnsembleError;
-use crate::storage::{
-    DataDirectory, EntryKind, EntryLog, LogEntry, Members, RaftState as Promises, RaftStateFile,
-    StorageError,
-};
+use super::membership::{from_conf_state, to_conf_state};
+use crate::storage::{DataDirectory, EntryKind, EntryLog, LogEntry, RaftState as Promises};
 
-/// What a member has on its disk.
+/// What a member has on its disk, or will have.
 #[derive(Debug)]
 pub(super) struct LogStore {
     directory: Arc<DataDirectory>,
     pub(super) log: EntryLog,
-    pub(super) promises: RaftStateFile,
+    /// With what is on its way.
+    pub(super) promises: Promises,
     /// The newest snapshot.
     snapshot: SnapshotPlace,
     /// What the applied state showed at the start.
@@ -37,7 +36,7 @@ impl LogStore {
     pub(super) fn new(
         directory: Arc<DataDirectory>,
         log: EntryLog,
-        promises: RaftStateFile,
+        promises: Promises,
         snapshot: SnapshotPlace,
         started_at: u64,
     ) -> Self {
@@ -48,40 +47,61 @@ impl LogStore {
         &self.directory
     }
 
-    /// Makes a term and a vote durable. What is said to be final with them is what the disk has of it, and that is not
-    /// what is about to be replaced from the entry `next` on.
+    /// What to make durable of a term and a vote, if they are others than before. What is said to be final with them is
+    /// what the disk has then, and that is not what is about to be replaced from the entry `next` on.
     pub(super) fn promise(
         &mut self,
         state: &HardState,
-        members: Option<&ConfState>,
+        applied: u64,
         next: Option<u64>,
-    ) -> Result<(), StorageError> {
+    ) -> Option<Promises> {
+        if (state.term, state.vote) == (self.promises.term, self.promises.vote) {
+            return None;
+        }
         let kept = next.map_or(u64::MAX, |next| next.saturating_sub(1)).min(self.log.last_index());
-        let before = self.promises.get();
-        let next = Promises {
-            id: before.id,
-            term: state.term,
-            vote: state.vote,
-            commit: state.commit.min(kept).max(before.commit),
-            members: members.map_or_else(|| before.members.clone(), from_conf_state),
-        };
-        let says_more =
-            (next.term, next.vote, &next.members) != (before.term, before.vote, &before.members);
-        if says_more { self.promises.save(next) } else { Ok(()) }
+        self.promises.term = state.term;
+        self.promises.vote = state.vote;
+        // Members are those of what is applied.
+        let commit = state.commit.min(kept).min(applied);
+        self.promises.commit = commit.max(self.promises.commit);
+        Some(self.promises.clone())
     }
 
-    /// Makes entries durable; they replace what stands from the first of them on.
-    pub(super) fn append(&mut self, entries: Vec<Entry>) -> Result<(), EnsembleError> {
+    /// What to make durable of who belongs to the ensemble from the entry `index` on, which is final.
+    pub(super) fn members(&mut self, members: &ConfState, index: u64) -> Promises {
+        self.promises.commit = self.promises.commit.max(index);
+        self.promises.members = from_conf_state(members);
+        self.promises.clone()
+    }
+
+    /// Puts a snapshot in the place of the log. What to make durable with it.
+    pub(super) fn replace(
+        &mut self,
+        state: &HardState,
+        snapshot: SnapshotPlace,
+        members: &ConfState,
+    ) -> Promises {
+        self.promises.term = state.term;
+        self.promises.vote = state.vote;
+        self.promises.members = from_conf_state(members);
+        self.log.replace(snapshot.index, snapshot.zxid);
+        self.snapshot = snapshot;
+        self.promises.clone()
+    }
+
+    /// Takes entries; they replace what stands from the first of them on. The records to make durable.
+    pub(super) fn append(&mut self, entries: Vec<Entry>) -> Result<Vec<LogEntry>, EnsembleError> {
         let mut last = match entries.first() {
             Some(first) => self.log.zxid(first.index.saturating_sub(1)),
-            None => return Ok(()),
+            None => return Ok(Vec::new()),
         };
         let mut records = Vec::with_capacity(entries.len());
         for entry in entries {
             let wrong = EnsembleError::Entry { index: entry.index };
-            let kind = match entry.entry_type {
-                EntryType::EntryNormal => EntryKind::Ordinary,
-                EntryType::EntryConfChangeV2 => EntryKind::Membership,
+            let (kind, payload) = match entry.entry_type {
+                EntryType::EntryNormal => (EntryKind::Ordinary, entry.data),
+                // What the crate makes of a change of members is not kept: the record says the same.
+                EntryType::EntryConfChangeV2 => (EntryKind::Membership, entry.context),
                 EntryType::EntryConfChange => return Err(wrong),
             };
             // The k-th entry behind a term's first one has that number in the low half.
@@ -90,10 +110,10 @@ impl LogStore {
                 (Some(last), Ok(term)) if term > last >> 32 => term << 32,
                 _ => return Err(wrong),
             };
-            let record = if entry.data.is_empty() {
-                LogEntry::blank(entry.index, zxid, kind)
+            let record = if payload.is_empty() && kind == EntryKind::Ordinary {
+                LogEntry::blank(entry.index, zxid)
             } else {
-                match LogEntry::new(entry.index, kind, entry.data) {
+                match LogEntry::new(entry.index, kind, payload) {
                     Some(record) if record.zxid == zxid && !record.is_blank() => record,
                     _ => return Err(wrong),
                 }
@@ -101,7 +121,8 @@ impl LogStore {
             last = Some(zxid);
             records.push(record);
         }
-        Ok(self.log.append(records)?)
+        self.log.put(&records);
+        Ok(records)
     }
 
     /// The last entry that the newest snapshot shows.
@@ -109,16 +130,19 @@ impl LogStore {
         self.snapshot.index
     }
 
-    /// A snapshot of the applied state is durable; the log goes on in a new segment, so that purge can follow.
-    pub(super) fn snapshot_taken(&mut self, snapshot: SnapshotPlace) {
-        self.snapshot = snapshot;
-        self.log.roll();
+    /// A snapshot of the applied state is durable. Whether it is the newest: another may have taken its place.
+    pub(super) fn snapshot_taken(&mut self, snapshot: SnapshotPlace) -> bool {
+        let is_newest = snapshot.index > self.snapshot.index;
+        if is_newest {
+            self.snapshot = snapshot;
+        }
+        is_newest
     }
 }
 
 impl Storage for LogStore {
     fn initial_state(&self) -> raft::Result<RaftState> {
-        let promises = self.promises.get();
+        let promises = &self.promises;
         let hard_state = HardState {
             term: promises.term,
             vote: promises.vote,
@@ -167,7 +191,7 @@ impl Storage for LogStore {
         let metadata = snapshot.mut_metadata();
         metadata.index = self.snapshot.index;
         metadata.term = term_of(self.snapshot.zxid);
-        metadata.set_conf_state(to_conf_state(&self.promises.get().members));
+        metadata.set_conf_state(to_conf_state(&self.promises.members));
         snapshot.data = self.snapshot.zxid.to_be_bytes().to_vec().into();
         Ok(snapshot)
     }
@@ -184,38 +208,13 @@ pub(super) fn term_of(zxid: i64) -> u64 {
 }
 
 fn to_entry(record: LogEntry) -> Entry {
-    let mut entry = Entry {
-        entry_type: match record.kind {
-            EntryKind::Ordinary => EntryType::EntryNormal,
-            EntryKind::Membership => EntryType::EntryConfChangeV2,
-        },
-        term: term_of(record.zxid),
-        index: record.index,
-        ..Entry::default()
-    };
-    if !record.is_blank() {
-        entry.data = record.payload;
-    }
-    entry
-}
-
-fn to_conf_state(members: &Members) -> ConfState {
-    ConfState {
-        voters: members.voters.clone(),
-        learners: members.learners.clone(),
-        voters_outgoing: members.voters_outgoing.clone(),
-        learners_next: members.learners_next.clone(),
-        auto_leave: members.auto_leave,
-        ..ConfState::default()
-    }
-}
-
-fn from_conf_state(state: &ConfState) -> Members {
-    Members {
-        voters: state.voters.clone(),
-        learners: state.learners.clone(),
-        voters_outgoing: state.voters_outgoing.clone(),
-        learners_next: state.learners_next.clone(),
-        auto_leave: state.auto_leave,
+    let (term, index) = (term_of(record.zxid), record.index);
+    let entry = Entry { term, index, ..Entry::default() };
+    match record.kind {
+        EntryKind::Ordinary if record.is_blank() => entry,
+        EntryKind::Ordinary => Entry { data: record.payload, ..entry },
+        EntryKind::Membership => {
+            Entry { entry_type: EntryType::EntryConfChangeV2, context: record.payload, ..entry }
+        }
     }
 }

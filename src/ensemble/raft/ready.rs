@@ -1,24 +1,29 @@
 //! The ready loop: what the crate `raft` wants done, in the order in which it must be.
 //!
 //! Of one [`Ready`](raft::Ready): a leader's messages go at once, for its own disk is but one of the quorum; then term
-//! and vote, a snapshot, and entries become durable, in this order; only then goes what tells a peer of them; then what
-//! is final is applied and answered. Nothing else touches the log, so that this order is the only one there is.
+//! and vote, a snapshot, and entries are handed to the disk, in this order; what tells a peer of them is kept until
+//! they are durable, and until then this member's disk counts for nobody. Then what is final is applied and answered:
+//! the crate gives only what this disk has, so that no snapshot shows more. Nothing else touches the log, so that this
+//! order is the only one there is.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use jute::txn::{Txn, TxnRecord};
-use raft::eraftpb::{Entry, EntryType, Message as PeerMessage, MessageType, Snapshot};
-use raft::{Config, RawNode, SnapshotStatus, StateRole};
+use raft::eraftpb::{Entry, EntryType, Message as PeerMessage, MessageType};
+use raft::{Config, RawNode, Ready, SnapshotStatus, StateRole};
 
 use super::EnsembleError;
+use super::disk::{DiskWriter, What, Write, Written};
 use super::following::Following;
 use super::here::Here;
 use super::leading::Leading;
 use super::log_store::{LogStore, SnapshotPlace, zxid_of};
+use super::membership::Change;
 use super::requests::Asking;
 use super::start::{Ensemble, Started};
+use super::unsynced::Unsynced;
 use crate::engine::sequencer::Sequencer;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
@@ -29,9 +34,7 @@ use crate::ensemble::replica::Replica;
 use crate::ensemble::snapshots::Snapshots;
 use crate::ensemble::steps::Applier;
 use crate::ensemble::words::{Stream, Word};
-use crate::storage::{
-    DataDirectory, Purged, ReceivedSnapshot, SnapshotFile, SpareFiller, StorageError,
-};
+use crate::storage::{DataDirectory, ReceivedSnapshot, SnapshotFile};
 
 /// Ticks without a word of the leader before a member stands for election; up to twice as many.
 const ELECTION_TICKS: usize = 10;
@@ -45,6 +48,9 @@ const HEARTBEAT_TICKS: usize = 2;
 const MESSAGE_BYTES: u64 = 1 << 20;
 /// Messages on their way to a peer that did not answer yet: all of them fit into what may wait to be sent.
 const MESSAGES_IN_FLIGHT: usize = 32;
+
+/// A write of a leader that lasts longer than this has it hand over, and again so long after an attempt.
+const DISK_PATIENCE_MS: u64 = 1000;
 
 /// The way to the other members. It may lose, repeat and reorder.
 pub trait Transport {
@@ -84,8 +90,12 @@ pub struct Member<T> {
     pub(super) last_stream: Stream,
     /// When the leader was last told which sessions were heard of.
     pub(super) reported: Monotonic,
-    /// A snapshot that came whole, until it is installed or turns out not to be needed.
+    /// A snapshot that came whole, until it goes to the disk or turns out not to be needed.
     pub(super) received: Option<ReceivedSnapshot>,
+    /// What is on its way to the disk.
+    pub(super) unsynced: Unsynced,
+    /// When this member wanted to hand over for its disk.
+    pub(super) left_disk: Monotonic,
     /// zoo.cfg's tickTime, which sessions expire by.
     pub(super) tick_ms: u64,
 }
@@ -102,20 +112,24 @@ impl<T> std::fmt::Debug for Member<T> {
 }
 
 impl<T: Transport> Member<T> {
-    /// Goes on where `started` is.
+    /// Goes on where `started` is; its state takes the place of what `replica` shows. With the member comes what writes
+    /// for it.
     ///
     /// # Errors
     /// When the ensemble cannot be as it is described.
     pub fn new(
         ensemble: Ensemble,
         started: Started,
+        replica: Arc<Replica>,
         clients: Arc<dyn Clients>,
         transport: T,
         tick_ms: u64,
-    ) -> Result<Self, EnsembleError> {
-        let Started { store, database, applied } = started;
+    ) -> Result<(Self, DiskWriter), EnsembleError> {
+        let Started { store, writer, database, applied } = started;
+        let id = store.promises.id;
+        *replica.exclusive().database() = database;
         let config = Config {
-            id: ensemble.id,
+            id,
             applied,
             election_tick: ELECTION_TICKS,
             heartbeat_tick: HEARTBEAT_TICKS,
@@ -127,12 +141,12 @@ impl<T: Transport> Member<T> {
             ..Config::default()
         };
         let node = RawNode::new(&config, store, &slog::Logger::root(ToTracing, slog::o!()))?;
-        let here = Arc::new(Here::new(server_of(ensemble.id), clients));
+        let here = Arc::new(Here::new(server_of(id), clients));
         let clients: Arc<dyn Clients> = Arc::clone(&here) as _;
         let mut member = Self {
             node,
             ensemble,
-            applier: Applier { replica: Arc::new(Replica::new(database)), clients },
+            applier: Applier { replica, clients },
             transport,
             here,
             leading: None,
@@ -144,10 +158,12 @@ impl<T: Transport> Member<T> {
             last_stream: Stream(0),
             reported: Monotonic::default(),
             received: None,
+            unsynced: Unsynced::default(),
+            left_disk: Monotonic::default(),
             tick_ms,
         };
         member.set_election_timeout();
-        Ok(member)
+        Ok((member, writer))
     }
 
     /// The applied state.
@@ -223,19 +239,41 @@ impl<T: Transport> Member<T> {
     /// A tick of the clock of elections and signs of life.
     pub fn tick(&mut self) {
         self.is_missed &= self.node.raft.leader_id == 0 || self.following.is_none();
+        if self.lacks_base() {
+            return;
+        }
         for _ in 0..if self.is_missed { HASTE } else { 1 } {
+            self.tick_once();
+        }
+    }
+
+    fn tick_once(&mut self) {
+        if self.may_stand() || self.node.raft.state == StateRole::Leader {
             self.node.tick();
             self.set_election_timeout();
         }
     }
 
+    /// Whether the crate can have this member stand for election: not while a snapshot takes the place of its log, and
+    /// an only voter, which leads at once, only with its whole log durable.
+    fn may_stand(&self) -> bool {
+        let is_only = self.node.raft.prs().conf().voters().ids().len() == 1;
+        !self.unsynced.has_snapshot() && (!is_only || self.unsynced.is_empty())
+    }
+
     /// The leader is most likely gone: from here on there is nothing to wait for but another one.
     pub(super) fn miss_leader(&mut self) {
         self.is_missed = true;
-        for _ in 0..ELECTION_TICKS {
-            self.node.tick();
-            self.set_election_timeout();
+        if self.lacks_base() {
+            return;
         }
+        (0..ELECTION_TICKS).for_each(|_| self.tick_once());
+    }
+
+    /// Whether what the ensemble was founded on has not come yet.
+    fn lacks_base(&self) -> bool {
+        let store = self.node.store();
+        store.log.last_index() < store.promises.base
     }
 
     /// Takes what a peer said.
@@ -243,6 +281,13 @@ impl<T: Transport> Member<T> {
         match message.get_msg_type() {
             // A follower's requests come another way; a snapshot comes with its file.
             MessageType::MsgPropose | MessageType::MsgSnapshot => {}
+            MessageType::MsgTimeoutNow if self.lacks_base() || !self.may_stand() => {}
+            // An ensemble is founded on what one member has. Those who have not got it yet are no majority without it.
+            MessageType::MsgRequestVote | MessageType::MsgRequestPreVote
+                if message.index < self.node.store().promises.base => {}
+            // The leader sends them again when there is room.
+            MessageType::MsgAppend
+                if self.unsynced.is_full() && !message.get_entries().is_empty() => {}
             // What cannot be used is passed over, as if it had been lost.
             _ => drop(self.node.step(message)),
         }
@@ -320,12 +365,34 @@ impl<T: Transport> Member<T> {
         true
     }
 
+    /// Hands over if this leader's disk has done nothing for long and the others are enough without it: they have a
+    /// quorum, but this leader can apply and answer nothing.
+    fn leave_slow_disk(&mut self, now: Monotonic) {
+        let Some(since) = self.unsynced.since() else { return };
+        let raft = &self.node.raft;
+        let ms = now.since(since);
+        let has_tried = now.since(self.left_disk) < DISK_PATIENCE_MS;
+        if ms < DISK_PATIENCE_MS || has_tried || raft.state != StateRole::Leader {
+            return;
+        }
+        let (voters, others, _) = self.count_members();
+        if others <= voters / 2 {
+            return;
+        }
+        self.left_disk = now;
+        if self.hand_over_to_best() {
+            let to = self.node.raft.lead_transferee.map(server_of);
+            tracing::warn!(ms, to, "the disk of the log hangs: another server is to lead");
+        }
+    }
+
     /// Does all that is due.
     ///
     /// # Errors
     /// When the disk refuses or a transaction does not fit. The caller ends the process: nobody was told of what is
     /// not durable.
     pub fn turn(&mut self, now: Now) -> Result<(), EnsembleError> {
+        self.leave_slow_disk(now.monotonic);
         loop {
             self.end_of_term();
             self.pass_on(now)?;
@@ -334,23 +401,26 @@ impl<T: Transport> Member<T> {
             }
             let mut unsent = Vec::new();
             let mut ready = self.node.ready();
-            self.send(ready.take_messages(), &mut unsent);
-            let snapshot = ready.snapshot().clone();
-            let promise = ready.must_sync().then(|| self.node.raft.hard_state());
-            if let Some(state) = &promise {
-                let next = ready.entries().first().map(|entry| entry.index);
-                self.node.mut_store().promise(state, None, next)?;
+            self.unsynced.begin(ready.number());
+            let of_leader = ready.take_messages();
+            self.hand_to_disk(&mut ready, now)?;
+            // The only voter leads before its promise is durable.
+            if self.unsynced.has_promise() {
+                self.unsynced.keep(of_leader);
+            } else {
+                self.send(of_leader, &mut unsent);
             }
-            if !snapshot.is_empty() {
-                self.install(&snapshot)?;
+            let (signs, persisted) =
+                ready.take_persisted_messages().into_iter().partition(is_sign_of_life);
+            self.send(signs, &mut unsent);
+            self.unsynced.keep(persisted);
+            let committed = ready.take_committed_entries();
+            self.apply(&committed, now)?;
+            self.node.advance_append_async(ready);
+            if let Some(last) = committed.last() {
+                self.node.advance_apply_to(last.index);
             }
-            self.node.mut_store().append(ready.take_entries())?;
-            self.send(ready.take_persisted_messages(), &mut unsent);
-            self.apply(&ready.take_committed_entries(), now)?;
-            let mut light = self.node.advance_append(ready);
-            self.send(light.take_messages(), &mut unsent);
-            self.apply(&light.take_committed_entries(), now)?;
-            self.node.advance_apply();
+            self.go_on_durable(&mut unsent);
             for peer in unsent {
                 self.node.report_snapshot(peer, SnapshotStatus::Failure);
             }
@@ -361,6 +431,80 @@ impl<T: Transport> Member<T> {
         Ok(())
     }
 
+    /// Hands to the disk what a `Ready` has for it.
+    fn hand_to_disk(&mut self, ready: &mut Ready, now: Now) -> Result<(), EnsembleError> {
+        let Self { node, unsynced, received, .. } = self;
+        let (state, applied) = (node.raft.hard_state(), node.raft.raft_log.applied);
+        let store = node.mut_store();
+        let now = now.monotonic;
+        if ready.snapshot().is_empty() {
+            let next = ready.entries().first().map(|entry| entry.index);
+            if let Some(promise) = store.promise(&state, applied, next) {
+                unsynced.write(Write(What::Promise(promise)), now);
+            }
+        } else {
+            let snapshot = ready.snapshot();
+            let metadata = snapshot.get_metadata();
+            let index = metadata.index;
+            let place = zxid_of(snapshot).map(|zxid| SnapshotPlace { index, zxid });
+            let is_it =
+                |received: &mut ReceivedSnapshot| zxid_of(snapshot) == Some(received.zxid());
+            let (Some(received), Some(place)) = (received.take_if(is_it), place) else {
+                return Err(EnsembleError::Entry { index });
+            };
+            let promise = store.replace(&state, place, metadata.get_conf_state());
+            unsynced.write(Write(What::Install(Box::new(received), index, promise)), now);
+        }
+        let records = store.append(ready.take_entries())?;
+        if !records.is_empty() {
+            unsynced.write(Write(What::Append(records)), now);
+        }
+        Ok(())
+    }
+
+    /// What the disk is to do, to be carried out in this order; [`Member::persisted`] is to hear of it.
+    pub fn take_writes(&mut self) -> Vec<Write> {
+        self.unsynced.take_writes()
+    }
+
+    /// The oldest writes that were taken are durable. A turn is due then. Whether another state took the place of the
+    /// applied one.
+    ///
+    /// # Errors
+    /// When an answer that was waited for cannot be made.
+    pub fn persisted(&mut self, written: Written) -> Result<bool, EnsembleError> {
+        self.unsynced.written(written.writes);
+        let log = &mut self.node.mut_store().log;
+        let next = log.last_index().saturating_add(1);
+        // They are those of a log that a snapshot is about to replace.
+        let segments = written.segments.filter(|_| !self.unsynced.has_snapshot());
+        log.written(segments, self.unsynced.first_entry().unwrap_or(next));
+        let installed = written.installed;
+        let index = installed.as_ref().map(|(index, _)| *index);
+        if let Some((_, database)) = installed {
+            // Watches went with the tree that they were set on: their clients set them again when they come back.
+            self.here.close_all();
+            *self.applier.replica.exclusive().database() = database;
+        }
+        let mut unsent = Vec::new();
+        self.go_on_durable(&mut unsent);
+        if let Some(index) = index {
+            self.node.advance_apply_to(index);
+            self.settle()?;
+        }
+        for peer in unsent {
+            self.node.report_snapshot(peer, SnapshotStatus::Failure);
+        }
+        Ok(index.is_some())
+    }
+
+    /// Counts what is durable, and sends what waited for it.
+    fn go_on_durable(&mut self, unsent: &mut Vec<u64>) {
+        self.node.on_persist_ready(self.unsynced.durable());
+        let due = self.unsynced.due();
+        self.send(due, unsent);
+    }
+
     /// Entries that are applied behind the newest snapshot.
     #[must_use]
     pub fn behind_snapshot(&self) -> u64 {
@@ -369,27 +513,27 @@ impl<T: Transport> Member<T> {
 
     /// Begins a snapshot of the applied state.
     pub fn begin_snapshot(&self, snapshots: &mut Snapshots, now: Monotonic) {
-        let reserve = self.node.store().log.reserve();
+        let reserve = self.ensemble.recovery.log.reserve();
         snapshots.begin_at(&self.applier.replica, self.applied(), reserve, now);
     }
 
-    /// A snapshot is durable that shows the state behind the entry `index`.
-    pub fn snapshot_taken(&mut self, index: u64, zxid: Zxid) {
-        self.node.mut_store().snapshot_taken(SnapshotPlace { index, zxid: zxid.0 });
+    /// A snapshot is durable that shows the state behind the entry `index`. The log goes on in a new segment, so that
+    /// purge can follow.
+    pub fn snapshot_taken(&mut self, index: u64, zxid: Zxid, now: Monotonic) {
+        if self.node.mut_store().snapshot_taken(SnapshotPlace { index, zxid: zxid.0 }) {
+            self.unsynced.write(Write(What::Roll), now);
+        }
     }
 
-    /// Keeps the newest `keep` snapshots and the log behind them.
-    ///
-    /// # Errors
-    /// When the disk refuses.
-    pub fn purge(&mut self, keep: usize) -> Result<Purged, StorageError> {
-        self.node.mut_store().log.purge(keep)
+    /// Files of the log may have been removed that no start needs.
+    pub fn purged(&mut self, now: Monotonic) {
+        self.unsynced.write(Write(What::Purged), now);
     }
 
-    /// The filler of the log's spares, for a thread of its own.
+    /// Since when the oldest write that was taken is not durable.
     #[must_use]
-    pub fn spare_filler(&self) -> SpareFiller {
-        self.node.store().log.spare_filler()
+    pub fn unsynced_since(&self) -> Option<Monotonic> {
+        self.unsynced.since()
     }
 
     fn send(&mut self, messages: Vec<PeerMessage>, unsent: &mut Vec<u64>) {
@@ -407,56 +551,42 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// Puts a snapshot in the place of the log and of the applied state.
-    fn install(&mut self, snapshot: &Snapshot) -> Result<(), EnsembleError> {
-        let metadata = snapshot.get_metadata();
-        let wrong = EnsembleError::Entry { index: metadata.index };
-        let is_it = |received: &mut ReceivedSnapshot| zxid_of(snapshot) == Some(received.zxid());
-        let Some(received) = self.received.take_if(is_it) else { return Err(wrong) };
-        received.install()?;
-        let started = self.ensemble.start(Arc::clone(self.node.store().directory()))?;
-        if started.applied != metadata.index {
-            return Err(wrong);
-        }
-        *self.node.mut_store() = started.store;
-        let state = self.node.raft.hard_state();
-        self.node.mut_store().promise(&state, Some(metadata.get_conf_state()), None)?;
-        // Watches went with the tree that they were set on: their clients set them again when they come back.
-        self.here.close_all();
-        *self.applier.replica.exclusive().database() = started.database;
-        self.settle()
-    }
-
     /// Applies what is final and answers whoever asked for it here.
     fn apply(&mut self, entries: &[Entry], now: Now) -> Result<(), EnsembleError> {
         if entries.is_empty() {
             return Ok(());
         }
+        let mut changes = Vec::new();
         let Self { node, applier, leading, following, here, ensemble, tick_ms, .. } = self;
         let raft = &node.raft;
         let leads = |entry: &Entry| raft.state == StateRole::Leader && raft.term == entry.term;
         applier.under_hold(|applying| {
             for entry in entries {
                 let wrong = || EnsembleError::Entry { index: entry.index };
-                if entry.entry_type != EntryType::EntryNormal {
-                    return Err(wrong());
-                }
+                let payload = match entry.entry_type {
+                    EntryType::EntryNormal => &entry.data,
+                    EntryType::EntryConfChangeV2 if !entry.context.is_empty() => &entry.context,
+                    _ => return Err(wrong()),
+                };
                 let last = applying.database().last_zxid().0;
-                if entry.data.is_empty() {
+                if payload.is_empty() {
                     let zxid = i64::try_from(entry.term).map_err(|_| wrong())? << 32;
                     let header = jute::txn::TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
                     applying.apply(TxnRecord { header, txn: Txn::Error(0), digest: None })?;
                     if leads(entry) {
-                        let server_id = server_of(ensemble.id);
+                        let server_id = ensemble.server;
                         let database = &*applying.database();
                         *leading = Some(Leading::new(database, *tick_ms, server_id, now));
                     }
                     continue;
                 }
-                let (record, _) = TxnRecord::decode(&entry.data).map_err(|_| wrong())?;
+                let (record, _) = TxnRecord::decode(payload).map_err(|_| wrong())?;
                 let zxid = record.header.zxid;
                 if zxid <= last {
                     return Err(wrong());
+                }
+                if entry.entry_type == EntryType::EntryConfChangeV2 {
+                    changes.push((Change::of(&record).ok_or_else(wrong)?, entry.index));
                 }
                 let closed = match &record.txn {
                     Txn::CloseSession(_) => Some(SessionId(record.header.client_id)),
@@ -495,7 +625,7 @@ impl<T: Transport> Member<T> {
         if let Some(leading) = &mut self.leading {
             leading.tell_notices();
         }
-        Ok(())
+        changes.into_iter().try_for_each(|(change, index)| self.changed(change, index, now))
     }
 
     /// Ends what belongs to a term that this member does not lead any more.
@@ -519,6 +649,12 @@ impl<T: Transport> Member<T> {
         let more = (draw >> 33) as usize % most;
         raft.set_randomized_election_timeout(ELECTION_TICKS + more);
     }
+}
+
+/// Whether a message tells only that this member is there and follows. It need not wait: whom this member elected is
+/// durable, and a later leader needs a voter that had not said this yet.
+fn is_sign_of_life(message: &PeerMessage) -> bool {
+    message.get_msg_type() == MessageType::MsgHeartbeatResponse
 }
 
 /// The server that a member is an incarnation of.

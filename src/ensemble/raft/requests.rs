@@ -9,6 +9,7 @@ use raft::StateRole;
 use super::EnsembleError;
 use super::following::Following;
 use super::leading::Leading;
+use super::membership::Change;
 use super::ready::{Member, Transport, server_of};
 use crate::engine::request::Chore;
 use crate::engine::time::{Monotonic, Now};
@@ -155,6 +156,7 @@ impl<T: Transport> Member<T> {
             |leading: &Leading| leading.term() == raft.term && leading.waiting() < WAITING_MAX;
         raft.state == StateRole::Leader
             && raft.lead_transferee.is_none()
+            && !self.unsynced.is_full()
             && self.leading.as_ref().is_some_and(leads)
     }
 
@@ -167,11 +169,14 @@ impl<T: Transport> Member<T> {
     ) -> Result<(), EnsembleError> {
         let Self { node, applier, leading, transport, streams, ensemble, .. } = self;
         let Some(leading) = leading else { return Ok(()) };
-        let here = server_of(ensemble.id);
+        let here = ensemble.server;
         let propose = |record: &TxnRecord<'static>| {
             let mut data = Vec::new();
             record.encode(&mut data);
-            node.propose(Vec::new(), data)
+            match Change::of(record) {
+                Some(change) => node.propose_conf_change(data, change.to_conf_change()),
+                None => node.propose(Vec::new(), data),
+            }
         };
         let decided = leading.decide(&applier.replica, chores, submissions, now, here, propose)?;
         let mut words: Vec<(u8, Vec<Verdict>)> = Vec::new();
@@ -268,9 +273,9 @@ impl<T: Transport> Member<T> {
     pub(super) fn disown(&mut self) {
         let mut of: BTreeMap<u64, Vec<ConnectionId>> = BTreeMap::new();
         for connection in self.here.take_disowned() {
-            let peers = self.node.raft.prs().iter();
-            let mut peers = peers.map(|(peer, _)| *peer);
-            if let Some(peer) = peers.find(|peer| server_of(*peer) == connection.server()) {
+            let peers = self.node.raft.prs().iter().map(|(peer, _)| *peer);
+            let lives = peers.filter(|peer| server_of(*peer) == connection.server());
+            if let Some(peer) = lives.max() {
                 of.entry(peer).or_default().push(connection);
             }
         }

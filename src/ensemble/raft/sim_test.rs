@@ -24,6 +24,8 @@ pub(super) enum Flaw {
     None,
     /// Entries are acknowledged before they are synced.
     AckBeforeSync,
+    /// What was handed to the disk is taken for written.
+    SaidBeforeWritten,
     /// A leader counts a peer for what was only sent to it.
     AckBeforeQuorum,
     /// What conflicts with the leader's log stays on the disk.
@@ -81,6 +83,11 @@ fn assert_found(flaw: Flaw, violations: &[&str]) {
 #[test]
 fn an_answer_before_the_sync_is_found() {
     assert_found(Flaw::AckBeforeSync, &["without a quorum", "lacks entry", "out of range"]);
+}
+
+#[test]
+fn a_word_before_the_write_is_found() {
+    assert_found(Flaw::SaidBeforeWritten, &["without a quorum", "lacks entry", "two leaders"]);
 }
 
 #[test]

@@ -10,24 +10,22 @@ use jute::persist::{SnapshotDigest, SnapshotNode};
 use jute::txn::TxnRecord;
 
 use super::EnsembleError;
+use super::disk::DiskWriter;
 use super::log_store::{LogStore, SnapshotPlace};
+use super::ready::server_of;
 use crate::engine::database::{Database, Rules};
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::first_snapshot;
 use crate::storage::{
-    Compression, DataDirectory, EntryLog, Members, RaftState, RaftStateFile, RecoveryOptions,
-    Refused, Replay, SnapshotId, SnapshotOrigin, discard_void_log, recover,
+    Compression, DataDirectory, EntryLog, RaftState, RaftStateFile, RecoveryOptions, Refused,
+    Replay, SnapshotId, SnapshotOrigin, discard_void_log, move_data_aside, recover, refuse_foreign,
 };
 
-/// Who a member is and how it keeps its data.
+/// How a member keeps its data.
 #[derive(Clone, Debug)]
 pub struct Ensemble {
-    /// This member's id. Never 0.
-    pub id: u64,
-    /// The voters of a new ensemble.
-    pub voters: Vec<u64>,
-    /// Its members that only follow.
-    pub learners: Vec<u64>,
+    /// The server that it is (`myid`).
+    pub server: u8,
     /// How its log is read and written.
     pub recovery: RecoveryOptions,
     /// What all members agree on.
@@ -40,6 +38,7 @@ pub struct Ensemble {
 #[derive(Debug)]
 pub struct Started {
     pub(super) store: LogStore,
+    pub(super) writer: DiskWriter,
     /// What is known to be final.
     pub database: Database,
     /// The last entry in it.
@@ -52,28 +51,38 @@ impl Started {
     pub fn directory(&self) -> &Arc<DataDirectory> {
         self.store.directory()
     }
+
+    /// Which member it is.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.store.promises.id
+    }
+
+    /// Of which ensemble.
+    #[must_use]
+    pub fn ensemble(&self) -> u64 {
+        self.store.promises.ensemble
+    }
 }
 
 impl Ensemble {
-    /// Reads `directory`, finishing what an earlier process left half done.
+    /// Reads `directory`, which is a member's, finishing what an earlier process left half done.
     ///
     /// # Errors
     /// When the disk refuses or what it holds is not what it has to be.
     pub fn start(&self, directory: Arc<DataDirectory>) -> Result<Started, EnsembleError> {
-        let promises = RaftStateFile::open(&directory, || RaftState {
-            id: self.id,
-            members: Members {
-                voters: self.voters.clone(),
-                learners: self.learners.clone(),
-                ..Members::default()
-            },
-            ..RaftState::default()
-        })?;
-        let found = promises.get().id;
-        if found != self.id {
-            return Err(EnsembleError::Foreign { found, expected: self.id });
+        let promises = RaftStateFile::open(&directory)?;
+        let mut promises = promises.ok_or(EnsembleError::NotBegun)?;
+        let RaftState { id, commit, base, ensemble, clears, .. } = *promises.get();
+        if server_of(id) != self.server {
+            return Err(EnsembleError::Foreign { found: server_of(id), expected: self.server });
         }
-        let commit = promises.get().commit;
+        if clears {
+            move_data_aside(&directory, &format!("before-{ensemble:016x}"))?;
+            let state = RaftState { clears: false, ..promises.get().clone() };
+            promises.save(state)?;
+        }
+        refuse_foreign(&directory)?;
         discard_void_log(&directory)?;
         let rebuild = Rebuild::new(self.seed, self.rules);
         let mut replay = FinalOnly { rebuild, commit, index: 0 };
@@ -81,21 +90,24 @@ impl Ensemble {
         let index = match recovered.snapshot.origin {
             SnapshotOrigin::Exact { index } => index,
             SnapshotOrigin::None if recovered.fresh => 0,
-            SnapshotOrigin::None | SnapshotOrigin::Java => return Err(EnsembleError::NotOwn),
+            SnapshotOrigin::None | SnapshotOrigin::Java => return Err(EnsembleError::NotBegun),
         };
         let mut database = replay.rebuild.finish();
         if recovered.fresh {
             first_snapshot(&directory, &mut database, Compression::None)?;
         }
-        let log = EntryLog::open(Arc::clone(&directory), recovered.log, recovered.snapshot)?;
+        let (log, snapshot) = (recovered.log, recovered.snapshot);
+        let (log, writer) = EntryLog::open(Arc::clone(&directory), log, snapshot, base)?;
         let last = log.last_index();
         if last < commit {
             return Err(EnsembleError::Lost { last, commit });
         }
-        let snapshot = SnapshotPlace { index, zxid: recovered.snapshot.zxid };
+        let snapshot = SnapshotPlace { index, zxid: snapshot.zxid };
         let applied = commit.max(index);
-        let store = LogStore::new(directory, log, promises, snapshot, applied);
-        Ok(Started { store, database, applied })
+        let promised = promises.get().clone();
+        let writer = DiskWriter::new(Arc::clone(&directory), self.clone(), writer, promises);
+        let store = LogStore::new(directory, log, promised, snapshot, applied);
+        Ok(Started { store, writer, database, applied })
     }
 }
 

@@ -140,7 +140,7 @@ impl World {
         self.submit(at, connection, session, works)
     }
 
-    fn submit(
+    pub(super) fn submit(
         &mut self,
         at: usize,
         connection: ConnectionId,

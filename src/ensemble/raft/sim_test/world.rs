@@ -10,7 +10,7 @@ use super::checks::{Chain, Checks};
 use super::flawed_disk::FlawedDisk;
 use super::outcome::Outcome;
 use super::*;
-use crate::engine::database::Rules;
+use crate::engine::database::{Database, Rules};
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, WallClock};
 use crate::engine::watch::ConnectionId;
@@ -18,11 +18,14 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::snapshots::write_walk;
 use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{
-    Compression, DirectoryOptions, Disk, FillStep, LogOptions, RecoveryOptions, SnapshotWriter,
+    Compression, DirectoryOptions, Disk, EntryWriter, FillStep, LogOptions, Members, RaftState,
+    RaftStateFile, RecoveryOptions, SnapshotWriter, StorageError, purge,
 };
 
 #[path = "clients.rs"]
 mod clients;
+#[path = "slow_disk.rs"]
+mod slow_disk;
 
 use clients::{Client, Seen, Told};
 
@@ -85,7 +88,7 @@ impl Member<Post> {
     ///
     /// # Errors
     /// When the disk refuses; the log keeps everything.
-    fn take_snapshot(&mut self) -> Result<(), StorageError> {
+    fn take_snapshot(&mut self, now: Monotonic) -> Result<(), StorageError> {
         let index = self.applied();
         let mut hold = self.applier.replica.exclusive();
         hold.database().begin_walk();
@@ -95,7 +98,7 @@ impl Member<Post> {
         let tree = hold.database().tree();
         write_walk(writer, std::iter::from_fn(|| tree.advance_walk(u32::MAX, 0)))?;
         drop(hold);
-        self.node.mut_store().snapshot_taken(SnapshotPlace { index, zxid });
+        self.snapshot_taken(index, Zxid(zxid), now);
         Ok(())
     }
 }
@@ -105,9 +108,16 @@ struct Server {
     disk: SimDisk,
     options: RecoveryOptions,
     member: Option<Member<Post>>,
+    /// What writes for it, and what it is to write.
+    writer: Option<DiskWriter>,
+    writes: VecDeque<Write>,
+    /// Its disk does nothing before this time.
+    stalled: Monotonic,
     seen: Arc<Seen>,
-    /// Its log when it was last seen, and its promise.
+    /// Its log when it was last seen, and what its disk has of it.
+    known: Chain,
     chain: Chain,
+    /// What its disk has of its promise.
     promise: (u64, u64),
     /// Its clients.
     clients: Vec<Client>,
@@ -160,7 +170,7 @@ impl World {
         Ok(())
     }
 
-    fn play(seed: u64, flaw: Flaw) -> Result<Self, String> {
+    fn new(seed: u64, flaw: Flaw) -> Result<Self, String> {
         let mut dice = Dice(seed);
         let servers = (1..=MEMBERS).map(|id| {
             let log = LogOptions {
@@ -173,7 +183,11 @@ impl World {
                 disk: SimDisk::default(),
                 options: RecoveryOptions { trust_empty: false, log },
                 member: None,
+                writer: None,
+                writes: VecDeque::new(),
+                stalled: Monotonic(0),
                 seen: Arc::default(),
+                known: Chain::new(),
                 chain: Chain::new(),
                 promise: (0, 0),
                 clients: Vec::new(),
@@ -196,6 +210,11 @@ impl World {
             trace: DefaultHasher::new(),
         };
         (0..MEMBERS as usize).try_for_each(|at| world.start(at))?;
+        Ok(world)
+    }
+
+    fn play(seed: u64, flaw: Flaw) -> Result<Self, String> {
+        let mut world = Self::new(seed, flaw)?;
         for step in 0..STEPS {
             world.event().map_err(|violation| format!("step {step}: {violation}"))?;
         }
@@ -204,6 +223,11 @@ impl World {
     }
 
     fn event(&mut self) -> Checked {
+        if self.dice.below(3) > 0 {
+            let at = self.dice.below(MEMBERS) as usize;
+            let most = 1 + self.dice.below(4) as usize;
+            self.write_disk(at, most)?;
+        }
         let at = self.dice.below(MEMBERS) as usize;
         match self.dice.below(1000) {
             0..200 => {
@@ -242,6 +266,11 @@ impl World {
             964..984 => self.snapshot(at),
             988..992 => self.with(at, |member, now| member.report_heard(now)),
             992..996 => self.move_session(at),
+            996..999 => {
+                let ms = 100 * self.dice.below(30);
+                self.servers[at].stalled = self.now.monotonic.plus(ms);
+                Ok(())
+            }
             984..988 => {
                 let to = 1 + self.dice.below(MEMBERS);
                 self.outcome.handed_over += 1;
@@ -285,15 +314,18 @@ impl World {
             Ok(())
         });
         let sent = std::mem::take(&mut member.transport.sent);
+        let writes = member.take_writes();
+        if self.flaw == Flaw::SaidBeforeWritten && done.is_ok() {
+            let written = Written { writes: writes.len(), ..Written::default() };
+            member.persisted(written).expect("sends");
+        }
+        self.servers[at].writes.extend(writes);
         match done {
             Ok(()) => {}
             Err(EnsembleError::Storage(StorageError::Io { .. })) => {
                 self.outcome.failures += 1;
-                // What was sent before the power went is on its way, and its disk had what it told of.
+                // What was sent before the power went is on its way.
                 self.parcels.extend(sent);
-                let log = &member.node.store().log;
-                let held = |index| log.zxid(index).unwrap_or(0);
-                self.servers[at].chain = (1..=log.last_index()).map(held).collect();
                 self.crash(at, true);
                 return Ok(());
             }
@@ -306,18 +338,52 @@ impl World {
         self.observe(at)
     }
 
-    /// Everything that must hold, after a member has done something.
-    fn observe(&mut self, at: usize) -> Checked {
-        let Server { id, member, chain, promise, .. } = &mut self.servers[at];
-        let Some(member) = member else { return Ok(()) };
-        let store = member.node.store();
+    /// Lets a disk do the oldest of what it is to do, at most so much of it.
+    fn write_disk(&mut self, at: usize, most: usize) -> Checked {
+        let now = self.now.monotonic;
+        let Server { writer, writes, stalled, chain, promise, .. } = &mut self.servers[at];
+        let Some(writer) = writer else { return Ok(()) };
+        if writes.is_empty() || now < *stalled {
+            return Ok(());
+        }
+        let some: Vec<Write> = writes.drain(..most.min(writes.len())).collect();
+        let written = match writer.write(some) {
+            Ok(written) => written,
+            Err(EnsembleError::Storage(StorageError::Io { .. })) => {
+                self.outcome.failures += 1;
+                self.crash(at, true);
+                return Ok(());
+            }
+            Err(error) => return Err(format!("disk {}: {error}: {error:?}", at + 1)),
+        };
         let before = chain.clone();
-        self.checks.log(&store.log, chain)?;
+        read_chain(&writer.log, chain);
         let kept = before.iter().zip(chain.iter()).take_while(|(was, is)| was == is).count();
         if kept < before.len() && kept < chain.len() && chain[kept] != 0 {
             self.outcome.cuts += 1;
         }
-        *promise = (store.promises.get().term, store.promises.get().vote);
+        *promise = (writer.promises.get().term, writer.promises.get().vote);
+        if self.flaw == Flaw::SaidBeforeWritten {
+            return Ok(());
+        }
+        let mut installed = false;
+        self.try_with(at, |member| {
+            installed = member.persisted(written)?;
+            Ok(())
+        })?;
+        self.outcome.installed += u64::from(installed);
+        if installed && let Some(member) = &self.servers[at].member {
+            self.checks.model(member.applied(), &member.replica().shared())?;
+        }
+        Ok(())
+    }
+
+    /// Everything that must hold, after a member has done something.
+    fn observe(&mut self, at: usize) -> Checked {
+        let Server { id, member, known, .. } = &mut self.servers[at];
+        let Some(member) = member else { return Ok(()) };
+        let store = member.node.store();
+        self.checks.log(&store.log, known)?;
         let id = *id;
         (member.term(), member.leader(), store.log.last_zxid()).hash(&mut self.trace);
         let server = &self.servers[at];
@@ -409,21 +475,13 @@ impl World {
             Content::Message(message, Some(bytes)) => (message, bytes),
         };
         let now = self.now;
-        let mut installed = false;
         self.try_with(to, |member| {
             let zxid = zxid_of(message.get_snapshot()).expect("a zxid");
             let mut received =
                 ReceivedSnapshot::create(Arc::clone(member.directory()), zxid, Compression::None)?;
             bytes.chunks(700).try_for_each(|piece| received.write(piece))?;
-            let before = member.applied();
-            member.receive_snapshot(message, received, now)?;
-            installed = member.applied() > before;
-            Ok(())
+            member.receive_snapshot(message, received, now)
         })?;
-        self.outcome.installed += u64::from(installed);
-        if installed && let Some(member) = &self.servers[to].member {
-            self.checks.model(member.applied(), &member.replica().shared())?;
-        }
         let id = to as u64 + 1;
         self.with(from, |member, _| member.report_snapshot(id, SnapshotStatus::Finish))
     }
@@ -462,12 +520,14 @@ impl World {
     fn snapshot(&mut self, at: usize) -> Checked {
         let (purges, keep) = (self.dice.coin(), 1 + self.dice.below(2) as usize);
         let mut purged = 0;
+        let now = self.now.monotonic;
         self.try_with(at, |member| {
             if member.applied() > 0 {
-                member.take_snapshot()?;
+                member.take_snapshot(now)?;
             }
             if purges {
-                purged = member.purge(keep)?.logs;
+                purged = purge(member.directory(), keep)?.logs;
+                member.purged(now);
             }
             Ok(())
         })?;
@@ -481,6 +541,8 @@ impl World {
         }
         let server = &mut self.servers[at];
         server.member = None;
+        server.writer = None;
+        server.writes.clear();
         server.clients.clear();
         server.seen.0.lock().clear();
         if power {
@@ -500,9 +562,7 @@ impl World {
             create: true,
         };
         let ensemble = Ensemble {
-            id: server.id,
-            voters: (1..=MEMBERS).collect(),
-            learners: Vec::new(),
+            server: server.id as u8,
             recovery: server.options,
             rules: Rules::default(),
             seed: self.seed,
@@ -512,12 +572,22 @@ impl World {
         let clients: Arc<dyn Clients> = Arc::clone(&server.seen) as _;
         let started = DataDirectory::open(disk, &options)
             .map_err(EnsembleError::from)
-            .and_then(|directory| ensemble.start(Arc::new(directory)))
-            .and_then(|started| Member::new(ensemble, started, clients, post, 1000));
-        let member = match started {
-            Ok(mut member) => {
+            .and_then(|directory| {
+                if RaftStateFile::look(&directory)?.is_none() {
+                    let members = Members { voters: (1..=MEMBERS).collect(), ..Members::default() };
+                    let first = RaftState { id: server.id, members, ..RaftState::default() };
+                    RaftStateFile::create(&directory, &first)?;
+                }
+                ensemble.start(Arc::new(directory))
+            })
+            .and_then(|started| {
+                let replica = Arc::new(Replica::new(Database::new(self.seed, Rules::default())));
+                Member::new(ensemble, started, replica, clients, post, 1000)
+            });
+        let (member, writer) = match started {
+            Ok((mut member, writer)) => {
                 (1..=MEMBERS).filter(|peer| *peer != server.id).for_each(|peer| member.found(peer));
-                member
+                (member, writer)
             }
             Err(EnsembleError::Storage(StorageError::Io { .. })) => {
                 self.outcome.failures += 1;
@@ -529,14 +599,14 @@ impl World {
             }
             Err(error) => return Err(format!("member {} does not start: {error}", at + 1)),
         };
-        let mut filler = member.spare_filler();
+        let mut filler = writer.spare_filler();
         while self.dice.coin() {
             match filler.step() {
                 Ok(FillStep::Idle) | Err(_) => break,
                 Ok(_) => {}
             }
         }
-        let promises = member.node.store().promises.get();
+        let promises = writer.promises.get();
         let promise = (promises.term, promises.vote);
         let before = server.promise;
         // What a completed step has promised stays promised.
@@ -546,9 +616,13 @@ impl World {
             return Err(format!("member {}: promised {before:?}, then {promise:?}", at + 1));
         }
         self.checks.model(member.applied(), &member.replica().shared())?;
+        server.promise = promise;
         server.member = Some(member);
         // All of it is read again.
+        server.known.clear();
         server.chain.clear();
+        read_chain(&writer.log, &mut server.chain);
+        server.writer = Some(writer);
         self.observe(at)
     }
 
@@ -557,6 +631,7 @@ impl World {
         self.parted = Default::default();
         for at in 0..MEMBERS as usize {
             self.servers[at].disk.fail_after(u64::MAX / 2, Fault::PowerLoss);
+            self.servers[at].stalled = self.now.monotonic;
         }
         let before = self.checks.acknowledged_count();
         for round in 0..600 {
@@ -567,6 +642,7 @@ impl World {
                     self.start(at)?;
                 }
                 self.with(at, |member, _| member.tick())?;
+                self.write_disk(at, usize::MAX)?;
                 if round % 5 == 0 && self.checks.acknowledged_count() < before + 3 {
                     self.request(at)?;
                 }
@@ -599,5 +675,16 @@ impl World {
             self.checks.model(member.applied(), &member.replica().shared())?;
         }
         Ok(())
+    }
+}
+
+/// The zxid of each index on a disk.
+fn read_chain(log: &EntryWriter, chain: &mut Chain) {
+    chain.resize(log.last_index() as usize, 0);
+    for (place, known) in chain.iter_mut().enumerate().rev() {
+        let zxid = log.zxid(place as u64 + 1).unwrap_or(0);
+        if std::mem::replace(known, zxid) == zxid && zxid != 0 {
+            break;
+        }
     }
 }

@@ -1,0 +1,150 @@
+//! What a member has its disk do: promises, entries, a snapshot in the place of everything, each in its order.
+//!
+//! The member hands over [`Write`]s and goes on; whoever has the [`DiskWriter`] carries them out, as many at once as wait,
+//! and gives back what is durable by that. Until then the member tells nobody of them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::EnsembleError;
+use super::start::{Ensemble, Started};
+use crate::engine::database::Database;
+use crate::storage::{
+    DataDirectory, EntryWriter, LogEntry, RaftState as Promises, RaftStateFile, ReceivedSnapshot,
+    Segments, SpareFiller, StorageError,
+};
+
+/// Something for the disk.
+#[derive(Debug)]
+pub struct Write(pub(super) What);
+
+#[derive(Debug)]
+pub(super) enum What {
+    /// Another term or vote.
+    Promise(Promises),
+    /// Other members; the entries that say so are durable.
+    Members(Promises),
+    /// They replace what stands from the first of them on.
+    Append(Vec<LogEntry>),
+    /// It takes the place of the log; the promise goes before it.
+    Install(Box<ReceivedSnapshot>, u64, Promises),
+    /// The log goes on in a new segment.
+    Roll,
+    /// Files of the log may be gone that no start needs.
+    Purged,
+}
+
+impl Write {
+    /// About how much memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.0 {
+            What::Append(entries) => entries.iter().map(|entry| entry.payload.len() + 64).sum(),
+            _ => 0,
+        }
+    }
+
+    /// The first entry that is not on the disk before this is done.
+    pub(super) fn first_entry(&self) -> Option<u64> {
+        match &self.0 {
+            What::Append(entries) => entries.first().map(|entry| entry.index),
+            _ => None,
+        }
+    }
+}
+
+/// What came of writes: all of them are durable.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// How many there were.
+    pub(super) writes: usize,
+    pub(super) segments: Option<Segments>,
+    pub(super) installed: Option<(u64, Database)>,
+    /// The longest sync of the log among them.
+    pub sync: Option<Duration>,
+}
+
+/// The disk of a member. It is for one thread at a time, and may wait for the disk.
+#[derive(Debug)]
+pub struct DiskWriter {
+    directory: Arc<DataDirectory>,
+    ensemble: Ensemble,
+    pub(super) log: EntryWriter,
+    pub(super) promises: RaftStateFile,
+}
+
+impl DiskWriter {
+    pub(super) const fn new(
+        directory: Arc<DataDirectory>,
+        ensemble: Ensemble,
+        log: EntryWriter,
+        promises: RaftStateFile,
+    ) -> Self {
+        Self { directory, ensemble, log, promises }
+    }
+
+    /// Makes these writes durable, in their order: entries with one sync as far as nothing stands between them.
+    ///
+    /// # Errors
+    /// When the disk refuses, or does not hold what it has to. Nothing is tried again: the caller ends the process.
+    pub fn write(&mut self, writes: Vec<Write>) -> Result<Written, EnsembleError> {
+        let mut written = Written { writes: writes.len(), ..Written::default() };
+        for Write(what) in writes {
+            if !matches!(what, What::Append(_)) {
+                self.commit(&mut written)?;
+            }
+            match what {
+                What::Promise(promises) | What::Members(promises) => {
+                    self.promises.save(promises)?
+                }
+                What::Append(entries) => self.log.append(&entries)?,
+                What::Install(received, index, promises) => {
+                    let database = self.install(*received, index, promises)?;
+                    written.installed = Some((index, database));
+                }
+                What::Roll => self.log.roll()?,
+                What::Purged => self.log.forget_removed()?,
+            }
+        }
+        self.commit(&mut written)?;
+        written.segments = self.log.take_segments();
+        Ok(written)
+    }
+
+    fn commit(&mut self, written: &mut Written) -> Result<(), StorageError> {
+        if self.log.has_group() {
+            let began = Instant::now();
+            self.log.commit()?;
+            written.sync = written.sync.max(Some(began.elapsed()));
+        }
+        Ok(())
+    }
+
+    /// Puts a snapshot in the place of the log, and gives the state that it shows.
+    fn install(
+        &mut self,
+        received: ReceivedSnapshot,
+        index: u64,
+        promises: Promises,
+    ) -> Result<Database, EnsembleError> {
+        let members = promises.members.clone();
+        let before = self.promises.get().members.clone();
+        // Whose members they are shows only the snapshot.
+        self.promises.save(Promises { members: before, ..promises })?;
+        received.install()?;
+        let Started { writer, database, applied, .. } =
+            self.ensemble.start(Arc::clone(&self.directory))?;
+        if applied != index || writer.log.last_index() != index {
+            return Err(EnsembleError::Entry { index });
+        }
+        *self = writer;
+        let promises = self.promises.get().clone();
+        self.promises.save(Promises { members, ..promises })?;
+        Ok(database)
+    }
+
+    /// The filler of the log's spares, for a thread of its own.
+    #[must_use]
+    pub fn spare_filler(&self) -> SpareFiller {
+        self.log.spare_filler()
+    }
+}

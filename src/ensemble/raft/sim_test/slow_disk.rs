@@ -1,0 +1,193 @@
+//! Disks that do nothing for a while: who leads then, and who is answered.
+
+use jute::protocol::{CreateRequest, SetDataRequest};
+use jute::{Acl, CreateMode, perms};
+
+use super::*;
+use crate::engine::request::Work;
+
+const TICK_MS: u64 = 50;
+
+impl World {
+    /// An ensemble with a leader, and a client of each member with a session.
+    fn settled() -> Self {
+        let mut world = Self::new(7, Flaw::None).expect("starts");
+        world.pass(2000);
+        for at in 0..MEMBERS as usize {
+            (0..2).for_each(|_| world.request(at).expect("holds"));
+        }
+        world.pass(500);
+        let has_session = |client: &Client| client.session.is_some();
+        assert!(world.servers.iter().all(|server| server.clients.iter().all(has_session)));
+        let create = CreateRequest {
+            path: "/x".into(),
+            data: None,
+            acl: Some(vec![Acl::anyone(perms::ALL)]),
+            flags: CreateMode::Persistent.flags(),
+        };
+        world.ask_for(0, Request::Create(create));
+        world.pass(200);
+        assert_eq!(world.waiting(0), 0);
+        world
+    }
+
+    /// So much time: everything that is sent arrives, every disk that is not stalled does what it has to.
+    fn pass(&mut self, ms: u64) {
+        for _ in 0..ms / TICK_MS {
+            self.now.monotonic = self.now.monotonic.plus(TICK_MS);
+            for at in 0..MEMBERS as usize {
+                self.with(at, |member, _| member.tick()).expect("holds");
+            }
+            for _ in 0..200 {
+                for at in 0..MEMBERS as usize {
+                    self.write_disk(at, usize::MAX).expect("holds");
+                }
+                for parcel in std::mem::take(&mut self.parcels) {
+                    self.hand(parcel).expect("holds");
+                }
+            }
+        }
+    }
+
+    fn ask_for(&mut self, at: usize, request: Request<'static>) {
+        let Client { connection, session, .. } = self.servers[at].clients[0];
+        let session = session.expect("a session");
+        self.submit(at, connection, session, vec![Work::Request(request)]).expect("holds");
+    }
+
+    fn set(&mut self, at: usize, len: usize) {
+        let data = Some(vec![1; len].into());
+        self.ask_for(at, Request::SetData(SetDataRequest { path: "/x".into(), data, version: -1 }));
+    }
+
+    /// Requests of a member's clients that are not answered.
+    fn waiting(&self, at: usize) -> usize {
+        self.servers[at].clients.iter().map(|client| client.asked.len()).sum()
+    }
+
+    fn member(&self, at: usize) -> &Member<Post> {
+        self.servers[at].member.as_ref().expect("is up")
+    }
+
+    fn leader(&self) -> usize {
+        let leads = |at: &usize| {
+            self.servers[*at].member.as_ref().is_some_and(|member| member.is_leading())
+        };
+        let leaders: Vec<usize> = (0..MEMBERS as usize).filter(leads).collect();
+        assert_eq!(leaders.len(), 1, "{leaders:?}");
+        leaders[0]
+    }
+
+    fn stall(&mut self, at: usize, ms: u64) {
+        self.servers[at].stalled = self.now.monotonic.plus(ms);
+    }
+}
+
+#[test]
+fn a_leader_whose_disk_pauses_keeps_its_term_and_the_others_are_a_quorum_without_it() {
+    let mut world = World::settled();
+    let leader = world.leader();
+    let (term, others) = (world.member(leader).term(), [(leader + 1) % 3, (leader + 2) % 3]);
+    world.stall(leader, 900);
+    (0..3).for_each(|at| world.set(at, 10));
+    world.pass(850);
+    assert_eq!((world.leader(), world.member(leader).term()), (leader, term));
+    // Its own clients see what its disk has.
+    assert_eq!(world.waiting(leader), 1);
+    assert_eq!(others.map(|at| world.waiting(at)), [0, 0]);
+    world.pass(100);
+    assert_eq!((world.leader(), world.member(leader).term()), (leader, term));
+    assert_eq!(world.waiting(leader), 0);
+}
+
+#[test]
+fn without_a_quorum_of_disks_nothing_is_answered_and_nobody_is_deposed() {
+    let mut world = World::settled();
+    let leader = world.leader();
+    let term = world.member(leader).term();
+    let before = world.checks.acknowledged_count();
+    world.stall(leader, 900);
+    world.stall((leader + 1) % 3, 900);
+    (0..3).for_each(|at| world.set(at, 10));
+    world.pass(850);
+    assert_eq!(world.checks.acknowledged_count(), before);
+    assert_eq!((0..3).map(|at| world.waiting(at)).sum::<usize>(), 3);
+    world.pass(100);
+    assert_eq!(world.checks.acknowledged_count(), before + 3);
+    assert_eq!((world.leader(), world.member(leader).term()), (leader, term));
+}
+
+#[test]
+fn a_leader_whose_disk_hangs_hands_over() {
+    let mut world = World::settled();
+    let leader = world.leader();
+    let term = world.member(leader).term();
+    world.stall(leader, 5000);
+    world.set(leader, 10);
+    world.pass(950);
+    assert_eq!(world.leader(), leader);
+    world.pass(100);
+    let next = world.leader();
+    assert_ne!(next, leader);
+    assert_eq!(world.member(next).term(), term + 1, "no election is lost");
+    world.set(next, 10);
+    world.pass(50);
+    assert_eq!(world.waiting(next), 0);
+    // It is in nobody's way while its disk still hangs, nor when that is over.
+    world.pass(6000);
+    assert_eq!((world.leader(), world.member(leader).term()), (next, term + 1));
+    assert_eq!(world.member(leader).applied(), world.member(next).applied());
+}
+
+#[test]
+fn a_leader_keeps_a_hanging_disk_while_the_others_are_no_quorum() {
+    let mut world = World::settled();
+    let leader = world.leader();
+    let term = world.member(leader).term();
+    world.crash((leader + 1) % 3, true);
+    world.stall(leader, 3000);
+    world.set(leader, 10);
+    world.pass(2900);
+    assert_eq!((world.leader(), world.member(leader).term()), (leader, term));
+    assert_eq!(world.waiting(leader), 1);
+    world.pass(150);
+    assert_eq!(world.waiting(leader), 0);
+}
+
+/// What waits for a disk is bounded: the one of a follower, then the leader's own.
+#[test]
+fn a_disk_that_hangs_takes_no_more_memory_than_its_share() {
+    const ENTRY: usize = 16 << 10;
+    const SHARE: usize = 40 * ENTRY;
+    let mut world = World::settled();
+    for server in &mut world.servers {
+        server.member.as_mut().expect("is up").unsynced.bytes_max = SHARE;
+    }
+    let leader = world.leader();
+    let follower = (leader + 1) % 3;
+    world.stall(follower, 20_000);
+    for _ in 0..80 {
+        world.set(leader, ENTRY);
+        world.pass(50);
+    }
+    assert_eq!(world.waiting(leader), 0, "the others are a quorum");
+    let held = world.member(follower).unsynced.bytes();
+    assert!((SHARE..SHARE + 2 * ENTRY).contains(&held), "{held}");
+    world.stall(follower, 0);
+    world.pass(3000);
+    assert_eq!(world.member(follower).applied(), world.member(leader).applied());
+
+    // Without a quorum it keeps its disk.
+    world.stall(leader, 60_000);
+    world.crash(follower, true);
+    for _ in 0..60 {
+        world.set(leader, ENTRY);
+        world.pass(50);
+    }
+    let held = world.member(leader).unsynced.bytes();
+    assert!((SHARE..SHARE + 2 * ENTRY).contains(&held), "{held}");
+    assert_eq!(world.waiting(leader), 60);
+    world.stall(leader, 0);
+    world.pass(1000);
+    assert_eq!(world.waiting(leader), 0);
+}

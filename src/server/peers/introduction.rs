@@ -1,0 +1,359 @@
+//! How a server without a state comes to an ensemble: it asks the others what they are, and answers them.
+//!
+//! A question is a connection of its own: a frame there, a frame back.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::oneshot;
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::hello::QUESTION;
+use super::secure::Stream;
+use super::speak::dial;
+use super::{Common, Own, Peer, Peers, SILENT_MAX, timeout};
+use crate::config;
+use crate::ensemble::founding::{
+    Answer, Base, Founding, Question, Standing, Step, decide, may_belong,
+};
+use crate::ensemble::{
+    Before, EnsembleError, FRAME_HEAD_LEN, FromPeer, Said, member_id, parse_head, parse_said,
+    put_said,
+};
+use crate::server::ServerError;
+use crate::server::member::FIRST_LIFE;
+use crate::storage::Members;
+
+/// Between two rounds of questions.
+const BETWEEN_ROUNDS: Duration = Duration::from_millis(100);
+/// A founder asks the others for no longer than this; they can still get a seat.
+const ASKS_MAX: Duration = Duration::from_secs(10);
+/// Whoever waits says so this often.
+const BETWEEN_COMPLAINTS: Duration = Duration::from_secs(60);
+/// A question and its answer take no longer than this.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Bytes of a question or an answer.
+const SAID_MAX: usize = 64 << 10;
+
+/// What this server is to those that ask.
+#[derive(Debug, Default)]
+pub(super) enum Introduction {
+    /// It is about to be another.
+    #[default]
+    Changing,
+    /// It belongs to no ensemble.
+    Before(Box<Before>),
+    /// It belongs to one, and as its founder is about to ask these.
+    Member(Vec<u8>),
+    /// The disk refused.
+    Failed(EnsembleError),
+}
+
+impl Peers {
+    /// This server is a member already.
+    pub(in crate::server) fn is_member(&self) {
+        *self.0.introduction.lock() = Introduction::Member(Vec::new());
+    }
+
+    /// Comes to an ensemble with what is there. Whether it has; not if the server ends before.
+    ///
+    /// # Errors
+    /// When the disk refuses, or what is there belongs to none.
+    pub(in crate::server) async fn come_to_ensemble(
+        &self,
+        before: Before,
+        ensemble: &config::Ensemble,
+        ending: &CancellationToken,
+    ) -> Result<bool, ServerError> {
+        let common = &self.0;
+        let (base, directory) = (before.base(), Arc::clone(before.directory()));
+        *common.introduction.lock() = Introduction::Before(Box::new(before));
+        let began = Instant::now();
+        let mut complained: Option<Instant> = None;
+        loop {
+            match &mut *common.introduction.lock() {
+                Introduction::Member(_) => return Ok(true),
+                failed @ Introduction::Failed(_) => {
+                    if let Introduction::Failed(error) = std::mem::take(failed) {
+                        return Err(error.into());
+                    }
+                }
+                Introduction::Changing | Introduction::Before(_) => {}
+            }
+            let others = common.standings().await;
+            let is_late = began.elapsed() >= ensemble.init_limit;
+            let voters: Vec<u8> = voters(ensemble).collect();
+            match decide(common.server, base, &voters, &others, is_late) {
+                Step::Found => common.found(base, ensemble, &others).await,
+                Step::Join if base.zxid == 0 => common.ask_for_seat(&others).await,
+                Step::Join if is_late => {
+                    return Err(ServerError::NotEmpty {
+                        directory: directory.snapshots().display().to_string(),
+                        zxid: base.zxid,
+                    });
+                }
+                Step::Join | Step::Wait => {}
+            }
+            if complained.map_or(began, |last| last).elapsed() >= BETWEEN_COMPLAINTS {
+                complained = Some(Instant::now());
+                tracing::warn!(?others, "still waiting for an ensemble to belong to");
+            }
+            tokio::select! {
+                () = ending.cancelled() => return Ok(false),
+                () = tokio::time::sleep(BETWEEN_ROUNDS) => {}
+            }
+        }
+    }
+}
+
+fn voters(ensemble: &config::Ensemble) -> impl Iterator<Item = u8> {
+    ensemble.servers.iter().filter(|(_, server)| !server.observer).map(|(id, _)| *id)
+}
+
+impl Common {
+    /// What the others are, as far as they answer.
+    async fn standings(self: &Arc<Self>) -> BTreeMap<u8, Standing> {
+        let mut asked = JoinSet::new();
+        for peer in self.peers.values() {
+            let (common, peer) = (Arc::clone(self), Arc::clone(peer));
+            asked
+                .spawn(async move { (peer.server, ask(&common, &peer, Question::Standing).await) });
+        }
+        let mut standings = BTreeMap::new();
+        while let Some(answer) = asked.join_next().await {
+            if let Ok((server, Ok(Answer::Standing(standing)))) = answer {
+                standings.insert(server, standing);
+            }
+        }
+        standings
+    }
+
+    /// Founds an ensemble, and has the others asked to belong to it.
+    async fn found(
+        self: &Arc<Self>,
+        base: Base,
+        ensemble: &config::Ensemble,
+        others: &BTreeMap<u8, Standing>,
+    ) {
+        let Some(before) = self.take_before() else { return };
+        let heard = others.values().filter_map(|standing| match standing {
+            Standing::Before(base) => Some(base.accepted),
+            Standing::Member { .. } => None,
+        });
+        let newest = heard.fold(base.accepted, i64::max);
+        let is_observer = |observer: bool| {
+            let servers = ensemble.servers.iter().filter(move |(_, its)| its.observer == observer);
+            servers.map(|(id, _)| member_id(*id, FIRST_LIFE)).collect()
+        };
+        let founding = Founding {
+            ensemble: draw(),
+            term: u64::try_from(newest).unwrap_or(0) + 1,
+            base,
+            index: before.index(),
+            members: Members {
+                voters: is_observer(false),
+                learners: is_observer(true),
+                ..Members::default()
+            },
+        };
+        let asks: Vec<u8> = others.keys().copied().collect();
+        tracing::info!(
+            ensemble = format_args!("{:016x}", founding.ensemble),
+            zxid = format_args!("{:#x}", base.zxid),
+            "founding an ensemble"
+        );
+        let id = member_id(self.server, FIRST_LIFE);
+        let founded = founding.clone();
+        let done = spawn_blocking(move || before.found(id, &founded)).await;
+        self.changed(done, asks.clone());
+        for server in asks {
+            let Some(peer) = self.peers.get(&server).map(Arc::clone) else { continue };
+            let (common, founding) = (Arc::clone(self), founding.clone());
+            tokio::spawn(async move {
+                common.ask_to_belong(&peer, founding).await;
+                if let Introduction::Member(asks) = &mut *common.introduction.lock() {
+                    asks.retain(|asked| *asked != peer.server);
+                }
+            });
+        }
+    }
+
+    async fn ask_to_belong(&self, peer: &Peer, founding: Founding) {
+        let began = Instant::now();
+        while began.elapsed() < ASKS_MAX {
+            match ask(self, peer, Question::Founded(founding.clone())).await {
+                Ok(Answer::Founded) => return,
+                Ok(Answer::Refused(reason)) => {
+                    tracing::warn!(
+                        peer = peer.server,
+                        reason,
+                        "a server does not belong to the new ensemble"
+                    );
+                    return;
+                }
+                _ => tokio::time::sleep(BETWEEN_ROUNDS).await,
+            }
+        }
+    }
+
+    /// Asks members for a seat until one gives it.
+    async fn ask_for_seat(self: &Arc<Self>, others: &BTreeMap<u8, Standing>) {
+        let members = others.iter().filter(|(_, its)| matches!(its, Standing::Member { .. }));
+        for (server, _) in members {
+            let Some(peer) = self.peers.get(server) else { continue };
+            match ask(self, peer, Question::Seat(self.server)).await {
+                Ok(Answer::Seat(seat)) => {
+                    let Some(before) = self.take_before() else { return };
+                    tracing::info!(
+                        id = format_args!("{:#x}", seat.id),
+                        "this server has a seat in the ensemble"
+                    );
+                    let done = spawn_blocking(move || before.take(seat)).await;
+                    self.changed(done, Vec::new());
+                    return;
+                }
+                Ok(Answer::Refused(reason)) => {
+                    tracing::warn!(peer = peer.server, reason, "no seat in the ensemble");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What belongs to no ensemble, for whoever makes something else of it.
+    fn take_before(&self) -> Option<Before> {
+        let mut introduction = self.introduction.lock();
+        match std::mem::take(&mut *introduction) {
+            Introduction::Before(before) => Some(*before),
+            other => {
+                *introduction = other;
+                None
+            }
+        }
+    }
+
+    fn changed(
+        &self,
+        done: Result<Result<(), EnsembleError>, tokio::task::JoinError>,
+        asks: Vec<u8>,
+    ) {
+        *self.introduction.lock() = match done {
+            Ok(Ok(())) => Introduction::Member(asks),
+            Ok(Err(error)) => Introduction::Failed(error),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        };
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        let Own { id, ensemble } = self.own();
+        match &*self.introduction.lock() {
+            Introduction::Before(before) => Some(Standing::Before(before.base())),
+            Introduction::Member(asks) => {
+                Some(Standing::Member { id, ensemble, asks: asks.clone() })
+            }
+            Introduction::Changing | Introduction::Failed(_) => None,
+        }
+    }
+
+    /// Belongs to what another has founded, if it may.
+    async fn belong(&self, founding: Founding) -> Answer {
+        let id = member_id(self.server, FIRST_LIFE);
+        let Founding { members, ensemble, .. } = &founding;
+        let is_meant = members.voters.contains(&id) || members.learners.contains(&id);
+        let may = match &*self.introduction.lock() {
+            Introduction::Before(before) if is_meant => may_belong(before.base(), &founding),
+            Introduction::Before(_) => Err("the founder does not know it".to_owned()),
+            Introduction::Member(_) => Err("it belongs to an ensemble".to_owned()),
+            Introduction::Changing | Introduction::Failed(_) => return Answer::Elsewhere,
+        };
+        if let Err(reason) = may {
+            tracing::warn!(
+                ensemble = format_args!("{ensemble:016x}"),
+                reason,
+                "asked to belong to an ensemble: refused"
+            );
+            return Answer::Refused(reason);
+        }
+        let Some(before) = self.take_before() else { return Answer::Elsewhere };
+        tracing::info!(
+            ensemble = format_args!("{ensemble:016x}"),
+            "this server belongs to an ensemble that another one founded"
+        );
+        self.changed(spawn_blocking(move || before.belong(id, &founding)).await, Vec::new());
+        match &*self.introduction.lock() {
+            Introduction::Member(_) => Answer::Founded,
+            _ => Answer::Elsewhere,
+        }
+    }
+
+    async fn seat(&self, server: u8) -> Answer {
+        if !matches!(&*self.introduction.lock(), Introduction::Member(_)) {
+            return Answer::Elsewhere;
+        }
+        let (answer, answered) = oneshot::channel();
+        self.queue.put_from_peer(FromPeer::Seat(server, answer), None);
+        answered.await.unwrap_or(Answer::Elsewhere)
+    }
+}
+
+/// Answers the question that comes over `stream`.
+pub(super) async fn answer(common: Arc<Common>, mut stream: Stream, from: u8) -> io::Result<()> {
+    timeout(ANSWER_MAX, answer_at_leisure(&common, &mut stream, from)).await
+}
+
+async fn answer_at_leisure(common: &Arc<Common>, stream: &mut Stream, from: u8) -> io::Result<()> {
+    let answer = match read(stream, common).await? {
+        Said::Question(Question::Standing) => {
+            common.standing().map_or(Answer::Elsewhere, Answer::Standing)
+        }
+        Said::Question(Question::Founded(founding)) => common.belong(founding).await,
+        Said::Question(Question::Seat(server)) if server == from => common.seat(server).await,
+        _ => return Err(io::Error::other("this is no question")),
+    };
+    write(stream, &Said::Answer(answer)).await
+}
+
+async fn ask(common: &Common, peer: &Peer, question: Question) -> io::Result<Answer> {
+    timeout(ANSWER_MAX, async {
+        let (mut stream, _, _) = dial(common, peer, QUESTION, SILENT_MAX).await?;
+        write(&mut stream, &Said::Question(question)).await?;
+        match read(&mut stream, common).await? {
+            Said::Answer(answer) => Ok(answer),
+            _ => Err(io::Error::other("this is no answer")),
+        }
+    })
+    .await
+}
+
+async fn write(stream: &mut Stream, said: &Said) -> io::Result<()> {
+    let mut out = BytesMut::new();
+    put_said(&mut out, said);
+    stream.write_all(&out).await?;
+    stream.flush().await
+}
+
+async fn read(stream: &mut Stream, common: &Common) -> io::Result<Said> {
+    let mut head = [0; FRAME_HEAD_LEN];
+    stream.read_exact(&mut head).await?;
+    let (len, checksum) = parse_head(head).map_err(io::Error::other)?;
+    if len > SAID_MAX {
+        return Err(io::Error::other(format!("{len} bytes of a question or an answer")));
+    }
+    let mut content = vec![0; len];
+    stream.read_exact(&mut content).await?;
+    parse_said(&content, checksum, common.clock.monotonic()).map_err(io::Error::other)
+}
+
+/// A number that no other ensemble has.
+fn draw() -> u64 {
+    let mut bytes = [0; 8];
+    // Two of the same number can only not be told apart.
+    let _ = getrandom::fill(&mut bytes);
+    u64::from_ne_bytes(bytes) | 1
+}

@@ -1,0 +1,64 @@
+//! Files of a data directory that are kept, but not used: they go into a folder beside theirs.
+
+use std::path::{Path, PathBuf};
+
+use super::directory::DataDirectory;
+use super::disk::Disk;
+use super::error::{During, StorageError};
+use super::file_name::{CURRENT_EPOCH, SEALED, SESSION_KEY, SESSIONS_BEFORE_KEY};
+
+/// Moves all snapshots into a folder named `aside` beside, durably; tells which they were.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn move_snapshots_aside(
+    directory: &DataDirectory,
+    aside: &str,
+) -> Result<Vec<PathBuf>, StorageError> {
+    let files: Vec<PathBuf> =
+        directory.snapshot_files()?.into_iter().map(|(_, path)| path).collect();
+    move_all(directory.disk().as_ref(), directory.snapshots(), &files, aside)?;
+    Ok(files)
+}
+
+/// Moves snapshots, logs and what says how to read them into a folder named `aside` beside, durably. It can be done again
+/// where it was cut short.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn move_data_aside(directory: &DataDirectory, aside: &str) -> Result<(), StorageError> {
+    move_snapshots_aside(directory, aside)?;
+    let (disk, folder) = (directory.disk().as_ref(), directory.snapshots());
+    let names = disk.list(folder).during("list", folder)?;
+    let rest = [CURRENT_EPOCH, SEALED, SESSION_KEY, SESSIONS_BEFORE_KEY];
+    let rest: Vec<PathBuf> = rest
+        .iter()
+        .filter(|name| names.iter().any(|found| found == *name))
+        .map(|name| folder.join(name))
+        .collect();
+    move_all(disk, folder, &rest, aside)?;
+    let logs: Vec<PathBuf> =
+        directory.log_zxids()?.into_iter().map(|zxid| directory.log_path(zxid)).collect();
+    move_all(disk, directory.logs(), &logs, aside)
+}
+
+/// Moves files into `aside`, which is made beside their folder, the last one first.
+pub(super) fn move_all(
+    disk: &dyn Disk,
+    folder: &Path,
+    files: &[PathBuf],
+    aside: &str,
+) -> Result<(), StorageError> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let target = folder.with_file_name(aside);
+    disk.create_folder(&target).during("create the folder", &target)?;
+    for file in files.iter().rev() {
+        let Some(name) = file.file_name() else { continue };
+        disk.rename(file, &target.join(name)).during("move away", file)?;
+        disk.sync_folder(&target).during("sync the folder", &target)?;
+        disk.sync_folder(folder).during("sync the folder", folder)?;
+    }
+    Ok(())
+}
