@@ -1,6 +1,7 @@
 //! What goes wrong, chosen by a seed.
 
 use std::io;
+use std::time::Duration;
 
 use crate::world::{CLIENTS, SERVERS, World};
 
@@ -34,6 +35,8 @@ pub(crate) enum Fault {
     /// The same, of the other servers only.
     WithoutPeers(u8),
     WithoutClients(u8),
+    /// A host of clients gets to no server, for longer than a session lasts.
+    ClientsAway(u8),
     /// One direction only.
     Deaf(u8),
     Mute(u8),
@@ -55,6 +58,8 @@ pub(crate) enum Fault {
     },
     /// SIGKILL.
     Killed(Vec<u8>),
+    /// SIGKILL, and it comes back with nothing but its id.
+    Emptied(u8),
     /// SIGSTOP, then SIGCONT.
     Stopped(u8),
     /// The small file system of a server; it may be killed and have to start there, too.
@@ -77,7 +82,7 @@ impl Fault {
         let others: Vec<u8> = SERVERS.into_iter().filter(|other| *other != server).collect();
         let other = dice.one_of(&others);
         let (ms, lost) = (5 + dice.below(150), dice.below(20));
-        match dice.below(17) {
+        match dice.below(19) {
             0 => Self::Alone(server),
             1 => Self::WithoutPeers(server),
             2 => Self::WithoutClients(server),
@@ -97,7 +102,22 @@ impl Fault {
                 let seconds = dice.one_of(&[1_i64, 30, 3_600]);
                 Self::ClockStep(server, if dice.below(2) == 0 { seconds } else { -seconds })
             }
+            16 => Self::ClientsAway(dice.one_of(&CLIENTS)),
+            17 => Self::Emptied(server),
             _ => Self::RollingRestart,
+        }
+    }
+
+    /// Whether something else may happen at the same time: what an emptied server had must be with both others.
+    pub(crate) fn goes_with_others(&self) -> bool {
+        !matches!(self, Self::Emptied(_))
+    }
+
+    /// The least time that it needs to have its effect.
+    pub(crate) fn least(&self) -> Duration {
+        match self {
+            Self::ClientsAway(_) => Duration::from_secs(9),
+            _ => Duration::ZERO,
         }
     }
 
@@ -123,6 +143,10 @@ impl Fault {
                 cut(world, &[*server], &CLIENTS);
                 cut(world, &CLIENTS, &[*server]);
             }
+            Self::ClientsAway(host) => {
+                cut(world, &[*host], &SERVERS);
+                cut(world, &SERVERS, &[*host]);
+            }
             Self::Deaf(server) => cut(world, &SERVERS, &[*server]),
             Self::Mute(server) => cut(world, &[*server], &SERVERS),
             Self::Pair(one, other) => {
@@ -140,6 +164,7 @@ impl Fault {
                 }
             }
             Self::Killed(servers) => servers.iter().try_for_each(|server| world.kill(*server))?,
+            Self::Emptied(server) => world.empty(*server)?,
             Self::Stopped(server) => world.signal(*server, "STOP"),
             Self::DiskFull { restarted } => {
                 world.fill_disk()?;

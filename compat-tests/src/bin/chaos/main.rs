@@ -130,7 +130,11 @@ fn disturb(world: &mut World, minutes: f64, seed: u64) -> Result<(), Box<dyn Err
         if dice.below(4) == 0 {
             faults.push(Fault::any(&mut dice, leader));
         }
-        let lasts = Duration::from_millis(1_000 + dice.below(8_000));
+        if !faults.iter().all(Fault::goes_with_others) {
+            faults.truncate(1);
+        }
+        let least = faults.iter().map(Fault::least).max().unwrap_or_default();
+        let lasts = least + Duration::from_millis(1_000 + dice.below(8_000));
         say(&format!("{} {faults:?}, leader {leader:?}, {lasts:.1?}", uptime()));
         for fault in &faults {
             fault.begin(world)?;
@@ -170,7 +174,7 @@ fn judge(world: &mut World, folder: &Path) -> Result<Vec<String>, Box<dyn Error>
     }
     let count = |is: fn(&history::Entry) -> bool| entries.iter().filter(|entry| is(entry)).count();
     say(&format!(
-        "{} entries: {} sets, {} gets, {} of unknown outcome; {} writes under a lock; {} sessions, {} of them expired; \
+        "{} entries: {} sets, {} gets, {} of unknown outcome; {} writes under a lock; {} sessions, {} expired, {} given up; \
          {} ephemerals at the end; servers ended by themselves: {}",
         entries.len(),
         count(|entry| entry.op == "set" && entry.is_ok()),
@@ -178,7 +182,8 @@ fn judge(world: &mut World, folder: &Path) -> Result<Vec<String>, Box<dyn Error>
         count(history::Entry::is_unknown),
         count(|entry| entry.hold.is_some() && entry.is_ok()),
         count(|entry| entry.op == "session"),
-        count(|entry| entry.op == "expired" || entry.op == "given-up"),
+        count(|entry| entry.op == "expired"),
+        count(|entry| entry.op == "given-up"),
         last.sessions.len(),
         world.ended_by_themselves(),
     ));

@@ -126,6 +126,24 @@ impl World {
         self.member(server).kill()
     }
 
+    /// A server is killed and loses all but its id.
+    pub(crate) fn empty(&mut self, server: u8) -> io::Result<()> {
+        let member = self.member(server);
+        member.kill()?;
+        for entry in fs::read_dir(member.folder.join("data"))? {
+            let entry = entry?;
+            if entry.file_name() == "myid" {
+                continue;
+            }
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Tells a server to end and starts it again.
     pub(crate) fn restart(&mut self, server: u8) -> io::Result<()> {
         let member = self.member(server);
