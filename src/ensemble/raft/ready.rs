@@ -521,13 +521,13 @@ impl<T: Transport> Member<T> {
     /// purge can follow.
     pub fn snapshot_taken(&mut self, index: u64, zxid: Zxid, now: Monotonic) {
         if self.node.mut_store().snapshot_taken(SnapshotPlace { index, zxid: zxid.0 }) {
-            self.unsynced.write(Write(What::Roll), now);
+            self.unsynced.write_aside(Write(What::Roll), now);
         }
     }
 
     /// Files of the log may have been removed that no start needs.
     pub fn purged(&mut self, now: Monotonic) {
-        self.unsynced.write(Write(What::Purged), now);
+        self.unsynced.write_aside(Write(What::Purged), now);
     }
 
     /// Since when the oldest write that was taken is not durable.
