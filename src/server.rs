@@ -43,7 +43,7 @@ use self::connections::Connections;
 use self::data::Data;
 use self::disk::Disk;
 use self::password::Passwords;
-use self::peers::Peers;
+use self::peers::{Peers, Security};
 use self::shared::{CurrentRole, Others, Role, Server};
 use self::stats::Stats;
 use crate::config::{self, Config, ListenAddress};
@@ -53,6 +53,8 @@ use crate::ensemble::{
     Before, EnsembleError, Inquiry, Member, OrderError, Queue, Replica, Snapshots, Standalone,
 };
 use crate::storage::{DataDirectory, RaftStateFile, SnapshotOrigin, StorageError};
+
+pub use self::peers::SecurityError;
 
 /// The server's number in session ids, as a standalone ZooKeeper has it.
 const STANDALONE_ID: u8 = 1;
@@ -99,6 +101,9 @@ pub enum ServerError {
         /// The last transaction in it.
         zxid: i64,
     },
+    /// This server cannot prove who it is, or know the others.
+    #[error("the servers of the ensemble cannot know each other")]
+    Security(#[from] SecurityError),
     /// The orderer's thread is gone.
     #[error("the ordering thread ended unexpectedly; this is a defect, please report it")]
     OrdererLost,
@@ -111,6 +116,7 @@ impl ServerError {
         match self {
             Self::Storage(_) | Self::NoDatabase(_) | Self::NotEmpty { .. } => 3,
             Self::Ensemble(EnsembleError::Storage(_)) => 3,
+            Self::Security(_) => 2,
             Self::Bind { .. } => 4,
             Self::System(..) | Self::Order(_) | Self::Ensemble(_) | Self::OrdererLost => 1,
         }
@@ -225,11 +231,14 @@ async fn serve_alone(config: Config) -> Result<(), ServerError> {
 }
 
 async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(), ServerError> {
+    let security = Security::load(&members.security)?;
+    security.announce();
     let (ensemble, directory) = data::open_member(&config, members)?;
     // Sessions have ZooKeeper's passwords, which every member knows.
     let ground = Ground::new(members.my_id, Arc::clone(&directory), Passwords::Zookeeper);
     let peers = Peers::new(
         members,
+        security,
         Arc::clone(&ground.queue),
         Arc::clone(&directory),
         ground.clock,
@@ -250,7 +259,7 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
         id = members.my_id,
         servers = members.servers.len(),
         address = %listen,
-        "a member of an ensemble; its servers do not authenticate each other: let nobody else reach this address"
+        "a member of an ensemble"
     );
     let (members, runtime) = (members.clone(), Handle::current());
     let orderer = start_orderer(&server, move |server| {
@@ -265,7 +274,7 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
         }
         let started = ensemble.start(directory)?;
         let (id, number) = (started.id(), started.ensemble());
-        peers.start(&runtime, id, number);
+        peers.start(id, number);
         let clients = Arc::clone(&server.connections) as _;
         let tick_ms = u64::from(server.config.tick_time_ms);
         let replica = Arc::clone(&server.replica);

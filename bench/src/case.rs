@@ -45,17 +45,43 @@ pub(crate) enum What {
     Start { replayed: u32 },
     /// Sets at half of what the same server manages, across snapshots. On servers of its own.
     Snapshot,
+    /// Three servers of its own.
+    Ensemble(OfEnsemble),
+}
+
+/// What is measured of three servers; CPU time and memory are those of all three.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OfEnsemble {
+    /// Connections dealt out to the servers, each with a window of requests in flight.
+    Closed { workload: Workload, connections: u32, window: u32 },
+    /// How long writes stand still when something happens to the leader, several times.
+    Outage(Outage),
+    /// Resident memory with the population.
+    Memory,
+    /// A follower that comes back with nothing but its id, until it serves.
+    EmptiedFollower,
+}
+
+/// What happens to a leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outage {
+    /// SIGKILL.
+    Killed,
+    /// SIGTERM: it may hand over.
+    Ended,
+    /// SIGSTOP, and SIGCONT when another leads.
+    Frozen,
 }
 
 impl What {
     /// Whether it wants no running server.
     pub(crate) const fn has_own_servers(self) -> bool {
-        matches!(self, Self::Start { .. } | Self::Snapshot)
+        matches!(self, Self::Start { .. } | Self::Snapshot | Self::Ensemble(_))
     }
 
     /// Whether it has rounds of its own and runs once.
     pub(crate) const fn has_own_rounds(self) -> bool {
-        matches!(self, Self::Snapshot)
+        matches!(self, Self::Snapshot | Self::Ensemble(OfEnsemble::Outage(_)))
     }
 }
 
@@ -79,6 +105,23 @@ const fn closed(
 
 const fn case(name: &'static str, population: Population, what: What) -> Case {
     Case { name, large: false, population, what }
+}
+
+const fn ensemble(name: &'static str, population: Population, of: OfEnsemble) -> Case {
+    case(name, population, What::Ensemble(of))
+}
+
+const fn closed_ensemble(
+    name: &'static str,
+    workload: Workload,
+    connections: u32,
+    window: u32,
+) -> Case {
+    ensemble(name, SMALL, OfEnsemble::Closed { workload, connections, window })
+}
+
+const fn outage(name: &'static str, outage: Outage) -> Case {
+    ensemble(name, SMALL, OfEnsemble::Outage(outage))
 }
 
 const fn watched(workload: Workload) -> What {
@@ -145,6 +188,15 @@ pub(crate) const CASES: &[Case] = &[
     case("start, 1 M znodes", M1, What::Start { replayed: 99_000 }),
     Case { large: true, ..case("start, 10 M znodes", M10, What::Start { replayed: 99_000 }) },
     case("snapshot, 1 M znodes", M1, What::Snapshot),
+    closed_ensemble("ensemble, set 15 x 32", Workload::Set, 15, 32),
+    closed_ensemble("ensemble, set 1 x 1", Workload::Set, 1, 1),
+    closed_ensemble("ensemble, get 15 x 32", Workload::Get, 15, 32),
+    closed_ensemble("ensemble, mixed 90/10 15 x 32", Workload::Mixed, 15, 32),
+    outage("ensemble, leader killed", Outage::Killed),
+    outage("ensemble, leader ended by SIGTERM", Outage::Ended),
+    outage("ensemble, leader frozen", Outage::Frozen),
+    ensemble("ensemble, RSS with 1 M znodes", M1, OfEnsemble::Memory),
+    ensemble("ensemble, follower emptied, 1 M znodes", M1, OfEnsemble::EmptiedFollower),
 ];
 
 /// How long and how often.
@@ -154,6 +206,8 @@ pub(crate) struct Spans {
     pub(crate) measured: Duration,
     /// Of the open loop at half of Apache ZooKeeper's maximum.
     pub(crate) open_loop: Duration,
+    /// How often something happens to a leader.
+    pub(crate) outages: u32,
     /// Divides populations, connections and watchers: a run that only shows that it runs.
     pub(crate) scale: NonZeroU32,
 }

@@ -10,10 +10,18 @@ use crate::case::{CASES, Case, Population, Spans, What};
 use crate::measure::{Figures, PER_SECOND, measure};
 use crate::start::Contents;
 use crate::subject::{Kind, Launch, Programs, Subject};
-use crate::{floor, population, snapshot, start};
+use crate::{ensemble, floor, population, snapshot, start};
 
 /// All that a run found: case, server, figure, one value a round.
 pub(crate) type Findings = BTreeMap<usize, BTreeMap<Kind, BTreeMap<&'static str, Vec<f64>>>>;
+
+/// A case that a server did not get through.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) case: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) why: String,
+}
 
 /// The case whose operations a second decide the rate of the open loop.
 const SETS: &str = "set 16 x 32";
@@ -47,35 +55,36 @@ pub(crate) fn run(
     plan: &Plan,
     programs: &Programs,
     mut tell: impl FnMut(&str),
-) -> io::Result<Findings> {
+) -> io::Result<(Findings, Vec<Failure>)> {
     let mut findings = Findings::new();
+    let mut failures = Vec::new();
     let mut contents = Contents::default();
     for round in 1..=plan.rounds {
         for kind in &plan.kinds {
-            let mut running: Option<(Subject, _)> = None;
+            let mut running = None;
             for (number, case) in plan.cases() {
                 let is_over = round > 1 && case.what.has_own_rounds();
                 if is_over || *kind == Kind::Floor && !has_floor(case) {
                     continue;
                 }
-                let failed =
-                    |error| io::Error::other(format!("{}, {}: {error}", case.name, kind.name()));
+                let sets = apache_sets(&findings);
                 let figures = if case.what.has_own_servers() {
                     running = None;
                     alone(*kind, case, plan, programs, &mut contents)
                 } else {
-                    let subject = match running.take() {
-                        Some((subject, population)) if population == case.population => subject,
-                        ended => {
-                            drop(ended);
-                            populated(*kind, case, plan, programs)?
-                        }
-                    };
-                    let figures = measure(&subject, case, &plan.spans, apache_sets(&findings));
-                    running = Some((subject, case.population));
-                    figures
+                    shared(*kind, case, plan, programs, sets, &mut running)
                 };
-                let figures = figures.map_err(failed)?;
+                let figures = match figures {
+                    Ok(figures) => figures,
+                    // The others are worth their time.
+                    Err(error) => {
+                        running = None;
+                        let why = one_line(&error);
+                        tell(&format!("round {round}, {}, {}: {why}", kind.name(), case.name));
+                        failures.push(Failure { case: case.name, kind: *kind, why });
+                        continue;
+                    }
+                };
                 tell(&line(round, *kind, case.name, &figures));
                 let found = findings.entry(number).or_default().entry(*kind).or_default();
                 for (figure, value) in figures {
@@ -84,7 +93,36 @@ pub(crate) fn run(
             }
         }
     }
-    Ok(findings)
+    Ok((findings, failures))
+}
+
+/// A case on the server of the one before, if it has the same population.
+fn shared(
+    kind: Kind,
+    case: &Case,
+    plan: &Plan,
+    programs: &Programs,
+    apache_sets: f64,
+    running: &mut Option<(Subject, Population)>,
+) -> io::Result<Figures> {
+    if running.as_ref().is_none_or(|(_, population)| *population != case.population) {
+        // Never two at a time.
+        *running = None;
+    }
+    let (subject, _) = match running {
+        Some(running) => running,
+        none => none.insert((populated(kind, case, plan, programs)?, case.population)),
+    };
+    measure(subject, case, &plan.spans, apache_sets)
+}
+
+/// Its end: what a server said last is the reason.
+fn one_line(error: &io::Error) -> String {
+    let text = error.to_string();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ").replace('|', "/");
+    let Some((start, _)) = line.char_indices().rev().nth(300) else { return line };
+    format!("... {}", &line[start..])
 }
 
 /// A case that starts servers of its own.
@@ -103,6 +141,7 @@ fn alone(
             let content = contents.of(&launch, value_len, plan.spans.scaled(replayed))?;
             start::figures(&launch, content)
         }
+        What::Ensemble(of) => ensemble::figures(&launch, of, value_len, &plan.spans),
         _ => snapshot::figures(&launch, value_len, &plan.spans),
     }
 }

@@ -32,10 +32,28 @@ impl Head {
     }
 }
 
+/// What a client shows when it comes back.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    id: i64,
+    password: [u8; 16],
+}
+
+impl Session {
+    const NEW: Self = Self { id: 0, password: [0; 16] };
+
+    /// The answer's protocol version and timeout, then the id and the password with its length.
+    fn of_answer(answer: &[u8]) -> Option<Self> {
+        let id = i64::from_be_bytes(*answer.get(8..)?.first_chunk()?);
+        Some(Self { id, password: *answer.get(20..)?.first_chunk()? })
+    }
+}
+
 /// A session over a socket that does not block once [`Connection::unblock`] was called.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: TcpStream,
+    session: Session,
     /// What is to be sent; its front is gone already up to `sent`.
     out: Vec<u8>,
     sent: usize,
@@ -49,6 +67,11 @@ impl Connection {
     /// Opens a session. The `number` spreads many connections over local addresses: one address has
     /// too few ports for those that were closed a moment ago.
     pub(crate) fn open(server: SocketAddr, number: u32) -> io::Result<Self> {
+        Self::attach(server, number, &Session::NEW)
+    }
+
+    /// Goes on with a session; refused if it is over.
+    pub(crate) fn attach(server: SocketAddr, number: u32, session: &Session) -> io::Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         if server.ip() == Ipv4Addr::LOCALHOST {
             let local = Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + number % 64);
@@ -58,27 +81,56 @@ impl Connection {
         socket.set_tcp_nodelay(true)?;
         let socket = TcpStream::from(socket);
         socket.set_read_timeout(Some(PATIENCE))?;
-        let mut connection =
-            Self { socket, out: Vec::new(), sent: 0, input: Vec::new(), taken: 0, filled: 0 };
-        connection.socket.write_all(&handshake())?;
+        let mut connection = Self {
+            socket,
+            session: Session::NEW,
+            out: Vec::new(),
+            sent: 0,
+            input: Vec::new(),
+            taken: 0,
+            filled: 0,
+        };
+        connection.socket.write_all(&handshake(session))?;
         let answer = connection.body()?;
         // Protocol version, then the timeout: 0 refuses.
         if answer.get(4..8).is_none_or(|timeout| timeout == [0; 4]) {
-            return Err(io::Error::other("the server refuses a session"));
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "a session is refused"));
         }
+        connection.session = Session::of_answer(&answer)
+            .ok_or_else(|| io::Error::other("an answer without a session"))?;
         Ok(connection)
     }
 
-    /// Sends one request and waits for its answer's head; events in between are passed over.
-    pub(crate) fn call(&mut self, request: &Request<'_>) -> io::Result<Head> {
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Sends one request and waits for its answer, with the head in front.
+    pub(crate) fn ask(&mut self, request: &Request<'_>) -> io::Result<(Head, Vec<u8>)> {
         self.socket.write_all(&request::frame(1, request))?;
         loop {
             let body = self.body()?;
             let head = head(&body)?;
             if !head.is_event() {
-                return Ok(head);
+                return Ok((head, body));
             }
         }
+    }
+
+    /// Whether the server has ended it.
+    pub(crate) fn is_cut(&self) -> io::Result<bool> {
+        self.socket.set_nonblocking(true)?;
+        let peeked = self.socket.peek(&mut [0]);
+        self.socket.set_nonblocking(false)?;
+        match peeked {
+            Ok(read) => Ok(read == 0),
+            Err(error) => Ok(error.kind() != io::ErrorKind::WouldBlock),
+        }
+    }
+
+    /// Sends one request and waits for its answer's head; events in between are passed over.
+    pub(crate) fn call(&mut self, request: &Request<'_>) -> io::Result<Head> {
+        Ok(self.ask(request)?.0)
     }
 
     /// Sends many requests at once and waits until all are answered, with success.
@@ -177,15 +229,15 @@ fn head(body: &[u8]) -> io::Result<Head> {
     Ok(Head { xid: i32::from_be_bytes(*xid), error: i32::from_be_bytes(*error) })
 }
 
-fn handshake() -> Vec<u8> {
+fn handshake(session: &Session) -> Vec<u8> {
     let mut out = BytesMut::new();
     put_frame(&mut out, |out| {
         ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: 0,
             timeout_ms: SESSION_TIMEOUT_MS,
-            session_id: 0,
-            password: Some([0; 16].as_slice().into()),
+            session_id: session.id,
+            password: Some(session.password.as_slice().into()),
             read_only: Some(false),
         }
         .encode(out);

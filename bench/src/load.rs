@@ -101,9 +101,10 @@ struct Client {
     stuck: bool,
 }
 
-/// Runs the load; `at_start` and `at_end` are called when measuring begins and ends.
+/// Runs the load, its connections dealt out to the servers; `at_start` and `at_end` are called when measuring begins and
+/// ends.
 pub(crate) fn run(
-    server: SocketAddr,
+    servers: &[SocketAddr],
     load: &Load,
     at_start: impl FnOnce(),
     at_end: impl FnOnce(),
@@ -111,8 +112,8 @@ pub(crate) fn run(
     let threads = THREADS.min(load.connections);
     let mut shares: Vec<Vec<Client>> = (0..threads).map(|_| Vec::new()).collect();
     let value = vec![b'v'; load.value_len];
-    for number in 0..load.connections {
-        let mut connection = Connection::open(server, number)?;
+    for (number, server) in (0..load.connections).zip(servers.iter().cycle()) {
+        let mut connection = Connection::open(*server, number)?;
         connection.unblock()?;
         let requests = Requests::new(load.workload, number, load.keys.get(), &value);
         let since = VecDeque::new();

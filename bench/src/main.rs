@@ -5,10 +5,12 @@
 mod case;
 mod comparison;
 mod connection;
+mod ensemble;
 mod fan_out;
 mod floor;
 mod load;
 mod measure;
+mod outage;
 mod plot;
 mod population;
 mod report;
@@ -16,6 +18,7 @@ mod request;
 mod sessions;
 mod snapshot;
 mod start;
+mod steady_writer;
 mod subject;
 mod watches;
 
@@ -72,6 +75,9 @@ struct Compare {
     /// How long the open loop at half of Apache ZooKeeper's maximum is measured.
     #[arg(long, default_value_t = 60.0)]
     open_loop_seconds: f64,
+    /// How often the leader of an ensemble is killed, ended and frozen.
+    #[arg(long, default_value_t = 5)]
+    outages: u32,
     /// Everything once, small and short: shows that it runs, measures nothing.
     #[arg(long)]
     quick: bool,
@@ -159,6 +165,7 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
         warm_up: seconds(compare.warm_up),
         measured: seconds(compare.seconds),
         open_loop: seconds(compare.open_loop_seconds),
+        outages: if compare.quick { 1 } else { compare.outages.max(1) },
         scale: NonZeroU32::new(if compare.quick { 100 } else { 1 }).unwrap_or(NonZeroU32::MIN),
     };
     let kinds = [Kind::Floor, Kind::Apache, Kind::Rookeeper];
@@ -170,8 +177,8 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
         kinds: kinds.into_iter().filter(|kind| !compare.alone || *kind != Kind::Apache).collect(),
     };
     let synced = comparison::sync_floor(&programs, spans.measured)?;
-    let findings = comparison::run(&plan, &programs, tell)?;
-    let rows = report::rows(&findings);
+    let (findings, failures) = comparison::run(&plan, &programs, tell)?;
+    let rows = report::rows(&findings, &failures);
     let micros = |quantile| synced.value_at_quantile(quantile) as f64 / 1e3;
     let mut out = io::stdout().lock();
     writeln!(
@@ -190,7 +197,10 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
         let curves = plot::sweep(&programs, &spans, tell)?;
         plot::draw(Path::new(&path), &curves)?;
     }
-    Ok(())
+    match failures.len() {
+        0 => Ok(()),
+        failed => Err(format!("{failed} cases failed, see the table").into()),
+    }
 }
 
 fn one_load(one: &OneLoad) -> Result<(), Box<dyn Error>> {
@@ -210,7 +220,7 @@ fn one_load(one: &OneLoad) -> Result<(), Box<dyn Error>> {
         measured: Duration::from_secs_f64(one.seconds),
         slice: None,
     };
-    let measured = load::run(one.server, &load, || {}, || {})?;
+    let measured = load::run(&[one.server], &load, || {}, || {})?;
     let micros = |quantile| measured.latency.value_at_quantile(quantile) as f64 / 1e3;
     writeln!(
         io::stdout(),

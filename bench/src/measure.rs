@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -21,7 +22,10 @@ const FAN_OUT_ROUNDS: u32 = 20;
 
 /// Whether a quotient of two servers' figures says something: not of differences and counts.
 pub(crate) fn compares(figure: &str) -> bool {
-    !figure.contains(" more") && figure != "pairs"
+    !figure.contains(" more")
+        && !figure.contains(" lost")
+        && !figure.contains(" cut")
+        && figure != "pairs"
 }
 
 /// Whether more is better.
@@ -85,14 +89,24 @@ pub(crate) fn measure(
             let _watching = watches::on_absent(subject.address(), spans.scaled(watches))?;
             under_load(subject, &load(workload, 16, Pace::Window(32)))
         }
-        What::Start { .. } | What::Snapshot => Err(io::Error::other("has servers of its own")),
+        What::Start { .. } | What::Snapshot | What::Ensemble(_) => {
+            Err(io::Error::other("has servers of its own"))
+        }
     }
 }
 
 fn under_load(subject: &Subject, load: &Load) -> io::Result<Figures> {
+    loaded(&[subject.address()], load, || subject.cpu())
+}
+
+/// What a load on `servers` gives, `cpu` being the time that they have used so far.
+pub(crate) fn loaded(
+    servers: &[SocketAddr],
+    load: &Load,
+    cpu: impl Fn() -> io::Result<Duration>,
+) -> io::Result<Figures> {
     let (mut before, mut after) = (Ok(Duration::ZERO), Ok(Duration::ZERO));
-    let measured =
-        load::run(subject.address(), load, || before = subject.cpu(), || after = subject.cpu())?;
+    let measured = load::run(servers, load, || before = cpu(), || after = cpu())?;
     let Measured { operations, latency, .. } = measured;
     let micros = |quantile| latency.value_at_quantile(quantile) as f64 / 1e3;
     let cpu = after?.saturating_sub(before?);

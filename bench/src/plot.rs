@@ -44,7 +44,7 @@ pub(crate) fn sweep(
                 measured: spans.measured,
                 slice: None,
             };
-            let Ok(measured) = load::run(subject.address(), &load, || {}, || {}) else { break };
+            let Ok(measured) = load::run(&[subject.address()], &load, || {}, || {}) else { break };
             let reached = measured.operations as f64 / spans.measured.as_secs_f64();
             let latency = [0.5, 0.99, 0.999]
                 .map(|quantile| measured.latency.value_at_quantile(quantile) as f64 / 1e6);

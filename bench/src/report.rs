@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::case::CASES;
-use crate::comparison::{Findings, median};
+use crate::comparison::{Failure, Findings, median};
 use crate::measure::{compares, rises};
 use crate::subject::Kind;
 
@@ -13,7 +13,8 @@ use crate::subject::Kind;
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     case: &'static str,
-    figure: &'static str,
+    /// Its name and unit, or why there is none.
+    figure: String,
     apache: Option<f64>,
     rookeeper: Option<f64>,
     floor: Option<f64>,
@@ -24,7 +25,7 @@ pub(crate) struct Row {
 }
 
 /// The medians of a run.
-pub(crate) fn rows(findings: &Findings) -> Vec<Row> {
+pub(crate) fn rows(findings: &Findings, failures: &[Failure]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (number, kinds) in findings {
         let figures: std::collections::BTreeSet<_> =
@@ -41,9 +42,19 @@ pub(crate) fn rows(findings: &Findings) -> Vec<Row> {
                 .map(|kind| values(kind).cloned().unwrap_or_default());
             let case = CASES.get(*number).map_or("", |case| case.name);
             let floor = middle(Kind::Floor);
+            let figure = figure.to_owned();
             rows.push(Row { case, figure, apache, rookeeper, floor, ratio, rounds });
         }
     }
+    rows.extend(failures.iter().map(|Failure { case, kind, why }| Row {
+        case,
+        figure: format!("failed, {}: {why}", kind.name()),
+        apache: None,
+        rookeeper: None,
+        floor: None,
+        ratio: None,
+        rounds: [Vec::new(), Vec::new()],
+    }));
     rows
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
         measured: spans.measured,
         slice: None,
     };
-    let measured = load::run(subject.address(), &most, || {}, || {})?;
+    let measured = load::run(&[subject.address()], &most, || {}, || {})?;
     let closed = measured.operations as f64 / spans.measured.as_secs_f64();
     let rate = managed(&subject, &most, closed)? / 2.0;
     // rookeeper takes one as soon as it is due; Apache ZooKeeper at a random one of the transactions from half as many.
@@ -88,7 +88,7 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
     let ended = AtomicBool::new(false);
     let (measured, seen) = thread::scope(|scope| {
         let watching = scope.spawn(|| watch(&subject, &ended));
-        let measured = load::run(subject.address(), &load, || start = Instant::now(), || {});
+        let measured = load::run(&[subject.address()], &load, || start = Instant::now(), || {});
         ended.store(true, Ordering::Relaxed);
         let seen = watching.join().expect("watching files does not panic");
         measured.and_then(|measured| Ok((measured, seen?)))
@@ -101,7 +101,7 @@ fn managed(subject: &Subject, load: &Load, closed: f64) -> io::Result<f64> {
     let mut rate = closed;
     loop {
         let open = Load { pace: Pace::Rate(rate), ..load.clone() };
-        let measured = load::run(subject.address(), &open, || {}, || {})?;
+        let measured = load::run(&[subject.address()], &open, || {}, || {})?;
         let p99 = Duration::from_nanos(measured.latency.value_at_quantile(0.99));
         if p99 < MANAGED {
             return Ok(rate);

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// The longest start: ten million znodes behind a kill.
@@ -16,8 +17,6 @@ const START_DEADLINE: Duration = Duration::from_secs(600);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 /// Beyond so many znodes Apache ZooKeeper gets a megabyte of heap for each thousand; up to it, what `JVMFLAGS` says.
 const ZNODES_OF_THE_USUAL_HEAP: u32 = 1_000_000;
-/// The data directory below a server's folder.
-const DATA: &str = "data";
 
 /// Who is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -62,6 +61,7 @@ pub(crate) struct Launch<'a> {
 /// A running server; it ends with its value.
 #[derive(Debug)]
 pub(crate) struct Subject {
+    kind: Kind,
     child: Child,
     address: SocketAddr,
     dir: TempDir,
@@ -71,18 +71,24 @@ impl Launch<'_> {
     /// Starts it on a fresh directory and waits until it serves.
     pub(crate) fn fresh(&self) -> io::Result<Subject> {
         let dir = folder(self.programs)?;
-        fs::create_dir(dir.path().join(DATA))?;
+        fs::create_dir(data(dir.path()))?;
         self.on(dir)
     }
 
     /// Starts it on the folder of a server of before, or one that looks like it, and waits until it serves.
     pub(crate) fn on(&self, dir: TempDir) -> io::Result<Subject> {
-        let port = free_port()?;
+        let mut subject = self.begin(dir, free_port()?)?;
+        subject.wait_until_serving()?;
+        Ok(subject)
+    }
+
+    /// Starts it on the same, for clients on `port`; it serves later.
+    pub(crate) fn begin(&self, dir: TempDir, port: u16) -> io::Result<Subject> {
         let config = dir.path().join("zoo.cfg");
         let text = format!(
             "dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime=2000\n\
              maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n{}",
-            dir.path().join(DATA).display(),
+            data(dir.path()).display(),
             self.settings
         );
         fs::write(&config, text)?;
@@ -115,17 +121,7 @@ impl Launch<'_> {
             .spawn()
             .map_err(|error| io::Error::other(format!("cannot run {command:?}: {error}")))?;
         let address = (Ipv4Addr::LOCALHOST, port).into();
-        let mut subject = Subject { child, address, dir };
-        let deadline = Instant::now() + START_DEADLINE;
-        while !subject.serves() {
-            if subject.child.try_wait()?.is_some() || Instant::now() > deadline {
-                let log = fs::read_to_string(subject.dir.path().join("log"))?;
-                let name = self.kind.name();
-                return Err(io::Error::other(format!("{name} does not start:\n{log}")));
-            }
-            thread::sleep(BETWEEN_LOOKS);
-        }
-        Ok(subject)
+        Ok(Subject { kind: self.kind, child, address, dir })
     }
 }
 
@@ -134,9 +130,14 @@ pub(crate) fn folder(programs: &Programs) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix("bench.").tempdir_in(&programs.data)
 }
 
+/// The data directory below a server's folder.
+pub(crate) fn data(folder: &Path) -> PathBuf {
+    folder.join("data")
+}
+
 /// Where the log and the snapshots are below a server's folder.
 pub(crate) fn files(folder: &Path) -> PathBuf {
-    folder.join(DATA).join("version-2")
+    data(folder).join("version-2")
 }
 
 impl Subject {
@@ -147,27 +148,54 @@ impl Subject {
 
     /// Ends it by SIGKILL and leaves its folder.
     pub(crate) fn kill(self) -> io::Result<TempDir> {
-        let mut killed = self;
-        killed.child.kill()?;
-        killed.child.wait()?;
+        self.end(Signal::KILL)
+    }
+
+    /// Ends it by a signal and leaves its folder.
+    pub(crate) fn end(self, signal: Signal) -> io::Result<TempDir> {
+        let mut ended = self;
+        ended.signal(signal)?;
+        ended.child.wait()?;
         // What is dropped with the value has ended already.
         let elsewhere = TempDir::new()?;
-        Ok(std::mem::replace(&mut killed.dir, elsewhere))
+        Ok(std::mem::replace(&mut ended.dir, elsewhere))
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    fn serves(&self) -> bool {
-        let ask = || {
-            let mut socket = TcpStream::connect_timeout(&self.address, Duration::from_secs(1))?;
-            socket.set_read_timeout(Some(Duration::from_millis(500)))?;
-            socket.write_all(b"srvr")?;
-            let mut text = String::new();
-            socket.read_to_string(&mut text).map(|_| text.contains("Mode:"))
-        };
-        ask().unwrap_or(false)
+    pub(crate) fn wait_until_serving(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + START_DEADLINE;
+        while self.mode().is_none() {
+            if self.child.try_wait()?.is_some() || Instant::now() > deadline {
+                let log = fs::read_to_string(self.dir.path().join("log"))?;
+                let name = self.kind.name();
+                return Err(io::Error::other(format!("{name} does not start:\n{log}")));
+            }
+            thread::sleep(BETWEEN_LOOKS);
+        }
+        Ok(())
+    }
+
+    /// Standalone, leader or follower; None while it does not serve.
+    pub(crate) fn mode(&self) -> Option<String> {
+        let text = self.word("srvr").ok()?;
+        text.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned)
+    }
+
+    /// What it answers to a four-letter word.
+    pub(crate) fn word(&self, word: &str) -> io::Result<String> {
+        let mut socket = TcpStream::connect_timeout(&self.address, Duration::from_secs(1))?;
+        socket.set_read_timeout(Some(Duration::from_millis(500)))?;
+        socket.write_all(word.as_bytes())?;
+        let mut text = String::new();
+        socket.read_to_string(&mut text)?;
+        Ok(text)
     }
 
     /// CPU time so far, user and system, over all threads.
@@ -212,11 +240,23 @@ impl Drop for Subject {
 
 /// A port below those that the kernel gives to outgoing connections.
 fn free_port() -> io::Result<u16> {
+    Ok(free_ports::<1>()?[0])
+}
+
+/// Several of them, all different.
+pub(crate) fn free_ports<const COUNT: usize>() -> io::Result<[u16; COUNT]> {
     let base = (std::process::id() % 10_000) as u16;
-    (0..10_000)
-        .map(|step| 20_000 + (base + step) % 10_000)
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
-        .ok_or_else(|| io::Error::other("no free port between 20,000 and 30,000"))
+    // All are bound at once: none comes twice.
+    let listeners: Vec<TcpListener> = (0..10_000)
+        .filter_map(|step| {
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 20_000 + (base + step) % 10_000)).ok()
+        })
+        .take(COUNT)
+        .collect();
+    let ports: io::Result<Vec<u16>> =
+        listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect();
+    let too_few = |_| io::Error::other("too few free ports between 20,000 and 30,000");
+    ports?.try_into().map_err(too_few)
 }
 
 /// A program of the checkout or the error that says how to get it.

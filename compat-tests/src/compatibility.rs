@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use crate::program::repository;
-use crate::{Kind, Program, Server};
+use crate::{Ensemble, Kind, Program, Server};
 
 /// A client or an application, and what of it runs.
 #[derive(Clone, Copy, Debug)]
@@ -30,12 +30,20 @@ pub struct Outcome {
 impl Outcome {
     /// Of a program that prints `ok NAME` for a check that holds and `failed NAME: why` for one
     /// that does not; also returns all that it printed.
-    pub fn of_program(mut program: Program) -> (Self, String) {
+    pub fn of_program(program: Program) -> (Self, String) {
+        Self::with_events(program, |_| ())
+    }
+
+    /// The same; `event` hears after how many checks that held the program is.
+    fn with_events(mut program: Program, mut event: impl FnMut(usize)) -> (Self, String) {
+        let mut held = 0;
         let mut outcome = Self::default();
         let mut said = String::new();
         while let Some(line) = program.next_line() {
             if let Some(name) = line.strip_prefix("ok ") {
                 outcome.passed(name);
+                held += 1;
+                event(held);
             } else if let Some(rest) = line.strip_prefix("failed ") {
                 let (name, why) = rest.split_once(':').unwrap_or((rest, ""));
                 outcome.failed(name, why.trim());
@@ -82,10 +90,59 @@ pub fn on_both(
     config: &[&str],
     start: impl Fn(&Server) -> Program + Sync,
 ) {
-    let run = |kind| {
+    compare(client, checks, |kind| {
         let server = Server::start(kind, config);
         Outcome::of_program(start(&server))
-    };
+    });
+}
+
+/// How far a program is when the leader of its ensemble is killed, and when that comes back: checks that held.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaderKill {
+    pub killed: usize,
+    pub back: usize,
+}
+
+/// Runs a client's program on three servers of each kind, whose leader is killed (`kill -9`) meanwhile and comes back.
+/// `start` gets the addresses of all three, and which checks are to run, none being all: those that failed run once more
+/// where no leader is killed, for not every program can know whether a step that the end of a server cut short was done.
+///
+/// # Panics
+/// As [`on_both`].
+pub fn through_a_leader_kill(
+    client: Client<'_>,
+    checks: &[&str],
+    config: &[&str],
+    LeaderKill { killed, back }: LeaderKill,
+    start: impl Fn(&str, &[&str]) -> Program + Sync,
+) {
+    compare(client, checks, |kind| {
+        let mut ensemble = Ensemble::start(kind, config);
+        let program = start(&ensemble.hosts(), &[]);
+        let mut lost = None;
+        let (mut outcome, mut said) = Outcome::with_events(program, |held| {
+            if held == killed {
+                lost = Some(ensemble.kill_leader());
+            } else if held == back
+                && let Some(lost) = lost.take()
+            {
+                ensemble.restart(lost);
+            }
+        });
+        let failed = outcome.missing(checks);
+        if !failed.is_empty() {
+            // On fresh servers: what is there of the first time would be in the way.
+            drop(ensemble);
+            let ensemble = Ensemble::start(kind, config);
+            let (again, more) = Outcome::of_program(start(&ensemble.hosts(), &failed));
+            said.push_str(&format!("again: {}\n{more}", failed.join(", ")));
+            outcome.checks.extend(again.checks);
+        }
+        (outcome, said)
+    });
+}
+
+fn compare(client: Client<'_>, checks: &[&str], run: impl Fn(Kind) -> (Outcome, String) + Sync) {
     let ((reference, said_there), (subject, said_here)) = thread::scope(|scope| {
         let reference = scope.spawn(|| run(Kind::Reference));
         let subject = scope.spawn(|| run(Kind::subject()));

@@ -2,6 +2,7 @@
 //! oracle.
 //!
 //! - [`Server`] runs rookeeper or Apache ZooKeeper on a free port with its own directory.
+//! - [`Ensemble`] runs three of one kind.
 //! - [`RawClient`] speaks frames over one socket; [`request`] writes the bodies.
 //! - [`Proxy`] cuts the connections of a client that converses through it.
 //! - [`Program`] converses with a stock client, line by line and with deadlines.
@@ -16,6 +17,7 @@
 //! `target/release/rookeeper`. Nothing here uses the server's own codec.
 
 pub mod compatibility;
+mod ensemble;
 pub mod held_sessions;
 mod java;
 pub mod load;
@@ -30,11 +32,12 @@ pub mod four_letter_words;
 pub mod request;
 pub mod tree;
 
+pub use ensemble::Ensemble;
 pub use java::{Java, debian_jars};
 pub use program::{Program, cache, classpath, python, repository};
 pub use proxy::Proxy;
 pub use raw_client::{ConnectRequest, Event, RawClient, Reply, Session, Stat};
-pub use server::{Kind, Server, rookeeper};
+pub use server::{Kind, Server, rookeeper, signal};
 pub use transcript::Transcript;
 
 /// How often a test repeats something: `default`, or what the environment variable says.

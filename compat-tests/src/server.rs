@@ -67,7 +67,8 @@ impl Server {
         server
     }
 
-    fn stopped(kind: Kind, config: &[&str]) -> Self {
+    /// The same that was not started yet.
+    pub(crate) fn stopped(kind: Kind, config: &[&str]) -> Self {
         let dir = tempfile::Builder::new()
             .prefix("compat.")
             .tempdir()
@@ -183,6 +184,13 @@ impl Server {
     }
 
     fn run(&mut self) -> Result<(), String> {
+        self.begin();
+        self.wait_until_serving()
+    }
+
+    /// Starts a stopped server; it serves later.
+    pub(crate) fn begin(&mut self) {
+        assert!(self.child.is_none(), "the server is still running");
         let log = OpenOptions::new()
             .create(true)
             .append(true)
@@ -199,7 +207,6 @@ impl Server {
             .spawn()
             .unwrap_or_else(|error| panic!("cannot run {:?}: {error}", command.get_program()));
         self.child = Some(child);
-        self.wait_until_serving()
     }
 
     fn command(&self) -> Command {
@@ -225,7 +232,7 @@ impl Server {
         }
     }
 
-    fn wait_until_serving(&mut self) -> Result<(), String> {
+    pub(crate) fn wait_until_serving(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + START_DEADLINE;
         // Apache ZooKeeper never answers a word that comes in the instant between listening and
         // serving: short patience, next socket.
@@ -284,7 +291,10 @@ fn copy_folder(from: &Path, to: &Path) {
 }
 
 /// Sends a signal by name to a process that the caller started.
-pub(crate) fn signal(pid: u32, name: &str) {
+///
+/// # Panics
+/// If it is not there.
+pub fn signal(pid: u32, name: &str) {
     let status = Command::new("kill").args(["-s", name, &pid.to_string()]).status();
     assert!(status.is_ok_and(|status| status.success()), "cannot send {name} to {pid}");
 }
@@ -313,15 +323,15 @@ fn dup(file: &File) -> File {
 /// A TCP port of ours. It is below the range that the kernel hands to outgoing connections: those
 /// would steal it while a server is down between two runs.
 #[derive(Debug)]
-struct Port {
-    number: u16,
+pub(crate) struct Port {
+    pub(crate) number: u16,
     /// The same port of UDP, which no server wants: who holds it owns the number, among all test
     /// runs on this machine and however often the server is down.
     _claim: UdpSocket,
 }
 
 impl Port {
-    fn free() -> Self {
+    pub(crate) fn free() -> Self {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let base = std::process::id() % 11_000;
         for _ in 0..2_000 {

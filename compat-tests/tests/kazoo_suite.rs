@@ -1,20 +1,56 @@
-//! kazoo's own test suite, which starts the server by itself: what passes with Apache ZooKeeper
-//! passes with rookeeper.
+//! kazoo's own test suite, which starts the server by itself, or three of them: what passes with
+//! Apache ZooKeeper passes with rookeeper.
 //!
-//! Apache ZooKeeper's outcomes are recorded in `clients/kazoo_suite/apache-3.9.5.txt`;
-//! `SUBJECT=reference RECORD=1` writes them anew. Which tests are left out, and why, is in
+//! Apache ZooKeeper's outcomes are recorded in `clients/kazoo_suite/apache-3.9.5.txt` and, of three
+//! servers, `apache-3.9.5-three.txt`; `SUBJECT=reference RECORD=1` writes them anew. Which tests are left out, and why, is in
 //! `left_out.txt` beside it.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 
 use compat_tests::compatibility::{Client, record};
 use compat_tests::{Kind, Program, classpath, python, repository, rookeeper};
 
 type Outcomes = BTreeMap<String, String>;
 
-const RECORDED: &str = "compat-tests/clients/kazoo_suite/apache-3.9.5.txt";
+/// How many servers a run has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Servers {
+    One,
+    Three,
+}
+
+impl Servers {
+    /// Where Apache ZooKeeper's outcomes are.
+    fn recorded(self) -> PathBuf {
+        let name = match self {
+            Self::One => "apache-3.9.5.txt",
+            Self::Three => "apache-3.9.5-three.txt",
+        };
+        repository().join("compat-tests/clients/kazoo_suite").join(name)
+    }
+
+    fn count(self) -> &'static str {
+        match self {
+            Self::One => "1",
+            Self::Three => "3",
+        }
+    }
+}
+
+/// Of the run on three servers what each change must pass: the recipes, and a client that is given other servers.
+const SELECTION: [&str; 8] = [
+    "test_barrier.py",
+    "test_counter.py",
+    "test_election.py",
+    "test_lease.py",
+    "test_lock.py",
+    "test_party.py",
+    "test_queue.py",
+    "::test_update_host_list",
+];
 
 fn outcomes<'a>(lines: impl Iterator<Item = &'a str>) -> Outcomes {
     let tests = lines.filter(|line| line.starts_with("test_")).filter_map(|line| {
@@ -25,13 +61,19 @@ fn outcomes<'a>(lines: impl Iterator<Item = &'a str>) -> Outcomes {
     tests.collect()
 }
 
-/// Runs the suite; also returns what it says of failures.
-fn run(kind: Kind) -> (Outcomes, Vec<String>) {
+/// Runs the suite, or the tests of it that are named; also returns what it says of failures.
+fn run<'a>(
+    kind: Kind,
+    servers: Servers,
+    tests: impl Iterator<Item = &'a String>,
+) -> (Outcomes, Vec<String>) {
     let script = repository().join("compat-tests/clients/kazoo_suite/run.py");
     let mut words = vec![python().display().to_string(), script.display().to_string()];
     if kind == Kind::Reference {
         words.extend(["--reference".into(), classpath()]);
     }
+    words.extend(["--servers".into(), servers.count().into()]);
+    words.extend(tests.cloned());
     let binary = rookeeper().display().to_string();
     let mut suite = Program::start(&words, &[("ROOKEEPER_BIN", &binary)]);
     let mut lines = Vec::new();
@@ -86,26 +128,54 @@ fn show(kind: Kind, expected: &Outcomes, found: &Outcomes, said: &[String]) -> i
     again.into_iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-#[test]
-fn what_passes_on_apache_zookeeper_passes_here() {
+fn read(servers: Servers) -> Outcomes {
+    let text = fs::read_to_string(servers.recorded()).expect("the record is in the repository");
+    outcomes(text.lines())
+}
+
+/// The whole suite.
+fn whole(servers: Servers, what: &str, left_out: &str) {
     let kind = Kind::subject();
-    let (found, said) = run(kind);
-    let recorded = repository().join(RECORDED);
+    let (found, said) = run(kind, servers, [].iter());
     if kind == Kind::Reference && std::env::var_os("RECORD").is_some() {
         let lines: String =
             found.iter().map(|(test, outcome)| format!("{test} {outcome}\n")).collect();
-        fs::write(&recorded, lines).expect("the record is written");
+        fs::write(servers.recorded(), lines).expect("the record is written");
     }
-    let text = fs::read_to_string(&recorded).expect("the record is in the repository");
-    let expected = outcomes(text.lines());
-    show(kind, &expected, &found, &said).expect("stdout takes the table");
+    let expected = read(servers);
     let cell = |outcomes: &Outcomes| {
-        let [passed, ran, left_out] = table(outcomes).get("together").copied().unwrap_or_default();
-        format!("{passed} of {ran}, {left_out} left out (three servers, TLS, SASL)")
+        let [passed, ran, out] = table(outcomes).get("together").copied().unwrap_or_default();
+        format!("{passed} of {ran}, {out} left out ({left_out})")
     };
-    let kazoo = Client { name: "kazoo", version: "2.11.0", what: "its own test suite" };
+    let kazoo = Client { name: "kazoo", version: "2.11.0", what };
     record(kazoo, &cell(&expected), &cell(&found));
+    compare(kind, &expected, &found, &said);
+}
 
+#[test]
+fn what_passes_on_apache_zookeeper_passes_here() {
+    whole(Servers::One, "its own test suite", "three servers, TLS, SASL");
+}
+
+#[test]
+#[ignore = "scripts/test --all"]
+fn what_passes_on_three_servers_passes_here() {
+    let left_out = "reconfig, read-only mode, TLS, SASL";
+    whole(Servers::Three, "its own test suite on three servers", left_out);
+}
+
+#[test]
+fn recipes_pass_on_three_servers() {
+    let is_chosen = |test: &str| SELECTION.iter().any(|part| test.contains(part));
+    let mut expected = read(Servers::Three);
+    expected.retain(|test, outcome| is_chosen(test) && outcome != "left-out");
+    let kind = Kind::subject();
+    let (found, said) = run(kind, Servers::Three, expected.keys());
+    compare(kind, &expected, &found, &said);
+}
+
+fn compare(kind: Kind, expected: &Outcomes, found: &Outcomes, said: &[String]) {
+    show(kind, expected, found, said).expect("stdout takes the table");
     let mut differences = Vec::new();
     for test in expected.keys().chain(found.keys()) {
         let (theirs, ours) = (expected.get(test), found.get(test));

@@ -4,8 +4,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use compat_tests::compatibility::{Client, on_both};
-use compat_tests::{Program, Server, repository};
+use compat_tests::compatibility::{Client, LeaderKill, on_both, through_a_leader_kill};
+use compat_tests::{Program, repository};
 
 /// Longer than the program itself waits for anything.
 const DEADLINE: Duration = Duration::from_secs(200);
@@ -20,9 +20,9 @@ const CHECKS: [&str; 6] = [
 ];
 
 /// Debian's Patroni lives in the system's Python.
-fn start(server: &Server) -> Program {
+fn start(hosts: &str) -> Program {
     let program = repository().join("compat-tests/clients/patroni/failover.py");
-    let words = ["/usr/bin/python3", &program.display().to_string(), &server.host_port()];
+    let words = ["/usr/bin/python3", &program.display().to_string(), hosts];
     Program::start(&words.map(String::from), &[]).with_deadline(DEADLINE)
 }
 
@@ -42,5 +42,16 @@ fn failover() {
     let version = format!("{}, PostgreSQL {}", version("patroni"), version("psql"));
     let what = "two members; the leader killed, the other promoted, no row lost; a switchover";
     let patroni = Client { name: "Patroni", version: &version, what };
-    on_both(patroni, &CHECKS, &[], start);
+    on_both(patroni, &CHECKS, &[], |server| start(&server.host_port()));
+}
+
+/// The leader of the ensemble is gone from before the leader among the members is killed until the other one has led.
+#[test]
+#[ignore = "scripts/test --all"]
+fn failover_through_the_end_of_a_leader() {
+    let version = format!("{}, PostgreSQL {}", version("patroni"), version("psql"));
+    let what = "two members on three servers, whose leader is killed during the failover";
+    let patroni = Client { name: "Patroni", version: &version, what };
+    let kill = LeaderKill { killed: 2, back: 4 };
+    through_a_leader_kill(patroni, &CHECKS, &[], kill, |hosts, _| start(hosts));
 }

@@ -1,9 +1,11 @@
 //! The server list: who belongs to the ensemble, and which of them this server is.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
+use super::quorum::{self, QuorumSecurity};
 use super::server_line::{self, FORM, ServerLine};
 use super::settings::{Setting, Settings};
 use super::value::{Number, Syntax, bad_value, native_bool};
@@ -20,6 +22,11 @@ pub struct Ensemble {
     pub init_limit: Duration,
     /// How long a follower may be without its leader before its clients are let go (`syncLimit`, in ticks).
     pub sync_limit: Duration,
+    /// How the servers know each other.
+    pub security: QuorumSecurity,
+    /// Bytes a second that snapshots may take on their way to others (`leader.snapSyncLimitInKbPerSecond`); `None`, the
+    /// default, is no limit.
+    pub snap_sync_bytes: Option<NonZeroU64>,
 }
 
 /// One of them.
@@ -72,7 +79,9 @@ impl Ensemble {
         }
         let limit = |key| ticks(settings, key, tick_ms, place);
         let (init_limit, sync_limit) = (limit("initLimit")?, limit("syncLimit")?);
-        Ok(Some(Self { my_id, servers, init_limit, sync_limit }))
+        let security = QuorumSecurity::from_settings(settings, place, notes)?;
+        let snap_sync_bytes = quorum::snap_sync_bytes(settings)?;
+        Ok(Some(Self { my_id, servers, init_limit, sync_limit, security, snap_sync_bytes }))
     }
 
     /// The line of this server.

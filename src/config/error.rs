@@ -3,8 +3,8 @@
 //! Owns the wording: one sentence with the place, and one that says what to do. No variant carries
 //! the value of a key that may hold a secret; none of those has an effect.
 
-use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 /// A configuration that no server can be started with; exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +66,18 @@ pub enum ConfigError {
         /// What excludes what.
         what: String,
     },
+    /// Certificates in a form that is not read.
+    #[error("{place}: {key} is {}, of type {kind}, and this version reads PEM only", path.display())]
+    NotPem {
+        /// File and line, or where else it was set.
+        place: String,
+        /// Name of the key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// JKS, PKCS12 or BCFKS.
+        kind: String,
+    },
     /// An ensemble, and nothing says which of its servers this is.
     #[error("{}: there is no such file, and it says which of the {servers} servers this is", path.display())]
     NoMyId {
@@ -105,10 +117,26 @@ impl ConfigError {
             Self::BadValue { key, .. } => format!("Correct {key}, or remove it for its default."),
             Self::NotSet { remedy, .. } => (*remedy).to_owned(),
             Self::Contradiction { .. } => "Correct one of the two.".to_owned(),
+            Self::NotPem { path, kind, .. } => convert(path, kind),
             Self::NoMyId { path, .. } => {
                 format!("Write N of this server's line server.N: echo N > {}", path.display())
             }
             Self::Ensemble { .. } => "Write the members as lines server.N into zoo.cfg.".to_owned(),
         }
+    }
+}
+
+/// How a store of Java's becomes PEM.
+fn convert(path: &Path, kind: &str) -> String {
+    let (from, p12, pem) = (path.display(), path.with_extension("p12"), path.with_extension("pem"));
+    let (p12, pem) = (p12.display(), pem.display());
+    let to_pem = |p12: &dyn fmt::Display| format!("openssl pkcs12 -in {p12} -nodes -out {pem}");
+    match kind {
+        "PKCS12" => format!("Convert it, {}, and name that file.", to_pem(&from)),
+        _ => format!(
+            "Convert it, keytool -importkeystore -srckeystore {from} -srcstoretype {kind} -destkeystore {p12} \
+             -deststoretype PKCS12 && {}, and name that file.",
+            to_pem(&p12)
+        ),
     }
 }

@@ -1,4 +1,4 @@
-//! The names ZooKeeper 3.9.5 knows, and what each comes to here.
+//! The names ZooKeeper 3.9.5 knows, the few that are this server's own, and what each comes to here.
 //!
 //! Owns the table of known keys, the other spellings they are found under, and the nearest name of
 //! a mistyped one. Never sees a value. A key moves to [`NOW`] together with the field of the
@@ -20,9 +20,9 @@ pub(super) enum Effect {
 pub(super) enum Reason {
     /// Will have an effect.
     Later,
-    /// TLS, authentication or audit, which this version lacks.
+    /// TLS of clients, authentication or audit, which this version lacks.
     Security,
-    /// Matters among several servers only.
+    /// Tunes how Apache ZooKeeper's servers work together.
     Ensemble,
     /// Tunes the JVM, its libraries or the inside of Apache ZooKeeper.
     Internal,
@@ -82,6 +82,21 @@ pub(super) const NOW: &[&str] = &[
     "standaloneEnabled",
     "dynamicConfigFile",
     "secureClientPort",
+    "sslQuorum",
+    "portUnification",
+    "ssl.quorum.keyStore.location",
+    "ssl.quorum.keyStore.type",
+    "ssl.quorum.trustStore.location",
+    "ssl.quorum.trustStore.type",
+    "ssl.quorum.protocol",
+    "ssl.quorum.enabledProtocols",
+    "ssl.quorum.ciphersuites",
+    "ssl.quorum.clientAuth",
+    "ssl.quorum.hostnameVerification",
+    "ssl.quorum.clientHostnameVerification",
+    // ZooKeeper does not have these, and takes no offence at them.
+    "quorum.auth.secretFile",
+    "leader.snapSyncLimitInKbPerSecond",
 ];
 
 const LATER: &[&str] = &[
@@ -141,9 +156,6 @@ const SECURITY: &[&str] = &[
     "secureClientPortAddress",
     "client.portUnification",
     "client.certReload",
-    "sslQuorum",
-    "portUnification",
-    "sslQuorumReloadCertFiles",
     "fips-mode",
     "X509AuthenticationProvider.superUser",
     "superUser",
@@ -199,6 +211,8 @@ const SSL: &[&str] = &[
 ];
 
 const ENSEMBLE: &[&str] = &[
+    // Certificates are read anew whenever they change.
+    "sslQuorumReloadCertFiles",
     "connectToLearnerMasterLimit",
     "electionPortBindRetry",
     "leaderServes",

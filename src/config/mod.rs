@@ -13,6 +13,7 @@ mod ensemble;
 mod error;
 mod keys;
 mod properties;
+mod quorum;
 mod reaper;
 mod server_line;
 mod settings;
@@ -31,6 +32,7 @@ use std::str::FromStr;
 pub use access::{Access, DigestAlgorithm, DigestScheme};
 pub use ensemble::{Ensemble, EnsembleServer};
 pub use error::ConfigError;
+pub use quorum::{ClientAuth, Protocols, QuorumSecurity, QuorumTls};
 pub use reaper::Reaper;
 pub use standalone::{Config, FourLetterWords, ListenAddress, Purge, SnapshotCompression};
 

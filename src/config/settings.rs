@@ -205,8 +205,10 @@ fn keep(
 fn not_in_effect(setting: &Setting, key: &str, reason: Reason) -> Note {
     let why = match reason {
         Reason::Later => "this version does not have what it sets",
-        Reason::Security => "this version has no TLS, SASL, authentication providers or audit log",
-        Reason::Ensemble => "it matters among several servers, and this version runs standalone",
+        Reason::Security => {
+            "this version has no TLS for clients, encrypted keys, revocation, SASL, authentication providers or audit log"
+        }
+        Reason::Ensemble => "servers work together in another way here, or stand alone",
         Reason::Internal => "it tunes the JVM or the inside of Apache ZooKeeper",
         Reason::Client => "it is read by clients only",
     };

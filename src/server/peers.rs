@@ -3,13 +3,19 @@
 //! Names are looked up at each dial. What cannot be sent is dropped, and the connection with it, so that both sides know
 //! that something was lost.
 
+mod complaints;
 mod hear;
 mod hello;
 mod introduction;
+mod secret;
+mod secure;
 mod snapshot;
 mod speak;
+mod strangers;
+mod tls;
 
 use std::io;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,10 +28,14 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use self::complaints::Complaints;
 use self::hear::accept;
 use self::introduction::Introduction;
-use self::snapshot::send_snapshot;
+pub(super) use self::secure::Security;
+pub use self::secure::SecurityError;
+use self::snapshot::{Pace, Part, send_snapshot};
 use self::speak::speak;
+use self::strangers::Strangers;
 use super::clock::Clock;
 use crate::config;
 use crate::ensemble::{
@@ -61,7 +71,11 @@ struct Peer {
     arrived: Notify,
     /// More waits than may wait.
     overflowed: Notify,
+    /// Why it was not reached.
+    complaints: Mutex<Complaints>,
 }
+
+type LookUp = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 
 /// Which member of which ensemble this server is.
 #[derive(Debug, Clone, Copy)]
@@ -84,10 +98,20 @@ struct Common {
     directory: Arc<DataDirectory>,
     clock: Clock,
     ending: CancellationToken,
-    /// The number of the newest connection from each peer: what an older one brings is not heard any more.
-    newest: Mutex<HashMap<u64, u64>>,
+    runtime: Handle,
+    security: Security,
+    /// The addresses of a name, as the system has them now.
+    look_up: LookUp,
+    strangers: Arc<Strangers>,
+    complaints: Mutex<Complaints>,
+    /// The number of the newest connection from each peer, and what ends it when there is a newer one.
+    newest: Mutex<HashMap<u64, (u64, CancellationToken)>>,
     /// One snapshot is received at a time, until it is installed or turns out not to be needed.
     receiving: Arc<Semaphore>,
+    /// What came of one whose sender was lost.
+    part: Mutex<Option<Part>>,
+    /// How fast snapshots go out.
+    pace: Pace,
 }
 
 /// The way to the other servers.
@@ -95,8 +119,10 @@ struct Common {
 pub(super) struct Peers(Arc<Common>);
 
 impl Peers {
+    /// Within the runtime that is to carry the connections.
     pub(super) fn new(
         ensemble: &config::Ensemble,
+        security: Security,
         queue: Arc<Queue>,
         directory: Arc<DataDirectory>,
         clock: Clock,
@@ -112,6 +138,7 @@ impl Peers {
                 unsent: Mutex::default(),
                 arrived: Notify::new(),
                 overflowed: Notify::new(),
+                complaints: Mutex::default(),
             };
             (*id, Arc::new(peer))
         });
@@ -127,8 +154,15 @@ impl Peers {
             directory,
             clock,
             ending,
+            runtime: Handle::current(),
+            security,
+            look_up: |host, port| Ok((host, port).to_socket_addrs()?.collect()),
+            strangers: Arc::default(),
+            complaints: Mutex::default(),
             newest: Mutex::default(),
             receiving: Arc::new(Semaphore::new(1)),
+            part: Mutex::default(),
+            pace: Pace::new(ensemble.snap_sync_bytes),
         };
         Self(Arc::new(common))
     }
@@ -136,15 +170,15 @@ impl Peers {
     /// Takes those that dial this server.
     pub(super) fn listen(&self, listener: TcpListener) {
         let task = accept(listener, Arc::clone(&self.0));
-        tokio::spawn(self.0.ending.clone().run_until_cancelled_owned(task));
+        self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
     }
 
     /// Dials the others, as the member `id` of an ensemble.
-    pub(super) fn start(&self, runtime: &Handle, id: u64, ensemble: u64) {
+    pub(super) fn start(&self, id: u64, ensemble: u64) {
         *self.0.own.lock() = Own { id, ensemble };
         for peer in self.0.peers.values() {
             let task = speak(Arc::clone(&self.0), Arc::clone(peer));
-            runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
+            self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
         }
     }
 
@@ -183,9 +217,8 @@ impl Transport for Peers {
     fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile) {
         let (common, to) = (Arc::clone(&self.0), message.to);
         let Some(peer) = self.0.peers.get(&server_of(to)).map(Arc::clone) else { return };
-        let send = move || {
-            let sent = send_snapshot(&common, &peer, message, &file);
-            let status = match sent {
+        self.0.runtime.spawn(async move {
+            let status = match send_snapshot(&common, &peer, message, file).await {
                 Ok(()) => SnapshotStatus::Finish,
                 Err(error) => {
                     tracing::warn!(peer = server_of(to), %error, "cannot send a snapshot");
@@ -193,12 +226,7 @@ impl Transport for Peers {
                 }
             };
             common.queue.put_from_peer(FromPeer::SnapshotSent(to, status), None);
-        };
-        let thread = std::thread::Builder::new().name("snapshot-out".to_owned()).spawn(send);
-        if thread.is_err() {
-            let failed = FromPeer::SnapshotSent(to, SnapshotStatus::Failure);
-            self.0.queue.put_from_peer(failed, None);
-        }
+        });
     }
 }
 
@@ -219,3 +247,7 @@ async fn timeout<T>(
     let late = || io::Error::new(io::ErrorKind::TimedOut, "no answer");
     tokio::time::timeout(patience, future).await.unwrap_or_else(|_| Err(late()))
 }
+
+#[cfg(test)]
+#[path = "peers/peers_test.rs"]
+mod peers_test;

@@ -106,6 +106,12 @@ impl ReceivedSnapshot {
         Ok(())
     }
 
+    /// How much has come.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.offset
+    }
+
     /// Whether what came is a whole snapshot of a server of ours, its last seal included, which shows
     /// the log's entry `index`.
     ///

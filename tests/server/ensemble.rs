@@ -44,24 +44,24 @@ fn start_with(count: usize, more: &str) -> Vec<Server> {
     servers
 }
 
-fn mode(server: &Server) -> String {
+pub(crate) fn mode(server: &Server) -> String {
     let text = server.word("srvr");
     let line = text.lines().find_map(|line| line.strip_prefix("Mode: "));
     line.unwrap_or("none").to_owned()
 }
 
-fn leader(servers: &[Server]) -> usize {
+pub(crate) fn leader(servers: &[Server]) -> usize {
     servers.iter().position(|server| mode(server) == "leader").expect("a leader")
 }
 
 /// A client that comes back when its connection ends: on a busy machine an election can be at any time.
-struct Patient {
+pub(crate) struct Patient {
     address: SocketAddr,
     client: Client,
 }
 
 impl Patient {
-    fn connect(server: &Server, timeout_ms: i32) -> Self {
+    pub(crate) fn connect(server: &Server, timeout_ms: i32) -> Self {
         Self::attach(server.address(), timeout_ms, 0, &[0; 16])
     }
 
@@ -105,7 +105,7 @@ impl Patient {
         }
     }
 
-    fn ok(&mut self, request: &Request<'_>) -> Reply {
+    pub(crate) fn ok(&mut self, request: &Request<'_>) -> Reply {
         let reply = self.all(std::slice::from_ref(request)).pop().expect("a reply");
         // A create whose connection ended may have been done.
         let is_done = matches!(request, Request::Create(_)) && reply.header.err == -110;
@@ -118,12 +118,12 @@ impl Patient {
     }
 
     /// What it reads behind a sync.
-    fn value(&mut self, path: &str) -> Vec<u8> {
+    pub(crate) fn value(&mut self, path: &str) -> Vec<u8> {
         self.sync();
         data_of(&self.ok(&get(path)))
     }
 
-    fn exists(&mut self, path: &str) -> bool {
+    pub(crate) fn exists(&mut self, path: &str) -> bool {
         self.sync();
         self.all(&[exists(path, false)])[0].header.err == 0
     }
@@ -231,7 +231,13 @@ fn without_a_majority_nobody_is_served_and_nothing_is_lost() {
 
 #[test]
 fn who_was_away_for_longer_than_the_log_goes_back_gets_a_snapshot() {
-    let mut servers = start_with(3, "snapCount=20\nautopurge.purgeInterval=1");
+    one_is_away_for_long(start_with(3, SNAPSHOTS_SOON));
+}
+
+/// With this in zoo.cfg a log does not go back far.
+pub(crate) const SNAPSHOTS_SOON: &str = "snapCount=20\nautopurge.purgeInterval=1";
+
+pub(crate) fn one_is_away_for_long(mut servers: Vec<Server>) {
     let first = leader(&servers);
     let away = (first + 1) % 3;
     let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
@@ -298,23 +304,27 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
     let line = config.lines().find_map(|line| line.strip_prefix("server.1=127.0.0.1:"));
     let port = line.and_then(|line| line.split(':').next()).expect("a port");
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().expect("a port")));
-    let hello = |magic: &[u8; 8], version: u32, purpose: u32, from: u64, to: u8| {
-        let mut hello = magic.to_vec();
-        hello.extend(version.to_be_bytes());
-        hello.extend(purpose.to_be_bytes());
-        hello.extend(from.to_be_bytes());
-        hello.extend([0; 8]);
-        hello.push(to);
-        hello
+    let hello = |versions: (u32, u32), purpose: u32, from: u64, to: u8| {
+        let mut rest = versions.0.to_be_bytes().to_vec();
+        rest.extend(versions.1.to_be_bytes());
+        rest.extend(purpose.to_be_bytes());
+        rest.extend(from.to_be_bytes());
+        rest.extend([0; 8]);
+        rest.push(to);
+        rest.extend([0; 33]);
+        [b"rookeepr", &u32::to_be_bytes(62)[..], &rest].concat()
     };
     for (hello, expected) in [
-        (hello(b"rookeepr", 1, 3, 0x002, 1), ""),
-        (hello(b"rookeepr", 1, 1, 0x002, 1), "one of the two belongs to no ensemble yet"),
-        (hello(b"rookeepr", 2, 1, 0x102, 1), "it speaks version 2, this server 1"),
-        (hello(b"rookeepr", 1, 1, 0x102, 3), "it looks for server 3, and this is server 1"),
-        (hello(b"rookeepr", 1, 1, 0x101, 1), "myid 1 is in use twice"),
-        (hello(b"rookeepr", 1, 1, 0x109, 1), "server 9 is not in this server's list"),
-        (vec![0xff; 33], "this is rookeeper's port for its ensemble; Java servers cannot join it"),
+        (hello((1, 1), 3, 0x002, 1), ""),
+        // It speaks more, and this server's as well.
+        (hello((1, 2), 3, 0x002, 1), ""),
+        (hello((1, 1), 1, 0x102, 1), "one of the two belongs to no ensemble yet"),
+        (hello((2, 3), 1, 0x102, 1), "it speaks versions 2 to 3, this server version 1"),
+        (hello((1, 1), 1, 0x102, 3), "it looks for server 3, and this is server 1"),
+        (hello((1, 1), 1, 0x101, 1), "myid 1 is in use twice"),
+        (hello((1, 1), 1, 0x109, 1), "server 9 is not in this server's list"),
+        (vec![0xff; 32], "this is rookeeper's port for its ensemble; Java servers cannot join it"),
+        ([b"rookeepr", &[0xff; 4][..]].concat(), "a hello of 4294967295 bytes is none"),
     ] {
         let mut stream = open(address);
         stream.write_all(&hello).expect("sent");
@@ -323,6 +333,11 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         let mut reason = vec![0; u32::from_be_bytes(len) as usize];
         stream.read_exact(&mut reason).expect("a reason");
         assert_eq!(String::from_utf8_lossy(&reason), expected);
+        if expected.is_empty() {
+            let mut version = [0; 4];
+            stream.read_exact(&mut version).expect("a version");
+            assert_eq!(u32::from_be_bytes(version), 1);
+        }
     }
     until("the reasons are in the log, too", || {
         servers[0].log().contains("myid 1 is in use twice")

@@ -3,11 +3,14 @@ import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.net.Socket;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.zookeeper.ZooKeeper;
 
 /** What happens to a client's connection and session from outside. */
 final class Sabotage {
     private static final int CLOSE_SESSION = -11;
+    private static final Pattern REMOTE = Pattern.compile("remoteserver:[^ ]*/([0-9.]+:[0-9]+)");
 
     private Sabotage() {}
 
@@ -22,9 +25,12 @@ final class Sabotage {
     }
 
     private static void attach(String server, ZooKeeper client, boolean close) throws IOException {
-        int colon = server.lastIndexOf(':');
-        int port = Integer.parseInt(server.substring(colon + 1));
-        try (Socket socket = new Socket(server.substring(0, colon), port)) {
+        // Where the client is, if it is anywhere, among several.
+        Matcher there = REMOTE.matcher(client.toString());
+        String address = there.find() ? there.group(1) : server.split(",")[0];
+        int colon = address.lastIndexOf(':');
+        int port = Integer.parseInt(address.substring(colon + 1));
+        try (Socket socket = new Socket(address.substring(0, colon), port)) {
             socket.setSoTimeout((int) Claim.DEADLINE_MS);
             byte[] password = client.getSessionPasswd();
             ByteArrayOutputStream frames = new ByteArrayOutputStream();

@@ -1,6 +1,7 @@
 """Two members of Patroni with a PostgreSQL each, and what happens when the leader is lost.
 
-Prints "ok NAME" for each check that holds, or "failed NAME: why". Argument: HOST:PORT of a server.
+Prints "ok NAME" for each check that holds, or "failed NAME: why". Argument: HOST:PORT of a server,
+or of several with commas.
 Runs on the system's Python, which has Debian's Patroni and psycopg2.
 """
 
@@ -78,7 +79,7 @@ class Member:
             'scope': 'failover',
             'name': self.name,
             'restapi': {'listen': rest, 'connect_address': rest},
-            'zookeeper': {'hosts': [server]},
+            'zookeeper': {'hosts': server.split(',')},
             'bootstrap': {
                 'dcs': {
                     'ttl': TTL,

@@ -3,6 +3,8 @@ use std::sync::Arc;
 use jute::protocol::{CreateRequest, MultiOp, SetDataRequest, SyncRequest};
 use jute::{Acl, perms};
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn framed(said: &Said) -> (Vec<u8>, u32) {
@@ -215,5 +217,17 @@ fn frames_have_the_documented_bytes() {
     for (word, expected) in words {
         let hex: String = framed(&Said::Word(word)).0.iter().map(|b| format!("{b:02x}")).collect();
         assert_eq!(hex, expected.replace(' ', ""));
+    }
+}
+
+proptest! {
+    /// As a stranger would send them.
+    #[test]
+    fn no_bytes_make_it_panic(kind in 0_u8..8, rest in prop::collection::vec(any::<u8>(), 0..400)) {
+        let content = [&[kind], rest.as_slice()].concat();
+        if let Ok(heard) = parse(&content) {
+            let (again, checksum) = framed(&heard);
+            prop_assert_eq!(parse_said(&again, checksum, Monotonic(0)), Ok(heard));
+        }
     }
 }

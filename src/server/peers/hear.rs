@@ -6,18 +6,24 @@ use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
-use super::hello::{self, HELLO_LEN, QUESTION, SNAPSHOT};
+use super::hello::{self, Caller, QUESTION, SNAPSHOT};
+use super::secure::{Refused, Stream};
 use super::snapshot::receive_snapshot;
+use super::strangers::Place;
 use super::{BETWEEN_DIALS, Common, SILENT_MAX, introduction, server_of, timeout};
 use crate::ensemble::{FRAME_HEAD_LEN, FromPeer, parse_head, parse_said};
 
 /// Bytes of a peer that may wait for the orderer before no more of it is read.
 const UNHEARD_MAX: u32 = 64 << 20;
+/// From the first byte to the last of TLS and hello.
 const HELLO_MAX: Duration = Duration::from_secs(5);
+/// Room for what comes next.
+const READ_MIN: usize = 16 << 10;
 
 /// Takes connections of peers.
 pub(super) async fn accept(listener: TcpListener, common: Arc<Common>) {
@@ -26,11 +32,16 @@ pub(super) async fn accept(listener: TcpListener, common: Arc<Common>) {
         match listener.accept().await {
             Ok((socket, address)) => {
                 number += 1;
-                let task = heed(Arc::clone(&common), socket, number);
-                let token = common.ending.clone();
+                let place = common.strangers.enter(number);
+                let task = heed(Arc::clone(&common), socket, number, place);
+                let common = Arc::clone(&common);
                 tokio::spawn(async move {
+                    let token = common.ending.clone();
                     if let Some(Err(error)) = token.run_until_cancelled_owned(task).await {
-                        tracing::info!(%address, %error, "a connection of the ensemble has ended");
+                        let address = address.ip();
+                        if common.complaints.lock().is_due(format!("{address} {error}")) {
+                            tracing::info!(%address, %error, "a connection of the ensemble has ended");
+                        }
                     }
                 });
             }
@@ -43,41 +54,64 @@ pub(super) async fn accept(listener: TcpListener, common: Arc<Common>) {
 }
 
 /// Welcomes or refuses whoever called, and hears it out.
-async fn heed(common: Arc<Common>, mut socket: TcpStream, number: u64) -> io::Result<()> {
-    let mut said = [0; HELLO_LEN];
-    timeout(HELLO_MAX, socket.read_exact(&mut said)).await?;
-    let (from, purpose) = match common.caller(&said) {
-        Ok(caller) => caller,
-        Err(reason) => {
-            socket.write_all(&hello::refusal(&reason)).await?;
+pub(super) async fn heed(
+    common: Arc<Common>,
+    socket: TcpStream,
+    number: u64,
+    place: Place,
+) -> io::Result<()> {
+    let alive = TcpKeepalive::new().with_time(SILENT_MAX / 2).with_interval(SILENT_MAX / 5);
+    SockRef::from(&socket).set_tcp_keepalive(&alive.with_retries(3))?;
+    socket.set_nodelay(true)?;
+    let greeted = tokio::select! {
+        greeted = timeout(HELLO_MAX, greet(&common, socket)) => greeted?,
+        () = place.lost.cancelled() => {
+            return Err(io::Error::other("too many connections wait to say who they are"));
+        }
+    };
+    let (stream, caller) = match greeted {
+        Ok(greeted) => greeted,
+        Err(Refused { mut stream, reason }) => {
+            tokio::select! {
+                () = hello::refuse(&mut stream, &reason) => {}
+                () = place.lost.cancelled() => {}
+            }
             return Err(io::Error::other(format!("refused: {reason}")));
         }
     };
-    socket.set_nodelay(true)?;
-    let alive = TcpKeepalive::new().with_time(SILENT_MAX / 2).with_interval(SILENT_MAX / 5);
-    SockRef::from(&socket).set_tcp_keepalive(&alive.with_retries(3))?;
-    socket.write_all(&hello::welcome(common.own().id)).await?;
-    if purpose == QUESTION {
-        return timeout(HELLO_MAX, introduction::answer(common, socket, server_of(from))).await;
+    drop(place);
+    if caller.purpose == SNAPSHOT {
+        return receive_snapshot(&common, stream).await;
     }
-    if purpose == SNAPSHOT {
-        let socket = socket.into_std()?;
-        let receive = move || receive_snapshot(&common, socket);
-        return tokio::task::spawn_blocking(receive).await.map_err(io::Error::other)?;
+    if caller.purpose == QUESTION {
+        return introduction::answer(common, stream, server_of(caller.id)).await;
     }
-    common.hears(from, number, true);
-    let ended = hear(&common, from, number, socket).await;
-    common.hears(from, number, false);
+    let replaced = common.hears(caller.id, number);
+    let ended = tokio::select! {
+        ended = hear(&common, caller.id, number, stream) => ended,
+        () = replaced.cancelled() => Err(io::Error::other("it has called anew")),
+    };
+    common.hears_no_more(caller.id, number);
     ended
 }
 
+/// Lets TLS and hello pass.
+async fn greet(
+    common: &Common,
+    socket: TcpStream,
+) -> io::Result<Result<(Stream, Caller), Refused>> {
+    let mut stream = match common.security.accept(socket).await? {
+        Ok(stream) => stream,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    Ok(match hello::hear(common, &mut stream).await? {
+        Ok(caller) => Ok((stream, caller)),
+        Err(reason) => Err(Refused { stream, reason }),
+    })
+}
+
 /// Gives the orderer what a peer says.
-async fn hear(
-    common: &Arc<Common>,
-    from: u64,
-    number: u64,
-    mut socket: TcpStream,
-) -> io::Result<()> {
+async fn hear(common: &Arc<Common>, from: u64, number: u64, mut stream: Stream) -> io::Result<()> {
     let unheard = Arc::new(Semaphore::new(UNHEARD_MAX as usize));
     let mut input = BytesMut::new();
     loop {
@@ -93,22 +127,30 @@ async fn hear(
             }
             input.advance(FRAME_HEAD_LEN + len);
         }
-        if socket.read_buf(&mut input).await? == 0 {
+        input.reserve(READ_MIN);
+        if stream.read_buf(&mut input).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
 }
 
 impl Common {
-    /// From here on a connection is the one that is heard, or there is none any more.
-    fn hears(&self, from: u64, number: u64, is_up: bool) {
+    /// From here on a connection is the one that is heard. Gives what tells it that there is a newer one.
+    fn hears(&self, from: u64, number: u64) -> CancellationToken {
+        let replaced = CancellationToken::new();
         let mut newest = self.newest.lock();
-        if is_up {
-            if newest.insert(from, number).is_some() {
-                self.queue.put_from_peer(FromPeer::Hears(from, false), None);
-            }
-            self.queue.put_from_peer(FromPeer::Hears(from, true), None);
-        } else if newest.get(&from) == Some(&number) {
+        if let Some((_, older)) = newest.insert(from, (number, replaced.clone())) {
+            older.cancel();
+            self.queue.put_from_peer(FromPeer::Hears(from, false), None);
+        }
+        self.queue.put_from_peer(FromPeer::Hears(from, true), None);
+        replaced
+    }
+
+    /// A connection has ended.
+    fn hears_no_more(&self, from: u64, number: u64) {
+        let mut newest = self.newest.lock();
+        if newest.get(&from).is_some_and(|(newest, _)| *newest == number) {
             newest.remove(&from);
             self.queue.put_from_peer(FromPeer::Hears(from, false), None);
         }
@@ -123,7 +165,7 @@ impl Common {
         room: Option<OwnedSemaphorePermit>,
     ) -> bool {
         let newest = self.newest.lock();
-        let is_newest = newest.get(&from) == Some(&number);
+        let is_newest = newest.get(&from).is_some_and(|(newest, _)| *newest == number);
         if is_newest {
             self.queue.put_from_peer(what, room);
         }

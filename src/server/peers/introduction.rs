@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::hello::{self, QUESTION};
-use super::{Common, DIAL_MAX, Own, Peer, Peers, timeout};
+use super::hello::QUESTION;
+use super::secure::Stream;
+use super::speak::dial;
+use super::{Common, Own, Peer, Peers, SILENT_MAX, timeout};
 use crate::config;
 use crate::ensemble::founding::{
     Answer, Base, Founding, Question, Standing, Step, decide, may_belong,
@@ -35,6 +36,8 @@ const BETWEEN_ROUNDS: Duration = Duration::from_millis(100);
 const ASKS_MAX: Duration = Duration::from_secs(10);
 /// Whoever waits says so this often.
 const BETWEEN_COMPLAINTS: Duration = Duration::from_secs(60);
+/// A question and its answer take no longer than this.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Bytes of a question or an answer.
 const SAID_MAX: usize = 64 << 10;
 
@@ -119,8 +122,13 @@ impl Common {
         let mut asked = JoinSet::new();
         for peer in self.peers.values() {
             let (common, peer) = (Arc::clone(self), Arc::clone(peer));
-            asked
-                .spawn(async move { (peer.server, ask(&common, &peer, Question::Standing).await) });
+            asked.spawn(async move {
+                let answer = ask(&common, &peer, Question::Standing).await;
+                if let Err(error) = &answer {
+                    peer.complain(error);
+                }
+                (peer.server, answer)
+            });
         }
         let mut standings = BTreeMap::new();
         while let Some(answer) = asked.join_next().await {
@@ -299,9 +307,13 @@ impl Common {
     }
 }
 
-/// Answers the question that comes over `socket`.
-pub(super) async fn answer(common: Arc<Common>, mut socket: TcpStream, from: u8) -> io::Result<()> {
-    let answer = match read(&mut socket, &common).await? {
+/// Answers the question that comes over `stream`.
+pub(super) async fn answer(common: Arc<Common>, mut stream: Stream, from: u8) -> io::Result<()> {
+    timeout(ANSWER_MAX, answer_at_leisure(&common, &mut stream, from)).await
+}
+
+async fn answer_at_leisure(common: &Arc<Common>, stream: &mut Stream, from: u8) -> io::Result<()> {
+    let answer = match read(stream, common).await? {
         Said::Question(Question::Standing) => {
             common.standing().map_or(Answer::Elsewhere, Answer::Standing)
         }
@@ -309,38 +321,38 @@ pub(super) async fn answer(common: Arc<Common>, mut socket: TcpStream, from: u8)
         Said::Question(Question::Seat(server)) if server == from => common.seat(server).await,
         _ => return Err(io::Error::other("this is no question")),
     };
-    write(&mut socket, &Said::Answer(answer)).await
+    write(stream, &Said::Answer(answer)).await
 }
 
 async fn ask(common: &Common, peer: &Peer, question: Question) -> io::Result<Answer> {
-    timeout(DIAL_MAX, async {
-        let mut socket = TcpStream::connect((peer.host.as_str(), peer.port)).await?;
-        socket.set_nodelay(true)?;
-        hello::say(&mut socket, common.own(), peer.server, QUESTION).await?;
-        write(&mut socket, &Said::Question(question)).await?;
-        match read(&mut socket, common).await? {
+    let answered = timeout(ANSWER_MAX, async {
+        let (mut stream, _, _) = dial(common, peer, QUESTION, SILENT_MAX).await?;
+        write(&mut stream, &Said::Question(question)).await?;
+        match read(&mut stream, common).await? {
             Said::Answer(answer) => Ok(answer),
             _ => Err(io::Error::other("this is no answer")),
         }
-    })
-    .await
+    });
+    let answered = answered.await;
+    answered.inspect_err(|error| peer.complain(error))
 }
 
-async fn write(socket: &mut TcpStream, said: &Said) -> io::Result<()> {
+async fn write(stream: &mut Stream, said: &Said) -> io::Result<()> {
     let mut out = BytesMut::new();
     put_said(&mut out, said);
-    socket.write_all(&out).await
+    stream.write_all(&out).await?;
+    stream.flush().await
 }
 
-async fn read(socket: &mut TcpStream, common: &Common) -> io::Result<Said> {
+async fn read(stream: &mut Stream, common: &Common) -> io::Result<Said> {
     let mut head = [0; FRAME_HEAD_LEN];
-    socket.read_exact(&mut head).await?;
+    stream.read_exact(&mut head).await?;
     let (len, checksum) = parse_head(head).map_err(io::Error::other)?;
     if len > SAID_MAX {
         return Err(io::Error::other(format!("{len} bytes of a question or an answer")));
     }
     let mut content = vec![0; len];
-    socket.read_exact(&mut content).await?;
+    stream.read_exact(&mut content).await?;
     parse_said(&content, checksum, common.clock.monotonic()).map_err(io::Error::other)
 }
 

@@ -1,0 +1,70 @@
+//! Connections that have not said yet who they are: so many at a time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+/// As many may wait. The one that has waited longest goes for one more: a server says who it is at once.
+pub(super) const STRANGERS_MAX: usize = 128;
+
+/// Those that wait.
+#[derive(Debug, Default)]
+pub(super) struct Strangers {
+    waiting: Mutex<VecDeque<(u64, CancellationToken)>>,
+}
+
+/// Where one waits; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    number: u64,
+    /// Somebody else has it now.
+    pub(super) lost: CancellationToken,
+    strangers: Arc<Strangers>,
+}
+
+impl Strangers {
+    /// A place for the connection of that number.
+    pub(super) fn enter(self: &Arc<Self>, number: u64) -> Place {
+        let lost = CancellationToken::new();
+        let mut waiting = self.waiting.lock();
+        while waiting.len() >= STRANGERS_MAX {
+            if let Some((_, longest)) = waiting.pop_front() {
+                longest.cancel();
+            }
+        }
+        waiting.push_back((number, lost.clone()));
+        Place { number, lost, strangers: Arc::clone(self) }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.strangers.waiting.lock().retain(|(number, _)| *number != self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_waited_longest_goes_for_one_more() {
+        let strangers = Arc::new(Strangers::default());
+        let mut places: VecDeque<Place> =
+            (0..STRANGERS_MAX as u64).map(|number| strangers.enter(number)).collect();
+        assert!(places.iter().all(|place| !place.lost.is_cancelled()));
+        let more = strangers.enter(1000);
+        assert!(places[0].lost.is_cancelled());
+        assert!(places.iter().skip(1).all(|place| !place.lost.is_cancelled()));
+        assert!(!more.lost.is_cancelled());
+        // A place that is given back is free.
+        places.pop_back();
+        places.pop_front();
+        let another = strangers.enter(1001);
+        assert!(places.iter().all(|place| !place.lost.is_cancelled()));
+        drop((places, more, another));
+        assert!(strangers.waiting.lock().is_empty());
+    }
+}
