@@ -76,7 +76,7 @@ pub struct ReceivedSnapshot {
 }
 
 impl ReceivedSnapshot {
-    /// Begins to receive the snapshot of `zxid`. There is one at a time.
+    /// Begins to receive the snapshot of `zxid`.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -87,7 +87,8 @@ impl ReceivedSnapshot {
     ) -> Result<Self, StorageError> {
         let folder = directory.snapshots();
         let path = folder.join(file_name::snapshot(zxid, compression));
-        let name = format!("{}{}", file_name::HANDOVER, compression.suffix());
+        let number = directory.next_handover();
+        let name = format!("{}.{number}{}", file_name::HANDOVER, compression.suffix());
         let temporary = folder.join(file_name::temporary(&name));
         let disk = directory.disk().as_ref();
         remove_if_there(disk, &temporary)?;

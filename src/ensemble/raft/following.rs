@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jute::protocol::{MultiResult, Request};
 use jute::txn::TxnRecord;
 
+use super::read_index::{Round, Rounds};
 use crate::engine::read;
 use crate::engine::request::{Origin, Work};
 use crate::engine::sequencer::Prepared;
@@ -43,6 +44,8 @@ struct Waiting {
     origin: Origin,
     room: Room,
     state: State,
+    /// The round behind which it may be answered.
+    round: Round,
 }
 
 /// The requests to one leader.
@@ -88,8 +91,12 @@ impl Following {
     }
 
     /// Takes a request. What is to be passed on, unless the answer can be made here.
-    pub(super) fn take(&mut self, submission: Submission) -> Option<Asked> {
+    pub(super) fn take(&mut self, submission: Submission, rounds: &mut Rounds) -> Option<Asked> {
         let Submission { origin, work, room } = submission;
+        let round = match work {
+            Work::Request(Request::Sync(_)) => rounds.next(),
+            _ => Round::default(),
+        };
         let (state, asked) = match work {
             Work::Request(request) if read::is_read(&request) => {
                 (State::Decided(Outcome::Settled(Zxid::ZERO, Prepared::Read(request))), None)
@@ -102,7 +109,7 @@ impl Following {
                 (State::Asked(repeated), Some(Asked { origin: origin.clone(), work }))
             }
         };
-        self.waiting.push_back(Waiting { origin, room, state });
+        self.waiting.push_back(Waiting { origin, room, state, round });
         self.asked += u64::from(asked.is_some());
         asked
     }
@@ -147,17 +154,30 @@ impl Following {
         *state = State::Decided(outcome);
     }
 
-    /// Answers what needs no transaction, up to the first that does or has no verdict.
-    pub(super) fn settle(&mut self, applying: &mut Applying<'_>) {
+    /// Answers what was asked before the transaction at `zxid`, which is final. Where that is this member's, no round is
+    /// needed: a quorum took it from the leader.
+    pub(super) fn settle_before(&mut self, zxid: Zxid, applying: &mut Applying<'_>, done: Round) {
+        let is_settled = |state: &State| matches!(state, State::Decided(Outcome::Settled(..)));
+        let next = self.waiting.iter().find(|waiting| !is_settled(&waiting.state));
+        let is_next = next.is_some_and(
+            |next| matches!(next.state, State::Decided(Outcome::Txn(its, _)) if its == zxid),
+        );
+        self.settle(applying, if is_next { Round::MAX } else { done });
+    }
+
+    /// Answers what needs no transaction, up to the first that does, has no verdict, or waits for a later round than
+    /// `done`.
+    pub(super) fn settle(&mut self, applying: &mut Applying<'_>, done: Round) {
         loop {
             let last = applying.database().last_zxid();
             let is_due = |waiting: &mut Waiting| match &waiting.state {
+                _ if waiting.round > done => false,
                 State::Asked(_) => false,
                 // One that was applied before its verdict came: what it gave is not known any more.
                 State::Decided(Outcome::Txn(zxid, _)) => *zxid <= last,
                 State::Decided(Outcome::Settled(after, _)) => *after <= last,
             };
-            let Some(Waiting { origin, room, state }) = self.pop_if(is_due) else { return };
+            let Some(Waiting { origin, room, state, .. }) = self.pop_if(is_due) else { return };
             let outcome = match state {
                 State::Decided(Outcome::Settled(_, outcome)) => outcome,
                 _ => Prepared::Close,
@@ -174,7 +194,7 @@ impl Following {
     ) -> Result<Option<TxnRecord<'t>>, OrderError> {
         let zxid = Zxid(record.header.zxid);
         let is_it = |waiting: &mut Waiting| matches!(&waiting.state, State::Decided(Outcome::Txn(its, _)) if *its == zxid);
-        let Some(Waiting { origin, room, state }) = self.pop_if(is_it) else {
+        let Some(Waiting { origin, room, state, .. }) = self.pop_if(is_it) else {
             return Ok(Some(record));
         };
         let opened = match &state {

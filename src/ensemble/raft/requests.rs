@@ -167,9 +167,8 @@ impl<T: Transport> Member<T> {
         submissions: Vec<Submission>,
         now: Now,
     ) -> Result<(), EnsembleError> {
-        let Self { node, applier, leading, transport, streams, ensemble, .. } = self;
+        let Self { node, applier, leading, transport, streams, rounds, .. } = self;
         let Some(leading) = leading else { return Ok(()) };
-        let here = ensemble.server;
         let propose = |record: &TxnRecord<'static>| {
             let mut data = Vec::new();
             record.encode(&mut data);
@@ -178,7 +177,8 @@ impl<T: Transport> Member<T> {
                 None => node.propose(Vec::new(), data),
             }
         };
-        let decided = leading.decide(&applier.replica, chores, submissions, now, here, propose)?;
+        let decided =
+            leading.decide(&applier.replica, chores, submissions, now, rounds, propose)?;
         let mut words: Vec<(u8, Vec<Verdict>)> = Vec::new();
         for (server, verdict) in decided {
             match words.iter_mut().find(|(its, _)| *its == server) {
@@ -194,7 +194,7 @@ impl<T: Transport> Member<T> {
                 transport.say(*peer, Word::Decided { stream, first, verdicts });
             }
         }
-        applier.under_hold(|applying| leading.finish_settled(applying))?;
+        applier.under_hold(|applying| leading.finish_settled(applying, rounds.done()))?;
         Ok(())
     }
 
@@ -216,13 +216,13 @@ impl<T: Transport> Member<T> {
         if self.node.raft.leader_id != self.node.raft.id {
             self.refuse_held();
         }
-        let Self { held, following: Some(following), transport, .. } = self else {
+        let Self { held, following: Some(following), transport, rounds, .. } = self else {
             return Ok(());
         };
         let first = following.asked();
         let submissions = held.drain(..).map(|(submission, _)| submission);
         let requests: Vec<Asked> =
-            submissions.filter_map(|submission| following.take(submission)).collect();
+            submissions.filter_map(|submission| following.take(submission, rounds)).collect();
         if !requests.is_empty() {
             let stream = following.stream();
             transport.say(following.leader(), Word::Asked { stream, first, requests });
@@ -233,8 +233,9 @@ impl<T: Transport> Member<T> {
     /// Answers what a leader was asked and can be answered by now.
     pub(super) fn settle(&mut self) -> Result<(), EnsembleError> {
         let Some(following) = &mut self.following else { return Ok(()) };
+        let done = self.rounds.done();
         self.applier.under_hold(|applying| {
-            following.settle(applying);
+            following.settle(applying, done);
             Ok(())
         })
     }

@@ -28,6 +28,8 @@ pub(super) enum Flaw {
     SaidBeforeWritten,
     /// A leader counts a peer for what was only sent to it.
     AckBeforeQuorum,
+    /// A leader takes itself for heard by the others.
+    RoundNotMade,
     /// What conflicts with the leader's log stays on the disk.
     TailNotCut,
     /// A start does not know for whom it voted.

@@ -126,6 +126,11 @@ impl Checks {
         check(record.header.cxid == xid, || format!("{zxid:#x} answers the wrong request"))
     }
 
+    /// The last change that a client was told of.
+    pub(super) fn newest_acknowledged(&self) -> i64 {
+        self.acknowledged.last().copied().unwrap_or(0)
+    }
+
     pub(super) fn acknowledged_count(&self) -> usize {
         self.acknowledged.len()
     }

@@ -21,6 +21,8 @@ pub(super) struct Seen(pub(super) Mutex<Vec<Told>>, Mutex<BTreeSet<ConnectionId>
 pub(super) enum Told {
     /// The answer to a write that was done.
     Done(ConnectionId, i32, Zxid),
+    /// The answer to a sync.
+    Synced(ConnectionId, i32, Zxid),
     /// Any other answer.
     Answered(ConnectionId, i32, Zxid),
     Attached(ConnectionId, SessionId),
@@ -43,9 +45,8 @@ impl Clients for Seen {
             Ok(Response::Multi(results)) if failed(&results) => {
                 Told::Answered(connection, xid, zxid)
             }
-            Ok(Response::GetData(_) | Response::Sync(_)) | Err(_) => {
-                Told::Answered(connection, xid, zxid)
-            }
+            Ok(Response::Sync(_)) => Told::Synced(connection, xid, zxid),
+            Ok(Response::GetData(_)) | Err(_) => Told::Answered(connection, xid, zxid),
             Ok(_) => Told::Done(connection, xid, zxid),
         };
         self.0.lock().push(told);
@@ -105,6 +106,15 @@ impl World {
         Ok(())
     }
 
+    /// What a client is shown behind its sync has every change that was acknowledged before it asked for that.
+    pub(super) fn synced(&self, xid: i32, zxid: Zxid) -> Checked {
+        let newest = self.asked_behind.get(&xid).copied().unwrap_or(0);
+        if zxid.0 < newest {
+            return Err(format!("the sync {xid} at {zxid} does not show {newest:#x}"));
+        }
+        Ok(())
+    }
+
     pub(super) fn request(&mut self, at: usize) -> Checked {
         let Some(member) = &self.servers[at].member else { return Ok(()) };
         let sessions: Vec<SessionId> = {
@@ -148,8 +158,10 @@ impl World {
         works: Vec<Work>,
     ) -> Checked {
         let mut submissions = Vec::new();
+        let newest = self.checks.newest_acknowledged();
         for work in works {
             self.xid += 1;
+            self.asked_behind.insert(self.xid, newest);
             let origin = Origin {
                 connection,
                 session,

@@ -15,6 +15,8 @@ pub(super) struct Outcome {
     pub(super) unknown: u64,
     /// Answers of members that do not lead.
     pub(super) by_followers: u64,
+    /// Answers to syncs.
+    pub(super) synced: u64,
     /// Sessions that went on at another connection.
     pub(super) moved: u64,
     /// Ways between two members that broke.
@@ -33,11 +35,12 @@ impl Outcome {
         self.purged += other.purged;
         self.unknown += other.unknown;
         self.by_followers += other.by_followers;
+        self.synced += other.synced;
         self.moved += other.moved;
         self.broken += other.broken;
     }
 
-    pub(super) fn counts(&self) -> [u64; 12] {
+    pub(super) fn counts(&self) -> [u64; 13] {
         [
             self.elections,
             self.acknowledged,
@@ -49,6 +52,7 @@ impl Outcome {
             self.purged,
             self.unknown,
             self.by_followers,
+            self.synced,
             self.moved,
             self.broken,
         ]

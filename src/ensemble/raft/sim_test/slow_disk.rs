@@ -1,91 +1,10 @@
 //! Disks that do nothing for a while: who leads then, and who is answered.
 
-use jute::protocol::{CreateRequest, SetDataRequest};
-use jute::{Acl, CreateMode, perms};
-
 use super::*;
-use crate::engine::request::Work;
-
-const TICK_MS: u64 = 50;
-
-impl World {
-    /// An ensemble with a leader, and a client of each member with a session.
-    fn settled() -> Self {
-        let mut world = Self::new(7, Flaw::None).expect("starts");
-        world.pass(2000);
-        for at in 0..MEMBERS as usize {
-            (0..2).for_each(|_| world.request(at).expect("holds"));
-        }
-        world.pass(500);
-        let has_session = |client: &Client| client.session.is_some();
-        assert!(world.servers.iter().all(|server| server.clients.iter().all(has_session)));
-        let create = CreateRequest {
-            path: "/x".into(),
-            data: None,
-            acl: Some(vec![Acl::anyone(perms::ALL)]),
-            flags: CreateMode::Persistent.flags(),
-        };
-        world.ask_for(0, Request::Create(create));
-        world.pass(200);
-        assert_eq!(world.waiting(0), 0);
-        world
-    }
-
-    /// So much time: everything that is sent arrives, every disk that is not stalled does what it has to.
-    fn pass(&mut self, ms: u64) {
-        for _ in 0..ms / TICK_MS {
-            self.now.monotonic = self.now.monotonic.plus(TICK_MS);
-            for at in 0..MEMBERS as usize {
-                self.with(at, |member, _| member.tick()).expect("holds");
-            }
-            for _ in 0..200 {
-                for at in 0..MEMBERS as usize {
-                    self.write_disk(at, usize::MAX).expect("holds");
-                }
-                for parcel in std::mem::take(&mut self.parcels) {
-                    self.hand(parcel).expect("holds");
-                }
-            }
-        }
-    }
-
-    fn ask_for(&mut self, at: usize, request: Request<'static>) {
-        let Client { connection, session, .. } = self.servers[at].clients[0];
-        let session = session.expect("a session");
-        self.submit(at, connection, session, vec![Work::Request(request)]).expect("holds");
-    }
-
-    fn set(&mut self, at: usize, len: usize) {
-        let data = Some(vec![1; len].into());
-        self.ask_for(at, Request::SetData(SetDataRequest { path: "/x".into(), data, version: -1 }));
-    }
-
-    /// Requests of a member's clients that are not answered.
-    fn waiting(&self, at: usize) -> usize {
-        self.servers[at].clients.iter().map(|client| client.asked.len()).sum()
-    }
-
-    fn member(&self, at: usize) -> &Member<Post> {
-        self.servers[at].member.as_ref().expect("is up")
-    }
-
-    fn leader(&self) -> usize {
-        let leads = |at: &usize| {
-            self.servers[*at].member.as_ref().is_some_and(|member| member.is_leading())
-        };
-        let leaders: Vec<usize> = (0..MEMBERS as usize).filter(leads).collect();
-        assert_eq!(leaders.len(), 1, "{leaders:?}");
-        leaders[0]
-    }
-
-    fn stall(&mut self, at: usize, ms: u64) {
-        self.servers[at].stalled = self.now.monotonic.plus(ms);
-    }
-}
 
 #[test]
 fn a_leader_whose_disk_pauses_keeps_its_term_and_the_others_are_a_quorum_without_it() {
-    let mut world = World::settled();
+    let mut world = World::settled(Flaw::None);
     let leader = world.leader();
     let (term, others) = (world.member(leader).term(), [(leader + 1) % 3, (leader + 2) % 3]);
     world.stall(leader, 900);
@@ -102,7 +21,7 @@ fn a_leader_whose_disk_pauses_keeps_its_term_and_the_others_are_a_quorum_without
 
 #[test]
 fn without_a_quorum_of_disks_nothing_is_answered_and_nobody_is_deposed() {
-    let mut world = World::settled();
+    let mut world = World::settled(Flaw::None);
     let leader = world.leader();
     let term = world.member(leader).term();
     let before = world.checks.acknowledged_count();
@@ -119,7 +38,7 @@ fn without_a_quorum_of_disks_nothing_is_answered_and_nobody_is_deposed() {
 
 #[test]
 fn a_leader_whose_disk_hangs_hands_over() {
-    let mut world = World::settled();
+    let mut world = World::settled(Flaw::None);
     let leader = world.leader();
     let term = world.member(leader).term();
     world.stall(leader, 5000);
@@ -141,7 +60,7 @@ fn a_leader_whose_disk_hangs_hands_over() {
 
 #[test]
 fn a_leader_keeps_a_hanging_disk_while_the_others_are_no_quorum() {
-    let mut world = World::settled();
+    let mut world = World::settled(Flaw::None);
     let leader = world.leader();
     let term = world.member(leader).term();
     world.crash((leader + 1) % 3, true);
@@ -159,7 +78,7 @@ fn a_leader_keeps_a_hanging_disk_while_the_others_are_no_quorum() {
 fn a_disk_that_hangs_takes_no_more_memory_than_its_share() {
     const ENTRY: usize = 16 << 10;
     const SHARE: usize = 40 * ENTRY;
-    let mut world = World::settled();
+    let mut world = World::settled(Flaw::None);
     for server in &mut world.servers {
         server.member.as_mut().expect("is up").unsynced.bytes_max = SHARE;
     }

@@ -1,5 +1,6 @@
 //! The three members, what lies between them, and the dice.
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jute::protocol::Request;
@@ -22,8 +23,12 @@ use crate::storage::{
     RaftStateFile, RecoveryOptions, SnapshotWriter, StorageError, purge,
 };
 
+#[path = "by_hand.rs"]
+mod by_hand;
 #[path = "clients.rs"]
 mod clients;
+#[path = "cut_off.rs"]
+mod cut_off;
 #[path = "slow_disk.rs"]
 mod slow_disk;
 
@@ -55,12 +60,24 @@ struct Post {
     sent: Vec<Parcel>,
     /// Answers that nobody gave.
     forged: Vec<PeerMessage>,
-    forges: bool,
+    flaw: Option<Flaw>,
 }
 
 impl Transport for Post {
     fn send(&mut self, message: PeerMessage) {
-        if self.forges && message.get_msg_type() == MessageType::MsgAppend {
+        if self.flaw == Some(Flaw::RoundNotMade)
+            && message.get_msg_type() == MessageType::MsgHeartbeat
+            && !message.context.is_empty()
+        {
+            let mut answer = PeerMessage::default();
+            answer.set_msg_type(MessageType::MsgHeartbeatResponse);
+            (answer.from, answer.to, answer.term) = (message.to, message.from, message.term);
+            answer.context = message.context.clone();
+            self.forged.push(answer);
+        }
+        if self.flaw == Some(Flaw::AckBeforeQuorum)
+            && message.get_msg_type() == MessageType::MsgAppend
+        {
             let mut answer = PeerMessage::default();
             answer.set_msg_type(MessageType::MsgAppendResponse);
             (answer.from, answer.to, answer.term) = (message.to, message.from, message.term);
@@ -137,6 +154,8 @@ pub(super) struct World {
     now: Now,
     next_connection: u64,
     xid: i32,
+    /// By the xid of a request: the newest change that was acknowledged before it.
+    asked_behind: BTreeMap<i32, i64>,
     outcome: Outcome,
     trace: DefaultHasher,
 }
@@ -206,6 +225,7 @@ impl World {
             now: Now { monotonic: Monotonic(0), wall: WallClock(1_700_000_000_000) },
             next_connection: 1,
             xid: 0,
+            asked_behind: BTreeMap::new(),
             outcome: Outcome::default(),
             trace: DefaultHasher::new(),
         };
@@ -404,6 +424,11 @@ impl World {
                     self.checks.acknowledged(zxid.0, xid)?;
                     self.answered(at, connection, xid, zxid)?;
                 }
+                Told::Synced(connection, xid, zxid) => {
+                    self.outcome.synced += 1;
+                    self.synced(xid, zxid)?;
+                    self.answered(at, connection, xid, zxid)?;
+                }
                 Told::Answered(connection, xid, zxid) => {
                     self.answered(at, connection, xid, zxid)?;
                 }
@@ -567,8 +592,7 @@ impl World {
             rules: Rules::default(),
             seed: self.seed,
         };
-        let post =
-            Post { id: server.id, forges: self.flaw == Flaw::AckBeforeQuorum, ..Post::default() };
+        let post = Post { id: server.id, flaw: Some(self.flaw), ..Post::default() };
         let clients: Arc<dyn Clients> = Arc::clone(&server.seen) as _;
         let started = DataDirectory::open(disk, &options)
             .map_err(EnsembleError::from)
