@@ -95,6 +95,7 @@ fn go_inside(seed: u64) -> Result<bool, Box<dyn Error>> {
         // The last one counts.
         .args(["--seed", &seed.to_string()])
         .env(INSIDE, "1")
+        .env("TMPDIR", FOLDER)
         .status()?;
     Ok(status.success())
 }
