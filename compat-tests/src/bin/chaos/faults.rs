@@ -61,7 +61,7 @@ pub(crate) enum Fault {
     Killed(Vec<u8>),
     /// SIGKILL, and it comes back with nothing but its id.
     Emptied(u8),
-    /// A server hears no other for a second, and then is the only one that clients find.
+    /// A follower hears no other for a second, and then is the only one that clients find.
     OnlyStale(u8),
     /// SIGSTOP, then SIGCONT.
     Stopped(u8),
@@ -84,8 +84,8 @@ impl Fault {
         }
         let others: Vec<u8> = SERVERS.into_iter().filter(|other| *other != server).collect();
         let other = dice.one_of(&others);
-        let (ms, lost) = (5 + dice.below(150), dice.below(20));
-        match dice.below(20) {
+        let (ms, lost) = (5 + dice.below(150), dice.below(21));
+        match dice.below(21) {
             0 => Self::Alone(server),
             1 => Self::WithoutPeers(server),
             2 => Self::WithoutClients(server),
@@ -107,7 +107,7 @@ impl Fault {
             }
             16 => Self::ClientsAway(dice.one_of(&CLIENTS)),
             17 => Self::Emptied(server),
-            18 => Self::OnlyStale(server),
+            18 | 19 => Self::OnlyStale(if leader == Some(server) { other } else { server }),
             _ => Self::RollingRestart,
         }
     }
