@@ -23,6 +23,9 @@ use crate::ensemble::standalone::OrderError;
 use crate::ensemble::steps::{Applying, Room};
 use crate::ensemble::words::{Asked, Stream, Verdict};
 
+/// How long what a leader decided before another one came may take to become final.
+const LEAVING_TICKS: u32 = 10;
+
 /// What becomes of a request.
 #[derive(Debug)]
 enum State {
@@ -60,12 +63,91 @@ pub(super) struct Following {
     /// Requests that the leader was asked, and verdicts that came.
     asked: u64,
     decided: u64,
+    /// It leads no more; ticks since then. What it decided is waited for, and what it did not comes back.
+    left: Option<u32>,
+    /// What came back.
+    returned: Vec<Submission>,
+    /// The last transaction of its term, once a later one has begun.
+    last_of_term: Option<Zxid>,
 }
 
 impl Following {
     pub(super) const fn new(leader: u64, term: u64, stream: Stream) -> Self {
         let waiting = VecDeque::new();
-        Self { leader, term, stream, waiting, undecided: 0, asked: 0, decided: 0 }
+        Self {
+            leader,
+            term,
+            stream,
+            waiting,
+            undecided: 0,
+            asked: 0,
+            decided: 0,
+            left: None,
+            returned: Vec::new(),
+            last_of_term: None,
+        }
+    }
+
+    /// The leader leads no more, but it is there.
+    pub(super) const fn leave(&mut self) {
+        if self.left.is_none() {
+            self.left = Some(0);
+        }
+    }
+
+    pub(super) const fn is_leaving(&self) -> bool {
+        self.left.is_some()
+    }
+
+    /// A tick passed. Whether it has been left for too long.
+    pub(super) fn tick(&mut self) -> bool {
+        let Some(ticks) = &mut self.left else { return false };
+        *ticks += 1;
+        *ticks > LEAVING_TICKS
+    }
+
+    /// What another leader is to be asked, once nothing else waits.
+    pub(super) fn take_returned(&mut self) -> Option<Vec<Submission>> {
+        (self.is_leaving() && self.waiting.is_empty()).then(|| std::mem::take(&mut self.returned))
+    }
+
+    /// Takes back what the leader did not decide, and the reads among it. False if that is not what it was asked.
+    pub(super) fn take_back(&mut self, returned: Vec<Asked>) -> bool {
+        let is_asked = |waiting: &Waiting| matches!(waiting.state, State::Asked(_));
+        let first = self.waiting.iter().position(is_asked).unwrap_or(self.waiting.len());
+        let mut rest = self.waiting.split_off(first);
+        let mut returned = returned.into_iter().peekable();
+        while let Some(next) = rest.front() {
+            if is_asked(next) && returned.peek().is_none() {
+                break;
+            }
+            let Some(Waiting { origin, room, state, .. }) = rest.pop_front() else { break };
+            let work = match (state, returned.peek()) {
+                (State::Decided(Outcome::Settled(_, Prepared::Read(request))), _) => {
+                    Work::Request(request)
+                }
+                (State::Asked(_), Some(its))
+                    if (its.origin.connection, its.origin.xid)
+                        == (origin.connection, origin.xid) =>
+                {
+                    returned.next().map_or(Work::Attach { timeout_ms: 0 }, |its| its.work)
+                }
+                _ => return false,
+            };
+            self.returned.push(Submission { origin, work, room });
+        }
+        self.waiting.append(&mut rest);
+        self.undecided = self.undecided.min(self.waiting.len());
+        returned.next().is_none()
+    }
+
+    /// The first entry of a later term is final, and `last` was the one before it: what was decided behind that is not done.
+    pub(super) fn term_ended(&mut self, last: Zxid, clients: &dyn Clients) {
+        self.last_of_term = Some(last);
+        let is_lost = |waiting: &mut Waiting| matches!(waiting.state, State::Decided(_));
+        while let Some(lost) = self.pop_if(is_lost) {
+            clients.close(lost.origin.connection);
+        }
     }
 
     /// Requests that the leader was asked.
@@ -154,7 +236,13 @@ impl Following {
             Verdict::NoSession => Outcome::Settled(Zxid::ZERO, Prepared::NoSession),
             Verdict::Close => Outcome::Settled(Zxid::ZERO, Prepared::Close),
         };
-        *state = State::Decided(outcome);
+        let is_lost = |after: Zxid| self.last_of_term.is_some_and(|last| after > last);
+        *state = State::Decided(match outcome {
+            Outcome::Settled(after, _) if is_lost(after) => {
+                Outcome::Settled(Zxid::ZERO, Prepared::Close)
+            }
+            outcome => outcome,
+        });
     }
 
     /// Answers what was asked before the transaction at `zxid`, which is final. Where that is this member's, no round is
@@ -221,7 +309,9 @@ impl Following {
 
     /// The leader is lost, or this member to it. Whoever still waits cannot know what comes of it.
     pub(super) fn end(self, clients: &dyn Clients) {
-        for Waiting { origin, .. } in self.waiting {
+        let returned = self.returned.into_iter().map(|submission| submission.origin);
+        let waiting = self.waiting.into_iter().map(|waiting| waiting.origin);
+        for origin in returned.chain(waiting) {
             clients.close(origin.connection);
         }
     }

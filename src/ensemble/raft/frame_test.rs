@@ -98,7 +98,7 @@ fn examples() -> Vec<Said> {
         [
             Word::Asked { stream, first: 3, requests: requests.map(asked).into() },
             Word::Decided { stream, first: 1 << 40, verdicts },
-            Word::Ended { stream },
+            Word::Ended { stream, returned: vec![asked(Work::Attach { timeout_ms: 7 })] },
             Word::Heard(vec![session, SessionId(-1)]),
             Word::Disowned(vec![ConnectionId::on(255, 9)]),
         ]
@@ -197,7 +197,7 @@ fn a_length_beyond_any_frame_is_refused() {
 #[test]
 fn frames_have_the_documented_bytes() {
     let words = [
-        (Word::Ended { stream: Stream(0x0102) }, "04 0000000000000102"),
+        (Word::Ended { stream: Stream(0x0102), returned: vec![] }, "04 0000000000000102 00000000"),
         (Word::Heard(vec![SessionId(1)]), "05 00000001 0000000000000001"),
         (
             Word::Decided { stream: Stream(1), first: 9, verdicts: vec![Verdict::Txn(Zxid(2))] },

@@ -145,10 +145,17 @@ impl Leading {
         self.notices.tell(&self.sequencer.take_notices());
     }
 
-    /// The term is over. Whoever still waits cannot know what comes of it.
+    /// Whether there are numbers for more transactions in this term.
+    pub(super) fn has_numbers(&self, a_term: u32) -> bool {
+        self.sequencer.last_zxid().0 & 0xffff_ffff < i64::from(a_term)
+    }
+
+    /// The term is over. Whoever still waits here cannot know what comes of it; other members know what was decided of their
+    /// clients' requests.
     pub(super) fn end(self, clients: &dyn Clients) {
         for (step, _) in self.waiting {
-            if let Some(origin) = step.origin {
+            let origin = step.origin.filter(|its| its.connection.server() == self.server_id);
+            if let Some(origin) = origin {
                 clients.close(origin.connection);
             }
         }

@@ -246,6 +246,12 @@ impl<T: Transport> Member<T> {
         if self.lacks_base() {
             return;
         }
+        if let Some(following) = self.following.take_if(|following| following.tick()) {
+            following.end(&*self.here);
+        }
+        if self.is_out_of_numbers() {
+            self.begin_another_term();
+        }
         for _ in 0..if self.is_missed { HASTE } else { 1 } {
             self.tick_once();
         }
@@ -372,6 +378,18 @@ impl<T: Transport> Member<T> {
         let Some(to) = best.map(|(peer, _)| *peer) else { return false };
         self.hand_over(to);
         true
+    }
+
+    /// Lets another member begin a term, or begins one itself where it votes alone.
+    fn begin_another_term(&mut self) {
+        if self.node.raft.lead_transferee.is_some() || self.hand_over_to_best() {
+            return;
+        }
+        if self.node.raft.prs().is_singleton() {
+            let next = self.node.raft.term + 1;
+            self.node.raft.become_follower(next, 0);
+            self.set_election_timeout();
+        }
     }
 
     /// Hands over if this leader's disk has done nothing for long and the others are enough without it: they have a
@@ -582,6 +600,11 @@ impl<T: Transport> Member<T> {
                 let last = applying.database().last_zxid().0;
                 if payload.is_empty() {
                     let zxid = i64::try_from(entry.term).map_err(|_| wrong())? << 32;
+                    if let Some(following) =
+                        following.as_mut().filter(|its| its.term() < entry.term)
+                    {
+                        following.term_ended(Zxid(last), &**here);
+                    }
                     let header = jute::txn::TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
                     applying.apply(TxnRecord { header, txn: Txn::Error(0), digest: None })?;
                     if leads(entry) {

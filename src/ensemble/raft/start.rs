@@ -32,6 +32,8 @@ pub struct Ensemble {
     pub rules: Rules,
     /// Makes hashes and election timeouts unpredictable.
     pub seed: u64,
+    /// Transactions of a term, of the 2^32 that its zxids can count, behind which another one begins.
+    pub zxids_a_term: u32,
 }
 
 /// A member's directory, opened and read.

@@ -380,6 +380,7 @@ async fn who_was_asked_to_belong_does_so_even_if_nobody_waits() {
         recovery: RecoveryOptions::default(),
         rules: Rules::default(),
         seed: 1,
+        zxids_a_term: u32::MAX,
     };
     let before = Before::read(Arc::clone(&common.directory), &how).expect("an empty directory");
     let base = before.base();

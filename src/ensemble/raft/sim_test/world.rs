@@ -591,6 +591,8 @@ impl World {
             recovery: server.options,
             rules: Rules::default(),
             seed: self.seed,
+            // Every fifth world has terms that end by their numbers.
+            zxids_a_term: if self.seed % 5 == 1 { 60 } else { u32::MAX },
         };
         let post = Post { id: server.id, flaw: Some(self.flaw), ..Post::default() };
         let clients: Arc<dyn Clients> = Arc::clone(&server.seen) as _;
