@@ -55,6 +55,7 @@ impl Node {
             sync_limit: Duration::from_secs(1),
             security: settings.security.clone(),
             snap_sync_bytes: std::num::NonZeroU64::new(settings.pace),
+            linearizable_reads: false,
         };
         let security = Security::load(&ensemble.security).expect("good files");
         let peers = Peers::new(
