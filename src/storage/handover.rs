@@ -199,7 +199,10 @@ fn newest_exact(directory: &DataDirectory) -> Result<Option<(PathBuf, i64, u64)>
 /// When one has, or the disk refuses.
 pub fn refuse_foreign(directory: &DataDirectory) -> Result<(), StorageError> {
     let disk = directory.disk().as_ref();
-    let state = directory.snapshots().join(file_name::RAFT_STATE);
+    let went_on = |path| {
+        let command = directory.tool_command("data leave");
+        Err(StorageError::WentOn { path, command })
+    };
     let mut newest = 0;
     for (zxid, path) in directory.snapshot_files()? {
         if !snapshot_reader::looks_whole(disk, &path)? {
@@ -207,7 +210,7 @@ pub fn refuse_foreign(directory: &DataDirectory) -> Result<(), StorageError> {
         }
         match snapshot_reader::origin(disk, &path)? {
             Some(SnapshotOrigin::Exact { .. }) => newest = zxid,
-            _ => return Err(StorageError::WentOn { path, state }),
+            _ => return went_on(path),
         }
         break;
     }
@@ -215,7 +218,7 @@ pub fn refuse_foreign(directory: &DataDirectory) -> Result<(), StorageError> {
         let path = directory.log_path(zxid);
         let reader = SegmentReader::open(disk, &path)?;
         if reader.is_some_and(|reader| reader.origin() == Origin::Java) {
-            return Err(StorageError::WentOn { path, state });
+            return went_on(path);
         }
     }
     Ok(())

@@ -115,7 +115,7 @@ impl Following {
     }
 
     /// Takes the leader's verdict on the first request that has none.
-    pub(super) fn decide(&mut self, verdict: Verdict, now: Monotonic) {
+    pub(super) fn decide(&mut self, verdict: Verdict, now: Monotonic, rounds: &mut Rounds) {
         let is_asked = |waiting: &Waiting| matches!(waiting.state, State::Asked(_));
         let Some(at) = (self.undecided..self.waiting.len()).find(|at| is_asked(&self.waiting[*at]))
         else {
@@ -123,7 +123,10 @@ impl Following {
         };
         self.undecided = at + 1;
         self.decided += 1;
-        let Waiting { origin, state, .. } = &mut self.waiting[at];
+        let Waiting { origin, state, round, .. } = &mut self.waiting[at];
+        if let Verdict::Refused(..) | Verdict::RefusedMulti(..) | Verdict::NoSession = verdict {
+            *round = rounds.next();
+        }
         let attached = |session, timeout_ms| {
             let heard = Arc::new(Heard::default());
             heard.touch(now);

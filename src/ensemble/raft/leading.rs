@@ -91,7 +91,7 @@ impl Leading {
                 (Some(server), outcome) if server != self.server_id => {
                     verdicts.push((server, verdict(outcome, newest)));
                 }
-                (Some(_), Prepared::Read(Request::Sync(_))) => round = rounds.next(),
+                (Some(_), outcome) if shows_the_newest(outcome) => round = rounds.next(),
                 _ => {}
             }
             self.waiting.push_back((step, round));
@@ -153,6 +153,17 @@ impl Leading {
             }
         }
     }
+}
+
+/// Whether an outcome without a transaction tells of what is the newest anywhere, and not only here.
+const fn shows_the_newest(outcome: &Prepared) -> bool {
+    matches!(
+        outcome,
+        Prepared::Read(Request::Sync(_))
+            | Prepared::Refused(_)
+            | Prepared::RefusedMulti(_)
+            | Prepared::NoSession
+    )
 }
 
 /// What another member is told of an outcome; `newest` is the last change that it was checked against, or the

@@ -1,8 +1,8 @@
 //! Rounds of the ensemble that show who leads: everything that was acknowledged when a round began is known behind it.
 //!
-//! A leader that was cut off does not know it yet, and would answer a `sync` with what was. So whoever answers one, leader
-//! or follower, has the leader heard by a quorum first: one round for all that wait, and the next one for those who came
-//! after it had begun.
+//! A leader that was cut off does not know it yet, and would answer a `sync` with what was, or refuse a write for what is
+//! no more. So whoever answers, leader or follower, has the leader heard by a quorum first: one round for all that wait, and
+//! the next one for those who came after it had begun. (ZooKeeper has a quorum log what it refuses.)
 
 use raft::ReadState;
 

@@ -61,7 +61,7 @@ impl<T: Transport> Member<T> {
                 }
                 if let Some(following) = self.following.as_mut().filter(|its| is_it(its)) {
                     for verdict in verdicts {
-                        following.decide(verdict, now.monotonic);
+                        following.decide(verdict, now.monotonic, &mut self.rounds);
                     }
                     self.settle()?;
                 }

@@ -122,13 +122,8 @@ impl Common {
         let mut asked = JoinSet::new();
         for peer in self.peers.values() {
             let (common, peer) = (Arc::clone(self), Arc::clone(peer));
-            asked.spawn(async move {
-                let answer = ask(&common, &peer, Question::Standing).await;
-                if let Err(error) = &answer {
-                    peer.complain(error);
-                }
-                (peer.server, answer)
-            });
+            asked
+                .spawn(async move { (peer.server, ask(&common, &peer, Question::Standing).await) });
         }
         let mut standings = BTreeMap::new();
         while let Some(answer) = asked.join_next().await {
@@ -267,7 +262,7 @@ impl Common {
     }
 
     /// Belongs to what another has founded, if it may.
-    async fn belong(&self, founding: Founding) -> Answer {
+    pub(super) async fn belong(self: &Arc<Self>, founding: Founding) -> Answer {
         let id = member_id(self.server, FIRST_LIFE);
         let Founding { members, ensemble, .. } = &founding;
         let is_meant = members.voters.contains(&id) || members.learners.contains(&id);
@@ -290,9 +285,14 @@ impl Common {
             ensemble = format_args!("{ensemble:016x}"),
             "this server belongs to an ensemble that another one founded"
         );
-        self.changed(spawn_blocking(move || before.belong(id, &founding)).await, Vec::new());
-        match &*self.introduction.lock() {
-            Introduction::Member(_) => Answer::Founded,
+        let common = Arc::clone(self);
+        // Whoever asks may not wait for it: a disk can take its time.
+        let changing = tokio::spawn(async move {
+            let done = spawn_blocking(move || before.belong(id, &founding)).await;
+            common.changed(done, Vec::new());
+        });
+        match (changing.await, &*self.introduction.lock()) {
+            (Ok(()), Introduction::Member(_)) => Answer::Founded,
             _ => Answer::Elsewhere,
         }
     }

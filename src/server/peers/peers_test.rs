@@ -17,7 +17,10 @@ use super::hello::WORDS;
 use super::speak::dial;
 use super::*;
 use crate::config::{Ensemble, EnsembleServer, QuorumSecurity};
-use crate::storage::{DirectoryOptions, RealDisk, ReceivedSnapshot};
+use crate::engine::database::Rules;
+use crate::ensemble::Before;
+use crate::ensemble::founding::Founding;
+use crate::storage::{DirectoryOptions, Members, RealDisk, ReceivedSnapshot, RecoveryOptions};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -366,6 +369,36 @@ async fn a_peer_that_is_too_slow_is_let_go_before_memory_ends() {
     assert!(messages(&two.heard) <= 64, "{} MiB are held", messages(&two.heard));
     // It is dialled again and hears what is said then.
     one.hears(|what| matches!(what, FromPeer::Speaks(_, true))).await;
+}
+
+/// A founder that does not wait for the answer leaves nobody between two states.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_asked_to_belong_does_so_even_if_nobody_waits() {
+    let two = Node::new(2, 0, &Settings::default());
+    let common = two.common();
+    let how = crate::ensemble::Ensemble {
+        server: 2,
+        recovery: RecoveryOptions::default(),
+        rules: Rules::default(),
+        seed: 1,
+    };
+    let before = Before::read(Arc::clone(&common.directory), &how).expect("an empty directory");
+    let base = before.base();
+    *common.introduction.lock() = Introduction::Before(Box::new(before));
+    let voters = vec![member_id(1, 1), member_id(2, 1)];
+    let members = Members { voters, ..Members::default() };
+    let founding = Founding { ensemble: 7, term: 1, base, index: 0, members };
+    tokio::select! {
+        biased;
+        _ = common.belong(founding) => {}
+        // It has begun.
+        () = std::future::ready(()) => {}
+    }
+    let deadline = Instant::now() + DEADLINE;
+    while !matches!(&*common.introduction.lock(), Introduction::Member(_)) {
+        assert!(Instant::now() < deadline, "{:?}", common.introduction);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// What happens to a stream on its way.

@@ -1,6 +1,7 @@
 //! What goes wrong, chosen by a seed.
 
 use std::io;
+use std::thread;
 use std::time::Duration;
 
 use crate::world::{CLIENTS, SERVERS, World};
@@ -60,6 +61,8 @@ pub(crate) enum Fault {
     Killed(Vec<u8>),
     /// SIGKILL, and it comes back with nothing but its id.
     Emptied(u8),
+    /// A follower hears no other for a second, and then is the only one that clients find.
+    OnlyStale(u8),
     /// SIGSTOP, then SIGCONT.
     Stopped(u8),
     /// The small file system of a server; it may be killed and have to start there, too.
@@ -81,8 +84,8 @@ impl Fault {
         }
         let others: Vec<u8> = SERVERS.into_iter().filter(|other| *other != server).collect();
         let other = dice.one_of(&others);
-        let (ms, lost) = (5 + dice.below(150), dice.below(20));
-        match dice.below(19) {
+        let (ms, lost) = (5 + dice.below(150), dice.below(21));
+        match dice.below(21) {
             0 => Self::Alone(server),
             1 => Self::WithoutPeers(server),
             2 => Self::WithoutClients(server),
@@ -104,6 +107,7 @@ impl Fault {
             }
             16 => Self::ClientsAway(dice.one_of(&CLIENTS)),
             17 => Self::Emptied(server),
+            18 | 19 => Self::OnlyStale(if leader == Some(server) { other } else { server }),
             _ => Self::RollingRestart,
         }
     }
@@ -165,6 +169,13 @@ impl Fault {
             }
             Self::Killed(servers) => servers.iter().try_for_each(|server| world.kill(*server))?,
             Self::Emptied(server) => world.empty(*server)?,
+            Self::OnlyStale(server) => {
+                cut(world, &SERVERS, &[*server]);
+                // It serves for as long as it may think that it follows.
+                thread::sleep(Duration::from_secs(1));
+                let others = SERVERS.into_iter().filter(|other| other != server);
+                others.into_iter().try_for_each(|other| world.kill(other))?;
+            }
             Self::Stopped(server) => world.signal(*server, "STOP"),
             Self::DiskFull { restarted } => {
                 world.fill_disk()?;

@@ -95,6 +95,7 @@ fn go_inside(seed: u64) -> Result<bool, Box<dyn Error>> {
         // The last one counts.
         .args(["--seed", &seed.to_string()])
         .env(INSIDE, "1")
+        .env("TMPDIR", FOLDER)
         .status()?;
     Ok(status.success())
 }
@@ -105,7 +106,7 @@ fn run(plan: &Plan) -> Result<bool, Box<dyn Error>> {
     let folder = Path::new(FOLDER);
     let mut world = World::start(kind, folder, seed)?;
     say("three servers, and clients of kazoo and Curator");
-    let done = disturb(&mut world, minutes, seed).and_then(|()| judge(&mut world, folder));
+    let done = disturb(&mut world, minutes, seed).and_then(|()| judge(&mut world, kind, folder));
     let found = match done {
         Ok(found) => found,
         Err(error) => vec![error.to_string()],
@@ -162,7 +163,7 @@ fn uptime() -> String {
 }
 
 /// Lets the clients stop, compares the servers, and checks the histories.
-fn judge(world: &mut World, folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+fn judge(world: &mut World, kind: Kind, folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     world.stop_clients();
     let (last, mut found) = world.last()?;
     world.end_clients();
@@ -188,7 +189,9 @@ fn judge(world: &mut World, folder: &Path) -> Result<Vec<String>, Box<dyn Error>
         world.ended_by_themselves(),
     ));
     let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-    let allowance = Allowance { write: nanos(2 * TICK), read: nanos(TICK * SYNC_LIMIT + 2 * TICK) };
+    let stale_sync = kind != Kind::Rookeeper;
+    let allowance =
+        Allowance { stale_sync, write: nanos(2 * TICK), read: nanos(TICK * SYNC_LIMIT + 2 * TICK) };
     found.extend(violations(&entries, &last, allowance));
     Ok(found)
 }
