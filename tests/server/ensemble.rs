@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use jute::CreateMode;
-use jute::protocol::{ConnectResponse, Request, SyncRequest};
+use jute::protocol::{ChildrenResponse, ConnectResponse, Request, SyncRequest, WatchRequest};
 
 use crate::client::{
     Client, Reply, connect_frame, create, data_of, ends, exists, frame, get, open, set, until,
@@ -146,6 +146,31 @@ fn what_is_written_through_any_server_is_read_through_every_other() {
             assert_eq!(data_of(&replies[1]), [round]);
             for client in &mut clients {
                 assert_eq!(client.value(&path), [round]);
+            }
+        }
+    }
+}
+
+#[test]
+fn with_linearizable_reads_nobody_reads_what_was() {
+    let servers = start_with(3, "linearizableReads=true\n");
+    let mut clients: Vec<Patient> =
+        servers.iter().map(|server| Patient::connect(server, TIMEOUT_MS)).collect();
+    clients[0].ok(&create("/x", b"0".to_vec(), CreateMode::Persistent));
+    let list = || Request::GetChildren(WatchRequest { path: "/x".into(), watch: false });
+    for round in 1..=200_u8 {
+        let writer = usize::from(round) % 3;
+        clients[writer].ok(&set("/x", vec![round]));
+        for reader in &mut clients {
+            assert_eq!(data_of(&reader.ok(&get("/x"))), [round]);
+        }
+        clients[writer].ok(&create(&format!("/x/{round}"), Vec::new(), CreateMode::Persistent));
+        for reader in &mut clients {
+            // The first of them waits for all.
+            let replies = reader.all(&[list(), exists("/x", false), Request::Ping, list()]);
+            for reply in [&replies[0], &replies[3]] {
+                let (listed, _) = jute::decode::<ChildrenResponse<'_>>(&reply.body).expect("names");
+                assert_eq!(listed.children.len(), usize::from(round));
             }
         }
     }
