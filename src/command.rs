@@ -7,6 +7,7 @@
 mod backup;
 mod data;
 mod error;
+mod leave;
 mod log;
 mod migrate;
 mod output;

@@ -10,11 +10,7 @@ pub fn ask(address: SocketAddr, word: &str) -> io::Result<String> {
 }
 
 /// The same with another patience for connecting and for each read.
-pub(crate) fn ask_within(
-    address: SocketAddr,
-    word: &str,
-    patience: Duration,
-) -> io::Result<String> {
+pub fn ask_within(address: SocketAddr, word: &str, patience: Duration) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_read_timeout(Some(patience))?;
     stream.write_all(word.as_bytes())?;

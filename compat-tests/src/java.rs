@@ -46,6 +46,11 @@ impl Java {
 
     /// Runs a class with arguments.
     pub fn run(&self, class: &str, arguments: &[String]) -> Program {
+        Program::start(&self.words(class, arguments), &[])
+    }
+
+    /// The command that does.
+    pub fn words(&self, class: &str, arguments: &[String]) -> Vec<String> {
         let classpath = format!("{}:{}", self.classes.path().display(), self.jars);
         let words = [
             "java",
@@ -56,9 +61,7 @@ impl Java {
             &classpath,
             class,
         ];
-        let words: Vec<String> =
-            words.iter().map(ToString::to_string).chain(arguments.iter().cloned()).collect();
-        Program::start(&words, &[])
+        words.iter().map(ToString::to_string).chain(arguments.iter().cloned()).collect()
     }
 }
 

@@ -37,7 +37,7 @@ pub use java::{Java, debian_jars};
 pub use program::{Program, cache, classpath, python, repository};
 pub use proxy::Proxy;
 pub use raw_client::{ConnectRequest, Event, RawClient, Reply, Session, Stat};
-pub use server::{Kind, Server, rookeeper};
+pub use server::{Kind, Server, rookeeper, signal};
 pub use transcript::Transcript;
 
 /// How often a test repeats something: `default`, or what the environment variable says.

@@ -291,7 +291,10 @@ fn copy_folder(from: &Path, to: &Path) {
 }
 
 /// Sends a signal by name to a process that the caller started.
-pub(crate) fn signal(pid: u32, name: &str) {
+///
+/// # Panics
+/// If it is not there.
+pub fn signal(pid: u32, name: &str) {
     let status = Command::new("kill").args(["-s", name, &pid.to_string()]).status();
     assert!(status.is_ok_and(|status| status.success()), "cannot send {name} to {pid}");
 }

@@ -2,13 +2,14 @@
 //! load at each change, the same clients throughout.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use compat_tests::held_sessions::{Held, HeldSessions};
 use compat_tests::load::{Acknowledged, Load, Writes};
 use compat_tests::tree::{self, Tree};
-use compat_tests::{Ensemble, Kind, Proxy, Server, count};
+use compat_tests::{Ensemble, Kind, Proxy, Server, count, rookeeper};
 
 /// Longer than the busiest machine takes for a start and an election.
 const SESSION_MS: u32 = 60_000;
@@ -52,12 +53,12 @@ fn assert_kept(before: &Tree, after: &Tree) {
 }
 
 /// What makes a directory of no ensemble out of a member's, as the refusal says.
-fn detach(ensemble: &Ensemble) {
+fn leave(ensemble: &Ensemble) {
     for server in ensemble.servers() {
-        let state = server.data_dir().join("version-2/raft.state");
-        if state.exists() {
-            std::fs::rename(&state, state.with_extension("state.left")).expect("moved");
-        }
+        let mut command = Command::new(rookeeper());
+        let output = command.args(["data", "leave"]).arg(server.data_dir()).output();
+        let output = output.expect("the binary runs");
+        assert!(output.status.success(), "{output:?}");
     }
 }
 
@@ -97,8 +98,8 @@ fn there_and_back_under_load_with_the_same_clients() {
                 why.contains("was written by Apache ZooKeeper behind what this member"),
                 "{why}"
             );
+            leave(&ensemble);
         }
-        detach(&ensemble);
         ensemble.start_again();
         door.order("release");
 

@@ -1,4 +1,4 @@
-//! `data check`, `truncate` and `seal`: a data directory as a whole.
+//! `data check`, `truncate` and `seal`: a data directory as a whole. `data leave` has a file of its own.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -34,6 +34,9 @@ pub enum DataCommand {
     Truncate(Truncate),
     /// Make the directory rookeeper's: ZooKeeper's files may be purged, new sessions get passwords of a key.
     Seal(Change),
+    /// Make the directory of a member of an ensemble one of no ensemble, which can be started alone, or found another one.
+    /// For an ensemble whose majority is lost for good. Says what that loses.
+    Leave(Change),
     /// Write the snapshot of the empty tree where none can be read and the logs hold every transaction since.
     FirstSnapshot(Change),
 }
@@ -42,13 +45,13 @@ pub enum DataCommand {
 #[derive(Debug, Args)]
 pub struct Change {
     #[command(flatten)]
-    place: Place,
+    pub(super) place: Place,
     /// Say what would be done.
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// One JSON object.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// Where the log is cut.
@@ -75,6 +78,7 @@ pub(super) fn run(command: &DataCommand, out: &mut Output) -> Result<Verdict, Co
         DataCommand::Check { place, json } => check(place, *json, out),
         DataCommand::Truncate(truncate) => cut(truncate, out),
         DataCommand::Seal(change) => seal(change, out),
+        DataCommand::Leave(change) => super::leave::leave(change, out),
         DataCommand::FirstSnapshot(change) => first_snapshot(change, out),
     }
 }

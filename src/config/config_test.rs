@@ -228,6 +228,7 @@ fn every_key_in_effect_sets_its_field() {
         ("portUnification=true", |_| ()),
         ("quorum.auth.secretFile=/s", |_| ()),
         ("leader.snapSyncLimitInKbPerSecond=1", |_| ()),
+        ("linearizableReads=true", |_| ()),
     ];
     for (line, change) in table {
         let mut expected = config("");

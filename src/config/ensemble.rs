@@ -27,6 +27,8 @@ pub struct Ensemble {
     /// Bytes a second that snapshots may take on their way to others (`leader.snapSyncLimitInKbPerSecond`); `None`, the
     /// default, is no limit.
     pub snap_sync_bytes: Option<NonZeroU64>,
+    /// Whether a read shows every change that was acknowledged before it (`linearizableReads`).
+    pub linearizable_reads: bool,
 }
 
 /// One of them.
@@ -81,7 +83,16 @@ impl Ensemble {
         let (init_limit, sync_limit) = (limit("initLimit")?, limit("syncLimit")?);
         let security = QuorumSecurity::from_settings(settings, place, notes)?;
         let snap_sync_bytes = quorum::snap_sync_bytes(settings)?;
-        Ok(Some(Self { my_id, servers, init_limit, sync_limit, security, snap_sync_bytes }))
+        let linearizable_reads = native_bool(settings, "linearizableReads", false)?;
+        Ok(Some(Self {
+            my_id,
+            servers,
+            init_limit,
+            sync_limit,
+            security,
+            snap_sync_bytes,
+            linearizable_reads,
+        }))
     }
 
     /// The line of this server.

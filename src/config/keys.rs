@@ -97,6 +97,7 @@ pub(super) const NOW: &[&str] = &[
     // ZooKeeper does not have these, and takes no offence at them.
     "quorum.auth.secretFile",
     "leader.snapSyncLimitInKbPerSecond",
+    "linearizableReads",
 ];
 
 const LATER: &[&str] = &[

@@ -99,6 +99,8 @@ fn every_key_of_the_quorum_sets_its_field() {
     assert_eq!(secret, QuorumSecurity { secret_file: Some("/s".into()), ..Default::default() });
     let rate = config("leader.snapSyncLimitInKbPerSecond=100").ensemble.expect("an ensemble");
     assert_eq!(rate.snap_sync_bytes, NonZeroU64::new(100 << 10));
+    assert!(!rate.linearizable_reads);
+    assert!(config("linearizableReads=true").ensemble.expect("an ensemble").linearizable_reads);
 
     let tried = |key: &str| {
         let others = ["sslQuorum", "portUnification", "quorum.auth.", "leader.snapSyncLimit"];

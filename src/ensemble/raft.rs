@@ -17,6 +17,7 @@ mod here;
 mod leading;
 mod log_store;
 mod membership;
+mod read_index;
 mod ready;
 mod requests;
 mod start;

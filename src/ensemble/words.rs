@@ -13,7 +13,7 @@ use crate::engine::zxid::Zxid;
 
 /// The requests of one follower to one leader, from when they have each other until one loses the other. A follower
 /// never uses a number again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stream(pub u64);
 
 /// What one member tells another.
@@ -37,10 +37,13 @@ pub enum Word {
         /// One for each request.
         verdicts: Vec<Verdict>,
     },
-    /// From one who was asked and does not lead: requests that have no verdict get none.
+    /// From one who was asked and does not lead: these requests, the first of the stream without a verdict, get none.
+    /// Another one may be asked.
     Ended {
         /// The stream.
         stream: Stream,
+        /// The requests.
+        returned: Vec<Asked>,
     },
     /// From a follower: sessions of its clients that showed signs of life.
     Heard(Vec<SessionId>),

@@ -104,6 +104,8 @@ pub(super) struct Connection {
     draining: AtomicBool,
     /// The last request was the closing of the session: its answer is the last word.
     leaving: AtomicBool,
+    /// The one request that is with the orderer is a sync that no client asked for.
+    own_sync: AtomicBool,
     /// The group in progress has put something into the outbox.
     touched: AtomicBool,
     /// Whether the client sent the readOnly byte, and so wants it back.
@@ -126,6 +128,7 @@ impl Connection {
             in_flight: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
+            own_sync: AtomicBool::new(false),
             touched: AtomicBool::new(false),
             wants_read_only: AtomicBool::new(false),
             session: OnceLock::new(),
@@ -201,6 +204,24 @@ impl Connection {
 
     pub(super) fn is_leaving(&self) -> bool {
         self.leaving.load(Ordering::SeqCst)
+    }
+
+    /// The next request with the orderer, which then is the only one, is a sync of the server's own.
+    pub(super) fn begin_own_sync(&self) {
+        self.own_sync.store(true, Ordering::SeqCst);
+    }
+
+    /// Takes the answer to a sync of the server's own, if this is one. Reads wait for it.
+    pub(super) fn end_own_sync(&self, answer: &Answer<'_>) -> bool {
+        let is_own = self.own_sync.swap(false, Ordering::SeqCst);
+        if is_own {
+            if answer.is_err() {
+                // The session is ending: nothing of it is to be answered any more.
+                self.close();
+            }
+            self.answered();
+        }
+        is_own
     }
 
     /// Whether the mark is new.

@@ -164,6 +164,9 @@ impl Clients for Connections {
 
     fn answer(&self, origin: &Origin, zxid: Zxid, answer: Answer<'_>) {
         let Some(connection) = self.get(origin.connection) else { return };
+        if connection.end_own_sync(&answer) {
+            return;
+        }
         let now = self.clock.monotonic();
         stats::add(&self.stats.packets_sent, 1);
         self.stats.record_latency(stats::Summary::of(now.since(origin.received)));

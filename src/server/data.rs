@@ -19,6 +19,9 @@ use crate::storage::{
     Recovered, RecoveryOptions, SessionKey, SnapshotOrigin, StorageError,
 };
 
+/// Far enough from the last number that whatever is decided at once has one.
+const ZXIDS_A_TERM: u32 = u32::MAX - (1 << 24);
+
 /// A data directory, opened and read.
 pub(super) struct Data {
     pub(super) directory: Arc<DataDirectory>,
@@ -75,6 +78,7 @@ pub(super) fn open_member(
         },
         rules: rules(config),
         seed: random()?,
+        zxids_a_term: ZXIDS_A_TERM,
     };
     Ok((ensemble, directory))
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::{Buf as _, BytesMut};
 use jute::protocol::{
-    ConnectRequest, LENGTH_LEN, Request, RequestHeader, Response, put_event, put_refusal,
-    put_reply, xid,
+    ConnectRequest, LENGTH_LEN, Request, RequestHeader, Response, SyncRequest, put_event,
+    put_refusal, put_reply, xid,
 };
 use jute::{DecodeError, ErrorCode, IntoStatic as _, OpCode};
 use tokio::io::Interest;
@@ -74,10 +74,16 @@ pub(super) struct Inbox {
     is_connected: bool,
     submissions: Vec<Submission>,
     reads_in_flight: usize,
+    /// Whether a read waits for a sync (`linearizableReads`).
+    syncs_reads: bool,
+    /// Bytes of requests that were here when the last such sync was asked for: the reads in them may be answered.
+    synced_bytes: usize,
 }
 
 impl Inbox {
     pub(super) fn new(server: Arc<Server>) -> Self {
+        let ensemble = server.config.ensemble.as_ref();
+        let syncs_reads = ensemble.is_some_and(|ensemble| ensemble.linearizable_reads);
         Self {
             server,
             bytes: BytesMut::new(),
@@ -85,6 +91,8 @@ impl Inbox {
             is_connected: false,
             submissions: Vec::new(),
             reads_in_flight: 0,
+            syncs_reads,
+            synced_bytes: 0,
         }
     }
 
@@ -307,6 +315,18 @@ impl Inbox {
                     let request = request.into_static();
                     self.submit(connection, header.xid, request, room, received)
                 }
+                Ok(request) if is_known && is_alone && self.needs_sync(&request, len) => {
+                    let weight = server.weight(len);
+                    let Some(room) = take_room(&server, room, weight) else {
+                        return Step::NeedsRoom(weight);
+                    };
+                    answers.publish();
+                    connection.begin_own_sync();
+                    self.synced_bytes = self.bytes.len();
+                    let sync = Request::Sync(SyncRequest { path: None });
+                    self.submit(connection, header.xid, sync, room, received);
+                    return Step::Drain;
+                }
                 // What is answered here waits until the orderer is done: answers keep the order of their requests.
                 _ if !is_alone => return Step::Drain,
                 _ if answers.is_at_end() => return Step::Again,
@@ -319,6 +339,7 @@ impl Inbox {
             };
             self.count(connection, &header);
             self.bytes.advance(LENGTH_LEN + len);
+            self.synced_bytes = self.synced_bytes.saturating_sub(LENGTH_LEN + len);
             if let Some(step) = step {
                 if step == Step::Leave && !connection.is_leaving() {
                     answers.publish();
@@ -333,10 +354,24 @@ impl Inbox {
     /// orderer, and then only those with small answers, a few at a time.
     fn belongs_to_orderer(&self, request: &Request<'_>, is_alone: bool) -> bool {
         if read::is_read(request) {
-            !is_alone && !read::is_listing(request) && self.reads_in_flight < READS_IN_FLIGHT
+            !is_alone
+                && !self.syncs(request)
+                && !read::is_listing(request)
+                && self.reads_in_flight < READS_IN_FLIGHT
         } else {
             !matches!(request, Request::Auth(_) | Request::Sasl(_))
         }
+    }
+
+    /// Whether a read may only be answered behind a sync.
+    fn syncs(&self, request: &Request<'_>) -> bool {
+        let shows_nothing = matches!(request, Request::Ping | Request::WhoAmI);
+        self.syncs_reads && read::is_read(request) && !shows_nothing
+    }
+
+    /// Whether that is still to come for the read whose payload has this length.
+    fn needs_sync(&self, request: &Request<'_>, len: usize) -> bool {
+        self.syncs(request) && self.synced_bytes < LENGTH_LEN + len
     }
 
     fn submit(

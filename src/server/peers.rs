@@ -3,6 +3,7 @@
 //! Names are looked up at each dial. What cannot be sent is dropped, and the connection with it, so that both sides know
 //! that something was lost.
 
+mod complaints;
 mod hear;
 mod hello;
 mod introduction;
@@ -27,13 +28,14 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use self::complaints::Complaints;
 use self::hear::accept;
 use self::introduction::Introduction;
 pub(super) use self::secure::Security;
 pub use self::secure::SecurityError;
 use self::snapshot::{Pace, Part, send_snapshot};
 use self::speak::speak;
-use self::strangers::{Complaints, Strangers};
+use self::strangers::Strangers;
 use super::clock::Clock;
 use crate::config;
 use crate::ensemble::{
@@ -69,6 +71,8 @@ struct Peer {
     arrived: Notify,
     /// More waits than may wait.
     overflowed: Notify,
+    /// Why it was not reached.
+    complaints: Mutex<Complaints>,
 }
 
 type LookUp = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
@@ -134,6 +138,7 @@ impl Peers {
                 unsent: Mutex::default(),
                 arrived: Notify::new(),
                 overflowed: Notify::new(),
+                complaints: Mutex::default(),
             };
             (*id, Arc::new(peer))
         });
@@ -242,3 +247,7 @@ async fn timeout<T>(
     let late = || io::Error::new(io::ErrorKind::TimedOut, "no answer");
     tokio::time::timeout(patience, future).await.unwrap_or_else(|_| Err(late()))
 }
+
+#[cfg(test)]
+#[path = "peers/peers_test.rs"]
+mod peers_test;

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::disk::{Disk, Lock, LockAttempt};
 use super::error::{During, StorageError};
@@ -17,9 +17,9 @@ pub struct DataDirectory {
     disk: Arc<dyn Disk>,
     snapshots: PathBuf,
     logs: PathBuf,
+    /// Snapshots that were handed over since it was opened.
+    handovers: AtomicU64,
     _locks: Vec<Box<dyn Lock>>,
-    /// A snapshot of another server is on its way in, and not installed.
-    pub(super) is_receiving: AtomicBool,
 }
 
 /// Where the data directory is and what may be done to open it.
@@ -63,8 +63,12 @@ impl DataDirectory {
             // A killed process may have left names that are seen but not yet durable.
             disk.sync_folder(folder).during("sync the folder", folder)?;
         }
-        let is_receiving = AtomicBool::new(false);
-        Ok(Self { disk, snapshots, logs, _locks: locks, is_receiving })
+        Ok(Self { disk, snapshots, logs, handovers: AtomicU64::new(0), _locks: locks })
+    }
+
+    /// A number that no other snapshot handed over has: one may come while another is being installed.
+    pub(crate) fn next_handover(&self) -> u64 {
+        self.handovers.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Shows two `version-2` folders as they are, whoever uses them: nothing is locked, made or removed.
@@ -80,8 +84,7 @@ impl DataDirectory {
             disk.list(folder).during("list", folder)?;
         }
         refuse_misplaced(disk.as_ref(), &snapshots, &logs)?;
-        let is_receiving = AtomicBool::new(false);
-        Ok(Self { disk, snapshots, logs, _locks: Vec::new(), is_receiving })
+        Ok(Self { disk, snapshots, logs, handovers: AtomicU64::new(0), _locks: Vec::new() })
     }
 
     /// The disk below.

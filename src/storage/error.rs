@@ -24,9 +24,6 @@ pub enum StorageError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// Another server's snapshot is on its way in, or waits to be installed.
-    #[error("another snapshot is being received")]
-    Receiving,
     /// A snapshot would take what is left to the log.
     #[error("{} has {free} bytes left, which the log may need; make room", folder.display())]
     NoRoom {
@@ -217,15 +214,15 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// ZooKeeper has gone on with the directory of a member.
-    #[error("{} was written by Apache ZooKeeper behind what this member of an ensemble has: the other members do not have it. Nothing was changed. If the whole ensemble went over to ZooKeeper and comes back, `mv {} {}` on each of its servers, after which they begin an ensemble anew, loses nothing; if only this server did, give it an empty data directory", path.display(), quoted(state), quoted(&state.with_extension("state.left")))]
+    #[error("{} was written by Apache ZooKeeper behind what this member of an ensemble has: the other members do not have it. Nothing was changed. If the whole ensemble went over to ZooKeeper and comes back, `{command}` on each of its servers, after which they begin an ensemble anew, loses nothing; if only this server did, give it an empty data directory", path.display())]
     WentOn {
         /// What was written.
         path: PathBuf,
-        /// The file that makes it a member's.
-        state: PathBuf,
+        /// Makes it one of no ensemble.
+        command: String,
     },
     /// A member of an ensemble is started alone.
-    #[error("{} says that this is the directory of member {id} of an ensemble of {voters} voters. Alone it would make final what the others may not have. Nothing was changed. Start it as that member; or `mv {} {}`, after which a start alone works, loses what the other members have and this one has not", path.display(), quoted(path), quoted(&path.with_extension("state.left")))]
+    #[error("{} says that this is the directory of member {id} of an ensemble of {voters} voters. Alone it would make final what the others may not have. Nothing was changed. Start it as that member; or `{command}`, after which a start alone works, loses what the other members have and this one has not", path.display())]
     Member {
         /// The file that tells.
         path: PathBuf,
@@ -233,6 +230,8 @@ pub enum StorageError {
         id: u64,
         /// How many elect.
         voters: usize,
+        /// Makes it one of no ensemble.
+        command: String,
     },
     /// An ensemble has more members than its file can hold; nothing was written.
     #[error("an ensemble of more than 480 members cannot be; this is a defect of the server")]

@@ -6,7 +6,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::atomic_file::remove_if_there;
 use super::compression::Compression;
@@ -74,56 +73,27 @@ pub struct ReceivedSnapshot {
     file: Box<dyn DiskFile>,
     offset: u64,
     installed: bool,
-    _alone: Alone,
-}
-
-/// Nobody else receives a snapshot into the directory: they would share a file.
-#[derive(Debug)]
-struct Alone(Arc<DataDirectory>);
-
-impl Alone {
-    fn begin(directory: &Arc<DataDirectory>) -> Result<Self, StorageError> {
-        if directory.is_receiving.swap(true, Ordering::AcqRel) {
-            return Err(StorageError::Receiving);
-        }
-        Ok(Self(Arc::clone(directory)))
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        self.0.is_receiving.store(false, Ordering::Release);
-    }
 }
 
 impl ReceivedSnapshot {
-    /// Begins to receive the snapshot of `zxid`. There is one at a time, until it is installed or dropped.
+    /// Begins to receive the snapshot of `zxid`.
     ///
     /// # Errors
-    /// When there is another, or the disk refuses.
+    /// When the disk refuses.
     pub fn create(
         directory: Arc<DataDirectory>,
         zxid: i64,
         compression: Compression,
     ) -> Result<Self, StorageError> {
-        let alone = Alone::begin(&directory)?;
         let folder = directory.snapshots();
         let path = folder.join(file_name::snapshot(zxid, compression));
-        let name = format!("{}{}", file_name::HANDOVER, compression.suffix());
+        let number = directory.next_handover();
+        let name = format!("{}.{number}{}", file_name::HANDOVER, compression.suffix());
         let temporary = folder.join(file_name::temporary(&name));
         let disk = directory.disk().as_ref();
         remove_if_there(disk, &temporary)?;
         let file = disk.create(&temporary, Access::Shared).during("create", &temporary)?;
-        Ok(Self {
-            directory,
-            zxid,
-            path,
-            temporary,
-            file,
-            offset: 0,
-            installed: false,
-            _alone: alone,
-        })
+        Ok(Self { directory, zxid, path, temporary, file, offset: 0, installed: false })
     }
 
     /// Adds what follows.
@@ -229,7 +199,10 @@ fn newest_exact(directory: &DataDirectory) -> Result<Option<(PathBuf, i64, u64)>
 /// When one has, or the disk refuses.
 pub fn refuse_foreign(directory: &DataDirectory) -> Result<(), StorageError> {
     let disk = directory.disk().as_ref();
-    let state = directory.snapshots().join(file_name::RAFT_STATE);
+    let went_on = |path| {
+        let command = directory.tool_command("data leave");
+        Err(StorageError::WentOn { path, command })
+    };
     let mut newest = 0;
     for (zxid, path) in directory.snapshot_files()? {
         if !snapshot_reader::looks_whole(disk, &path)? {
@@ -237,7 +210,7 @@ pub fn refuse_foreign(directory: &DataDirectory) -> Result<(), StorageError> {
         }
         match snapshot_reader::origin(disk, &path)? {
             Some(SnapshotOrigin::Exact { .. }) => newest = zxid,
-            _ => return Err(StorageError::WentOn { path, state }),
+            _ => return went_on(path),
         }
         break;
     }
@@ -245,7 +218,7 @@ pub fn refuse_foreign(directory: &DataDirectory) -> Result<(), StorageError> {
         let path = directory.log_path(zxid);
         let reader = SegmentReader::open(disk, &path)?;
         if reader.is_some_and(|reader| reader.origin() == Origin::Java) {
-            return Err(StorageError::WentOn { path, state });
+            return went_on(path);
         }
     }
     Ok(())

@@ -122,6 +122,17 @@ impl RaftStateFile {
         state.map(|(_, state)| Some(state)).ok_or(StorageError::RaftState { path })
     }
 
+    /// Makes the directory of a member one of no ensemble; the file is kept beside as `raft.state.left`.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn leave(directory: &DataDirectory) -> Result<(), StorageError> {
+        let (disk, folder) = (directory.disk().as_ref(), directory.snapshots());
+        let path = folder.join(file_name::RAFT_STATE);
+        disk.rename(&path, &path.with_extension("state.left")).during("move away", &path)?;
+        disk.sync_folder(folder).during("sync the folder", folder)
+    }
+
     /// Refuses the directory of a member, for a server that goes on alone.
     ///
     /// # Errors
@@ -129,7 +140,8 @@ impl RaftStateFile {
     pub fn refuse_member(directory: &DataDirectory) -> Result<(), StorageError> {
         let Some(RaftState { id, members, .. }) = Self::look(directory)? else { return Ok(()) };
         let path = directory.snapshots().join(file_name::RAFT_STATE);
-        Err(StorageError::Member { path, id, voters: members.voters.len() })
+        let command = directory.tool_command("data leave");
+        Err(StorageError::Member { path, id, voters: members.voters.len(), command })
     }
 
     /// What was saved last.

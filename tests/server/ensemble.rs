@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use jute::CreateMode;
-use jute::protocol::{ConnectResponse, Request, SyncRequest};
+use jute::protocol::{ChildrenResponse, ConnectResponse, Request, SyncRequest, WatchRequest};
 
 use crate::client::{
     Client, Reply, connect_frame, create, data_of, ends, exists, frame, get, open, set, until,
@@ -44,24 +44,24 @@ fn start_with(count: usize, more: &str) -> Vec<Server> {
     servers
 }
 
-fn mode(server: &Server) -> String {
+pub(crate) fn mode(server: &Server) -> String {
     let text = server.word("srvr");
     let line = text.lines().find_map(|line| line.strip_prefix("Mode: "));
     line.unwrap_or("none").to_owned()
 }
 
-fn leader(servers: &[Server]) -> usize {
+pub(crate) fn leader(servers: &[Server]) -> usize {
     servers.iter().position(|server| mode(server) == "leader").expect("a leader")
 }
 
 /// A client that comes back when its connection ends: on a busy machine an election can be at any time.
-struct Patient {
+pub(crate) struct Patient {
     address: SocketAddr,
     client: Client,
 }
 
 impl Patient {
-    fn connect(server: &Server, timeout_ms: i32) -> Self {
+    pub(crate) fn connect(server: &Server, timeout_ms: i32) -> Self {
         Self::attach(server.address(), timeout_ms, 0, &[0; 16])
     }
 
@@ -105,7 +105,7 @@ impl Patient {
         }
     }
 
-    fn ok(&mut self, request: &Request<'_>) -> Reply {
+    pub(crate) fn ok(&mut self, request: &Request<'_>) -> Reply {
         let reply = self.all(std::slice::from_ref(request)).pop().expect("a reply");
         // A create whose connection ended may have been done.
         let is_done = matches!(request, Request::Create(_)) && reply.header.err == -110;
@@ -118,12 +118,12 @@ impl Patient {
     }
 
     /// What it reads behind a sync.
-    fn value(&mut self, path: &str) -> Vec<u8> {
+    pub(crate) fn value(&mut self, path: &str) -> Vec<u8> {
         self.sync();
         data_of(&self.ok(&get(path)))
     }
 
-    fn exists(&mut self, path: &str) -> bool {
+    pub(crate) fn exists(&mut self, path: &str) -> bool {
         self.sync();
         self.all(&[exists(path, false)])[0].header.err == 0
     }
@@ -146,6 +146,31 @@ fn what_is_written_through_any_server_is_read_through_every_other() {
             assert_eq!(data_of(&replies[1]), [round]);
             for client in &mut clients {
                 assert_eq!(client.value(&path), [round]);
+            }
+        }
+    }
+}
+
+#[test]
+fn with_linearizable_reads_nobody_reads_what_was() {
+    let servers = start_with(3, "linearizableReads=true\n");
+    let mut clients: Vec<Patient> =
+        servers.iter().map(|server| Patient::connect(server, TIMEOUT_MS)).collect();
+    clients[0].ok(&create("/x", b"0".to_vec(), CreateMode::Persistent));
+    let list = || Request::GetChildren(WatchRequest { path: "/x".into(), watch: false });
+    for round in 1..=200_u8 {
+        let writer = usize::from(round) % 3;
+        clients[writer].ok(&set("/x", vec![round]));
+        for reader in &mut clients {
+            assert_eq!(data_of(&reader.ok(&get("/x"))), [round]);
+        }
+        clients[writer].ok(&create(&format!("/x/{round}"), Vec::new(), CreateMode::Persistent));
+        for reader in &mut clients {
+            // The first of them waits for all.
+            let replies = reader.all(&[list(), exists("/x", false), Request::Ping, list()]);
+            for reply in [&replies[0], &replies[3]] {
+                let (listed, _) = jute::decode::<ChildrenResponse<'_>>(&reply.body).expect("names");
+                assert_eq!(listed.children.len(), usize::from(round));
             }
         }
     }
@@ -231,7 +256,13 @@ fn without_a_majority_nobody_is_served_and_nothing_is_lost() {
 
 #[test]
 fn who_was_away_for_longer_than_the_log_goes_back_gets_a_snapshot() {
-    let mut servers = start_with(3, "snapCount=20\nautopurge.purgeInterval=1");
+    one_is_away_for_long(start_with(3, SNAPSHOTS_SOON));
+}
+
+/// With this in zoo.cfg a log does not go back far.
+pub(crate) const SNAPSHOTS_SOON: &str = "snapCount=20\nautopurge.purgeInterval=1";
+
+pub(crate) fn one_is_away_for_long(mut servers: Vec<Server>) {
     let first = leader(&servers);
     let away = (first + 1) % 3;
     let mut client = Patient::connect(&servers[first], TIMEOUT_MS);

@@ -1,11 +1,13 @@
 //! The server as a process, from the outside: hostile and slow clients, sessions that move and expire, signals, full
 //! disks. Raw sockets only, so that every byte and every end of a connection is seen.
 
+mod certificates;
 mod client;
 mod ensemble;
 mod hostile;
 mod lifecycle;
 mod process;
+mod quorum;
 mod refusal;
 mod restart;
 mod sessions;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jute::protocol::{MultiResult, Request};
 use jute::txn::TxnRecord;
 
+use super::read_index::{Round, Rounds};
 use crate::engine::read;
 use crate::engine::request::{Origin, Work};
 use crate::engine::sequencer::Prepared;
@@ -21,6 +22,9 @@ use crate::ensemble::queue::Submission;
 use crate::ensemble::standalone::OrderError;
 use crate::ensemble::steps::{Applying, Room};
 use crate::ensemble::words::{Asked, Stream, Verdict};
+
+/// How long what a leader decided before another one came may take to become final.
+const LEAVING_TICKS: u32 = 10;
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -43,6 +47,8 @@ struct Waiting {
     origin: Origin,
     room: Room,
     state: State,
+    /// The round behind which it may be answered.
+    round: Round,
 }
 
 /// The requests to one leader.
@@ -57,12 +63,91 @@ pub(super) struct Following {
     /// Requests that the leader was asked, and verdicts that came.
     asked: u64,
     decided: u64,
+    /// It leads no more; ticks since then. What it decided is waited for, and what it did not comes back.
+    left: Option<u32>,
+    /// What came back.
+    returned: Vec<Submission>,
+    /// The last transaction of its term, once a later one has begun.
+    last_of_term: Option<Zxid>,
 }
 
 impl Following {
     pub(super) const fn new(leader: u64, term: u64, stream: Stream) -> Self {
         let waiting = VecDeque::new();
-        Self { leader, term, stream, waiting, undecided: 0, asked: 0, decided: 0 }
+        Self {
+            leader,
+            term,
+            stream,
+            waiting,
+            undecided: 0,
+            asked: 0,
+            decided: 0,
+            left: None,
+            returned: Vec::new(),
+            last_of_term: None,
+        }
+    }
+
+    /// The leader leads no more, but it is there.
+    pub(super) const fn leave(&mut self) {
+        if self.left.is_none() {
+            self.left = Some(0);
+        }
+    }
+
+    pub(super) const fn is_leaving(&self) -> bool {
+        self.left.is_some()
+    }
+
+    /// A tick passed. Whether it has been left for too long.
+    pub(super) fn tick(&mut self) -> bool {
+        let Some(ticks) = &mut self.left else { return false };
+        *ticks += 1;
+        *ticks > LEAVING_TICKS
+    }
+
+    /// What another leader is to be asked, once nothing else waits.
+    pub(super) fn take_returned(&mut self) -> Option<Vec<Submission>> {
+        (self.is_leaving() && self.waiting.is_empty()).then(|| std::mem::take(&mut self.returned))
+    }
+
+    /// Takes back what the leader did not decide, and the reads among it. False if that is not what it was asked.
+    pub(super) fn take_back(&mut self, returned: Vec<Asked>) -> bool {
+        let is_asked = |waiting: &Waiting| matches!(waiting.state, State::Asked(_));
+        let first = self.waiting.iter().position(is_asked).unwrap_or(self.waiting.len());
+        let mut rest = self.waiting.split_off(first);
+        let mut returned = returned.into_iter().peekable();
+        while let Some(next) = rest.front() {
+            if is_asked(next) && returned.peek().is_none() {
+                break;
+            }
+            let Some(Waiting { origin, room, state, .. }) = rest.pop_front() else { break };
+            let work = match (state, returned.peek()) {
+                (State::Decided(Outcome::Settled(_, Prepared::Read(request))), _) => {
+                    Work::Request(request)
+                }
+                (State::Asked(_), Some(its))
+                    if (its.origin.connection, its.origin.xid)
+                        == (origin.connection, origin.xid) =>
+                {
+                    returned.next().map_or(Work::Attach { timeout_ms: 0 }, |its| its.work)
+                }
+                _ => return false,
+            };
+            self.returned.push(Submission { origin, work, room });
+        }
+        self.waiting.append(&mut rest);
+        self.undecided = self.undecided.min(self.waiting.len());
+        returned.next().is_none()
+    }
+
+    /// The first entry of a later term is final, and `last` was the one before it: what was decided behind that is not done.
+    pub(super) fn term_ended(&mut self, last: Zxid, clients: &dyn Clients) {
+        self.last_of_term = Some(last);
+        let is_lost = |waiting: &mut Waiting| matches!(waiting.state, State::Decided(_));
+        while let Some(lost) = self.pop_if(is_lost) {
+            clients.close(lost.origin.connection);
+        }
     }
 
     /// Requests that the leader was asked.
@@ -88,8 +173,12 @@ impl Following {
     }
 
     /// Takes a request. What is to be passed on, unless the answer can be made here.
-    pub(super) fn take(&mut self, submission: Submission) -> Option<Asked> {
+    pub(super) fn take(&mut self, submission: Submission, rounds: &mut Rounds) -> Option<Asked> {
         let Submission { origin, work, room } = submission;
+        let round = match work {
+            Work::Request(Request::Sync(_)) => rounds.next(),
+            _ => Round::default(),
+        };
         let (state, asked) = match work {
             Work::Request(request) if read::is_read(&request) => {
                 (State::Decided(Outcome::Settled(Zxid::ZERO, Prepared::Read(request))), None)
@@ -102,13 +191,13 @@ impl Following {
                 (State::Asked(repeated), Some(Asked { origin: origin.clone(), work }))
             }
         };
-        self.waiting.push_back(Waiting { origin, room, state });
+        self.waiting.push_back(Waiting { origin, room, state, round });
         self.asked += u64::from(asked.is_some());
         asked
     }
 
     /// Takes the leader's verdict on the first request that has none.
-    pub(super) fn decide(&mut self, verdict: Verdict, now: Monotonic) {
+    pub(super) fn decide(&mut self, verdict: Verdict, now: Monotonic, rounds: &mut Rounds) {
         let is_asked = |waiting: &Waiting| matches!(waiting.state, State::Asked(_));
         let Some(at) = (self.undecided..self.waiting.len()).find(|at| is_asked(&self.waiting[*at]))
         else {
@@ -116,7 +205,10 @@ impl Following {
         };
         self.undecided = at + 1;
         self.decided += 1;
-        let Waiting { origin, state, .. } = &mut self.waiting[at];
+        let Waiting { origin, state, round, .. } = &mut self.waiting[at];
+        if let Verdict::Refused(..) | Verdict::RefusedMulti(..) | Verdict::NoSession = verdict {
+            *round = rounds.next();
+        }
         let attached = |session, timeout_ms| {
             let heard = Arc::new(Heard::default());
             heard.touch(now);
@@ -144,20 +236,39 @@ impl Following {
             Verdict::NoSession => Outcome::Settled(Zxid::ZERO, Prepared::NoSession),
             Verdict::Close => Outcome::Settled(Zxid::ZERO, Prepared::Close),
         };
-        *state = State::Decided(outcome);
+        let is_lost = |after: Zxid| self.last_of_term.is_some_and(|last| after > last);
+        *state = State::Decided(match outcome {
+            Outcome::Settled(after, _) if is_lost(after) => {
+                Outcome::Settled(Zxid::ZERO, Prepared::Close)
+            }
+            outcome => outcome,
+        });
     }
 
-    /// Answers what needs no transaction, up to the first that does or has no verdict.
-    pub(super) fn settle(&mut self, applying: &mut Applying<'_>) {
+    /// Answers what was asked before the transaction at `zxid`, which is final. Where that is this member's, no round is
+    /// needed: a quorum took it from the leader.
+    pub(super) fn settle_before(&mut self, zxid: Zxid, applying: &mut Applying<'_>, done: Round) {
+        let is_settled = |state: &State| matches!(state, State::Decided(Outcome::Settled(..)));
+        let next = self.waiting.iter().find(|waiting| !is_settled(&waiting.state));
+        let is_next = next.is_some_and(
+            |next| matches!(next.state, State::Decided(Outcome::Txn(its, _)) if its == zxid),
+        );
+        self.settle(applying, if is_next { Round::MAX } else { done });
+    }
+
+    /// Answers what needs no transaction, up to the first that does, has no verdict, or waits for a later round than
+    /// `done`.
+    pub(super) fn settle(&mut self, applying: &mut Applying<'_>, done: Round) {
         loop {
             let last = applying.database().last_zxid();
             let is_due = |waiting: &mut Waiting| match &waiting.state {
+                _ if waiting.round > done => false,
                 State::Asked(_) => false,
                 // One that was applied before its verdict came: what it gave is not known any more.
                 State::Decided(Outcome::Txn(zxid, _)) => *zxid <= last,
                 State::Decided(Outcome::Settled(after, _)) => *after <= last,
             };
-            let Some(Waiting { origin, room, state }) = self.pop_if(is_due) else { return };
+            let Some(Waiting { origin, room, state, .. }) = self.pop_if(is_due) else { return };
             let outcome = match state {
                 State::Decided(Outcome::Settled(_, outcome)) => outcome,
                 _ => Prepared::Close,
@@ -174,7 +285,7 @@ impl Following {
     ) -> Result<Option<TxnRecord<'t>>, OrderError> {
         let zxid = Zxid(record.header.zxid);
         let is_it = |waiting: &mut Waiting| matches!(&waiting.state, State::Decided(Outcome::Txn(its, _)) if *its == zxid);
-        let Some(Waiting { origin, room, state }) = self.pop_if(is_it) else {
+        let Some(Waiting { origin, room, state, .. }) = self.pop_if(is_it) else {
             return Ok(Some(record));
         };
         let opened = match &state {
@@ -198,7 +309,9 @@ impl Following {
 
     /// The leader is lost, or this member to it. Whoever still waits cannot know what comes of it.
     pub(super) fn end(self, clients: &dyn Clients) {
-        for Waiting { origin, .. } in self.waiting {
+        let returned = self.returned.into_iter().map(|submission| submission.origin);
+        let waiting = self.waiting.into_iter().map(|waiting| waiting.origin);
+        for origin in returned.chain(waiting) {
             clients.close(origin.connection);
         }
     }

@@ -146,7 +146,10 @@ pub fn parse_said(content: &[u8], checksum: u32, now: Monotonic) -> Result<Said,
             first: input.number()?,
             verdicts: input.list(Input::verdict)?,
         }),
-        ENDED => Said::Word(Word::Ended { stream: input.stream()? }),
+        ENDED => Said::Word(Word::Ended {
+            stream: input.stream()?,
+            returned: input.list(|input| input.asked(now))?,
+        }),
         HEARD => Said::Word(Word::Heard(input.list(|input| input.take().map(SessionId))?)),
         DISOWNED => {
             let connection = |input: &mut Input<'_>| input.number().map(ConnectionId);
@@ -223,9 +226,10 @@ fn put_word(out: &mut BytesMut, word: &Word) {
             out.put_u64(*first);
             put_list(out, verdicts, put_verdict);
         }
-        Word::Ended { stream } => {
+        Word::Ended { stream, returned } => {
             out.put_u8(ENDED);
             out.put_u64(stream.0);
+            put_list(out, returned, put_asked);
         }
         Word::Heard(sessions) => {
             out.put_u8(HEARD);

@@ -3,6 +3,8 @@ use std::sync::Arc;
 use jute::protocol::{CreateRequest, MultiOp, SetDataRequest, SyncRequest};
 use jute::{Acl, perms};
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn framed(said: &Said) -> (Vec<u8>, u32) {
@@ -96,7 +98,7 @@ fn examples() -> Vec<Said> {
         [
             Word::Asked { stream, first: 3, requests: requests.map(asked).into() },
             Word::Decided { stream, first: 1 << 40, verdicts },
-            Word::Ended { stream },
+            Word::Ended { stream, returned: vec![asked(Work::Attach { timeout_ms: 7 })] },
             Word::Heard(vec![session, SessionId(-1)]),
             Word::Disowned(vec![ConnectionId::on(255, 9)]),
         ]
@@ -195,7 +197,7 @@ fn a_length_beyond_any_frame_is_refused() {
 #[test]
 fn frames_have_the_documented_bytes() {
     let words = [
-        (Word::Ended { stream: Stream(0x0102) }, "04 0000000000000102"),
+        (Word::Ended { stream: Stream(0x0102), returned: vec![] }, "04 0000000000000102 00000000"),
         (Word::Heard(vec![SessionId(1)]), "05 00000001 0000000000000001"),
         (
             Word::Decided { stream: Stream(1), first: 9, verdicts: vec![Verdict::Txn(Zxid(2))] },
@@ -215,5 +217,17 @@ fn frames_have_the_documented_bytes() {
     for (word, expected) in words {
         let hex: String = framed(&Said::Word(word)).0.iter().map(|b| format!("{b:02x}")).collect();
         assert_eq!(hex, expected.replace(' ', ""));
+    }
+}
+
+proptest! {
+    /// As a stranger would send them.
+    #[test]
+    fn no_bytes_make_it_panic(kind in 0_u8..8, rest in prop::collection::vec(any::<u8>(), 0..400)) {
+        let content = [&[kind], rest.as_slice()].concat();
+        if let Ok(heard) = parse(&content) {
+            let (again, checksum) = framed(&heard);
+            prop_assert_eq!(parse_said(&again, checksum, Monotonic(0)), Ok(heard));
+        }
     }
 }

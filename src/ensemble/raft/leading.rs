@@ -5,10 +5,11 @@
 
 use std::collections::VecDeque;
 
-use jute::protocol::MultiResult;
+use jute::protocol::{MultiResult, Request};
 use jute::txn::TxnRecord;
 
 use super::log_store::term_of;
+use super::read_index::{Round, Rounds};
 use crate::engine::database::Database;
 use crate::engine::request::Chore;
 use crate::engine::sequencer::{Prepared, Sequencer};
@@ -28,9 +29,10 @@ use crate::ensemble::words::Verdict;
 /// The orderer of a term.
 pub(super) struct Leading {
     term: u64,
+    server_id: u8,
     sequencer: Sequencer,
-    /// In the order of the requests.
-    waiting: VecDeque<Step>,
+    /// In the order of the requests, each with the round behind which it may be answered.
+    waiting: VecDeque<(Step, Round)>,
     notices: Notices,
 }
 
@@ -41,6 +43,7 @@ impl Leading {
         let first_session = first_session_id(server_id, now.wall.0);
         Self {
             term: term_of(database.last_zxid().0),
+            server_id,
             sequencer: Sequencer::new(database, tick_ms, first_session, now.monotonic),
             waiting: VecDeque::new(),
             notices: Notices::default(),
@@ -68,7 +71,7 @@ impl Leading {
         chores: &[Chore],
         submissions: Vec<Submission>,
         now: Now,
-        here: u8,
+        rounds: &mut Rounds,
         propose: impl FnMut(&TxnRecord<'static>) -> Result<(), E>,
     ) -> Result<Vec<(u8, Verdict)>, E> {
         let database = replica.shared();
@@ -77,16 +80,22 @@ impl Leading {
         let steps =
             steps::decide(sequencer, &database, chores, submissions, now, |_| None, propose)?;
         let mut verdicts = Vec::new();
-        for step in &steps {
+        for step in steps {
             if let Some(record) = step.record() {
                 newest = Zxid(record.header.zxid);
             }
             let asker = step.origin.as_ref().map(|origin| origin.connection.server());
-            if let Some(server) = asker.filter(|server| *server != here) {
-                verdicts.push((server, verdict(&step.outcome, newest)));
+            let mut round = Round::default();
+            match (asker, &step.outcome) {
+                // The member that was asked sees to it.
+                (Some(server), outcome) if server != self.server_id => {
+                    verdicts.push((server, verdict(outcome, newest)));
+                }
+                (Some(_), outcome) if shows_the_newest(outcome) => round = rounds.next(),
+                _ => {}
             }
+            self.waiting.push_back((step, round));
         }
-        self.waiting.extend(steps);
         Ok(verdicts)
     }
 
@@ -95,28 +104,40 @@ impl Leading {
         self.sequencer.touch(session, now);
     }
 
-    /// Finishes what needs no transaction, up to the first that does.
-    pub(super) fn finish_settled(&mut self, applying: &mut Applying<'_>) -> Result<(), OrderError> {
-        while let Some(step) = self.waiting.pop_front_if(|step| step.record().is_none()) {
+    /// Finishes what needs no transaction, up to the first that does or waits for a later round than `done`.
+    pub(super) fn finish_settled(
+        &mut self,
+        applying: &mut Applying<'_>,
+        done: Round,
+    ) -> Result<(), OrderError> {
+        let is_settled =
+            |(step, round): &mut (Step, Round)| step.record().is_none() && *round <= done;
+        while let Some((step, _)) = self.waiting.pop_front_if(is_settled) {
             applying.finish(step, &mut self.sequencer)?;
         }
         Ok(())
     }
 
-    /// Finishes the request whose transaction is final, if it is the one at `zxid`. Gives the connection that it came
-    /// from, if from one.
+    /// Finishes the request whose transaction is final, if it is the one at `zxid`. What was asked before it needs no
+    /// round any more: a quorum took the transaction from this leader. Gives the connection that it came from, if from
+    /// one.
     pub(super) fn finish(
         &mut self,
         zxid: i64,
         applying: &mut Applying<'_>,
+        done: Round,
     ) -> Result<Option<Option<ConnectionId>>, OrderError> {
-        let is_it =
-            |step: &mut Step| step.record().is_some_and(|record| record.header.zxid == zxid);
-        let Some(step) = self.waiting.pop_front_if(is_it) else { return Ok(None) };
+        let mut records = self.waiting.iter().map(|(step, _)| step.record());
+        let first = records.find_map(|record| record.map(|record| record.header.zxid));
+        if first != Some(zxid) {
+            return Ok(None);
+        }
+        self.finish_settled(applying, Round::MAX)?;
+        let Some((step, _)) = self.waiting.pop_front() else { return Ok(None) };
         let asker = step.origin.as_ref().map(|origin| origin.connection);
         applying.finish(step, &mut self.sequencer)?;
         self.sequencer.retire(applying.database().last_zxid());
-        self.finish_settled(applying)?;
+        self.finish_settled(applying, done)?;
         Ok(Some(asker))
     }
 
@@ -124,14 +145,32 @@ impl Leading {
         self.notices.tell(&self.sequencer.take_notices());
     }
 
-    /// The term is over. Whoever still waits cannot know what comes of it.
+    /// Whether there are numbers for more transactions in this term.
+    pub(super) fn has_numbers(&self, a_term: u32) -> bool {
+        self.sequencer.last_zxid().0 & 0xffff_ffff < i64::from(a_term)
+    }
+
+    /// The term is over. Whoever still waits here cannot know what comes of it; other members know what was decided of their
+    /// clients' requests.
     pub(super) fn end(self, clients: &dyn Clients) {
-        for step in self.waiting {
-            if let Some(origin) = step.origin {
+        for (step, _) in self.waiting {
+            let origin = step.origin.filter(|its| its.connection.server() == self.server_id);
+            if let Some(origin) = origin {
                 clients.close(origin.connection);
             }
         }
     }
+}
+
+/// Whether an outcome without a transaction tells of what is the newest anywhere, and not only here.
+const fn shows_the_newest(outcome: &Prepared) -> bool {
+    matches!(
+        outcome,
+        Prepared::Read(Request::Sync(_))
+            | Prepared::Refused(_)
+            | Prepared::RefusedMulti(_)
+            | Prepared::NoSession
+    )
 }
 
 /// What another member is told of an outcome; `newest` is the last change that it was checked against, or the

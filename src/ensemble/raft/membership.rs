@@ -151,7 +151,7 @@ impl<T: Transport> Member<T> {
     ) -> Result<(), EnsembleError> {
         let members = self.node.apply_conf_change(&change.to_conf_change())?;
         let members = self.node.mut_store().members(&members, index);
-        self.unsynced.write(Write(What::Members(members)), now.monotonic);
+        self.unsynced.write_aside(Write(What::Members(members)), now.monotonic);
         if change == Change::Remove(self.id()) {
             return Err(EnsembleError::Replaced { life: life_of(self.id()) });
         }

@@ -21,6 +21,7 @@ use super::here::Here;
 use super::leading::Leading;
 use super::log_store::{LogStore, SnapshotPlace, zxid_of};
 use super::membership::Change;
+use super::read_index::Rounds;
 use super::requests::Asking;
 use super::start::{Ensemble, Started};
 use super::unsynced::Unsynced;
@@ -94,6 +95,8 @@ pub struct Member<T> {
     pub(super) received: Option<ReceivedSnapshot>,
     /// What is on its way to the disk.
     pub(super) unsynced: Unsynced,
+    /// What shows that whom this member takes for the leader is it.
+    pub(super) rounds: Rounds,
     /// When this member wanted to hand over for its disk.
     pub(super) left_disk: Monotonic,
     /// zoo.cfg's tickTime, which sessions expire by.
@@ -159,6 +162,7 @@ impl<T: Transport> Member<T> {
             reported: Monotonic::default(),
             received: None,
             unsynced: Unsynced::default(),
+            rounds: Rounds::default(),
             left_disk: Monotonic::default(),
             tick_ms,
         };
@@ -242,8 +246,17 @@ impl<T: Transport> Member<T> {
         if self.lacks_base() {
             return;
         }
+        if let Some(following) = self.following.take_if(|following| following.tick()) {
+            following.end(&*self.here);
+        }
+        if self.is_out_of_numbers() {
+            self.begin_another_term();
+        }
         for _ in 0..if self.is_missed { HASTE } else { 1 } {
             self.tick_once();
+        }
+        if let Some(again) = self.rounds.tick() {
+            self.node.read_index(again);
         }
     }
 
@@ -285,6 +298,8 @@ impl<T: Transport> Member<T> {
             // An ensemble is founded on what one member has. Those who have not got it yet are no majority without it.
             MessageType::MsgRequestVote | MessageType::MsgRequestPreVote
                 if message.index < self.node.store().promises.base => {}
+            MessageType::MsgReadIndex | MessageType::MsgReadIndexResp
+                if message.get_entries().len() != 1 => {}
             // The leader sends them again when there is room.
             MessageType::MsgAppend
                 if self.unsynced.is_full() && !message.get_entries().is_empty() => {}
@@ -365,6 +380,18 @@ impl<T: Transport> Member<T> {
         true
     }
 
+    /// Lets another member begin a term, or begins one itself where it votes alone.
+    fn begin_another_term(&mut self) {
+        if self.node.raft.lead_transferee.is_some() || self.hand_over_to_best() {
+            return;
+        }
+        if self.node.raft.prs().is_singleton() {
+            let next = self.node.raft.term + 1;
+            self.node.raft.become_follower(next, 0);
+            self.set_election_timeout();
+        }
+    }
+
     /// Hands over if this leader's disk has done nothing for long and the others are enough without it: they have a
     /// quorum, but this leader can apply and answer nothing.
     fn leave_slow_disk(&mut self, now: Monotonic) {
@@ -396,6 +423,7 @@ impl<T: Transport> Member<T> {
         loop {
             self.end_of_term();
             self.pass_on(now)?;
+            self.go_round(now)?;
             if !self.node.has_ready() {
                 break;
             }
@@ -410,10 +438,11 @@ impl<T: Transport> Member<T> {
             } else {
                 self.send(of_leader, &mut unsent);
             }
-            let (signs, persisted) =
-                ready.take_persisted_messages().into_iter().partition(is_sign_of_life);
-            self.send(signs, &mut unsent);
+            let (at_once, persisted) =
+                ready.take_persisted_messages().into_iter().partition(tells_nothing_durable);
+            self.send(at_once, &mut unsent);
             self.unsynced.keep(persisted);
+            self.rounds.answered(ready.take_read_states());
             let committed = ready.take_committed_entries();
             self.apply(&committed, now)?;
             self.node.advance_append_async(ready);
@@ -521,13 +550,13 @@ impl<T: Transport> Member<T> {
     /// purge can follow.
     pub fn snapshot_taken(&mut self, index: u64, zxid: Zxid, now: Monotonic) {
         if self.node.mut_store().snapshot_taken(SnapshotPlace { index, zxid: zxid.0 }) {
-            self.unsynced.write(Write(What::Roll), now);
+            self.unsynced.write_aside(Write(What::Roll), now);
         }
     }
 
     /// Files of the log may have been removed that no start needs.
     pub fn purged(&mut self, now: Monotonic) {
-        self.unsynced.write(Write(What::Purged), now);
+        self.unsynced.write_aside(Write(What::Purged), now);
     }
 
     /// Since when the oldest write that was taken is not durable.
@@ -557,7 +586,7 @@ impl<T: Transport> Member<T> {
             return Ok(());
         }
         let mut changes = Vec::new();
-        let Self { node, applier, leading, following, here, ensemble, tick_ms, .. } = self;
+        let Self { node, applier, leading, following, here, ensemble, tick_ms, rounds, .. } = self;
         let raft = &node.raft;
         let leads = |entry: &Entry| raft.state == StateRole::Leader && raft.term == entry.term;
         applier.under_hold(|applying| {
@@ -571,6 +600,11 @@ impl<T: Transport> Member<T> {
                 let last = applying.database().last_zxid().0;
                 if payload.is_empty() {
                     let zxid = i64::try_from(entry.term).map_err(|_| wrong())? << 32;
+                    if let Some(following) =
+                        following.as_mut().filter(|its| its.term() < entry.term)
+                    {
+                        following.term_ended(Zxid(last), &**here);
+                    }
                     let header = jute::txn::TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
                     applying.apply(TxnRecord { header, txn: Txn::Error(0), digest: None })?;
                     if leads(entry) {
@@ -595,7 +629,7 @@ impl<T: Transport> Member<T> {
                 let mut asker = None;
                 let mut rest = Some(record);
                 if let Some(leading) = leading.as_mut()
-                    && let Some(of) = leading.finish(zxid, applying)?
+                    && let Some(of) = leading.finish(zxid, applying, rounds.done())?
                 {
                     asker = of.filter(|connection| here.has(*connection));
                     rest = None;
@@ -603,7 +637,7 @@ impl<T: Transport> Member<T> {
                 if let Some(following) = following.as_mut()
                     && let Some(record) = rest.take()
                 {
-                    following.settle(applying);
+                    following.settle_before(Zxid(zxid), applying, rounds.done());
                     let connection = following.next_asker();
                     rest = following.finish(record, applying)?;
                     asker = connection.filter(|_| rest.is_none());
@@ -617,7 +651,7 @@ impl<T: Transport> Member<T> {
                     here.session_closed(session);
                 }
                 if let Some(following) = following.as_mut() {
-                    following.settle(applying);
+                    following.settle(applying, rounds.done());
                 }
             }
             Ok(())
@@ -651,10 +685,10 @@ impl<T: Transport> Member<T> {
     }
 }
 
-/// Whether a message tells only that this member is there and follows. It need not wait: whom this member elected is
-/// durable, and a later leader needs a voter that had not said this yet.
-fn is_sign_of_life(message: &PeerMessage) -> bool {
-    message.get_msg_type() == MessageType::MsgHeartbeatResponse
+/// Whether a message need not wait for the disk: a question, or a word that this member is there and has heard of no
+/// later leader. Whom it elects after that has what was final before.
+fn tells_nothing_durable(message: &PeerMessage) -> bool {
+    matches!(message.get_msg_type(), MessageType::MsgHeartbeatResponse | MessageType::MsgReadIndex)
 }
 
 /// The server that a member is an incarnation of.

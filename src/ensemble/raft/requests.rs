@@ -61,15 +61,20 @@ impl<T: Transport> Member<T> {
                 }
                 if let Some(following) = self.following.as_mut().filter(|its| is_it(its)) {
                     for verdict in verdicts {
-                        following.decide(verdict, now.monotonic);
+                        following.decide(verdict, now.monotonic, &mut self.rounds);
                     }
                     self.settle()?;
                 }
             }
-            Word::Ended { stream } => {
-                let is_it = |its: &mut Following| its.leader() == from && its.stream() == stream;
-                if let Some(following) = self.following.take_if(is_it) {
-                    following.end(&*self.here);
+            Word::Ended { stream, returned } => {
+                let is_it = |its: &Following| its.leader() == from && its.stream() == stream;
+                if let Some(following) = self.following.as_mut().filter(|its| is_it(its)) {
+                    following.leave();
+                    if !following.take_back(returned)
+                        && let Some(following) = self.following.take()
+                    {
+                        following.end(&*self.here);
+                    }
                 }
             }
             Word::Heard(sessions) => {
@@ -110,7 +115,7 @@ impl<T: Transport> Member<T> {
         let heard = self.here.heard_since(since);
         if let Some(leading) = &self.leading {
             heard.iter().for_each(|session| leading.touch(*session, now.monotonic));
-        } else if let Some(following) = &self.following
+        } else if let Some(following) = self.following.as_ref().filter(|its| !its.is_leaving())
             && !heard.is_empty()
         {
             self.transport.say(following.leader(), Word::Heard(heard));
@@ -129,7 +134,7 @@ impl<T: Transport> Member<T> {
         if known.map_or(0, |known| known.asked) != first {
             self.streams.remove(&from);
             self.drop_held(from);
-            self.transport.say(from, Word::Ended { stream });
+            self.transport.say(from, Word::Ended { stream, returned: requests });
             return;
         }
         let decided = known.map_or(0, |known| known.decided);
@@ -158,6 +163,13 @@ impl<T: Transport> Member<T> {
             && raft.lead_transferee.is_none()
             && !self.unsynced.is_full()
             && self.leading.as_ref().is_some_and(leads)
+            && !self.is_out_of_numbers()
+    }
+
+    /// Whether this term's numbers come to their end: 32 bits of each zxid count within it.
+    pub(super) fn is_out_of_numbers(&self) -> bool {
+        let a_term = self.ensemble.zxids_a_term;
+        self.leading.as_ref().is_some_and(|leading| !leading.has_numbers(a_term))
     }
 
     /// Decides as a leader: other members hear the verdicts on their requests before anything of the transactions.
@@ -167,9 +179,8 @@ impl<T: Transport> Member<T> {
         submissions: Vec<Submission>,
         now: Now,
     ) -> Result<(), EnsembleError> {
-        let Self { node, applier, leading, transport, streams, ensemble, .. } = self;
+        let Self { node, applier, leading, transport, streams, rounds, .. } = self;
         let Some(leading) = leading else { return Ok(()) };
-        let here = ensemble.server;
         let propose = |record: &TxnRecord<'static>| {
             let mut data = Vec::new();
             record.encode(&mut data);
@@ -178,7 +189,8 @@ impl<T: Transport> Member<T> {
                 None => node.propose(Vec::new(), data),
             }
         };
-        let decided = leading.decide(&applier.replica, chores, submissions, now, here, propose)?;
+        let decided =
+            leading.decide(&applier.replica, chores, submissions, now, rounds, propose)?;
         let mut words: Vec<(u8, Vec<Verdict>)> = Vec::new();
         for (server, verdict) in decided {
             match words.iter_mut().find(|(its, _)| *its == server) {
@@ -194,7 +206,7 @@ impl<T: Transport> Member<T> {
                 transport.say(*peer, Word::Decided { stream, first, verdicts });
             }
         }
-        applier.under_hold(|applying| leading.finish_settled(applying))?;
+        applier.under_hold(|applying| leading.finish_settled(applying, rounds.done()))?;
         Ok(())
     }
 
@@ -206,8 +218,12 @@ impl<T: Transport> Member<T> {
         self.held.retain(|(submission, from)| {
             from.is_some() || here.is_open(submission.origin.connection)
         });
-        if self.held.is_empty() {
-            return Ok(());
+        // What another leader did not decide comes before them.
+        if self.held.is_empty() || self.following.as_ref().is_some_and(Following::is_leaving) {
+            if self.node.raft.leader_id != self.node.raft.id {
+                self.refuse_held();
+            }
+            return self.settle();
         }
         if self.takes_requests() {
             let submissions = self.held.drain(..).map(|(submission, _)| submission).collect();
@@ -216,13 +232,13 @@ impl<T: Transport> Member<T> {
         if self.node.raft.leader_id != self.node.raft.id {
             self.refuse_held();
         }
-        let Self { held, following: Some(following), transport, .. } = self else {
+        let Self { held, following: Some(following), transport, rounds, .. } = self else {
             return Ok(());
         };
         let first = following.asked();
         let submissions = held.drain(..).map(|(submission, _)| submission);
         let requests: Vec<Asked> =
-            submissions.filter_map(|submission| following.take(submission)).collect();
+            submissions.filter_map(|submission| following.take(submission, rounds)).collect();
         if !requests.is_empty() {
             let stream = following.stream();
             transport.say(following.leader(), Word::Asked { stream, first, requests });
@@ -233,8 +249,9 @@ impl<T: Transport> Member<T> {
     /// Answers what a leader was asked and can be answered by now.
     pub(super) fn settle(&mut self) -> Result<(), EnsembleError> {
         let Some(following) = &mut self.following else { return Ok(()) };
+        let done = self.rounds.done();
         self.applier.under_hold(|applying| {
-            following.settle(applying);
+            following.settle(applying, done);
             Ok(())
         })
     }
@@ -243,9 +260,16 @@ impl<T: Transport> Member<T> {
     fn follow(&mut self, now: Now) {
         let raft = &self.node.raft;
         let (leader, term) = (raft.leader_id, raft.term);
-        let is_over = |its: &mut Following| its.leader() != leader || its.term() != term;
-        if let Some(following) = self.following.take_if(is_over) {
-            following.end(&*self.here);
+        if let Some(following) = &mut self.following {
+            if following.leader() != leader || following.term() != term {
+                following.leave();
+            }
+            if let Some(returned) = following.take_returned() {
+                self.following = None;
+                let later = std::mem::take(&mut self.held);
+                self.held.extend(returned.into_iter().map(|submission| (submission, None)));
+                self.held.extend(later);
+            }
         }
         if self.following.is_none() && leader != raft.id && self.found.contains(&leader) {
             // Above those of an earlier life of this member.
@@ -259,14 +283,20 @@ impl<T: Transport> Member<T> {
 
     /// Another leads: what other members ask here is for nobody.
     fn refuse_held(&mut self) {
-        let Self { held, transport, streams, .. } = self;
-        held.retain(|(_, from)| {
-            let Some((peer, stream)) = *from else { return true };
-            if streams.remove(&peer).is_some() {
-                transport.say(peer, Word::Ended { stream });
+        let mut of: BTreeMap<(u64, Stream), Vec<Asked>> = BTreeMap::new();
+        for (submission, from) in std::mem::take(&mut self.held) {
+            let Some((peer, stream)) = from else {
+                self.held.push_back((submission, None));
+                continue;
+            };
+            let Submission { origin, work, .. } = submission;
+            of.entry((peer, stream)).or_default().push(Asked { origin, work });
+        }
+        for ((peer, stream), returned) in of {
+            if self.streams.remove(&peer).is_some() {
+                self.transport.say(peer, Word::Ended { stream, returned });
             }
-            false
-        });
+        }
     }
 
     /// Tells other members which of their connections lost their session.

@@ -10,12 +10,16 @@ use parking_lot::Mutex;
 
 use super::*;
 
+#[path = "sim_test/by_hand.rs"]
+mod by_hand;
 #[path = "sim_test/checks.rs"]
 mod checks;
 #[path = "sim_test/clients.rs"]
 mod clients;
 #[path = "sim_test/connection.rs"]
 mod connection;
+#[path = "sim_test/cut_off.rs"]
+mod cut_off;
 #[path = "sim_test/faults.rs"]
 mod faults;
 #[path = "sim_test/flawed_disk.rs"]
@@ -70,6 +74,8 @@ enum Flaw {
     SaidBeforeWritten,
     /// A leader counts a peer for what was only sent to it.
     AckBeforeQuorum,
+    /// A leader takes itself for heard by the others.
+    RoundNotMade,
     /// What conflicts with the leader's log stays on the disk.
     TailNotCut,
     /// A start does not know for whom it voted.
@@ -139,10 +145,10 @@ fn members_agree_whatever_breaks() {
     // What never happened was not tested.
     if count >= 100 {
         let few: Vec<_> = sum.counts().into_iter().filter(|(_, count)| *count < 10).collect();
-        assert!(few.iter().all(|(name, _)| name.starts_with("stale")), "{few:?}");
+        assert_eq!(few, []);
     }
     if count >= SEEDS_FOR_TABLE {
-        assert_eq!(sum.table.below(100), []);
+        assert_eq!(sum.table.below(50), []);
     }
 }
 

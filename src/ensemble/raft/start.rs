@@ -32,6 +32,8 @@ pub struct Ensemble {
     pub rules: Rules,
     /// Makes hashes and election timeouts unpredictable.
     pub seed: u64,
+    /// Transactions of a term, of the 2^32 that its zxids can count, behind which another one begins.
+    pub zxids_a_term: u32,
 }
 
 /// A member's directory, opened and read.
@@ -71,6 +73,10 @@ impl Ensemble {
     /// # Errors
     /// When the disk refuses or what it holds is not what it has to be.
     pub fn start(&self, directory: Arc<DataDirectory>) -> Result<Started, EnsembleError> {
+        // Before the promises: ZooKeeper has raised the epoch beside them.
+        if RaftStateFile::look(&directory)?.is_some_and(|state| !state.clears) {
+            refuse_foreign(&directory)?;
+        }
         let promises = RaftStateFile::open(&directory)?;
         let mut promises = promises.ok_or(EnsembleError::NotBegun)?;
         let RaftState { id, commit, base, ensemble, clears, .. } = *promises.get();
@@ -82,7 +88,6 @@ impl Ensemble {
             let state = RaftState { clears: false, ..promises.get().clone() };
             promises.save(state)?;
         }
-        refuse_foreign(&directory)?;
         discard_void_log(&directory)?;
         let rebuild = Rebuild::new(self.seed, self.rules);
         let mut replay = FinalOnly { rebuild, commit, index: 0 };

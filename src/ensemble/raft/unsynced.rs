@@ -58,9 +58,18 @@ impl Unsynced {
 
     /// Takes a write of the newest `Ready`.
     pub(super) fn write(&mut self, write: Write, now: Monotonic) {
+        self.take(self.newest, write, now);
+    }
+
+    /// Takes a write that no `Ready` up to now waits for.
+    pub(super) fn write_aside(&mut self, write: Write, now: Monotonic) {
+        self.take(self.newest + 1, write, now);
+    }
+
+    fn take(&mut self, ready: u64, write: Write, now: Monotonic) {
         let bytes = write.bytes();
         self.outstanding.push_back(Outstanding {
-            ready: self.newest,
+            ready,
             since: now,
             bytes,
             first_entry: write.first_entry(),
@@ -91,7 +100,7 @@ impl Unsynced {
 
     /// The newest `Ready` that is durable, and all before it.
     pub(super) fn durable(&self) -> u64 {
-        self.outstanding.front().map_or(self.newest, |oldest| oldest.ready.saturating_sub(1))
+        self.outstanding.front().map_or(self.newest, |oldest| oldest.ready - 1)
     }
 
     /// Messages that nothing has to be durable for any more.

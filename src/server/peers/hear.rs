@@ -38,7 +38,10 @@ pub(super) async fn accept(listener: TcpListener, common: Arc<Common>) {
                 tokio::spawn(async move {
                     let token = common.ending.clone();
                     if let Some(Err(error)) = token.run_until_cancelled_owned(task).await {
-                        common.complaints.lock().make(address.ip(), &error);
+                        let address = address.ip();
+                        if common.complaints.lock().is_due(format!("{address} {error}")) {
+                            tracing::info!(%address, %error, "a connection of the ensemble has ended");
+                        }
                     }
                 });
             }
@@ -51,7 +54,12 @@ pub(super) async fn accept(listener: TcpListener, common: Arc<Common>) {
 }
 
 /// Welcomes or refuses whoever called, and hears it out.
-async fn heed(common: Arc<Common>, socket: TcpStream, number: u64, place: Place) -> io::Result<()> {
+pub(super) async fn heed(
+    common: Arc<Common>,
+    socket: TcpStream,
+    number: u64,
+    place: Place,
+) -> io::Result<()> {
     let alive = TcpKeepalive::new().with_time(SILENT_MAX / 2).with_interval(SILENT_MAX / 5);
     SockRef::from(&socket).set_tcp_keepalive(&alive.with_retries(3))?;
     socket.set_nodelay(true)?;

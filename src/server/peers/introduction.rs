@@ -262,7 +262,7 @@ impl Common {
     }
 
     /// Belongs to what another has founded, if it may.
-    async fn belong(&self, founding: Founding) -> Answer {
+    pub(super) async fn belong(self: &Arc<Self>, founding: Founding) -> Answer {
         let id = member_id(self.server, FIRST_LIFE);
         let Founding { members, ensemble, .. } = &founding;
         let is_meant = members.voters.contains(&id) || members.learners.contains(&id);
@@ -285,9 +285,14 @@ impl Common {
             ensemble = format_args!("{ensemble:016x}"),
             "this server belongs to an ensemble that another one founded"
         );
-        self.changed(spawn_blocking(move || before.belong(id, &founding)).await, Vec::new());
-        match &*self.introduction.lock() {
-            Introduction::Member(_) => Answer::Founded,
+        let common = Arc::clone(self);
+        // Whoever asks may not wait for it: a disk can take its time.
+        let changing = tokio::spawn(async move {
+            let done = spawn_blocking(move || before.belong(id, &founding)).await;
+            common.changed(done, Vec::new());
+        });
+        match (changing.await, &*self.introduction.lock()) {
+            (Ok(()), Introduction::Member(_)) => Answer::Founded,
             _ => Answer::Elsewhere,
         }
     }
@@ -320,15 +325,16 @@ async fn answer_at_leisure(common: &Arc<Common>, stream: &mut Stream, from: u8) 
 }
 
 async fn ask(common: &Common, peer: &Peer, question: Question) -> io::Result<Answer> {
-    timeout(ANSWER_MAX, async {
+    let answered = timeout(ANSWER_MAX, async {
         let (mut stream, _, _) = dial(common, peer, QUESTION, SILENT_MAX).await?;
         write(&mut stream, &Said::Question(question)).await?;
         match read(&mut stream, common).await? {
             Said::Answer(answer) => Ok(answer),
             _ => Err(io::Error::other("this is no answer")),
         }
-    })
-    .await
+    });
+    let answered = answered.await;
+    answered.inspect_err(|error| peer.complain(error))
 }
 
 async fn write(stream: &mut Stream, said: &Said) -> io::Result<()> {

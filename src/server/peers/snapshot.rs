@@ -88,6 +88,11 @@ impl Part {
         Ok(Self { received, compression, size, checksum, since, is_broken: false })
     }
 
+    /// How much has come.
+    pub(super) fn received(&self) -> u64 {
+        self.received.size()
+    }
+
     fn is_of(&self, zxid: i64, compression: Compression, size: u64) -> bool {
         self.received.zxid() == zxid && self.compression == compression && self.size == size
     }
@@ -183,7 +188,7 @@ pub(super) async fn receive_snapshot(common: &Arc<Common>, mut stream: Stream) -
         Some(part) => part,
         None => Part::begin(common, zxid, compression, size)?,
     };
-    let there = part.received.size();
+    let there = part.received();
     let mut answer = BytesMut::new();
     answer.put_u64(there);
     answer.put_u32(part.checksum.clone().finalize());
@@ -247,10 +252,10 @@ async fn read_head(
 /// Reads to the end of a snapshot. What is in `part` is whole, whatever happens.
 async fn receive_pieces(stream: &mut Stream, part: &mut Part) -> io::Result<()> {
     let mut piece = vec![0; PIECE_MAX];
-    while part.received.size() < part.size {
+    while part.received() < part.size {
         let head = read_array::<PIECE_HEAD_LEN>(stream).await?;
         let (len, checksum) = (head.as_slice().get_u32(), (&head[4..]).get_u32());
-        let left = part.size - part.received.size();
+        let left = part.size - part.received();
         if len == 0 || len as usize > PIECE_MAX || u64::from(len) > left {
             return Err(strange());
         }
@@ -269,7 +274,7 @@ async fn receive_pieces(stream: &mut Stream, part: &mut Part) -> io::Result<()> 
 
 /// Keeps what came of a snapshot for whoever sends the rest, for a while.
 fn keep(common: &Arc<Common>, mut part: Part) {
-    let (received, size) = (part.received.size(), part.size);
+    let (received, size) = (part.received(), part.size);
     if received == 0 || part.is_broken {
         return;
     }
@@ -285,4 +290,29 @@ fn keep(common: &Arc<Common>, mut part: Part) {
             *kept = None;
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_snapshots_together_keep_to_the_pace() {
+        let began = Instant::now();
+        let pace = Pace::new(NonZeroU64::new(1000));
+        assert_eq!(pace.piece_len(), 100);
+        // One piece at once, and each other one when those ahead of it have had their time.
+        let waits: Vec<u128> = (0..5).map(|_| pace.wait(100, began).as_millis()).collect();
+        assert!(waits.windows(2).all(|pair| pair[1] - pair[0] == 100), "{waits:?}");
+        // What was not used up does not come on top later.
+        let later = began + Duration::from_secs(60);
+        assert_eq!(pace.wait(100, later), Duration::ZERO);
+        assert_eq!(pace.wait(100, later).as_millis(), 100);
+
+        let free = Pace::new(None);
+        assert_eq!(free.piece_len(), PIECE_MAX);
+        assert!((0..5).all(|_| free.wait(PIECE_MAX, began).is_zero()));
+        assert_eq!(Pace::new(NonZeroU64::new(1)).piece_len(), 1);
+        assert_eq!(Pace::new(NonZeroU64::new(1 << 40)).piece_len(), PIECE_MAX);
+    }
 }

@@ -10,23 +10,19 @@ use bytes::BytesMut;
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::Instant;
 
+use super::complaints::Complaints;
 use super::hello::{self, WORDS};
 use super::secure::Stream;
 use super::{BETWEEN_DIALS, Common, DIAL_MAX, Peer, SILENT_MAX, Unsent, timeout};
 use crate::ensemble::FromPeer;
 
-/// A peer that cannot be reached is told of this often.
-const BETWEEN_COMPLAINTS: Duration = Duration::from_secs(60);
-
 /// Keeps a connection to a peer.
 pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
-    let mut last_complaint: Option<Instant> = None;
     loop {
         match dial(&common, &peer, WORDS, SILENT_MAX).await {
             Ok((stream, id, version)) => {
-                last_complaint = None;
+                *peer.complaints.lock() = Complaints::default();
                 let server = peer.server;
                 tracing::info!(peer = server, version, "connected to a server of the ensemble");
                 peer.id.store(id, Ordering::Relaxed);
@@ -37,19 +33,23 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
                 common.queue.put_from_peer(FromPeer::Speaks(id, false), None);
                 tracing::info!(peer = server, %error, "lost a server of the ensemble");
             }
-            Err(error) => {
-                if last_complaint.is_none_or(|last| last.elapsed() >= BETWEEN_COMPLAINTS) {
-                    last_complaint = Some(Instant::now());
-                    tracing::warn!(
-                        peer = peer.server,
-                        address = %format_args!("{}:{}", peer.host, peer.port),
-                        %error,
-                        "cannot reach a server of the ensemble, tried again"
-                    );
-                }
-            }
+            Err(error) => peer.complain(&error),
         }
         tokio::time::sleep(BETWEEN_DIALS).await;
+    }
+}
+
+impl Peer {
+    /// Says why it was not reached, unless it has just been said.
+    pub(super) fn complain(&self, error: &io::Error) {
+        if self.complaints.lock().is_due(error.to_string()) {
+            tracing::warn!(
+                peer = self.server,
+                address = %format_args!("{}:{}", self.host, self.port),
+                %error,
+                "cannot reach a server of the ensemble, tried again"
+            );
+        }
     }
 }
 

@@ -1,20 +1,13 @@
-//! Connections that have not said yet who they are: so many at a time, and so many words about them.
+//! Connections that have not said yet who they are: so many at a time.
 
-use std::collections::{HashSet, VecDeque};
-use std::fmt::Display;
-use std::net::IpAddr;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// As many may wait. The one that has waited longest goes for one more: a server says who it is at once.
 pub(super) const STRANGERS_MAX: usize = 128;
-/// The same complaint about the same address is made once in that time.
-const BETWEEN_COMPLAINTS: Duration = Duration::from_secs(60);
-/// Complaints in that time.
-const COMPLAINTS_MAX: usize = 50;
 
 /// Those that wait.
 #[derive(Debug, Default)]
@@ -52,49 +45,8 @@ impl Drop for Place {
     }
 }
 
-/// What has been complained of.
-#[derive(Debug)]
-pub(super) struct Complaints {
-    began: Instant,
-    made: HashSet<(IpAddr, String)>,
-    left_out: u64,
-}
-
-impl Default for Complaints {
-    fn default() -> Self {
-        Self { began: Instant::now(), made: HashSet::new(), left_out: 0 }
-    }
-}
-
-impl Complaints {
-    /// Says why a connection from `address` has ended, unless that has just been said.
-    pub(super) fn make(&mut self, address: IpAddr, why: &impl Display) {
-        if self.is_due(address, why.to_string(), Instant::now()) {
-            tracing::info!(%address, error = %why, "a connection of the ensemble has ended");
-        }
-    }
-
-    fn is_due(&mut self, address: IpAddr, why: String, now: Instant) -> bool {
-        if now.duration_since(self.began) >= BETWEEN_COMPLAINTS {
-            if self.left_out > 0 {
-                let count = self.left_out;
-                tracing::info!(
-                    count,
-                    "more connections of the ensemble have ended for such reasons"
-                );
-            }
-            *self = Self { began: now, ..Self::default() };
-        }
-        let is_due = self.made.len() < COMPLAINTS_MAX && self.made.insert((address, why));
-        self.left_out += u64::from(!is_due);
-        is_due
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use super::*;
 
     #[test]
@@ -114,19 +66,5 @@ mod tests {
         assert!(places.iter().all(|place| !place.lost.is_cancelled()));
         drop((places, more, another));
         assert!(strangers.waiting.lock().is_empty());
-    }
-
-    #[test]
-    fn a_complaint_is_made_once_a_minute_and_not_without_end() {
-        let mut complaints = Complaints::default();
-        let (address, began) = (IpAddr::from(Ipv4Addr::LOCALHOST), complaints.began);
-        let why = |number: usize| format!("reason {number}");
-        assert!(complaints.is_due(address, why(0), began));
-        assert!(!complaints.is_due(address, why(0), began + Duration::from_secs(59)));
-        assert!(complaints.is_due(address, why(1), began));
-        assert!(complaints.is_due(Ipv4Addr::BROADCAST.into(), why(0), began));
-        let made = (2..1000).filter(|number| complaints.is_due(address, why(*number), began));
-        assert_eq!(made.count(), COMPLAINTS_MAX - 3);
-        assert!(complaints.is_due(address, why(0), began + Duration::from_secs(60)));
     }
 }

@@ -212,6 +212,7 @@ impl World {
             recovery: server.options,
             rules: Rules::default(),
             seed: self.seed,
+            zxids_a_term: self.zxids_a_term,
         };
         let clients: Arc<dyn Clients> = Arc::clone(&server.seen) as _;
         let post = Post::new(self.flaw);

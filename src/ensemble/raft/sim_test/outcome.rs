@@ -32,10 +32,11 @@ outcome! {
     seconds,
     /// What clients asked.
     operations,
-    /// Writes that were done and answered, writes that were refused, reads that were answered, and events told.
+    /// Writes that were done and answered, writes that were refused, reads and syncs that were answered, and events told.
     acknowledged,
     refusals,
     reads,
+    syncs,
     events,
     elections,
     crashes,
@@ -61,7 +62,4 @@ outcome! {
     behind,
     /// Ways between two members that broke.
     broken,
-    /// Answers to sync, and refusals of writes, that do not show what others had been told.
-    stale_syncs,
-    stale_refusals,
 }

@@ -34,6 +34,16 @@ impl Transport for Post {
             answer.index = message.index + message.entries.len() as u64;
             self.forged.push(answer);
         }
+        if self.flaw == Flaw::RoundNotMade
+            && message.get_msg_type() == MessageType::MsgHeartbeat
+            && !message.context.is_empty()
+        {
+            let mut answer = PeerMessage::default();
+            answer.set_msg_type(MessageType::MsgHeartbeatResponse);
+            (answer.from, answer.to, answer.term) = (message.to, message.from, message.term);
+            answer.context = message.context.clone();
+            self.forged.push(answer);
+        }
         self.sent.push((message.to, Content::Message(message)));
     }
 

@@ -166,8 +166,12 @@ impl World {
             return if *reply == expected { Ok(()) } else { Err(format!("and not {expected:?}")) };
         }
         if matches!(request, Request::Sync(_)) {
-            self.outcome.stale_syncs += u64::from(zxid < *behind);
-            return Ok(());
+            self.outcome.syncs += 1;
+            return if zxid < *behind {
+                Err(format!("it does not show {behind:#x}, told of before it was asked"))
+            } else {
+                Ok(())
+            };
         }
         if *reply == Reply::Refused(ErrorCode::SessionExpired) {
             let is_over = self.ending.contains(&session) || !self.history.lives(session);
@@ -179,15 +183,11 @@ impl World {
             if let Some((zxid, _)) = self.done.get(xid) {
                 return Err(format!("it was done at {zxid:#x}"));
             }
-            let refuses = |from| self.history.refuses(request, session, (from, zxid), reply);
-            if refuses(wrote.max(*behind)) {
-                return Ok(());
-            }
-            self.outcome.stale_refusals += 1;
-            return if refuses(wrote.max(came_with)) {
+            let from = wrote.max(came_with).max(*behind);
+            return if self.history.refuses(request, session, (from, zxid), reply) {
                 Ok(())
             } else {
-                Err(format!("in no state since {wrote:#x} and {came_with:#x}"))
+                Err(format!("in no state since {wrote:#x}, {came_with:#x} and {behind:#x}"))
             };
         }
         match self.done.get(xid) {

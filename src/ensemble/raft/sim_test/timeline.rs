@@ -48,8 +48,10 @@ impl<E> Timeline<E> {
         self.now = self.now.max(time);
     }
 
-    /// What was to happen happens not.
-    pub(super) fn forget(&mut self, is_it: impl Fn(&E) -> bool) {
+    /// What was to happen happens not; how much of it there was.
+    pub(super) fn forget(&mut self, is_it: impl Fn(&E) -> bool) -> usize {
+        let before = self.events.len();
         self.events.retain(|_, event| !is_it(event));
+        before - self.events.len()
     }
 }

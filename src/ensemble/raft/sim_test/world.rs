@@ -99,6 +99,7 @@ pub(super) struct World {
     /// About how long it is from one fault to the next.
     pub(super) fault_every: u64,
     pub(super) snapshot_every: u64,
+    pub(super) zxids_a_term: u32,
     pub(super) checks: Checks,
     pub(super) history: History,
     pub(super) owners: Owners,
@@ -149,7 +150,12 @@ impl World {
     }
 
     fn new(seed: u64, flaw: Flaw) -> Self {
-        Self::begin(seed, flaw, if seed.is_multiple_of(3) { 5 } else { 3 })
+        let mut world = Self::begin(seed, flaw, if seed.is_multiple_of(3) { 5 } else { 3 });
+        // Every fifth world has terms that end by their numbers.
+        if seed % 5 == 1 {
+            world.zxids_a_term = 60;
+        }
+        world
     }
 
     pub(super) fn begin(seed: u64, flaw: Flaw, members: u64) -> Self {
@@ -184,6 +190,7 @@ impl World {
             quiet: false,
             fault_every,
             snapshot_every,
+            zxids_a_term: u32::MAX,
             checks: Checks::new(members),
             history: History::new(),
             owners: Owners::default(),

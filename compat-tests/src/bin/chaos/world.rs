@@ -1,0 +1,473 @@
+//! The servers, the network between them and the clients.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use compat_tests::request::{self, op};
+use compat_tests::{
+    ConnectRequest, Java, Kind, Program, RawClient, classpath, four_letter_words, python,
+    repository, rookeeper, signal,
+};
+
+use crate::checker::Last;
+
+/// Hosts that are servers.
+pub(crate) const SERVERS: [u8; 3] = [1, 2, 3];
+/// And those of kazoo and of Curator.
+pub(crate) const CLIENTS: [u8; 2] = [8, 9];
+/// What the clients write, in the world's folder.
+pub(crate) const HISTORIES: [&str; 2] = ["kazoo.history", "curator.history"];
+pub(crate) const TICK: Duration = Duration::from_millis(500);
+pub(crate) const SYNC_LIMIT: u32 = 5;
+/// The server whose file system is small.
+const SMALL: u8 = 3;
+const SMALL_MB: u32 = 400;
+const CLIENT_PORT: u16 = 2181;
+/// Debian's libfaketime: it steps the wall clock of one process, not the monotonic one, as an operator or NTP would the
+/// machine's.
+const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+/// Together again after the last fault, or never.
+const DEADLINE: Duration = Duration::from_secs(90);
+/// Longer than a session and what servers and clients allow themselves.
+const SESSIONS_END: Duration = Duration::from_secs(30);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+/// What no server says unless something is wrong in it.
+const DEFECTS: [&str; 2] = ["this is a defect", "panicked at"];
+
+/// Everything that runs.
+#[derive(Debug)]
+pub(crate) struct World {
+    network: Program,
+    members: Vec<Member>,
+    kazoo: Option<Program>,
+    curator: Option<Program>,
+    folder: PathBuf,
+    /// The classes that run.
+    _java: Java,
+}
+
+#[derive(Debug)]
+struct Member {
+    number: u8,
+    kind: Kind,
+    folder: PathBuf,
+    child: Option<Child>,
+    ended_by_itself: u32,
+}
+
+fn run(words: &[&str]) -> io::Result<()> {
+    let status = Command::new(words[0]).args(&words[1..]).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("{words:?}: {status}"))) }
+}
+
+fn address(server: u8) -> SocketAddr {
+    (Ipv4Addr::new(10, 77, 0, server), CLIENT_PORT).into()
+}
+
+impl World {
+    /// Three servers that serve, and clients at work.
+    pub(crate) fn start(kind: Kind, folder: &Path, seed: u64) -> io::Result<Self> {
+        run(&["mount", "-t", "tmpfs", "-o", "size=6g", "tmpfs", "/run"])?;
+        fs::create_dir_all("/run/netns")?;
+        fs::create_dir_all(folder)?;
+        let java = Java::compile(&["chaos"], classpath());
+        let clients = repository().join("compat-tests/clients/chaos");
+        let mut words: Vec<String> =
+            vec!["python3".into(), clients.join("network.py").display().to_string()];
+        words.push(seed.to_string());
+        words.extend(SERVERS.iter().chain(&CLIENTS).map(ToString::to_string));
+        let mut network = Program::start(&words, &[]).with_deadline(DEADLINE);
+        assert_eq!(network.next_line().as_deref(), Some("ready"), "namespaces and tun devices");
+        let mut members = Vec::new();
+        for number in SERVERS {
+            let mut member = Member::new(number, kind, folder)?;
+            member.start()?;
+            members.push(member);
+        }
+        let mut world = Self {
+            network,
+            members,
+            kazoo: None,
+            curator: None,
+            folder: folder.to_owned(),
+            _java: java,
+        };
+        world.settle()?;
+        let hosts: Vec<String> =
+            SERVERS.iter().map(|server| address(*server).to_string()).collect();
+        let arguments =
+            |file| [hosts.join(","), seed.to_string(), folder.join(file).display().to_string()];
+        let script = clients.join("kazoo_chaos.py").display().to_string();
+        let mut words = vec![python().display().to_string(), script];
+        words.extend(arguments(HISTORIES[0]));
+        world.kazoo = Some(client(CLIENTS[0], words));
+        let words = world._java.words("CuratorChaos", &arguments(HISTORIES[1]));
+        world.curator = Some(client(CLIENTS[1], words));
+        Ok(world)
+    }
+
+    /// One line to the network.
+    pub(crate) fn order(&mut self, line: &str) {
+        self.network.say(line);
+        assert_eq!(self.network.next_line().as_deref(), Some("done"), "{line}");
+    }
+
+    fn member(&mut self, server: u8) -> &mut Member {
+        &mut self.members[usize::from(server) - 1]
+    }
+
+    pub(crate) fn kill(&mut self, server: u8) -> io::Result<()> {
+        self.member(server).kill()
+    }
+
+    /// A server is killed and loses all but its id.
+    pub(crate) fn empty(&mut self, server: u8) -> io::Result<()> {
+        let member = self.member(server);
+        member.kill()?;
+        for entry in fs::read_dir(member.folder.join("data"))? {
+            let entry = entry?;
+            if entry.file_name() == "myid" {
+                continue;
+            }
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells a server to end and starts it again.
+    pub(crate) fn restart(&mut self, server: u8) -> io::Result<()> {
+        let member = self.member(server);
+        if let Some(mut child) = member.child.take() {
+            signal(child.id(), "TERM");
+            let deadline = Instant::now() + DEADLINE;
+            while child.try_wait()?.is_none() {
+                if Instant::now() > deadline {
+                    member.child = Some(child);
+                    return Err(io::Error::other(format!(
+                        "server {server} does not end on SIGTERM"
+                    )));
+                }
+                thread::sleep(BETWEEN_LOOKS);
+            }
+        }
+        member.start()?;
+        // The next one only once this one serves, as one does it; unless something else keeps it from that.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while mode(server).is_none() && Instant::now() < deadline {
+            thread::sleep(BETWEEN_LOOKS);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn signal(&mut self, server: u8, name: &str) {
+        // It may have been killed by another fault meanwhile.
+        if let Some(child) = &self.member(server).child {
+            signal(child.id(), name);
+        }
+    }
+
+    /// Nothing more can be written where the third server has its data.
+    pub(crate) fn fill_disk(&mut self) -> io::Result<()> {
+        let mut file = File::create(self.member(SMALL).ballast())?;
+        let block = vec![b'x'; 1 << 16];
+        while file.write_all(&block).is_ok() {}
+        while file.write_all(b"x").is_ok() {}
+        Ok(())
+    }
+
+    pub(crate) fn kill_on_full_disk(&mut self) -> io::Result<()> {
+        let member = self.member(SMALL);
+        member.kill()?;
+        member.start()
+    }
+
+    pub(crate) fn empty_disk(&mut self) -> io::Result<()> {
+        let ballast = self.member(SMALL).ballast();
+        if ballast.exists() { fs::remove_file(ballast) } else { Ok(()) }
+    }
+
+    pub(crate) fn step_clock(&mut self, server: u8, seconds: i64) -> io::Result<()> {
+        fs::write(self.member(server).clock(), format!("{seconds:+}\n"))
+    }
+
+    /// The network works again, and everyone runs.
+    pub(crate) fn heal(&mut self) -> io::Result<()> {
+        self.order("heal");
+        self.note_ends()?;
+        for member in self.members.iter_mut().filter(|member| member.child.is_none()) {
+            member.start()?;
+        }
+        Ok(())
+    }
+
+    /// Who has ended by itself, which a full disk allows.
+    pub(crate) fn note_ends(&mut self) -> io::Result<()> {
+        for member in &mut self.members {
+            if let Some(child) = &mut member.child
+                && let Some(status) = child.try_wait()?
+            {
+                crate::say(&format!("server {} ended by itself: {status}", member.number));
+                member.child = None;
+                member.ended_by_itself += 1;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn ended_by_themselves(&self) -> u32 {
+        self.members.iter().map(|member| member.ended_by_itself).sum()
+    }
+
+    /// Waits until one leads and the others follow; returns how long.
+    pub(crate) fn settle(&mut self) -> io::Result<Duration> {
+        let began = Instant::now();
+        loop {
+            let modes = SERVERS.map(|server| mode(server).unwrap_or_default());
+            let count = |mode: &str| modes.iter().filter(|one| *one == mode).count();
+            if (count("leader"), count("follower")) == (1, SERVERS.len() - 1) {
+                return Ok(began.elapsed());
+            }
+            if began.elapsed() > DEADLINE {
+                return Err(io::Error::other(format!(
+                    "not together within {DEADLINE:?}: {modes:?}"
+                )));
+            }
+            // As whatever watches over services does.
+            self.note_ends()?;
+            for member in self.members.iter_mut().filter(|member| member.child.is_none()) {
+                member.start()?;
+            }
+            thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+
+    pub(crate) fn leader(&self) -> Option<u8> {
+        SERVERS.into_iter().find(|server| mode(*server).as_deref() == Some("leader"))
+    }
+
+    /// The clients do nothing any more, and their sessions stay.
+    pub(crate) fn stop_clients(&mut self) {
+        for program in [&mut self.kazoo, &mut self.curator].into_iter().flatten() {
+            program.say("stop");
+            wait_for(program, "stopped");
+        }
+    }
+
+    /// They close their sessions.
+    pub(crate) fn end_clients(&mut self) {
+        for program in [self.kazoo.take(), self.curator.take()].into_iter().flatten() {
+            let (succeeded, said) = program.finish();
+            assert!(succeeded, "{}", said.join("\n"));
+        }
+    }
+
+    /// What the servers show, and where they differ.
+    pub(crate) fn last(&self) -> io::Result<(Last, Vec<String>)> {
+        let mut found = Vec::new();
+        let mut first: Option<Last> = None;
+        for server in SERVERS {
+            let last = last_of(server)?;
+            match &first {
+                None => first = Some(last),
+                Some(first) => {
+                    let parts = [
+                        ("registers", first.registers == last.registers),
+                        ("sequential znodes", first.sequential == last.sequential),
+                        ("sessions", first.sessions == last.sessions),
+                    ];
+                    for (part, _) in parts.iter().filter(|(_, equal)| !equal) {
+                        found.push(format!("server {server} has other {part} than server 1"));
+                    }
+                }
+            }
+        }
+        Ok((first.unwrap_or_default(), found))
+    }
+
+    /// Sessions whose ephemerals stay although all clients have gone.
+    pub(crate) fn sessions_left(&self) -> io::Result<Vec<String>> {
+        let deadline = Instant::now() + SESSIONS_END;
+        loop {
+            let left = last_of(SERVERS[0])?.sessions;
+            if left.is_empty() || Instant::now() > deadline {
+                let said =
+                    |session| format!("{session} still has its ephemeral after {SESSIONS_END:?}");
+                return Ok(left.into_iter().map(said).collect());
+            }
+            thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+
+    /// What servers said of themselves that none should have to.
+    pub(crate) fn defects(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for member in &self.members {
+            let log = fs::read(member.log()).unwrap_or_default();
+            let log = String::from_utf8_lossy(&log);
+            let lines = log.lines().filter(|line| DEFECTS.iter().any(|word| line.contains(word)));
+            found.extend(lines.map(|line| format!("server {}: {line}", member.number)));
+        }
+        found
+    }
+
+    /// Copies what shows how it was.
+    pub(crate) fn keep(&self, to: &Path) -> io::Result<()> {
+        fs::create_dir_all(to)?;
+        for file in HISTORIES {
+            fs::copy(self.folder.join(file), to.join(file))?;
+        }
+        for member in &self.members {
+            fs::copy(member.log(), to.join(format!("server-{}.log", member.number)))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            let _ = member.kill();
+        }
+    }
+}
+
+impl Member {
+    fn new(number: u8, kind: Kind, folder: &Path) -> io::Result<Self> {
+        let folder = folder.join(number.to_string());
+        let data = folder.join("data");
+        fs::create_dir_all(&data)?;
+        if number == SMALL {
+            let (size, data) = (format!("size={SMALL_MB}m"), data.display().to_string());
+            run(&["mount", "-t", "tmpfs", "-o", &size, "tmpfs", &data])?;
+        }
+        let mut text = format!(
+            "tickTime={}\ninitLimit=20\nsyncLimit={SYNC_LIMIT}\ndataDir={}\nclientPort={CLIENT_PORT}\n\
+             snapCount=3000\nautopurge.purgeInterval=1\nadmin.enableServer=false\n\
+             4lw.commands.whitelist=*\nmaxClientCnxns=0\n",
+            TICK.as_millis(),
+            data.display()
+        );
+        for server in SERVERS {
+            text.push_str(&format!("server.{server}=10.77.0.{server}:2888:3888\n"));
+        }
+        fs::write(folder.join("zoo.cfg"), text)?;
+        fs::write(data.join("myid"), number.to_string())?;
+        let member = Self { number, kind, folder, child: None, ended_by_itself: 0 };
+        fs::write(member.clock(), "+0\n")?;
+        Ok(member)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    fn clock(&self) -> PathBuf {
+        self.folder.join("clock")
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.folder.join("data/ballast")
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        let log = OpenOptions::new().create(true).append(true).open(self.log())?;
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &format!("host{}", self.number), "env"]);
+        // A JVM takes a minute to start with it.
+        if self.kind == Kind::Rookeeper && Path::new(FAKETIME).exists() {
+            command
+                .arg(format!("LD_PRELOAD={FAKETIME}"))
+                .arg(format!("FAKETIME_TIMESTAMP_FILE={}", self.clock().display()))
+                .args(["FAKETIME_CACHE_DURATION=1", "DONT_FAKE_MONOTONIC=1"])
+                .arg("FAKETIME_DONT_FAKE_MONOTONIC=1");
+        }
+        match self.kind {
+            Kind::Rookeeper => command.arg(rookeeper()).arg("server"),
+            Kind::Reference | Kind::Release(_) => command
+                .arg("JVMFLAGS=-Xmx400m -XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+                .arg(repository().join("scripts/reference")),
+        };
+        command
+            .arg(self.folder.join("zoo.cfg"))
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        self.child = Some(command.spawn()?);
+        Ok(())
+    }
+
+    fn kill(&mut self) -> io::Result<()> {
+        if let Some(mut child) = self.child.take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+}
+
+/// A program on a host of its own, at work.
+fn client(host: u8, words: Vec<String>) -> Program {
+    let mut all: Vec<String> = ["ip", "netns", "exec"].map(String::from).to_vec();
+    all.push(format!("host{host}"));
+    all.extend(words);
+    let mut program = Program::start(&all, &[]).with_deadline(DEADLINE);
+    wait_for(&mut program, "ready");
+    program
+}
+
+/// kazoo and Curator may say more.
+fn wait_for(program: &mut Program, word: &str) {
+    while let Some(line) = program.next_line() {
+        if line == word {
+            return;
+        }
+    }
+    panic!("a client ended before it was {word}");
+}
+
+fn mode(server: u8) -> Option<String> {
+    let patience = Duration::from_millis(700);
+    let text = four_letter_words::ask_within(address(server), "srvr", patience).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned)
+}
+
+fn last_of(server: u8) -> io::Result<Last> {
+    let (mut client, _) = RawClient::open(address(server), &ConnectRequest::new(20_000))?;
+    client.call(op::SYNC, &request::path("/"))?;
+    let mut below = |path: &str| -> io::Result<Vec<String>> {
+        let reply = client.call(op::GET_CHILDREN, &request::path_watch(path, false))?;
+        let names = if reply.err == 0 { reply.children() } else { Vec::new() };
+        Ok(names.into_iter().map(|name| format!("{path}/{name}")).collect())
+    };
+    let mut registers = below("/chaos/r")?;
+    registers.extend(below("/chaos/held")?);
+    let sequential = below("/chaos/q")?;
+    let sessions: BTreeSet<String> = below("/chaos/e")?
+        .into_iter()
+        .filter_map(|path| path.rsplit('/').next().map(str::to_owned))
+        .collect();
+    let mut get = |paths: Vec<String>| -> io::Result<BTreeMap<String, (String, i32)>> {
+        let mut found = BTreeMap::new();
+        for path in paths {
+            let reply = client.call(op::GET_DATA, &request::path_watch(&path, false))?;
+            let value = String::from_utf8_lossy(&reply.data()).into_owned();
+            found.insert(path, (value, reply.stat().version));
+        }
+        Ok(found)
+    };
+    let registers = get(registers)?;
+    let sequential = get(sequential)?.into_iter().map(|(path, (value, _))| (path, value)).collect();
+    client.close()?;
+    Ok(Last { registers, sequential, sessions })
+}

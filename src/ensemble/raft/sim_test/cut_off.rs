@@ -1,0 +1,98 @@
+//! A leader that was cut off and does not know it: what it still tells its clients.
+
+use jute::protocol::{Request, SyncRequest};
+use raft::eraftpb::MessageType;
+
+use super::network::Content;
+use super::server::Waiting;
+use super::timeline::MS;
+use super::world::{Checked, Event, World};
+use super::*;
+
+/// A leader is cut off, another one acknowledges a write, and a client of the first asks for a sync. What it was answered.
+fn sync_behind_the_back(flaw: Flaw) -> Checked {
+    let mut world = World::settled(flaw);
+    let leader = world.leader();
+    for other in (0..3).filter(|other| *other != leader) {
+        world.network.cut(leader, other);
+        world.network.cut(other, leader);
+        // The others see the end of its connections, it does not see that of theirs.
+        let lost = Waiting::Lost(world.servers[leader].id);
+        world.timeline.after(MS, Event::Tell(other, world.servers[other].life, lost));
+    }
+    world.servers[leader].frozen_until = world.timeline.now() + 2000 * MS;
+    world.pass(2000);
+    let leaders: Vec<usize> = (0..3).filter(|at| world.member(*at).is_leading()).collect();
+    assert_eq!(leaders.len(), 2, "the first one does not know yet");
+    let next = *leaders.iter().find(|at| **at != leader).expect("another");
+    let before = world.outcome.acknowledged;
+    world.set_data(next, 10);
+    world.pass(50);
+    assert_eq!(world.outcome.acknowledged, before + 1);
+    assert!(world.member(leader).is_leading());
+    world.sync(leader);
+    world.try_pass(2000)?;
+    assert!(!world.member(leader).is_leading());
+    assert_eq!((world.outcome.syncs, world.waiting(leader)), (0, 0), "who asked is let go");
+    Ok(())
+}
+
+#[test]
+fn a_leader_that_was_cut_off_answers_no_sync() {
+    assert_eq!(sync_behind_the_back(Flaw::None), Ok(()));
+}
+
+#[test]
+fn a_sync_without_a_round_is_found() {
+    let violation = sync_behind_the_back(Flaw::RoundNotMade).expect_err("it was answered");
+    assert!(violation.contains("does not show"), "{violation}");
+}
+
+/// Through any server, alone and with writes before and behind it; with the answers in their order.
+#[test]
+fn a_sync_is_answered_by_every_server() {
+    let mut world = World::settled(Flaw::None);
+    for at in 0..3 {
+        world.sync(at);
+        world.pass(100);
+        assert_eq!(world.waiting(at), 0);
+        world.set_data(at, 10);
+        world.sync(at);
+        world.sync(at);
+        world.set_data(at, 20);
+        world.pass(100);
+        assert_eq!(world.waiting(at), 0);
+    }
+    assert_eq!(world.outcome.syncs, 3 * 3);
+}
+
+/// The question or its answer is lost: it is asked again.
+#[test]
+fn a_sync_outlasts_a_lost_word() {
+    for lost in [MessageType::MsgReadIndex, MessageType::MsgReadIndexResp] {
+        let mut world = World::settled(Flaw::None);
+        let leader = world.leader();
+        for at in (0..3).filter(|at| *at != leader) {
+            world.sync(at);
+            let is_lost = |event: &Event| {
+                matches!(event, Event::Arrive(parcel)
+                    if matches!(&parcel.content, Content::Message(its) if its.get_msg_type() == lost))
+            };
+            let mut steps = 0;
+            while world.timeline.forget(is_lost) == 0 {
+                world.step().expect("holds");
+                steps += 1;
+                assert!(steps < 1000, "{lost:?} is sent");
+            }
+            assert_eq!(world.waiting(at), 1);
+            world.pass(600);
+            assert_eq!(world.waiting(at), 0, "{at}, with {leader} as the leader");
+        }
+    }
+}
+
+impl World {
+    fn sync(&mut self, at: usize) {
+        self.ask_for(at, Request::Sync(SyncRequest { path: None }));
+    }
+}

@@ -1,0 +1,584 @@
+//! Two servers' connections within one process, and what can happen to them on their way.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::hear::heed;
+use super::hello::WORDS;
+use super::speak::dial;
+use super::*;
+use crate::config::{Ensemble, EnsembleServer, QuorumSecurity};
+use crate::engine::database::Rules;
+use crate::ensemble::Before;
+use crate::ensemble::founding::Founding;
+use crate::storage::{DirectoryOptions, Members, RealDisk, ReceivedSnapshot, RecoveryOptions};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// One of two servers, 1 and 2, whose other one is at `port` of 127.0.0.1.
+struct Node {
+    dir: TempDir,
+    peers: Peers,
+    heard: Vec<FromPeer>,
+}
+
+/// What differs from a server as it is by default.
+#[derive(Default)]
+struct Settings {
+    security: QuorumSecurity,
+    look_up: Option<LookUp>,
+    /// Bytes a second.
+    pace: u64,
+}
+
+impl Node {
+    fn new(id: u8, port: u16, settings: &Settings) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let options = DirectoryOptions {
+            data_dir: dir.path().to_owned(),
+            data_log_dir: dir.path().to_owned(),
+            create: true,
+        };
+        let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("a directory");
+        let server =
+            |_| EnsembleServer { host: "peer".to_owned(), port, observer: false, client: None };
+        let ensemble = Ensemble {
+            my_id: id,
+            servers: BTreeMap::from([1, 2].map(|id| (id, server(id)))),
+            init_limit: Duration::from_secs(1),
+            sync_limit: Duration::from_secs(1),
+            security: settings.security.clone(),
+            snap_sync_bytes: std::num::NonZeroU64::new(settings.pace),
+            linearizable_reads: false,
+        };
+        let security = Security::load(&ensemble.security).expect("good files");
+        let peers = Peers::new(
+            &ensemble,
+            security,
+            Arc::default(),
+            Arc::new(directory),
+            Clock::start(),
+            CancellationToken::new(),
+        );
+        let mut common = Arc::into_inner(peers.0).expect("nobody else has it");
+        *common.own.lock() = Own { id: member_id(id, 1), ensemble: 7 };
+        common.look_up = settings.look_up.unwrap_or(|_, port| Ok(vec![local(port)]));
+        Self { dir, peers: Peers(Arc::new(common)), heard: Vec::new() }
+    }
+
+    fn common(&self) -> Arc<Common> {
+        Arc::clone(&self.peers.0)
+    }
+
+    fn other(&self) -> Arc<Peer> {
+        Arc::clone(self.peers.0.peers.values().next().expect("one other"))
+    }
+
+    async fn dial(&self) -> io::Result<u32> {
+        dial(&self.common(), &self.other(), WORDS, SILENT_MAX).await.map(|(_, _, version)| version)
+    }
+
+    /// Waits for something from the other one.
+    async fn hears(&mut self, is_it: impl Fn(&FromPeer) -> bool) -> FromPeer {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let queue = Arc::clone(&self.peers.0.queue);
+            let batch = queue.take(Duration::ZERO);
+            self.heard.extend(batch.from_peers.into_iter().map(|(what, _)| what));
+            if let Some(at) = self.heard.iter().position(&is_it) {
+                return self.heard.drain(..=at).next_back().expect("it is there");
+            }
+            assert!(Instant::now() < deadline, "it does not come");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Takes whoever calls.
+    fn answer(&self, listener: TcpListener) {
+        let accept = accept(listener, self.common());
+        tokio::spawn(self.common().ending.clone().run_until_cancelled_owned(accept));
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join("version-2").join(name)
+    }
+
+    /// What lies there of snapshots on their way in.
+    fn handovers(&self) -> Vec<Vec<u8>> {
+        let files = fs::read_dir(self.file("")).expect("a folder").map(|file| file.expect("one"));
+        files
+            .filter(|file| file.file_name().to_string_lossy().starts_with("tmp.handover."))
+            .map(|file| fs::read(file.path()).expect("a file"))
+            .collect()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.peers.0.ending.cancel();
+    }
+}
+
+fn local(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+async fn listen() -> (TcpListener, u16) {
+    let listener = TcpListener::bind(local(0)).await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    (listener, port)
+}
+
+/// The one connection that comes, as the server called sees it.
+fn heed_one(node: &Node, listener: Arc<TcpListener>) -> JoinHandle<io::Result<()>> {
+    let common = node.common();
+    tokio::spawn(async move {
+        let (socket, _) = listener.accept().await.expect("a connection");
+        let place = common.strangers.enter(1);
+        heed(common, socket, 1, place).await
+    })
+}
+
+/// What both sides say of a connection from a server with the one security to one with the other; "" is nothing bad.
+async fn meet(caller: &QuorumSecurity, called: &QuorumSecurity) -> (String, String) {
+    let (listener, port) = listen().await;
+    let settings =
+        |security: &QuorumSecurity| Settings { security: security.clone(), ..Settings::default() };
+    let (one, two) = (Node::new(1, port, &settings(caller)), Node::new(2, 0, &settings(called)));
+    let heed = heed_one(&two, listener.into());
+    let said = one.dial().await.map_or_else(|error| error.to_string(), |_| String::new());
+    let heard = heed.await.expect("no panic").expect_err("the connection has ended");
+    let ended = heard.kind() == io::ErrorKind::UnexpectedEof;
+    (said, if ended { String::new() } else { heard.to_string() })
+}
+
+fn secret_of(dir: &Path, secret: &str) -> QuorumSecurity {
+    let path = dir.join(secret);
+    fs::write(&path, secret.repeat(32)).expect("written");
+    QuorumSecurity { secret_file: Some(path), ..QuorumSecurity::default() }
+}
+
+/// CVE-2018-8012: whoever reaches the port joins. Each mixture of servers with and without a secret, and both told why.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_known_to_both_or_the_connection_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = (secret_of(dir.path(), "a"), secret_of(dir.path(), "b"));
+    let none = QuorumSecurity::default();
+    let lenient = |of: &QuorumSecurity| QuorumSecurity { is_lenient: true, ..of.clone() };
+    let wrong = "the secrets are not the same (quorum.auth.secretFile)";
+    let called_has = "this server has a secret, and the caller has none (quorum.auth.secretFile)";
+    let caller_has = "the caller has a secret, and this server has none (quorum.auth.secretFile)";
+    for (caller, called, reason) in [
+        (&none, &none, ""),
+        (&a, &a, ""),
+        (&a, &b, wrong),
+        (&none, &a, called_has),
+        (&a, &none, caller_has),
+        // The way from none to one: whoever is lenient takes both, a wrong one never.
+        (&lenient(&a), &lenient(&none), ""),
+        (&lenient(&none), &lenient(&a), ""),
+        (&none, &lenient(&a), ""),
+        (&lenient(&a), &lenient(&a), ""),
+        (&lenient(&a), &lenient(&b), wrong),
+        (&lenient(&a), &none, caller_has),
+    ] {
+        let expected = match reason {
+            "" => Default::default(),
+            _ => (format!("it refuses: {reason}"), format!("refused: {reason}")),
+        };
+        assert_eq!(meet(caller, called).await, expected);
+    }
+    // Whoever is called is lenient, and the caller is not.
+    let (said, _) = meet(&a, &lenient(&none)).await;
+    assert_eq!(said, "it has no secret, and this server has one (quorum.auth.secretFile)");
+}
+
+async fn read(stream: &mut TcpStream, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    stream.read_exact(&mut bytes).await.expect("bytes");
+    bytes
+}
+
+/// Who has listened to two servers that know the secret cannot say the same again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_overheard_proves_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = Settings { security: secret_of(dir.path(), "a"), ..Settings::default() };
+    let (between, port) = listen().await;
+    let (one, two) = (Node::new(1, port, &settings), Node::new(2, 0, &settings));
+    let (listener, two_port) = listen().await;
+    let heeded = heed_one(&two, listener.into());
+    let caller = tokio::spawn({
+        let (common, peer) = (one.common(), one.other());
+        async move { dial(&common, &peer, WORDS, SILENT_MAX).await.map(|(_, _, version)| version) }
+    });
+    let (mut caller_side, _) = between.accept().await.expect("a connection");
+    let mut called_side = TcpStream::connect(local(two_port)).await.expect("a connection");
+    let hello = read(&mut caller_side, 12 + 62).await;
+    called_side.write_all(&hello).await.expect("sent");
+    let answer = read(&mut called_side, 4 + 45).await;
+    caller_side.write_all(&answer).await.expect("sent");
+    let proof = read(&mut caller_side, 32).await;
+    called_side.write_all(&proof).await.expect("sent");
+    let own_proof = read(&mut called_side, 4 + 32).await;
+    caller_side.write_all(&own_proof).await.expect("sent");
+    assert_eq!(caller.await.expect("no panic").expect("welcome"), 1);
+    drop(called_side);
+    let _ = heeded.await;
+
+    // The same to server 2 again, by somebody who knows what was said.
+    for proof in [&proof, &own_proof[4..].to_vec()] {
+        let (listener, two_port) = listen().await;
+        let heeded = heed_one(&two, listener.into());
+        let mut replay = TcpStream::connect(local(two_port)).await.expect("a connection");
+        replay.write_all(&hello).await.expect("sent");
+        assert_ne!(read(&mut replay, 4 + 45).await, answer);
+        replay.write_all(proof).await.expect("sent");
+        let refusal = read(&mut replay, 4).await;
+        assert_ne!(refusal, [0; 4]);
+        drop(replay);
+        let error = heeded.await.expect("no panic").expect_err("refused").to_string();
+        assert_eq!(error, "refused: the secrets are not the same (quorum.auth.secretFile)");
+    }
+
+    // And to server 1, by somebody who pretends to be 2.
+    let common = one.common();
+    let peer = one.other();
+    let caller = tokio::spawn(async move {
+        dial(&common, &peer, WORDS, SILENT_MAX).await.map(|(_, _, version)| version)
+    });
+    let (mut caller_side, _) = between.accept().await.expect("a connection");
+    read(&mut caller_side, 12 + 62).await;
+    caller_side.write_all(&answer).await.expect("sent");
+    let new_proof = read(&mut caller_side, 32).await;
+    assert_ne!(new_proof, proof);
+    // Its own proof back, or the overheard one.
+    caller_side.write_all(&own_proof).await.expect("sent");
+    let error = caller.await.expect("no panic").expect_err("not server 2").to_string();
+    assert_eq!(error, "its secret is not this server's (quorum.auth.secretFile)");
+}
+
+/// A server that is moved gets a new address under its name: it is looked up at each dial.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_changes_its_address_is_found_again() {
+    static LAST: AtomicU8 = AtomicU8::new(2);
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        assert_eq!(host, "peer");
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        match LAST.load(Ordering::Relaxed) {
+            0 => Err(io::Error::other("no such name")),
+            last => Ok(vec![(Ipv4Addr::new(127, 0, 0, last), port).into()]),
+        }
+    }
+    let first = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).await.expect("a port");
+    let port = first.local_addr().expect("an address").port();
+    let second = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 3), port)).await.expect("a port");
+    let mut one = Node::new(1, port, &Settings { look_up: Some(look_up), ..Settings::default() });
+    let two = Node::new(2, 0, &Settings::default());
+    two.answer(first);
+    tokio::spawn(
+        one.common().ending.clone().run_until_cancelled_owned(speak(one.common(), one.other())),
+    );
+    one.hears(|what| matches!(what, FromPeer::Speaks(_, true))).await;
+
+    // It goes, and for a while its name does not resolve at all: it is tried again for ever.
+    LAST.store(0, Ordering::Relaxed);
+    drop(two);
+    one.hears(|what| matches!(what, FromPeer::Speaks(_, false))).await;
+    let asked = ASKED.load(Ordering::Relaxed);
+    let deadline = Instant::now() + DEADLINE;
+    while ASKED.load(Ordering::Relaxed) < asked + 5 {
+        assert!(Instant::now() < deadline, "it is not looked up again");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+
+    let two = Node::new(2, 0, &Settings::default());
+    two.answer(second);
+    LAST.store(3, Ordering::Relaxed);
+    one.hears(|what| matches!(what, FromPeer::Speaks(_, true))).await;
+}
+
+/// An address that does not answer leaves time for the next one of the same name.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_address_that_answers_is_taken() {
+    let (listener, port) = listen().await;
+    // Nobody is at the first; the second is of a net that leads nowhere.
+    let look_up: LookUp = |_, port| {
+        Ok(vec![
+            (Ipv4Addr::new(127, 0, 0, 9), port).into(),
+            (Ipv4Addr::new(192, 0, 2, 1), port).into(),
+            local(port),
+        ])
+    };
+    let one = Node::new(1, port, &Settings { look_up: Some(look_up), ..Settings::default() });
+    let two = Node::new(2, 0, &Settings::default());
+    let heeded = heed_one(&two, listener.into());
+    assert_eq!(one.dial().await.expect("welcome"), 1);
+    let _ = heeded.await;
+}
+
+/// A server that calls anew takes the place of its old connection, which is not kept open beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_connection_ends_the_old_one_of_the_same_peer() {
+    let (listener, port) = listen().await;
+    let one = Node::new(1, port, &Settings::default());
+    let mut two = Node::new(2, 0, &Settings::default());
+    two.answer(listener);
+    let (common, peer) = (one.common(), one.other());
+    let (mut old, ..) = dial(&common, &peer, WORDS, SILENT_MAX).await.expect("welcome");
+    two.hears(|what| matches!(what, FromPeer::Hears(_, true))).await;
+    let _new = dial(&common, &peer, WORDS, SILENT_MAX).await.expect("welcome");
+    two.hears(|what| matches!(what, FromPeer::Hears(_, false))).await;
+    two.hears(|what| matches!(what, FromPeer::Hears(_, true))).await;
+    let ended = tokio::time::timeout(DEADLINE, old.read(&mut [0])).await.expect("it ends");
+    assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
+}
+
+/// Whoever takes nothing has so much waiting for it and no more, on either side, and has to begin anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_is_too_slow_is_let_go_before_memory_ends() {
+    const MIB: usize = 1 << 20;
+    let (listener, port) = listen().await;
+    let mut one = Node::new(1, port, &Settings::default());
+    let mut two = Node::new(2, 0, &Settings::default());
+    // Nobody takes what server 2 hears.
+    two.answer(listener);
+    let speak = speak(one.common(), one.other());
+    tokio::spawn(one.common().ending.clone().run_until_cancelled_owned(speak));
+    one.hears(|what| matches!(what, FromPeer::Speaks(_, true))).await;
+    let mut message = PeerMessage { to: member_id(2, 1), ..PeerMessage::default() };
+    message.set_msg_type(raft::eraftpb::MessageType::MsgAppend);
+    let data = vec![7; MIB].into();
+    message.entries = vec![raft::eraftpb::Entry { data, ..Default::default() }].into();
+    let peer = one.other();
+    let deadline = Instant::now() + DEADLINE;
+    let mut most = 0;
+    while peer.unsent.lock().is_up {
+        assert!(Instant::now() < deadline, "it goes on without end");
+        one.peers.send(message.clone());
+        most = most.max(peer.unsent.lock().bytes.len());
+        // What is on its way is as much as the sockets and one turn of the sender take.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!((UNSENT_MAX..UNSENT_MAX + 2 * MIB).contains(&most), "{most} bytes wait");
+    one.hears(|what| matches!(what, FromPeer::Speaks(_, false))).await;
+    two.hears(|what| matches!(what, FromPeer::Hears(_, true))).await;
+    let messages =
+        |heard: &[FromPeer]| heard.iter().filter(|what| matches!(what, FromPeer::Said(..))).count();
+    assert!(messages(&two.heard) <= 64, "{} MiB are held", messages(&two.heard));
+    // It is dialled again and hears what is said then.
+    one.hears(|what| matches!(what, FromPeer::Speaks(_, true))).await;
+}
+
+/// A founder that does not wait for the answer leaves nobody between two states.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_asked_to_belong_does_so_even_if_nobody_waits() {
+    let two = Node::new(2, 0, &Settings::default());
+    let common = two.common();
+    let how = crate::ensemble::Ensemble {
+        server: 2,
+        recovery: RecoveryOptions::default(),
+        rules: Rules::default(),
+        seed: 1,
+        zxids_a_term: u32::MAX,
+    };
+    let before = Before::read(Arc::clone(&common.directory), &how).expect("an empty directory");
+    let base = before.base();
+    *common.introduction.lock() = Introduction::Before(Box::new(before));
+    let voters = vec![member_id(1, 1), member_id(2, 1)];
+    let members = Members { voters, ..Members::default() };
+    let founding = Founding { ensemble: 7, term: 1, base, index: 0, members };
+    tokio::select! {
+        biased;
+        _ = common.belong(founding) => {}
+        // It has begun.
+        () = std::future::ready(()) => {}
+    }
+    let deadline = Instant::now() + DEADLINE;
+    while !matches!(&*common.introduction.lock(), Introduction::Member(_)) {
+        assert!(Instant::now() < deadline, "{:?}", common.introduction);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// What happens to a stream on its way.
+#[derive(Clone, Copy)]
+enum Fate {
+    Arrives,
+    /// It ends behind so many bytes.
+    Cut(usize),
+    /// A bit of that byte changes.
+    Damage(usize),
+}
+
+/// Lets one connection through to `port`, and tells how many bytes went there.
+async fn pass_one(between: &TcpListener, port: u16, fate: Fate) -> usize {
+    let (caller, _) = between.accept().await.expect("a connection");
+    let called = TcpStream::connect(local(port)).await.expect("a connection");
+    let (mut from_caller, mut to_caller) = caller.into_split();
+    let (mut from_called, mut to_called) = called.into_split();
+    let back = tokio::spawn(async move {
+        let _ = tokio::io::copy(&mut from_called, &mut to_caller).await;
+    });
+    let mut passed = 0;
+    let mut piece = vec![0; 4096];
+    loop {
+        let limit = match fate {
+            Fate::Cut(at) => (at - passed).min(piece.len()),
+            _ => piece.len(),
+        };
+        if limit == 0 {
+            break;
+        }
+        let Ok(read @ 1..) = from_caller.read(&mut piece[..limit]).await else { break };
+        if let Fate::Damage(at) = fate
+            && (passed..passed + read).contains(&at)
+        {
+            piece[at - passed] ^= 1;
+        }
+        passed += read;
+        if to_called.write_all(&piece[..read]).await.is_err() {
+            break;
+        }
+    }
+    drop((from_caller, to_called));
+    back.abort();
+    passed
+}
+
+const ZXID: i64 = 0x1_0000_0005;
+
+fn announcement() -> PeerMessage {
+    let mut message = PeerMessage::default();
+    message.set_msg_type(raft::eraftpb::MessageType::MsgSnapshot);
+    message.mut_snapshot().data = ZXID.to_be_bytes().to_vec().into();
+    message
+}
+
+/// Two servers, and what is between them.
+struct Way {
+    from: Node,
+    to: Node,
+    between: TcpListener,
+    listener: Arc<TcpListener>,
+    port: u16,
+}
+
+impl Way {
+    /// With a snapshot at the one end.
+    async fn with(content: &[u8]) -> Self {
+        let (between, between_port) = listen().await;
+        let (listener, port) = listen().await;
+        let from = Node::new(1, between_port, &Settings::default());
+        let to = Node::new(2, 0, &Settings::default());
+        fs::write(from.file("snapshot.100000005"), content).expect("written");
+        Self { from, to, between, listener: listener.into(), port }
+    }
+
+    /// Sends it. Gives what the sender has to say, and how many bytes went.
+    async fn send(&mut self, fate: Fate) -> (SnapshotStatus, usize) {
+        let file = SnapshotFile::open(&self.from.peers.0.directory, ZXID).expect("it is there");
+        let mut message = announcement();
+        message.to = member_id(2, 1);
+        let heeded = heed_one(&self.to, Arc::clone(&self.listener));
+        self.from.peers.send_snapshot(message, file);
+        let passed = pass_one(&self.between, self.port, fate).await;
+        let sent = self.from.hears(|what| matches!(what, FromPeer::SnapshotSent(..))).await;
+        let FromPeer::SnapshotSent(_, status) = sent else { unreachable!() };
+        let heeded = heeded.await.expect("no panic");
+        assert_eq!(heeded.is_ok(), status == SnapshotStatus::Finish, "{heeded:?}");
+        (status, passed)
+    }
+
+    async fn received(&mut self) -> ReceivedSnapshot {
+        match self.to.hears(|what| matches!(what, FromPeer::Snapshot(..))).await {
+            FromPeer::Snapshot(_, received) => received,
+            _ => unreachable!(),
+        }
+    }
+
+    /// How much is kept of what came.
+    fn part(&self) -> u64 {
+        self.to.peers.0.part.lock().as_ref().map_or(0, Part::received)
+    }
+}
+
+fn content(seed: u8, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 31 % 251) as u8 ^ seed).collect()
+}
+
+const LEN: usize = 3 << 20;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_goes_on_behind_what_came_of_it() {
+    let expected = content(1, LEN);
+    let mut way = Way::with(&expected).await;
+    let mut last = 0;
+    // ZK-2872: cut anywhere, the receiver has the old state or the new one.
+    for cut in [40, 300, 1 << 20, (1 << 20) + 5] {
+        let (status, _) = way.send(Fate::Cut(cut)).await;
+        assert_eq!(status, SnapshotStatus::Failure);
+        assert!(way.part() >= last);
+        last = way.part();
+    }
+    assert!(last >= 3 << 18, "{last} bytes have come");
+    let (status, passed) = way.send(Fate::Arrives).await;
+    assert_eq!(status, SnapshotStatus::Finish);
+    assert!(passed < LEN - last as usize + 10_000, "{passed} bytes for what was left");
+    let received = way.received().await;
+    assert_eq!((received.zxid(), received.size()), (ZXID, LEN as u64));
+    assert!(way.to.handovers() == [expected]);
+    // It is not installed: nothing is left of it.
+    drop(received);
+    assert!(way.to.handovers().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_on_the_way_is_found_and_only_what_was_damaged_comes_again() {
+    let expected = content(2, LEN);
+    let mut way = Way::with(&expected).await;
+    let (status, _) = way.send(Fate::Damage(2 << 20)).await;
+    assert_eq!(status, SnapshotStatus::Failure);
+    // Everything ahead of the damaged piece.
+    assert!(way.part() >= (2 << 20) - (256 << 10));
+    let (status, passed) = way.send(Fate::Arrives).await;
+    assert_eq!(status, SnapshotStatus::Finish);
+    assert!(passed < LEN / 2, "{passed} bytes");
+    let _received = way.received().await;
+    assert!(way.to.handovers() == [expected]);
+}
+
+/// The same zxid and length, and other bytes: as another server would have it.
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_of_two_files_are_never_put_together() {
+    let mut way = Way::with(&content(3, LEN)).await;
+    way.send(Fate::Cut(2 << 20)).await;
+    assert!(way.part() > 0);
+    let other = content(4, LEN);
+    fs::write(way.from.file("snapshot.100000005"), &other).expect("written");
+    let (status, passed) = way.send(Fate::Arrives).await;
+    assert_eq!(status, SnapshotStatus::Finish);
+    assert!(passed > LEN, "{passed} bytes: all of it");
+    let received = way.received().await;
+    assert!(way.to.handovers() == [other]);
+    drop(received);
+    // A part of another length is of no use, and does not stay beside the new one.
+    way.send(Fate::Cut(2 << 20)).await;
+    assert!(way.part() > 0);
+    let longer = content(5, LEN + 1);
+    fs::write(way.from.file("snapshot.100000005"), &longer).expect("written");
+    let (status, _) = way.send(Fate::Arrives).await;
+    assert_eq!(status, SnapshotStatus::Finish);
+    let _received = way.received().await;
+    assert!(way.to.handovers() == [longer]);
+}
