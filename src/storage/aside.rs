@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::directory::DataDirectory;
 use super::disk::Disk;
 use super::error::{During, StorageError};
-use super::file_name::{CURRENT_EPOCH, SEALED, SESSION_KEY, SESSIONS_BEFORE_KEY};
+use super::file_name::{CURRENT_EPOCH, FileName, SEALED, SESSION_KEY, SESSIONS_BEFORE_KEY};
 
 /// Moves all snapshots into a folder named `aside` beside, durably; tells which they were.
 ///
@@ -39,7 +39,15 @@ pub fn move_data_aside(directory: &DataDirectory, aside: &str) -> Result<(), Sto
     move_all(disk, folder, &rest, aside)?;
     let logs: Vec<PathBuf> =
         directory.log_zxids()?.into_iter().map(|zxid| directory.log_path(zxid)).collect();
-    move_all(disk, directory.logs(), &logs, aside)
+    move_all(disk, directory.logs(), &logs, aside)?;
+    // They hold nothing, but tell of a log.
+    for name in disk.list(directory.logs()).during("list", directory.logs())? {
+        if let FileName::Spare(_) = FileName::parse(&name) {
+            let path = directory.logs().join(name);
+            disk.remove(&path).during("remove", &path)?;
+        }
+    }
+    disk.sync_folder(directory.logs()).during("sync the folder", directory.logs())
 }
 
 /// Moves files into `aside`, which is made beside their folder, the last one first.

@@ -408,18 +408,33 @@ fn a_server_whose_disk_was_emptied_comes_back_and_votes() {
     assert_eq!(Patient::connect(&servers[wiped], TIMEOUT_MS).value("/kept"), b"2");
 }
 
+/// What `work` does while the server runs alone.
+fn alone<T>(server: &mut Server, work: impl FnOnce(&Server) -> T) -> T {
+    let config = fs::read_to_string(server.config()).expect("zoo.cfg");
+    let lines: Vec<&str> = config.lines().filter(|line| !line.starts_with("server.")).collect();
+    fs::write(server.config(), lines.join("\n")).expect("zoo.cfg");
+    server.run();
+    let done = work(server);
+    stop(server);
+    fs::write(server.config(), &config).expect("zoo.cfg");
+    done
+}
+
 #[test]
 fn a_standalone_server_becomes_the_first_of_an_ensemble() {
     let mut servers = prepare(3, "");
-    let config = fs::read_to_string(servers[1].config()).expect("zoo.cfg");
-    let alone: Vec<&str> = config.lines().filter(|line| !line.starts_with("server.")).collect();
-    fs::write(servers[1].config(), alone.join("\n")).expect("zoo.cfg");
-    servers[1].run();
-    let mut client = servers[1].connect(TIMEOUT_MS);
-    client.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
-    let czxid = client.ok(&exists("/kept", false)).body.clone();
-    stop(&mut servers[1]);
-    fs::write(servers[1].config(), &config).expect("zoo.cfg");
+    let stat = alone(&mut servers[1], |server| {
+        let mut client = server.connect(TIMEOUT_MS);
+        client.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
+        client.ok(&create("/more", b"1".to_vec(), CreateMode::Persistent));
+        client.ok(&exists("/kept", false)).body
+    });
+    // This one has less, and what it has goes aside.
+    alone(&mut servers[2], |server| {
+        server.connect(TIMEOUT_MS).ok(&create("/less", vec![], CreateMode::Persistent));
+        let spare = server.data().join("version-2/spare.1");
+        until("there is a spare, as in every directory", || spare.exists());
+    });
     servers.iter_mut().for_each(Server::run);
     until("one leads and the others follow", || {
         servers.iter().filter(|server| mode(server) != "none").count() == 3
@@ -427,20 +442,22 @@ fn a_standalone_server_becomes_the_first_of_an_ensemble() {
     for server in &servers {
         let mut client = Patient::connect(server, TIMEOUT_MS);
         assert_eq!(client.value("/kept"), b"1");
-        assert_eq!(client.ok(&exists("/kept", false)).body, czxid);
+        assert_eq!(client.ok(&exists("/kept", false)).body, stat);
+        assert!(!client.exists("/less"));
     }
+    let names = fs::read_dir(servers[2].data()).expect("a folder");
+    let mut names = names.map(|entry| entry.expect("an entry").file_name());
+    let aside = names.find(|name| name.to_string_lossy().starts_with("before-"));
+    let aside = servers[2].data().join(aside.expect("its data is kept"));
+    assert!(fs::read_dir(aside).expect("a folder").count() >= 2, "a snapshot and a log");
 }
 
 #[test]
 fn data_of_before_beside_an_ensemble_is_refused_and_kept() {
     let mut servers = prepare(3, "initLimit=1\n");
-    let config = fs::read_to_string(servers[2].config()).expect("zoo.cfg");
-    let alone: Vec<&str> = config.lines().filter(|line| !line.starts_with("server.")).collect();
-    fs::write(servers[2].config(), alone.join("\n")).expect("zoo.cfg");
-    servers[2].run();
-    servers[2].connect(TIMEOUT_MS).ok(&create("/mine", vec![], CreateMode::Persistent));
-    stop(&mut servers[2]);
-    fs::write(servers[2].config(), &config).expect("zoo.cfg");
+    alone(&mut servers[2], |server| {
+        server.connect(TIMEOUT_MS).ok(&create("/mine", vec![], CreateMode::Persistent));
+    });
     servers[0].run();
     servers[1].run();
     until("two of three are an ensemble", || mode(&servers[0]) != "none");
@@ -448,9 +465,9 @@ fn data_of_before_beside_an_ensemble_is_refused_and_kept() {
     assert_eq!(servers[2].wait().code(), Some(3));
     let log = servers[2].log();
     assert!(log.contains("belongs to no ensemble, and the other servers belong to one"), "{log}");
-    fs::write(servers[2].config(), alone.join("\n")).expect("zoo.cfg");
-    servers[2].run();
-    servers[2].connect(TIMEOUT_MS).ok(&exists("/mine", false));
+    alone(&mut servers[2], |server| {
+        server.connect(TIMEOUT_MS).ok(&exists("/mine", false));
+    });
 }
 
 #[test]

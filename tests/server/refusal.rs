@@ -36,13 +36,15 @@ fn refusal(server: &Server) -> String {
     said
 }
 
-fn type_in(command: &str) {
+/// Gives what it printed.
+fn type_in(command: &str) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_rookeeper"));
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", binary.parent().expect("a folder").display());
     let mut shell = Command::new("sh");
     let ended = shell.args(["-c", command]).env("PATH", path).output().expect("it runs");
     assert!(ended.status.success(), "{command}: {}", String::from_utf8_lossy(&ended.stderr));
+    String::from_utf8_lossy(&ended.stdout).into_owned()
 }
 
 #[test]
@@ -118,10 +120,17 @@ fn the_directory_of_a_member_is_not_served_alone() {
     drop(directory);
     let said = refusal(&server);
     assert!(said.contains("member 2 of an ensemble of 3 voters"), "{said}");
-    type_in(said.split('`').nth(1).expect("a command"));
+    let command = said.split('`').nth(1).expect("a command");
+    let state = server.data().join("version-2/raft.state");
+    let told = type_in(&format!("{command} --dry-run"));
+    assert!(told.contains("would be that of no ensemble: it was member 0x2"), "{told}");
+    assert!(told.contains("What the other members have behind that is lost"), "{told}");
+    assert!(state.exists());
+    let told = type_in(&format!("{command} --json"));
+    assert!(told.contains(r#""done":true"#) && told.contains(r#""voters":3"#), "{told}");
     server.run();
     assert!(server.connect(TIMEOUT_MS).exists("/4"));
-    assert!(server.data().join("version-2/raft.state.left").exists());
+    assert!(state.with_extension("state.left").exists());
 }
 
 /// A first start that is broken off anywhere is no reason to refuse the second.

@@ -42,6 +42,9 @@ enum Outcome {
     Settled(Zxid, Prepared),
 }
 
+/// Nobody knows the answer.
+const LOST: Outcome = Outcome::Settled(Zxid::ZERO, Prepared::Close);
+
 #[derive(Debug)]
 struct Waiting {
     origin: Origin,
@@ -67,8 +70,6 @@ pub(super) struct Following {
     left: Option<u32>,
     /// What came back.
     returned: Vec<Submission>,
-    /// The last transaction of its term, once a later one has begun.
-    last_of_term: Option<Zxid>,
 }
 
 impl Following {
@@ -84,14 +85,21 @@ impl Following {
             decided: 0,
             left: None,
             returned: Vec::new(),
-            last_of_term: None,
         }
     }
 
-    /// The leader leads no more, but it is there.
-    pub(super) const fn leave(&mut self) {
-        if self.left.is_none() {
-            self.left = Some(0);
+    /// The leader leads no more, but it is there. What it decided without a transaction may already have been of the past,
+    /// unless a round was over behind it.
+    pub(super) fn leave(&mut self, done: Round) {
+        if self.left.is_some() {
+            return;
+        }
+        self.left = Some(0);
+        for Waiting { state, round, .. } in &mut self.waiting {
+            let is_settled = matches!(state, State::Decided(Outcome::Settled(..)));
+            if is_settled && *round > done {
+                (*state, *round) = (State::Decided(LOST), Round::default());
+            }
         }
     }
 
@@ -141,9 +149,8 @@ impl Following {
         returned.next().is_none()
     }
 
-    /// The first entry of a later term is final, and `last` was the one before it: what was decided behind that is not done.
-    pub(super) fn term_ended(&mut self, last: Zxid, clients: &dyn Clients) {
-        self.last_of_term = Some(last);
+    /// The first entry of a later term is final: what was decided and is not applied is not done.
+    pub(super) fn term_ended(&mut self, clients: &dyn Clients) {
         let is_lost = |waiting: &mut Waiting| matches!(waiting.state, State::Decided(_));
         while let Some(lost) = self.pop_if(is_lost) {
             clients.close(lost.origin.connection);
@@ -236,10 +243,10 @@ impl Following {
             Verdict::NoSession => Outcome::Settled(Zxid::ZERO, Prepared::NoSession),
             Verdict::Close => Outcome::Settled(Zxid::ZERO, Prepared::Close),
         };
-        let is_lost = |after: Zxid| self.last_of_term.is_some_and(|last| after > last);
         *state = State::Decided(match outcome {
-            Outcome::Settled(after, _) if is_lost(after) => {
-                Outcome::Settled(Zxid::ZERO, Prepared::Close)
+            Outcome::Settled(..) if self.left.is_some() => {
+                *round = Round::default();
+                LOST
             }
             outcome => outcome,
         });

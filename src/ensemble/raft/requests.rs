@@ -69,7 +69,7 @@ impl<T: Transport> Member<T> {
             Word::Ended { stream, returned } => {
                 let is_it = |its: &Following| its.leader() == from && its.stream() == stream;
                 if let Some(following) = self.following.as_mut().filter(|its| is_it(its)) {
-                    following.leave();
+                    following.leave(self.rounds.done());
                     if !following.take_back(returned)
                         && let Some(following) = self.following.take()
                     {
@@ -262,7 +262,7 @@ impl<T: Transport> Member<T> {
         let (leader, term) = (raft.leader_id, raft.term);
         if let Some(following) = &mut self.following {
             if following.leader() != leader || following.term() != term {
-                following.leave();
+                following.leave(self.rounds.done());
             }
             if let Some(returned) = following.take_returned() {
                 self.following = None;
