@@ -1,22 +1,18 @@
 //! Three servers of Apache ZooKeeper, three of the server under test on their directories, and back: kill -9 of all under
 //! load at each change, the same clients throughout.
 
-use std::collections::BTreeMap;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use compat_tests::held_sessions::{Held, HeldSessions};
 use compat_tests::load::{Acknowledged, Load, Writes};
-use compat_tests::tree::{self, Tree};
+use compat_tests::tree::{self, Tree, assert_kept, assert_same, ephemerals};
 use compat_tests::{Ensemble, Kind, Proxy, Server, count, rookeeper};
 
 /// Longer than the busiest machine takes for a start and an election.
 const SESSION_MS: u32 = 60_000;
 const CONFIG: [&str; 3] = ["snapCount=2000", "preAllocSize=4096", "maxSessionTimeout=60000"];
-/// What the load changes that was there before it.
-const SHARED: [&str; 3] = ["/", "/load", "/load/seq"];
-
 fn look(server: &Server) -> Tree {
     // Its session was opened by a transaction: what was final before is applied here.
     let mut client = server.connect(20_000);
@@ -25,31 +21,6 @@ fn look(server: &Server) -> Tree {
     // Each server writes its own list there.
     tree.remove("/zookeeper/config");
     tree
-}
-
-fn assert_same(before: &Tree, after: &Tree) {
-    let differences = tree::differences(before, after);
-    assert!(differences.is_empty(), "the trees differ:\n{}", differences.join("\n"));
-}
-
-/// Path to czxid and owner.
-fn ephemerals(tree: &Tree) -> BTreeMap<String, (i64, i64)> {
-    let of_sessions = tree.iter().filter(|(_, (_, stat))| stat.ephemeral_owner != 0);
-    of_sessions
-        .map(|(path, (_, stat))| (path.clone(), (stat.czxid, stat.ephemeral_owner)))
-        .collect()
-}
-
-/// What was there before the load is as it was.
-fn assert_kept(before: &Tree, after: &Tree) {
-    let mut kept = after.clone();
-    kept.retain(|path, _| before.contains_key(path));
-    let mut before = before.clone();
-    for path in SHARED {
-        before.remove(path);
-        kept.remove(path);
-    }
-    assert_same(&before, &kept);
 }
 
 /// What makes a directory of no ensemble out of a member's, as the refusal says.

@@ -95,6 +95,12 @@ impl Ensemble {
         }))
     }
 
+    /// Those that vote, or those that only follow.
+    pub fn ids(&self, observers: bool) -> impl Iterator<Item = u8> {
+        let servers = self.servers.iter().filter(move |(_, server)| server.observer == observers);
+        servers.map(|(id, _)| *id)
+    }
+
     /// The line of this server.
     #[must_use]
     pub fn me(&self) -> Option<&EnsembleServer> {

@@ -122,7 +122,6 @@ struct Life {
 
 impl Life {
     fn new(server: &Server, member: &Member<Peers>, ensemble: &config::Ensemble) -> Self {
-        let voters = ensemble.servers.iter().filter(|(_, server)| !server.observer);
         let now = server.clock.monotonic();
         let snapshots = Snapshots::new(
             Arc::clone(&server.directory),
@@ -145,7 +144,7 @@ impl Life {
             counted: member.applied(),
             next_step: Instant::now(),
             seats: Vec::new(),
-            voters: voters.map(|(id, _)| *id).collect(),
+            voters: ensemble.ids(false).collect(),
         }
     }
 

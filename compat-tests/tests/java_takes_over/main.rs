@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use compat_tests::load::{Load, Writes};
 use compat_tests::request::{self, mode, op};
-use compat_tests::tree::{self, Tree};
+use compat_tests::tree::{self, Tree, assert_same};
 use compat_tests::{ConnectRequest, Kind, RawClient, Server, Session};
 
 const TIMEOUT: i32 = 6_000;
@@ -84,11 +84,6 @@ fn look_from_outside(server: &Server) -> Tree {
     let tree = tree::walk(&mut client).expect("the whole tree can be read");
     client.close().expect("the session closes");
     tree
-}
-
-fn assert_same(before: &Tree, after: &Tree) {
-    let differences = tree::differences(before, after);
-    assert!(differences.is_empty(), "the trees differ:\n{}", differences.join("\n"));
 }
 
 fn assert_digests_matched(server: &Server) {

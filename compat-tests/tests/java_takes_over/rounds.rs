@@ -8,19 +8,16 @@ use std::time::Duration;
 use compat_tests::held_sessions::{Held, HeldSessions};
 use compat_tests::load::{Acknowledged, Load, Writes};
 use compat_tests::request::{self, mode, op};
-use compat_tests::tree::Tree;
+use compat_tests::tree::{Tree, assert_kept, assert_same, ephemerals};
 use compat_tests::{Kind, Proxy, Server, count};
 
-use super::{assert_digests_matched, assert_same, look_from_outside};
+use super::{assert_digests_matched, look_from_outside};
 
 /// Longer than the busiest machine takes for a start.
 const SESSION_MS: u32 = 60_000;
 const LONG_SESSIONS: &str = "maxSessionTimeout=60000";
 /// On the copy nobody pings, and a walk through what twenty rounds wrote takes its time: sessions expire at whole ticks.
 const NO_EXPIRY: &str = "tickTime=600000";
-
-/// What the load changes that was there before it.
-const SHARED: [&str; 3] = ["/", "/load", "/load/seq"];
 
 /// The clients that stay, on one address. Nobody may come before the next server serves: Apache
 /// ZooKeeper never answers who comes between its listening and its serving, and Curator waits for
@@ -55,14 +52,6 @@ impl Clients {
     }
 }
 
-/// Path to czxid and owner.
-fn ephemerals(tree: &Tree) -> BTreeMap<String, (i64, i64)> {
-    let of_sessions = tree.iter().filter(|(_, (_, stat))| stat.ephemeral_owner != 0);
-    of_sessions
-        .map(|(path, (_, stat))| (path.clone(), (stat.czxid, stat.ephemeral_owner)))
-        .collect()
-}
-
 /// The next sequential znode has the number that the counter of its parent says.
 fn assert_number_follows(server: &Server, tree: &Tree) {
     let (_, parent) = tree.get("/load/seq").expect("the load has made it");
@@ -71,18 +60,6 @@ fn assert_number_follows(server: &Server, tree: &Tree) {
     let reply = client.call(op::CREATE, &body).expect("a reply");
     assert_eq!(reply.path(), format!("/load/seq/n-{:010}", parent.cversion));
     client.close().expect("the session closes");
-}
-
-/// What was there before the load is as it was.
-fn assert_kept(before: &Tree, after: &Tree) {
-    let mut kept = after.clone();
-    kept.retain(|path, _| before.contains_key(path));
-    let mut before = before.clone();
-    for path in SHARED {
-        before.remove(path);
-        kept.remove(path);
-    }
-    assert_same(&before, &kept);
 }
 
 fn numbers(written: &Acknowledged) -> impl Iterator<Item = u64> {

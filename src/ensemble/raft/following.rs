@@ -130,18 +130,17 @@ impl Following {
                 break;
             }
             let Some(Waiting { origin, room, state, .. }) = rest.pop_front() else { break };
-            let work = match (state, returned.peek()) {
-                (State::Decided(Outcome::Settled(_, Prepared::Read(request))), _) => {
-                    Work::Request(request)
-                }
-                (State::Asked(_), Some(its))
-                    if (its.origin.connection, its.origin.xid)
-                        == (origin.connection, origin.xid) =>
-                {
-                    returned.next().map_or(Work::Attach { timeout_ms: 0 }, |its| its.work)
-                }
-                _ => return false,
+            let is_its = |its: &Asked| {
+                (its.origin.connection, its.origin.xid) == (origin.connection, origin.xid)
             };
+            let work = match state {
+                State::Decided(Outcome::Settled(_, Prepared::Read(request))) => {
+                    Some(Work::Request(request))
+                }
+                State::Asked(_) => returned.next_if(is_its).map(|its| its.work),
+                State::Decided(_) => None,
+            };
+            let Some(work) = work else { return false };
             self.returned.push(Submission { origin, work, room });
         }
         self.waiting.append(&mut rest);

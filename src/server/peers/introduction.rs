@@ -88,7 +88,7 @@ impl Peers {
             }
             let others = common.standings().await;
             let is_late = began.elapsed() >= ensemble.init_limit;
-            let voters: Vec<u8> = voters(ensemble).collect();
+            let voters: Vec<u8> = ensemble.ids(false).collect();
             match decide(common.server, base, &voters, &others, is_late) {
                 Step::Found => common.found(base, ensemble, &others).await,
                 Step::Join if base.zxid == 0 => common.ask_for_seat(&others).await,
@@ -110,10 +110,6 @@ impl Peers {
             }
         }
     }
-}
-
-fn voters(ensemble: &config::Ensemble) -> impl Iterator<Item = u8> {
-    ensemble.servers.iter().filter(|(_, server)| !server.observer).map(|(id, _)| *id)
 }
 
 impl Common {
@@ -147,18 +143,16 @@ impl Common {
             Standing::Member { .. } => None,
         });
         let newest = heard.fold(base.accepted, i64::max);
-        let is_observer = |observer: bool| {
-            let servers = ensemble.servers.iter().filter(move |(_, its)| its.observer == observer);
-            servers.map(|(id, _)| member_id(*id, FIRST_LIFE)).collect()
-        };
+        let members =
+            |observers| ensemble.ids(observers).map(|id| member_id(id, FIRST_LIFE)).collect();
         let founding = Founding {
             ensemble: draw(),
             term: u64::try_from(newest).unwrap_or(0) + 1,
             base,
             index: before.index(),
             members: Members {
-                voters: is_observer(false),
-                learners: is_observer(true),
+                voters: members(false),
+                learners: members(true),
                 ..Members::default()
             },
         };
