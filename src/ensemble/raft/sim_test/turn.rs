@@ -192,9 +192,13 @@ impl World {
         }
         server.thread.next_report = now.monotonic.plus(SESSION_TICK_MS / 2);
         member.report_heard(now);
-        if !member.is_leading() && !member.is_following() {
-            return;
-        }
+        let asks = member.following.as_ref().filter(|following| !following.is_leaving());
+        let leader = match asks {
+            Some(following) => following.leader(),
+            None if member.is_leading() => server.id,
+            // What is heard of is kept.
+            None => return,
+        };
         let mut heard = Vec::new();
         for (id, connection) in &mut server.connections {
             let is_current =
@@ -210,7 +214,6 @@ impl World {
         if member.is_leading() {
             heard.iter().for_each(|session| server.ears.hear(session.0, now.monotonic));
         } else if !heard.is_empty() {
-            let leader = member.leader();
             let sent = &mut member.transport().sent;
             let word = sent.pop_if(|(_, said)| matches!(said, Content::Word(Word::Heard(_))));
             let word = word.and_then(|(_, said)| match said {
