@@ -24,6 +24,8 @@ mod cut_off;
 mod faults;
 #[path = "sim_test/flawed_disk.rs"]
 mod flawed_disk;
+#[path = "sim_test/hand_over.rs"]
+mod hand_over;
 #[path = "sim_test/history.rs"]
 mod history;
 #[path = "sim_test/life.rs"]
@@ -162,7 +164,7 @@ fn the_same_seed_gives_the_same_trace() {
 
 /// A violation of what members owe each other is found, and not only that this member lost something.
 fn assert_found(flaw: Flaw, violations: &[&str]) {
-    let found = (0..400).find_map(|seed| {
+    let found = (0..2000).find_map(|seed| {
         let violation = run(seed, flaw).err()?;
         violations.iter().any(|expected| violation.contains(expected)).then_some((seed, violation))
     });
