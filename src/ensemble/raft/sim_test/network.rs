@@ -154,17 +154,14 @@ impl Network {
         self.link(from, to).cuts += 1;
     }
 
-    /// Takes one cause away. What waited arrives now, where there is no other.
-    pub(super) fn mend(&mut self, from: usize, to: usize, now: u64) -> Vec<(u64, Parcel)> {
+    /// Takes one cause away. Where there is no other, what waited arrives, before what is still on its way.
+    pub(super) fn mend(&mut self, from: usize, to: usize) -> Vec<Parcel> {
         let link = self.link(from, to);
         link.cuts -= 1;
         if link.cuts > 0 {
             return Vec::new();
         }
-        let held = std::mem::take(&mut link.held);
-        let first = link.last.max(now) + 1;
-        link.last = first + held.len() as u64;
-        held.into_iter().enumerate().map(|(at, parcel)| (first + at as u64, parcel)).collect()
+        std::mem::take(&mut link.held)
     }
 
     pub(super) fn is_up(&mut self, one: usize, other: usize) -> bool {
@@ -192,14 +189,14 @@ impl Network {
     }
 
     /// Lets everything pass, as it was at the beginning.
-    pub(super) fn clear(&mut self, now: u64) -> Vec<(u64, Parcel)> {
+    pub(super) fn clear(&mut self) -> Vec<Parcel> {
         self.weather.iter_mut().for_each(Vec::clear);
         let mut arrivals = Vec::new();
         let members = self.members;
         for (from, to) in (0..members).flat_map(|from| (0..members).map(move |to| (from, to))) {
             if self.link(from, to).cuts > 0 {
                 self.link(from, to).cuts = 1;
-                arrivals.extend(self.mend(from, to, now));
+                arrivals.extend(self.mend(from, to));
             }
         }
         arrivals

@@ -234,8 +234,8 @@ impl World {
             _ if self.calm => {}
             Mend::Links(links) => {
                 for (from, to) in links {
-                    for (when, parcel) in self.network.mend(from, to, now) {
-                        self.timeline.at(when, Event::Arrive(parcel));
+                    for parcel in self.network.mend(from, to) {
+                        self.arrive(parcel);
                     }
                 }
             }
@@ -257,8 +257,8 @@ impl World {
     pub(super) fn end_storm(&mut self) -> Checked {
         self.calm = true;
         let now = self.timeline.now();
-        for (when, parcel) in self.network.clear(now) {
-            self.timeline.at(when, Event::Arrive(parcel));
+        for parcel in self.network.clear() {
+            self.arrive(parcel);
         }
         for at in 0..self.servers.len() {
             let server = &mut self.servers[at];

@@ -1,6 +1,6 @@
 //! How members find and lose each other.
 
-use super::network::Content;
+use super::network::{Content, Parcel};
 use super::server::Waiting;
 use super::timeline::MS;
 use super::world::{Event, World};
@@ -15,6 +15,16 @@ impl World {
                 }
             }
             None => self.part(from, to),
+        }
+    }
+
+    pub(super) fn arrive(&mut self, parcel: Parcel) {
+        if let Some(Parcel { from, to, content, .. }) = self.network.arrive(parcel)
+            && self.servers[to].member.is_some()
+        {
+            self.servers[to].waiting.push(Waiting::Said(from, content));
+            let soon = self.timeline.now() + self.dice.below(300);
+            self.wake(to, soon);
         }
     }
 

@@ -259,13 +259,7 @@ impl World {
                 self.turn(at)
             }
             Event::Arrive(parcel) => {
-                if let Some(Parcel { from, to, content, .. }) = self.network.arrive(parcel)
-                    && self.servers[to].member.is_some()
-                {
-                    self.servers[to].waiting.push(Waiting::Said(from, content));
-                    let soon = now + self.dice.below(300);
-                    self.wake(to, soon);
-                }
+                self.arrive(parcel);
                 Ok(())
             }
             Event::Tell(at, life, what) => {
