@@ -17,8 +17,8 @@ pub(super) struct Checks {
     leaders: BTreeMap<u64, u64>,
     /// Each entry that any log ever held: its index, the zxid before it, its bytes.
     entries: BTreeMap<i64, (u64, Option<i64>, Vec<u8>)>,
-    /// The entries that any member called final.
-    committed: BTreeMap<u64, i64>,
+    /// The entries that any member called final, and the term that it was in when it did.
+    committed: BTreeMap<u64, (i64, u64)>,
     /// Those that the history does not have yet.
     news: Vec<i64>,
     /// The digest of the tree at each zxid.
@@ -84,7 +84,8 @@ impl Checks {
         })
     }
 
-    /// `leader` leads `term`: nobody else ever does, and it has everything that is final.
+    /// `leader` leads `term`: nobody else ever does, and it has everything that became final in an earlier one. What did in
+    /// a later one it may lack: the votes for it may have come late.
     pub(super) fn leads(&mut self, term: u64, leader: u64, log: &EntryLog) -> Checked {
         let before = self.leaders.get(&term).copied();
         check(before.is_none_or(|before| before == leader), || {
@@ -92,7 +93,8 @@ impl Checks {
         })?;
         if before.is_none() {
             self.leaders.insert(term, leader);
-            for (index, zxid) in &self.committed {
+            let earlier = self.committed.iter().filter(|(_, (_, its))| *its < term);
+            for (index, (zxid, _)) in earlier {
                 let has = *index < log.first_index() || log.zxid(*index) == Some(*zxid);
                 check(has, || format!("the leader of term {term} lacks entry {index}, {zxid:#x}"))?;
             }
@@ -101,14 +103,19 @@ impl Checks {
     }
 
     /// A member calls entries final: those on the disks of a quorum, and never others in their places.
-    pub(super) fn committed(&mut self, up_to: u64, own: &EntryLog, all: &[&Chain]) -> Checked {
+    pub(super) fn committed(
+        &mut self,
+        (up_to, term): (u64, u64),
+        own: &EntryLog,
+        all: &[&Chain],
+    ) -> Checked {
         let from = self.committed.keys().next_back().map_or(1, |last| last + 1).min(up_to).max(1);
         for index in from..=up_to {
             let Some(zxid) = own.zxid(index) else { continue };
             let news = &mut self.news;
-            let known = *self.committed.entry(index).or_insert_with(|| {
+            let (known, _) = *self.committed.entry(index).or_insert_with(|| {
                 news.push(zxid);
-                zxid
+                (zxid, term)
             });
             check(known == zxid, || format!("{zxid:#x} is final at {index}, as was {known:#x}"))?;
             let place = index as usize - 1;
@@ -121,7 +128,7 @@ impl Checks {
                 format!("{zxid:#x} is final without a quorum: {disks} disks")
             })?;
         }
-        let known = self.committed.get(&up_to).copied();
+        let known = self.committed.get(&up_to).map(|(zxid, _)| *zxid);
         check(up_to == 0 || own.zxid(up_to).is_none_or(|zxid| known == Some(zxid)), || {
             format!("at {up_to}, {:x?} is final, not {known:x?}", own.zxid(up_to))
         })
@@ -132,7 +139,8 @@ impl Checks {
         let zxid = tree.last_zxid().0;
         let digest = tree.tree().digest();
         check(applied <= committed, || format!("{applied} applied, {committed} final"))?;
-        let expected = if applied == 0 { Some(0) } else { self.committed.get(&applied).copied() };
+        let known = self.committed.get(&applied).map(|(zxid, _)| *zxid);
+        let expected = if applied == 0 { Some(0) } else { known };
         check(expected == Some(zxid), || {
             format!("the tree at {applied} is that of {zxid:#x}, but {expected:x?} is final there")
         })?;

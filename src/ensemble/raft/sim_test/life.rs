@@ -117,7 +117,8 @@ impl World {
         let Some(member) = &server.member else { return Ok(()) };
         let log = &member.node.store().log;
         let chains: Vec<&Chain> = self.servers.iter().map(|server| &server.chain).collect();
-        self.checks.committed(member.committed(), log, &chains)?;
+        let committed = (member.committed(), member.term());
+        self.checks.committed(committed, log, &chains)?;
         self.checks.applied(member.applied(), member.committed(), &member.replica().shared())?;
         for record in self.checks.take_news()? {
             self.became_final(record)?;
