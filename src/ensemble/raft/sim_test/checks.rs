@@ -113,11 +113,15 @@ impl Checks {
         for index in from..=up_to {
             let Some(zxid) = own.zxid(index) else { continue };
             let news = &mut self.news;
+            let is_new = !self.committed.contains_key(&index);
             let (known, _) = *self.committed.entry(index).or_insert_with(|| {
                 news.push(zxid);
                 (zxid, term)
             });
             check(known == zxid, || format!("{zxid:#x} is final at {index}, as was {known:#x}"))?;
+            if !is_new {
+                continue;
+            }
             let place = index as usize - 1;
             // Where a snapshot stands, it stands for what was final.
             let disks = all.iter().filter(|chain| {

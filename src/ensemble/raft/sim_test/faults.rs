@@ -12,6 +12,8 @@ pub(super) enum FaultKind {
     /// The process ends, the machine does not.
     Killed,
     PowerLoss,
+    /// The machine comes back with an empty disk.
+    Wiped,
     /// Power fails at one of the operations on the disk to come.
     PowerLossInWrite,
     Eio,
@@ -45,9 +47,10 @@ pub(super) enum FaultKind {
 }
 
 impl FaultKind {
-    pub(super) const ALL: [Self; 24] = [
+    pub(super) const ALL: [Self; 25] = [
         Self::Killed,
         Self::PowerLoss,
+        Self::Wiped,
         Self::PowerLossInWrite,
         Self::Eio,
         Self::Enospc,
@@ -74,7 +77,8 @@ impl FaultKind {
 
     /// Draws one. What is not always possible is drawn more often.
     pub(super) fn draw(dice: &mut Dice) -> Self {
-        const RARE: [FaultKind; 5] = [
+        const RARE: [FaultKind; 6] = [
+            FaultKind::Wiped,
             FaultKind::Bridge,
             FaultKind::ConnectionReset,
             FaultKind::HandOver,

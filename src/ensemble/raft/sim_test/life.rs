@@ -3,13 +3,16 @@
 use std::hash::Hash as _;
 use std::sync::Arc;
 
+use raft::SnapshotStatus;
+
 use super::checks::{Chain, read_chain};
 use super::flawed_disk::FlawedDisk;
 use super::post::Post;
-use super::server::Thread;
+use super::server::{Thread, Waiting};
 use super::storm::Mend;
 use super::timeline::MS;
 use super::turn::SESSION_TICK_MS;
+use super::wiped::Wiped;
 use super::world::{Checked, Event, Stop, World, place_of};
 use super::*;
 use crate::engine::database::{Database, Rules};
@@ -82,14 +85,22 @@ impl World {
         }
         for (message, bytes) in snapshots {
             let to = place_of(message.to);
+            // The one whom it is for is gone.
+            if self.servers[to].id != message.to {
+                let status = Waiting::SnapshotSent(message.to, SnapshotStatus::Failure);
+                self.timeline.after(MS, Event::Tell(at, self.servers[at].life, status));
+                continue;
+            }
             self.begin_transfer(at, to, message, bytes);
         }
         self.servers[at].writes.extend(writes);
         self.write_later(at);
+        self.give_seats(at);
         match done {
             Ok(()) => self.observe(at),
             Err(Stop::Violation(violation)) => Err(format!("member {}: {violation}", at + 1)),
             Err(Stop::Failed(EnsembleError::Storage(StorageError::Io { .. }))) => {
+                self.see_final(at)?;
                 self.fail(at);
                 Ok(())
             }
@@ -99,6 +110,7 @@ impl World {
 
     /// Everything that must hold, after a member has done something.
     pub(super) fn observe(&mut self, at: usize) -> Checked {
+        self.see_wiped(at);
         let server = &mut self.servers[at];
         let Some(member) = &server.member else { return Ok(()) };
         let store = member.node.store();
@@ -113,17 +125,26 @@ impl World {
         if server.recovering.is_some_and(|until| member.applied() >= until) {
             server.recovering = None;
         }
+        self.see_final(at)?;
         let server = &self.servers[at];
         let Some(member) = &server.member else { return Ok(()) };
-        let log = &member.node.store().log;
-        let chains: Vec<&Chain> = self.servers.iter().map(|server| &server.chain).collect();
-        let committed = (member.committed(), member.term());
-        self.checks.committed(committed, log, &chains)?;
         self.checks.applied(member.applied(), member.committed(), &member.replica().shared())?;
         for record in self.checks.take_news()? {
             self.became_final(record)?;
         }
         self.hear(at)
+    }
+
+    /// What a member calls final must be so, even where it is the last that it does.
+    fn see_final(&mut self, at: usize) -> Checked {
+        let server = &self.servers[at];
+        let Some(member) = &server.member else { return Ok(()) };
+        let log = &member.node.store().log;
+        let servers = self.servers.iter().enumerate();
+        let chains = servers.map(|(at, its)| Wiped::chain_of(self.wiped.as_ref(), at, its));
+        let chains: Vec<&Chain> = chains.collect();
+        let committed = (member.committed(), member.term());
+        self.checks.committed(committed, log, &chains)
     }
 
     pub(super) fn snapshot(&mut self, at: usize) -> Checked {
@@ -183,6 +204,7 @@ impl World {
         server.submissions.clear();
         server.receiving = None;
         server.recovering = None;
+        server.seats.clear();
         server.wakes = u64::MAX;
         server.frozen_until = now;
         server.seen.told.lock().clear();
@@ -197,43 +219,59 @@ impl World {
         self.timeline.after(ms * MS, Event::Mend(Mend::Start(at)));
     }
 
-    pub(super) fn start(&mut self, at: usize) -> Checked {
-        let now = self.timeline.now();
-        let server = &mut self.servers[at];
+    pub(super) fn open(&self, at: usize) -> Result<DataDirectory, StorageError> {
         let disk: Arc<dyn Disk> =
-            Arc::new(FlawedDisk { inner: server.disk.clone(), flaw: self.flaw });
+            Arc::new(FlawedDisk { inner: self.servers[at].disk.clone(), flaw: self.flaw });
         let options = DirectoryOptions {
             data_dir: "/data".into(),
             data_log_dir: "/data".into(),
             create: true,
         };
-        let id = server.id;
-        let ensemble = Ensemble {
-            server: id as u8,
-            recovery: server.options,
+        DataDirectory::open(disk, &options)
+    }
+
+    pub(super) fn ensemble(&self, at: usize) -> Ensemble {
+        Ensemble {
+            server: at as u8 + 1,
+            recovery: self.servers[at].options,
             rules: Rules::default(),
             seed: self.seed,
             zxids_a_term: self.zxids_a_term,
-        };
+        }
+    }
+
+    pub(super) fn start(&mut self, at: usize) -> Checked {
+        let now = self.timeline.now();
+        let (directory, ensemble) = (self.open(at), self.ensemble(at));
+        let server = &mut self.servers[at];
         let clients: Arc<dyn Clients> = Arc::clone(&server.seen) as _;
         let post = Post::new(self.flaw);
         let voters: Vec<u64> = (1..=self.network.members() as u64).collect();
-        let started = DataDirectory::open(disk, &options)
-            .map_err(EnsembleError::from)
-            .and_then(|directory| {
-                if RaftStateFile::look(&directory)?.is_none() {
+        let state = directory.and_then(|directory| {
+            let state = RaftStateFile::look(&directory)?;
+            Ok((directory, state))
+        });
+        let started = state.map_err(EnsembleError::from).and_then(|(directory, state)| {
+            match state {
+                Some(state) => server.id = state.id,
+                None if !server.is_founder => return Ok(None),
+                None => {
                     let members = Members { voters, ..Members::default() };
-                    let first = RaftState { id, members, ..RaftState::default() };
+                    let first = RaftState { id: server.id, members, ..RaftState::default() };
                     RaftStateFile::create(&directory, &first)?;
                 }
-                ensemble.start(Arc::new(directory))
-            })
-            .and_then(|started| {
-                let replica = Arc::new(Replica::new(Database::new(self.seed, Rules::default())));
-                Member::new(ensemble, started, replica, clients, post, SESSION_TICK_MS)
-            });
+            }
+            let started = ensemble.start(Arc::new(directory))?;
+            let replica = Arc::new(Replica::new(Database::new(self.seed, Rules::default())));
+            Member::new(ensemble, started, replica, clients, post, SESSION_TICK_MS).map(Some)
+        });
+        let id = server.id;
         let (member, writer) = match started {
-            Ok(started) => started,
+            Ok(Some(started)) => started,
+            Ok(None) => {
+                self.ask_later(at, 0);
+                return Ok(());
+            }
             Err(EnsembleError::Storage(StorageError::Io { .. })) => {
                 self.fail(at);
                 return Ok(());

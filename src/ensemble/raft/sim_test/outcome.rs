@@ -45,6 +45,9 @@ outcome! {
     /// Ends of a log that gave way to another.
     cuts,
     handed_over,
+    /// Disks that were emptied, and those of them whose servers voted again.
+    wiped,
+    seated,
     /// Snapshots that were installed, and that came no further.
     installed,
     broken_off,

@@ -64,7 +64,7 @@ impl Clock {
 /// What waits for a member's thread.
 #[derive(Debug)]
 pub(super) enum Waiting {
-    Said(usize, Content),
+    Said(u64, Content),
     Found(u64),
     Lost(u64),
     Snapshot(PeerMessage, ReceivedSnapshot),
@@ -111,6 +111,12 @@ pub(super) struct Server {
     pub(super) receiving: Option<u64>,
     /// It was started behind this entry, and is not there yet.
     pub(super) recovering: Option<u64>,
+    /// It makes itself a member if its directory is no member's.
+    pub(super) is_founder: bool,
+    /// When it asks for a seat next.
+    pub(super) asks: u64,
+    /// Seats that were asked for here.
+    pub(super) seats: Vec<(u64, Asking)>,
     pub(super) ears: Ears,
     /// A tree that was to be in place long ago, and when it will be.
     pub(super) late: Option<(Database, u64)>,
@@ -118,6 +124,13 @@ pub(super) struct Server {
     pub(super) known: Chain,
     pub(super) chain: Chain,
     pub(super) promise: (u64, u64),
+}
+
+/// A life of a server, without a state.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asking {
+    pub(super) at: usize,
+    pub(super) life: u64,
 }
 
 /// What a server is about.
@@ -160,6 +173,9 @@ impl Server {
             connections: BTreeMap::new(),
             receiving: None,
             recovering: None,
+            is_founder: true,
+            asks: 0,
+            seats: Vec::new(),
             ears: Ears::default(),
             late: None,
             known: Chain::new(),

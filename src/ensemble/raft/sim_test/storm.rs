@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    fn other(&mut self, at: usize) -> usize {
+    pub(super) fn other(&mut self, at: usize) -> usize {
         let members = self.servers.len();
         (at + 1 + self.dice.below(members as u64 - 1) as usize) % members
     }
@@ -75,6 +75,12 @@ impl World {
                 self.count(kind, at);
                 self.outcome.crashes += 1;
                 self.crash(at, kind == FaultKind::PowerLoss);
+            }
+            FaultKind::Wiped => {
+                if self.wiped.is_none() {
+                    self.count(kind, at);
+                    self.wipe(at);
+                }
             }
             FaultKind::PowerLossInWrite | FaultKind::Eio | FaultKind::Enospc => {
                 self.count(kind, at);

@@ -3,6 +3,7 @@
 
 use jute::protocol::Request;
 
+use super::EnsembleError;
 use super::Flaw;
 use super::network::Content;
 use super::server::{Thread, Waiting};
@@ -93,8 +94,7 @@ impl World {
         let leads = member.is_leading().then(|| member.term());
         self.servers[at].ears.leads(leads, now.monotonic);
         self.do_chores(at, member, now, late)?;
-        self.report(at, member, now);
-        Ok(())
+        Ok(self.report(at, member, now)?)
     }
 
     fn take(
@@ -107,11 +107,11 @@ impl World {
         match waiting {
             Waiting::Said(_, Content::Message(message)) => member.step(message),
             Waiting::Said(from, Content::Word(word)) => {
-                member.hear(self.servers[from].id, word, now)?;
+                member.hear(from, word, now)?;
             }
             Waiting::Said(from, Content::Heard(word, sessions)) => {
                 if let Some(word) = word {
-                    member.hear(self.servers[from].id, word, now)?;
+                    member.hear(from, word, now)?;
                 }
                 let ears = &mut self.servers[at].ears;
                 sessions.into_iter().for_each(|session| ears.hear(session.0, now.monotonic));
@@ -182,22 +182,28 @@ impl World {
         Ok(())
     }
 
-    fn report(&mut self, at: usize, member: &mut Member<Post>, now: Now) {
+    fn report(
+        &mut self,
+        at: usize,
+        member: &mut Member<Post>,
+        now: Now,
+    ) -> Result<(), EnsembleError> {
         let server = &mut self.servers[at];
         if member.is_leading() || member.is_following() {
             server.thread.led = now.monotonic;
         }
         if now.monotonic < server.thread.next_report {
-            return;
+            return Ok(());
         }
         server.thread.next_report = now.monotonic.plus(SESSION_TICK_MS / 2);
         member.report_heard(now);
+        member.mend(|_| true, now)?;
         let asks = member.following.as_ref().filter(|following| !following.is_leaving());
         let leader = match asks {
             Some(following) => following.leader(),
             None if member.is_leading() => server.id,
             // What is heard of is kept.
-            None => return,
+            None => return Ok(()),
         };
         let mut heard = Vec::new();
         for (id, connection) in &mut server.connections {
@@ -222,6 +228,7 @@ impl World {
             });
             sent.push((leader, Content::Heard(word, heard)));
         }
+        Ok(())
     }
 
     /// Whether a request ends its session.

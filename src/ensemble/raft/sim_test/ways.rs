@@ -19,9 +19,11 @@ impl World {
     }
 
     pub(super) fn arrive(&mut self, parcel: Parcel) {
-        if let Some(Parcel { from, to, content, .. }) = self.network.arrive(parcel)
-            && self.servers[to].member.is_some()
-        {
+        let Some(Parcel { from, to, content, .. }) = self.network.arrive(parcel) else { return };
+        let is_for_another =
+            matches!(&content, Content::Message(message) if message.to != self.servers[to].id);
+        if self.servers[to].member.is_some() && !is_for_another {
+            let from = self.servers[from].id;
             self.servers[to].waiting.push(Waiting::Said(from, content));
             let soon = self.timeline.now() + self.dice.below(300);
             self.wake(to, soon);

@@ -13,14 +13,16 @@ use super::connection::Asked;
 use super::history::{History, Reply};
 use super::network::{Network, Parcel};
 use super::outcome::Outcome;
-use super::server::{Clock, Server, Waiting};
+use super::server::{Asking, Clock, Server, Waiting};
 use super::sessions::Owners;
 use super::storm::Mend;
 use super::timeline::{MS, Timeline};
 use super::transfer::Transfer;
+use super::wiped::Wiped;
 use super::*;
 use crate::engine::tracker::OWNER_NOT_CHECKED;
 use crate::engine::watch::ConnectionId;
+use crate::ensemble::founding::Seat;
 use crate::storage::sim::{Dice, SimDisk};
 use crate::storage::{Disk as _, LogOptions, RecoveryOptions};
 
@@ -68,6 +70,8 @@ pub(super) enum Event {
     Connect(usize, usize, ConnectionId),
     Ask(usize, ConnectionId, Vec<Asked>),
     Snapshot(usize),
+    AskForSeat(usize, u64),
+    Seat(Asking, Seat),
     Fault,
     FaultAt(usize),
     Mend(Mend),
@@ -100,6 +104,8 @@ pub(super) struct World {
     pub(super) fault_every: u64,
     pub(super) snapshot_every: u64,
     pub(super) zxids_a_term: u32,
+    /// A server whose disk was emptied, until it votes again.
+    pub(super) wiped: Option<Wiped>,
     pub(super) checks: Checks,
     pub(super) history: History,
     pub(super) owners: Owners,
@@ -191,6 +197,7 @@ impl World {
             fault_every,
             snapshot_every,
             zxids_a_term: u32::MAX,
+            wiped: None,
             checks: Checks::new(members),
             history: History::new(),
             owners: Owners::default(),
@@ -296,6 +303,8 @@ impl World {
             }
             Event::Ask(at, id, asked) => self.take_requests(at, id, asked),
             Event::Snapshot(at) => self.snapshot(at),
+            Event::AskForSeat(at, when) => self.ask_for_seat(at, when),
+            Event::Seat(asking, seat) => self.take_seat(asking, seat),
             Event::Fault => self.fault(None),
             Event::FaultAt(at) => self.fault(Some(at)),
             Event::Mend(mend) => self.mend(mend),
@@ -322,7 +331,8 @@ impl World {
             if self.outcome.acknowledged >= wanted {
                 self.quiet = true;
             }
-            if self.quiet && self.history.living().next().is_none() && is_settled() {
+            let is_whole = self.wiped.is_none();
+            if self.quiet && is_whole && self.history.living().next().is_none() && is_settled() {
                 break;
             }
             if self.timeline.now() > limit {
