@@ -49,6 +49,12 @@ impl Replica {
         self.database.try_write().is_some()
     }
 
+    /// Whether a client that has seen `seen` would see the past here.
+    #[must_use]
+    pub fn is_behind(&self, seen: Zxid) -> bool {
+        seen > self.applied()
+    }
+
     /// The last transaction applied.
     #[must_use]
     pub fn applied(&self) -> Zxid {

@@ -222,7 +222,7 @@ impl Inbox {
         if server.role.get() == Role::None {
             return Step::HangUp;
         }
-        if request.last_zxid_seen > server.replica.applied().0 {
+        if server.replica.is_behind(Zxid(request.last_zxid_seen)) {
             tracing::warn!(
                 peer = %connection.peer(),
                 seen = %Zxid(request.last_zxid_seen),

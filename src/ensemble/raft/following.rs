@@ -125,23 +125,26 @@ impl Following {
         let first = self.waiting.iter().position(is_asked).unwrap_or(self.waiting.len());
         let mut rest = self.waiting.split_off(first);
         let mut returned = returned.into_iter().peekable();
-        while let Some(next) = rest.front() {
-            if is_asked(next) && returned.peek().is_none() {
-                break;
-            }
-            let Some(Waiting { origin, room, state, .. }) = rest.pop_front() else { break };
+        while let Some(Waiting { origin, room, state, round }) = rest.pop_front() {
             let is_its = |its: &Asked| {
                 (its.origin.connection, its.origin.xid) == (origin.connection, origin.xid)
             };
             let work = match state {
                 State::Decided(Outcome::Settled(_, Prepared::Read(request))) => {
-                    Some(Work::Request(request))
+                    Ok(Work::Request(request))
                 }
-                State::Asked(_) => returned.next_if(is_its).map(|its| its.work),
-                State::Decided(_) => None,
+                State::Asked(repeated) => {
+                    returned.next_if(is_its).map(|its| its.work).ok_or(State::Asked(repeated))
+                }
+                State::Decided(outcome) => Err(State::Decided(outcome)),
             };
-            let Some(work) = work else { return false };
-            self.returned.push(Submission { origin, work, room });
+            match work {
+                Ok(work) => self.returned.push(Submission { origin, work, room }),
+                Err(state) => {
+                    rest.push_front(Waiting { origin, room, state, round });
+                    break;
+                }
+            }
         }
         self.waiting.append(&mut rest);
         self.undecided = self.undecided.min(self.waiting.len());

@@ -4,6 +4,8 @@
 //! nothing of it may be counted on. It follows first; once it has what the leader has, its earlier life is taken out of the
 //! ensemble, and then it votes. Until then the leader's list has both, so that no number is given twice.
 
+use std::collections::BTreeSet;
+
 use jute::txn::{Txn, TxnRecord};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
 
@@ -111,30 +113,25 @@ impl<T: Transport> Member<T> {
 
     fn due_change(&self, may_vote: impl Fn(u8) -> bool) -> Option<Change> {
         let raft = &self.node.raft;
-        let voters = raft.prs().conf().voters();
         let members = self.members();
-        for newest in &members {
-            let of_server = members.iter().filter(|id| server_of(**id) == server_of(*newest));
-            if of_server.clone().max() != Some(newest) {
-                continue;
-            }
-            let wants_vote = may_vote(server_of(*newest));
-            let progress = raft.prs().get(*newest);
-            let has_all = progress.is_some_and(|progress| {
-                progress.recent_active && progress.matched + LAG_MAX >= raft.raft_log.committed
-            });
-            // Its last life counts until this one can take its place.
-            if wants_vote && !has_all {
-                continue;
-            }
-            if let Some(earlier) = of_server.min().filter(|earlier| *earlier != newest) {
-                return Some(Change::Remove(*earlier));
-            }
-            if wants_vote && !voters.contains(*newest) {
-                return Some(Change::AddVoter(*newest));
-            }
-        }
-        None
+        let servers: BTreeSet<u8> = members.iter().map(|id| server_of(*id)).collect();
+        let has_all = |id: u64| {
+            raft.prs().get(id).is_some_and(|progress| {
+                progress.recent_active
+                    && progress.matched > 0
+                    && progress.matched + LAG_MAX >= raft.raft_log.committed
+            })
+        };
+        servers.into_iter().find_map(|server| {
+            let wants_vote = may_vote(server);
+            let lives = members.iter().copied().filter(|id| server_of(*id) == server);
+            // Its last life counts until this one can take its place. A seat that nobody took is in nobody's way.
+            let current = lives.clone().filter(|id| !wants_vote || has_all(*id)).max()?;
+            let earlier = lives.min().filter(|earlier| *earlier < current);
+            let is_voter = raft.prs().conf().voters().contains(current);
+            let vote = (wants_vote && !is_voter).then_some(Change::AddVoter(current));
+            earlier.map(Change::Remove).or(vote)
+        })
     }
 
     fn change(&mut self, change: Change, now: Now) -> Result<(), EnsembleError> {

@@ -108,14 +108,15 @@ impl<T: Transport> Member<T> {
 
     /// Tells the leader which sessions were heard of since the last call.
     pub fn report_heard(&mut self, now: Now) {
-        if self.leading.is_none() && self.following.is_none() {
+        // While there is nobody to tell, it is kept for whoever comes next.
+        if self.leading.is_none() && self.following.as_ref().is_none_or(Following::is_leaving) {
             return;
         }
         let since = std::mem::replace(&mut self.reported, now.monotonic);
         let heard = self.here.heard_since(since);
         if let Some(leading) = &self.leading {
             heard.iter().for_each(|session| leading.touch(*session, now.monotonic));
-        } else if let Some(following) = self.following.as_ref().filter(|its| !its.is_leaving())
+        } else if let Some(following) = &self.following
             && !heard.is_empty()
         {
             self.transport.say(following.leader(), Word::Heard(heard));

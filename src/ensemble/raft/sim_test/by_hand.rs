@@ -1,24 +1,29 @@
-//! An ensemble without chance: whoever writes a test says what happens.
+//! An ensemble without chance: whoever writes a test says what goes wrong.
 
-use jute::protocol::{CreateRequest, SetDataRequest};
+use jute::protocol::{CreateRequest, Request, SetDataRequest};
 use jute::{Acl, CreateMode, perms};
 
+use super::storm::Mend;
+use super::timeline::MS;
+use super::world::{Checked, Event, World};
 use super::*;
-use crate::engine::request::Work;
-
-const TICK_MS: u64 = 50;
 
 impl World {
-    /// An ensemble with a leader, and a client of each member with a session.
+    /// An ensemble of three with a leader, and a client of each member with a session. Nothing goes wrong by itself.
     pub(super) fn settled(flaw: Flaw) -> Self {
-        let mut world = Self::new(7, flaw).expect("starts");
-        world.pass(2000);
-        for at in 0..MEMBERS as usize {
-            (0..2).for_each(|_| world.request(at).expect("holds"));
+        let mut world = Self::begin(7, flaw, 3);
+        world.calm = true;
+        for at in 0..3 {
+            world.start(at).expect("starts");
+            for other in at + 1..3 {
+                world.timeline.at(MS, Event::Dial(at, other));
+            }
         }
+        world.pass(2000);
+        world.clients.truncate(3);
+        (0..3).for_each(|at| world.connect(at, at));
         world.pass(500);
-        let has_session = |client: &Client| client.session.is_some();
-        assert!(world.servers.iter().all(|server| server.clients.iter().all(has_session)));
+        assert!(world.clients.iter().all(|client| client.session.is_some()));
         let create = CreateRequest {
             path: "/x".into(),
             data: None,
@@ -31,73 +36,69 @@ impl World {
         world
     }
 
-    /// So much time: everything that is sent arrives unless the two are parted, every disk that is not stalled does what it has to.
-    pub(super) fn try_pass(&mut self, ms: u64) -> Checked {
-        self.try_pass_without(None, ms)
+    /// So much time; meanwhile the clients are heard of.
+    pub(super) fn pass(&mut self, ms: u64) {
+        self.try_pass(ms).expect("holds");
     }
 
-    /// The same, but the clock of one member stands.
-    pub(super) fn try_pass_without(&mut self, frozen: Option<usize>, ms: u64) -> Checked {
-        for _ in 0..ms / TICK_MS {
-            self.now.monotonic = self.now.monotonic.plus(TICK_MS);
-            for at in (0..MEMBERS as usize).filter(|at| Some(*at) != frozen) {
-                self.with(at, |member, _| member.tick())?;
+    pub(super) fn try_pass(&mut self, ms: u64) -> Checked {
+        let end = self.timeline.now() + ms * MS;
+        while self.timeline.now() < end {
+            let next = end.min(self.timeline.now() + 200 * MS);
+            while self.timeline.is_due(next) {
+                self.step()?;
             }
-            for _ in 0..200 {
-                for at in 0..MEMBERS as usize {
-                    self.write_disk(at, usize::MAX)?;
-                }
-                for parcel in std::mem::take(&mut self.parcels) {
-                    if self.parted[parcel.from as usize - 1][parcel.to as usize - 1] {
-                        self.parcels.push(parcel);
-                        self.lose(self.parcels.len() - 1);
-                    } else {
-                        self.hand(parcel)?;
-                    }
+            self.timeline.pass_to(next);
+            for server in &self.servers {
+                let now = server.clock.read(next).monotonic;
+                for connection in server.connections.values() {
+                    connection.attached.iter().for_each(|attached| attached.heard.touch(now));
                 }
             }
         }
         Ok(())
     }
 
-    pub(super) fn pass(&mut self, ms: u64) {
-        self.try_pass(ms).expect("holds");
-    }
-
     pub(super) fn ask_for(&mut self, at: usize, request: Request<'static>) {
-        self.try_ask_for(at, request).expect("holds");
+        let (_, id) = self.clients[at].connection.expect("a connection");
+        self.ask(at, at, id, vec![request]);
     }
 
-    pub(super) fn try_ask_for(&mut self, at: usize, request: Request<'static>) -> Checked {
-        let Client { connection, session, .. } = self.servers[at].clients[0];
-        let session = session.expect("a session");
-        self.submit(at, connection, session, vec![Work::Request(request)])
-    }
-
-    pub(super) fn set(&mut self, at: usize, len: usize) {
+    pub(super) fn set_data(&mut self, at: usize, len: usize) {
         let data = Some(vec![1; len].into());
         self.ask_for(at, Request::SetData(SetDataRequest { path: "/x".into(), data, version: -1 }));
     }
 
     /// Requests of a member's clients that are not answered.
     pub(super) fn waiting(&self, at: usize) -> usize {
-        self.servers[at].clients.iter().map(|client| client.asked.len()).sum()
+        let connections = self.servers[at].connections.values();
+        connections.map(|connection| connection.unanswered.len()).sum()
     }
 
-    pub(super) fn member(&self, at: usize) -> &Member<Post> {
+    pub(super) fn member(&self, at: usize) -> &Member<post::Post> {
         self.servers[at].member.as_ref().expect("is up")
     }
 
     pub(super) fn leader(&self) -> usize {
-        let leads = |at: &usize| {
-            self.servers[*at].member.as_ref().is_some_and(|member| member.is_leading())
-        };
-        let leaders: Vec<usize> = (0..MEMBERS as usize).filter(leads).collect();
+        let leads = |at: &usize| self.servers[*at].member.as_ref().is_some_and(Member::is_leading);
+        let leaders: Vec<usize> = (0..3).filter(leads).collect();
         assert_eq!(leaders.len(), 1, "{leaders:?}");
         leaders[0]
     }
 
     pub(super) fn stall(&mut self, at: usize, ms: u64) {
-        self.servers[at].stalled = self.now.monotonic.plus(ms);
+        self.servers[at].stalled_until = self.timeline.now() + ms * MS;
+    }
+
+    /// It is not started again.
+    pub(super) fn stay_down(&mut self, at: usize) {
+        self.timeline.forget(|event| matches!(event, Event::Mend(Mend::Start(its)) if *its == at));
+    }
+
+    /// The disk goes on.
+    pub(super) fn go_on(&mut self, at: usize) {
+        self.servers[at].stalled_until = 0;
+        self.servers[at].is_writing = false;
+        self.write_later(at);
     }
 }

@@ -1,25 +1,28 @@
-//! What must hold after every step, and the plain model that the tree must equal.
+//! What must hold of the members' logs and trees after every step.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use jute::txn::{Txn, TxnRecord};
+use jute::IntoStatic as _;
+use jute::txn::TxnRecord;
 
 use crate::engine::database::Database;
-use crate::storage::EntryLog;
+use crate::storage::{EntryLog, EntryWriter};
 
 /// What all members together have shown so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Checks {
+    /// Disks that make a majority.
+    quorum: usize,
     /// The one leader of each term.
     leaders: BTreeMap<u64, u64>,
     /// Each entry that any log ever held: its index, the zxid before it, its bytes.
     entries: BTreeMap<i64, (u64, Option<i64>, Vec<u8>)>,
-    /// The entries that any member called final.
-    committed: BTreeMap<u64, i64>,
+    /// The entries that any member called final, and the term that it was in when it did.
+    committed: BTreeMap<u64, (i64, u64)>,
+    /// Those that the history does not have yet.
+    news: Vec<i64>,
     /// The digest of the tree at each zxid.
     digests: BTreeMap<i64, Option<i64>>,
-    /// Transactions that a client was told of.
-    acknowledged: BTreeSet<i64>,
 }
 
 /// A member's log as it was seen last: the zxid of each index, from 1 on; 0 where a snapshot stands instead.
@@ -32,10 +35,24 @@ fn check(holds: bool, violation: impl FnOnce() -> String) -> Checked {
 }
 
 impl Checks {
+    pub(super) fn new(members: usize) -> Self {
+        Self {
+            quorum: members / 2 + 1,
+            leaders: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            committed: BTreeMap::new(),
+            news: Vec::new(),
+            digests: BTreeMap::new(),
+        }
+    }
+
     /// Reads what is new in a log. Equal zxids are equal entries behind equal ones, so two logs that share an entry
     /// share all before it.
     pub(super) fn log(&mut self, log: &EntryLog, chain: &mut Chain) -> Checked {
         let last = log.last_index();
+        if chain.len() as u64 == last && chain.last().is_none_or(|held| *held == log.last_zxid()) {
+            return Ok(());
+        }
         chain.resize(last as usize, 0);
         let mut known = last;
         while known > 0 {
@@ -61,12 +78,14 @@ impl Checks {
                 format!("two entries are {zxid:#x}, at {index} and {}", known.0)
             })?;
         }
-        check(chain.windows(2).all(|pair| pair[0] < pair[1] || pair[0] == 0), || {
-            format!("zxids do not rise: {chain:x?}")
+        let new = &chain[(known as usize).saturating_sub(1)..];
+        check(new.windows(2).all(|pair| pair[0] == 0 || follows(pair[0], pair[1])), || {
+            format!("zxids do not follow each other: {new:x?}")
         })
     }
 
-    /// `leader` leads `term`: nobody else ever does, and it has everything that is final.
+    /// `leader` leads `term`: nobody else ever does, and it has everything that became final in an earlier one. What did in
+    /// a later one it may lack: the votes for it may have come late.
     pub(super) fn leads(&mut self, term: u64, leader: u64, log: &EntryLog) -> Checked {
         let before = self.leaders.get(&term).copied();
         check(before.is_none_or(|before| before == leader), || {
@@ -74,7 +93,8 @@ impl Checks {
         })?;
         if before.is_none() {
             self.leaders.insert(term, leader);
-            for (index, zxid) in &self.committed {
+            let earlier = self.committed.iter().filter(|(_, (_, its))| *its < term);
+            for (index, (zxid, _)) in earlier {
                 let has = *index < log.first_index() || log.zxid(*index) == Some(*zxid);
                 check(has, || format!("the leader of term {term} lacks entry {index}, {zxid:#x}"))?;
             }
@@ -83,21 +103,36 @@ impl Checks {
     }
 
     /// A member calls entries final: those on the disks of a quorum, and never others in their places.
-    pub(super) fn committed(&mut self, up_to: u64, own: &EntryLog, all: &[&Chain]) -> Checked {
+    pub(super) fn committed(
+        &mut self,
+        (up_to, term): (u64, u64),
+        own: &EntryLog,
+        all: &[&Chain],
+    ) -> Checked {
         let from = self.committed.keys().next_back().map_or(1, |last| last + 1).min(up_to).max(1);
         for index in from..=up_to {
             let Some(zxid) = own.zxid(index) else { continue };
-            let known = *self.committed.entry(index).or_insert_with(|| zxid);
+            let news = &mut self.news;
+            let is_new = !self.committed.contains_key(&index);
+            let (known, _) = *self.committed.entry(index).or_insert_with(|| {
+                news.push(zxid);
+                (zxid, term)
+            });
             check(known == zxid, || format!("{zxid:#x} is final at {index}, as was {known:#x}"))?;
+            if !is_new {
+                continue;
+            }
             let place = index as usize - 1;
             // Where a snapshot stands, it stands for what was final.
             let disks = all.iter().filter(|chain| {
                 chain.get(place).is_some_and(|found| *found == zxid || *found == 0)
             });
             let disks = disks.count();
-            check(disks >= 2, || format!("{zxid:#x} is final without a quorum: {disks} disk"))?;
+            check(disks >= self.quorum, || {
+                format!("{zxid:#x} is final without a quorum: {disks} disks")
+            })?;
         }
-        let known = self.committed.get(&up_to).copied();
+        let known = self.committed.get(&up_to).map(|(zxid, _)| *zxid);
         check(up_to == 0 || own.zxid(up_to).is_none_or(|zxid| known == Some(zxid)), || {
             format!("at {up_to}, {:x?} is final, not {known:x?}", own.zxid(up_to))
         })
@@ -108,7 +143,8 @@ impl Checks {
         let zxid = tree.last_zxid().0;
         let digest = tree.tree().digest();
         check(applied <= committed, || format!("{applied} applied, {committed} final"))?;
-        let expected = if applied == 0 { Some(0) } else { self.committed.get(&applied).copied() };
+        let known = self.committed.get(&applied).map(|(zxid, _)| *zxid);
+        let expected = if applied == 0 { Some(0) } else { known };
         check(expected == Some(zxid), || {
             format!("the tree at {applied} is that of {zxid:#x}, but {expected:x?} is final there")
         })?;
@@ -116,89 +152,35 @@ impl Checks {
         check(known == digest, || format!("two trees at {zxid:#x}: {known:?} and {digest:?}"))
     }
 
-    /// A client was told of a transaction.
-    pub(super) fn acknowledged(&mut self, zxid: i64, xid: i32) -> Checked {
-        let is_final = self.committed.values().any(|committed| *committed == zxid);
-        check(is_final, || format!("{zxid:#x} was acknowledged and is not final"))?;
-        check(self.acknowledged.insert(zxid), || format!("{zxid:#x} was acknowledged twice"))?;
-        let (_, _, bytes) = self.entries.get(&zxid).ok_or("an acknowledged entry in no log")?;
-        let (record, _) = TxnRecord::decode(bytes).map_err(|error| error.to_string())?;
-        check(record.header.cxid == xid, || format!("{zxid:#x} answers the wrong request"))
-    }
-
-    /// The last change that a client was told of.
-    pub(super) fn newest_acknowledged(&self) -> i64 {
-        self.acknowledged.last().copied().unwrap_or(0)
-    }
-
-    pub(super) fn acknowledged_count(&self) -> usize {
-        self.acknowledged.len()
-    }
-
-    /// The tree equals what a plain model makes of the final entries.
-    pub(super) fn model(&self, applied: u64, database: &Database) -> Checked {
-        let mut model = Model::default();
-        for (_, zxid) in self.committed.range(..=applied) {
-            let (_, _, bytes) = self.entries.get(zxid).ok_or("a final entry in no log")?;
+    /// What became final since the last call, in its order.
+    pub(super) fn take_news(&mut self) -> Result<Vec<TxnRecord<'static>>, String> {
+        let decode = |zxid: i64| {
+            let (_, _, bytes) = self.entries.get(&zxid).ok_or("a final entry in no log")?;
             let (record, _) = TxnRecord::decode(bytes).map_err(|error| error.to_string())?;
-            model.apply(record.header.client_id, &record.txn);
-        }
-        let tree = database.tree();
-        for (path, znode) in &model.znodes {
-            let found = tree.find(path).map(|node| {
-                (
-                    tree.data(node).map(<[u8]>::to_vec),
-                    tree.stat(node).version,
-                    tree.stat(node).ephemeral_owner,
-                )
-            });
-            let expected = Some((Some(znode.data.clone()), znode.version, znode.owner));
-            check(found == expected, || format!("{path} is {found:?}, not {expected:?}"))?;
-        }
-        // Those of a fresh tree: the root and three below /zookeeper.
-        let (found, expected) = (tree.count(), model.znodes.len() + 4);
-        check(found == expected, || format!("{found} znodes, not {expected}"))?;
-        let sessions: BTreeSet<i64> = database.sessions().keys().map(|session| session.0).collect();
-        check(sessions == model.sessions, || format!("{sessions:x?}, not {:x?}", model.sessions))
+            let TxnRecord { header, txn, digest } = record;
+            Ok(TxnRecord { header, txn: txn.into_static(), digest })
+        };
+        std::mem::take(&mut self.news).into_iter().map(decode).collect()
+    }
+
+    /// The last entry that is final.
+    pub(super) fn last(&self) -> u64 {
+        self.committed.keys().next_back().copied().unwrap_or(0)
     }
 }
 
-/// Paths and what is there, nothing else.
-#[derive(Debug, Default)]
-struct Model {
-    znodes: BTreeMap<String, ModelZnode>,
-    sessions: BTreeSet<i64>,
-}
-
-#[derive(Debug)]
-struct ModelZnode {
-    data: Vec<u8>,
-    version: i32,
-    owner: i64,
-}
-
-impl Model {
-    fn apply(&mut self, session: i64, txn: &Txn<'_>) {
-        match txn {
-            Txn::CreateSession(_) => drop(self.sessions.insert(session)),
-            Txn::CloseSession(_) => {
-                self.sessions.remove(&session);
-                self.znodes.retain(|_, znode| znode.owner != session);
-            }
-            Txn::Create(create) | Txn::Create2(create) => {
-                let owner = if create.ephemeral { session } else { 0 };
-                let data = create.data.as_deref().unwrap_or_default().to_vec();
-                self.znodes.insert(create.path.to_string(), ModelZnode { data, version: 0, owner });
-            }
-            Txn::SetData(set) => {
-                if let Some(znode) = self.znodes.get_mut(&*set.path) {
-                    znode.data = set.data.as_deref().unwrap_or_default().to_vec();
-                    znode.version += 1;
-                }
-            }
-            Txn::Delete(delete) => drop(self.znodes.remove(&*delete.path)),
-            Txn::Multi(parts) => parts.iter().for_each(|part| self.apply(session, part)),
-            _ => {}
+/// The zxid of each index on a disk.
+pub(super) fn read_chain(log: &EntryWriter, chain: &mut Chain) {
+    chain.resize(log.last_index() as usize, 0);
+    for (place, known) in chain.iter_mut().enumerate().rev() {
+        let zxid = log.zxid(place as u64 + 1).unwrap_or(0);
+        if std::mem::replace(known, zxid) == zxid && zxid != 0 {
+            break;
         }
     }
+}
+
+/// Whether a transaction may stand right behind another: the next of its term, or the first of a later one.
+fn follows(before: i64, zxid: i64) -> bool {
+    zxid == before + 1 || zxid >> 32 > before >> 32 && zxid & 0xffff_ffff == 0
 }

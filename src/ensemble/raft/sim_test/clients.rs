@@ -1,239 +1,298 @@
-//! The clients of the members: what they ask, where they go, and what they are told.
-
-use std::collections::{BTreeSet, VecDeque};
+//! The clients: what they ask, where they go, and when they fall silent.
 
 use jute::protocol::{
-    CreateRequest, DeleteRequest, MultiOp, Response, SetDataRequest, SyncRequest, WatchRequest,
+    CheckVersionRequest, CreateRequest, DeleteRequest, MultiOp, Request, SetDataRequest,
+    SyncRequest, WatchRequest,
 };
 use jute::{Acl, CreateMode, perms};
 
-use super::*;
-use crate::engine::request::{Chore, Origin, Work};
-use crate::engine::tracker::Attached;
-use crate::engine::watch::Event;
-use crate::ensemble::Answer;
+use super::connection::Asked;
+use super::timeline::MS;
+use super::watches::Watches;
+use super::world::{Event, World};
+use crate::engine::watch::ConnectionId;
 
-/// What the clients of a member were told.
-#[derive(Debug, Default)]
-pub(super) struct Seen(pub(super) Mutex<Vec<Told>>, Mutex<BTreeSet<ConnectionId>>);
+/// Requests that a client lets stand unanswered.
+const UNANSWERED_MAX: usize = 12;
+/// How long it waits for a connection, and for an answer, before it goes elsewhere.
+const PATIENCE: u64 = 1200 * MS;
 
-#[derive(Debug)]
-pub(super) enum Told {
-    /// The answer to a write that was done.
-    Done(ConnectionId, i32, Zxid),
-    /// The answer to a sync.
-    Synced(ConnectionId, i32, Zxid),
-    /// Any other answer.
-    Answered(ConnectionId, i32, Zxid),
-    Attached(ConnectionId, SessionId),
-    Closed(ConnectionId),
-}
+/// The place of a server and one of its connections.
+pub(super) type Place = (usize, ConnectionId);
 
-impl Clients for Seen {
-    fn is_open(&self, connection: ConnectionId) -> bool {
-        !self.1.lock().contains(&connection)
-    }
-
-    fn events(&self, _: &[Event]) {}
-
-    fn answer(&self, origin: &Origin, zxid: Zxid, answer: Answer<'_>) {
-        let failed = |results: &[jute::protocol::MultiResult<'_>]| {
-            results.iter().any(|result| matches!(result, jute::protocol::MultiResult::Error(_)))
-        };
-        let (connection, xid) = (origin.connection, origin.xid);
-        let told = match answer {
-            Ok(Response::Multi(results)) if failed(&results) => {
-                Told::Answered(connection, xid, zxid)
-            }
-            Ok(Response::Sync(_)) => Told::Synced(connection, xid, zxid),
-            Ok(Response::GetData(_)) | Err(_) => Told::Answered(connection, xid, zxid),
-            Ok(_) => Told::Done(connection, xid, zxid),
-        };
-        self.0.lock().push(told);
-    }
-
-    fn attached(&self, connection: ConnectionId, attached: &Attached) {
-        self.0.lock().push(Told::Attached(connection, attached.session));
-    }
-
-    fn no_session(&self, connection: ConnectionId) {
-        self.1.lock().insert(connection);
-        self.0.lock().push(Told::Closed(connection));
-    }
-
-    fn close(&self, connection: ConnectionId) {
-        self.1.lock().insert(connection);
-        self.0.lock().push(Told::Closed(connection));
-    }
-
-    fn flush(&self) {}
-}
-
-/// A client: it sends to one member, on one connection at a time.
 #[derive(Debug)]
 pub(super) struct Client {
-    pub(super) connection: ConnectionId,
-    pub(super) session: Option<SessionId>,
-    /// Requests that are not answered, in their order.
-    pub(super) asked: VecDeque<i32>,
-    /// The newest zxid that an answer had.
-    pub(super) seen: Zxid,
+    pub(super) session: Option<i64>,
+    pub(super) timeout_ms: i32,
+    /// The greatest zxid of an answer.
+    pub(super) seen: i64,
+    pub(super) connection: Option<Place>,
+    /// One that it has given up, whose server may not know it.
+    pub(super) left: Option<Place>,
+    /// Watches of the last connection, to be set again.
+    pub(super) watches: Watches,
+    /// It was asked to close its session.
+    pub(super) closing: bool,
+    /// When it began to connect.
+    since: u64,
+    silent_until: u64,
+    /// When the last of what it sent arrives.
+    arrives: u64,
+    sent: u64,
+}
+
+impl Client {
+    pub(super) fn new() -> Self {
+        Self {
+            session: None,
+            timeout_ms: 0,
+            seen: 0,
+            connection: None,
+            left: None,
+            watches: Watches::default(),
+            closing: false,
+            since: 0,
+            silent_until: 0,
+            arrives: 0,
+            sent: 0,
+        }
+    }
+
+    /// The session is no more.
+    pub(super) fn forget(&mut self) {
+        self.session = None;
+        self.closing = false;
+        self.watches = Watches::default();
+    }
 }
 
 impl World {
-    /// Answers come in the order of the requests, and their zxids never fall.
-    pub(super) fn answered(
-        &mut self,
-        at: usize,
-        connection: ConnectionId,
-        xid: i32,
-        zxid: Zxid,
-    ) -> Checked {
-        let Server { clients, member, .. } = &mut self.servers[at];
-        let leads = member.as_ref().is_some_and(|member| member.is_leading());
-        self.outcome.by_followers += u64::from(!leads);
-        let Some(client) = clients.iter_mut().find(|client| client.connection == connection) else {
-            return Ok(());
-        };
-        let due = client.asked.pop_front();
-        if due != Some(xid) {
-            return Err(format!("{connection:?} has the answer to {xid}, and waits for {due:?}"));
-        }
-        if zxid < client.seen {
-            return Err(format!("{connection:?} saw {}, then {zxid}", client.seen));
-        }
-        client.seen = zxid;
-        Ok(())
-    }
-
-    /// What a client is shown behind its sync has every change that was acknowledged before it asked for that.
-    pub(super) fn synced(&self, xid: i32, zxid: Zxid) -> Checked {
-        let newest = self.asked_behind.get(&xid).copied().unwrap_or(0);
-        if zxid.0 < newest {
-            return Err(format!("the sync {xid} at {zxid} does not show {newest:#x}"));
-        }
-        Ok(())
-    }
-
-    pub(super) fn request(&mut self, at: usize) -> Checked {
-        let Some(member) = &self.servers[at].member else { return Ok(()) };
-        let sessions: Vec<SessionId> = {
-            let database = member.replica().shared();
-            let mut sessions: Vec<_> = database.sessions().keys().copied().collect();
-            sessions.sort_unstable();
-            sessions
-        };
-        // Sessions of before are left by their clients.
-        if sessions.len() > 6 && self.dice.below(4) == 0 {
-            let left = [Chore::Expire(sessions[0])];
-            self.try_with_now(at, |member, now| member.do_chores(&left, now))?;
-        }
-        if self.servers[at].clients.len() < 2 {
-            self.next_connection += 1;
-            let connection = ConnectionId::on(at as u8 + 1, self.next_connection);
-            let (asked, seen) = (VecDeque::new(), Zxid::ZERO);
-            self.servers[at].clients.push(Client { connection, session: None, asked, seen });
-            let work = Work::Open { timeout_ms: 4000 };
-            return self.submit(at, connection, SessionId::NONE, vec![work]);
-        }
-        let which = self.dice.below(2) as usize;
-        let client = &self.servers[at].clients[which];
-        let Client { connection, session: Some(session), .. } = *client else { return Ok(()) };
-        if client.asked.len() > 20 {
-            return Ok(());
-        }
-        let works: Vec<Work> = if self.dice.below(40) == 0 {
-            vec![Work::Request(Request::CloseSession)]
-        } else {
-            (0..=self.dice.below(3)).map(|_| self.ask()).collect()
-        };
-        self.submit(at, connection, session, works)
-    }
-
-    pub(super) fn submit(
-        &mut self,
-        at: usize,
-        connection: ConnectionId,
-        session: SessionId,
-        works: Vec<Work>,
-    ) -> Checked {
-        let mut submissions = Vec::new();
-        let newest = self.checks.newest_acknowledged();
-        for work in works {
-            self.xid += 1;
-            self.asked_behind.insert(self.xid, newest);
-            let origin = Origin {
-                connection,
-                session,
-                xid: self.xid,
-                identities: Arc::new([]),
-                received: self.now.monotonic,
-            };
-            let room = Arc::clone(&self.room).try_acquire_owned().expect("room");
-            let client =
-                self.servers[at].clients.iter_mut().find(|client| client.connection == connection);
-            client.expect("a client").asked.push_back(self.xid);
-            submissions.push(Submission { origin, work, room: Some(room) });
-        }
-        self.with(at, |member, _| member.submit(submissions))
-    }
-
-    /// A client goes on at another member, or at the same one, before anybody misses it.
-    pub(super) fn move_session(&mut self, to: usize) -> Checked {
-        if self.servers[to].member.is_none() {
-            return Ok(());
-        }
-        let all = self.servers.iter().flat_map(|server| &server.clients);
-        let sessions: Vec<SessionId> = all.filter_map(|client| client.session).collect();
-        let Some(session) = sessions.get(self.dice.below(sessions.len().max(1) as u64) as usize)
-        else {
-            return Ok(());
-        };
-        self.next_connection += 1;
-        let connection = ConnectionId::on(to as u8 + 1, self.next_connection);
-        let (asked, seen) = (VecDeque::new(), Zxid::ZERO);
-        let session = *session;
-        let client = Client { connection, session: Some(session), asked, seen };
-        self.servers[to].clients.push(client);
-        self.submit(to, connection, session, vec![Work::Attach { timeout_ms: 4000 }])
-    }
-
-    fn ask(&mut self) -> Work {
-        match self.dice.below(8) {
-            0 => {
-                let path = format!("/k{}", self.dice.below(6)).into();
-                Work::Request(Request::GetData(WatchRequest { path, watch: false }))
+    /// A client does what it does next.
+    pub(super) fn client(&mut self, which: usize) {
+        let now = self.timeline.now();
+        if self.quiet {
+            for place in [self.clients[which].connection.take(), self.clients[which].left.take()] {
+                place.into_iter().for_each(|(at, id)| self.hang_up(at, id));
             }
-            1 => Work::Request(Request::Sync(SyncRequest { path: None })),
+            return;
+        }
+        let pause = 20 * MS + self.dice.below(self.haste);
+        self.timeline.after(pause, Event::Client(which));
+        if now < self.clients[which].silent_until {
+            return;
+        }
+        self.client_left(which);
+        let Some((at, id)) = self.clients[which].connection else {
+            let at = self.dice.below(self.servers.len() as u64) as usize;
+            return self.connect(which, at);
+        };
+        let is_attached =
+            self.servers[at].connections.get(&id).map(|connection| connection.attached.is_some());
+        match is_attached {
+            Some(true) => self.talk(which, at, id),
+            // It may still be on its way there.
+            Some(false) | None if now < self.clients[which].since + PATIENCE => {}
+            Some(false) | None => self.hang_up(at, id),
+        }
+    }
+
+    fn talk(&mut self, which: usize, at: usize, id: ConnectionId) {
+        let now = self.timeline.now();
+        let connection = &self.servers[at].connections[&id];
+        if connection.unanswered.len() >= UNANSWERED_MAX || self.clients[which].closing {
+            if now > connection.heard + PATIENCE && self.dice.coin() {
+                self.hang_up(at, id);
+            }
+            return;
+        }
+        let timeout = self.clients[which].timeout_ms.cast_unsigned();
+        match self.dice.below(200) {
+            0 => {
+                self.clients[which].closing = true;
+                self.ask(which, at, id, vec![Request::CloseSession]);
+            }
+            // Perhaps for too long.
+            1 => {
+                let ms = self.dice.below(3 * u64::from(timeout));
+                self.clients[which].silent_until = now + ms * MS;
+            }
+            2 => self.hang_up(at, id),
+            3 | 4 => {
+                let to = self.dice.below(self.servers.len() as u64) as usize;
+                let before = self.clients[which].left.replace((at, id));
+                before.into_iter().for_each(|(at, id)| self.hang_up(at, id));
+                self.keep_watches(which, at, id);
+                self.connect(which, to);
+            }
+            5..10 if now < self.clients[which].sent + u64::from(timeout) * MS / 3 => {}
+            10..20 => self.ask(which, at, id, vec![Request::Ping]),
+            _ => {
+                let count = 1 + self.dice.below(4);
+                let requests = (0..count).map(|_| self.request()).collect();
+                self.ask(which, at, id, requests);
+            }
+        }
+    }
+
+    /// What a client does with a connection that it has left: it may have sent something there, and sends some more.
+    fn client_left(&mut self, which: usize) {
+        let Some((at, id)) = self.clients[which].left else { return };
+        match self.dice.below(4) {
+            0 => {
+                self.clients[which].left = None;
+                self.hang_up(at, id);
+            }
+            1 | 2 => {
+                let is_attached =
+                    |connection: &super::connection::Connection| connection.attached.is_some();
+                if self.servers[at].connections.get(&id).is_some_and(is_attached) {
+                    let write = self.write();
+                    self.ask(which, at, id, vec![write]);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn connect(&mut self, which: usize, at: usize) {
+        self.next_connection += 1;
+        let id = ConnectionId::on(self.servers[at].id as u8, self.next_connection);
+        let client = &mut self.clients[which];
+        if client.session.is_none() {
+            client.timeout_ms = 1000 + 500 * self.dice.below(5) as i32;
+        }
+        client.connection = Some((at, id));
+        (client.since, client.sent) = (self.timeline.now(), self.timeline.now());
+        let delay = 200 + self.dice.below(2 * MS);
+        client.arrives = self.timeline.now() + delay;
+        self.timeline.after(delay, Event::Connect(which, at, id));
+    }
+
+    pub(super) fn ask(
+        &mut self,
+        which: usize,
+        at: usize,
+        id: ConnectionId,
+        requests: Vec<Request<'static>>,
+    ) {
+        let now = self.timeline.now();
+        let delay = 100 + self.dice.below(MS);
+        let client = &mut self.clients[which];
+        client.sent = now;
+        // Also behind what it sent on another connection, which does no harm.
+        client.arrives = (now + delay).max(client.arrives + 1);
+        let arrives = client.arrives;
+        let mut asked = Vec::new();
+        for request in requests {
+            self.xid += 1;
+            self.outcome.operations += 1;
+            asked.push(Asked { xid: self.xid, request, behind: self.acknowledged });
+        }
+        self.timeline.at(arrives, Event::Ask(at, id, asked));
+    }
+
+    /// What a connection watched is set again on the next one.
+    pub(super) fn keep_watches(&mut self, which: usize, at: usize, id: ConnectionId) {
+        if let Some(connection) = self.servers[at].connections.get(&id)
+            && connection.attached.is_some()
+        {
+            self.clients[which].watches = connection.watches.clone();
+        }
+    }
+
+    fn path(&mut self) -> String {
+        match self.dice.below(10) {
+            0..6 => format!("/k{}", self.dice.below(5)),
+            6..8 => format!("/k{}/c{}", self.dice.below(3), self.dice.below(2)),
+            _ => format!("/e{}", self.dice.below(3)),
+        }
+    }
+
+    fn version(&mut self, path: &str) -> i32 {
+        match self.dice.below(6) {
+            0..3 => -1,
+            // Most likely the right one, but something may be on its way.
+            3..5 => self.history.version(path).unwrap_or(0),
+            _ => self.history.version(path).unwrap_or(0) + 1,
+        }
+    }
+
+    fn request(&mut self) -> Request<'static> {
+        match self.dice.below(20) {
+            0..5 => {
+                let (path, watch) = (self.path().into(), self.dice.coin());
+                Request::GetData(WatchRequest { path, watch })
+            }
+            5 | 6 => {
+                let (path, watch) = (self.path().into(), self.dice.coin());
+                Request::Exists(WatchRequest { path, watch })
+            }
+            7 | 8 => {
+                let path = if self.dice.coin() { "/".to_owned() } else { self.path() };
+                let watch = self.dice.below(3) == 0;
+                Request::GetChildren2(WatchRequest { path: path.into(), watch })
+            }
+            9 => Request::Sync(SyncRequest { path: Some("/".into()) }),
             _ => self.write(),
         }
     }
 
-    fn write(&mut self) -> Work {
-        let path = format!("/k{}", self.dice.below(6));
-        let len = if self.dice.below(30) == 0 { 900 } else { self.dice.below(60) };
-        let data = vec![self.dice.next() as u8; len as usize];
-        let create = |path: String, mode: CreateMode, data: Vec<u8>| CreateRequest {
+    fn data(&mut self) -> Vec<u8> {
+        let len = if self.dice.below(40) == 0 { 900 } else { self.dice.below(40) };
+        vec![self.dice.next() as u8; len as usize]
+    }
+
+    fn create(&mut self) -> CreateRequest<'static> {
+        let (path, mode) = match self.dice.below(10) {
+            0..5 => (self.path(), CreateMode::Persistent),
+            5 | 6 => (format!("/e{}", self.dice.below(3)), CreateMode::Ephemeral),
+            7 => ("/s-".to_owned(), CreateMode::PersistentSequential),
+            _ => (format!("/k{}/l-", self.dice.below(3)), CreateMode::EphemeralSequential),
+        };
+        CreateRequest {
             path: path.into(),
-            data: Some(data.into()),
+            data: Some(self.data().into()),
             acl: Some(vec![Acl::anyone(perms::ALL)]),
             flags: mode.flags(),
+        }
+    }
+
+    fn set(&mut self) -> SetDataRequest<'static> {
+        let path = self.path();
+        let version = self.version(&path);
+        SetDataRequest { path: path.into(), data: Some(self.data().into()), version }
+    }
+
+    fn delete(&mut self) -> DeleteRequest<'static> {
+        let path = if self.dice.below(4) == 0 {
+            format!("/s-{:010}", self.dice.below(20))
+        } else {
+            self.path()
         };
-        let set = |path: String, data: Vec<u8>| SetDataRequest {
-            path: path.into(),
-            data: Some(data.into()),
-            version: -1,
-        };
-        Work::Request(match self.dice.below(10) {
-            0 | 1 => Request::Create(create(path, CreateMode::Persistent, data)),
-            2 => Request::Create(create("/s-".into(), CreateMode::PersistentSequential, data)),
-            3 => Request::Create(create("/e-".into(), CreateMode::EphemeralSequential, data)),
-            4 => Request::Delete(DeleteRequest { path: path.into(), version: -1 }),
-            5 => Request::Multi(vec![
-                MultiOp::SetData(set(path, data.clone())),
-                MultiOp::Create(create("/m-".into(), CreateMode::PersistentSequential, data)),
-            ]),
-            _ => Request::SetData(set(path, data)),
-        })
+        let version = self.version(&path);
+        DeleteRequest { path: path.into(), version }
+    }
+
+    pub(super) fn write(&mut self) -> Request<'static> {
+        match self.dice.below(20) {
+            0..4 => Request::Create(self.create()),
+            4..7 => Request::Create2(self.create()),
+            7..10 => Request::Delete(self.delete()),
+            10..12 => {
+                let count = 1 + self.dice.below(3);
+                let part = |world: &mut Self| match world.dice.below(4) {
+                    0 => MultiOp::Create(world.create()),
+                    1 => MultiOp::Delete(world.delete()),
+                    2 => {
+                        let path = world.path();
+                        let version = world.version(&path);
+                        MultiOp::Check(CheckVersionRequest { path: path.into(), version })
+                    }
+                    _ => MultiOp::SetData(world.set()),
+                };
+                Request::Multi((0..count).map(|_| part(self)).collect())
+            }
+            _ => Request::SetData(self.set()),
+        }
     }
 }

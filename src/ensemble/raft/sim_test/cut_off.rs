@@ -1,36 +1,39 @@
 //! A leader that was cut off and does not know it: what it still tells its clients.
 
-use jute::protocol::SyncRequest;
+use jute::protocol::{Request, SyncRequest};
+use raft::eraftpb::MessageType;
 
+use super::network::Content;
+use super::server::Waiting;
+use super::timeline::MS;
+use super::world::{Checked, Event, World};
 use super::*;
 
 /// A leader is cut off, another one acknowledges a write, and a client of the first asks for a sync. What it was answered.
-fn sync_behind_the_back(flaw: Flaw) -> Result<(), String> {
+fn sync_behind_the_back(flaw: Flaw) -> Checked {
     let mut world = World::settled(flaw);
     let leader = world.leader();
-    for other in (0..MEMBERS as usize).filter(|other| *other != leader) {
-        world.parted[leader][other] = true;
-        world.parted[other][leader] = true;
+    for other in (0..3).filter(|other| *other != leader) {
+        world.network.cut(leader, other);
+        world.network.cut(other, leader);
         // The others see the end of its connections, it does not see that of theirs.
-        let id = leader as u64 + 1;
-        world.with(other, |member, _| member.lost(id)).expect("holds");
+        let lost = Waiting::Lost(world.servers[leader].id);
+        world.timeline.after(MS, Event::Tell(other, world.servers[other].life, lost));
     }
-    let leaders = |world: &World| -> Vec<usize> {
-        (0..MEMBERS as usize).filter(|at| world.member(*at).is_leading()).collect()
-    };
-    world.try_pass_without(Some(leader), 2000).expect("holds");
-    let leaders = leaders(&world);
+    world.servers[leader].frozen_until = world.timeline.now() + 2000 * MS;
+    world.pass(2000);
+    let leaders: Vec<usize> = (0..3).filter(|at| world.member(*at).is_leading()).collect();
     assert_eq!(leaders.len(), 2, "the first one does not know yet");
     let next = *leaders.iter().find(|at| **at != leader).expect("another");
-    let before = world.checks.acknowledged_count();
-    world.set(next, 10);
+    let before = world.outcome.acknowledged;
+    world.set_data(next, 10);
     world.pass(50);
-    assert_eq!(world.checks.acknowledged_count(), before + 1);
+    assert_eq!(world.outcome.acknowledged, before + 1);
     assert!(world.member(leader).is_leading());
-    world.try_sync(leader)?;
+    world.sync(leader);
     world.try_pass(2000)?;
     assert!(!world.member(leader).is_leading());
-    assert_eq!((world.outcome.synced, world.waiting(leader)), (0, 0), "who asked is let go");
+    assert_eq!((world.outcome.syncs, world.waiting(leader)), (0, 0), "who asked is let go");
     Ok(())
 }
 
@@ -49,41 +52,47 @@ fn a_sync_without_a_round_is_found() {
 #[test]
 fn a_sync_is_answered_by_every_server() {
     let mut world = World::settled(Flaw::None);
-    for at in 0..MEMBERS as usize {
-        world.try_sync(at).expect("holds");
-        world.pass(50);
+    for at in 0..3 {
+        world.sync(at);
+        world.pass(100);
         assert_eq!(world.waiting(at), 0);
-        world.set(at, 10);
-        world.try_sync(at).expect("holds");
-        world.try_sync(at).expect("holds");
-        world.set(at, 20);
-        world.pass(50);
+        world.set_data(at, 10);
+        world.sync(at);
+        world.sync(at);
+        world.set_data(at, 20);
+        world.pass(100);
         assert_eq!(world.waiting(at), 0);
     }
-    assert_eq!(world.outcome.synced, 3 * MEMBERS);
+    assert_eq!(world.outcome.syncs, 3 * 3);
 }
 
 /// The question or its answer is lost: it is asked again.
 #[test]
 fn a_sync_outlasts_a_lost_word() {
-    let mut world = World::settled(Flaw::None);
-    let leader = world.leader();
-    for at in 0..MEMBERS as usize {
-        world.try_sync(at).expect("holds");
-        world.parcels.retain(|parcel| match &parcel.content {
-            Content::Message(message, _) => !matches!(
-                message.get_msg_type(),
-                MessageType::MsgReadIndex | MessageType::MsgReadIndexResp
-            ),
-            Content::Word(_) => true,
-        });
-        world.pass(400);
-        assert_eq!(world.waiting(at), 0, "{at}, with {leader} as the leader");
+    for lost in [MessageType::MsgReadIndex, MessageType::MsgReadIndexResp] {
+        let mut world = World::settled(Flaw::None);
+        let leader = world.leader();
+        for at in (0..3).filter(|at| *at != leader) {
+            world.sync(at);
+            let is_lost = |event: &Event| {
+                matches!(event, Event::Arrive(parcel)
+                    if matches!(&parcel.content, Content::Message(its) if its.get_msg_type() == lost))
+            };
+            let mut steps = 0;
+            while world.timeline.forget(is_lost) == 0 {
+                world.step().expect("holds");
+                steps += 1;
+                assert!(steps < 1000, "{lost:?} is sent");
+            }
+            assert_eq!(world.waiting(at), 1);
+            world.pass(600);
+            assert_eq!(world.waiting(at), 0, "{at}, with {leader} as the leader");
+        }
     }
 }
 
 impl World {
-    fn try_sync(&mut self, at: usize) -> Checked {
-        self.try_ask_for(at, Request::Sync(SyncRequest { path: None }))
+    fn sync(&mut self, at: usize) {
+        self.ask_for(at, Request::Sync(SyncRequest { path: None }));
     }
 }

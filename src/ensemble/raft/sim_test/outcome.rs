@@ -1,60 +1,68 @@
-//! What happened in the runs.
+//! What happened in the runs, so that a test can say that it did.
 
-/// What happened in a run, so that a test can say that it did.
-#[derive(Debug, Default)]
-pub(super) struct Outcome {
-    pub(super) trace: u64,
-    pub(super) elections: u64,
-    pub(super) acknowledged: u64,
-    pub(super) crashes: u64,
-    pub(super) failures: u64,
-    pub(super) cuts: u64,
-    pub(super) handed_over: u64,
-    pub(super) installed: u64,
-    pub(super) purged: u64,
-    pub(super) unknown: u64,
-    /// Answers of members that do not lead.
-    pub(super) by_followers: u64,
-    /// Answers to syncs.
-    pub(super) synced: u64,
-    /// Sessions that went on at another connection.
-    pub(super) moved: u64,
-    /// Ways between two members that broke.
-    pub(super) broken: u64,
+use super::faults::Table;
+
+macro_rules! outcome {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// What happened in a run.
+        #[derive(Debug, Default)]
+        pub(super) struct Outcome {
+            pub(super) trace: u64,
+            pub(super) table: Table,
+            $($(#[$doc])* pub(super) $name: u64,)*
+        }
+
+        impl Outcome {
+            pub(super) fn add(&mut self, other: &Self) {
+                self.table.add(&other.table);
+                $(self.$name += other.$name;)*
+            }
+
+            /// By their names.
+            pub(super) fn counts(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name)),*]
+            }
+        }
+    };
 }
 
-impl Outcome {
-    pub(super) fn add(&mut self, other: &Self) {
-        self.elections += other.elections;
-        self.acknowledged += other.acknowledged;
-        self.crashes += other.crashes;
-        self.failures += other.failures;
-        self.cuts += other.cuts;
-        self.handed_over += other.handed_over;
-        self.installed += other.installed;
-        self.purged += other.purged;
-        self.unknown += other.unknown;
-        self.by_followers += other.by_followers;
-        self.synced += other.synced;
-        self.moved += other.moved;
-        self.broken += other.broken;
-    }
-
-    pub(super) fn counts(&self) -> [u64; 13] {
-        [
-            self.elections,
-            self.acknowledged,
-            self.crashes,
-            self.failures,
-            self.cuts,
-            self.handed_over,
-            self.installed,
-            self.purged,
-            self.unknown,
-            self.by_followers,
-            self.synced,
-            self.moved,
-            self.broken,
-        ]
-    }
+outcome! {
+    steps,
+    /// Of simulated time.
+    seconds,
+    /// What clients asked.
+    operations,
+    /// Writes that were done and answered, writes that were refused, reads and syncs that were answered, and events told.
+    acknowledged,
+    refusals,
+    reads,
+    syncs,
+    events,
+    elections,
+    crashes,
+    /// Ends of a process because its disk refused.
+    failures,
+    /// Ends of a log that gave way to another.
+    cuts,
+    handed_over,
+    /// Disks that were emptied, and those of them whose servers voted again.
+    wiped,
+    seated,
+    /// Snapshots that were installed, and that came no further.
+    installed,
+    broken_off,
+    purged,
+    /// Starts behind what was final.
+    recovered,
+    /// Connections that a server closed.
+    closed,
+    /// Answers of members that do not lead.
+    by_followers,
+    /// Sessions that went on at another connection.
+    moved,
+    expired,
+    /// Clients that were refused by a server that is behind them.
+    behind,
+    /// Ways between two members that broke.
+    broken,
 }

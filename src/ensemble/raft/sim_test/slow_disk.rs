@@ -1,5 +1,6 @@
 //! Disks that do nothing for a while: who leads then, and who is answered.
 
+use super::world::World;
 use super::*;
 
 #[test]
@@ -8,7 +9,7 @@ fn a_leader_whose_disk_pauses_keeps_its_term_and_the_others_are_a_quorum_without
     let leader = world.leader();
     let (term, others) = (world.member(leader).term(), [(leader + 1) % 3, (leader + 2) % 3]);
     world.stall(leader, 900);
-    (0..3).for_each(|at| world.set(at, 10));
+    (0..3).for_each(|at| world.set_data(at, 10));
     world.pass(850);
     assert_eq!((world.leader(), world.member(leader).term()), (leader, term));
     // Its own clients see what its disk has.
@@ -24,15 +25,15 @@ fn without_a_quorum_of_disks_nothing_is_answered_and_nobody_is_deposed() {
     let mut world = World::settled(Flaw::None);
     let leader = world.leader();
     let term = world.member(leader).term();
-    let before = world.checks.acknowledged_count();
+    let before = world.outcome.acknowledged;
     world.stall(leader, 900);
     world.stall((leader + 1) % 3, 900);
-    (0..3).for_each(|at| world.set(at, 10));
+    (0..3).for_each(|at| world.set_data(at, 10));
     world.pass(850);
-    assert_eq!(world.checks.acknowledged_count(), before);
+    assert_eq!(world.outcome.acknowledged, before);
     assert_eq!((0..3).map(|at| world.waiting(at)).sum::<usize>(), 3);
     world.pass(100);
-    assert_eq!(world.checks.acknowledged_count(), before + 3);
+    assert_eq!(world.outcome.acknowledged, before + 3);
     assert_eq!((world.leader(), world.member(leader).term()), (leader, term));
 }
 
@@ -42,14 +43,14 @@ fn a_leader_whose_disk_hangs_hands_over() {
     let leader = world.leader();
     let term = world.member(leader).term();
     world.stall(leader, 5000);
-    world.set(leader, 10);
+    world.set_data(leader, 10);
     world.pass(950);
     assert_eq!(world.leader(), leader);
-    world.pass(100);
+    world.pass(150);
     let next = world.leader();
     assert_ne!(next, leader);
     assert_eq!(world.member(next).term(), term + 1, "no election is lost");
-    world.set(next, 10);
+    world.set_data(next, 10);
     world.pass(50);
     assert_eq!(world.waiting(next), 0);
     // It is in nobody's way while its disk still hangs, nor when that is over.
@@ -64,8 +65,9 @@ fn a_leader_keeps_a_hanging_disk_while_the_others_are_no_quorum() {
     let leader = world.leader();
     let term = world.member(leader).term();
     world.crash((leader + 1) % 3, true);
+    world.stay_down((leader + 1) % 3);
     world.stall(leader, 3000);
-    world.set(leader, 10);
+    world.set_data(leader, 10);
     world.pass(2900);
     assert_eq!((world.leader(), world.member(leader).term()), (leader, term));
     assert_eq!(world.waiting(leader), 1);
@@ -86,27 +88,28 @@ fn a_disk_that_hangs_takes_no_more_memory_than_its_share() {
     let follower = (leader + 1) % 3;
     world.stall(follower, 20_000);
     for _ in 0..80 {
-        world.set(leader, ENTRY);
+        world.set_data(leader, ENTRY);
         world.pass(50);
     }
     assert_eq!(world.waiting(leader), 0, "the others are a quorum");
     let held = world.member(follower).unsynced.bytes();
     assert!((SHARE..SHARE + 2 * ENTRY).contains(&held), "{held}");
-    world.stall(follower, 0);
+    world.go_on(follower);
     world.pass(3000);
     assert_eq!(world.member(follower).applied(), world.member(leader).applied());
 
     // Without a quorum it keeps its disk.
     world.stall(leader, 60_000);
     world.crash(follower, true);
+    world.stay_down(follower);
     for _ in 0..60 {
-        world.set(leader, ENTRY);
+        world.set_data(leader, ENTRY);
         world.pass(50);
     }
     let held = world.member(leader).unsynced.bytes();
     assert!((SHARE..SHARE + 2 * ENTRY).contains(&held), "{held}");
     assert_eq!(world.waiting(leader), 60);
-    world.stall(leader, 0);
+    world.go_on(leader);
     world.pass(1000);
     assert_eq!(world.waiting(leader), 0);
 }

@@ -1,179 +1,145 @@
-//! The three members, what lies between them, and the dice.
+//! Everything under one seed: what happens next, what follows from it, and that it may be so.
 
-use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hasher as _};
+use std::sync::Arc;
 
 use jute::protocol::Request;
-use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::checks::{Chain, Checks};
-use super::flawed_disk::FlawedDisk;
+use super::checks::Checks;
+use super::clients::Client;
+use super::connection::Asked;
+use super::history::{History, Reply};
+use super::network::{Network, Parcel};
 use super::outcome::Outcome;
+use super::server::{Asking, Clock, Server, Waiting};
+use super::sessions::Owners;
+use super::storm::Mend;
+use super::timeline::{MS, Timeline};
+use super::transfer::Transfer;
+use super::wiped::Wiped;
 use super::*;
-use crate::engine::database::{Database, Rules};
-use crate::engine::session::SessionId;
-use crate::engine::time::{Monotonic, WallClock};
+use crate::engine::tracker::OWNER_NOT_CHECKED;
 use crate::engine::watch::ConnectionId;
-use crate::engine::zxid::Zxid;
-use crate::ensemble::snapshots::write_walk;
-use crate::storage::sim::{Dice, Fault, SimDisk};
-use crate::storage::{
-    Compression, DirectoryOptions, Disk, EntryWriter, FillStep, LogOptions, Members, RaftState,
-    RaftStateFile, RecoveryOptions, SnapshotWriter, StorageError, purge,
-};
+use crate::ensemble::founding::Seat;
+use crate::storage::sim::{Dice, SimDisk};
+use crate::storage::{Disk as _, LogOptions, RecoveryOptions};
 
-#[path = "by_hand.rs"]
-mod by_hand;
-#[path = "clients.rs"]
-mod clients;
-#[path = "cut_off.rs"]
-mod cut_off;
-#[path = "slow_disk.rs"]
-mod slow_disk;
+/// A run goes on until it has all of this.
+const TIME: u64 = 12_000 * MS;
+const STEPS: u64 = 2000;
+const OPERATIONS: u64 = 500;
+/// No run is longer.
+const TIME_MAX: u64 = 60_000 * MS;
 
-use clients::{Client, Seen, Told};
+pub(super) type Checked = Result<(), String>;
 
-const MEMBERS: u64 = 3;
-const STEPS: u64 = 2500;
-const PARCELS_MAX: usize = 200;
-
-/// Something on its way between two members.
-#[derive(Clone)]
-struct Parcel {
-    from: u64,
-    to: u64,
-    content: Content,
+/// The place of the server that a member is a life of.
+pub(super) const fn place_of(member: u64) -> usize {
+    server_of(member) as usize - 1
 }
 
-#[derive(Clone)]
-enum Content {
-    /// With the snapshot that it tells of.
-    Message(PeerMessage, Option<Vec<u8>>),
-    Word(Word),
+/// Why a member goes no further.
+pub(super) enum Stop {
+    Violation(String),
+    Failed(EnsembleError),
 }
 
-/// Takes what a member sends.
-#[derive(Default)]
-struct Post {
-    id: u64,
-    sent: Vec<Parcel>,
-    /// Answers that nobody gave.
-    forged: Vec<PeerMessage>,
-    flaw: Option<Flaw>,
-}
-
-impl Transport for Post {
-    fn send(&mut self, message: PeerMessage) {
-        if self.flaw == Some(Flaw::RoundNotMade)
-            && message.get_msg_type() == MessageType::MsgHeartbeat
-            && !message.context.is_empty()
-        {
-            let mut answer = PeerMessage::default();
-            answer.set_msg_type(MessageType::MsgHeartbeatResponse);
-            (answer.from, answer.to, answer.term) = (message.to, message.from, message.term);
-            answer.context = message.context.clone();
-            self.forged.push(answer);
-        }
-        if self.flaw == Some(Flaw::AckBeforeQuorum)
-            && message.get_msg_type() == MessageType::MsgAppend
-        {
-            let mut answer = PeerMessage::default();
-            answer.set_msg_type(MessageType::MsgAppendResponse);
-            (answer.from, answer.to, answer.term) = (message.to, message.from, message.term);
-            answer.index = message.index + message.entries.len() as u64;
-            self.forged.push(answer);
-        }
-        let (from, to) = (self.id, message.to);
-        self.sent.push(Parcel { from, to, content: Content::Message(message, None) });
-    }
-
-    fn say(&mut self, to: u64, word: Word) {
-        self.sent.push(Parcel { from: self.id, to, content: Content::Word(word) });
-    }
-
-    fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile) {
-        let mut bytes = vec![0; file.size().expect("a size") as usize];
-        file.read(&mut bytes, 0).expect("reads");
-        let (from, to) = (self.id, message.to);
-        self.sent.push(Parcel { from, to, content: Content::Message(message, Some(bytes)) });
+impl From<EnsembleError> for Stop {
+    fn from(error: EnsembleError) -> Self {
+        Self::Failed(error)
     }
 }
 
-impl Member<Post> {
-    /// Takes a snapshot of the applied state, all of it at once.
-    ///
-    /// # Errors
-    /// When the disk refuses; the log keeps everything.
-    fn take_snapshot(&mut self, now: Monotonic) -> Result<(), StorageError> {
-        let index = self.applied();
-        let mut hold = self.applier.replica.exclusive();
-        hold.database().begin_walk();
-        let zxid = hold.database().last_zxid().0;
-        let writer =
-            SnapshotWriter::create(self.node.store().directory(), zxid, index, Compression::None)?;
-        let tree = hold.database().tree();
-        write_walk(writer, std::iter::from_fn(|| tree.advance_walk(u32::MAX, 0)))?;
-        drop(hold);
-        self.snapshot_taken(index, Zxid(zxid), now);
-        Ok(())
-    }
+pub(super) enum Event {
+    /// A member's thread wakes, if this is when it was to.
+    Turn(usize, u64),
+    Arrive(Parcel),
+    /// Something comes to a life of a server.
+    Tell(usize, u64, Waiting),
+    /// Two members try to reach each other.
+    Dial(usize, usize),
+    /// They find out that they do not any more.
+    Notice(usize, usize),
+    Piece(u64),
+    /// A life of a server's disk writes, and is free for more.
+    Write(usize, u64),
+    Written(usize, u64),
+    Client(usize),
+    Connect(usize, usize, ConnectionId),
+    Ask(usize, ConnectionId, Vec<Asked>),
+    Snapshot(usize),
+    AskForSeat(usize, u64),
+    Seat(Asking, Seat),
+    Fault,
+    FaultAt(usize),
+    Mend(Mend),
 }
 
-struct Server {
-    id: u64,
-    disk: SimDisk,
-    options: RecoveryOptions,
-    member: Option<Member<Post>>,
-    /// What writes for it, and what it is to write.
-    writer: Option<DiskWriter>,
-    writes: VecDeque<Write>,
-    /// Its disk does nothing before this time.
-    stalled: Monotonic,
-    seen: Arc<Seen>,
-    /// Its log when it was last seen, and what its disk has of it.
-    known: Chain,
-    chain: Chain,
-    /// What its disk has of its promise.
-    promise: (u64, u64),
-    /// Its clients.
-    clients: Vec<Client>,
+/// A request that may become final.
+pub(super) struct Sent {
+    pub(super) session: i64,
+    pub(super) connection: ConnectionId,
+    pub(super) request: Request<'static>,
 }
 
-/// Everything, under one seed.
 pub(super) struct World {
-    seed: u64,
-    dice: Dice,
-    flaw: Flaw,
-    servers: Vec<Server>,
-    parcels: Vec<Parcel>,
-    /// Whether parcels pass from one to another.
-    parted: [[bool; MEMBERS as usize]; MEMBERS as usize],
-    checks: Checks,
-    room: Arc<Semaphore>,
-    now: Now,
-    next_connection: u64,
-    xid: i32,
-    /// By the xid of a request: the newest change that was acknowledged before it.
-    asked_behind: BTreeMap<i32, i64>,
-    outcome: Outcome,
-    trace: DefaultHasher,
+    pub(super) seed: u64,
+    pub(super) flaw: Flaw,
+    pub(super) dice: Dice,
+    pub(super) timeline: Timeline<Event>,
+    pub(super) servers: Vec<Server>,
+    pub(super) network: Network,
+    pub(super) transfers: BTreeMap<u64, Transfer>,
+    pub(super) transfers_begun: u64,
+    pub(super) clients: Vec<Client>,
+    /// The longest pause of a client.
+    pub(super) haste: u64,
+    /// Nothing goes wrong any more.
+    pub(super) calm: bool,
+    /// No client does anything any more.
+    pub(super) quiet: bool,
+    /// About how long it is from one fault to the next.
+    pub(super) fault_every: u64,
+    pub(super) snapshot_every: u64,
+    pub(super) zxids_a_term: u32,
+    /// A server whose disk was emptied, until it votes again.
+    pub(super) wiped: Option<Wiped>,
+    pub(super) checks: Checks,
+    pub(super) history: History,
+    pub(super) owners: Owners,
+    /// Sessions that somebody wants to end.
+    pub(super) ending: BTreeSet<i64>,
+    pub(super) sent: BTreeMap<i32, Sent>,
+    /// What became final of them, and what was refused.
+    pub(super) done: BTreeMap<i32, (i64, Reply)>,
+    pub(super) refused: BTreeSet<i32>,
+    /// The newest transaction that a client was told of.
+    pub(super) acknowledged: i64,
+    pub(super) room: Arc<Semaphore>,
+    pub(super) next_connection: u64,
+    pub(super) xid: i32,
+    pub(super) outcome: Outcome,
+    pub(super) trace: DefaultHasher,
 }
-
-type Checked = Result<(), String>;
 
 impl World {
     pub(super) fn run(seed: u64, flaw: Flaw) -> Result<Outcome, String> {
-        let mut world = Self::play(seed, flaw)?;
-        world.outcome.acknowledged = world.checks.acknowledged_count() as u64;
+        OWNER_NOT_CHECKED.set(flaw == Flaw::OwnerNotChecked);
+        let mut world = Self::new(seed, flaw);
+        world.play()?;
         world.outcome.trace = world.trace.finish();
+        world.outcome.seconds = world.timeline.now() / MS / 1000;
         Ok(world.outcome)
     }
 
     /// Plays a seed to its end and writes the members' directories below `folder`, each with the zxid, the znodes and
     /// the digest that a server must show that goes on there.
     pub(super) fn export(seed: u64, folder: &std::path::Path) -> Result<(), String> {
-        for server in Self::play(seed, Flaw::None)?.servers {
+        let mut world = Self::new(seed, Flaw::None);
+        world.play()?;
+        for server in &world.servers {
             let member = server.member.as_ref().ok_or("a member is down")?;
             let target = folder.join(format!("{seed}-{}/version-2", server.id));
             std::fs::create_dir_all(&target).map_err(|error| error.to_string())?;
@@ -189,528 +155,197 @@ impl World {
         Ok(())
     }
 
-    fn new(seed: u64, flaw: Flaw) -> Result<Self, String> {
+    fn new(seed: u64, flaw: Flaw) -> Self {
+        let mut world = Self::begin(seed, flaw, if seed.is_multiple_of(3) { 5 } else { 3 });
+        // Every fifth world has terms that end by their numbers.
+        if seed % 5 == 1 {
+            world.zxids_a_term = 60;
+        }
+        world
+    }
+
+    pub(super) fn begin(seed: u64, flaw: Flaw, members: u64) -> Self {
         let mut dice = Dice(seed);
-        let servers = (1..=MEMBERS).map(|id| {
+        let servers = (1..=members).map(|id| {
             let log = LogOptions {
                 segment_len: 1024 << dice.below(4),
                 spares: dice.below(2) as usize,
                 force_sync: flaw != Flaw::AckBeforeSync,
             };
-            Server {
-                id,
-                disk: SimDisk::default(),
-                options: RecoveryOptions { trust_empty: false, log },
-                member: None,
-                writer: None,
-                writes: VecDeque::new(),
-                stalled: Monotonic(0),
-                seen: Arc::default(),
-                known: Chain::new(),
-                chain: Chain::new(),
-                promise: (0, 0),
-                clients: Vec::new(),
-            }
+            let options = RecoveryOptions { trust_empty: false, log };
+            Server::new(id, SimDisk::default(), options, Clock::new(dice.below(1000) * 1000 * MS))
         });
-        let servers = servers.collect();
-        let mut world = Self {
+        let servers: Vec<Server> = servers.collect();
+        let members = servers.len();
+        let clients = (0..4 + dice.below(4)).map(|_| Client::new()).collect();
+        let haste = [100, 200, 400][dice.below(3) as usize] * MS;
+        let fault_every = [200, 400, 1000][dice.below(3) as usize] * MS;
+        let snapshot_every = [500, 2000, 8000][dice.below(3) as usize] * MS;
+        Self {
             seed,
-            dice,
             flaw,
+            dice,
+            timeline: Timeline::new(),
             servers,
-            parcels: Vec::new(),
-            parted: Default::default(),
-            checks: Checks::default(),
+            network: Network::new(members),
+            transfers: BTreeMap::new(),
+            transfers_begun: 0,
+            clients,
+            haste,
+            calm: false,
+            quiet: false,
+            fault_every,
+            snapshot_every,
+            zxids_a_term: u32::MAX,
+            wiped: None,
+            checks: Checks::new(members),
+            history: History::new(),
+            owners: Owners::default(),
+            ending: BTreeSet::new(),
+            sent: BTreeMap::new(),
+            done: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            acknowledged: 0,
             room: Arc::new(Semaphore::new(1 << 20)),
-            now: Now { monotonic: Monotonic(0), wall: WallClock(1_700_000_000_000) },
-            next_connection: 1,
+            next_connection: 0,
             xid: 0,
-            asked_behind: BTreeMap::new(),
             outcome: Outcome::default(),
             trace: DefaultHasher::new(),
-        };
-        (0..MEMBERS as usize).try_for_each(|at| world.start(at))?;
-        Ok(world)
-    }
-
-    fn play(seed: u64, flaw: Flaw) -> Result<Self, String> {
-        let mut world = Self::new(seed, flaw)?;
-        for step in 0..STEPS {
-            world.event().map_err(|violation| format!("step {step}: {violation}"))?;
-        }
-        world.heal().map_err(|violation| format!("healed: {violation}"))?;
-        Ok(world)
-    }
-
-    fn event(&mut self) -> Checked {
-        if self.dice.below(3) > 0 {
-            let at = self.dice.below(MEMBERS) as usize;
-            let most = 1 + self.dice.below(4) as usize;
-            self.write_disk(at, most)?;
-        }
-        let at = self.dice.below(MEMBERS) as usize;
-        match self.dice.below(1000) {
-            0..200 => {
-                self.now.monotonic = self.now.monotonic.plus(30);
-                self.now.wall.0 += 30;
-                self.with(at, |member, _| member.tick())
-            }
-            200..700 => self.deliver(),
-            700..884 => self.request(at),
-            884..890 => {
-                let power = self.dice.coin();
-                let lost = self.servers[at].member.is_some();
-                self.crash(at, power);
-                self.outcome.crashes += u64::from(lost);
-                Ok(())
-            }
-            890..930 if self.servers[at].member.is_none() => self.start(at),
-            930..936 => {
-                // Power fails at one of the operations to come.
-                let after = self.dice.below(40);
-                self.servers[at].disk.fail_after(after, Fault::PowerLoss);
-                Ok(())
-            }
-            936..950 => {
-                let (from, to) = (self.dice.below(3) as usize, self.dice.below(3) as usize);
-                self.parted[from][to] = true;
-                if self.dice.coin() {
-                    self.parted[to][from] = true;
-                }
-                Ok(())
-            }
-            950..964 => {
-                self.parted = Default::default();
-                Ok(())
-            }
-            964..984 => self.snapshot(at),
-            988..992 => self.with(at, |member, now| member.report_heard(now)),
-            992..996 => self.move_session(at),
-            996..999 => {
-                let ms = 100 * self.dice.below(30);
-                self.servers[at].stalled = self.now.monotonic.plus(ms);
-                Ok(())
-            }
-            984..988 => {
-                let to = 1 + self.dice.below(MEMBERS);
-                self.outcome.handed_over += 1;
-                self.with(at, |member, _| member.hand_over(to))
-            }
-            _ => Ok(()),
         }
     }
 
-    /// Lets a member do something and everything that follows from it.
-    fn with(&mut self, at: usize, act: impl FnOnce(&mut Member<Post>, Now)) -> Checked {
-        let now = self.now;
-        self.try_with(at, |member| {
-            act(member, now);
-            Ok(())
+    pub(super) fn play(&mut self) -> Checked {
+        let members = self.servers.len();
+        for at in 0..members {
+            self.start(at)?;
+            let first = self.dice.below(2000 * MS);
+            self.timeline.at(first, Event::Snapshot(at));
+            for other in at + 1..members {
+                self.timeline.at(MS, Event::Dial(at, other));
+            }
+        }
+        for which in 0..self.clients.len() {
+            self.timeline.at(500 * MS, Event::Client(which));
+        }
+        self.timeline.at(1000 * MS, Event::Fault);
+        while self.timeline.now() < TIME
+            || self.outcome.steps < STEPS
+            || self.outcome.operations < OPERATIONS
+        {
+            if self.timeline.now() > TIME_MAX {
+                return Err(format!("too little happens: {:?}", self.outcome));
+            }
+            self.step()?;
+        }
+        self.heal().map_err(|violation| format!("healed: {violation}"))
+    }
+
+    pub(super) fn step(&mut self) -> Checked {
+        self.outcome.steps += 1;
+        let step = self.outcome.steps;
+        let event = self.timeline.next().ok_or("nothing is to happen")?;
+        self.happen(event).map_err(|violation| {
+            format!("step {step}, at {} ms: {violation}", self.timeline.now() / MS)
         })
     }
 
-    fn try_with_now(
-        &mut self,
-        at: usize,
-        act: impl FnOnce(&mut Member<Post>, Now) -> Result<(), EnsembleError>,
-    ) -> Checked {
-        let now = self.now;
-        self.try_with(at, |member| act(member, now))
-    }
-
-    fn try_with(
-        &mut self,
-        at: usize,
-        act: impl FnOnce(&mut Member<Post>) -> Result<(), EnsembleError>,
-    ) -> Checked {
-        let now = self.now;
-        let Some(member) = &mut self.servers[at].member else { return Ok(()) };
-        let done = act(member).and_then(|()| {
-            member.turn(now)?;
-            while let Some(forged) = member.transport.forged.pop() {
-                member.step(forged);
-                member.turn(now)?;
-            }
-            Ok(())
-        });
-        let sent = std::mem::take(&mut member.transport.sent);
-        let writes = member.take_writes();
-        if self.flaw == Flaw::SaidBeforeWritten && done.is_ok() {
-            let written = Written { writes: writes.len(), ..Written::default() };
-            member.persisted(written).expect("sends");
-        }
-        self.servers[at].writes.extend(writes);
-        match done {
-            Ok(()) => {}
-            Err(EnsembleError::Storage(StorageError::Io { .. })) => {
-                self.outcome.failures += 1;
-                // What was sent before the power went is on its way.
-                self.parcels.extend(sent);
-                self.crash(at, true);
-                return Ok(());
-            }
-            Err(error) => return Err(format!("member {}: {error}: {:?}", at + 1, error)),
-        }
-        self.parcels.extend(sent);
-        while self.parcels.len() > PARCELS_MAX {
-            self.lose(0);
-        }
-        self.observe(at)
-    }
-
-    /// Lets a disk do the oldest of what it is to do, at most so much of it.
-    fn write_disk(&mut self, at: usize, most: usize) -> Checked {
-        let now = self.now.monotonic;
-        let Server { writer, writes, stalled, chain, promise, .. } = &mut self.servers[at];
-        let Some(writer) = writer else { return Ok(()) };
-        if writes.is_empty() || now < *stalled {
-            return Ok(());
-        }
-        let some: Vec<Write> = writes.drain(..most.min(writes.len())).collect();
-        let written = match writer.write(some) {
-            Ok(written) => written,
-            Err(EnsembleError::Storage(StorageError::Io { .. })) => {
-                self.outcome.failures += 1;
-                self.crash(at, true);
-                return Ok(());
-            }
-            Err(error) => return Err(format!("disk {}: {error}: {error:?}", at + 1)),
-        };
-        let before = chain.clone();
-        read_chain(&writer.log, chain);
-        let kept = before.iter().zip(chain.iter()).take_while(|(was, is)| was == is).count();
-        if kept < before.len() && kept < chain.len() && chain[kept] != 0 {
-            self.outcome.cuts += 1;
-        }
-        *promise = (writer.promises.get().term, writer.promises.get().vote);
-        if self.flaw == Flaw::SaidBeforeWritten {
-            return Ok(());
-        }
-        let mut installed = false;
-        self.try_with(at, |member| {
-            installed = member.persisted(written)?;
-            Ok(())
-        })?;
-        self.outcome.installed += u64::from(installed);
-        if installed && let Some(member) = &self.servers[at].member {
-            self.checks.model(member.applied(), &member.replica().shared())?;
-        }
-        Ok(())
-    }
-
-    /// Everything that must hold, after a member has done something.
-    fn observe(&mut self, at: usize) -> Checked {
-        let Server { id, member, known, .. } = &mut self.servers[at];
-        let Some(member) = member else { return Ok(()) };
-        let store = member.node.store();
-        self.checks.log(&store.log, known)?;
-        let id = *id;
-        (member.term(), member.leader(), store.log.last_zxid()).hash(&mut self.trace);
-        let server = &self.servers[at];
-        let Some(member) = &server.member else { return Ok(()) };
-        let log = &member.node.store().log;
-        if member.leader() == id {
-            let (before, term) = (self.outcome.elections, member.term());
-            self.checks.leads(term, id, log)?;
-            self.outcome.elections = before.max(term);
-        }
-        let chains: Vec<&Chain> = self.servers.iter().map(|server| &server.chain).collect();
-        self.checks.committed(member.committed(), log, &chains)?;
-        self.checks.applied(member.applied(), member.committed(), &member.replica().shared())?;
-        let told = std::mem::take(&mut *server.seen.0.lock());
-        for told in told {
-            match told {
-                Told::Done(connection, xid, zxid) => {
-                    self.checks.acknowledged(zxid.0, xid)?;
-                    self.answered(at, connection, xid, zxid)?;
+    fn happen(&mut self, event: Event) -> Checked {
+        let now = self.timeline.now();
+        match event {
+            Event::Turn(at, when) => {
+                let server = &mut self.servers[at];
+                if server.wakes != when {
+                    return Ok(());
                 }
-                Told::Synced(connection, xid, zxid) => {
-                    self.outcome.synced += 1;
-                    self.synced(xid, zxid)?;
-                    self.answered(at, connection, xid, zxid)?;
+                server.wakes = u64::MAX;
+                if now < server.frozen_until {
+                    let thaws = server.frozen_until;
+                    self.wake(at, thaws);
+                    return Ok(());
                 }
-                Told::Answered(connection, xid, zxid) => {
-                    self.answered(at, connection, xid, zxid)?;
+                self.turn(at)
+            }
+            Event::Arrive(parcel) => {
+                self.arrive(parcel);
+                Ok(())
+            }
+            Event::Tell(at, life, what) => {
+                let server = &mut self.servers[at];
+                if server.life == life && server.member.is_some() {
+                    server.waiting.push(what);
+                    self.wake(at, now);
                 }
-                Told::Attached(connection, session) => {
-                    let clients = &mut self.servers[at].clients;
-                    let client = clients.iter_mut().find(|client| client.connection == connection);
-                    if let Some(client) = client {
-                        self.outcome.moved += u64::from(client.session == Some(session));
-                        client.session = Some(session);
-                        client.asked.pop_front();
-                    }
+                Ok(())
+            }
+            Event::Dial(one, other) => {
+                self.dial(one, other);
+                Ok(())
+            }
+            Event::Notice(one, other) => {
+                if !self.network.passes(one, other) || !self.network.passes(other, one) {
+                    self.part(one, other);
                 }
-                Told::Closed(connection) => {
-                    self.outcome.unknown += 1;
-                    self.servers[at].clients.retain(|client| client.connection != connection);
-                }
+                Ok(())
             }
-        }
-        Ok(())
-    }
-
-    fn deliver(&mut self) -> Checked {
-        if self.parcels.is_empty() {
-            return Ok(());
-        }
-        // Mostly the oldest, so that there is progress; often enough any other.
-        let of = if self.dice.below(3) == 0 { self.parcels.len() as u64 } else { 1 };
-        let mut which = self.dice.below(of) as usize;
-        let is_word = matches!(self.parcels[which].content, Content::Word(_));
-        if is_word {
-            // Words do not overtake each other.
-            let Parcel { from, to, .. } = self.parcels[which];
-            let is_first = |parcel: &Parcel| {
-                (parcel.from, parcel.to) == (from, to) && matches!(parcel.content, Content::Word(_))
-            };
-            which = self.parcels.iter().position(is_first).unwrap_or(which);
-        }
-        match self.dice.below(if is_word { 400 } else { 40 }) {
-            0 => {
-                self.lose(which);
-                return Ok(());
+            Event::Piece(number) => self.piece(number),
+            Event::Write(at, life) => self.write_disk(at, life),
+            Event::Written(at, life) => {
+                self.wrote(at, life);
+                Ok(())
             }
-            1 if !is_word => {
-                let again = self.parcels[which].clone();
-                self.parcels.push(again);
+            Event::Client(which) => {
+                self.client(which);
+                Ok(())
             }
-            _ => {}
-        }
-        let parcel = &self.parcels[which];
-        let (from, to) = (parcel.from as usize - 1, parcel.to as usize - 1);
-        if self.parted[from][to] || self.servers[to].member.is_none() {
-            self.lose(which);
-            return Ok(());
-        }
-        let parcel = self.parcels.remove(which);
-        self.hand(parcel)
-    }
-
-    fn hand(&mut self, parcel: Parcel) -> Checked {
-        let (from, to) = (parcel.from as usize - 1, parcel.to as usize - 1);
-        let (message, bytes) = match parcel.content {
-            Content::Word(word) => {
-                let now = self.now;
-                return self.try_with(to, |member| member.hear(parcel.from, word, now));
+            Event::Connect(which, at, id) => {
+                self.take_connection(which, at, id);
+                Ok(())
             }
-            Content::Message(message, None) => {
-                return self.with(to, |member, _| member.step(message));
-            }
-            Content::Message(message, Some(bytes)) => (message, bytes),
-        };
-        let now = self.now;
-        self.try_with(to, |member| {
-            let zxid = zxid_of(message.get_snapshot()).expect("a zxid");
-            let mut received =
-                ReceivedSnapshot::create(Arc::clone(member.directory()), zxid, Compression::None)?;
-            bytes.chunks(700).try_for_each(|piece| received.write(piece))?;
-            member.receive_snapshot(message, received, now)
-        })?;
-        let id = to as u64 + 1;
-        self.with(from, |member, _| member.report_snapshot(id, SnapshotStatus::Finish))
-    }
-
-    /// A parcel is gone; whoever sends a snapshot gets to know.
-    fn lose(&mut self, which: usize) {
-        let Parcel { from, to, content } = self.parcels.remove(which);
-        let sender = self.servers[from as usize - 1].member.as_mut();
-        match content {
-            Content::Message(_, Some(_)) => {
-                if let Some(member) = sender {
-                    member.report_snapshot(to, SnapshotStatus::Failure);
-                }
-            }
-            Content::Message(_, None) => {}
-            Content::Word(_) => self.part(from, to),
+            Event::Ask(at, id, asked) => self.take_requests(at, id, asked),
+            Event::Snapshot(at) => self.snapshot(at),
+            Event::AskForSeat(at, when) => self.ask_for_seat(at, when),
+            Event::Seat(asking, seat) => self.take_seat(asking, seat),
+            Event::Fault => self.fault(None),
+            Event::FaultAt(at) => self.fault(Some(at)),
+            Event::Mend(mend) => self.mend(mend),
         }
     }
 
-    /// A word was lost, or one of the two is gone: so are all words on their way between them, and both get to know.
-    fn part(&mut self, one: u64, other: u64) {
-        self.outcome.broken += 1;
-        self.parcels.retain(|parcel| {
-            let is_between = (parcel.from, parcel.to) == (one, other)
-                || (parcel.from, parcel.to) == (other, one);
-            !is_between || !matches!(parcel.content, Content::Word(_))
-        });
-        for (at, peer) in [(one, other), (other, one)] {
-            if let Some(member) = &mut self.servers[at as usize - 1].member {
-                member.lost(peer);
-                member.found(peer);
-            }
-        }
-    }
-
-    fn snapshot(&mut self, at: usize) -> Checked {
-        let (purges, keep) = (self.dice.coin(), 1 + self.dice.below(2) as usize);
-        let mut purged = 0;
-        let now = self.now.monotonic;
-        self.try_with(at, |member| {
-            if member.applied() > 0 {
-                member.take_snapshot(now)?;
-            }
-            if purges {
-                purged = purge(member.directory(), keep)?.logs;
-                member.purged(now);
-            }
-            Ok(())
-        })?;
-        self.outcome.purged += purged as u64;
-        Ok(())
-    }
-
-    fn crash(&mut self, at: usize, power: bool) {
-        for other in (1..=MEMBERS).filter(|other| *other != at as u64 + 1) {
-            self.part(at as u64 + 1, other);
-        }
-        let server = &mut self.servers[at];
-        server.member = None;
-        server.writer = None;
-        server.writes.clear();
-        server.clients.clear();
-        server.seen.0.lock().clear();
-        if power {
-            server.disk.crash(&mut Dice(self.dice.next()));
-        } else {
-            server.disk.kill();
-        }
-    }
-
-    fn start(&mut self, at: usize) -> Checked {
-        let server = &mut self.servers[at];
-        let disk: Arc<dyn Disk> =
-            Arc::new(FlawedDisk { inner: server.disk.clone(), flaw: self.flaw });
-        let options = DirectoryOptions {
-            data_dir: "/data".into(),
-            data_log_dir: "/data".into(),
-            create: true,
-        };
-        let ensemble = Ensemble {
-            server: server.id as u8,
-            recovery: server.options,
-            rules: Rules::default(),
-            seed: self.seed,
-            // Every fifth world has terms that end by their numbers.
-            zxids_a_term: if self.seed % 5 == 1 { 60 } else { u32::MAX },
-        };
-        let post = Post { id: server.id, flaw: Some(self.flaw), ..Post::default() };
-        let clients: Arc<dyn Clients> = Arc::clone(&server.seen) as _;
-        let started = DataDirectory::open(disk, &options)
-            .map_err(EnsembleError::from)
-            .and_then(|directory| {
-                if RaftStateFile::look(&directory)?.is_none() {
-                    let members = Members { voters: (1..=MEMBERS).collect(), ..Members::default() };
-                    let first = RaftState { id: server.id, members, ..RaftState::default() };
-                    RaftStateFile::create(&directory, &first)?;
-                }
-                ensemble.start(Arc::new(directory))
-            })
-            .and_then(|started| {
-                let replica = Arc::new(Replica::new(Database::new(self.seed, Rules::default())));
-                Member::new(ensemble, started, replica, clients, post, 1000)
-            });
-        let (member, writer) = match started {
-            Ok((mut member, writer)) => {
-                (1..=MEMBERS).filter(|peer| *peer != server.id).for_each(|peer| member.found(peer));
-                (member, writer)
-            }
-            Err(EnsembleError::Storage(StorageError::Io { .. })) => {
-                self.outcome.failures += 1;
-                self.crash(at, true);
-                return Ok(());
-            }
-            Err(EnsembleError::Storage(error)) => {
-                return Err(format!("member {} does not start: {error}", at + 1));
-            }
-            Err(error) => return Err(format!("member {} does not start: {error}", at + 1)),
-        };
-        let mut filler = writer.spare_filler();
-        while self.dice.coin() {
-            match filler.step() {
-                Ok(FillStep::Idle) | Err(_) => break,
-                Ok(_) => {}
-            }
-        }
-        let promises = writer.promises.get();
-        let promise = (promises.term, promises.vote);
-        let before = server.promise;
-        // What a completed step has promised stays promised.
-        let kept = promise.0 > before.0
-            || promise.0 == before.0 && (before.1 == 0 || promise.1 == before.1);
-        if self.flaw == Flaw::None && !kept {
-            return Err(format!("member {}: promised {before:?}, then {promise:?}", at + 1));
-        }
-        self.checks.model(member.applied(), &member.replica().shared())?;
-        server.promise = promise;
-        server.member = Some(member);
-        // All of it is read again.
-        server.known.clear();
-        server.chain.clear();
-        read_chain(&writer.log, &mut server.chain);
-        server.writer = Some(writer);
-        self.observe(at)
-    }
-
-    /// Nothing fails any more: everybody comes to the same state, and a write is answered.
+    /// Nothing fails any more: everybody comes to the same state, a write is answered, and every session ends with its
+    /// client.
     fn heal(&mut self) -> Checked {
-        self.parted = Default::default();
-        for at in 0..MEMBERS as usize {
-            self.servers[at].disk.fail_after(u64::MAX / 2, Fault::PowerLoss);
-            self.servers[at].stalled = self.now.monotonic;
+        self.end_storm()?;
+        let wanted = self.outcome.acknowledged + 3;
+        let limit = self.timeline.now() + 30_000 * MS;
+        loop {
+            let is_settled = || {
+                let mut ends = self.servers.iter().map(|server| {
+                    let member = server.member.as_ref()?;
+                    let last = member.node.store().log.last_index();
+                    let is_settled = member.applied() == last && member.unsynced.is_empty();
+                    is_settled.then_some(last)
+                });
+                let first = ends.next().flatten();
+                first.is_some() && ends.all(|end| end == first)
+            };
+            if self.outcome.acknowledged >= wanted {
+                self.quiet = true;
+            }
+            let is_whole = self.wiped.is_none();
+            if self.quiet && is_whole && self.history.living().next().is_none() && is_settled() {
+                break;
+            }
+            if self.timeline.now() > limit {
+                let members: Vec<_> = self.servers.iter().map(|server| &server.member).collect();
+                let living: Vec<i64> = self.history.living().collect();
+                return Err(format!("no agreement: {members:?}, sessions {living:x?}"));
+            }
+            self.step()?;
         }
-        let before = self.checks.acknowledged_count();
-        for round in 0..600 {
-            self.now.monotonic = self.now.monotonic.plus(100);
-            self.now.wall.0 += 100;
-            for at in 0..MEMBERS as usize {
-                if self.servers[at].member.is_none() {
-                    self.start(at)?;
-                }
-                self.with(at, |member, _| member.tick())?;
-                self.write_disk(at, usize::MAX)?;
-                if round % 5 == 0 && self.checks.acknowledged_count() < before + 3 {
-                    self.request(at)?;
-                }
-            }
-            for parcel in std::mem::take(&mut self.parcels) {
-                self.hand(parcel)?;
-            }
-            let applied: Vec<(u64, u64)> = self
-                .servers
-                .iter()
-                .filter_map(|server| server.member.as_ref())
-                .map(|member| (member.applied(), member.node.store().log.last_index()))
-                .collect();
-            if self.checks.acknowledged_count() >= before + 3
-                && applied.len() == MEMBERS as usize
-                && applied.iter().all(|here| *here == (applied[0].1, applied[0].1))
-            {
-                return self.end();
-            }
-        }
-        Err(format!(
-            "no agreement: {:?}",
-            self.servers.iter().map(|s| &s.member).collect::<Vec<_>>()
-        ))
-    }
-
-    fn end(&mut self) -> Checked {
         for server in &self.servers {
             let Some(member) = &server.member else { continue };
-            self.checks.model(member.applied(), &member.replica().shared())?;
+            self.history.equals(&member.replica().shared())?;
         }
         Ok(())
-    }
-}
-
-/// The zxid of each index on a disk.
-fn read_chain(log: &EntryWriter, chain: &mut Chain) {
-    chain.resize(log.last_index() as usize, 0);
-    for (place, known) in chain.iter_mut().enumerate().rev() {
-        let zxid = log.zxid(place as u64 + 1).unwrap_or(0);
-        if std::mem::replace(known, zxid) == zxid && zxid != 0 {
-            break;
-        }
     }
 }

@@ -1,0 +1,117 @@
+//! A client's connection as its server has it: what came in, what is with the orderer, and what went out, looked at on
+//! its way.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use jute::protocol::{EventType, Request};
+use parking_lot::Mutex;
+
+use super::history::Reply;
+use super::watches::Watches;
+use crate::engine::request::Origin;
+use crate::engine::tracker::Attached;
+use crate::engine::watch::{ConnectionId, Event};
+use crate::engine::zxid::Zxid;
+use crate::ensemble::{Answer, Clients};
+
+/// What clients of a server are told, in its order.
+#[derive(Debug)]
+pub(super) enum Told {
+    Reply(ConnectionId, i32, Zxid, Reply),
+    Event(ConnectionId, EventType, Arc<str>, Zxid),
+    Attached(ConnectionId, Attached),
+    NoSession(ConnectionId),
+    Closed(ConnectionId),
+}
+
+/// Takes what a member has for the clients.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) told: Mutex<Vec<Told>>,
+    pub(super) open: Mutex<BTreeSet<ConnectionId>>,
+}
+
+impl Clients for Seen {
+    fn is_open(&self, connection: ConnectionId) -> bool {
+        self.open.lock().contains(&connection)
+    }
+
+    fn events(&self, events: &[Event]) {
+        let mut told = self.told.lock();
+        for event in events {
+            for receiver in &event.receivers {
+                let path = Arc::clone(&event.path);
+                told.push(Told::Event(*receiver, event.event_type, path, event.zxid));
+            }
+        }
+    }
+
+    fn answer(&self, origin: &Origin, zxid: Zxid, answer: Answer<'_>) {
+        let reply = Reply::of(answer);
+        self.told.lock().push(Told::Reply(origin.connection, origin.xid, zxid, reply));
+    }
+
+    fn attached(&self, connection: ConnectionId, attached: &Attached) {
+        self.told.lock().push(Told::Attached(connection, attached.clone()));
+    }
+
+    fn no_session(&self, connection: ConnectionId) {
+        self.open.lock().remove(&connection);
+        self.told.lock().push(Told::NoSession(connection));
+    }
+
+    fn close(&self, connection: ConnectionId) {
+        if self.open.lock().remove(&connection) {
+            self.told.lock().push(Told::Closed(connection));
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// A request that was sent and not answered.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) xid: i32,
+    pub(super) request: Request<'static>,
+    /// The newest transaction that any client had been told of when it was sent.
+    pub(super) behind: i64,
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) client: usize,
+    /// What its client sends once it has its session.
+    pub(super) attached: Option<Attached>,
+    /// In the order in which they were sent.
+    pub(super) unanswered: VecDeque<Asked>,
+    /// How many of those stand with the orderer; the server did not look at what is behind.
+    pub(super) with_orderer: usize,
+    /// The greatest zxid that its client saw before, that it saw here or before, and of its own writes here.
+    pub(super) came_with: i64,
+    pub(super) seen: i64,
+    pub(super) wrote: i64,
+    pub(super) watches: Watches,
+    /// When it was made, and when its client last heard something.
+    pub(super) heard: u64,
+    /// Something was sent since the server reported last.
+    pub(super) is_news: bool,
+}
+
+impl Connection {
+    pub(super) fn new(client: usize, seen: i64, now: u64) -> Self {
+        Self {
+            client,
+            attached: None,
+            unanswered: VecDeque::new(),
+            with_orderer: 0,
+            came_with: seen,
+            seen,
+            wrote: 0,
+            watches: Watches::default(),
+            heard: now,
+            is_news: false,
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The life of a member: its start, its end, its snapshots, and what is looked at whenever it has done something.
+
+use std::hash::Hash as _;
+use std::sync::Arc;
+
+use raft::SnapshotStatus;
+
+use super::checks::{Chain, read_chain};
+use super::flawed_disk::FlawedDisk;
+use super::post::Post;
+use super::server::{Thread, Waiting};
+use super::storm::Mend;
+use super::timeline::MS;
+use super::turn::SESSION_TICK_MS;
+use super::wiped::Wiped;
+use super::world::{Checked, Event, Stop, World, place_of};
+use super::*;
+use crate::engine::database::{Database, Rules};
+use crate::engine::time::Monotonic;
+use crate::engine::watch::ConnectionId;
+use crate::ensemble::replica::Replica;
+use crate::ensemble::snapshots::write_walk;
+use crate::storage::sim::{Dice, Fault};
+use crate::storage::{
+    Compression, DirectoryOptions, Disk, FillStep, Members, RaftState, RaftStateFile,
+    SnapshotWriter, StorageError, purge,
+};
+
+impl Member<Post> {
+    /// Takes a snapshot of the applied state, all of it at once.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    fn take_snapshot(&mut self, now: Monotonic) -> Result<(), StorageError> {
+        let index = self.applied();
+        let mut hold = self.applier.replica.exclusive();
+        hold.database().begin_walk();
+        let zxid = hold.database().last_zxid();
+        let writer = SnapshotWriter::create(self.directory(), zxid.0, index, Compression::None)?;
+        let tree = hold.database().tree();
+        write_walk(writer, std::iter::from_fn(|| tree.advance_walk(u32::MAX, 0)))?;
+        drop(hold);
+        self.snapshot_taken(index, zxid, now);
+        Ok(())
+    }
+}
+
+impl World {
+    /// A member's thread has something to do at that time, or has it sooner.
+    pub(super) fn wake(&mut self, at: usize, when: u64) {
+        let when = when.max(self.timeline.now());
+        let server = &mut self.servers[at];
+        if server.member.is_some() && when < server.wakes {
+            server.wakes = when;
+            self.timeline.at(when, Event::Turn(at, when));
+        }
+    }
+
+    /// Lets a member do something between its turns.
+    pub(super) fn with(
+        &mut self,
+        at: usize,
+        act: impl FnOnce(&mut Member<Post>) -> Result<(), EnsembleError>,
+    ) -> Checked {
+        let now = self.servers[at].clock.read(self.timeline.now());
+        let Some(member) = &mut self.servers[at].member else { return Ok(()) };
+        let done = act(member).and_then(|()| member.turn(now));
+        self.finish(at, done.map_err(Stop::Failed))
+    }
+
+    /// Sends what a member has said, and looks at what it has done.
+    pub(super) fn finish(&mut self, at: usize, done: Result<(), Stop>) -> Checked {
+        let Some(member) = &mut self.servers[at].member else { return Ok(()) };
+        let writes = member.take_writes();
+        let mut done = done;
+        if self.flaw == Flaw::SaidBeforeWritten && done.is_ok() {
+            let written = Written { writes: writes.len(), ..Written::default() };
+            done = member.persisted(written).map(drop).map_err(Stop::Failed);
+        }
+        let post = member.transport();
+        let (sent, snapshots) =
+            (std::mem::take(&mut post.sent), std::mem::take(&mut post.snapshots));
+        for (to, content) in sent {
+            self.send(at, place_of(to), content);
+        }
+        for (message, bytes) in snapshots {
+            let to = place_of(message.to);
+            // The one whom it is for is gone.
+            if self.servers[to].id != message.to {
+                let status = Waiting::SnapshotSent(message.to, SnapshotStatus::Failure);
+                self.timeline.after(MS, Event::Tell(at, self.servers[at].life, status));
+                continue;
+            }
+            self.begin_transfer(at, to, message, bytes);
+        }
+        self.servers[at].writes.extend(writes);
+        self.write_later(at);
+        self.give_seats(at);
+        match done {
+            Ok(()) => self.observe(at),
+            Err(Stop::Violation(violation)) => Err(format!("member {}: {violation}", at + 1)),
+            Err(Stop::Failed(EnsembleError::Storage(StorageError::Io { .. }))) => {
+                self.see_final(at)?;
+                self.fail(at);
+                Ok(())
+            }
+            Err(Stop::Failed(error)) => Err(format!("member {}: {error}: {error:?}", at + 1)),
+        }
+    }
+
+    /// Everything that must hold, after a member has done something.
+    pub(super) fn observe(&mut self, at: usize) -> Checked {
+        self.see_wiped(at);
+        let server = &mut self.servers[at];
+        let Some(member) = &server.member else { return Ok(()) };
+        let store = member.node.store();
+        self.checks.log(&store.log, &mut server.known)?;
+        let now = self.timeline.now();
+        (now, member.term(), member.leader(), store.log.last_zxid()).hash(&mut self.trace);
+        if member.leader() == server.id {
+            let (before, term) = (self.outcome.elections, member.term());
+            self.checks.leads(term, server.id, &store.log)?;
+            self.outcome.elections = before.max(term);
+        }
+        if server.recovering.is_some_and(|until| member.applied() >= until) {
+            server.recovering = None;
+        }
+        self.see_final(at)?;
+        let server = &self.servers[at];
+        let Some(member) = &server.member else { return Ok(()) };
+        self.checks.applied(member.applied(), member.committed(), &member.replica().shared())?;
+        for record in self.checks.take_news()? {
+            self.became_final(record)?;
+        }
+        self.hear(at)
+    }
+
+    /// What a member calls final must be so, even where it is the last that it does.
+    fn see_final(&mut self, at: usize) -> Checked {
+        let server = &self.servers[at];
+        let Some(member) = &server.member else { return Ok(()) };
+        let log = &member.node.store().log;
+        let servers = self.servers.iter().enumerate();
+        let chains = servers.map(|(at, its)| Wiped::chain_of(self.wiped.as_ref(), at, its));
+        let chains: Vec<&Chain> = chains.collect();
+        let committed = (member.committed(), member.term());
+        self.checks.committed(committed, log, &chains)
+    }
+
+    pub(super) fn snapshot(&mut self, at: usize) -> Checked {
+        let pause = 300 * MS + self.dice.below(self.snapshot_every);
+        self.timeline.after(pause, Event::Snapshot(at));
+        let (purges, keep) = (self.dice.below(4) > 0, 1 + self.dice.below(2) as usize);
+        if self.timeline.now() < self.servers[at].frozen_until {
+            return Ok(());
+        }
+        let mut purged = 0;
+        let disk = self.servers[at].disk.clone();
+        let now = self.servers[at].clock.read(self.timeline.now()).monotonic;
+        self.with(at, |member| {
+            if member.applied() > 0
+                && !member.unsynced.has_snapshot()
+                && let Err(error) = member.take_snapshot(now)
+            {
+                // The log has everything, and the process goes on.
+                member.replica().shared().tree().abandon_walk();
+                return if disk.is_powerless() { Err(error.into()) } else { Ok(()) };
+            }
+            if purges {
+                purged = purge(member.directory(), keep)?.logs;
+                member.purged(now);
+            }
+            Ok(())
+        })?;
+        self.outcome.purged += purged as u64;
+        Ok(())
+    }
+
+    /// A process ends because its disk refuses.
+    pub(super) fn fail(&mut self, at: usize) {
+        self.outcome.failures += 1;
+        let power = self.servers[at].disk.is_powerless() || self.dice.coin();
+        self.crash(at, power);
+    }
+
+    pub(super) fn crash(&mut self, at: usize, power: bool) {
+        let now = self.timeline.now();
+        for other in (0..self.servers.len()).filter(|other| *other != at) {
+            self.part(at, other);
+        }
+        let ids: Vec<ConnectionId> = self.servers[at].connections.keys().copied().collect();
+        // Nothing is tidied up: from here on the disk takes nothing more of this life.
+        self.servers[at].disk.fail_after(0, Fault::PowerLoss);
+        ids.into_iter().for_each(|id| self.hang_up(at, id));
+        self.lose_transfers(at);
+        let server = &mut self.servers[at];
+        server.member = None;
+        server.writer = None;
+        server.writes.clear();
+        server.is_writing = false;
+        server.late = None;
+        server.life += 1;
+        server.waiting.clear();
+        server.submissions.clear();
+        server.receiving = None;
+        server.recovering = None;
+        server.seats.clear();
+        server.wakes = u64::MAX;
+        server.frozen_until = now;
+        server.seen.told.lock().clear();
+        server.seen.open.lock().clear();
+        if power {
+            server.disk.crash(&mut Dice(self.dice.next()));
+        } else {
+            server.disk.kill();
+        }
+        let long = if self.dice.below(3) == 0 { 4000 } else { 500 };
+        let ms = 10 + self.dice.below(long);
+        self.timeline.after(ms * MS, Event::Mend(Mend::Start(at)));
+    }
+
+    pub(super) fn open(&self, at: usize) -> Result<DataDirectory, StorageError> {
+        let disk: Arc<dyn Disk> =
+            Arc::new(FlawedDisk { inner: self.servers[at].disk.clone(), flaw: self.flaw });
+        let options = DirectoryOptions {
+            data_dir: "/data".into(),
+            data_log_dir: "/data".into(),
+            create: true,
+        };
+        DataDirectory::open(disk, &options)
+    }
+
+    pub(super) fn ensemble(&self, at: usize) -> Ensemble {
+        Ensemble {
+            server: at as u8 + 1,
+            recovery: self.servers[at].options,
+            rules: Rules::default(),
+            seed: self.seed,
+            zxids_a_term: self.zxids_a_term,
+        }
+    }
+
+    pub(super) fn start(&mut self, at: usize) -> Checked {
+        let now = self.timeline.now();
+        let (directory, ensemble) = (self.open(at), self.ensemble(at));
+        let server = &mut self.servers[at];
+        let clients: Arc<dyn Clients> = Arc::clone(&server.seen) as _;
+        let post = Post::new(self.flaw);
+        let voters: Vec<u64> = (1..=self.network.members() as u64).collect();
+        let state = directory.and_then(|directory| {
+            let state = RaftStateFile::look(&directory)?;
+            Ok((directory, state))
+        });
+        let started = state.map_err(EnsembleError::from).and_then(|(directory, state)| {
+            match state {
+                Some(state) => server.id = state.id,
+                None if !server.is_founder => return Ok(None),
+                None => {
+                    let members = Members { voters, ..Members::default() };
+                    let first = RaftState { id: server.id, members, ..RaftState::default() };
+                    RaftStateFile::create(&directory, &first)?;
+                }
+            }
+            let started = ensemble.start(Arc::new(directory))?;
+            let replica = Arc::new(Replica::new(Database::new(self.seed, Rules::default())));
+            Member::new(ensemble, started, replica, clients, post, SESSION_TICK_MS).map(Some)
+        });
+        let id = server.id;
+        let (member, writer) = match started {
+            Ok(Some(started)) => started,
+            Ok(None) => {
+                self.ask_later(at, 0);
+                return Ok(());
+            }
+            Err(EnsembleError::Storage(StorageError::Io { .. })) => {
+                self.fail(at);
+                return Ok(());
+            }
+            Err(error) => return Err(format!("member {id} does not start: {error}: {error:?}")),
+        };
+        let mut filler = writer.spare_filler();
+        while self.dice.coin() {
+            match filler.step() {
+                Ok(FillStep::Idle) | Err(_) => break,
+                Ok(_) => {}
+            }
+        }
+        let promises = writer.promises.get();
+        let promise = (promises.term, promises.vote);
+        let before = server.promise;
+        // What a completed step has promised stays promised.
+        let kept = promise.0 > before.0
+            || promise.0 == before.0 && (before.1 == 0 || promise.1 == before.1);
+        if self.flaw == Flaw::None && !kept {
+            return Err(format!("member {id}: promised {before:?}, then {promise:?}"));
+        }
+        self.history.equals(&member.replica().shared())?;
+        let last = self.checks.last();
+        server.recovering = (member.applied() < last).then_some(last);
+        server.thread = Thread::new(server.clock.read(now));
+        server.member = Some(member);
+        server.promise = promise;
+        // All of it is read again.
+        server.known.clear();
+        server.chain.clear();
+        read_chain(&writer.log, &mut server.chain);
+        server.writer = Some(writer);
+        self.outcome.recovered += u64::from(server.recovering.is_some());
+        if server.recovering.is_some() {
+            Self::trouble(&mut self.dice, &mut self.timeline, at);
+        }
+        self.observe(at)?;
+        self.wake(at, now);
+        Ok(())
+    }
+}

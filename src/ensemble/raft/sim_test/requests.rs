@@ -1,0 +1,157 @@
+//! The way of a request into a server, as its connections do it.
+
+use std::sync::Arc;
+
+use super::connection::{Asked, Connection};
+use super::world::{Checked, Event, Sent, World};
+use super::*;
+use crate::engine::read::{self, Caller};
+use crate::engine::request::{Origin, Work};
+use crate::engine::session::SessionId;
+use crate::engine::watch::ConnectionId;
+use crate::engine::zxid::Zxid;
+
+impl World {
+    /// A connection ends.
+    pub(super) fn hang_up(&mut self, at: usize, id: ConnectionId) {
+        let server = &mut self.servers[at];
+        server.seen.open.lock().remove(&id);
+        let connection = server.connections.remove(&id);
+        if let Some(member) = &server.member {
+            member.replica().shared().watches().lock().forget(id);
+        }
+        for client in &mut self.clients {
+            if client.connection == Some((at, id)) {
+                client.connection = None;
+                if let Some(connection) = &connection
+                    && connection.attached.is_some()
+                {
+                    client.watches = connection.watches.clone();
+                }
+            }
+        }
+    }
+
+    /// A client wants a connection with a server.
+    pub(super) fn take_connection(&mut self, which: usize, at: usize, id: ConnectionId) {
+        if self.clients[which].connection != Some((at, id)) {
+            return;
+        }
+        let now = self.timeline.now();
+        let server = &mut self.servers[at];
+        if now < server.frozen_until {
+            self.timeline.at(server.frozen_until, Event::Connect(which, at, id));
+            return;
+        }
+        let local = server.clock.read(now);
+        let client = &self.clients[which];
+        let shown = if self.flaw == Flaw::SeenNotChecked { Zxid::ZERO } else { Zxid(client.seen) };
+        let is_taken = server.member.as_ref().is_some_and(|member| {
+            let is_behind = member.replica().is_behind(shown);
+            self.outcome.behind += u64::from(is_behind);
+            !is_behind && server.thread.serves(local)
+        });
+        if !is_taken {
+            self.clients[which].connection = None;
+            return;
+        }
+        server.connections.insert(id, Connection::new(which, client.seen, now));
+        server.seen.open.lock().insert(id);
+        let timeout_ms = client.timeout_ms;
+        let (session, work) = match client.session {
+            Some(session) => (SessionId(session), Work::Attach { timeout_ms }),
+            None => (SessionId::NONE, Work::Open { timeout_ms }),
+        };
+        self.submit(at, id, session, 0, work);
+    }
+
+    pub(super) fn submit(
+        &mut self,
+        at: usize,
+        connection: ConnectionId,
+        session: SessionId,
+        xid: i32,
+        work: Work,
+    ) {
+        let now = self.timeline.now();
+        let received = self.servers[at].clock.read(now).monotonic;
+        let origin = Origin { connection, session, xid, identities: Arc::new([]), received };
+        let room = Arc::clone(&self.room).try_acquire_owned().expect("room");
+        self.servers[at].submissions.push(Submission { origin, work, room: Some(room) });
+        let soon = now + self.dice.below(300);
+        self.wake(at, soon);
+    }
+
+    /// Requests come to their server.
+    pub(super) fn take_requests(
+        &mut self,
+        at: usize,
+        id: ConnectionId,
+        asked: Vec<Asked>,
+    ) -> Checked {
+        let now = self.timeline.now();
+        let server = &mut self.servers[at];
+        if now < server.frozen_until {
+            self.timeline.at(server.frozen_until, Event::Ask(at, id, asked));
+            return Ok(());
+        }
+        let local = server.clock.read(now).monotonic;
+        let Some(connection) = server.connections.get_mut(&id) else { return Ok(()) };
+        let Some(attached) = &connection.attached else { return Ok(()) };
+        attached.heard.touch(local);
+        connection.is_news = true;
+        connection.unanswered.extend(asked);
+        self.look_at_requests(at, id)?;
+        self.hear(at)
+    }
+
+    /// What the server's connection does: reads are answered at once where nothing stands before them, everything else goes
+    /// to the orderer.
+    pub(super) fn look_at_requests(&mut self, at: usize, id: ConnectionId) -> Checked {
+        loop {
+            let server = &mut self.servers[at];
+            let Some(member) = &server.member else { return Ok(()) };
+            let Some(connection) = server.connections.get_mut(&id) else { return Ok(()) };
+            let Some(attached) = &connection.attached else { return Ok(()) };
+            let Some(asked) = connection.unanswered.get(connection.with_orderer) else {
+                return Ok(());
+            };
+            let (xid, request, session) = (asked.xid, asked.request.clone(), attached.session);
+            if read::is_read(&request) && connection.with_orderer == 0 {
+                connection.with_orderer = 1;
+                let database = member.replica().shared();
+                let caller = Caller { connection: id, session, identities: &[] };
+                let mut events = Vec::new();
+                let answer = read::answer(&database, &caller, &request, &mut events);
+                let origin = Origin {
+                    connection: id,
+                    session,
+                    xid,
+                    identities: Arc::new([]),
+                    received: attached.heard.last(),
+                };
+                let seen = Arc::clone(&server.seen);
+                seen.events(&events);
+                seen.answer(&origin, database.last_zxid(), answer);
+                drop(database);
+                let told = std::mem::take(&mut *seen.told.lock());
+                for told in told {
+                    self.told(at, told)?;
+                }
+                continue;
+            }
+            if read::is_listing(&request) && connection.with_orderer > 0 {
+                return Ok(());
+            }
+            connection.with_orderer += 1;
+            if !read::is_read(&request) {
+                if Self::ends(&request) {
+                    self.ending.insert(session.0);
+                }
+                let sent = Sent { session: session.0, connection: id, request: request.clone() };
+                self.sent.insert(xid, sent);
+            }
+            self.submit(at, id, session, xid, Work::Request(request));
+        }
+    }
+}

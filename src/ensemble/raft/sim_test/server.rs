@@ -1,0 +1,202 @@
+//! A server: its disk, its clock, the member while it runs, and what waits for it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use raft::SnapshotStatus;
+use raft::eraftpb::Message as PeerMessage;
+
+use super::checks::Chain;
+use super::connection::{Connection, Seen};
+use super::network::Content;
+use super::post::Post;
+use super::sessions::Ears;
+use super::timeline::MS;
+use crate::engine::database::Database;
+use crate::engine::time::{Monotonic, Now, WallClock};
+use crate::engine::watch::ConnectionId;
+use crate::ensemble::queue::Submission;
+use crate::ensemble::raft::{DiskWriter, Member, Write, Written};
+use crate::storage::sim::SimDisk;
+use crate::storage::{ReceivedSnapshot, RecoveryOptions};
+
+/// A clock that goes at its own pace and can be set.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock {
+    /// What it showed, in microseconds, and when.
+    shown: u64,
+    at: u64,
+    /// Hundredths of the true pace.
+    pace: u64,
+    /// Milliseconds by which the wall clock differs.
+    pub(super) wall_off: i64,
+}
+
+impl Clock {
+    pub(super) const fn new(shown: u64) -> Self {
+        Self { shown, at: 0, pace: 100, wall_off: 0 }
+    }
+
+    const fn micros(&self, now: u64) -> u64 {
+        self.shown + (now - self.at) * self.pace / 100
+    }
+
+    pub(super) const fn read(&self, now: u64) -> Now {
+        let since_1970 = 1_700_000_000_000 + (now / MS).cast_signed() + self.wall_off;
+        Now { monotonic: Monotonic(self.micros(now) / MS), wall: WallClock(since_1970) }
+    }
+
+    pub(super) const fn jump(&mut self, now: u64, by: u64) {
+        (self.shown, self.at) = (self.micros(now) + by, now);
+    }
+
+    pub(super) const fn set_pace(&mut self, now: u64, pace: u64) {
+        (self.shown, self.at, self.pace) = (self.micros(now), now, pace);
+    }
+
+    /// When it will show this.
+    pub(super) const fn when(&self, shown: Monotonic, now: u64) -> u64 {
+        let left = (shown.0 * MS).saturating_sub(self.micros(now));
+        now + (left * 100).div_ceil(self.pace)
+    }
+}
+
+/// What waits for a member's thread.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    Said(u64, Content),
+    Found(u64),
+    Lost(u64),
+    Snapshot(PeerMessage, ReceivedSnapshot),
+    SnapshotSent(u64, SnapshotStatus),
+    Written(Box<Written>),
+}
+
+/// What a member's thread knows beside the member.
+#[derive(Debug, Default)]
+pub(super) struct Thread {
+    pub(super) next_tick: Monotonic,
+    pub(super) next_report: Monotonic,
+    pub(super) last_turn: Monotonic,
+    /// How long it wanted to wait then.
+    pub(super) patience: u64,
+    /// When it led, or followed, last.
+    pub(super) led: Monotonic,
+}
+
+pub(super) struct Server {
+    pub(super) id: u64,
+    pub(super) disk: SimDisk,
+    pub(super) options: RecoveryOptions,
+    pub(super) clock: Clock,
+    pub(super) member: Option<Member<Post>>,
+    /// Counts its starts: what was meant for an earlier life comes to nothing.
+    pub(super) life: u64,
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) submissions: Vec<Submission>,
+    pub(super) thread: Thread,
+    /// When its thread has its next turn.
+    pub(super) wakes: u64,
+    pub(super) frozen_until: u64,
+    /// What writes for the member, and what it is to write.
+    pub(super) writer: Option<DiskWriter>,
+    pub(super) writes: VecDeque<Write>,
+    /// It is at it.
+    pub(super) is_writing: bool,
+    /// The disk does nothing before this time.
+    pub(super) stalled_until: u64,
+    pub(super) seen: Arc<Seen>,
+    pub(super) connections: BTreeMap<ConnectionId, Connection>,
+    /// A snapshot on its way here.
+    pub(super) receiving: Option<u64>,
+    /// It was started behind this entry, and is not there yet.
+    pub(super) recovering: Option<u64>,
+    /// It makes itself a member if its directory is no member's.
+    pub(super) is_founder: bool,
+    /// When it asks for a seat next.
+    pub(super) asks: u64,
+    /// Seats that were asked for here.
+    pub(super) seats: Vec<(u64, Asking)>,
+    pub(super) ears: Ears,
+    /// A tree that was to be in place long ago, and when it will be.
+    pub(super) late: Option<(Database, u64)>,
+    /// Its log when it was last seen, and what its disk has of that and of its promise.
+    pub(super) known: Chain,
+    pub(super) chain: Chain,
+    pub(super) promise: (u64, u64),
+}
+
+/// A life of a server, without a state.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asking {
+    pub(super) at: usize,
+    pub(super) life: u64,
+}
+
+/// What a server is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum State {
+    Leader,
+    Follower,
+    /// It knows no leader.
+    Candidate,
+    /// A snapshot is on its way to it.
+    Receiving,
+    /// Started, and behind what was final then.
+    Recovering,
+}
+
+impl State {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Leader, Self::Follower, Self::Candidate, Self::Receiving, Self::Recovering];
+}
+
+impl Server {
+    pub(super) fn new(id: u64, disk: SimDisk, options: RecoveryOptions, clock: Clock) -> Self {
+        Self {
+            id,
+            disk,
+            options,
+            clock,
+            member: None,
+            life: 0,
+            waiting: Vec::new(),
+            submissions: Vec::new(),
+            thread: Thread::default(),
+            wakes: u64::MAX,
+            frozen_until: 0,
+            writer: None,
+            writes: VecDeque::new(),
+            is_writing: false,
+            stalled_until: 0,
+            seen: Arc::default(),
+            connections: BTreeMap::new(),
+            receiving: None,
+            recovering: None,
+            is_founder: true,
+            asks: 0,
+            seats: Vec::new(),
+            ears: Ears::default(),
+            late: None,
+            known: Chain::new(),
+            chain: Chain::new(),
+            promise: (0, 0),
+        }
+    }
+
+    /// None while it is down.
+    pub(super) fn state(&self) -> Option<State> {
+        let member = self.member.as_ref()?;
+        Some(if member.is_leading() {
+            State::Leader
+        } else if self.receiving.is_some() || member.unsynced.has_snapshot() {
+            State::Receiving
+        } else if self.recovering.is_some() {
+            State::Recovering
+        } else if member.is_following() {
+            State::Follower
+        } else {
+            State::Candidate
+        })
+    }
+}

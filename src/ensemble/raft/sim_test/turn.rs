@@ -1,0 +1,238 @@
+//! What the thread of a member does, as the server's own thread does it: what came from others, time, what clients ask,
+//! sessions that are over, and the report to the leader.
+
+use jute::protocol::Request;
+
+use super::EnsembleError;
+use super::Flaw;
+use super::network::Content;
+use super::server::{Thread, Waiting};
+use super::timeline::MS;
+use super::world::{Stop, World};
+use crate::engine::database::{Database, Rules};
+use crate::engine::request::Chore;
+use crate::engine::time::Now;
+use crate::ensemble::Clients as _;
+use crate::ensemble::raft::Member;
+use crate::ensemble::words::Word;
+
+use super::post::Post;
+
+/// A step of the clock of elections, and those that are made up for.
+const TICK_MS: u64 = 50;
+const TICKS_AT_ONCE: u64 = 3;
+/// zoo.cfg's tickTime.
+pub(super) const SESSION_TICK_MS: u64 = 500;
+/// Standing still for so long is time that nobody's session is charged for.
+const STALL_MS: u64 = 500;
+/// How long clients are kept without a leader.
+const SYNC_LIMIT_MS: u64 = 1500;
+
+impl Thread {
+    pub(super) const fn new(now: Now) -> Self {
+        let now = now.monotonic;
+        Self {
+            next_tick: now.plus(TICK_MS),
+            next_report: now,
+            last_turn: now,
+            patience: 0,
+            led: now,
+        }
+    }
+
+    /// Whether clients are taken.
+    pub(super) const fn serves(&self, now: Now) -> bool {
+        now.monotonic.since(self.led) < SYNC_LIMIT_MS
+    }
+}
+
+impl World {
+    /// A turn of a member's thread, and everything that follows from it.
+    pub(super) fn turn(&mut self, at: usize) -> Result<(), String> {
+        let now = self.servers[at].clock.read(self.timeline.now());
+        let Some(mut member) = self.servers[at].member.take() else { return Ok(()) };
+        let thread = &mut self.servers[at].thread;
+        let late = now.monotonic.since(thread.last_turn).saturating_sub(thread.patience);
+        thread.last_turn = now.monotonic;
+        let done = self.drive(at, &mut member, now, late);
+        self.servers[at].member = Some(member);
+        let server = &mut self.servers[at];
+        server.thread.patience = server.thread.next_tick.since(now.monotonic);
+        let next = server.clock.when(server.thread.next_tick, self.timeline.now());
+        self.finish(at, done)?;
+        self.wake(at, next);
+        Ok(())
+    }
+
+    fn drive(
+        &mut self,
+        at: usize,
+        member: &mut Member<Post>,
+        now: Now,
+        late: u64,
+    ) -> Result<(), Stop> {
+        self.put_late_tree(at, member);
+        for waiting in std::mem::take(&mut self.servers[at].waiting) {
+            self.take(at, member, waiting, now)?;
+        }
+        let thread = &mut self.servers[at].thread;
+        for _ in 0..TICKS_AT_ONCE {
+            if now.monotonic >= thread.next_tick {
+                member.tick();
+                thread.next_tick = thread.next_tick.plus(TICK_MS);
+            }
+        }
+        if now.monotonic >= thread.next_tick {
+            thread.next_tick = now.monotonic.plus(TICK_MS);
+        }
+        member.submit(std::mem::take(&mut self.servers[at].submissions));
+        member.turn(now)?;
+        while let Some(forged) = member.transport().forged.pop() {
+            member.step(forged);
+            member.turn(now)?;
+        }
+        let leads = member.is_leading().then(|| member.term());
+        self.servers[at].ears.leads(leads, now.monotonic);
+        self.do_chores(at, member, now, late)?;
+        Ok(self.report(at, member, now)?)
+    }
+
+    fn take(
+        &mut self,
+        at: usize,
+        member: &mut Member<Post>,
+        waiting: Waiting,
+        now: Now,
+    ) -> Result<(), Stop> {
+        match waiting {
+            Waiting::Said(_, Content::Message(message)) => member.step(message),
+            Waiting::Said(from, Content::Word(word)) => {
+                member.hear(from, word, now)?;
+            }
+            Waiting::Said(from, Content::Heard(word, sessions)) => {
+                if let Some(word) = word {
+                    member.hear(from, word, now)?;
+                }
+                let ears = &mut self.servers[at].ears;
+                sessions.into_iter().for_each(|session| ears.hear(session.0, now.monotonic));
+            }
+            Waiting::Found(peer) => member.found(peer),
+            Waiting::Lost(peer) => {
+                member.lost(peer);
+                member.report_unreachable(peer);
+            }
+            Waiting::Snapshot(message, received) => {
+                self.servers[at].receiving = None;
+                member.receive_snapshot(message, received, now)?;
+            }
+            Waiting::Written(mut written) => {
+                let new = written.installed.take_if(|_| self.flaw == Flaw::SnapshotLate);
+                if let Some((index, new)) = new {
+                    let empty = Database::new(self.seed, Rules::default());
+                    let old = std::mem::replace(member.replica().exclusive().database(), empty);
+                    written.installed = Some((index, old));
+                    self.servers[at].late = Some((new, self.timeline.now() + 200 * MS));
+                }
+                self.outcome.installed += u64::from(member.persisted(*written)?);
+            }
+            Waiting::SnapshotSent(to, status) => member.report_snapshot(to, status),
+        }
+        Ok(())
+    }
+
+    /// Only where that is broken on purpose.
+    fn put_late_tree(&mut self, at: usize, member: &Member<Post>) {
+        let now = self.timeline.now();
+        if let Some((tree, _)) = self.servers[at].late.take_if(|(_, when)| *when <= now) {
+            *member.replica().exclusive().database() = tree;
+        }
+    }
+
+    fn do_chores(
+        &mut self,
+        at: usize,
+        member: &mut Member<Post>,
+        now: Now,
+        late: u64,
+    ) -> Result<(), Stop> {
+        if !member.takes_requests() {
+            return Ok(());
+        }
+        let Some(sequencer) = member.sequencer() else { return Ok(()) };
+        let late = if late >= STALL_MS { late } else { 0 };
+        let is_due = sequencer.next_expiry().is_some_and(|next| next <= now.monotonic);
+        if late == 0 && !is_due {
+            return Ok(());
+        }
+        let expired = sequencer.expired(now.monotonic, late);
+        if expired.is_empty() {
+            return Ok(());
+        }
+        for session in &expired {
+            let timeout = member.replica().shared().sessions().get(session).copied();
+            let timeout = u64::try_from(timeout.unwrap_or(0)).unwrap_or(0);
+            let ears = &self.servers[at].ears;
+            ears.may_expire(session.0, timeout, now.monotonic).map_err(Stop::Violation)?;
+            self.ending.insert(session.0);
+        }
+        self.outcome.expired += expired.len() as u64;
+        let chores: Vec<Chore> = expired.into_iter().map(Chore::Expire).collect();
+        member.do_chores(&chores, now)?;
+        member.turn(now)?;
+        Ok(())
+    }
+
+    fn report(
+        &mut self,
+        at: usize,
+        member: &mut Member<Post>,
+        now: Now,
+    ) -> Result<(), EnsembleError> {
+        let server = &mut self.servers[at];
+        if member.is_leading() || member.is_following() {
+            server.thread.led = now.monotonic;
+        }
+        if now.monotonic < server.thread.next_report {
+            return Ok(());
+        }
+        server.thread.next_report = now.monotonic.plus(SESSION_TICK_MS / 2);
+        member.report_heard(now);
+        member.mend(|_| true, now)?;
+        let asks = member.following.as_ref().filter(|following| !following.is_leaving());
+        let leader = match asks {
+            Some(following) => following.leader(),
+            None if member.is_leading() => server.id,
+            // What is heard of is kept.
+            None => return Ok(()),
+        };
+        let mut heard = Vec::new();
+        for (id, connection) in &mut server.connections {
+            let is_current =
+                self.clients[connection.client].connection.is_some_and(|(_, its)| its == *id)
+                    && server.seen.is_open(*id);
+            if std::mem::take(&mut connection.is_news)
+                && is_current
+                && let Some(attached) = &connection.attached
+            {
+                heard.push(attached.session);
+            }
+        }
+        if member.is_leading() {
+            heard.iter().for_each(|session| server.ears.hear(session.0, now.monotonic));
+        } else if !heard.is_empty() {
+            let sent = &mut member.transport().sent;
+            let word = sent.pop_if(|(_, said)| matches!(said, Content::Word(Word::Heard(_))));
+            let word = word.and_then(|(_, said)| match said {
+                Content::Word(word) => Some(word),
+                _ => None,
+            });
+            sent.push((leader, Content::Heard(word, heard)));
+        }
+        Ok(())
+    }
+
+    /// Whether a request ends its session.
+    pub(super) fn ends(request: &Request<'_>) -> bool {
+        *request == Request::CloseSession
+    }
+}

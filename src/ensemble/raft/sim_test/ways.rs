@@ -1,0 +1,61 @@
+//! How members find and lose each other.
+
+use super::network::{Content, Parcel};
+use super::server::Waiting;
+use super::timeline::MS;
+use super::world::{Event, World};
+
+impl World {
+    pub(super) fn send(&mut self, from: usize, to: usize, content: Content) {
+        let now = self.timeline.now();
+        match self.network.send(&mut self.dice, now, (from, to), content) {
+            Some(arrivals) => {
+                for (when, parcel) in arrivals {
+                    self.timeline.at(when, Event::Arrive(parcel));
+                }
+            }
+            None => self.part(from, to),
+        }
+    }
+
+    pub(super) fn arrive(&mut self, parcel: Parcel) {
+        let Some(Parcel { from, to, content, .. }) = self.network.arrive(parcel) else { return };
+        let is_for_another =
+            matches!(&content, Content::Message(message) if message.to != self.servers[to].id);
+        if self.servers[to].member.is_some() && !is_for_another {
+            let from = self.servers[from].id;
+            self.servers[to].waiting.push(Waiting::Said(from, content));
+            let soon = self.timeline.now() + self.dice.below(300);
+            self.wake(to, soon);
+        }
+    }
+
+    /// The way between two members breaks, and each that lives gets to know.
+    pub(super) fn part(&mut self, one: usize, other: usize) {
+        if !self.network.break_way(one, other) {
+            return;
+        }
+        self.outcome.broken += 1;
+        for (at, peer) in [(one, other), (other, one)] {
+            let delay = self.dice.below(30 * MS);
+            let lost = Waiting::Lost(self.servers[peer].id);
+            self.timeline.after(delay, Event::Tell(at, self.servers[at].life, lost));
+        }
+        let delay = 40 * MS + self.dice.below(200 * MS);
+        self.timeline.after(delay, Event::Dial(one, other));
+    }
+
+    pub(super) fn dial(&mut self, one: usize, other: usize) {
+        let is_up = |at: usize| self.servers[at].member.is_some();
+        let founds = [MS + self.dice.below(10 * MS), MS + self.dice.below(10 * MS)];
+        let latest = self.timeline.now() + founds[0].max(founds[1]);
+        if !is_up(one) || !is_up(other) || !self.network.dial(one, other, latest) {
+            self.timeline.after(100 * MS, Event::Dial(one, other));
+            return;
+        }
+        for ((at, peer), delay) in [(one, other), (other, one)].into_iter().zip(founds) {
+            let found = Waiting::Found(self.servers[peer].id);
+            self.timeline.after(delay, Event::Tell(at, self.servers[at].life, found));
+        }
+    }
+}

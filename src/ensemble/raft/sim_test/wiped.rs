@@ -1,0 +1,141 @@
+//! A server whose disk was emptied: it asks the others for a seat, and comes back as another member.
+//!
+//! One at a time, until it votes again: more of them than the ensemble bears is what no ensemble survives.
+
+use std::sync::Arc;
+
+use super::checks::Chain;
+use super::server::{Asking, Server};
+use super::timeline::MS;
+use super::world::{Checked, Event, World};
+use super::*;
+use crate::ensemble::founding::Seat;
+use crate::ensemble::raft::Before;
+use crate::storage::StorageError;
+use crate::storage::sim::SimDisk;
+
+/// A server whose disk was emptied.
+#[derive(Debug)]
+pub(super) struct Wiped {
+    at: usize,
+    /// What it had: its word for that may still be on its way.
+    chain: Chain,
+}
+
+impl Wiped {
+    /// What counts as on the disk of the server at this place: of one that does not vote yet, what it had before.
+    pub(super) fn chain_of<'c>(
+        wiped: Option<&'c Self>,
+        at: usize,
+        server: &'c Server,
+    ) -> &'c Chain {
+        wiped.filter(|wiped| wiped.at == at).map_or(&server.chain, |wiped| &wiped.chain)
+    }
+}
+
+/// How long an answer is waited for.
+const ANSWER_MAX: u64 = 5000 * MS;
+
+impl World {
+    /// Ends a server, and takes everything that its disk has.
+    pub(super) fn wipe(&mut self, at: usize) {
+        self.outcome.wiped += 1;
+        self.crash(at, true);
+        let server = &mut self.servers[at];
+        server.disk = SimDisk::default();
+        server.promise = (0, 0);
+        server.known.clear();
+        let chain = std::mem::take(&mut server.chain);
+        server.is_founder = false;
+        // Until it has a seat.
+        server.id = 0;
+        self.wiped = Some(Wiped { at, chain });
+    }
+
+    /// A server without a state asks another one, if this is when it was to.
+    pub(super) fn ask_for_seat(&mut self, at: usize, when: u64) -> Checked {
+        let server = &mut self.servers[at];
+        if server.member.is_some() || server.asks != when {
+            return Ok(());
+        }
+        let asking = Asking { at, life: server.life };
+        let whom = self.other(at);
+        let passes = self.network.passes(at, whom) && self.network.passes(whom, at);
+        let mut id = None;
+        if passes && self.timeline.now() >= self.servers[whom].frozen_until {
+            let now = self.servers[whom].clock.read(self.timeline.now());
+            let server = at as u8 + 1;
+            self.with(whom, |member| {
+                id = member.prepare_seat(server, now)?;
+                Ok(())
+            })?;
+        }
+        let wait = match id {
+            Some(id) if self.servers[whom].member.is_some() => {
+                self.servers[whom].seats.push((id, asking));
+                ANSWER_MAX
+            }
+            _ => 100 * MS + self.dice.below(200 * MS),
+        };
+        self.ask_later(at, wait);
+        Ok(())
+    }
+
+    pub(super) fn ask_later(&mut self, at: usize, wait: u64) {
+        let when = self.timeline.now() + wait;
+        self.servers[at].asks = when;
+        self.timeline.at(when, Event::AskForSeat(at, when));
+    }
+
+    /// A member tells who asked which seats they have.
+    pub(super) fn give_seats(&mut self, at: usize) {
+        for (id, asking) in std::mem::take(&mut self.servers[at].seats) {
+            let Some(member) = &self.servers[at].member else { return };
+            match member.take_seat(id) {
+                Some(seat) if self.network.passes(at, asking.at) => {
+                    let delay = MS + self.dice.below(20 * MS);
+                    self.timeline.after(delay, Event::Seat(asking, seat));
+                }
+                None if member.is_leading() => self.servers[at].seats.push((id, asking)),
+                _ => {}
+            }
+        }
+    }
+
+    /// A server without a state hears which seat it has.
+    pub(super) fn take_seat(&mut self, Asking { at, life }: Asking, seat: Seat) -> Checked {
+        let server = &self.servers[at];
+        if server.member.is_some() || server.life != life {
+            return Ok(());
+        }
+        let ensemble = self.ensemble(at);
+        let taken = self
+            .open(at)
+            .map_err(EnsembleError::from)
+            .and_then(|directory| Before::read(Arc::new(directory), &ensemble)?.take(seat));
+        match taken {
+            Ok(()) => {}
+            Err(EnsembleError::Storage(StorageError::Io { .. })) => {
+                self.fail(at);
+                return Ok(());
+            }
+            Err(error) => return Err(format!("member {} takes no seat: {error}", at + 1)),
+        }
+        if self.dice.below(4) == 0 {
+            self.crash(at, true);
+            return Ok(());
+        }
+        self.start(at)
+    }
+
+    /// Whether who was wiped votes again, as `at` knows.
+    pub(super) fn see_wiped(&mut self, at: usize) {
+        let Some(wiped) = &self.wiped else { return };
+        let id = self.servers[wiped.at].id;
+        let Some(member) = &self.servers[at].member else { return };
+        if member.node.store().promises.members.voters.contains(&id) {
+            self.wiped = None;
+            self.outcome.seated += 1;
+        }
+    }
+}
