@@ -9,6 +9,7 @@
 //! does what is due, in the only order in which it may be done. What it wants on the disk its caller takes from it, and
 //! gives back when it is there.
 
+mod applying;
 mod disk;
 mod following;
 mod frame;
