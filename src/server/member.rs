@@ -189,6 +189,7 @@ impl Life {
         if let Some(took) = written.sync {
             driver::synced(server, took);
         }
+        self.snapshots.count(0, written.bytes);
         if member.persisted(written)? {
             tracing::info!(index = member.applied(), "installed a snapshot of the leader");
             // It walks through a tree that is not there any more.
