@@ -27,6 +27,6 @@ pub use clients::{Answer, Clients};
 pub use queue::{Batch, FromPeer, Inquiry, Queue, Submission};
 pub use rebuild::Rebuild;
 pub use replica::{Exclusive, Replica, Shared};
-pub use snapshots::{Snapshots, first_snapshot, write_walk};
+pub use snapshots::{Need, Snapshots, first_snapshot, write_walk};
 pub use standalone::{GroupReport, OrderError, Standalone};
 pub use words::{Asked, Stream, Verdict, Word};

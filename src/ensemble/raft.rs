@@ -22,6 +22,7 @@ mod read_index;
 mod ready;
 mod requests;
 mod start;
+mod turns;
 mod unsynced;
 
 pub use ::raft::SnapshotStatus;

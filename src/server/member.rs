@@ -348,7 +348,7 @@ impl Life {
         let now = server.clock.monotonic();
         self.snapshots.count(member.applied().saturating_sub(self.counted), 0);
         self.counted = member.applied();
-        if self.snapshots.is_due(now) {
+        if member.has_turn(self.snapshots.need(now)) {
             member.begin_snapshot(&mut self.snapshots, now);
         }
         let goes_on = driver::advance(server, &mut self.snapshots, &mut self.next_step);

@@ -299,6 +299,37 @@ pub(crate) fn one_is_away_for_long(mut servers: Vec<Server>) {
     assert_eq!(there.value("/kept"), b"all");
 }
 
+/// When a server began its snapshots and when they were done, as its log says.
+fn snapshots(server: &Server) -> Vec<(String, String)> {
+    let log = server.log();
+    let times = |what: &str| -> Vec<String> {
+        let lines = log.lines().filter(|line| line.contains(what));
+        lines.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+    };
+    times(": taking a snapshot").into_iter().zip(times(": took a snapshot")).collect()
+}
+
+#[test]
+fn one_server_takes_a_snapshot_at_a_time_and_the_leader_last() {
+    // By bytes, so that all of them are due at the same moment.
+    let servers = start_with(3, "snapSizeLimitInKb=8192\n");
+    let first = leader(&servers);
+    let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
+    for at in 0..20 {
+        client.ok(&create(&format!("/n{at}"), vec![7; 500 << 10], CreateMode::Persistent));
+    }
+    until("each has taken one", || servers.iter().all(|its| !snapshots(its).is_empty()));
+    let mut taken: Vec<(String, String, usize)> = Vec::new();
+    for (at, server) in servers.iter().enumerate() {
+        taken.extend(snapshots(server).into_iter().map(|(began, ended)| (began, ended, at)));
+    }
+    taken.sort();
+    // On a busy machine another may have been elected meanwhile.
+    let is_last = taken[2].2 == first || leader(&servers) != first;
+    assert!(taken.len() == 3 && is_last, "{first} leads: {taken:?}");
+    assert!(taken.windows(2).all(|two| two[0].1 <= two[1].0), "at the same time: {taken:?}");
+}
+
 #[test]
 fn a_session_that_nobody_hears_of_expires_on_every_server_and_others_do_not() {
     let servers = start(3);

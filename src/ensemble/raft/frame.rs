@@ -23,6 +23,7 @@ use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::founding::{Answer, Base, Founding, Question, Seat, Standing};
+use crate::ensemble::snapshots::Need;
 use crate::ensemble::words::{Asked, Stream, Verdict, Word};
 use crate::storage::Members;
 
@@ -73,6 +74,8 @@ const HEARD: u8 = 5;
 const DISOWNED: u8 = 6;
 const QUESTION: u8 = 7;
 const ANSWER: u8 = 8;
+const SNAPSHOT: u8 = 9;
+const TAKE_SNAPSHOT: u8 = 10;
 
 const OPEN: u8 = 1;
 const ATTACH: u8 = 2;
@@ -155,6 +158,8 @@ pub fn parse_said(content: &[u8], checksum: u32, now: Monotonic) -> Result<Said,
             let connection = |input: &mut Input<'_>| input.number().map(ConnectionId);
             Said::Word(Word::Disowned(input.list(connection)?))
         }
+        SNAPSHOT => Said::Word(Word::Snapshot(input.need()?)),
+        TAKE_SNAPSHOT => Said::Word(Word::TakeSnapshot),
         QUESTION => Said::Question(input.question()?),
         ANSWER => Said::Answer(input.answer()?),
         kind => return Err(FrameError::Kind(kind.into())),
@@ -239,6 +244,16 @@ fn put_word(out: &mut BytesMut, word: &Word) {
             out.put_u8(DISOWNED);
             put_list(out, connections, |out, connection| out.put_u64(connection.0));
         }
+        Word::Snapshot(need) => {
+            out.put_u8(SNAPSHOT);
+            out.put_u8(match need {
+                Need::None => 0,
+                Need::Due => 1,
+                Need::Overdue => 2,
+                Need::Writing => 3,
+            });
+        }
+        Word::TakeSnapshot => out.put_u8(TAKE_SNAPSHOT),
     }
 }
 
@@ -527,6 +542,16 @@ impl<'a> Input<'a> {
             }),
             5 => Answer::Elsewhere,
             6 => Answer::Refused(self.text()?),
+            kind => return Err(FrameError::Kind(kind.into())),
+        })
+    }
+
+    fn need(&mut self) -> Result<Need, FrameError> {
+        Ok(match self.take::<u8>()? {
+            0 => Need::None,
+            1 => Need::Due,
+            2 => Need::Overdue,
+            3 => Need::Writing,
             kind => return Err(FrameError::Kind(kind.into())),
         })
     }

@@ -22,6 +22,7 @@ use super::log_store::{LogStore, SnapshotPlace, zxid_of};
 use super::read_index::Rounds;
 use super::requests::Asking;
 use super::start::{Ensemble, Started};
+use super::turns::Turns;
 use super::unsynced::Unsynced;
 use crate::engine::sequencer::Sequencer;
 use crate::engine::time::{Monotonic, Now};
@@ -96,6 +97,8 @@ pub struct Member<T> {
     pub(super) rounds: Rounds,
     /// When this member wanted to hand over for its disk.
     pub(super) left_disk: Monotonic,
+    /// Whose turn it is to take a snapshot.
+    pub(super) turns: Turns,
     /// zoo.cfg's tickTime, which sessions expire by.
     pub(super) tick_ms: u64,
 }
@@ -161,6 +164,7 @@ impl<T: Transport> Member<T> {
             unsynced: Unsynced::default(),
             rounds: Rounds::default(),
             left_disk: Monotonic::default(),
+            turns: Turns::default(),
             tick_ms,
         };
         member.set_election_timeout();
@@ -240,6 +244,7 @@ impl<T: Transport> Member<T> {
     /// A tick of the clock of elections and signs of life.
     pub fn tick(&mut self) {
         self.is_missed &= self.node.raft.leader_id == 0 || self.following.is_none();
+        self.turns.tick(self.node.raft.state == StateRole::Leader);
         if self.lacks_base() {
             return;
         }

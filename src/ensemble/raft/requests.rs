@@ -85,6 +85,8 @@ impl<T: Transport> Member<T> {
             Word::Disowned(connections) => {
                 connections.into_iter().for_each(|connection| self.here.close(connection));
             }
+            Word::Snapshot(need) => self.needs(from, need),
+            Word::TakeSnapshot => self.told_to_go(from),
         }
         Ok(())
     }
@@ -98,6 +100,7 @@ impl<T: Transport> Member<T> {
     pub fn lost(&mut self, peer: u64) {
         self.found.remove(&peer);
         self.streams.remove(&peer);
+        self.turns.lost(peer);
         self.drop_held(peer);
         if let Some(following) = self.following.take_if(|its| its.leader() == peer) {
             following.end(&*self.here);
