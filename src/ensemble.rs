@@ -24,6 +24,7 @@ pub use self::raft::{
     parse_said, put_said, snapshot_zxid,
 };
 pub use clients::{Answer, Clients};
+pub use disk_room::Room;
 pub use queue::{Batch, FromPeer, Inquiry, Queue, Submission};
 pub use rebuild::Rebuild;
 pub use replica::{Exclusive, Replica, Shared};

@@ -21,6 +21,7 @@ mod membership;
 mod read_index;
 mod ready;
 mod requests;
+mod room;
 mod start;
 mod turns;
 mod unsynced;

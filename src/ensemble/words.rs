@@ -10,6 +10,7 @@ use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
+use crate::ensemble::disk_room::Room;
 use crate::ensemble::snapshots::Need;
 
 /// The requests of one follower to one leader, from when they have each other until one loses the other. A follower
@@ -52,6 +53,8 @@ pub enum Word {
     Disowned(Vec<ConnectionId>),
     /// From a follower: what it needs of snapshots.
     Snapshot(Need),
+    /// From a follower: what room the disk of its log has.
+    Room(Room),
     /// From the leader: it is the other one's turn to take a snapshot, if it needs one.
     TakeSnapshot,
 }

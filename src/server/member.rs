@@ -73,6 +73,7 @@ pub(super) fn run(
         life.do_chores(server, &mut member, now, late)?;
         disk.write(member.take_writes());
         life.give_seats(&member);
+        driver::refused_for_room(member.take_refused_for_room());
         life.report(server, &mut member, now)?;
         for inquiry in batch.inquiries {
             match inquiry {
@@ -311,9 +312,13 @@ impl Life {
             .heard
             .get(&leader)
             .is_some_and(|heard| now.monotonic.since(*heard) < self.sync_limit_ms);
+        // Who has no room for what the others have shows what was.
+        let lacks = member.lacks_since();
+        let is_of_the_past =
+            lacks.is_some_and(|since| now.monotonic.since(since) >= self.sync_limit_ms);
         let role = if member.is_leading() {
             Role::Leader
-        } else if !member.is_following() || !is_heard {
+        } else if !member.is_following() || !is_heard || is_of_the_past {
             Role::None
         } else if member.is_learner() {
             Role::Observer

@@ -16,7 +16,7 @@ use crate::process::{Server, free_port};
 const TIMEOUT_MS: i32 = 4000;
 
 /// Servers of one list, which have not been started.
-fn prepare(count: usize, more: &str) -> Vec<Server> {
+pub(crate) fn prepare(count: usize, more: &str) -> Vec<Server> {
     let lines: Vec<String> = (1..=count)
         .map(|id| format!("server.{id}=127.0.0.1:{}:{}", free_port(), free_port()))
         .collect();
@@ -111,6 +111,11 @@ impl Patient {
         let is_done = matches!(request, Request::Create(_)) && reply.header.err == -110;
         assert!(reply.header.err == 0 || is_done, "{request:?}: {:?}", reply.header);
         reply
+    }
+
+    /// The error code of the answer.
+    pub(crate) fn try_it(&mut self, request: &Request<'_>) -> i32 {
+        self.all(std::slice::from_ref(request)).pop().expect("a reply").header.err
     }
 
     fn sync(&mut self) {

@@ -11,3 +11,4 @@ mod quorum;
 mod refusal;
 mod restart;
 mod sessions;
+mod small_disk;

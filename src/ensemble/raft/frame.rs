@@ -22,6 +22,7 @@ use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
+use crate::ensemble::disk_room::Room;
 use crate::ensemble::founding::{Answer, Base, Founding, Question, Seat, Standing};
 use crate::ensemble::snapshots::Need;
 use crate::ensemble::words::{Asked, Stream, Verdict, Word};
@@ -76,6 +77,7 @@ const QUESTION: u8 = 7;
 const ANSWER: u8 = 8;
 const SNAPSHOT: u8 = 9;
 const TAKE_SNAPSHOT: u8 = 10;
+const ROOM: u8 = 11;
 
 const OPEN: u8 = 1;
 const ATTACH: u8 = 2;
@@ -160,6 +162,7 @@ pub fn parse_said(content: &[u8], checksum: u32, now: Monotonic) -> Result<Said,
         }
         SNAPSHOT => Said::Word(Word::Snapshot(input.need()?)),
         TAKE_SNAPSHOT => Said::Word(Word::TakeSnapshot),
+        ROOM => Said::Word(Word::Room(input.room()?)),
         QUESTION => Said::Question(input.question()?),
         ANSWER => Said::Answer(input.answer()?),
         kind => return Err(FrameError::Kind(kind.into())),
@@ -254,6 +257,16 @@ fn put_word(out: &mut BytesMut, word: &Word) {
             });
         }
         Word::TakeSnapshot => out.put_u8(TAKE_SNAPSHOT),
+        Word::Room(room) => {
+            out.put_u8(ROOM);
+            out.put_u8(match room {
+                Room::Enough => 0,
+                Room::Scarce => 1,
+                Room::Least => 2,
+                Room::Full => 3,
+                Room::Nothing => 4,
+            });
+        }
     }
 }
 
@@ -552,6 +565,17 @@ impl<'a> Input<'a> {
             1 => Need::Due,
             2 => Need::Overdue,
             3 => Need::Writing,
+            kind => return Err(FrameError::Kind(kind.into())),
+        })
+    }
+
+    fn room(&mut self) -> Result<Room, FrameError> {
+        Ok(match self.take::<u8>()? {
+            0 => Room::Enough,
+            1 => Room::Scarce,
+            2 => Room::Least,
+            3 => Room::Full,
+            4 => Room::Nothing,
             kind => return Err(FrameError::Kind(kind.into())),
         })
     }

@@ -21,6 +21,7 @@ use super::leading::Leading;
 use super::log_store::{LogStore, SnapshotPlace, zxid_of};
 use super::read_index::Rounds;
 use super::requests::Asking;
+use super::room::Rooms;
 use super::start::{Ensemble, Started};
 use super::turns::Turns;
 use super::unsynced::Unsynced;
@@ -28,6 +29,7 @@ use crate::engine::sequencer::Sequencer;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::clients::Clients;
+use crate::ensemble::disk_room::Room;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::replica::Replica;
 use crate::ensemble::snapshots::Snapshots;
@@ -99,6 +101,8 @@ pub struct Member<T> {
     pub(super) left_disk: Monotonic,
     /// Whose turn it is to take a snapshot.
     pub(super) turns: Turns,
+    /// Whose disks have room.
+    pub(super) rooms: Rooms,
     /// zoo.cfg's tickTime, which sessions expire by.
     pub(super) tick_ms: u64,
 }
@@ -165,6 +169,7 @@ impl<T: Transport> Member<T> {
             rounds: Rounds::default(),
             left_disk: Monotonic::default(),
             turns: Turns::default(),
+            rooms: Rooms::default(),
             tick_ms,
         };
         member.set_election_timeout();
@@ -269,11 +274,14 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// Whether the crate can have this member stand for election: not while a snapshot takes the place of its log, and
+    /// Whether the crate can have this member stand for election: not while a snapshot takes the place of its log, only
+    /// where another term can be written down, and
     /// an only voter, which leads at once, only with its whole log durable.
     fn may_stand(&self) -> bool {
         let is_only = self.node.raft.prs().conf().voters().ids().len() == 1;
-        !self.unsynced.has_snapshot() && (!is_only || self.unsynced.is_empty())
+        !self.unsynced.has_snapshot()
+            && !self.has_no_room()
+            && (!is_only || self.unsynced.is_empty())
     }
 
     /// The leader is most likely gone: from here on there is nothing to wait for but another one.
@@ -305,6 +313,10 @@ impl<T: Transport> Member<T> {
             // The leader sends them again when there is room.
             MessageType::MsgAppend
                 if self.unsynced.is_full() && !message.get_entries().is_empty() => {}
+            MessageType::MsgAppend
+                if !message.get_entries().is_empty() && self.passes_over_entries() => {}
+            // Neither a vote nor that there is a later term can be kept.
+            _ if message.term > self.node.raft.term && self.has_no_room() => {}
             // What cannot be used is passed over, as if it had been lost.
             _ => drop(self.node.step(message)),
         }
@@ -369,14 +381,17 @@ impl<T: Transport> Member<T> {
         (conf.voters().ids().len(), voters, there.len() - voters)
     }
 
-    /// Hands over to the voter that has most of the log and was heard of lately. Whether there is one.
+    /// Hands over to the voter that has most of the log and was heard of lately; to one with a full disk only where no other
+    /// is there. Whether there is one.
     pub fn hand_over_to_best(&mut self) -> bool {
         let raft = &self.node.raft;
         let voters = raft.prs().conf().voters();
         let others = raft.prs().iter().filter(|(peer, progress)| {
             **peer != raft.id && progress.recent_active && voters.contains(**peer)
         });
-        let best = others.max_by_key(|(peer, progress)| (progress.matched, **peer));
+        let best = others.max_by_key(|(peer, progress)| {
+            (self.rooms.of(**peer) < Room::Full, progress.matched, **peer)
+        });
         let Some(to) = best.map(|(peer, _)| *peer) else { return false };
         self.hand_over(to);
         true
@@ -422,6 +437,7 @@ impl<T: Transport> Member<T> {
     /// not durable.
     pub fn turn(&mut self, now: Now) -> Result<(), EnsembleError> {
         self.leave_slow_disk(now.monotonic);
+        self.look_at_disk(now.monotonic);
         loop {
             self.end_of_term();
             self.pass_on(now)?;
@@ -464,7 +480,7 @@ impl<T: Transport> Member<T> {
 
     /// Hands to the disk what a `Ready` has for it.
     fn hand_to_disk(&mut self, ready: &mut Ready, now: Now) -> Result<(), EnsembleError> {
-        let Self { node, unsynced, received, .. } = self;
+        let Self { node, unsynced, received, rooms, .. } = self;
         let (state, applied) = (node.raft.hard_state(), node.raft.raft_log.applied);
         let store = node.mut_store();
         let now = now.monotonic;
@@ -488,7 +504,9 @@ impl<T: Transport> Member<T> {
         }
         let records = store.append(ready.take_entries())?;
         if !records.is_empty() {
-            unsynced.write(Write(What::Append(records)), now);
+            let write = Write(What::Append(records));
+            rooms.own.count(write.bytes() as u64);
+            unsynced.write(write, now);
         }
         Ok(())
     }
