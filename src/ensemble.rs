@@ -19,9 +19,9 @@ mod steps;
 mod words;
 
 pub use self::raft::{
-    Before, DiskWriter, Ensemble, EnsembleError, FRAME_HEAD_LEN, FRAME_MAX, FrameError, Member,
-    PeerMessage, Said, SnapshotStatus, Started, Transport, Write, Written, member_id, parse_head,
-    parse_said, put_said, snapshot_zxid,
+    Appended, Before, DiskWriter, Ensemble, EnsembleError, FRAME_HEAD_LEN, FRAME_MAX, FrameError,
+    Member, Peer, PeerLog, PeerMessage, Said, SnapshotStatus, Started, Transport, Write, Written,
+    member_id, parse_head, parse_said, put_said, snapshot_zxid,
 };
 pub use clients::{Answer, Clients};
 pub use disk_room::Room;

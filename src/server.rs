@@ -9,6 +9,7 @@ mod connections;
 mod data;
 mod descriptors;
 mod disk;
+mod distribution;
 mod driver;
 mod environment;
 mod four_letter;
@@ -21,6 +22,7 @@ mod monitor;
 mod outbox;
 mod password;
 mod peers;
+mod quorum_stats;
 mod reaper;
 mod shared;
 mod stats;
@@ -44,6 +46,7 @@ use self::data::Data;
 use self::disk::Disk;
 use self::password::Passwords;
 use self::peers::{Peers, Security};
+use self::quorum_stats::QuorumStats;
 use self::shared::{CurrentRole, Others, Role, Server};
 use self::stats::Stats;
 use crate::config::{self, Config, ListenAddress};
@@ -190,6 +193,8 @@ impl Ground {
             directory,
             role: CurrentRole::new(role),
             others: Others::default(),
+            quorum_stats: QuorumStats::default(),
+            published: Default::default(),
             ending,
             trace_mask: AtomicI64::new(four_letter::TRACE_MASK),
             config,

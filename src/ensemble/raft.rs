@@ -18,6 +18,7 @@ mod here;
 mod leading;
 mod log_store;
 mod membership;
+mod progress;
 mod read_index;
 mod ready;
 mod requests;
@@ -31,6 +32,7 @@ pub use ::raft::eraftpb::Message as PeerMessage;
 pub use disk::{DiskWriter, Write, Written};
 pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_said, put_said};
 pub use ground::Before;
+pub use progress::{Appended, Peer, PeerLog};
 pub use ready::{Member, Transport};
 pub use start::{Ensemble, Started};
 

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use hashbrown::{HashMap, HashSet};
 use tokio::sync::oneshot;
 
-use super::clock::millis;
+use super::clock::{Clock, millis};
 use super::disk::Disk;
 use super::peers::Peers;
+use super::quorum_stats::{Progress, Watch};
 use super::reaper::Reaper;
 use super::shared::{Others, Role, Server};
 use super::{data, driver, upkeep};
@@ -72,6 +73,7 @@ pub(super) fn run(
         disk.write(member.take_writes());
         life.do_chores(server, &mut member, now, late)?;
         disk.write(member.take_writes());
+        life.measure(server, &mut member, now);
         life.give_seats(&member);
         driver::refused_for_room(member.take_refused_for_room());
         life.report(server, &mut member, now)?;
@@ -119,6 +121,7 @@ struct Life {
     seats: Vec<(u64, oneshot::Sender<Answer>)>,
     /// The servers that may vote, by the list.
     voters: Vec<u8>,
+    watch: Watch,
 }
 
 impl Life {
@@ -146,6 +149,7 @@ impl Life {
             next_step: Instant::now(),
             seats: Vec::new(),
             voters: ensemble.ids(false).collect(),
+            watch: Watch::default(),
         }
     }
 
@@ -279,6 +283,22 @@ impl Life {
         member.turn(now)
     }
 
+    /// Counts what this turn brought.
+    fn measure(&mut self, server: &Server, member: &mut Member<Peers>, now: Now) {
+        let appended = member.take_appended();
+        let leads = member.is_leading();
+        let progress = Progress {
+            leads,
+            durable: member.durable(),
+            committed: member.committed(),
+            applied: member.applied(),
+        };
+        let peers = if leads { member.peers() } else { Vec::new() };
+        // The turn itself took its time.
+        let now = Now { wall: Clock::wall(), ..now };
+        self.watch.see(&server.quorum_stats, &appended, progress, &peers, now);
+    }
+
     /// Tells servers without a state which seats they have.
     fn give_seats(&mut self, member: &Member<Peers>) {
         for (id, answer) in std::mem::take(&mut self.seats) {
@@ -305,6 +325,10 @@ impl Life {
             member.transport().know(members);
             member.mend(|server| self.voters.contains(&server), now)?;
             count(&server.others, member);
+            if member.is_leading() {
+                let (last, peers) = (member.last_index(), member.peers());
+                self.watch.see_lags(&server.quorum_stats, member.id(), last, &peers);
+            }
             self.next_report = now.monotonic.plus((tick_ms / 2).max(1));
         }
         let leader = member.leader();
@@ -325,6 +349,7 @@ impl Life {
         } else {
             Role::Follower
         };
+        self.watch.see_role(&server.quorum_stats, member.leader() != 0, role, now);
         if role != Role::None {
             self.led = now.monotonic;
         } else if now.monotonic.since(self.led) < self.sync_limit_ms {
@@ -334,6 +359,9 @@ impl Life {
         if role != server.role.get() {
             let (term, leader) = (member.term(), leader & 0xff);
             tracing::info!(%role, term, leader, "the role of this server is another");
+            if server.role.get() == Role::Leader {
+                self.watch.leads_no_more(&server.quorum_stats);
+            }
             server.role.set(role);
             count(&server.others, member);
             server.others.leads_since.store(now.monotonic.0, Ordering::Relaxed);
@@ -376,6 +404,8 @@ fn count(others: &Others, member: &Member<Peers>) {
     let (voters, followers, observers) = member.count_members();
     let counts =
         [(&others.voters, voters), (&others.followers, followers), (&others.observers, observers)];
+    let syncs = u32::try_from(member.pending_syncs()).unwrap_or(u32::MAX);
+    others.pending_syncs.store(syncs, Ordering::Relaxed);
     for (to, count) in counts {
         to.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
     }

@@ -200,6 +200,91 @@ fn monitoring_shows_who_is_what() {
     }
 }
 
+/// The names and their states are what three servers of Apache ZooKeeper 3.9.5 showed.
+#[test]
+fn monitoring_shows_how_long_transactions_and_elections_take() {
+    let mut servers = start(3);
+    let first = leader(&servers);
+    let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
+    client.ok(&create("/x", vec![], CreateMode::Persistent));
+    for _ in 0..50 {
+        client.ok(&set("/x", vec![7; 1000]));
+    }
+    let basic = ["avg", "min", "max", "cnt", "sum"];
+    let advanced = ["avg", "min", "max", "cnt", "sum", "p50", "p95", "p99", "p999"];
+    let shown = |server: &Server, parts: &[&str], name: &str| {
+        let text = server.word("mntr");
+        parts.iter().all(|part| text.contains(&format!("\nzk_{part}_{name}\t")))
+    };
+    let follower = (first + 1) % 3;
+    until("the follower has all of it", || {
+        servers[follower].figure("learner_commit_received_count") >= 51
+            && servers[follower].figure("cnt_propagation_latency") >= 51
+    });
+    for server in &servers {
+        for name in [
+            "election_time",
+            "unavailable_time",
+            "leader_unavailable_time",
+            "follower_sync_time",
+            "observer_sync_time",
+        ] {
+            assert!(shown(server, &basic, name), "{name}");
+        }
+        for name in [
+            "proposal_latency",
+            "proposal_ack_creation_latency",
+            "quorum_ack_latency",
+            "commit_propagation_latency",
+            "propagation_latency",
+        ] {
+            assert!(shown(server, &advanced, name), "{name}");
+        }
+        assert!(server.figure("looking_count") >= 1 && server.figure("cnt_election_time") >= 1);
+    }
+    // What only one of the two does.
+    let of = |at: usize, name: &str| servers[at].figure(name);
+    assert!(of(first, "proposal_count") >= 51 && of(first, "commit_count") >= 51);
+    assert!(
+        of(first, "cnt_quorum_ack_latency") >= 51 && of(first, "cnt_propagation_latency") >= 51
+    );
+    assert_eq!(of(first, "cnt_leader_unavailable_time"), 1);
+    assert!(of(follower, "cnt_proposal_latency") >= 51);
+    assert!(of(follower, "cnt_commit_propagation_latency") >= 51);
+    assert_eq!(of(follower, "cnt_quorum_ack_latency"), 0);
+    assert!(of(first, "last_proposal_size") >= 1000);
+    assert!(of(first, "min_proposal_size") < of(first, "max_proposal_size"));
+    let acks: i64 = (1..=3)
+        .filter(|id| shown(&servers[first], &advanced, &format!("{id}_ack_latency")))
+        .map(|id| of(first, &format!("cnt_{id}_ack_latency")))
+        .sum();
+    // A quorum for each; a word on what is final does not count.
+    assert!(acks >= 2 * 51, "{acks}");
+    let text = servers[follower].word("mntr");
+    for gauge in ["learners", "pending_syncs", "last_proposal_size", "peer_lag", "ack_latency"] {
+        let is_it = |line: &str| line.split('\t').next().is_some_and(|name| name.contains(gauge));
+        let shown = text.lines().filter(|line| is_it(line) && !line.contains("quorum"));
+        assert_eq!(shown.collect::<Vec<_>>(), [""; 0], "a follower has no {gauge}");
+    }
+
+    let gone = follower + 1;
+    let lag =
+        |servers: &[Server], what: &str| servers[first].figure(&format!("{gone}_peer_lag_{what}"));
+    servers[follower].signal("KILL");
+    servers[follower].wait();
+    for _ in 0..20 {
+        client.ok(&set("/x", vec![7; 1000]));
+    }
+    until("the leader shows what it lacks", || {
+        lag(&servers, "entries") >= 20 && lag(&servers, "bytes") >= 20_000
+    });
+    let before = servers[first].figure("diff_count");
+    servers[follower].run();
+    until("it has that", || {
+        lag(&servers, "entries") == 0 && servers[first].figure("diff_count") > before
+    });
+}
+
 #[test]
 fn when_the_leader_is_killed_the_others_go_on_and_it_comes_back() {
     let mut servers = start(3);

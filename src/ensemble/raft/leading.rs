@@ -70,6 +70,13 @@ impl Leading {
         self.waiting.len()
     }
 
+    /// Those of them that are a `sync`.
+    pub(super) fn pending_syncs(&self) -> usize {
+        let is_sync =
+            |(step, _): &&(Step, Round)| matches!(step.outcome, Prepared::Read(Request::Sync(_)));
+        self.waiting.iter().filter(is_sync).count()
+    }
+
     /// Decides requests; `propose` puts each transaction into the replicated log. Gives the verdicts on those of other
     /// members' clients, with their servers.
     pub(super) fn decide<E>(

@@ -19,6 +19,7 @@ use super::following::Following;
 use super::here::Here;
 use super::leading::Leading;
 use super::log_store::{LogStore, SnapshotPlace, zxid_of};
+use super::progress::Appended;
 use super::read_index::Rounds;
 use super::requests::Asking;
 use super::room::Rooms;
@@ -103,6 +104,8 @@ pub struct Member<T> {
     pub(super) turns: Turns,
     /// Whose disks have room.
     pub(super) rooms: Rooms,
+    /// What came into the log, until it is asked for.
+    pub(super) appended: Vec<Appended>,
     /// zoo.cfg's tickTime, which sessions expire by.
     pub(super) tick_ms: u64,
 }
@@ -170,6 +173,7 @@ impl<T: Transport> Member<T> {
             left_disk: Monotonic::default(),
             turns: Turns::default(),
             rooms: Rooms::default(),
+            appended: Vec::new(),
             tick_ms,
         };
         member.set_election_timeout();
@@ -480,7 +484,7 @@ impl<T: Transport> Member<T> {
 
     /// Hands to the disk what a `Ready` has for it.
     fn hand_to_disk(&mut self, ready: &mut Ready, now: Now) -> Result<(), EnsembleError> {
-        let Self { node, unsynced, received, rooms, .. } = self;
+        let Self { node, unsynced, received, rooms, appended, .. } = self;
         let (state, applied) = (node.raft.hard_state(), node.raft.raft_log.applied);
         let store = node.mut_store();
         let now = now.monotonic;
@@ -504,6 +508,7 @@ impl<T: Transport> Member<T> {
         }
         let records = store.append(ready.take_entries())?;
         if !records.is_empty() {
+            appended.extend(records.iter().filter_map(Appended::of));
             let write = Write(What::Append(records));
             rooms.own.count(write.bytes() as u64);
             unsynced.write(write, now);
