@@ -376,6 +376,8 @@ struct Signals {
     /// The terminal is gone.
     hangup: Signal,
     quit: Signal,
+    /// Another server is to lead.
+    hand_over: Signal,
 }
 
 impl Signals {
@@ -386,6 +388,7 @@ impl Signals {
             interrupt: listen(SignalKind::interrupt())?,
             hangup: listen(SignalKind::hangup())?,
             quit: listen(SignalKind::quit())?,
+            hand_over: listen(SignalKind::user_defined1())?,
         })
     }
 }
@@ -404,6 +407,10 @@ async fn until_the_end(
             _ = signals.hangup.recv() => {}
             _ = signals.quit.recv() => {
                 server.queue.ask(Inquiry::LogState);
+                continue;
+            }
+            _ = signals.hand_over.recv() => {
+                server.queue.ask(Inquiry::HandOver);
                 continue;
             }
         }

@@ -58,6 +58,7 @@ pub(super) fn run(
         for inquiry in batch.inquiries {
             match inquiry {
                 Inquiry::LogState => dump(server, &mut standalone),
+                Inquiry::HandOver => tracing::warn!("asked to hand over, but this server is alone"),
                 // Whoever asked may have stopped waiting.
                 Inquiry::Expiry(to) => {
                     let _ = to.try_send(standalone.sequencer().expiry_buckets().collect());

@@ -80,6 +80,7 @@ pub(super) fn run(
         for inquiry in batch.inquiries {
             match inquiry {
                 Inquiry::LogState => tracing::info!(?member, held = member.held(), "state"),
+                Inquiry::HandOver => hand_over(&mut member),
                 Inquiry::Expiry(to) => {
                     let buckets = member.sequencer().map(|its| its.expiry_buckets().collect());
                     // Whoever asked may have stopped waiting.
@@ -95,6 +96,18 @@ pub(super) fn run(
         server.group_began.store(writes_since, Ordering::Relaxed);
         let next_tick = life.next_tick.since(server.clock.monotonic());
         patience = if goes_on { Duration::ZERO } else { Duration::from_millis(next_tick) };
+    }
+}
+
+/// What an operator asked for. Nothing ends by it: what is undecided goes to the next leader.
+fn hand_over(member: &mut Member<Peers>) {
+    if !member.is_leading() {
+        let leader = member.leader() & 0xff;
+        tracing::warn!(leader, "asked to hand over, but this server does not lead");
+    } else if let Some(to) = member.hand_over_to_best() {
+        tracing::info!(to, "asked to hand over: another server is to lead");
+    } else {
+        tracing::warn!("asked to hand over, but no other server that votes is there");
     }
 }
 
@@ -239,7 +252,7 @@ impl Life {
         disk: &Disk,
     ) -> Result<(), EnsembleError> {
         let began = server.clock.monotonic();
-        if !member.is_leading() || !member.hand_over_to_best() {
+        if !member.is_leading() || member.hand_over_to_best().is_none() {
             return Ok(());
         }
         while member.is_leading() && server.clock.monotonic().since(began) < HAND_OVER_MS {

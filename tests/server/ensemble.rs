@@ -325,6 +325,31 @@ fn a_leader_that_is_told_to_end_hands_over_first() {
 }
 
 #[test]
+fn a_leader_that_is_asked_to_hands_over_and_follows() {
+    let servers = start(3);
+    let first = leader(&servers);
+    let mut clients: Vec<Client> = servers.iter().map(|its| its.connect(TIMEOUT_MS)).collect();
+    clients[0].ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
+    // Whoever does not lead stays what it is.
+    let follower = (first + 1) % 3;
+    servers[follower].signal("USR1");
+    until("it says so", || servers[follower].log().contains("but this server does not lead"));
+    assert_eq!(leader(&servers), first);
+    servers[first].signal("USR1");
+    until("another one leads and it follows", || {
+        let modes: Vec<String> = servers.iter().map(mode).collect();
+        modes[first] == "follower" && modes.iter().filter(|mode| *mode == "leader").count() == 1
+    });
+    let log = servers[first].log();
+    assert!(log.contains("asked to hand over: another server is to lead"), "{log}");
+    // No client was disconnected, its own neither.
+    for (round, client) in (1_u8..).zip(&mut clients) {
+        client.ok(&set("/kept", vec![round]));
+        assert_eq!(data_of(&client.ok(&get("/kept"))), [round]);
+    }
+}
+
+#[test]
 fn without_a_majority_nobody_is_served_and_nothing_is_lost() {
     let mut servers = start(3);
     let first = leader(&servers);

@@ -70,11 +70,13 @@ fn a_closed_standard_error_ends_nothing() {
 }
 
 #[test]
-fn sigquit_tells_and_goes_on() {
+fn sigquit_and_sigusr1_tell_and_it_goes_on() {
     let mut server = Server::start("");
     let mut client = server.connect(TIMEOUT_MS);
     server.signal("QUIT");
     until("the state is told", || server.log().contains(": state "));
+    server.signal("USR1");
+    until("it says why not", || server.log().contains("but this server is alone"));
     client.ok(&create("/a", vec![], CreateMode::Persistent));
     ends_well(&mut server);
     ends(&mut client.stream);

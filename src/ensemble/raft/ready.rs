@@ -386,8 +386,8 @@ impl<T: Transport> Member<T> {
     }
 
     /// Hands over to the voter that has most of the log and was heard of lately; to one with a full disk only where no other
-    /// is there. Whether there is one.
-    pub fn hand_over_to_best(&mut self) -> bool {
+    /// is there. To which server, if there is one.
+    pub fn hand_over_to_best(&mut self) -> Option<u8> {
         let raft = &self.node.raft;
         let voters = raft.prs().conf().voters();
         let others = raft.prs().iter().filter(|(peer, progress)| {
@@ -396,14 +396,14 @@ impl<T: Transport> Member<T> {
         let best = others.max_by_key(|(peer, progress)| {
             (self.rooms.of(**peer) < Room::Full, progress.matched, **peer)
         });
-        let Some(to) = best.map(|(peer, _)| *peer) else { return false };
+        let to = best.map(|(peer, _)| *peer)?;
         self.hand_over(to);
-        true
+        Some(server_of(to))
     }
 
     /// Lets another member begin a term, or begins one itself where it votes alone.
     fn begin_another_term(&mut self) {
-        if self.node.raft.lead_transferee.is_some() || self.hand_over_to_best() {
+        if self.node.raft.lead_transferee.is_some() || self.hand_over_to_best().is_some() {
             return;
         }
         if self.node.raft.prs().is_singleton() {
@@ -428,8 +428,7 @@ impl<T: Transport> Member<T> {
             return;
         }
         self.left_disk = now;
-        if self.hand_over_to_best() {
-            let to = self.node.raft.lead_transferee.map(server_of);
+        if let Some(to) = self.hand_over_to_best() {
             tracing::warn!(ms, to, "the disk of the log hangs: another server is to lead");
         }
     }
