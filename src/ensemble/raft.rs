@@ -16,6 +16,7 @@ mod frame;
 mod ground;
 mod here;
 mod leading;
+mod lists;
 mod log_store;
 mod membership;
 mod progress;

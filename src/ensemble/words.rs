@@ -55,6 +55,8 @@ pub enum Word {
     Snapshot(Need),
     /// From a follower: what room the disk of its log has.
     Room(Room),
+    /// From a follower: the servers that its configuration lists.
+    Listed(Vec<u8>),
     /// From the leader: it is the other one's turn to take a snapshot, if it needs one.
     TakeSnapshot,
 }

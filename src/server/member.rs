@@ -132,8 +132,9 @@ struct Life {
     next_step: Instant,
     /// Seats that are prepared, and who waits for them.
     seats: Vec<(u64, oneshot::Sender<Answer>)>,
-    /// The servers that may vote, by the list.
+    /// The servers that may vote, by the list, and all that it has.
     voters: Vec<u8>,
+    listed: Vec<u8>,
     watch: Watch,
 }
 
@@ -162,6 +163,7 @@ impl Life {
             next_step: Instant::now(),
             seats: Vec::new(),
             voters: ensemble.ids(false).collect(),
+            listed: ensemble.servers.keys().copied().collect(),
             watch: Watch::default(),
         }
     }
@@ -337,6 +339,7 @@ impl Life {
             let members = member.members();
             member.transport().know(members);
             member.mend(|server| self.voters.contains(&server), now)?;
+            member.compare_lists(&self.listed, now)?;
             count(&server.others, member);
             if member.is_leading() {
                 let (last, peers) = (member.last_index(), member.peers());

@@ -29,7 +29,7 @@ pub(crate) fn prepare(count: usize, more: &str) -> Vec<Server> {
     (1..=count).map(prepare).collect()
 }
 
-fn start(count: usize) -> Vec<Server> {
+pub(crate) fn start(count: usize) -> Vec<Server> {
     start_with(count, "")
 }
 
@@ -519,7 +519,7 @@ fn wipe(server: &Server) {
     fs::remove_dir_all(server.data().join("version-2")).expect("removed");
 }
 
-fn stop(server: &mut Server) {
+pub(crate) fn stop(server: &mut Server) {
     server.signal("TERM");
     server.wait();
 }

@@ -6,6 +6,7 @@ mod client;
 mod ensemble;
 mod hostile;
 mod lifecycle;
+mod lists;
 mod process;
 mod quorum;
 mod refusal;

@@ -78,6 +78,7 @@ const ANSWER: u8 = 8;
 const SNAPSHOT: u8 = 9;
 const TAKE_SNAPSHOT: u8 = 10;
 const ROOM: u8 = 11;
+const LISTED: u8 = 12;
 
 const OPEN: u8 = 1;
 const ATTACH: u8 = 2;
@@ -163,6 +164,7 @@ pub fn parse_said(content: &[u8], checksum: u32, now: Monotonic) -> Result<Said,
         SNAPSHOT => Said::Word(Word::Snapshot(input.need()?)),
         TAKE_SNAPSHOT => Said::Word(Word::TakeSnapshot),
         ROOM => Said::Word(Word::Room(input.room()?)),
+        LISTED => Said::Word(Word::Listed(input.bytes()?.to_vec())),
         QUESTION => Said::Question(input.question()?),
         ANSWER => Said::Answer(input.answer()?),
         kind => return Err(FrameError::Kind(kind.into())),
@@ -257,6 +259,10 @@ fn put_word(out: &mut BytesMut, word: &Word) {
             });
         }
         Word::TakeSnapshot => out.put_u8(TAKE_SNAPSHOT),
+        Word::Listed(servers) => {
+            out.put_u8(LISTED);
+            put_bytes(out, servers);
+        }
         Word::Room(room) => {
             out.put_u8(ROOM);
             out.put_u8(match room {

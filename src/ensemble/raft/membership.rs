@@ -1,4 +1,5 @@
-//! Who belongs to the ensemble, and how that changes: one member at a time, each change a record of the log.
+//! Who belongs to the ensemble, and how that changes: one member at a time, each change a record of the log. When a server
+//! that is listed no more goes is in [`super::lists`].
 //!
 //! A server whose disk was emptied comes back as another member: what it promised before is gone with the disk, so
 //! nothing of it may be counted on. It follows first; once it has what the leader has, its earlier life is taken out of the
@@ -119,10 +120,7 @@ impl<T: Transport> Member<T> {
                 continue;
             }
             let wants_vote = may_vote(server_of(*newest));
-            let progress = raft.prs().get(*newest);
-            let has_all = progress.is_some_and(|progress| {
-                progress.recent_active && progress.matched + LAG_MAX >= raft.raft_log.committed
-            });
+            let has_all = self.has_caught_up(*newest);
             // Its last life counts until this one can take its place.
             if wants_vote && !has_all {
                 continue;
@@ -137,7 +135,15 @@ impl<T: Transport> Member<T> {
         None
     }
 
-    fn change(&mut self, change: Change, now: Now) -> Result<(), EnsembleError> {
+    /// Whether a member that was heard of lately has about what the leader has.
+    pub(super) fn has_caught_up(&self, member: u64) -> bool {
+        let raft = &self.node.raft;
+        raft.prs().get(member).is_some_and(|progress| {
+            progress.recent_active && progress.matched + LAG_MAX >= raft.raft_log.committed
+        })
+    }
+
+    pub(super) fn change(&mut self, change: Change, now: Now) -> Result<(), EnsembleError> {
         tracing::info!(?change, "changing the members of the ensemble");
         self.do_chores(&[change.chore()], now)
     }

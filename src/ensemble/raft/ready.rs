@@ -18,6 +18,7 @@ use super::disk::{DiskWriter, What, Write, Written};
 use super::following::Following;
 use super::here::Here;
 use super::leading::Leading;
+use super::lists::Lists;
 use super::log_store::{LogStore, SnapshotPlace, zxid_of};
 use super::progress::Appended;
 use super::read_index::Rounds;
@@ -104,6 +105,8 @@ pub struct Member<T> {
     pub(super) turns: Turns,
     /// Whose disks have room.
     pub(super) rooms: Rooms,
+    /// Whom the members list.
+    pub(super) lists: Lists,
     /// What came into the log, until it is asked for.
     pub(super) appended: Vec<Appended>,
     /// zoo.cfg's tickTime, which sessions expire by.
@@ -173,6 +176,7 @@ impl<T: Transport> Member<T> {
             left_disk: Monotonic::default(),
             turns: Turns::default(),
             rooms: Rooms::default(),
+            lists: Lists::default(),
             appended: Vec::new(),
             tick_ms,
         };

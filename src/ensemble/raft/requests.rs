@@ -88,6 +88,7 @@ impl<T: Transport> Member<T> {
             }
             Word::Snapshot(need) => self.needs(from, need),
             Word::Room(room) => self.rooms.heard(from, room),
+            Word::Listed(servers) => self.lists.heard(from, servers),
             Word::TakeSnapshot => self.told_to_go(from),
         }
         Ok(())
@@ -104,6 +105,7 @@ impl<T: Transport> Member<T> {
         self.streams.remove(&peer);
         self.turns.lost(peer);
         self.rooms.lost(peer);
+        self.lists.lost(peer);
         self.drop_held(peer);
         if let Some(following) = self.following.take_if(|its| its.leader() == peer) {
             following.end(&*self.here);

@@ -16,8 +16,6 @@ use crate::ensemble::words::{Stream, Word};
 
 /// Between two attempts to hand over.
 const BETWEEN_ATTEMPTS_MS: u64 = 1000;
-/// Entries that another one may lack to be handed over to.
-const LAG_MAX: u64 = 1000;
 
 /// The disks as a member knows them.
 #[derive(Debug, Default)]
@@ -102,11 +100,10 @@ impl<T: Transport> Member<T> {
             return;
         }
         let voters = raft.prs().conf().voters();
-        let others = raft.prs().iter().filter(|(peer, progress)| {
+        let others = raft.prs().iter().filter(|(peer, _)| {
             **peer != raft.id
                 && voters.contains(**peer)
-                && progress.recent_active
-                && progress.matched + LAG_MAX >= raft.raft_log.committed
+                && self.has_caught_up(**peer)
                 && self.rooms.others.contains_key(*peer)
         });
         let others = others.map(|(peer, its)| (*peer, self.rooms.of(*peer), its.matched));

@@ -68,6 +68,11 @@ impl Turns {
         self.sent.take_if(|(_, ticks)| !leads || *ticks >= GO_TICKS);
     }
 
+    /// Whether this member has led for so long.
+    pub(super) const fn has_led(&self, ticks: u32) -> bool {
+        self.led >= ticks
+    }
+
     /// Who may begin, as a leader sees it that itself needs `own`.
     fn next(&mut self, own: Need) -> Turn {
         if own == Need::Overdue {
