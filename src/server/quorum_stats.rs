@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use metrics::Histogram;
 use parking_lot::Mutex;
 
 use super::distribution::Distribution;
@@ -89,19 +90,31 @@ impl QuorumStats {
 }
 
 impl Shown {
-    fn latency(&mut self, name: &'static str, ms: u64) {
-        self.latencies.entry(name).or_default().record(ms);
-        metrics::histogram!(name).record(as_double(ms));
+    fn latency(&mut self, name: &'static str, all_ms: impl Iterator<Item = u64>) {
+        let mut all_ms = all_ms.peekable();
+        if all_ms.peek().is_some() {
+            record(self.latencies.entry(name).or_default(), &metrics::histogram!(name), all_ms);
+        }
     }
 
-    fn ack(&mut self, server: u8, ms: u64) {
-        self.acks.entry(server).or_default().record(ms);
-        metrics::histogram!("ack_latency", "key" => server.to_string()).record(as_double(ms));
+    fn ack(&mut self, server: u8, all_ms: impl Iterator<Item = u64>) {
+        let mut all_ms = all_ms.peekable();
+        if all_ms.peek().is_some() {
+            let histogram = metrics::histogram!("ack_latency", "key" => server.to_string());
+            record(self.acks.entry(server).or_default(), &histogram, all_ms);
+        }
     }
 
     fn time(&mut self, name: &'static str, ms: u64) {
         self.times.entry(name).or_default().record(ms);
         metrics::histogram!(name).record(as_double(ms));
+    }
+}
+
+fn record(to: &mut Distribution, histogram: &Histogram, all_ms: impl Iterator<Item = u64>) {
+    for ms in all_ms {
+        to.record(ms);
+        histogram.record(as_double(ms));
     }
 }
 
@@ -160,9 +173,10 @@ impl Watch {
         now: Now,
     ) {
         let mut shown = stats.0.lock();
-        let latency = |its: &OnItsWay, since: i64| {
-            let ms = u64::try_from(now.wall.0 - its.time).ok();
-            ms.filter(|_| its.time >= since)
+        let (wall, since) = (now.wall.0, self.since);
+        let latency = move |time: i64| {
+            let ms = u64::try_from(wall - time).ok();
+            ms.filter(|_| time >= since)
         };
         for Appended { index, time, bytes } in appended {
             self.cut(*index);
@@ -173,13 +187,14 @@ impl Watch {
                 shown.proposal_size = Some([*bytes, min.min(*bytes), max.max(*bytes)]);
             } else {
                 shown.counts.learner_proposals += 1;
-                if let Some(ms) = latency(&its, self.since) {
-                    shown.latency("proposal_latency", ms);
-                }
             }
             self.on_their_way.push_back(its);
             let before = self.marks.last().map_or(0, |(_, bytes)| *bytes);
             self.marks.push((*index, before + bytes));
+        }
+        if !progress.leads {
+            let news = appended.iter().filter_map(|Appended { time, .. }| latency(*time));
+            shown.latency("proposal_latency", news);
         }
         if self.marks.len() > MARKS_MAX {
             let mut at = 0;
@@ -202,9 +217,8 @@ impl Watch {
             (of_commit, self.committed, progress.committed),
             ("propagation_latency", self.applied, progress.applied),
         ] {
-            for ms in self.between(before, now).filter_map(|its| latency(its, self.since)) {
-                shown.latency(name, ms);
-            }
+            let passed = self.between(before, now);
+            shown.latency(name, passed.filter_map(|its| latency(its.time)));
         }
         self.durable = progress.durable;
         self.committed = progress.committed;
@@ -217,14 +231,13 @@ impl Watch {
         &mut self,
         shown: &mut Shown,
         peers: &[Peer],
-        latency: impl Fn(&OnItsWay, i64) -> Option<u64>,
+        latency: impl Fn(i64) -> Option<u64>,
     ) {
         for peer in peers {
             let before = self.acked.insert(peer.id, peer.matched).unwrap_or(peer.matched);
-            for its in self.between(before.max(self.committed), peer.matched) {
-                if let Some(ms) = latency(its, self.since).filter(|_| peer.votes) {
-                    shown.ack(peer.server, ms);
-                }
+            let acked = self.between(before.max(self.committed), peer.matched);
+            if peer.votes {
+                shown.ack(peer.server, acked.filter_map(|its| latency(its.time)));
             }
         }
     }
