@@ -89,9 +89,16 @@ impl<T: Transport> Member<T> {
                 ProgressState::Snapshot => PeerLog::Snapshot,
             },
             votes: voters.contains(*id),
-            is_there: *id == raft.id || progress.recent_active,
+            is_there: *id == raft.id || self.is_there(*id),
         };
         raft.prs().iter().map(peer).collect()
+    }
+
+    /// Whether a leader has a way to another member, or heard of it since it last looked whether it has a quorum: the
+    /// crate forgets who was active each time that it does.
+    pub(super) fn is_there(&self, peer: u64) -> bool {
+        let progress = self.node.raft.prs().get(peer);
+        self.found.contains(&peer) || progress.is_some_and(|its| its.recent_active)
     }
 
     /// Requests of a leader that wait for a `sync` to be shown.

@@ -382,23 +382,25 @@ impl<T: Transport> Member<T> {
         let there: Vec<u64> = raft
             .prs()
             .iter()
-            .filter(|(peer, progress)| **peer != raft.id && progress.recent_active)
             .map(|(peer, _)| *peer)
+            .filter(|peer| *peer != raft.id && self.is_there(*peer))
             .collect();
         let voters = there.iter().filter(|peer| conf.voters().contains(**peer)).count();
         (conf.voters().ids().len(), voters, there.len() - voters)
     }
 
-    /// Hands over to the voter that has most of the log and was heard of lately; to one with a full disk only where no other
-    /// is there. To which server, if there is one.
+    /// Hands over to the voter that has most of the log, if it can to one that was heard of just now and whose disk is not
+    /// full. To which server, if there is one.
     pub fn hand_over_to_best(&mut self) -> Option<u8> {
         let raft = &self.node.raft;
         let voters = raft.prs().conf().voters();
         let others = raft.prs().iter().filter(|(peer, progress)| {
-            **peer != raft.id && progress.recent_active && voters.contains(**peer)
+            let is_there = progress.recent_active || self.found.contains(*peer);
+            **peer != raft.id && is_there && voters.contains(**peer)
         });
         let best = others.max_by_key(|(peer, progress)| {
-            (self.rooms.of(**peer) < Room::Full, progress.matched, **peer)
+            let has_room = self.rooms.of(**peer) < Room::Full;
+            (progress.recent_active, has_room, progress.matched, **peer)
         });
         let to = best.map(|(peer, _)| *peer)?;
         self.hand_over(to);
@@ -427,8 +429,11 @@ impl<T: Transport> Member<T> {
         if ms < DISK_PATIENCE_MS || has_tried || raft.state != StateRole::Leader {
             return;
         }
-        let (voters, others, _) = self.count_members();
-        if others <= voters / 2 {
+        let voters = raft.prs().conf().voters();
+        let others = raft.prs().iter().filter(|(peer, progress)| {
+            **peer != raft.id && progress.recent_active && voters.contains(**peer)
+        });
+        if others.count() <= voters.ids().len() / 2 {
             return;
         }
         self.left_disk = now;
