@@ -19,14 +19,15 @@ mod steps;
 mod words;
 
 pub use self::raft::{
-    Before, DiskWriter, Ensemble, EnsembleError, FRAME_HEAD_LEN, FRAME_MAX, FrameError, Member,
-    PeerMessage, Said, SnapshotStatus, Started, Transport, Write, Written, member_id, parse_head,
-    parse_said, put_said, snapshot_zxid,
+    Appended, Before, DiskWriter, Ensemble, EnsembleError, FRAME_HEAD_LEN, FRAME_MAX, FrameError,
+    Member, Peer, PeerLog, PeerMessage, Said, SnapshotStatus, Started, Transport, Write, Written,
+    member_id, parse_head, parse_said, put_said, snapshot_zxid,
 };
 pub use clients::{Answer, Clients};
+pub use disk_room::Room;
 pub use queue::{Batch, FromPeer, Inquiry, Queue, Submission};
 pub use rebuild::Rebuild;
 pub use replica::{Exclusive, Replica, Shared};
-pub use snapshots::{Snapshots, first_snapshot, write_walk};
+pub use snapshots::{Need, Snapshots, first_snapshot, write_walk};
 pub use standalone::{GroupReport, OrderError, Standalone};
 pub use words::{Asked, Stream, Verdict, Word};

@@ -9,6 +9,7 @@ mod connections;
 mod data;
 mod descriptors;
 mod disk;
+mod distribution;
 mod driver;
 mod environment;
 mod four_letter;
@@ -21,6 +22,7 @@ mod monitor;
 mod outbox;
 mod password;
 mod peers;
+mod quorum_stats;
 mod reaper;
 mod shared;
 mod stats;
@@ -44,6 +46,7 @@ use self::data::Data;
 use self::disk::Disk;
 use self::password::Passwords;
 use self::peers::{Peers, Security};
+use self::quorum_stats::QuorumStats;
 use self::shared::{CurrentRole, Others, Role, Server};
 use self::stats::Stats;
 use crate::config::{self, Config, ListenAddress};
@@ -190,6 +193,8 @@ impl Ground {
             directory,
             role: CurrentRole::new(role),
             others: Others::default(),
+            quorum_stats: QuorumStats::default(),
+            published: Default::default(),
             ending,
             trace_mask: AtomicI64::new(four_letter::TRACE_MASK),
             config,
@@ -371,6 +376,8 @@ struct Signals {
     /// The terminal is gone.
     hangup: Signal,
     quit: Signal,
+    /// Another server is to lead.
+    hand_over: Signal,
 }
 
 impl Signals {
@@ -381,6 +388,7 @@ impl Signals {
             interrupt: listen(SignalKind::interrupt())?,
             hangup: listen(SignalKind::hangup())?,
             quit: listen(SignalKind::quit())?,
+            hand_over: listen(SignalKind::user_defined1())?,
         })
     }
 }
@@ -399,6 +407,10 @@ async fn until_the_end(
             _ = signals.hangup.recv() => {}
             _ = signals.quit.recv() => {
                 server.queue.ask(Inquiry::LogState);
+                continue;
+            }
+            _ = signals.hand_over.recv() => {
+                server.queue.ask(Inquiry::HandOver);
                 continue;
             }
         }

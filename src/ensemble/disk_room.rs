@@ -11,7 +11,6 @@ use crate::engine::database::Database;
 use crate::engine::request::Work;
 use crate::engine::sequencer::Prepared;
 use crate::engine::time::Monotonic;
-use crate::storage::TxnLog;
 
 /// Between two looks at the disk.
 const LOOK_EVERY_MS: u64 = 100;
@@ -25,21 +24,34 @@ pub(super) struct DiskRoom {
     room: Room,
 }
 
-/// How much there is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Room {
+/// How much there is, most first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Room {
+    /// At least the reserve.
     #[default]
     Enough,
     /// Less than the reserve.
     Scarce,
     /// Less than half of it.
     Least,
+    /// Less than a quarter: what a member of an ensemble has left for its promises.
+    Full,
+    /// Less than a sixteenth.
+    Nothing,
 }
 
+/// Each with the part of the reserve below which it is that, worst first.
+const ROOMS: [(Room, u64); 4] =
+    [(Room::Nothing, 16), (Room::Full, 4), (Room::Least, 2), (Room::Scarce, 1)];
+
 impl DiskRoom {
-    /// Looks at the disk from time to time, and sooner if much was logged.
-    pub(super) fn look(&mut self, log: &TxnLog, now: Monotonic) {
-        let reserve = log.reserve();
+    /// Looks at the disk from time to time, and sooner if much was logged: `free` is what it has, unless it does not say.
+    pub(super) fn look(
+        &mut self,
+        reserve: u64,
+        now: Monotonic,
+        free: impl FnOnce() -> Option<u64>,
+    ) {
         let is_fresh = self.looked.is_some_and(|looked| now.since(looked) < LOOK_EVERY_MS);
         if is_fresh && self.logged < reserve / 4 {
             return;
@@ -47,17 +59,17 @@ impl DiskRoom {
         self.looked = Some(now);
         self.logged = 0;
         // A disk that does not say is told by its first failing write.
-        let Ok(free) = log.free_space() else { return };
+        let Some(free) = free() else { return };
         // To get better it takes somewhat more, so that it does not come and go.
-        let is_better = |than: u64| free >= than.saturating_add(reserve / 8);
-        let room = match self.room {
-            _ if free < reserve / 2 => Room::Least,
-            Room::Least if !is_better(reserve / 2) => Room::Least,
-            _ if free < reserve => Room::Scarce,
-            Room::Scarce | Room::Least if !is_better(reserve) => Room::Scarce,
-            _ => Room::Enough,
+        let is_it = |room: Room, part: u64| {
+            let more = if self.room >= room { reserve / 8 } else { 0 };
+            free < (reserve / part).saturating_add(more)
         };
-        if room == self.room {
+        let found = ROOMS.into_iter().find(|(room, part)| is_it(*room, *part));
+        let room = found.map_or(Room::Enough, |(room, _)| room);
+        let before = std::mem::replace(&mut self.room, room);
+        // What is worse has no meaning for a server that is alone.
+        if room.min(Room::Least) == before.min(Room::Least) {
             return;
         }
         match room {
@@ -67,21 +79,31 @@ impl DiskRoom {
                 reserve,
                 "the disk of the log is nearly full: writes that need room are refused until there is more"
             ),
-            Room::Least => tracing::error!(
+            Room::Least | Room::Full | Room::Nothing => tracing::error!(
                 free,
                 reserve,
                 "the disk of the log is all but full: all but deletes and the end of sessions is refused"
             ),
         }
-        self.room = room;
     }
 
+    pub(super) const fn room(&self) -> Room {
+        self.room
+    }
+
+    /// Counts what was logged.
+    pub(super) const fn count(&mut self, bytes: u64) {
+        self.logged = self.logged.saturating_add(bytes);
+    }
+}
+
+impl Room {
     /// What becomes of work that there is no room for.
-    pub(super) fn refuse(&self, database: &Database, work: &Work) -> Option<Prepared> {
-        let goes_on = match self.room {
-            Room::Enough => true,
-            Room::Scarce => needs_none(database, work),
-            Room::Least => comes_to_an_end(work),
+    pub(super) fn refuse(self, database: &Database, work: &Work) -> Option<Prepared> {
+        let goes_on = match self {
+            Self::Enough => true,
+            Self::Scarce => needs_none(database, work),
+            Self::Least | Self::Full | Self::Nothing => comes_to_an_end(work),
         };
         match work {
             _ if goes_on => None,
@@ -89,11 +111,6 @@ impl DiskRoom {
             Work::Open { .. } => Some(Prepared::Close),
             _ => Some(Prepared::Refused(ErrorCode::OperationTimeout)),
         }
-    }
-
-    /// Counts what was logged.
-    pub(super) const fn count(&mut self, bytes: u64) {
-        self.logged = self.logged.saturating_add(bytes);
     }
 }
 

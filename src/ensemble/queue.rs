@@ -24,11 +24,13 @@ pub struct Submission {
     pub room: Option<OwnedSemaphorePermit>,
 }
 
-/// A look at what only the orderer knows.
+/// A look at what only the orderer knows, or a word of the operator's that only it can follow.
 #[derive(Debug)]
 pub enum Inquiry {
     /// Its state goes to the log.
     LogState,
+    /// If it leads, another one is to lead; what comes of it goes to the log.
+    HandOver,
     /// Its sessions by the time at which they expire, soonest first.
     Expiry(SyncSender<Vec<(Monotonic, Vec<SessionId>)>>),
 }

@@ -9,18 +9,23 @@
 //! does what is due, in the only order in which it may be done. What it wants on the disk its caller takes from it, and
 //! gives back when it is there.
 
+mod applying;
 mod disk;
 mod following;
 mod frame;
 mod ground;
 mod here;
 mod leading;
+mod lists;
 mod log_store;
 mod membership;
+mod progress;
 mod read_index;
 mod ready;
 mod requests;
+mod room;
 mod start;
+mod turns;
 mod unsynced;
 
 pub use ::raft::SnapshotStatus;
@@ -28,6 +33,7 @@ pub use ::raft::eraftpb::Message as PeerMessage;
 pub use disk::{DiskWriter, Write, Written};
 pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_said, put_said};
 pub use ground::Before;
+pub use progress::{Appended, Peer, PeerLog};
 pub use ready::{Member, Transport};
 pub use start::{Ensemble, Started};
 

@@ -23,6 +23,19 @@ const PIECES_WAITING: usize = 4;
 /// A snapshot is put off until this many times the last one's duration has passed.
 const REST: u64 = 4;
 
+/// What a member needs of snapshots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// None is due.
+    None,
+    /// It is time for one.
+    Due,
+    /// The log has grown to twice what one is due for.
+    Overdue,
+    /// One is on its way.
+    Writing,
+}
+
 /// A snapshot on its way.
 #[derive(Debug)]
 struct Writing {
@@ -111,6 +124,19 @@ impl Snapshots {
             && now >= self.not_before
             && (self.txns >= self.every_txns
                 || self.every_bytes.is_some_and(|every| self.bytes >= every))
+    }
+
+    /// What is needed.
+    #[must_use]
+    pub fn need(&self, now: Monotonic) -> Need {
+        let is_twice = self.txns / 2 >= self.every_txns
+            || self.every_bytes.is_some_and(|every| self.bytes / 2 >= every);
+        match (self.is_writing(), self.is_due(now)) {
+            (true, _) => Need::Writing,
+            (false, false) => Need::None,
+            (false, true) if is_twice => Need::Overdue,
+            (false, true) => Need::Due,
+        }
     }
 
     /// Begins a snapshot of this instant; the log goes on in a new segment. A failure is told and tried again when

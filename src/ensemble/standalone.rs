@@ -105,13 +105,15 @@ impl Standalone {
     ) -> Result<GroupReport, OrderError> {
         let mut report = GroupReport::default();
         if !submissions.is_empty() {
-            self.disk_room.look(&self.log, now.monotonic);
+            let Self { disk_room, log, .. } = self;
+            disk_room.look(log.reserve(), now.monotonic, || log.free_space().ok());
         }
         let steps = {
-            let Self { applier, sequencer, log, disk_room, .. } = self;
+            let room = self.disk_room.room();
+            let Self { applier, sequencer, log, .. } = self;
             let database = applier.replica.shared();
             let refuse = |work: &Work| {
-                let refused = disk_room.refuse(&database, work);
+                let refused = room.refuse(&database, work);
                 report.refused_for_room += u64::from(refused.is_some());
                 refused
             };

@@ -10,6 +10,8 @@ use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
+use crate::ensemble::disk_room::Room;
+use crate::ensemble::snapshots::Need;
 
 /// The requests of one follower to one leader, from when they have each other until one loses the other. A follower
 /// never uses a number again.
@@ -49,6 +51,14 @@ pub enum Word {
     Heard(Vec<SessionId>),
     /// From the leader: connections that have lost their session to another.
     Disowned(Vec<ConnectionId>),
+    /// From a follower: what it needs of snapshots.
+    Snapshot(Need),
+    /// From a follower: what room the disk of its log has.
+    Room(Room),
+    /// From a follower: the servers that its configuration lists.
+    Listed(Vec<u8>),
+    /// From the leader: it is the other one's turn to take a snapshot, if it needs one.
+    TakeSnapshot,
 }
 
 /// A request of a follower's client. When it came in is of no interest elsewhere.

@@ -50,9 +50,7 @@ pub(super) fn run(
             let report = standalone.run_group(&chores, batch.submissions, now)?;
             server.group_began.store(0, Ordering::Relaxed);
             snapshots.count(report.txns, report.bytes);
-            if report.refused_for_room > 0 {
-                metrics::counter!("disk_nearly_full_refused").increment(report.refused_for_room);
-            }
+            refused_for_room(report.refused_for_room);
             if let Some(took) = report.sync {
                 synced(server, took);
             }
@@ -60,6 +58,7 @@ pub(super) fn run(
         for inquiry in batch.inquiries {
             match inquiry {
                 Inquiry::LogState => dump(server, &mut standalone),
+                Inquiry::HandOver => tracing::warn!("asked to hand over, but this server is alone"),
                 // Whoever asked may have stopped waiting.
                 Inquiry::Expiry(to) => {
                     let _ = to.try_send(standalone.sequencer().expiry_buckets().collect());
@@ -72,6 +71,12 @@ pub(super) fn run(
         }
         patience = snapshot(server, &mut standalone, &mut snapshots, now.monotonic, &mut next_step)
             .min(reaper.patience(now.monotonic));
+    }
+}
+
+pub(super) fn refused_for_room(requests: u64) {
+    if requests > 0 {
+        metrics::counter!("disk_nearly_full_refused").increment(requests);
     }
 }
 

@@ -126,6 +126,7 @@ impl Word {
             Self::Ruok => "imok".to_owned(),
             Self::Srst => {
                 server.stats.reset();
+                server.quorum_stats.reset();
                 "Server stats reset.\n".to_owned()
             }
             Self::Srvr => summary(server, false),

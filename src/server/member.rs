@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use hashbrown::{HashMap, HashSet};
 use tokio::sync::oneshot;
 
-use super::clock::millis;
+use super::clock::{Clock, millis};
 use super::disk::Disk;
 use super::peers::Peers;
+use super::quorum_stats::{Progress, Watch};
 use super::reaper::Reaper;
 use super::shared::{Others, Role, Server};
 use super::{data, driver, upkeep};
@@ -72,11 +73,14 @@ pub(super) fn run(
         disk.write(member.take_writes());
         life.do_chores(server, &mut member, now, late)?;
         disk.write(member.take_writes());
+        life.measure(server, &mut member, now);
         life.give_seats(&member);
+        driver::refused_for_room(member.take_refused_for_room());
         life.report(server, &mut member, now)?;
         for inquiry in batch.inquiries {
             match inquiry {
                 Inquiry::LogState => tracing::info!(?member, held = member.held(), "state"),
+                Inquiry::HandOver => hand_over(&mut member),
                 Inquiry::Expiry(to) => {
                     let buckets = member.sequencer().map(|its| its.expiry_buckets().collect());
                     // Whoever asked may have stopped waiting.
@@ -92,6 +96,18 @@ pub(super) fn run(
         server.group_began.store(writes_since, Ordering::Relaxed);
         let next_tick = life.next_tick.since(server.clock.monotonic());
         patience = if goes_on { Duration::ZERO } else { Duration::from_millis(next_tick) };
+    }
+}
+
+/// What an operator asked for. Nothing ends by it: what is undecided goes to the next leader.
+fn hand_over(member: &mut Member<Peers>) {
+    if !member.is_leading() {
+        let leader = member.leader() & 0xff;
+        tracing::warn!(leader, "asked to hand over, but this server does not lead");
+    } else if let Some(to) = member.hand_over_to_best() {
+        tracing::info!(to, "asked to hand over: another server is to lead");
+    } else {
+        tracing::warn!("asked to hand over, but no other server that votes is there");
     }
 }
 
@@ -116,8 +132,10 @@ struct Life {
     next_step: Instant,
     /// Seats that are prepared, and who waits for them.
     seats: Vec<(u64, oneshot::Sender<Answer>)>,
-    /// The servers that may vote, by the list.
+    /// The servers that may vote, by the list, and all that it has.
     voters: Vec<u8>,
+    listed: Vec<u8>,
+    watch: Watch,
 }
 
 impl Life {
@@ -145,6 +163,8 @@ impl Life {
             next_step: Instant::now(),
             seats: Vec::new(),
             voters: ensemble.ids(false).collect(),
+            listed: ensemble.servers.keys().copied().collect(),
+            watch: Watch::default(),
         }
     }
 
@@ -189,6 +209,7 @@ impl Life {
         if let Some(took) = written.sync {
             driver::synced(server, took);
         }
+        self.snapshots.count(0, written.bytes);
         if member.persisted(written)? {
             tracing::info!(index = member.applied(), "installed a snapshot of the leader");
             // It walks through a tree that is not there any more.
@@ -233,7 +254,7 @@ impl Life {
         disk: &Disk,
     ) -> Result<(), EnsembleError> {
         let began = server.clock.monotonic();
-        if !member.is_leading() || !member.hand_over_to_best() {
+        if !member.is_leading() || member.hand_over_to_best().is_none() {
             return Ok(());
         }
         while member.is_leading() && server.clock.monotonic().since(began) < HAND_OVER_MS {
@@ -277,6 +298,22 @@ impl Life {
         member.turn(now)
     }
 
+    /// Counts what this turn brought.
+    fn measure(&mut self, server: &Server, member: &mut Member<Peers>, now: Now) {
+        let appended = member.take_appended();
+        let leads = member.is_leading();
+        let progress = Progress {
+            leads,
+            durable: member.durable(),
+            committed: member.committed(),
+            applied: member.applied(),
+        };
+        let peers = if leads { member.peers() } else { Vec::new() };
+        // The turn itself took its time.
+        let now = Now { wall: Clock::wall(), ..now };
+        self.watch.see(&server.quorum_stats, &appended, progress, &peers, now);
+    }
+
     /// Tells servers without a state which seats they have.
     fn give_seats(&mut self, member: &Member<Peers>) {
         for (id, answer) in std::mem::take(&mut self.seats) {
@@ -302,7 +339,12 @@ impl Life {
             let members = member.members();
             member.transport().know(members);
             member.mend(|server| self.voters.contains(&server), now)?;
+            member.compare_lists(&self.listed, now)?;
             count(&server.others, member);
+            if member.is_leading() {
+                let (last, peers) = (member.last_index(), member.peers());
+                self.watch.see_lags(&server.quorum_stats, member.id(), last, &peers);
+            }
             self.next_report = now.monotonic.plus((tick_ms / 2).max(1));
         }
         let leader = member.leader();
@@ -310,15 +352,20 @@ impl Life {
             .heard
             .get(&leader)
             .is_some_and(|heard| now.monotonic.since(*heard) < self.sync_limit_ms);
+        // Who has no room for what the others have shows what was.
+        let lacks = member.lacks_since();
+        let is_of_the_past =
+            lacks.is_some_and(|since| now.monotonic.since(since) >= self.sync_limit_ms);
         let role = if member.is_leading() {
             Role::Leader
-        } else if !member.is_following() || !is_heard {
+        } else if !member.is_following() || !is_heard || is_of_the_past {
             Role::None
         } else if member.is_learner() {
             Role::Observer
         } else {
             Role::Follower
         };
+        self.watch.see_role(&server.quorum_stats, member.leader() != 0, role, now);
         if role != Role::None {
             self.led = now.monotonic;
         } else if now.monotonic.since(self.led) < self.sync_limit_ms {
@@ -328,6 +375,9 @@ impl Life {
         if role != server.role.get() {
             let (term, leader) = (member.term(), leader & 0xff);
             tracing::info!(%role, term, leader, "the role of this server is another");
+            if server.role.get() == Role::Leader {
+                self.watch.leads_no_more(&server.quorum_stats);
+            }
             server.role.set(role);
             count(&server.others, member);
             server.others.leads_since.store(now.monotonic.0, Ordering::Relaxed);
@@ -347,7 +397,7 @@ impl Life {
         let now = server.clock.monotonic();
         self.snapshots.count(member.applied().saturating_sub(self.counted), 0);
         self.counted = member.applied();
-        if self.snapshots.is_due(now) {
+        if member.has_turn(self.snapshots.need(now)) {
             member.begin_snapshot(&mut self.snapshots, now);
         }
         let goes_on = driver::advance(server, &mut self.snapshots, &mut self.next_step);
@@ -370,6 +420,8 @@ fn count(others: &Others, member: &Member<Peers>) {
     let (voters, followers, observers) = member.count_members();
     let counts =
         [(&others.voters, voters), (&others.followers, followers), (&others.observers, observers)];
+    let syncs = u32::try_from(member.pending_syncs()).unwrap_or(u32::MAX);
+    others.pending_syncs.store(syncs, Ordering::Relaxed);
     for (to, count) in counts {
         to.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
     }

@@ -1,6 +1,7 @@
 //! `/metrics` for Prometheus (reference 15.1).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -13,6 +14,9 @@ use tokio::net::TcpListener;
 use super::http_listener::HttpListener;
 use super::monitor;
 use super::shared::Server;
+
+/// Between two times at which the recorder puts what it was given into its summaries.
+const BETWEEN_UPKEEPS: Duration = Duration::from_secs(1);
 
 /// Sets up the recorder that keeps the summaries. `None` where the process has one already.
 pub(super) fn record() -> Option<PrometheusHandle> {
@@ -28,6 +32,15 @@ struct Scraped {
 /// Answers scrapes until the server ends.
 pub(super) async fn serve(listener: TcpListener, server: Arc<Server>, recorder: PrometheusHandle) {
     let ending = server.ending.clone();
+    let upkeep = recorder.clone();
+    // What nobody scrapes must not wait for ever.
+    tokio::spawn(ending.clone().run_until_cancelled_owned(async move {
+        let mut turns = tokio::time::interval(BETWEEN_UPKEEPS);
+        loop {
+            turns.tick().await;
+            upkeep.run_upkeep();
+        }
+    }));
     let router =
         Router::new().route("/metrics", get(metrics)).with_state(Scraped { server, recorder });
     let served = axum::serve(HttpListener::new(listener), router)

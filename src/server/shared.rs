@@ -4,12 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+use hashbrown::HashSet;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::Clock;
 use super::connections::Connections;
 use super::password::Passwords;
+use super::quorum_stats::QuorumStats;
 use super::stats::Stats;
 use crate::config::Config;
 use crate::ensemble::{Queue, Replica};
@@ -77,6 +80,8 @@ pub(super) struct Others {
     /// Voters and observers that answered this server lately, if it leads.
     pub(super) followers: AtomicU32,
     pub(super) observers: AtomicU32,
+    /// Requests that wait for a `sync`, if it leads.
+    pub(super) pending_syncs: AtomicU32,
     /// When this server began to lead.
     pub(super) leads_since: AtomicU64,
 }
@@ -99,6 +104,9 @@ pub(super) struct Server {
     pub(super) directory: Arc<DataDirectory>,
     pub(super) role: CurrentRole,
     pub(super) others: Others,
+    pub(super) quorum_stats: QuorumStats,
+    /// The figures that a scraper was ever given.
+    pub(super) published: Mutex<HashSet<(&'static str, Option<u8>)>>,
     /// Cancelled when the server ends.
     pub(super) ending: CancellationToken,
     /// What `stmk` set and `gtmk` shows; it has no other meaning here.

@@ -16,7 +16,7 @@ use crate::process::{Server, free_port};
 const TIMEOUT_MS: i32 = 4000;
 
 /// Servers of one list, which have not been started.
-fn prepare(count: usize, more: &str) -> Vec<Server> {
+pub(crate) fn prepare(count: usize, more: &str) -> Vec<Server> {
     let lines: Vec<String> = (1..=count)
         .map(|id| format!("server.{id}=127.0.0.1:{}:{}", free_port(), free_port()))
         .collect();
@@ -29,7 +29,7 @@ fn prepare(count: usize, more: &str) -> Vec<Server> {
     (1..=count).map(prepare).collect()
 }
 
-fn start(count: usize) -> Vec<Server> {
+pub(crate) fn start(count: usize) -> Vec<Server> {
     start_with(count, "")
 }
 
@@ -111,6 +111,11 @@ impl Patient {
         let is_done = matches!(request, Request::Create(_)) && reply.header.err == -110;
         assert!(reply.header.err == 0 || is_done, "{request:?}: {:?}", reply.header);
         reply
+    }
+
+    /// The error code of the answer.
+    pub(crate) fn try_it(&mut self, request: &Request<'_>) -> i32 {
+        self.all(std::slice::from_ref(request)).pop().expect("a reply").header.err
     }
 
     fn sync(&mut self) {
@@ -195,6 +200,92 @@ fn monitoring_shows_who_is_what() {
     }
 }
 
+/// The names and their states are what three servers of Apache ZooKeeper 3.9.5 showed.
+#[test]
+fn monitoring_shows_how_long_transactions_and_elections_take() {
+    let mut servers = start(3);
+    let first = leader(&servers);
+    let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
+    client.ok(&create("/x", vec![], CreateMode::Persistent));
+    for _ in 0..50 {
+        client.ok(&set("/x", vec![7; 1000]));
+    }
+    let basic = ["avg", "min", "max", "cnt", "sum"];
+    let advanced = ["avg", "min", "max", "cnt", "sum", "p50", "p95", "p99", "p999"];
+    let shown = |server: &Server, parts: &[&str], name: &str| {
+        let text = server.word("mntr");
+        parts.iter().all(|part| text.contains(&format!("\nzk_{part}_{name}\t")))
+    };
+    let follower = (first + 1) % 3;
+    until("the follower has all of it", || {
+        servers[follower].figure("learner_commit_received_count") >= 51
+            && servers[follower].figure("cnt_propagation_latency") >= 51
+    });
+    for server in &servers {
+        for name in [
+            "election_time",
+            "unavailable_time",
+            "leader_unavailable_time",
+            "follower_sync_time",
+            "observer_sync_time",
+        ] {
+            assert!(shown(server, &basic, name), "{name}");
+        }
+        for name in [
+            "proposal_latency",
+            "proposal_ack_creation_latency",
+            "quorum_ack_latency",
+            "commit_propagation_latency",
+            "propagation_latency",
+        ] {
+            assert!(shown(server, &advanced, name), "{name}");
+        }
+        assert!(server.figure("looking_count") >= 1 && server.figure("cnt_election_time") >= 1);
+    }
+    // What only one of the two does.
+    let of = |at: usize, name: &str| servers[at].figure(name);
+    assert!(of(first, "proposal_count") >= 51 && of(first, "commit_count") >= 51);
+    assert!(
+        of(first, "cnt_quorum_ack_latency") >= 51 && of(first, "cnt_propagation_latency") >= 51
+    );
+    assert_eq!(of(first, "cnt_leader_unavailable_time"), 1);
+    assert!(of(follower, "cnt_proposal_latency") >= 51);
+    assert!(of(follower, "cnt_commit_propagation_latency") >= 51);
+    assert_eq!(of(follower, "cnt_quorum_ack_latency"), 0);
+    assert!(of(first, "last_proposal_size") >= 1000);
+    assert!(of(first, "min_proposal_size") < of(first, "max_proposal_size"));
+    let acks: i64 = (1..=3)
+        .filter(|id| shown(&servers[first], &advanced, &format!("{id}_ack_latency")))
+        .map(|id| of(first, &format!("cnt_{id}_ack_latency")))
+        .sum();
+    // A quorum for each; a word on what is final does not count.
+    assert!(acks >= 2 * 51, "{acks}");
+    let text = servers[follower].word("mntr");
+    for gauge in ["learners", "pending_syncs", "last_proposal_size", "peer_lag", "ack_latency"] {
+        let is_it = |line: &str| line.split('\t').next().is_some_and(|name| name.contains(gauge));
+        let shown = text.lines().filter(|line| is_it(line) && !line.contains("quorum"));
+        assert_eq!(shown.collect::<Vec<_>>(), [""; 0], "a follower has no {gauge}");
+    }
+
+    let gone = follower + 1;
+    let lag =
+        |servers: &[Server], what: &str| servers[first].figure(&format!("{gone}_peer_lag_{what}"));
+    servers[follower].signal("KILL");
+    servers[follower].wait();
+    for _ in 0..20 {
+        client.ok(&set("/x", vec![7; 1000]));
+    }
+    until("the leader shows what it lacks", || {
+        lag(&servers, "entries") >= 20 && lag(&servers, "bytes") >= 20_000
+    });
+    let before = servers[first].figure("diff_count");
+    assert!((2..4).contains(&before), "{before}");
+    servers[follower].run();
+    until("it has that, by the log", || {
+        lag(&servers, "entries") == 0 && servers[first].figure("diff_count") > before
+    });
+}
+
 #[test]
 fn when_the_leader_is_killed_the_others_go_on_and_it_comes_back() {
     let mut servers = start(3);
@@ -232,6 +323,31 @@ fn a_leader_that_is_told_to_end_hands_over_first() {
     assert!(log.contains("handed over to another server") && log.contains("done=true"), "{log}");
     there.ok(&set("/kept", b"2".to_vec()));
     assert_eq!(there.value("/kept"), b"2");
+}
+
+#[test]
+fn a_leader_that_is_asked_to_hands_over_and_follows() {
+    let servers = start(3);
+    let first = leader(&servers);
+    let mut clients: Vec<Client> = servers.iter().map(|its| its.connect(TIMEOUT_MS)).collect();
+    clients[0].ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
+    // Whoever does not lead stays what it is.
+    let follower = (first + 1) % 3;
+    servers[follower].signal("USR1");
+    until("it says so", || servers[follower].log().contains("but this server does not lead"));
+    assert_eq!(leader(&servers), first);
+    servers[first].signal("USR1");
+    until("another one leads and it follows", || {
+        let modes: Vec<String> = servers.iter().map(mode).collect();
+        modes[first] == "follower" && modes.iter().filter(|mode| *mode == "leader").count() == 1
+    });
+    let log = servers[first].log();
+    assert!(log.contains("asked to hand over: another server is to lead"), "{log}");
+    // No client was disconnected, its own neither.
+    for (round, client) in (1_u8..).zip(&mut clients) {
+        client.ok(&set("/kept", vec![round]));
+        assert_eq!(data_of(&client.ok(&get("/kept"))), [round]);
+    }
 }
 
 #[test]
@@ -297,6 +413,37 @@ pub(crate) fn one_is_away_for_long(mut servers: Vec<Server>) {
     servers[other].wait();
     client.ok(&set("/kept", b"all".to_vec()));
     assert_eq!(there.value("/kept"), b"all");
+}
+
+/// When a server began its snapshots and when they were done, as its log says.
+fn snapshots(server: &Server) -> Vec<(String, String)> {
+    let log = server.log();
+    let times = |what: &str| -> Vec<String> {
+        let lines = log.lines().filter(|line| line.contains(what));
+        lines.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+    };
+    times(": taking a snapshot").into_iter().zip(times(": took a snapshot")).collect()
+}
+
+#[test]
+fn one_server_takes_a_snapshot_at_a_time_and_the_leader_last() {
+    // By bytes, so that all of them are due at the same moment.
+    let servers = start_with(3, "snapSizeLimitInKb=8192\n");
+    let first = leader(&servers);
+    let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
+    for at in 0..20 {
+        client.ok(&create(&format!("/n{at}"), vec![7; 500 << 10], CreateMode::Persistent));
+    }
+    until("each has taken one", || servers.iter().all(|its| !snapshots(its).is_empty()));
+    let mut taken: Vec<(String, String, usize)> = Vec::new();
+    for (at, server) in servers.iter().enumerate() {
+        taken.extend(snapshots(server).into_iter().map(|(began, ended)| (began, ended, at)));
+    }
+    taken.sort();
+    // On a busy machine another may have been elected meanwhile.
+    let is_last = taken[2].2 == first || leader(&servers) != first;
+    assert!(taken.len() == 3 && is_last, "{first} leads: {taken:?}");
+    assert!(taken.windows(2).all(|two| two[0].1 <= two[1].0), "at the same time: {taken:?}");
 }
 
 #[test]
@@ -373,7 +520,7 @@ fn wipe(server: &Server) {
     fs::remove_dir_all(server.data().join("version-2")).expect("removed");
 }
 
-fn stop(server: &mut Server) {
+pub(crate) fn stop(server: &mut Server) {
     server.signal("TERM");
     server.wait();
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use jute::protocol::{DeleteRequest, Request};
 
 use crate::client::{Client, create, ends, exists, open, set, until};
 use crate::process::{Server, end_of, signal};
+use crate::small_disk::{fill, make_room, private_mounts, run_on_small_disk, wait_for_spares};
 
 const TIMEOUT_MS: i32 = 4000;
 
@@ -69,11 +70,13 @@ fn a_closed_standard_error_ends_nothing() {
 }
 
 #[test]
-fn sigquit_tells_and_goes_on() {
+fn sigquit_and_sigusr1_tell_and_it_goes_on() {
     let mut server = Server::start("");
     let mut client = server.connect(TIMEOUT_MS);
     server.signal("QUIT");
     until("the state is told", || server.log().contains(": state "));
+    server.signal("USR1");
+    until("it says why not", || server.log().contains("but this server is alone"));
     client.ok(&create("/a", vec![], CreateMode::Persistent));
     ends_well(&mut server);
     ends(&mut client.stream);
@@ -295,16 +298,6 @@ fn a_start_that_is_interrupted_ends() {
     }
 }
 
-/// A word of `unshare` with which this user may mount something that nobody else sees.
-fn private_mounts() -> Option<&'static str> {
-    let dir = tempfile::tempdir().expect("a directory");
-    ["-m", "-rm"].into_iter().find(|word| {
-        let mut probe = Command::new("unshare");
-        probe.args([word, "mount", "-t", "tmpfs", "tmpfs"]).arg(dir.path()).stderr(Stdio::null());
-        probe.status().is_ok_and(|status| status.success())
-    })
-}
-
 #[test]
 fn a_nearly_full_disk_refuses_what_grows_and_heals() {
     let Some(word) = private_mounts() else {
@@ -313,27 +306,14 @@ fn a_nearly_full_disk_refuses_what_grows_and_heals() {
     };
     // Log segments of a megabyte: two of them are the reserve.
     let mut server = Server::prepare("");
-    let script = format!(
-        r#"exec unshare {word} sh -c 'mount -t tmpfs -o size=10m tmpfs {} && exec "$0" "$@"' "$0" "$@""#,
-        server.data().display()
-    );
-    server.run_as(server.shell(&script));
-    let inside = format!("/proc/{}/root{}", server.pid(), server.data().display());
+    run_on_small_disk(&mut server, word, 10, &[]);
     let mut client = server.connect(TIMEOUT_MS);
     client.ok(&create("/a", vec![7; 1000], CreateMode::Persistent));
     client.ok(&create("/b", vec![], CreateMode::Persistent));
-    until("two spares are ready", || {
-        let names = fs::read_dir(format!("{inside}/version-2")).expect("it is mounted");
-        let is_spare = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("spare.");
-        names.filter(|entry| is_spare(&entry.as_ref().expect("an entry").file_name())).count() == 2
-    });
+    wait_for_spares(&server);
 
     // One more writer on the disk, who leaves a megabyte and a half: whether the log has a spare by now is chance.
-    let other = format!("{inside}/other");
-    let disk = rustix::fs::statvfs(&inside).expect("the disk tells its room");
-    let taken = disk.f_bavail * disk.f_frsize - (3 << 19);
-    fs::write(&other, vec![1; usize::try_from(taken).expect("a small disk")])
-        .expect("there is room for that");
+    fill(&server, 3 << 19);
     let mut at = 0;
     let mut grows = |client: &mut Client| {
         at += 1;
@@ -348,7 +328,7 @@ fn a_nearly_full_disk_refuses_what_grows_and_heals() {
     assert!(late.exists("/a"));
     late.ok(&Request::CloseSession);
 
-    fs::remove_file(&other).expect("it was there");
+    make_room(&server);
     until("it heals", || grows(&mut client) == 0);
     let told = server.log().matches("the disk of the log is nearly full").count();
     assert_eq!(told, 1, "{}", server.log());

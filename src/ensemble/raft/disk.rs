@@ -61,6 +61,8 @@ pub struct Written {
     pub(super) installed: Option<(u64, Database)>,
     /// The longest sync of the log among them.
     pub sync: Option<Duration>,
+    /// About how much log there is more.
+    pub bytes: u64,
 }
 
 /// The disk of a member. It is for one thread at a time, and may wait for the disk.
@@ -88,7 +90,9 @@ impl DiskWriter {
     /// When the disk refuses, or does not hold what it has to. Nothing is tried again: the caller ends the process.
     pub fn write(&mut self, writes: Vec<Write>) -> Result<Written, EnsembleError> {
         let mut written = Written { writes: writes.len(), ..Written::default() };
-        for Write(what) in writes {
+        for write in writes {
+            written.bytes += write.bytes() as u64;
+            let Write(what) = write;
             if !matches!(what, What::Append(_)) {
                 self.commit(&mut written)?;
             }

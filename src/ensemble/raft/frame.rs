@@ -22,7 +22,9 @@ use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
+use crate::ensemble::disk_room::Room;
 use crate::ensemble::founding::{Answer, Base, Founding, Question, Seat, Standing};
+use crate::ensemble::snapshots::Need;
 use crate::ensemble::words::{Asked, Stream, Verdict, Word};
 use crate::storage::Members;
 
@@ -73,6 +75,10 @@ const HEARD: u8 = 5;
 const DISOWNED: u8 = 6;
 const QUESTION: u8 = 7;
 const ANSWER: u8 = 8;
+const SNAPSHOT: u8 = 9;
+const TAKE_SNAPSHOT: u8 = 10;
+const ROOM: u8 = 11;
+const LISTED: u8 = 12;
 
 const OPEN: u8 = 1;
 const ATTACH: u8 = 2;
@@ -155,6 +161,10 @@ pub fn parse_said(content: &[u8], checksum: u32, now: Monotonic) -> Result<Said,
             let connection = |input: &mut Input<'_>| input.number().map(ConnectionId);
             Said::Word(Word::Disowned(input.list(connection)?))
         }
+        SNAPSHOT => Said::Word(Word::Snapshot(input.need()?)),
+        TAKE_SNAPSHOT => Said::Word(Word::TakeSnapshot),
+        ROOM => Said::Word(Word::Room(input.room()?)),
+        LISTED => Said::Word(Word::Listed(input.bytes()?.to_vec())),
         QUESTION => Said::Question(input.question()?),
         ANSWER => Said::Answer(input.answer()?),
         kind => return Err(FrameError::Kind(kind.into())),
@@ -238,6 +248,30 @@ fn put_word(out: &mut BytesMut, word: &Word) {
         Word::Disowned(connections) => {
             out.put_u8(DISOWNED);
             put_list(out, connections, |out, connection| out.put_u64(connection.0));
+        }
+        Word::Snapshot(need) => {
+            out.put_u8(SNAPSHOT);
+            out.put_u8(match need {
+                Need::None => 0,
+                Need::Due => 1,
+                Need::Overdue => 2,
+                Need::Writing => 3,
+            });
+        }
+        Word::TakeSnapshot => out.put_u8(TAKE_SNAPSHOT),
+        Word::Listed(servers) => {
+            out.put_u8(LISTED);
+            put_bytes(out, servers);
+        }
+        Word::Room(room) => {
+            out.put_u8(ROOM);
+            out.put_u8(match room {
+                Room::Enough => 0,
+                Room::Scarce => 1,
+                Room::Least => 2,
+                Room::Full => 3,
+                Room::Nothing => 4,
+            });
         }
     }
 }
@@ -527,6 +561,27 @@ impl<'a> Input<'a> {
             }),
             5 => Answer::Elsewhere,
             6 => Answer::Refused(self.text()?),
+            kind => return Err(FrameError::Kind(kind.into())),
+        })
+    }
+
+    fn need(&mut self) -> Result<Need, FrameError> {
+        Ok(match self.take::<u8>()? {
+            0 => Need::None,
+            1 => Need::Due,
+            2 => Need::Overdue,
+            3 => Need::Writing,
+            kind => return Err(FrameError::Kind(kind.into())),
+        })
+    }
+
+    fn room(&mut self) -> Result<Room, FrameError> {
+        Ok(match self.take::<u8>()? {
+            0 => Room::Enough,
+            1 => Room::Scarce,
+            2 => Room::Least,
+            3 => Room::Full,
+            4 => Room::Nothing,
             kind => return Err(FrameError::Kind(kind.into())),
         })
     }

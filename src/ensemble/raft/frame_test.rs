@@ -101,6 +101,17 @@ fn examples() -> Vec<Said> {
             Word::Ended { stream, returned: vec![asked(Work::Attach { timeout_ms: 7 })] },
             Word::Heard(vec![session, SessionId(-1)]),
             Word::Disowned(vec![ConnectionId::on(255, 9)]),
+            Word::Snapshot(Need::None),
+            Word::Snapshot(Need::Due),
+            Word::Snapshot(Need::Overdue),
+            Word::Snapshot(Need::Writing),
+            Word::TakeSnapshot,
+            Word::Listed(vec![1, 0, 255]),
+            Word::Room(Room::Enough),
+            Word::Room(Room::Scarce),
+            Word::Room(Room::Least),
+            Word::Room(Room::Full),
+            Word::Room(Room::Nothing),
         ]
         .map(Said::Word),
     );
@@ -199,6 +210,10 @@ fn frames_have_the_documented_bytes() {
     let words = [
         (Word::Ended { stream: Stream(0x0102), returned: vec![] }, "04 0000000000000102 00000000"),
         (Word::Heard(vec![SessionId(1)]), "05 00000001 0000000000000001"),
+        (Word::Snapshot(Need::Writing), "09 03"),
+        (Word::TakeSnapshot, "0a"),
+        (Word::Listed(vec![3, 255]), "0c 00000002 03ff"),
+        (Word::Room(Room::Least), "0b 02"),
         (
             Word::Decided { stream: Stream(1), first: 9, verdicts: vec![Verdict::Txn(Zxid(2))] },
             "03 0000000000000001 0000000000000009 00000001 01 0000000000000002",
@@ -223,7 +238,7 @@ fn frames_have_the_documented_bytes() {
 proptest! {
     /// As a stranger would send them.
     #[test]
-    fn no_bytes_make_it_panic(kind in 0_u8..8, rest in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn no_bytes_make_it_panic(kind in 0_u8..13, rest in prop::collection::vec(any::<u8>(), 0..400)) {
         let content = [&[kind], rest.as_slice()].concat();
         if let Ok(heard) = parse(&content) {
             let (again, checksum) = framed(&heard);

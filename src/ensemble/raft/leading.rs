@@ -11,7 +11,7 @@ use jute::txn::TxnRecord;
 use super::log_store::term_of;
 use super::read_index::{Round, Rounds};
 use crate::engine::database::Database;
-use crate::engine::request::Chore;
+use crate::engine::request::{Chore, Work};
 use crate::engine::sequencer::{Prepared, Sequencer};
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
@@ -19,6 +19,7 @@ use crate::engine::tracker::first_session_id;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::clients::Clients;
+use crate::ensemble::disk_room::Room;
 use crate::ensemble::notices::Notices;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::replica::Replica;
@@ -34,6 +35,10 @@ pub(super) struct Leading {
     /// In the order of the requests, each with the round behind which it may be answered.
     waiting: VecDeque<(Step, Round)>,
     notices: Notices,
+    /// What the disks have room for.
+    pub(super) room: Room,
+    /// Requests that were refused because they have none.
+    pub(super) refused_for_room: u64,
 }
 
 impl Leading {
@@ -47,6 +52,8 @@ impl Leading {
             sequencer: Sequencer::new(database, tick_ms, first_session, now.monotonic),
             waiting: VecDeque::new(),
             notices: Notices::default(),
+            room: Room::Enough,
+            refused_for_room: 0,
         }
     }
 
@@ -63,6 +70,13 @@ impl Leading {
         self.waiting.len()
     }
 
+    /// Those of them that are a `sync`.
+    pub(super) fn pending_syncs(&self) -> usize {
+        let is_sync =
+            |(step, _): &&(Step, Round)| matches!(step.outcome, Prepared::Read(Request::Sync(_)));
+        self.waiting.iter().filter(is_sync).count()
+    }
+
     /// Decides requests; `propose` puts each transaction into the replicated log. Gives the verdicts on those of other
     /// members' clients, with their servers.
     pub(super) fn decide<E>(
@@ -77,8 +91,13 @@ impl Leading {
         let database = replica.shared();
         let sequencer = &mut self.sequencer;
         let mut newest = sequencer.last_zxid();
-        let steps =
-            steps::decide(sequencer, &database, chores, submissions, now, |_| None, propose)?;
+        let (room, refused_for_room) = (self.room, &mut self.refused_for_room);
+        let refuse = |work: &Work| {
+            let refused = room.refuse(&database, work);
+            *refused_for_room += u64::from(refused.is_some());
+            refused
+        };
+        let steps = steps::decide(sequencer, &database, chores, submissions, now, refuse, propose)?;
         let mut verdicts = Vec::new();
         for step in steps {
             if let Some(record) = step.record() {

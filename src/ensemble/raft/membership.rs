@@ -1,4 +1,5 @@
-//! Who belongs to the ensemble, and how that changes: one member at a time, each change a record of the log.
+//! Who belongs to the ensemble, and how that changes: one member at a time, each change a record of the log. When a server
+//! that is listed no more goes is in [`super::lists`].
 //!
 //! A server whose disk was emptied comes back as another member: what it promised before is gone with the disk, so
 //! nothing of it may be counted on. It follows first; once it has what the leader has, its earlier life is taken out of the
@@ -115,18 +116,12 @@ impl<T: Transport> Member<T> {
         let raft = &self.node.raft;
         let members = self.members();
         let servers: BTreeSet<u8> = members.iter().map(|id| server_of(*id)).collect();
-        let has_all = |id: u64| {
-            raft.prs().get(id).is_some_and(|progress| {
-                progress.recent_active
-                    && progress.matched > 0
-                    && progress.matched + LAG_MAX >= raft.raft_log.committed
-            })
-        };
         servers.into_iter().find_map(|server| {
             let wants_vote = may_vote(server);
             let lives = members.iter().copied().filter(|id| server_of(*id) == server);
             // Its last life counts until this one can take its place. A seat that nobody took is in nobody's way.
-            let current = lives.clone().filter(|id| !wants_vote || has_all(*id)).max()?;
+            let current =
+                lives.clone().filter(|id| !wants_vote || self.has_caught_up(*id)).max()?;
             let earlier = lives.min().filter(|earlier| *earlier < current);
             let is_voter = raft.prs().conf().voters().contains(current);
             let vote = (wants_vote && !is_voter).then_some(Change::AddVoter(current));
@@ -134,7 +129,17 @@ impl<T: Transport> Member<T> {
         })
     }
 
-    fn change(&mut self, change: Change, now: Now) -> Result<(), EnsembleError> {
+    /// Whether a member that was heard of lately has about what the leader has.
+    pub(super) fn has_caught_up(&self, member: u64) -> bool {
+        let raft = &self.node.raft;
+        raft.prs().get(member).is_some_and(|progress| {
+            progress.recent_active
+                && progress.matched > 0
+                && progress.matched + LAG_MAX >= raft.raft_log.committed
+        })
+    }
+
+    pub(super) fn change(&mut self, change: Change, now: Now) -> Result<(), EnsembleError> {
         tracing::info!(?change, "changing the members of the ensemble");
         self.do_chores(&[change.chore()], now)
     }

@@ -10,8 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use jute::txn::{Txn, TxnRecord};
-use raft::eraftpb::{Entry, EntryType, Message as PeerMessage, MessageType};
+use raft::eraftpb::{Message as PeerMessage, MessageType};
 use raft::{Config, RawNode, Ready, SnapshotStatus, StateRole};
 
 use super::EnsembleError;
@@ -19,17 +18,20 @@ use super::disk::{DiskWriter, What, Write, Written};
 use super::following::Following;
 use super::here::Here;
 use super::leading::Leading;
+use super::lists::Lists;
 use super::log_store::{LogStore, SnapshotPlace, zxid_of};
-use super::membership::Change;
+use super::progress::Appended;
 use super::read_index::Rounds;
 use super::requests::Asking;
+use super::room::Rooms;
 use super::start::{Ensemble, Started};
+use super::turns::Turns;
 use super::unsynced::Unsynced;
 use crate::engine::sequencer::Sequencer;
-use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::clients::Clients;
+use crate::ensemble::disk_room::Room;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::replica::Replica;
 use crate::ensemble::snapshots::Snapshots;
@@ -99,6 +101,14 @@ pub struct Member<T> {
     pub(super) rounds: Rounds,
     /// When this member wanted to hand over for its disk.
     pub(super) left_disk: Monotonic,
+    /// Whose turn it is to take a snapshot.
+    pub(super) turns: Turns,
+    /// Whose disks have room.
+    pub(super) rooms: Rooms,
+    /// Whom the members list.
+    pub(super) lists: Lists,
+    /// What came into the log, until it is asked for.
+    pub(super) appended: Vec<Appended>,
     /// zoo.cfg's tickTime, which sessions expire by.
     pub(super) tick_ms: u64,
 }
@@ -164,6 +174,10 @@ impl<T: Transport> Member<T> {
             unsynced: Unsynced::default(),
             rounds: Rounds::default(),
             left_disk: Monotonic::default(),
+            turns: Turns::default(),
+            rooms: Rooms::default(),
+            lists: Lists::default(),
+            appended: Vec::new(),
             tick_ms,
         };
         member.set_election_timeout();
@@ -243,6 +257,7 @@ impl<T: Transport> Member<T> {
     /// A tick of the clock of elections and signs of life.
     pub fn tick(&mut self) {
         self.is_missed &= self.node.raft.leader_id == 0 || self.following.is_none();
+        self.turns.tick(self.node.raft.state == StateRole::Leader);
         if self.lacks_base() {
             return;
         }
@@ -267,11 +282,14 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// Whether the crate can have this member stand for election: not while a snapshot takes the place of its log, and
+    /// Whether the crate can have this member stand for election: not while a snapshot takes the place of its log, only
+    /// where another term can be written down, and
     /// an only voter, which leads at once, only with its whole log durable.
     fn may_stand(&self) -> bool {
         let is_only = self.node.raft.prs().conf().voters().ids().len() == 1;
-        !self.unsynced.has_snapshot() && (!is_only || self.unsynced.is_empty())
+        !self.unsynced.has_snapshot()
+            && !self.has_no_room()
+            && (!is_only || self.unsynced.is_empty())
     }
 
     /// The leader is most likely gone: from here on there is nothing to wait for but another one.
@@ -303,6 +321,10 @@ impl<T: Transport> Member<T> {
             // The leader sends them again when there is room.
             MessageType::MsgAppend
                 if self.unsynced.is_full() && !message.get_entries().is_empty() => {}
+            MessageType::MsgAppend
+                if !message.get_entries().is_empty() && self.passes_over_entries() => {}
+            // Neither a vote nor that there is a later term can be kept.
+            _ if message.term > self.node.raft.term && self.has_no_room() => {}
             // What cannot be used is passed over, as if it had been lost.
             _ => drop(self.node.step(message)),
         }
@@ -360,29 +382,34 @@ impl<T: Transport> Member<T> {
         let there: Vec<u64> = raft
             .prs()
             .iter()
-            .filter(|(peer, progress)| **peer != raft.id && progress.recent_active)
             .map(|(peer, _)| *peer)
+            .filter(|peer| *peer != raft.id && self.is_there(*peer))
             .collect();
         let voters = there.iter().filter(|peer| conf.voters().contains(**peer)).count();
         (conf.voters().ids().len(), voters, there.len() - voters)
     }
 
-    /// Hands over to the voter that has most of the log and was heard of lately. Whether there is one.
-    pub fn hand_over_to_best(&mut self) -> bool {
+    /// Hands over to the voter that has most of the log, if it can to one that was heard of just now and whose disk is not
+    /// full. To which server, if there is one.
+    pub fn hand_over_to_best(&mut self) -> Option<u8> {
         let raft = &self.node.raft;
         let voters = raft.prs().conf().voters();
         let others = raft.prs().iter().filter(|(peer, progress)| {
-            **peer != raft.id && progress.recent_active && voters.contains(**peer)
+            let is_there = progress.recent_active || self.found.contains(*peer);
+            **peer != raft.id && is_there && voters.contains(**peer)
         });
-        let best = others.max_by_key(|(peer, progress)| (progress.matched, **peer));
-        let Some(to) = best.map(|(peer, _)| *peer) else { return false };
+        let best = others.max_by_key(|(peer, progress)| {
+            let has_room = self.rooms.of(**peer) < Room::Full;
+            (progress.recent_active, has_room, progress.matched, **peer)
+        });
+        let to = best.map(|(peer, _)| *peer)?;
         self.hand_over(to);
-        true
+        Some(server_of(to))
     }
 
     /// Lets another member begin a term, or begins one itself where it votes alone.
     fn begin_another_term(&mut self) {
-        if self.node.raft.lead_transferee.is_some() || self.hand_over_to_best() {
+        if self.node.raft.lead_transferee.is_some() || self.hand_over_to_best().is_some() {
             return;
         }
         if self.node.raft.prs().is_singleton() {
@@ -402,13 +429,15 @@ impl<T: Transport> Member<T> {
         if ms < DISK_PATIENCE_MS || has_tried || raft.state != StateRole::Leader {
             return;
         }
-        let (voters, others, _) = self.count_members();
-        if others <= voters / 2 {
+        let voters = raft.prs().conf().voters();
+        let others = raft.prs().iter().filter(|(peer, progress)| {
+            **peer != raft.id && progress.recent_active && voters.contains(**peer)
+        });
+        if others.count() <= voters.ids().len() / 2 {
             return;
         }
         self.left_disk = now;
-        if self.hand_over_to_best() {
-            let to = self.node.raft.lead_transferee.map(server_of);
+        if let Some(to) = self.hand_over_to_best() {
             tracing::warn!(ms, to, "the disk of the log hangs: another server is to lead");
         }
     }
@@ -420,6 +449,7 @@ impl<T: Transport> Member<T> {
     /// not durable.
     pub fn turn(&mut self, now: Now) -> Result<(), EnsembleError> {
         self.leave_slow_disk(now.monotonic);
+        self.look_at_disk(now.monotonic);
         loop {
             self.end_of_term();
             self.pass_on(now)?;
@@ -462,7 +492,7 @@ impl<T: Transport> Member<T> {
 
     /// Hands to the disk what a `Ready` has for it.
     fn hand_to_disk(&mut self, ready: &mut Ready, now: Now) -> Result<(), EnsembleError> {
-        let Self { node, unsynced, received, .. } = self;
+        let Self { node, unsynced, received, rooms, appended, .. } = self;
         let (state, applied) = (node.raft.hard_state(), node.raft.raft_log.applied);
         let store = node.mut_store();
         let now = now.monotonic;
@@ -486,7 +516,10 @@ impl<T: Transport> Member<T> {
         }
         let records = store.append(ready.take_entries())?;
         if !records.is_empty() {
-            unsynced.write(Write(What::Append(records)), now);
+            appended.extend(records.iter().filter_map(Appended::of));
+            let write = Write(What::Append(records));
+            rooms.own.count(write.bytes() as u64);
+            unsynced.write(write, now);
         }
         Ok(())
     }
@@ -577,98 +610,6 @@ impl<T: Transport> Member<T> {
                 Some(Ok(file)) => self.transport.send_snapshot(message, file),
                 _ => unsent.push(message.to),
             }
-        }
-    }
-
-    /// Applies what is final and answers whoever asked for it here.
-    fn apply(&mut self, entries: &[Entry], now: Now) -> Result<(), EnsembleError> {
-        if entries.is_empty() {
-            return Ok(());
-        }
-        let mut changes = Vec::new();
-        let Self { node, applier, leading, following, here, ensemble, tick_ms, rounds, .. } = self;
-        let raft = &node.raft;
-        let leads = |entry: &Entry| raft.state == StateRole::Leader && raft.term == entry.term;
-        applier.under_hold(|applying| {
-            for entry in entries {
-                let wrong = || EnsembleError::Entry { index: entry.index };
-                let payload = match entry.entry_type {
-                    EntryType::EntryNormal => &entry.data,
-                    EntryType::EntryConfChangeV2 if !entry.context.is_empty() => &entry.context,
-                    _ => return Err(wrong()),
-                };
-                let last = applying.database().last_zxid().0;
-                if payload.is_empty() {
-                    let zxid = i64::try_from(entry.term).map_err(|_| wrong())? << 32;
-                    if let Some(following) =
-                        following.as_mut().filter(|its| its.term() < entry.term)
-                    {
-                        following.term_ended(&**here);
-                    }
-                    let header = jute::txn::TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
-                    applying.apply(TxnRecord { header, txn: Txn::Error(0), digest: None })?;
-                    if leads(entry) {
-                        let server_id = ensemble.server;
-                        let database = &*applying.database();
-                        *leading = Some(Leading::new(database, *tick_ms, server_id, now));
-                    }
-                    continue;
-                }
-                let (record, _) = TxnRecord::decode(payload).map_err(|_| wrong())?;
-                let zxid = record.header.zxid;
-                if zxid <= last {
-                    return Err(wrong());
-                }
-                if entry.entry_type == EntryType::EntryConfChangeV2 {
-                    changes.push((Change::of(&record).ok_or_else(wrong)?, entry.index));
-                }
-                let closed = match &record.txn {
-                    Txn::CloseSession(_) => Some(SessionId(record.header.client_id)),
-                    _ => None,
-                };
-                let mut asker = None;
-                let mut rest = Some(record);
-                if let Some(leading) = leading.as_mut()
-                    && let Some(of) = leading.finish(zxid, applying, rounds.done())?
-                {
-                    asker = of.filter(|connection| here.has(*connection));
-                    rest = None;
-                }
-                if let Some(following) = following.as_mut()
-                    && let Some(record) = rest.take()
-                {
-                    following.settle_before(Zxid(zxid), applying, rounds.done());
-                    let connection = following.next_asker();
-                    rest = following.finish(record, applying)?;
-                    asker = connection.filter(|_| rest.is_none());
-                }
-                if let Some(record) = rest {
-                    applying.let_readers_in();
-                    applying.apply(record)?;
-                }
-                // Its client, if it asked for it here, has the answer; any other connection to it has to go.
-                if let Some(session) = closed.filter(|_| asker.is_none()) {
-                    here.session_closed(session);
-                }
-                if let Some(following) = following.as_mut() {
-                    following.settle(applying, rounds.done());
-                }
-            }
-            Ok(())
-        })?;
-        if let Some(leading) = &mut self.leading {
-            leading.tell_notices();
-        }
-        changes.into_iter().try_for_each(|(change, index)| self.changed(change, index, now))
-    }
-
-    /// Ends what belongs to a term that this member does not lead any more.
-    fn end_of_term(&mut self) {
-        let raft = &self.node.raft;
-        let is_over =
-            |leading: &mut Leading| raft.state != StateRole::Leader || raft.term != leading.term();
-        if let Some(leading) = self.leading.take_if(is_over) {
-            leading.end(&*self.applier.clients);
         }
     }
 

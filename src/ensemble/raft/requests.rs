@@ -15,6 +15,7 @@ use crate::engine::request::Chore;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::clients::Clients;
+use crate::ensemble::disk_room::Room;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::words::{Asked, Stream, Verdict, Word};
 
@@ -85,6 +86,10 @@ impl<T: Transport> Member<T> {
             Word::Disowned(connections) => {
                 connections.into_iter().for_each(|connection| self.here.close(connection));
             }
+            Word::Snapshot(need) => self.needs(from, need),
+            Word::Room(room) => self.rooms.heard(from, room),
+            Word::Listed(servers) => self.lists.heard(from, servers),
+            Word::TakeSnapshot => self.told_to_go(from),
         }
         Ok(())
     }
@@ -98,6 +103,9 @@ impl<T: Transport> Member<T> {
     pub fn lost(&mut self, peer: u64) {
         self.found.remove(&peer);
         self.streams.remove(&peer);
+        self.turns.lost(peer);
+        self.rooms.lost(peer);
+        self.lists.lost(peer);
         self.drop_held(peer);
         if let Some(following) = self.following.take_if(|its| its.leader() == peer) {
             following.end(&*self.here);
@@ -121,6 +129,12 @@ impl<T: Transport> Member<T> {
         {
             self.transport.say(following.leader(), Word::Heard(heard));
         }
+    }
+
+    /// How many requests a leader has refused for want of room since the last call.
+    pub fn take_refused_for_room(&mut self) -> u64 {
+        let leading = self.leading.as_mut();
+        leading.map_or(0, |leading| std::mem::take(&mut leading.refused_for_room))
     }
 
     /// Requests of this member that nobody was asked for yet.
@@ -163,6 +177,7 @@ impl<T: Transport> Member<T> {
         raft.state == StateRole::Leader
             && raft.lead_transferee.is_none()
             && !self.unsynced.is_full()
+            && self.room_to_decide() < Room::Full
             && self.leading.as_ref().is_some_and(leads)
             && !self.is_out_of_numbers()
     }
@@ -180,8 +195,10 @@ impl<T: Transport> Member<T> {
         submissions: Vec<Submission>,
         now: Now,
     ) -> Result<(), EnsembleError> {
+        let room = self.room_to_decide();
         let Self { node, applier, leading, transport, streams, rounds, .. } = self;
         let Some(leading) = leading else { return Ok(()) };
+        leading.room = room;
         let propose = |record: &TxnRecord<'static>| {
             let mut data = Vec::new();
             record.encode(&mut data);

@@ -137,7 +137,7 @@ impl Unsynced {
         self.bytes >= self.bytes_max
     }
 
-    #[cfg(test)]
+    /// Bytes of entries on their way.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }

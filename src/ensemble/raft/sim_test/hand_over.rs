@@ -8,6 +8,7 @@ use jute::{Acl, CreateMode, perms};
 use super::world::World;
 use super::*;
 use crate::engine::request::{Origin, Work};
+use crate::engine::session::SessionId;
 use crate::ensemble::words::{Asked, Word};
 
 /// Writes that number what they make, with reads and syncs between them.

@@ -1,0 +1,108 @@
+//! Applying what is final, in the log's order: each entry is a transaction of a leader that this member knows, whose client
+//! here, if it has one, is answered with it.
+
+use jute::txn::{Txn, TxnRecord};
+use raft::StateRole;
+use raft::eraftpb::{Entry, EntryType};
+
+use super::EnsembleError;
+use super::leading::Leading;
+use super::membership::Change;
+use super::ready::{Member, Transport};
+use crate::engine::session::SessionId;
+use crate::engine::time::Now;
+use crate::engine::zxid::Zxid;
+
+impl<T: Transport> Member<T> {
+    /// Applies what is final and answers whoever asked for it here.
+    pub(super) fn apply(&mut self, entries: &[Entry], now: Now) -> Result<(), EnsembleError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let mut changes = Vec::new();
+        let Self { node, applier, leading, following, here, ensemble, tick_ms, rounds, .. } = self;
+        let raft = &node.raft;
+        let leads = |entry: &Entry| raft.state == StateRole::Leader && raft.term == entry.term;
+        applier.under_hold(|applying| {
+            for entry in entries {
+                let wrong = || EnsembleError::Entry { index: entry.index };
+                let payload = match entry.entry_type {
+                    EntryType::EntryNormal => &entry.data,
+                    EntryType::EntryConfChangeV2 if !entry.context.is_empty() => &entry.context,
+                    _ => return Err(wrong()),
+                };
+                let last = applying.database().last_zxid().0;
+                if payload.is_empty() {
+                    let zxid = i64::try_from(entry.term).map_err(|_| wrong())? << 32;
+                    if let Some(following) =
+                        following.as_mut().filter(|its| its.term() < entry.term)
+                    {
+                        following.term_ended(&**here);
+                    }
+                    let header = jute::txn::TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
+                    applying.apply(TxnRecord { header, txn: Txn::Error(0), digest: None })?;
+                    if leads(entry) {
+                        let server_id = ensemble.server;
+                        let database = &*applying.database();
+                        *leading = Some(Leading::new(database, *tick_ms, server_id, now));
+                    }
+                    continue;
+                }
+                let (record, _) = TxnRecord::decode(payload).map_err(|_| wrong())?;
+                let zxid = record.header.zxid;
+                if zxid <= last {
+                    return Err(wrong());
+                }
+                if entry.entry_type == EntryType::EntryConfChangeV2 {
+                    changes.push((Change::of(&record).ok_or_else(wrong)?, entry.index));
+                }
+                let closed = match &record.txn {
+                    Txn::CloseSession(_) => Some(SessionId(record.header.client_id)),
+                    _ => None,
+                };
+                let mut asker = None;
+                let mut rest = Some(record);
+                if let Some(leading) = leading.as_mut()
+                    && let Some(of) = leading.finish(zxid, applying, rounds.done())?
+                {
+                    asker = of.filter(|connection| here.has(*connection));
+                    rest = None;
+                }
+                if let Some(following) = following.as_mut()
+                    && let Some(record) = rest.take()
+                {
+                    following.settle_before(Zxid(zxid), applying, rounds.done());
+                    let connection = following.next_asker();
+                    rest = following.finish(record, applying)?;
+                    asker = connection.filter(|_| rest.is_none());
+                }
+                if let Some(record) = rest {
+                    applying.let_readers_in();
+                    applying.apply(record)?;
+                }
+                // Its client, if it asked for it here, has the answer; any other connection to it has to go.
+                if let Some(session) = closed.filter(|_| asker.is_none()) {
+                    here.session_closed(session);
+                }
+                if let Some(following) = following.as_mut() {
+                    following.settle(applying, rounds.done());
+                }
+            }
+            Ok(())
+        })?;
+        if let Some(leading) = &mut self.leading {
+            leading.tell_notices();
+        }
+        changes.into_iter().try_for_each(|(change, index)| self.changed(change, index, now))
+    }
+
+    /// Ends what belongs to a term that this member does not lead any more.
+    pub(super) fn end_of_term(&mut self) {
+        let raft = &self.node.raft;
+        let is_over =
+            |leading: &mut Leading| raft.state != StateRole::Leader || raft.term != leading.term();
+        if let Some(leading) = self.leading.take_if(is_over) {
+            leading.end(&*self.applier.clients);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Taking servers out of the ensemble that the members' configurations do not list any more.
+//!
+//! No server's list counts alone: one may have been changed before the others, or by mistake. A member goes, one at a
+//! time, when it is gone and a majority of those who stay as voters list it no more, have what the leader has, and are there:
+//! so they are a quorum without it, and would be with it.
+
+use std::collections::BTreeMap;
+
+use super::EnsembleError;
+use super::membership::Change;
+use super::ready::{Member, Transport, server_of};
+use crate::engine::time::Now;
+use crate::ensemble::words::{Stream, Word};
+
+/// Ticks for which a leader only listens: who is there comes and speaks up.
+const LISTEN_TICKS: u32 = 60;
+
+/// The servers that each member lists.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    /// The leader of this stream was told this member's.
+    told: Option<Stream>,
+    /// What the others said last.
+    others: BTreeMap<u64, Vec<u8>>,
+}
+
+/// A voter that stays, as a leader sees it.
+#[derive(Debug, Clone, Copy)]
+struct Stays {
+    /// It does not list who is to go.
+    agrees: bool,
+    /// It is there, and has what the leader has.
+    has_all: bool,
+}
+
+/// Whether somebody goes where these stay.
+fn goes(stay: &[Stays]) -> bool {
+    let agree = stay.iter().filter(|its| its.agrees && its.has_all).count();
+    agree > stay.len() / 2
+}
+
+impl Lists {
+    pub(super) fn heard(&mut self, peer: u64, servers: Vec<u8>) {
+        self.others.insert(peer, servers);
+    }
+
+    pub(super) fn lost(&mut self, peer: u64) {
+        self.others.remove(&peer);
+    }
+
+    fn omits(&self, peer: u64, server: u8) -> bool {
+        self.others.get(&peer).is_some_and(|servers| !servers.contains(&server))
+    }
+}
+
+impl<T: Transport> Member<T> {
+    /// Tells the leader which servers this one's configuration lists; as a leader, takes out who is listed no more, if that
+    /// can be done now.
+    ///
+    /// # Errors
+    /// When a decided transaction gets no place.
+    pub fn compare_lists(&mut self, listed: &[u8], now: Now) -> Result<(), EnsembleError> {
+        if let Some(following) = self.following.as_ref().filter(|its| !its.is_leaving())
+            && self.lists.told != Some(following.stream())
+        {
+            self.lists.told = Some(following.stream());
+            self.transport.say(following.leader(), Word::Listed(listed.to_vec()));
+        }
+        let is_time = self.takes_requests()
+            && !self.node.raft.has_pending_conf()
+            && self.turns.has_led(LISTEN_TICKS);
+        match self.listed_no_more(listed).filter(|_| is_time) {
+            Some(member) => self.change(Change::Remove(member), now),
+            None => Ok(()),
+        }
+    }
+
+    fn listed_no_more(&self, listed: &[u8]) -> Option<u64> {
+        let raft = &self.node.raft;
+        let voters = raft.prs().conf().voters().ids();
+        let is_there = |peer: u64| {
+            let is_active = raft.prs().get(peer).is_some_and(|its| its.recent_active);
+            peer == raft.id || is_active && self.found.contains(&peer)
+        };
+        let may_go = |member: &u64| {
+            let server = server_of(*member);
+            let stays = |voter: u64| Stays {
+                agrees: voter == raft.id || self.lists.omits(voter, server),
+                has_all: is_there(voter) && self.has_caught_up(voter),
+            };
+            let stay: Vec<Stays> =
+                voters.iter().filter(|voter| voter != member).map(stays).collect();
+            !listed.contains(&server)
+                && *member != raft.id
+                && !is_there(*member)
+                && !self.found.contains(member)
+                && goes(&stay)
+        };
+        self.members().into_iter().find(may_go)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const YES: Stays = Stays { agrees: true, has_all: true };
+    const GONE: Stays = Stays { agrees: true, has_all: false };
+    const NO: Stays = Stays { agrees: false, has_all: true };
+
+    #[test]
+    fn somebody_goes_where_a_majority_of_those_who_stay_wants_it_and_is_there() {
+        for (stay, expected) in [
+            (vec![YES, YES], true),
+            (vec![YES, NO], false),
+            (vec![YES, GONE], false),
+            (vec![YES, YES, NO], true),
+            (vec![YES, YES, GONE, NO], false),
+            (vec![YES, YES, YES, GONE], true),
+            (vec![YES], true),
+            (vec![], false),
+        ] {
+            assert_eq!(goes(&stay), expected, "{stay:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_has_said_nothing_lists_everybody() {
+        let mut lists = Lists::default();
+        assert!(!lists.omits(0x102, 3));
+        lists.heard(0x102, vec![1, 2]);
+        assert!(lists.omits(0x102, 3) && !lists.omits(0x102, 1));
+        lists.lost(0x102);
+        assert!(!lists.omits(0x102, 3));
+    }
+}

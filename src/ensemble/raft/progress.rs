@@ -1,0 +1,109 @@
+//! How the logs of the members stand, for whoever measures it: a member itself has no clock.
+
+use raft::ProgressState;
+
+use super::ready::{Member, Transport, server_of};
+use crate::storage::LogEntry;
+
+/// Where the time stands in a record: behind session, cxid and zxid.
+const TIME: std::ops::Range<usize> = 20..28;
+
+/// A transaction that came into a member's log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// Its place.
+    pub index: u64,
+    /// When its leader decided it, by that one's clock.
+    pub time: i64,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// What a leader knows of a member's log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerLog {
+    /// Not how far it goes.
+    Unknown,
+    /// It gets what comes.
+    Follows,
+    /// It gets a snapshot first.
+    Snapshot,
+}
+
+/// A member, as a leader sees it; itself, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Its id.
+    pub id: u64,
+    /// The server that it is.
+    pub server: u8,
+    /// The last entry that its disk is known to have.
+    pub matched: u64,
+    /// How it gets what it lacks.
+    pub log: PeerLog,
+    /// Whether it votes.
+    pub votes: bool,
+    /// Whether it was heard of lately.
+    pub is_there: bool,
+}
+
+impl Appended {
+    /// Nothing for what is no transaction.
+    pub(super) fn of(entry: &LogEntry) -> Option<Self> {
+        let time = entry.payload.get(TIME)?.try_into().ok().map(i64::from_be_bytes)?;
+        let (index, bytes) = (entry.index, entry.payload.len() as u64);
+        (!entry.is_blank()).then_some(Self { index, time, bytes })
+    }
+}
+
+impl<T: Transport> Member<T> {
+    /// What came into the log since the last call.
+    pub fn take_appended(&mut self) -> Vec<Appended> {
+        std::mem::take(&mut self.appended)
+    }
+
+    /// The last entry of the log, durable or not.
+    #[must_use]
+    pub fn last_index(&self) -> u64 {
+        self.node.raft.raft_log.last_index()
+    }
+
+    /// The last entry that is known to be on this member's disk.
+    #[must_use]
+    pub fn durable(&self) -> u64 {
+        self.node.raft.raft_log.persisted
+    }
+
+    /// All members, as a leader sees them.
+    #[must_use]
+    pub fn peers(&self) -> Vec<Peer> {
+        let raft = &self.node.raft;
+        let voters = raft.prs().conf().voters();
+        let peer = |(id, progress): (&u64, &raft::Progress)| Peer {
+            id: *id,
+            server: server_of(*id),
+            matched: progress.matched,
+            log: match progress.state {
+                ProgressState::Probe => PeerLog::Unknown,
+                ProgressState::Replicate => PeerLog::Follows,
+                ProgressState::Snapshot => PeerLog::Snapshot,
+            },
+            votes: voters.contains(*id),
+            is_there: *id == raft.id || self.is_there(*id),
+        };
+        raft.prs().iter().map(peer).collect()
+    }
+
+    /// Whether a leader has a way to another member, or heard of it since it last looked whether it has a quorum: the
+    /// crate forgets who was active each time that it does.
+    pub(super) fn is_there(&self, peer: u64) -> bool {
+        let progress = self.node.raft.prs().get(peer);
+        self.found.contains(&peer) || progress.is_some_and(|its| its.recent_active)
+    }
+
+    /// Requests of a leader that wait for a `sync` to be shown.
+    #[must_use]
+    pub fn pending_syncs(&self) -> usize {
+        self.leading.as_ref().map_or(0, super::leading::Leading::pending_syncs)
+    }
+}

@@ -1,0 +1,207 @@
+//! Which members have room on the disks of their logs, and what that means for the others.
+//!
+//! Each looks at its own and says so to whoever leads. A leader whose disk is short hands over to a member that has more.
+//! Where a majority's are short, or its own and nobody has more, it refuses what grows, as a standalone server does.
+//! A follower whose disk is full takes no more entries, so that its log never fails: the others go on without it.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use raft::StateRole;
+
+use super::ready::{Member, Transport, server_of};
+use crate::engine::time::Monotonic;
+use crate::ensemble::disk_room::{DiskRoom, Room};
+use crate::ensemble::words::{Stream, Word};
+
+/// Between two attempts to hand over.
+const BETWEEN_ATTEMPTS_MS: u64 = 1000;
+
+/// The disks as a member knows them.
+#[derive(Debug, Default)]
+pub(super) struct Rooms {
+    pub(super) own: DiskRoom,
+    /// What the leader of this stream was told last.
+    told: Option<(Stream, Room)>,
+    /// What the others said last.
+    others: BTreeMap<u64, Room>,
+    /// When this member last wanted to hand over.
+    left: Monotonic,
+    /// Entries were passed over because there was no room.
+    passes_over: bool,
+    /// Since when.
+    passes_over_since: Option<Monotonic>,
+}
+
+impl Rooms {
+    pub(super) fn heard(&mut self, peer: u64, room: Room) {
+        self.others.insert(peer, room);
+    }
+
+    pub(super) fn lost(&mut self, peer: u64) {
+        self.others.remove(&peer);
+    }
+
+    /// What another member said; it says so as soon as it follows.
+    pub(super) fn of(&self, peer: u64) -> Room {
+        self.others.get(&peer).copied().unwrap_or_default()
+    }
+}
+
+/// The room that a majority of `voters` has, if there is one that can be told something: these are the rooms of those.
+fn of_majority(voters: usize, mut rooms: Vec<Room>) -> Room {
+    rooms.sort_unstable();
+    rooms.get(voters / 2).copied().unwrap_or_default()
+}
+
+/// Who has more room than `own`, most first, and of those the one with most of the log. Each with its room, and with the
+/// last entry that it has.
+fn has_more(own: Room, others: impl Iterator<Item = (u64, Room, u64)>) -> Option<u64> {
+    let more = others.filter(|(_, room, _)| *room < own);
+    more.max_by_key(|(peer, room, last)| (Reverse(*room), *last, *peer)).map(|(peer, ..)| peer)
+}
+
+impl<T: Transport> Member<T> {
+    /// Looks at this member's disk from time to time, says what it has and does what follows from it.
+    pub(super) fn look_at_disk(&mut self, now: Monotonic) {
+        let Self { node, rooms, unsynced, ensemble, following, transport, .. } = self;
+        let directory = node.store().directory();
+        let on_its_way = unsynced.bytes() as u64;
+        let free = || {
+            let free = directory.disk().free_space(directory.logs()).ok()?;
+            Some(free.saturating_sub(on_its_way))
+        };
+        let was_full = rooms.own.room() >= Room::Full;
+        rooms.own.look(ensemble.recovery.log.reserve(), now, free);
+        let own = rooms.own.room();
+        if own < Room::Full {
+            (rooms.passes_over, rooms.passes_over_since) = (false, None);
+        } else if !was_full {
+            tracing::error!("the disk of the log is full: this server takes no more transactions");
+        }
+        if rooms.passes_over {
+            rooms.passes_over_since.get_or_insert(now);
+        }
+        if let Some(following) = following.as_ref().filter(|its| !its.is_leaving())
+            && rooms.told != Some((following.stream(), own))
+        {
+            rooms.told = Some((following.stream(), own));
+            transport.say(following.leader(), Word::Room(own));
+        }
+        self.leave_short_disk(now);
+    }
+
+    /// As a leader, hands over to a member whose disk has more room.
+    fn leave_short_disk(&mut self, now: Monotonic) {
+        let (own, raft) = (self.rooms.own.room(), &self.node.raft);
+        let is_due = now.since(self.rooms.left) >= BETWEEN_ATTEMPTS_MS;
+        let leads = raft.state == StateRole::Leader && raft.lead_transferee.is_none();
+        if own == Room::Enough || !leads || !is_due {
+            return;
+        }
+        let voters = raft.prs().conf().voters();
+        let others = raft.prs().iter().filter(|(peer, _)| {
+            **peer != raft.id
+                && voters.contains(**peer)
+                && self.has_caught_up(**peer)
+                && self.rooms.others.contains_key(*peer)
+        });
+        let others = others.map(|(peer, its)| (*peer, self.rooms.of(*peer), its.matched));
+        if let Some(to) = has_more(own, others) {
+            self.rooms.left = now;
+            tracing::warn!(
+                to = server_of(to),
+                "the disk of the log is short: another server is to lead"
+            );
+            self.hand_over(to);
+        }
+    }
+
+    /// The room that there is for what a leader decides: its own, and that of a majority.
+    pub(super) fn room_to_decide(&self) -> Room {
+        let raft = &self.node.raft;
+        let voters = raft.prs().conf().voters().ids();
+        let others = voters.iter().filter(|peer| self.found.contains(peer));
+        let own = self.rooms.own.room();
+        let rooms = others.map(|peer| self.rooms.of(peer)).chain([own]).collect();
+        own.max(of_majority(voters.len(), rooms))
+    }
+
+    /// Whether entries are to be passed over for want of room.
+    pub(super) fn passes_over_entries(&mut self) -> bool {
+        let is_full = self.rooms.own.room() >= Room::Full;
+        self.rooms.passes_over |= is_full;
+        is_full
+    }
+
+    /// Whether not even another term can be written down.
+    pub(super) fn has_no_room(&self) -> bool {
+        self.rooms.own.room() == Room::Nothing
+    }
+
+    /// Since when this member has lacked transactions that it has no room for.
+    #[must_use]
+    pub const fn lacks_since(&self) -> Option<Monotonic> {
+        self.rooms.passes_over_since
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Room::{Enough, Full, Least, Nothing, Scarce};
+
+    #[test]
+    fn the_room_of_a_majority_is_that_of_the_worst_whose_disk_is_needed() {
+        for (voters, rooms, expected) in [
+            (1, vec![Scarce], Scarce),
+            (3, vec![Enough, Enough, Nothing], Enough),
+            (3, vec![Full, Enough, Scarce], Scarce),
+            (3, vec![Least, Enough], Least),
+            (5, vec![Nothing, Enough, Full, Enough, Enough], Enough),
+            (5, vec![Nothing, Enough, Full, Enough, Least], Least),
+            // Nothing becomes final without a majority, whatever room there is.
+            (3, vec![Full], Enough),
+        ] {
+            assert_eq!(of_majority(voters, rooms.clone()), expected, "{rooms:?} of {voters}");
+        }
+    }
+
+    #[test]
+    fn who_is_short_hands_over_to_whoever_has_most_and_of_those_most_of_the_log() {
+        let others = [(1, Scarce, 9), (2, Enough, 7), (3, Enough, 8), (4, Full, 9)];
+        for (own, expected) in [(Enough, None), (Scarce, Some(3)), (Nothing, Some(3))] {
+            assert_eq!(has_more(own, others.into_iter()), expected, "{own:?}");
+        }
+        assert_eq!(has_more(Least, [(1, Scarce, 1), (2, Least, 9)].into_iter()), Some(1));
+        assert_eq!(has_more(Least, [(2, Least, 9), (3, Full, 9)].into_iter()), None);
+    }
+
+    #[test]
+    fn a_disk_gets_worse_at_once_and_better_with_something_to_spare() {
+        let (mut disk, mut at) = (DiskRoom::default(), 0);
+        for (free, expected) in [
+            (1600, Enough),
+            (1599, Scarce),
+            (1799, Scarce),
+            (1800, Enough),
+            (799, Least),
+            (999, Least),
+            (1000, Scarce),
+            (399, Full),
+            (99, Nothing),
+            (299, Nothing),
+            (300, Full),
+            (599, Full),
+            (600, Least),
+            (0, Nothing),
+            (5000, Enough),
+        ] {
+            at += 100;
+            disk.look(1600, Monotonic(at), || Some(free));
+            assert_eq!(disk.room(), expected, "{free} free");
+        }
+        disk.look(1600, Monotonic(at + 99), || Some(0));
+        assert_eq!(disk.room(), Enough, "it was looked at a moment ago");
+    }
+}

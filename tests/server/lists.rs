@@ -1,0 +1,94 @@
+//! Servers that leave the list of an ensemble for good, and servers that come into it.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use jute::CreateMode;
+
+use crate::client::{create, set, until};
+use crate::ensemble::{Patient, leader, mode, start, stop};
+use crate::process::{Server, free_port};
+
+const TIMEOUT_MS: i32 = 4000;
+
+/// Changes the lines of its zoo.cfg, and starts it again.
+fn restart_with(server: &mut Server, change: impl FnOnce(&mut Vec<String>)) {
+    stop(server);
+    let config = fs::read_to_string(server.config()).expect("zoo.cfg");
+    let mut lines: Vec<String> = config.lines().map(str::to_owned).collect();
+    change(&mut lines);
+    fs::write(server.config(), lines.join("\n")).expect("zoo.cfg");
+    server.run();
+}
+
+fn serve(servers: &[Server], which: &[usize]) {
+    until("one leads, the others follow", || {
+        let modes: Vec<String> = which.iter().map(|at| mode(&servers[*at])).collect();
+        modes.iter().filter(|mode| *mode == "leader").count() == 1
+            && modes.iter().all(|mode| mode != "none")
+    });
+}
+
+fn changes(servers: &[Server], change: &str) -> usize {
+    servers.iter().map(|server| server.log().matches(change).count()).sum()
+}
+
+#[test]
+fn who_is_gone_and_listed_no_more_votes_no_more_and_another_comes_in_its_place() {
+    let mut servers = start(3);
+    let first = leader(&servers);
+    let (gone, other) = ((first + 1) % 3, (first + 2) % 3);
+    Patient::connect(&servers[first], TIMEOUT_MS).ok(&create(
+        "/kept",
+        b"1".to_vec(),
+        CreateMode::Persistent,
+    ));
+    servers[gone].signal("KILL");
+    servers[gone].wait();
+    let line = format!("server.{}=", gone + 1);
+    let omit = |lines: &mut Vec<String>| lines.retain(|its| !its.starts_with(&line));
+    restart_with(&mut servers[other], omit);
+    serve(&servers, &[first, other]);
+    // It leads, but one of two is no majority of those who stay, however long it waits.
+    servers[first].signal("USR1");
+    until("it leads", || mode(&servers[other]) == "leader" && mode(&servers[first]) != "none");
+    thread::sleep(Duration::from_secs(5));
+    assert_eq!(servers[first].figure("quorum_size"), 3);
+    assert_eq!(changes(&servers, "Remove("), 0);
+    restart_with(&mut servers[first], omit);
+    serve(&servers, &[first, other]);
+    until("two are all", || {
+        [first, other].iter().all(|at| mode(&servers[*at]) != "none")
+            && [first, other].iter().all(|at| servers[*at].figure("quorum_size") == 2)
+    });
+    assert_eq!(changes(&servers, &format!("Remove({})", 1 << 8 | (gone + 1))), 1);
+    Patient::connect(&servers[first], TIMEOUT_MS).ok(&set("/kept", b"2".to_vec()));
+    // It comes back by mistake: nobody listens to it.
+    servers[gone].run();
+    until("it is told", || servers[gone].log().contains("is not in this server's list"));
+    assert_eq!(mode(&servers[gone]), "none");
+    stop(&mut servers[gone]);
+
+    let line = format!("server.4=127.0.0.1:{}:{}", free_port(), free_port());
+    for at in [other, first] {
+        restart_with(&mut servers[at], |lines| lines.push(line.clone()));
+        serve(&servers, &[first, other]);
+    }
+    let config = fs::read_to_string(servers[first].config()).expect("zoo.cfg");
+    let shared = |line: &&str| line.starts_with("server.") || line.contains("Limit=");
+    let config: Vec<&str> = config.lines().filter(shared).collect();
+    let mut new = Server::prepare(&config.join("\n"));
+    fs::write(new.data().join("myid"), "4").expect("myid");
+    new.run();
+    servers.push(new);
+    until("it follows", || mode(&servers[3]) == "follower");
+    until("it votes", || changes(&servers, &format!("AddVoter({})", 1 << 8 | 4)) == 1);
+    until("three are all", || servers[3].figure("quorum_size") == 3);
+    // Two of these three are enough.
+    servers[first].signal("KILL");
+    servers[first].wait();
+    let mut client = Patient::connect(&servers[3], TIMEOUT_MS);
+    client.ok(&set("/kept", b"3".to_vec()));
+    assert_eq!(Patient::connect(&servers[other], TIMEOUT_MS).value("/kept"), b"3");
+}
