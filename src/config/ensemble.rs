@@ -29,6 +29,8 @@ pub struct Ensemble {
     pub snap_sync_bytes: Option<NonZeroU64>,
     /// Whether a read shows every change that was acknowledged before it (`linearizableReads`).
     pub linearizable_reads: bool,
+    /// Whether this server has clients while it leads (`leaderServes`, yes).
+    pub leader_serves: bool,
 }
 
 /// One of them.
@@ -84,6 +86,7 @@ impl Ensemble {
         let security = QuorumSecurity::from_settings(settings, place, notes)?;
         let snap_sync_bytes = quorum::snap_sync_bytes(settings)?;
         let linearizable_reads = native_bool(settings, "linearizableReads", false)?;
+        let leader_serves = quorum::leader_serves(settings, notes);
         Ok(Some(Self {
             my_id,
             servers,
@@ -92,6 +95,7 @@ impl Ensemble {
             security,
             snap_sync_bytes,
             linearizable_reads,
+            leader_serves,
         }))
     }
 

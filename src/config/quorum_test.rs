@@ -101,6 +101,15 @@ fn every_key_of_the_quorum_sets_its_field() {
     assert_eq!(rate.snap_sync_bytes, NonZeroU64::new(100 << 10));
     assert!(!rate.linearizable_reads);
     assert!(config("linearizableReads=true").ensemble.expect("an ensemble").linearizable_reads);
+    for (line, serves) in [
+        ("", true),
+        ("leaderServes=yes", true),
+        ("leaderServes=no", false),
+        ("leaderServes=NO", true),
+    ] {
+        let found = config(line).ensemble.expect("an ensemble").leader_serves;
+        assert_eq!(found, serves, "{line}");
+    }
 
     let tried = |key: &str| {
         let others = ["sslQuorum", "portUnification", "quorum.auth.", "leader.snapSyncLimit"];

@@ -13,7 +13,7 @@ use time::macros::format_description;
 use super::connection::{Connection, java_address};
 use super::environment;
 use super::monitor;
-use super::shared::{Role, Server};
+use super::shared::Server;
 use super::stats;
 use crate::config::FourLetterWords;
 use crate::engine::session::SessionId;
@@ -101,7 +101,7 @@ impl Word {
         }
         let needs_service =
             !matches!(self, Self::Envi | Self::Gtmk | Self::Ruok | Self::Stmk | Self::TelnetClose);
-        if needs_service && server.role.get() == Role::None {
+        if needs_service && !server.serves() {
             return match self {
                 Self::Isro => "null".to_owned(),
                 _ => NOT_SERVING.to_owned(),

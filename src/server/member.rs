@@ -331,7 +331,7 @@ impl Life {
             server.role.set(role);
             count(&server.others, member);
             server.others.leads_since.store(now.monotonic.0, Ordering::Relaxed);
-            if role == Role::None {
+            if !server.serves() {
                 server.connections.all().iter().for_each(|connection| connection.close());
             }
         }

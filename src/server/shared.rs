@@ -106,6 +106,21 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// Whether it has clients in a role: without a leader it has none, and a leader may leave them to the others.
+    pub(super) fn serves_as(&self, role: Role) -> bool {
+        let ensemble = self.config.ensemble.as_ref();
+        match role {
+            Role::None => false,
+            Role::Leader => ensemble.is_none_or(|ensemble| ensemble.leader_serves),
+            Role::Standalone | Role::Follower | Role::Observer => true,
+        }
+    }
+
+    /// Whether it has clients now.
+    pub(super) fn serves(&self) -> bool {
+        self.serves_as(self.role.get())
+    }
+
     /// The queue's bound in bytes: enough for any frame, a few at a time.
     pub(super) fn room_bytes(config: &Config) -> u32 {
         let largest = config.jute_max_buffer.saturating_add(REQUEST_OVERHEAD);

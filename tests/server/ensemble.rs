@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use jute::CreateMode;
@@ -16,7 +16,7 @@ use crate::process::{Server, free_port};
 const TIMEOUT_MS: i32 = 4000;
 
 /// Servers of one list, which have not been started.
-fn prepare(count: usize, more: &str) -> Vec<Server> {
+pub(crate) fn prepare(count: usize, more: &str) -> Vec<Server> {
     let lines: Vec<String> = (1..=count)
         .map(|id| format!("server.{id}=127.0.0.1:{}:{}", free_port(), free_port()))
         .collect();
@@ -66,7 +66,7 @@ impl Patient {
     }
 
     /// The session goes on at this server.
-    fn go_to(&self, server: &Server) -> Self {
+    pub(crate) fn go_to(&self, server: &Server) -> Self {
         let session = &self.client.session;
         Self::attach(server.address(), session.timeout_ms, session.session_id, &session.password)
     }
@@ -84,6 +84,10 @@ impl Patient {
         let (session, _) = jute::decode::<ConnectResponse>(&answer).expect("a connect response");
         assert!(session.timeout_ms > 0, "the session is not there");
         Self { address, client: Client::over(stream, session, 0) }
+    }
+
+    pub(crate) const fn stream(&mut self) -> &mut TcpStream {
+        &mut self.client.stream
     }
 
     fn come_back(&mut self) {

@@ -59,6 +59,7 @@ impl Node {
             security: settings.security.clone(),
             snap_sync_bytes: std::num::NonZeroU64::new(settings.pace),
             linearizable_reads: false,
+            leader_serves: true,
         };
         let security = Security::load(&ensemble.security).expect("good files");
         let peers = Peers::new(
