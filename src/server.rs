@@ -234,8 +234,7 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
     let security = Security::load(&members.security)?;
     security.announce();
     let (ensemble, directory) = data::open_member(&config, members)?;
-    // Sessions have ZooKeeper's passwords, which every member knows.
-    let ground = Ground::new(members.my_id, Arc::clone(&directory), Passwords::Zookeeper);
+    let ground = Ground::new(members.my_id, Arc::clone(&directory), Passwords::default());
     let peers = Peers::new(
         members,
         security,
@@ -274,7 +273,10 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
         }
         let started = ensemble.start(directory)?;
         let (id, number) = (started.id(), started.ensemble());
-        peers.start(id, number);
+        peers.start(id, number, started.secret.as_ref());
+        if let Some(secret) = started.secret.clone() {
+            server.passwords.set(secret);
+        }
         let clients = Arc::clone(&server.connections) as _;
         let tick_ms = u64::from(server.config.tick_time_ms);
         let replica = Arc::clone(&server.replica);

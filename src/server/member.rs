@@ -282,7 +282,7 @@ impl Life {
         for (id, answer) in std::mem::take(&mut self.seats) {
             match member.take_seat(id) {
                 // Whoever asked may have stopped waiting.
-                Some(seat) => drop(answer.send(Answer::Seat(seat))),
+                Some(seat) => drop(answer.send(Answer::Seat(seat, None))),
                 None if member.is_leading() => self.seats.push((id, answer)),
                 None => {}
             }

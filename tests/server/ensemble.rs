@@ -86,6 +86,10 @@ impl Patient {
         Self { address, client: Client::over(stream, session, 0) }
     }
 
+    pub(crate) const fn session(&self) -> &ConnectResponse {
+        &self.client.session
+    }
+
     pub(crate) const fn stream(&mut self) -> &mut TcpStream {
         &mut self.client.stream
     }
@@ -373,11 +377,11 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
     });
 }
 
-fn wipe(server: &Server) {
+pub(crate) fn wipe(server: &Server) {
     fs::remove_dir_all(server.data().join("version-2")).expect("removed");
 }
 
-fn stop(server: &mut Server) {
+pub(crate) fn stop(server: &mut Server) {
     server.signal("TERM");
     server.wait();
 }
@@ -413,7 +417,7 @@ fn a_server_whose_disk_was_emptied_comes_back_and_votes() {
 }
 
 /// What `work` does while the server runs alone.
-fn alone<T>(server: &mut Server, work: impl FnOnce(&Server) -> T) -> T {
+pub(crate) fn alone<T>(server: &mut Server, work: impl FnOnce(&Server) -> T) -> T {
     let config = fs::read_to_string(server.config()).expect("zoo.cfg");
     let lines: Vec<&str> = config.lines().filter(|line| !line.starts_with("server.")).collect();
     fs::write(server.config(), lines.join("\n")).expect("zoo.cfg");

@@ -22,7 +22,7 @@ use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::founding::{Answer, Base, Founding, Question, Seat, Standing};
+use crate::ensemble::founding::{Answer, Base, Founding, HandedSecret, Question, Seat, Standing};
 use crate::ensemble::words::{Asked, Stream, Verdict, Word};
 use crate::storage::Members;
 
@@ -246,13 +246,14 @@ fn put_question(out: &mut BytesMut, question: &Question) {
     out.put_u8(QUESTION);
     match question {
         Question::Standing => out.put_u8(1),
-        Question::Founded(Founding { ensemble, term, base, index, members }) => {
+        Question::Founded(Founding { ensemble, term, base, index, members }, secret) => {
             out.put_u8(2);
             out.put_u64(*ensemble);
             out.put_u64(*term);
             put_base(out, *base);
             out.put_u64(*index);
             put_members(out, members);
+            put_secret(out, secret.as_deref());
         }
         Question::Seat(server) => {
             out.put_u8(3);
@@ -275,12 +276,13 @@ fn put_answer(out: &mut BytesMut, answer: &Answer) {
             put_bytes(out, asks);
         }
         Answer::Founded => out.put_u8(3),
-        Answer::Seat(Seat { id, ensemble, term, members }) => {
+        Answer::Seat(Seat { id, ensemble, term, members }, secret) => {
             out.put_u8(4);
             out.put_u64(*id);
             out.put_u64(*ensemble);
             out.put_u64(*term);
             put_members(out, members);
+            put_secret(out, secret.as_deref());
         }
         Answer::Elsewhere => out.put_u8(5),
         Answer::Refused(reason) => {
@@ -292,6 +294,15 @@ fn put_answer(out: &mut BytesMut, answer: &Answer) {
 
 fn put_base(out: &mut BytesMut, Base { epoch, zxid, accepted }: Base) {
     [epoch, zxid, accepted].into_iter().for_each(|number| out.put_i64(number));
+}
+
+fn put_secret(out: &mut BytesMut, secret: Option<&HandedSecret>) {
+    out.put_u8(secret.is_some().into());
+    if let Some(HandedSecret { nonce, veiled, before }) = secret {
+        out.put_slice(nonce);
+        out.put_slice(veiled);
+        put_list(out, before, |out, session| out.put_i64(*session));
+    }
 }
 
 fn put_members(out: &mut BytesMut, members: &Members) {
@@ -407,6 +418,12 @@ impl<'a> Input<'a> {
         }
     }
 
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], FrameError> {
+        let (array, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(*array)
+    }
+
     fn text(&mut self) -> Result<String, FrameError> {
         self.take::<Cow<'a, str>>().map(Cow::into_owned)
     }
@@ -495,16 +512,30 @@ impl<'a> Input<'a> {
         Ok(Base { epoch: self.take()?, zxid: self.take()?, accepted: self.take()? })
     }
 
+    fn secret(&mut self) -> Result<Option<Box<HandedSecret>>, FrameError> {
+        if !self.take::<bool>()? {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(HandedSecret {
+            nonce: self.array()?,
+            veiled: self.array()?,
+            before: self.list(Self::take)?,
+        })))
+    }
+
     fn question(&mut self) -> Result<Question, FrameError> {
         Ok(match self.take::<u8>()? {
             1 => Question::Standing,
-            2 => Question::Founded(Founding {
-                ensemble: self.number()?,
-                term: self.number()?,
-                base: self.base()?,
-                index: self.number()?,
-                members: self.members()?,
-            }),
+            2 => Question::Founded(
+                Founding {
+                    ensemble: self.number()?,
+                    term: self.number()?,
+                    base: self.base()?,
+                    index: self.number()?,
+                    members: self.members()?,
+                },
+                self.secret()?,
+            ),
             3 => Question::Seat(self.take()?),
             kind => return Err(FrameError::Kind(kind.into())),
         })
@@ -519,12 +550,15 @@ impl<'a> Input<'a> {
                 asks: self.bytes()?.to_vec(),
             }),
             3 => Answer::Founded,
-            4 => Answer::Seat(Seat {
-                id: self.number()?,
-                ensemble: self.number()?,
-                term: self.number()?,
-                members: self.members()?,
-            }),
+            4 => Answer::Seat(
+                Seat {
+                    id: self.number()?,
+                    ensemble: self.number()?,
+                    term: self.number()?,
+                    members: self.members()?,
+                },
+                self.secret()?,
+            ),
             5 => Answer::Elsewhere,
             6 => Answer::Refused(self.text()?),
             kind => return Err(FrameError::Kind(kind.into())),

@@ -115,13 +115,21 @@ fn examples() -> Vec<Said> {
     let founding =
         Founding { ensemble: u64::MAX, term: 6, base, index: 8, members: members.clone() };
     let seat = Seat { id: 0x203, ensemble: 3, term: 9, members };
-    let questions = [Question::Standing, Question::Founded(founding), Question::Seat(255)];
+    let (nonce, veiled) = ([1; 32], [2; 32]);
+    let secret = Box::new(HandedSecret { nonce, veiled, before: vec![session.0, -1] });
+    let questions = [
+        Question::Standing,
+        Question::Founded(founding.clone(), None),
+        Question::Founded(founding, Some(secret.clone())),
+        Question::Seat(255),
+    ];
     examples.extend(questions.map(Said::Question));
     let answers = [
         Answer::Standing(Standing::Before(base)),
         Answer::Standing(Standing::Member { id: 0x101, ensemble: 3, asks: vec![2, 0] }),
         Answer::Founded,
-        Answer::Seat(seat),
+        Answer::Seat(seat.clone(), None),
+        Answer::Seat(seat, Some(secret)),
         Answer::Elsewhere,
         Answer::Refused("no".to_owned()),
     ];

@@ -128,7 +128,7 @@ impl<T: Transport> Member<T> {
         transport: T,
         tick_ms: u64,
     ) -> Result<(Self, DiskWriter), EnsembleError> {
-        let Started { store, writer, database, applied } = started;
+        let Started { store, writer, database, applied, secret: _ } = started;
         let id = store.promises.id;
         *replica.exclusive().database() = database;
         let config = Config {

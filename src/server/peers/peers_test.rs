@@ -401,7 +401,7 @@ async fn who_was_asked_to_belong_does_so_even_if_nobody_waits() {
     let founding = Founding { ensemble: 7, term: 1, base, index: 0, members };
     tokio::select! {
         biased;
-        _ = common.belong(founding) => {}
+        _ = common.belong(founding, None) => {}
         // It has begun.
         () = std::future::ready(()) => {}
     }

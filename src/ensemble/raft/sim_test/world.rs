@@ -602,7 +602,7 @@ impl World {
                 if RaftStateFile::look(&directory)?.is_none() {
                     let members = Members { voters: (1..=MEMBERS).collect(), ..Members::default() };
                     let first = RaftState { id: server.id, members, ..RaftState::default() };
-                    RaftStateFile::create(&directory, &first)?;
+                    RaftStateFile::create(&directory, &first, None)?;
                 }
                 ensemble.start(Arc::new(directory))
             })
