@@ -24,7 +24,7 @@ pub use self::raft::{
     parse_said, put_said, snapshot_zxid,
 };
 pub use clients::{Answer, Clients};
-pub use queue::{Batch, FromPeer, Inquiry, Queue, Submission};
+pub use queue::{Batch, Expiry, ExpiryBuckets, FromPeer, Inquiry, Queue, Submission};
 pub use rebuild::Rebuild;
 pub use replica::{Exclusive, Replica, Shared};
 pub use snapshots::{Snapshots, first_snapshot, write_walk};

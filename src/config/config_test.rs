@@ -230,6 +230,8 @@ fn every_key_in_effect_sets_its_field() {
         ("leader.snapSyncLimitInKbPerSecond=1", |_| ()),
         ("linearizableReads=true", |_| ()),
         ("leaderServes=no", |_| ()),
+        ("localSessionsEnabled=true", |_| ()),
+        ("localSessionsUpgradingEnabled=true", |_| ()),
     ];
     for (line, change) in table {
         let mut expected = config("");

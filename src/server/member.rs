@@ -16,11 +16,12 @@ use super::disk::Disk;
 use super::peers::Peers;
 use super::reaper::Reaper;
 use super::shared::{Others, Role, Server};
-use super::{data, driver, upkeep};
+use super::{data, driver, stats, upkeep};
 use crate::config::{self, ListenAddress, Purge};
+use crate::engine::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::Answer;
-use crate::ensemble::{EnsembleError, FromPeer, Inquiry, Member, Said, Snapshots, Written};
+use crate::ensemble::{EnsembleError, Expiry, FromPeer, Inquiry, Member, Said, Snapshots, Written};
 
 /// The first life of a server as a member; another begins with each directory that was emptied.
 pub(super) const FIRST_LIFE: u32 = 1;
@@ -72,15 +73,17 @@ pub(super) fn run(
         disk.write(member.take_writes());
         life.do_chores(server, &mut member, now, late)?;
         disk.write(member.take_writes());
+        expire_local(server, &mut member, now.monotonic, late);
         life.give_seats(&member);
         life.report(server, &mut member, now)?;
         for inquiry in batch.inquiries {
             match inquiry {
                 Inquiry::LogState => tracing::info!(?member, held = member.held(), "state"),
                 Inquiry::Expiry(to) => {
-                    let buckets = member.sequencer().map(|its| its.expiry_buckets().collect());
+                    let local = member.local_sessions().map(|its| its.expiry_buckets().collect());
+                    let global = member.sequencer().map(|its| its.expiry_buckets().collect());
                     // Whoever asked may have stopped waiting.
-                    let _ = to.try_send(buckets.unwrap_or_default());
+                    let _ = to.try_send(Expiry { local, global });
                 }
             }
         }
@@ -363,6 +366,18 @@ impl Life {
         }
         Ok(goes_on)
     }
+}
+
+/// Ends the sessions that live here only and are due. `late` is how long the thread stood still, in milliseconds.
+fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, late: u64) {
+    let late = if late >= driver::STALL_MS { late } else { 0 };
+    let expired = member.expire_local(now, late);
+    stats::add(&server.stats.sessions_expired, expired.len() as u64);
+    for session in expired {
+        tracing::info!(%session, "expiring a session of this server that was not heard of");
+    }
+    let count = member.local_sessions().map_or(0, LocalSessions::count);
+    server.others.local_sessions.store(count as u64, Ordering::Relaxed);
 }
 
 /// What monitoring shows of the others.

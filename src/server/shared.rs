@@ -77,6 +77,8 @@ pub(super) struct Others {
     /// Voters and observers that answered this server lately, if it leads.
     pub(super) followers: AtomicU32,
     pub(super) observers: AtomicU32,
+    /// Sessions that live on this server only.
+    pub(super) local_sessions: AtomicU64,
     /// When this server began to lead.
     pub(super) leads_since: AtomicU64,
 }

@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use jute::CreateMode;
-use jute::protocol::ConnectResponse;
+use jute::protocol::{ConnectResponse, Request};
 
 use crate::client::{Client, connect_frame, create, ends, open, until};
-use crate::ensemble::{Patient, alone, mode, prepare, stop, wipe};
+use crate::ensemble::{Patient, alone, leader, mode, prepare, stop, wipe};
 use crate::process::Server;
 
 const TIMEOUT_MS: i32 = 4000;
@@ -226,4 +226,36 @@ fn sessions_of_a_lone_server_end_with_a_warning_if_its_key_cannot_be_handed_over
         assert!(!file(server, "session.key").exists());
     }
     sessions_go_on_anywhere(&servers, true);
+}
+
+#[test]
+fn sessions_of_one_server_go_on_there_only_and_those_with_an_ephemeral_everywhere() {
+    let config = "localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true";
+    let mut servers = prepare(3, config);
+    servers.iter_mut().for_each(Server::run);
+    all_serve(&servers);
+    until("one leads", || servers.iter().any(|server| mode(server) == "leader"));
+    let first = leader(&servers);
+    let (here, other) = ((first + 1) % 3, (first + 2) % 3);
+    let mut local = Patient::connect(&servers[here], 20_000);
+    local.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
+    let mut owner = Patient::connect(&servers[here], 20_000);
+    owner.ok(&create("/mine", vec![], CreateMode::Ephemeral));
+    until("there is one of each kind", || {
+        servers[here].figure("local_sessions") == 1 && servers[here].figure("global_sessions") == 1
+    });
+
+    // It does not even end with its leader, as ZooKeeper's does.
+    servers[first].signal("KILL");
+    servers[first].wait();
+    assert_eq!(local.value("/kept"), b"1");
+    assert!(local.exists("/mine"));
+    let session = *local.session();
+    assert!(!takes(&servers[other], &session, &session.password));
+    assert!(takes(&servers[here], &session, &session.password));
+    let mut moved = owner.go_to(&servers[other]);
+    assert!(moved.exists("/mine"));
+    moved.ok(&Request::CloseSession);
+    let mut watcher = Patient::connect(&servers[here], TIMEOUT_MS);
+    until("its znode is gone", || !watcher.exists("/mine"));
 }

@@ -49,6 +49,8 @@ const LOST: Outcome = Outcome::Settled(Zxid::ZERO, Prepared::Close);
 struct Waiting {
     origin: Origin,
     room: Room,
+    /// Whether its session lives on this server only.
+    is_local: bool,
     state: State,
     /// The round behind which it may be answered.
     round: Round,
@@ -129,13 +131,15 @@ impl Following {
             if is_asked(next) && returned.peek().is_none() {
                 break;
             }
-            let Some(Waiting { origin, room, state, .. }) = rest.pop_front() else { break };
+            let Some(Waiting { origin, room, is_local, state, .. }) = rest.pop_front() else {
+                break;
+            };
             let is_its = |its: &Asked| {
                 (its.origin.connection, its.origin.xid) == (origin.connection, origin.xid)
             };
             let work = match state {
                 State::Decided(Outcome::Settled(_, Prepared::Read(request))) => {
-                    Some(Work::Request(request))
+                    Some(if is_local { Work::OfLocal(request) } else { Work::Request(request) })
                 }
                 State::Asked(_) => returned.next_if(is_its).map(|its| its.work),
                 State::Decided(_) => None,
@@ -182,22 +186,29 @@ impl Following {
     pub(super) fn take(&mut self, submission: Submission, rounds: &mut Rounds) -> Option<Asked> {
         let Submission { origin, work, room } = submission;
         let round = match work {
-            Work::Request(Request::Sync(_)) => rounds.next(),
+            Work::Request(Request::Sync(_)) | Work::OfLocal(Request::Sync(_)) => rounds.next(),
             _ => Round::default(),
         };
+        let is_local = matches!(work, Work::OfLocal(_));
+        // The end of a session that lives here is nobody else's.
+        let is_of_here =
+            |request: &Request<'_>| is_local && matches!(request, Request::CloseSession);
         let (state, asked) = match work {
-            Work::Request(request) if read::is_read(&request) => {
+            Work::Request(request) | Work::OfLocal(request)
+                if read::is_read(&request) || is_of_here(&request) =>
+            {
                 (State::Decided(Outcome::Settled(Zxid::ZERO, Prepared::Read(request))), None)
             }
             work => {
                 let repeated = match &work {
-                    Work::Request(request @ Request::Sync(_)) => Some(request.clone()),
+                    Work::Request(request @ Request::Sync(_))
+                    | Work::OfLocal(request @ Request::Sync(_)) => Some(request.clone()),
                     _ => None,
                 };
                 (State::Asked(repeated), Some(Asked { origin: origin.clone(), work }))
             }
         };
-        self.waiting.push_back(Waiting { origin, room, state, round });
+        self.waiting.push_back(Waiting { origin, room, is_local, state, round });
         self.asked += u64::from(asked.is_some());
         asked
     }

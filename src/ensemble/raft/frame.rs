@@ -77,6 +77,8 @@ const ANSWER: u8 = 8;
 const OPEN: u8 = 1;
 const ATTACH: u8 = 2;
 const REQUEST: u8 = 3;
+const OF_LOCAL: u8 = 4;
+const UPGRADE: u8 = 5;
 
 /// Raft's messages that travel, by their number in a frame.
 const MESSAGE_TYPES: [MessageType; 14] = [
@@ -333,14 +335,27 @@ fn put_asked(out: &mut BytesMut, Asked { origin, work }: &Asked) {
         }
         Work::Request(request) => {
             out.put_u8(REQUEST);
-            out.put_i32(request.op_code().code());
-            let length_at = out.len();
-            out.put_u32(0);
-            request.encode(out);
-            let len = u32::try_from(out.len() - length_at - 4).unwrap_or(u32::MAX);
-            out[length_at..length_at + 4].copy_from_slice(&len.to_be_bytes());
+            put_request(out, request);
+        }
+        Work::OfLocal(request) => {
+            out.put_u8(OF_LOCAL);
+            put_request(out, request);
+        }
+        Work::Upgrade { timeout_ms, request } => {
+            out.put_u8(UPGRADE);
+            out.put_i32(*timeout_ms);
+            put_request(out, request);
         }
     }
+}
+
+fn put_request(out: &mut BytesMut, request: &Request<'_>) {
+    out.put_i32(request.op_code().code());
+    let length_at = out.len();
+    out.put_u32(0);
+    request.encode(out);
+    let len = u32::try_from(out.len() - length_at - 4).unwrap_or(u32::MAX);
+    out[length_at..length_at + 4].copy_from_slice(&len.to_be_bytes());
 }
 
 fn put_verdict(out: &mut BytesMut, verdict: &Verdict) {
@@ -565,6 +580,11 @@ impl<'a> Input<'a> {
         })
     }
 
+    fn request(&mut self) -> Result<Request<'static>, FrameError> {
+        let op = self.take()?;
+        Ok(Request::decode(op, self.bytes()?)?.into_static())
+    }
+
     fn asked(&mut self, now: Monotonic) -> Result<Asked, FrameError> {
         let connection = ConnectionId(self.number()?);
         let session = SessionId(self.take()?);
@@ -574,10 +594,9 @@ impl<'a> Input<'a> {
         let work = match self.take::<u8>()? {
             OPEN => Work::Open { timeout_ms: self.take()? },
             ATTACH => Work::Attach { timeout_ms: self.take()? },
-            REQUEST => {
-                let op = self.take()?;
-                Work::Request(Request::decode(op, self.bytes()?)?.into_static())
-            }
+            REQUEST => Work::Request(self.request()?),
+            OF_LOCAL => Work::OfLocal(self.request()?),
+            UPGRADE => Work::Upgrade { timeout_ms: self.take()?, request: self.request()? },
             kind => return Err(FrameError::Kind(kind.into())),
         };
         Ok(Asked { origin: Origin { connection, session, xid, identities, received: now }, work })

@@ -81,6 +81,8 @@ fn examples() -> Vec<Said> {
         Work::Request(Request::Multi(multi)),
         Work::Request(Request::Sync(SyncRequest { path: None })),
         Work::Request(Request::CloseSession),
+        Work::OfLocal(Request::SetData(set())),
+        Work::Upgrade { timeout_ms: 7, request: Request::SetData(set()) },
         Work::Request(Request::Ping),
     ];
     let (zxid, session) = (Zxid(0x3_0000_0007), SessionId(0x0100_0000_0000_0001));

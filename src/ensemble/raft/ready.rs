@@ -25,6 +25,7 @@ use super::read_index::Rounds;
 use super::requests::Asking;
 use super::start::{Ensemble, Started};
 use super::unsynced::Unsynced;
+use crate::engine::local::LocalSessions;
 use crate::engine::sequencer::Sequencer;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
@@ -101,6 +102,8 @@ pub struct Member<T> {
     pub(super) left_disk: Monotonic,
     /// zoo.cfg's tickTime, which sessions expire by.
     pub(super) tick_ms: u64,
+    /// Sessions that live here only, if there can be any.
+    pub(super) local: Option<LocalSessions>,
 }
 
 impl<T> std::fmt::Debug for Member<T> {
@@ -165,6 +168,7 @@ impl<T: Transport> Member<T> {
             rounds: Rounds::default(),
             left_disk: Monotonic::default(),
             tick_ms,
+            local: None,
         };
         member.set_election_timeout();
         Ok((member, writer))
@@ -513,6 +517,9 @@ impl<T: Transport> Member<T> {
         if let Some((_, database)) = installed {
             // Watches went with the tree that they were set on: their clients set them again when they come back.
             self.here.close_all();
+            if let Some(local) = &mut self.local {
+                database.sessions().keys().for_each(|session| local.forget(*session));
+            }
             *self.applier.replica.exclusive().database() = database;
         }
         let mut unsent = Vec::new();
@@ -586,7 +593,9 @@ impl<T: Transport> Member<T> {
             return Ok(());
         }
         let mut changes = Vec::new();
-        let Self { node, applier, leading, following, here, ensemble, tick_ms, rounds, .. } = self;
+        let Self {
+            node, applier, leading, following, here, ensemble, tick_ms, rounds, local, ..
+        } = self;
         let raft = &node.raft;
         let leads = |entry: &Entry| raft.state == StateRole::Leader && raft.term == entry.term;
         applier.under_hold(|applying| {
@@ -622,10 +631,13 @@ impl<T: Transport> Member<T> {
                 if entry.entry_type == EntryType::EntryConfChangeV2 {
                     changes.push((Change::of(&record).ok_or_else(wrong)?, entry.index));
                 }
-                let closed = match &record.txn {
-                    Txn::CloseSession(_) => Some(SessionId(record.header.client_id)),
+                let of_session = match &record.txn {
+                    Txn::CreateSession(_) | Txn::CloseSession(_) => {
+                        Some(SessionId(record.header.client_id))
+                    }
                     _ => None,
                 };
+                let closed = of_session.filter(|_| matches!(record.txn, Txn::CloseSession(_)));
                 let mut asker = None;
                 let mut rest = Some(record);
                 if let Some(leading) = leading.as_mut()
@@ -645,6 +657,9 @@ impl<T: Transport> Member<T> {
                 if let Some(record) = rest {
                     applying.let_readers_in();
                     applying.apply(record)?;
+                }
+                if let (Some(local), Some(session)) = (local.as_mut(), of_session) {
+                    local.forget(session);
                 }
                 // Its client, if it asked for it here, has the answer; any other connection to it has to go.
                 if let Some(session) = closed.filter(|_| asker.is_none()) {

@@ -16,7 +16,7 @@ use super::hear::heed;
 use super::hello::WORDS;
 use super::speak::dial;
 use super::*;
-use crate::config::{Ensemble, EnsembleServer, QuorumSecurity};
+use crate::config::{Ensemble, EnsembleServer, QuorumSecurity, SessionsLive};
 use crate::engine::database::Rules;
 use crate::ensemble::Before;
 use crate::ensemble::founding::Founding;
@@ -60,6 +60,7 @@ impl Node {
             snap_sync_bytes: std::num::NonZeroU64::new(settings.pace),
             linearizable_reads: false,
             leader_serves: true,
+            sessions: SessionsLive::Everywhere,
         };
         let security = Security::load(&ensemble.security).expect("good files");
         let peers = Peers::new(
