@@ -13,6 +13,7 @@ pub mod database;
 mod digest;
 mod expiry;
 mod index;
+pub mod local;
 mod overlay;
 mod owner;
 pub mod path;

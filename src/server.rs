@@ -49,7 +49,8 @@ use self::peers::{Peers, Security};
 use self::quorum_stats::QuorumStats;
 use self::shared::{CurrentRole, Others, Role, Server};
 use self::stats::Stats;
-use crate::config::{self, Config, ListenAddress};
+use crate::config::{self, Config, ListenAddress, SessionsLive};
+use crate::engine::local::LocalSessions;
 use crate::engine::sequencer::Sequencer;
 use crate::engine::tracker::first_session_id;
 use crate::ensemble::{
@@ -61,6 +62,10 @@ pub use self::peers::SecurityError;
 
 /// The server's number in session ids, as a standalone ZooKeeper has it.
 const STANDALONE_ID: u8 = 1;
+
+/// What the first id of sessions of one server only has above the first that the same server gives as a leader, which may
+/// be of the same millisecond: half of what a millisecond has.
+const LOCAL_IDS: i64 = 1 << 15;
 
 /// Why a server did not start, or ended by itself.
 #[derive(Debug, thiserror::Error)]
@@ -239,8 +244,7 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
     let security = Security::load(&members.security)?;
     security.announce();
     let (ensemble, directory) = data::open_member(&config, members)?;
-    // Sessions have ZooKeeper's passwords, which every member knows.
-    let ground = Ground::new(members.my_id, Arc::clone(&directory), Passwords::Zookeeper);
+    let ground = Ground::new(members.my_id, Arc::clone(&directory), Passwords::default());
     let peers = Peers::new(
         members,
         security,
@@ -279,11 +283,19 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
         }
         let started = ensemble.start(directory)?;
         let (id, number) = (started.id(), started.ensemble());
-        peers.start(id, number);
+        peers.start(id, number, started.secret.as_ref());
+        if let Some(secret) = started.secret.clone() {
+            server.passwords.set(secret);
+        }
         let clients = Arc::clone(&server.connections) as _;
         let tick_ms = u64::from(server.config.tick_time_ms);
         let replica = Arc::clone(&server.replica);
-        let (member, writer) = Member::new(ensemble, started, replica, clients, peers, tick_ms)?;
+        let (mut member, writer) =
+            Member::new(ensemble, started, replica, clients, peers, tick_ms)?;
+        if let SessionsLive::Here { upgrades } = members.sessions {
+            let first_id = first_session_id(members.my_id, Clock::wall().0) + LOCAL_IDS;
+            member.keep_sessions_local(LocalSessions::new(tick_ms, first_id, upgrades));
+        }
         upkeep::fill_spares(writer.spare_filler());
         let disk = Disk::start(writer, Arc::clone(&server.queue))
             .map_err(|error| ServerError::System("a thread", error))?;

@@ -90,11 +90,11 @@ pub use handover::{ReceivedSnapshot, SnapshotFile, discard_void_log, refuse_fore
 pub use log_audit::{LogAudit, LogRecord, LogSummary, Remark, Writer};
 pub use loss::{Loss, behind};
 pub use purge::{Purged, purge};
-pub use raft_state::{Members, RaftState, RaftStateFile};
+pub use raft_state::{Members, RaftState, RaftStateFile, SESSIONS_BEFORE_MAX};
 pub use record::EntryKind;
 pub use recovery::{Recovered, RecoveryOptions, recover};
 pub use replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
-pub use session_key::{SessionKey, sessions_before_key, write_sessions_before_key};
+pub use session_key::{SessionKey, SessionSecret, write_sessions_before_key};
 pub use snapshot_reader::{Loaded, load as load_snapshot};
 pub use snapshot_writer::SnapshotWriter;
 pub use spare::{FillStep, SpareFiller};

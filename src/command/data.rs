@@ -368,11 +368,13 @@ fn seal(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
         )));
     }
     let (disk, folder) = (directory.disk().as_ref(), directory.snapshots());
-    let has_key = SessionKey::read(disk, folder)?.is_some();
+    // A member has the key of its ensemble, or none as all the others.
+    let keeps =
+        SessionKey::read(disk, folder)?.is_some() || RaftStateFile::look(&directory)?.is_some();
     let zxid = state.examined.last_zxid;
     let sessions = state.database.sessions();
     if !dry_run {
-        if !has_key {
+        if !keeps {
             let mut bytes = [0; SessionKey::LEN];
             getrandom::fill(&mut bytes).map_err(|error| {
                 CommandError::Refused(format!("no random bytes from the system: {error}"))
@@ -388,13 +390,13 @@ fn seal(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
         out.json(&json!({
             "done": !dry_run,
             "sealed": Hex(zxid),
-            "key_made": !has_key,
-            "sessions_before_key": if has_key { 0 } else { sessions.len() },
+            "key_made": !keeps,
+            "sessions_before_key": if keeps { 0 } else { sessions.len() },
         }))?;
         return Ok(Verdict::Fine);
     }
     let would = if dry_run { "would be " } else { "is " };
-    if !has_key {
+    if !keeps {
         out.line(format_args!(
             "session.key {would}made: sessions from now on cannot be guessed; {} of before kept as they are",
             counted(sessions.len() as u64, "session")

@@ -229,6 +229,9 @@ fn every_key_in_effect_sets_its_field() {
         ("quorum.auth.secretFile=/s", |_| ()),
         ("leader.snapSyncLimitInKbPerSecond=1", |_| ()),
         ("linearizableReads=true", |_| ()),
+        ("leaderServes=no", |_| ()),
+        ("localSessionsEnabled=true", |_| ()),
+        ("localSessionsUpgradingEnabled=true", |_| ()),
     ];
     for (line, change) in table {
         let mut expected = config("");

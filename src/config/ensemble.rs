@@ -29,6 +29,22 @@ pub struct Ensemble {
     pub snap_sync_bytes: Option<NonZeroU64>,
     /// Whether a read shows every change that was acknowledged before it (`linearizableReads`).
     pub linearizable_reads: bool,
+    /// Whether this server has clients while it leads (`leaderServes`, yes).
+    pub leader_serves: bool,
+    /// Where the sessions of this server's clients live.
+    pub sessions: SessionsLive,
+}
+
+/// Where new sessions live (`localSessionsEnabled`, `localSessionsUpgradingEnabled`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionsLive {
+    /// On all servers.
+    Everywhere,
+    /// On the server that the client came to only. With `upgrades` one lives everywhere from its first ephemeral znode on.
+    Here {
+        /// Whether it can have one.
+        upgrades: bool,
+    },
 }
 
 /// One of them.
@@ -54,6 +70,11 @@ impl Ensemble {
         notes: &mut Vec<Note>,
     ) -> Result<Option<Self>, ConfigError> {
         refuse_what_is_not_there_yet(settings)?;
+        let upgrades = native_bool(settings, "localSessionsUpgradingEnabled", false)?;
+        let sessions = match native_bool(settings, "localSessionsEnabled", false)? {
+            true => SessionsLive::Here { upgrades },
+            false => SessionsLive::Everywhere,
+        };
         if settings.servers().len() < 2 {
             return Ok(None);
         }
@@ -84,6 +105,7 @@ impl Ensemble {
         let security = QuorumSecurity::from_settings(settings, place, notes)?;
         let snap_sync_bytes = quorum::snap_sync_bytes(settings)?;
         let linearizable_reads = native_bool(settings, "linearizableReads", false)?;
+        let leader_serves = quorum::leader_serves(settings, notes);
         Ok(Some(Self {
             my_id,
             servers,
@@ -92,6 +114,8 @@ impl Ensemble {
             security,
             snap_sync_bytes,
             linearizable_reads,
+            leader_serves,
+            sessions,
         }))
     }
 

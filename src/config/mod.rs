@@ -30,7 +30,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 pub use access::{Access, DigestAlgorithm, DigestScheme};
-pub use ensemble::{Ensemble, EnsembleServer};
+pub use ensemble::{Ensemble, EnsembleServer, SessionsLive};
 pub use error::ConfigError;
 pub use quorum::{ClientAuth, Protocols, QuorumSecurity, QuorumTls};
 pub use reaper::Reaper;

@@ -217,6 +217,17 @@ pub(super) fn snap_sync_bytes(settings: &Settings) -> Result<Option<NonZeroU64>,
     Ok(NonZeroU64::new(u64::from(kilobytes.read_u32(settings)?) << 10))
 }
 
+/// Only `no` means no to ZooKeeper, and not `NO` or `false`.
+pub(super) fn leader_serves(settings: &Settings, notes: &mut Vec<Note>) -> bool {
+    let Some(Setting { value, origin, .. }) = settings.get("leaderServes") else { return true };
+    if value != "no" && value != "yes" {
+        notes.push(Note::warning(format!(
+            "{origin}: leaderServes is {value:?} and counts as yes; ZooKeeper takes only no as no"
+        )));
+    }
+    value != "no"
+}
+
 #[cfg(test)]
 #[path = "quorum_test.rs"]
 mod quorum_test;

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 
 use super::*;
-use crate::config::{Config, Loaded, assemble, keys};
+use crate::config::{Config, Loaded, SessionsLive, assemble, keys};
 
 const KEY: &str = "ssl.quorum.keyStore.location=/k.pem\n";
 const TRUST: &str = "ssl.quorum.trustStore.location=/t.pem\n";
@@ -101,6 +101,26 @@ fn every_key_of_the_quorum_sets_its_field() {
     assert_eq!(rate.snap_sync_bytes, NonZeroU64::new(100 << 10));
     assert!(!rate.linearizable_reads);
     assert!(config("linearizableReads=true").ensemble.expect("an ensemble").linearizable_reads);
+    for (lines, sessions) in [
+        ("", SessionsLive::Everywhere),
+        ("localSessionsUpgradingEnabled=true", SessionsLive::Everywhere),
+        ("localSessionsEnabled=TRUE", SessionsLive::Here { upgrades: false }),
+        (
+            "localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true",
+            SessionsLive::Here { upgrades: true },
+        ),
+    ] {
+        assert_eq!(config(lines).ensemble.expect("an ensemble").sessions, sessions, "{lines}");
+    }
+    for (line, serves) in [
+        ("", true),
+        ("leaderServes=yes", true),
+        ("leaderServes=no", false),
+        ("leaderServes=NO", true),
+    ] {
+        let found = config(line).ensemble.expect("an ensemble").leader_serves;
+        assert_eq!(found, serves, "{line}");
+    }
 
     let tried = |key: &str| {
         let others = ["sslQuorum", "portUnification", "quorum.auth.", "leader.snapSyncLimit"];

@@ -42,6 +42,8 @@ pub(super) struct Prepare<'a> {
     pub(super) notices: &'a mut Vec<Notice>,
     pub(super) identities: &'a [Identity],
     pub(super) session: SessionId,
+    /// Whether the session lives on one server only.
+    pub(super) is_local: bool,
     pub(super) zxid: Zxid,
     pub(super) now: Now,
 }
@@ -149,6 +151,9 @@ impl Prepare<'_> {
             OpCode::CreateContainer => Owner::Container,
             // ZooKeeper makes a plain znode of it and a wrong digest (reference 18.1).
             _ if mode == CreateMode::Container => return Err(ErrorCode::BadArguments),
+            _ if mode.is_ephemeral() && self.is_local => {
+                return Err(ErrorCode::EphemeralOnLocalSession);
+            }
             _ if mode.is_ephemeral() => Owner::Session(self.session),
             _ => Owner::None,
         };

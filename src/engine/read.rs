@@ -119,6 +119,8 @@ pub fn answer<'t>(
             read.set_watches(*relative_zxid, data_watches, exist_watches, child_watches, events);
             Ok(Response::Empty)
         }
+        // That of a session of one server only.
+        Request::CloseSession => Ok(Response::Empty),
         Request::SetWatches2(body) => {
             read.set_watches2(body, events);
             Ok(Response::Empty)

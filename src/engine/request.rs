@@ -39,6 +39,15 @@ pub enum Work {
     },
     /// A client's request.
     Request(Request<'static>),
+    /// A request of a session that lives on the client's server only, by the word of that server.
+    OfLocal(Request<'static>),
+    /// As [`Self::OfLocal`]: the session is to be one of all servers first.
+    Upgrade {
+        /// Its timeout.
+        timeout_ms: i32,
+        /// The request.
+        request: Request<'static>,
+    },
 }
 
 /// What the server itself wants done.

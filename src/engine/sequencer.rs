@@ -96,12 +96,41 @@ impl Sequencer {
                 .tracker
                 .attach(origin.session, timeout_ms, origin.connection, now.monotonic)
                 .map_or(Prepared::NoSession, Prepared::Attached),
-            Work::Request(request) => match self.tracker.check(origin.session, origin.connection) {
-                Ok(()) => self.prepare_request(database, origin, request, now),
-                Err(NotTaken::Closing) => Prepared::Refused(ErrorCode::SessionExpired),
-                Err(NotTaken::Unknown | NotTaken::Moved) => Prepared::Close,
+            Work::Request(request) | Work::Upgrade { request, .. } => {
+                match self.tracker.check(origin.session, origin.connection) {
+                    Ok(()) => self.prepare_request(database, origin, request, false, now),
+                    Err(NotTaken::Closing) => Prepared::Refused(ErrorCode::SessionExpired),
+                    Err(NotTaken::Unknown | NotTaken::Moved) => Prepared::Close,
+                }
+            }
+            // It may have become one of all servers meanwhile.
+            Work::OfLocal(request) => match self.tracker.check(origin.session, origin.connection) {
+                Err(NotTaken::Unknown) if request == Request::CloseSession => {
+                    Prepared::Read(request)
+                }
+                Err(NotTaken::Unknown) => {
+                    self.prepare_request(database, origin, request, true, now)
+                }
+                _ => self.prepare(database, origin, Work::Request(request), now),
             },
         }
+    }
+
+    /// Makes a session of all servers out of one that lived on its client's only. `None` if it is one already.
+    pub fn upgrade(
+        &mut self,
+        database: &Database,
+        origin: &Origin,
+        timeout_ms: i32,
+        now: Now,
+    ) -> Option<TxnRecord<'static>> {
+        let Origin { session, connection, .. } = *origin;
+        if !self.tracker.adopt(session, timeout_ms, connection, now.monotonic) {
+            return None;
+        }
+        let txn = Txn::CreateSession(CreateSessionTxn { timeout_ms });
+        self.begin(database);
+        Some(self.record(database, session, 0, txn, now))
     }
 
     fn prepare_request(
@@ -109,6 +138,7 @@ impl Sequencer {
         database: &Database,
         origin: &Origin,
         request: Request<'static>,
+        is_local: bool,
         now: Now,
     ) -> Prepared {
         if super::read::is_read(&request) {
@@ -121,6 +151,7 @@ impl Sequencer {
             notices: &mut self.notices,
             identities: &origin.identities,
             session: origin.session,
+            is_local,
             zxid,
             now,
         };
@@ -162,6 +193,7 @@ impl Sequencer {
             notices: &mut self.notices,
             identities: &[],
             session,
+            is_local: false,
             zxid,
             now,
         };

@@ -131,6 +131,27 @@ impl SessionTracker {
         Attached { session, timeout_ms, heard, previous: None }
     }
 
+    /// Takes a session that lived on one server only. Whether it is new here.
+    pub(super) fn adopt(
+        &mut self,
+        session: SessionId,
+        timeout_ms: i32,
+        owner: ConnectionId,
+        now: Monotonic,
+    ) -> bool {
+        let is_new = !self.sessions.contains_key(&session);
+        if is_new {
+            self.track(session, timeout_ms, Some(owner), now);
+        }
+        is_new
+    }
+
+    /// The timeout of a session, if there is one.
+    pub(super) fn timeout_ms(&self, session: SessionId) -> Option<i32> {
+        let tracked = self.sessions.get(&session)?;
+        Some(i32::try_from(tracked.timeout_ms).unwrap_or(i32::MAX))
+    }
+
     /// Hands a session to a new connection; `None` where it does not exist or is closing.
     pub(super) fn attach(
         &mut self,

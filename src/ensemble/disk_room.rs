@@ -119,25 +119,32 @@ fn comes_to_an_end(work: &Work) -> bool {
     match work {
         Work::Open { .. } => false,
         Work::Attach { .. } => true,
-        Work::Request(Request::Multi(ops)) => {
+        Work::Request(Request::Multi(ops))
+        | Work::OfLocal(Request::Multi(ops))
+        | Work::Upgrade { request: Request::Multi(ops), .. } => {
             ops.iter().any(|op| matches!(op, MultiOp::Delete(_)))
                 && ops.iter().all(|op| matches!(op, MultiOp::Delete(_) | MultiOp::Check(_)))
         }
-        Work::Request(request) => !matches!(
-            request,
-            Request::Create(_)
-                | Request::Create2(_)
-                | Request::CreateContainer(_)
-                | Request::CreateTtl(_)
-                | Request::SetAcl(_)
-                | Request::SetData(_)
-        ),
+        Work::Request(request) | Work::OfLocal(request) | Work::Upgrade { request, .. } => {
+            !matches!(
+                request,
+                Request::Create(_)
+                    | Request::Create2(_)
+                    | Request::CreateContainer(_)
+                    | Request::CreateTtl(_)
+                    | Request::SetAcl(_)
+                    | Request::SetData(_)
+            )
+        }
     }
 }
 
 /// Whether the work writes nothing, or leaves the tree no larger than it was.
 fn needs_none(database: &Database, work: &Work) -> bool {
-    let Work::Request(request) = work else { return true };
+    let request = match work {
+        Work::Request(request) | Work::OfLocal(request) | Work::Upgrade { request, .. } => request,
+        Work::Open { .. } | Work::Attach { .. } => return true,
+    };
     let shrinks = |path: &str, data: Option<&[u8]>| {
         let tree = database.tree();
         let len = tree.find(path).map(|znode| tree.stat(znode).data_length);

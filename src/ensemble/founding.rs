@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::storage::Members;
+use crate::storage::{Members, SessionKey};
 
 /// What the directory of a server without an ensemble holds. The greater one is the one to go on with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -71,13 +71,24 @@ pub struct Seat {
     pub members: Members,
 }
 
+/// What passwords of sessions are made with, on its way to another member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandedSecret {
+    /// A number that nobody has used before.
+    pub nonce: [u8; SessionKey::LEN],
+    /// The key, veiled with the help of the number by what both sides know.
+    pub veiled: [u8; SessionKey::LEN],
+    /// Sessions whose passwords are ZooKeeper's.
+    pub before: Vec<i64>,
+}
+
 /// What a server without a state asks another one, and a founder its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
     /// What are you?
     Standing,
-    /// Belong to this.
-    Founded(Founding),
+    /// Belong to this, which makes passwords of sessions so.
+    Founded(Founding, Option<Box<HandedSecret>>),
     /// This server wants to belong to the ensemble.
     Seat(u8),
 }
@@ -89,8 +100,8 @@ pub enum Answer {
     Standing(Standing),
     /// It belongs to it.
     Founded,
-    /// It has this seat.
-    Seat(Seat),
+    /// It has this seat, where passwords of sessions are made so.
+    Seat(Seat, Option<Box<HandedSecret>>),
     /// Another one is to be asked, or this one later.
     Elsewhere,
     /// It cannot be, and why.

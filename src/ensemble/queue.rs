@@ -31,8 +31,20 @@ pub enum Inquiry {
     LogState,
     /// If it leads, another one is to lead; what comes of it goes to the log.
     HandOver,
-    /// Its sessions by the time at which they expire, soonest first.
-    Expiry(SyncSender<Vec<(Monotonic, Vec<SessionId>)>>),
+    /// Its sessions by the time at which they expire.
+    Expiry(SyncSender<Expiry>),
+}
+
+/// Sessions by the time at which they expire, soonest first.
+pub type ExpiryBuckets = Vec<(Monotonic, Vec<SessionId>)>;
+
+/// The sessions that expire on a server.
+#[derive(Debug, Default)]
+pub struct Expiry {
+    /// Those that live there only, if there can be any.
+    pub local: Option<ExpiryBuckets>,
+    /// Those of all servers; only whoever orders knows when they expire.
+    pub global: Option<ExpiryBuckets>,
 }
 
 /// Something from another member, or about the way to it.

@@ -69,6 +69,12 @@ pub(super) fn decide<E>(
         }
     }
     for Submission { origin, work, room } in submissions {
+        if let Work::Upgrade { timeout_ms, .. } = &work
+            && let Some(record) = sequencer.upgrade(database, &origin, *timeout_ms, now)
+        {
+            place(&record)?;
+            steps.push(Step { origin: None, outcome: Prepared::Txn(record), room: None });
+        }
         let outcome = match refuse(&work) {
             Some(refused) => refused,
             None => sequencer.prepare(database, &origin, work, now),

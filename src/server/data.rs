@@ -1,6 +1,5 @@
 //! The data directory at a start: what is in it, or the beginning of what will be.
 
-use std::collections::HashSet;
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -11,12 +10,11 @@ use super::clock;
 use super::password::Passwords;
 use crate::config::{self, Config, SnapshotCompression};
 use crate::engine::database::{Database, Rules};
-use crate::engine::session::SessionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Ensemble, Rebuild, first_snapshot};
 use crate::storage::{
     self, Compression, DataDirectory, DirectoryOptions, LogOptions, RaftStateFile, RealDisk,
-    Recovered, RecoveryOptions, SessionKey, SnapshotOrigin, StorageError,
+    Recovered, RecoveryOptions, SessionKey, SessionSecret, SnapshotOrigin, StorageError,
 };
 
 /// Far enough from the last number that whatever is decided at once has one.
@@ -156,19 +154,17 @@ fn passwords(directory: &DataDirectory, recovered: &Recovered) -> Result<Passwor
     let folder = directory.snapshots();
     if recovered.snapshot.origin == SnapshotOrigin::Java {
         SessionKey::remove(disk, folder)?;
-        return Ok(Passwords::Zookeeper);
+        return Ok(Passwords::default());
     }
-    if let Some(key) = SessionKey::read(disk, folder)? {
-        let before = storage::sessions_before_key(disk, folder)?;
-        return Ok(Passwords::Keyed(key, before.into_iter().map(SessionId).collect()));
-    }
+    let found = SessionSecret::read(disk, folder)?;
     let is_begun = recovered.fresh || (recovered.last_zxid == 0 && recovered.txns == 0);
-    if !is_begun {
-        return Ok(Passwords::Zookeeper);
+    if found.is_some() || !is_begun {
+        return Ok(Passwords::new(found));
     }
     let mut bytes = [0; SessionKey::LEN];
     fill_random(&mut bytes)?;
-    Ok(Passwords::Keyed(SessionKey::create(disk, folder, bytes)?, HashSet::new()))
+    let key = SessionKey::create(disk, folder, bytes)?;
+    Ok(Passwords::new(Some(SessionSecret { key, before: Vec::new() })))
 }
 
 fn fill_random(bytes: &mut [u8]) -> Result<(), ServerError> {

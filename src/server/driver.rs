@@ -12,7 +12,7 @@ use super::stats;
 use crate::engine::request::Chore;
 use crate::engine::sequencer::Sequencer;
 use crate::engine::time::{Monotonic, Now};
-use crate::ensemble::{Inquiry, OrderError, Snapshots, Standalone};
+use crate::ensemble::{Expiry, Inquiry, OrderError, Snapshots, Standalone};
 
 /// How long the orderer waits for requests while a snapshot waits for the disk.
 const SNAPSHOT_PAUSE: Duration = Duration::from_millis(2);
@@ -20,7 +20,7 @@ const SNAPSHOT_PAUSE: Duration = Duration::from_millis(2);
 /// a small group.
 const SNAPSHOT_SHARE: u32 = 8;
 /// A turn that took this much longer than it should have is time that nobody's session is charged for.
-const STALL_MS: u64 = 500;
+pub(super) const STALL_MS: u64 = 500;
 /// A snapshot at the end is taken only if it is expected within this time.
 const LAST_SNAPSHOT_MAX_MS: u64 = 10_000;
 
@@ -61,7 +61,8 @@ pub(super) fn run(
                 Inquiry::HandOver => tracing::warn!("asked to hand over, but this server is alone"),
                 // Whoever asked may have stopped waiting.
                 Inquiry::Expiry(to) => {
-                    let _ = to.try_send(standalone.sequencer().expiry_buckets().collect());
+                    let global = Some(standalone.sequencer().expiry_buckets().collect());
+                    let _ = to.try_send(Expiry { local: None, global });
                 }
             }
         }

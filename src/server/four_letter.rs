@@ -13,13 +13,13 @@ use time::macros::format_description;
 use super::connection::{Connection, java_address};
 use super::environment;
 use super::monitor;
-use super::shared::{Role, Server};
+use super::shared::Server;
 use super::stats;
 use crate::config::FourLetterWords;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::ConnectionId;
-use crate::ensemble::Inquiry;
+use crate::ensemble::{Expiry, ExpiryBuckets, Inquiry};
 
 /// The version that scripts and exporters parse.
 pub(super) const VERSION: &str =
@@ -101,7 +101,7 @@ impl Word {
         }
         let needs_service =
             !matches!(self, Self::Envi | Self::Gtmk | Self::Ruok | Self::Stmk | Self::TelnetClose);
-        if needs_service && server.role.get() == Role::None {
+        if needs_service && !server.serves() {
             return match self {
                 Self::Isro => "null".to_owned(),
                 _ => NOT_SERVING.to_owned(),
@@ -167,15 +167,25 @@ fn hash(server: &Server) -> String {
 fn dump(server: &Server) -> String {
     let (to, answer) = mpsc::sync_channel(1);
     server.queue.ask(Inquiry::Expiry(to));
-    let buckets = answer.recv_timeout(ORDERER_PATIENCE).unwrap_or_default();
-    let sessions: usize = buckets.iter().map(|(_, sessions)| sessions.len()).sum();
-    let mut text =
-        format!("SessionTracker dump:\nSession Sets ({})/({sessions}):\n", buckets.len());
+    let Expiry { local, global } = answer.recv_timeout(ORDERER_PATIENCE).unwrap_or_default();
+    let mut text = "SessionTracker dump:\n".to_owned();
     let now = server.clock.now();
-    for (end, sessions) in buckets {
-        let _ = writeln!(text, "{} expire at {}:", sessions.len(), java_date(end, now));
-        for session in sessions {
-            let _ = writeln!(text, "\t{session}");
+    let has_local = local.is_some();
+    if let Some(local) = local {
+        text.push_str("Local ");
+        put_session_sets(&mut text, local, now);
+    }
+    match global {
+        Some(global) => {
+            text.push_str(if has_local { "Global " } else { "" });
+            put_session_sets(&mut text, global, now);
+        }
+        None => {
+            let database = server.replica.shared();
+            let _ = writeln!(text, "Global Sessions({}):", database.sessions().len());
+            for (session, timeout_ms) in database.sessions() {
+                let _ = writeln!(text, "{session}\t{timeout_ms}ms");
+            }
         }
     }
     text.push_str("ephemeral nodes dump:\n");
@@ -212,6 +222,17 @@ fn dump(server: &Server) -> String {
         );
     }
     text
+}
+
+fn put_session_sets(text: &mut String, buckets: ExpiryBuckets, now: Now) {
+    let sessions: usize = buckets.iter().map(|(_, sessions)| sessions.len()).sum();
+    let _ = writeln!(text, "Session Sets ({})/({sessions}):", buckets.len());
+    for (end, sessions) in buckets {
+        let _ = writeln!(text, "{} expire at {}:", sessions.len(), java_date(end, now));
+        for session in sessions {
+            let _ = writeln!(text, "\t{session}");
+        }
+    }
 }
 
 /// A reading of the monotonic clock as `java.util.Date` prints it, in UTC.

@@ -17,7 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::auth;
 use super::connection::Connection;
 use super::four_letter;
-use super::shared::{Role, Server};
+use super::shared::Server;
 use super::stats;
 use crate::engine::read::{self, Caller};
 use crate::engine::request::{Origin, Work};
@@ -219,7 +219,7 @@ impl Inbox {
             return Step::HangUp;
         };
         let server = &self.server;
-        if server.role.get() == Role::None {
+        if !server.serves() {
             return Step::HangUp;
         }
         if server.replica.is_behind(Zxid(request.last_zxid_seen)) {

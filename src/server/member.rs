@@ -17,11 +17,12 @@ use super::peers::Peers;
 use super::quorum_stats::{Progress, Watch};
 use super::reaper::Reaper;
 use super::shared::{Others, Role, Server};
-use super::{data, driver, upkeep};
+use super::{data, driver, stats, upkeep};
 use crate::config::{self, ListenAddress, Purge};
+use crate::engine::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::Answer;
-use crate::ensemble::{EnsembleError, FromPeer, Inquiry, Member, Said, Snapshots, Written};
+use crate::ensemble::{EnsembleError, Expiry, FromPeer, Inquiry, Member, Said, Snapshots, Written};
 
 /// The first life of a server as a member; another begins with each directory that was emptied.
 pub(super) const FIRST_LIFE: u32 = 1;
@@ -74,6 +75,7 @@ pub(super) fn run(
         life.do_chores(server, &mut member, now, late)?;
         disk.write(member.take_writes());
         life.measure(server, &mut member, now);
+        expire_local(server, &mut member, now.monotonic, late);
         life.give_seats(&member);
         driver::refused_for_room(member.take_refused_for_room());
         life.report(server, &mut member, now)?;
@@ -82,9 +84,10 @@ pub(super) fn run(
                 Inquiry::LogState => tracing::info!(?member, held = member.held(), "state"),
                 Inquiry::HandOver => hand_over(&mut member),
                 Inquiry::Expiry(to) => {
-                    let buckets = member.sequencer().map(|its| its.expiry_buckets().collect());
+                    let local = member.local_sessions().map(|its| its.expiry_buckets().collect());
+                    let global = member.sequencer().map(|its| its.expiry_buckets().collect());
                     // Whoever asked may have stopped waiting.
-                    let _ = to.try_send(buckets.unwrap_or_default());
+                    let _ = to.try_send(Expiry { local, global });
                 }
             }
         }
@@ -319,7 +322,7 @@ impl Life {
         for (id, answer) in std::mem::take(&mut self.seats) {
             match member.take_seat(id) {
                 // Whoever asked may have stopped waiting.
-                Some(seat) => drop(answer.send(Answer::Seat(seat))),
+                Some(seat) => drop(answer.send(Answer::Seat(seat, None))),
                 None if member.is_leading() => self.seats.push((id, answer)),
                 None => {}
             }
@@ -381,7 +384,7 @@ impl Life {
             server.role.set(role);
             count(&server.others, member);
             server.others.leads_since.store(now.monotonic.0, Ordering::Relaxed);
-            if role == Role::None {
+            if !server.serves() {
                 server.connections.all().iter().for_each(|connection| connection.close());
             }
         }
@@ -413,6 +416,18 @@ impl Life {
         }
         Ok(goes_on)
     }
+}
+
+/// Ends the sessions that live here only and are due. `late` is how long the thread stood still, in milliseconds.
+fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, late: u64) {
+    let late = if late >= driver::STALL_MS { late } else { 0 };
+    let expired = member.expire_local(now, late);
+    stats::add(&server.stats.sessions_expired, expired.len() as u64);
+    for session in expired {
+        tracing::info!(%session, "expiring a session of this server that was not heard of");
+    }
+    let count = member.local_sessions().map_or(0, LocalSessions::count);
+    server.others.local_sessions.store(count as u64, Ordering::Relaxed);
 }
 
 /// What monitoring shows of the others.

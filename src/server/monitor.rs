@@ -125,7 +125,7 @@ fn figures(server: &Server) -> Vec<Figure> {
         integer("ephemerals_count", ephemerals),
         long("approximate_data_size", data_size),
         integer("global_sessions", sessions),
-        integer("local_sessions", 0),
+        integer("local_sessions", others.local_sessions.load(Ordering::Relaxed) as usize),
         long("open_file_descriptor_count", descriptors::open()),
         long("max_file_descriptor_count", descriptors::limit()),
         counter("connection_request_count", |counters| counters.connection_requests),

@@ -1,12 +1,13 @@
 //! Session passwords: a keyed MAC; ZooKeeper's formula for a directory that came from ZooKeeper.
 
 use std::collections::HashSet;
+use std::sync::OnceLock;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
 use crate::engine::session::SessionId;
-use crate::storage::SessionKey;
+use crate::storage::{SessionKey, SessionSecret};
 
 /// Bytes of a password.
 pub(super) const PASSWORD_LEN: usize = 16;
@@ -14,25 +15,51 @@ pub(super) const PASSWORD_LEN: usize = 16;
 /// What ZooKeeper mixes into a session id (`ZooKeeperServer.superSecret`).
 const SUPER_SECRET: i64 = 0xb341_5c00;
 
-/// How a session's password is made and checked.
+/// How a session's password is made and checked. `new Random(id ^ superSecret).nextBytes(16)` is what every ZooKeeper
+/// server gives, so sessions survive the way from it and back to it; where there is a key, it is a keyed MAC of the session
+/// id, which nobody else can make.
+#[derive(Debug, Default)]
+pub(super) struct Passwords(OnceLock<Keyed>);
+
 #[derive(Debug)]
-pub(super) enum Passwords {
-    /// A keyed MAC of the session id: nobody else can make it. Sessions that are older than the key have ZooKeeper's.
-    Keyed(SessionKey, HashSet<SessionId>),
-    /// `new Random(id ^ superSecret).nextBytes(16)`: what every ZooKeeper server gives, so that sessions survive the
-    /// way from it and back to it.
-    Zookeeper,
+struct Keyed {
+    key: SessionKey,
+    /// Sessions that are older than the key: theirs are ZooKeeper's.
+    before: HashSet<SessionId>,
 }
 
 impl Passwords {
+    /// Those of a directory with what it holds; ZooKeeper's if that is nothing.
+    pub(super) fn new(secret: Option<SessionSecret>) -> Self {
+        let passwords = Self::default();
+        if let Some(secret) = secret {
+            passwords.set(secret);
+        }
+        passwords
+    }
+
+    /// From here on there is a key. A member learns late of it, but before it has clients.
+    pub(super) fn set(&self, secret: SessionSecret) {
+        let SessionSecret { key, before } = secret;
+        let before = before.into_iter().map(SessionId).collect();
+        let _ = self.0.set(Keyed { key, before });
+    }
+
+    /// Whether there is a key.
+    pub(super) fn are_keyed(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    fn key_of(&self, session: SessionId) -> Option<&SessionKey> {
+        let keyed = self.0.get()?;
+        (!keyed.before.contains(&session)).then_some(&keyed.key)
+    }
+
     /// The password of a session.
     pub(super) fn of(&self, session: SessionId) -> [u8; PASSWORD_LEN] {
         let mut password = [0; PASSWORD_LEN];
-        match self {
-            Self::Keyed(_, before) if before.contains(&session) => {
-                password = Self::Zookeeper.of(session);
-            }
-            Self::Keyed(key, _) => {
+        match self.key_of(session) {
+            Some(key) => {
                 if let Some(mac) = mac(key, session) {
                     let tag = mac.finalize().into_bytes();
                     for (to, from) in password.iter_mut().zip(tag) {
@@ -40,7 +67,7 @@ impl Passwords {
                     }
                 }
             }
-            Self::Zookeeper => java_random_bytes(session.0 ^ SUPER_SECRET, &mut password),
+            None => java_random_bytes(session.0 ^ SUPER_SECRET, &mut password),
         }
         password
     }
@@ -50,15 +77,12 @@ impl Passwords {
         if session == SessionId::NONE {
             return false;
         }
-        match self {
-            Self::Keyed(_, before) if before.contains(&session) => {
-                Self::Zookeeper.is_right(session, shown)
-            }
-            Self::Keyed(key, _) => {
+        match self.key_of(session) {
+            Some(key) => {
                 shown.len() == PASSWORD_LEN
                     && mac(key, session).is_some_and(|mac| mac.verify_truncated_left(shown).is_ok())
             }
-            Self::Zookeeper => shown == self.of(session),
+            None => shown == self.of(session),
         }
     }
 }
@@ -93,12 +117,12 @@ mod tests {
             0x49, 0x98, 0xae, 0x3a, 0xa2, 0x9e, 0x09, 0x57, 0xcf, 0xe2, 0xf6, 0x14, 0xbb, 0xd4,
             0x5a, 0xeb,
         ];
-        assert_eq!(Passwords::Zookeeper.of(SessionId(0x0100_0015_6bad_0000)), expected);
+        assert_eq!(Passwords::default().of(SessionId(0x0100_0015_6bad_0000)), expected);
     }
 
     #[test]
     fn session_zero_has_no_password() {
-        let password = Passwords::Zookeeper.of(SessionId::NONE);
-        assert!(!Passwords::Zookeeper.is_right(SessionId::NONE, &password));
+        let password = Passwords::default().of(SessionId::NONE);
+        assert!(!Passwords::default().is_right(SessionId::NONE, &password));
     }
 }

@@ -4,6 +4,7 @@
 //! that something was lost.
 
 mod complaints;
+mod handed_secret;
 mod hear;
 mod hello;
 mod introduction;
@@ -16,8 +17,8 @@ mod tls;
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -41,7 +42,7 @@ use crate::config;
 use crate::ensemble::{
     FromPeer, PeerMessage, Queue, Said, SnapshotStatus, Transport, Word, member_id, put_said,
 };
-use crate::storage::{DataDirectory, SnapshotFile};
+use crate::storage::{DataDirectory, SessionSecret, SnapshotFile};
 
 /// Bytes that may wait to be sent to a peer; it has to begin anew behind them.
 const UNSENT_MAX: usize = 64 << 20;
@@ -92,6 +93,8 @@ struct Common {
     peers: HashMap<u8, Arc<Peer>>,
     /// The members that this server knows of.
     known: Mutex<Vec<u64>>,
+    /// What passwords of sessions are made with, where there is a key.
+    session_secret: OnceLock<SessionSecret>,
     /// What it is to those that ask.
     introduction: Mutex<Introduction>,
     queue: Arc<Queue>,
@@ -149,6 +152,7 @@ impl Peers {
             own: Mutex::new(Own { id: member_id(server, 0), ensemble: 0 }),
             peers,
             known: Mutex::default(),
+            session_secret: OnceLock::new(),
             introduction: Mutex::default(),
             queue,
             directory,
@@ -173,8 +177,11 @@ impl Peers {
         self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
     }
 
-    /// Dials the others, as the member `id` of an ensemble.
-    pub(super) fn start(&self, id: u64, ensemble: u64) {
+    /// Dials the others, as the member `id` of an ensemble, which makes passwords of sessions with `secret`.
+    pub(super) fn start(&self, id: u64, ensemble: u64, secret: Option<&SessionSecret>) {
+        if let Some(secret) = secret {
+            let _ = self.0.session_secret.set(secret.clone());
+        }
         *self.0.own.lock() = Own { id, ensemble };
         for peer in self.0.peers.values() {
             let task = speak(Arc::clone(&self.0), Arc::clone(peer));

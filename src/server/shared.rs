@@ -82,6 +82,8 @@ pub(super) struct Others {
     pub(super) observers: AtomicU32,
     /// Requests that wait for a `sync`, if it leads.
     pub(super) pending_syncs: AtomicU32,
+    /// Sessions that live on this server only.
+    pub(super) local_sessions: AtomicU64,
     /// When this server began to lead.
     pub(super) leads_since: AtomicU64,
 }
@@ -114,6 +116,21 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// Whether it has clients in a role: without a leader it has none, and a leader may leave them to the others.
+    pub(super) fn serves_as(&self, role: Role) -> bool {
+        let ensemble = self.config.ensemble.as_ref();
+        match role {
+            Role::None => false,
+            Role::Leader => ensemble.is_none_or(|ensemble| ensemble.leader_serves),
+            Role::Standalone | Role::Follower | Role::Observer => true,
+        }
+    }
+
+    /// Whether it has clients now.
+    pub(super) fn serves(&self) -> bool {
+        self.serves_as(self.role.get())
+    }
+
     /// The queue's bound in bytes: enough for any frame, a few at a time.
     pub(super) fn room_bytes(config: &Config) -> u32 {
         let largest = config.jute_max_buffer.saturating_add(REQUEST_OVERHEAD);

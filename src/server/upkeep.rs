@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::password::Passwords;
 use super::shared::Server;
 use crate::config::Purge;
 use crate::engine::time::Monotonic;
@@ -96,10 +95,10 @@ impl Hanging {
 /// How often to purge: as zoo.cfg says, and where it says nothing, only in a directory that this server began or an
 /// operator sealed. Whoever comes from ZooKeeper has a purge of his own, or wants none.
 pub(super) fn purge_interval(server: &Server) -> Option<Duration> {
-    match (server.config.purge, server.passwords.as_ref()) {
-        (Purge::Every(interval), _) => Some(interval),
-        (Purge::Unset, Passwords::Keyed(..)) => Some(PURGE_INTERVAL),
-        (Purge::Unset, Passwords::Zookeeper) | (Purge::Never, _) => None,
+    match server.config.purge {
+        Purge::Every(interval) => Some(interval),
+        Purge::Unset => server.passwords.are_keyed().then_some(PURGE_INTERVAL),
+        Purge::Never => None,
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Two slots of a block each, written in turn, so that a torn write leaves the state before it. Only
 //! what was synced may be told to a peer: [`RaftStateFile::save`] returns behind the sync. What a
-//! term or a vote means is not known here.
+//! term or a vote means is not known here. Behind the slots stands what never changes: the key of
+//! session passwords, in an ensemble that has one.
 
 use std::path::PathBuf;
 
@@ -14,10 +15,14 @@ use super::disk::{Access, DiskFile};
 use super::epoch::EpochFile;
 use super::error::{During, StorageError};
 use super::file_name;
+use super::session_key::{SessionKey, SessionSecret};
 
 /// Bytes of a slot: what a disk replaces at once at most.
 const SLOT_LEN: usize = 4096;
-const FILE_LEN: u64 = 2 * SLOT_LEN as u64;
+const SLOTS_LEN: usize = 2 * SLOT_LEN;
+/// Sessions of before the key that it has room for.
+pub const SESSIONS_BEFORE_MAX: usize = 100_000;
+const LEN_MAX: u64 = (SLOTS_LEN + SessionKey::LEN + 4 + 8 * SESSIONS_BEFORE_MAX + 4) as u64;
 const MAGIC: u32 = u32::from_be_bytes(*b"RKRS");
 const VERSION: u32 = 1;
 /// Ids in all four lists; ZooKeeper's server ids are a byte.
@@ -67,20 +72,31 @@ pub struct RaftStateFile {
     file: Box<dyn DiskFile>,
     accepted: EpochFile,
     state: RaftState,
+    secret: Option<SessionSecret>,
     sequence: u64,
     poisoned: bool,
 }
 
 impl RaftStateFile {
-    /// Makes the file, and with it the directory that of a member.
+    /// Makes the file, and with it the directory that of a member. `secret` is for the passwords of sessions, with at most
+    /// [`SESSIONS_BEFORE_MAX`] of before.
     ///
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
-    pub fn create(directory: &DataDirectory, first: &RaftState) -> Result<(), StorageError> {
+    pub fn create(
+        directory: &DataDirectory,
+        first: &RaftState,
+        secret: Option<&SessionSecret>,
+    ) -> Result<(), StorageError> {
         let mut bytes = encode(first, 1).ok_or(StorageError::Members)?;
-        bytes.resize(2 * SLOT_LEN, 0);
+        bytes.resize(SLOTS_LEN, 0);
+        let mut access = Access::Shared;
+        if let Some(secret) = secret {
+            bytes.extend(encode_secret(secret));
+            access = Access::Private;
+        }
         let (disk, folder) = (directory.disk().as_ref(), directory.snapshots());
-        atomic_file::replace(disk, folder, file_name::RAFT_STATE, &bytes, Access::Shared)
+        atomic_file::replace(disk, folder, file_name::RAFT_STATE, &bytes, access)
     }
 
     /// Opens the file; `None` if there is none.
@@ -92,11 +108,11 @@ impl RaftStateFile {
         let folder = directory.snapshots();
         let path = folder.join(file_name::RAFT_STATE);
         let accepted = EpochFile::accepted(disk.clone(), folder)?;
-        let read = atomic_file::read(disk.as_ref(), &path, FILE_LEN)?;
+        let read = atomic_file::read(disk.as_ref(), &path, LEN_MAX)?;
         let Some(bytes) = read else { return Ok(None) };
-        let (sequence, state) = bytes
+        let (sequence, state, secret) = bytes
             .ok()
-            .and_then(|bytes| newest(&bytes))
+            .and_then(|bytes| parse(&bytes))
             .ok_or_else(|| StorageError::RaftState { path: path.clone() })?;
         // It is written behind the term: a later one says that the newest slot was lost.
         if u64::try_from(accepted.get()).is_ok_and(|accepted| accepted > state.term) {
@@ -105,7 +121,7 @@ impl RaftStateFile {
         let file = disk.open_for_write(&path).during("open", &path)?;
         // A killed process may have left a slot that is read but not yet durable.
         file.sync_data().during("sync", &path)?;
-        let mut opened = Self { path, file, accepted, state, sequence, poisoned: false };
+        let mut opened = Self { path, file, accepted, state, secret, sequence, poisoned: false };
         opened.accept()?;
         Ok(Some(opened))
     }
@@ -116,10 +132,10 @@ impl RaftStateFile {
     /// When the disk refuses, or no slot of it is whole.
     pub fn look(directory: &DataDirectory) -> Result<Option<RaftState>, StorageError> {
         let path = directory.snapshots().join(file_name::RAFT_STATE);
-        let read = atomic_file::read(directory.disk().as_ref(), &path, FILE_LEN)?;
+        let read = atomic_file::read(directory.disk().as_ref(), &path, LEN_MAX)?;
         let Some(bytes) = read else { return Ok(None) };
-        let state = bytes.ok().and_then(|bytes| newest(&bytes));
-        state.map(|(_, state)| Some(state)).ok_or(StorageError::RaftState { path })
+        let state = bytes.ok().and_then(|bytes| parse(&bytes));
+        state.map(|(_, state, _)| Some(state)).ok_or(StorageError::RaftState { path })
     }
 
     /// Makes the directory of a member one of no ensemble; the file is kept beside as `raft.state.left`.
@@ -148,6 +164,12 @@ impl RaftStateFile {
     #[must_use]
     pub fn get(&self) -> &RaftState {
         &self.state
+    }
+
+    /// What passwords of sessions are made with; `None` is ZooKeeper's formula.
+    #[must_use]
+    pub const fn secret(&self) -> Option<&SessionSecret> {
+        self.secret.as_ref()
     }
 
     /// Makes `state` durable.
@@ -204,6 +226,36 @@ fn encode(state: &RaftState, sequence: u64) -> Option<Vec<u8>> {
     bytes.resize(SLOT_LEN - 4, 0);
     bytes.put_u32(crc32fast::hash(&bytes));
     Some(bytes)
+}
+
+/// What stands behind the slots.
+fn encode_secret(secret: &SessionSecret) -> Vec<u8> {
+    let mut bytes = secret.key.bytes().to_vec();
+    let before = secret.before.get(..SESSIONS_BEFORE_MAX).unwrap_or(&secret.before);
+    bytes.put_u32(u32::try_from(before.len()).unwrap_or(u32::MAX));
+    before.iter().for_each(|session| bytes.put_i64(*session));
+    bytes.put_u32(crc32fast::hash(&bytes));
+    bytes
+}
+
+fn decode_secret(bytes: &[u8]) -> Option<SessionSecret> {
+    let (body, mut checksum) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
+    if checksum.try_get_u32().ok()? != crc32fast::hash(body) {
+        return None;
+    }
+    let (key, mut rest) = body.split_first_chunk()?;
+    let count = rest.try_get_u32().ok()?;
+    let before = rest.chunks_exact(8).map(|mut id| id.get_i64()).collect::<Vec<_>>();
+    let is_whole = before.len() == count as usize && rest.len() % 8 == 0;
+    is_whole.then_some(SessionSecret { key: SessionKey::new(*key), before })
+}
+
+/// A whole file.
+fn parse(bytes: &[u8]) -> Option<(u64, RaftState, Option<SessionSecret>)> {
+    let (slots, rest) = bytes.split_at_checked(SLOTS_LEN)?;
+    let (sequence, state) = newest(slots)?;
+    let secret = if rest.is_empty() { None } else { Some(decode_secret(rest)?) };
+    Some((sequence, state, secret))
 }
 
 /// The newer of the slots that are whole, with its number.
@@ -268,7 +320,7 @@ mod tests {
 
     fn open(directory: &DataDirectory, term: u64) -> RaftStateFile {
         if RaftStateFile::look(directory).expect("looks").is_none() {
-            RaftStateFile::create(directory, &state(term)).expect("creates");
+            RaftStateFile::create(directory, &state(term), None).expect("creates");
         }
         RaftStateFile::open(directory).expect("opens").expect("is there")
     }
@@ -325,6 +377,37 @@ mod tests {
         assert_eq!(bytes[4096..4096 + expected.len()], expected);
         assert!(bytes[4096 + expected.len()..8188].iter().all(|byte| *byte == 0));
         assert_eq!(fixture.disk.content(&Path::new(FOLDER).join("acceptedEpoch")), b"7");
+    }
+
+    #[test]
+    fn the_key_of_passwords_stays_behind_what_changes() {
+        let fixture = Fixture::default();
+        let directory = fixture.open();
+        let secret = SessionSecret { key: SessionKey::new([7; 32]), before: vec![5, -6] };
+        RaftStateFile::create(&directory, &state(1), Some(&secret)).expect("creates");
+        let mut file = open(&directory, 1);
+        for term in 2..5 {
+            file.save(state(term)).expect("saves");
+        }
+        drop(file);
+        let file = open(&directory, 1);
+        assert_eq!((file.get(), file.secret()), (&state(4), Some(&secret)));
+        drop(file);
+        let whole = fixture.disk.content(&path());
+        let mut expected = vec![7; 32];
+        expected.extend(2_u32.to_be_bytes());
+        [5_i64, -6].iter().for_each(|id| expected.extend(id.to_be_bytes()));
+        expected.extend(crc32fast::hash(&expected).to_be_bytes());
+        assert_eq!(whole[8192..], expected);
+        for damaged in 8192..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[damaged] ^= 1;
+            fixture.disk.plant(&path(), &bytes);
+            let error = RaftStateFile::open(&directory).expect_err("refused");
+            assert!(matches!(error, StorageError::RaftState { .. }), "{error}");
+            fixture.disk.plant(&path(), &whole[..damaged.max(8193)]);
+            RaftStateFile::look(&directory).expect_err("refused");
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `session.key`: the 32 random bytes behind session passwords, readable by the owner only.
 //!
-//! Made once, with a fresh directory. A directory that ZooKeeper wrote has none, and gets none
-//! here: its sessions live on ZooKeeper's formula. Where the bytes come from is the caller's.
+//! Made once, with a fresh directory, or handed over by the founder of an ensemble. A directory that
+//! ZooKeeper wrote has none, and gets none here: its sessions live on ZooKeeper's formula. Where the
+//! bytes come from is the caller's.
 
 use std::fmt;
 use std::path::Path;
@@ -21,6 +22,12 @@ pub struct SessionKey([u8; Self::LEN]);
 impl SessionKey {
     /// Bytes of a key.
     pub const LEN: usize = 32;
+
+    /// A key of these bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; Self::LEN]) -> Self {
+        Self(bytes)
+    }
 
     /// Reads the key in `folder`, a `version-2` of snapshots; `None` if there is none.
     ///
@@ -76,6 +83,52 @@ impl fmt::Debug for SessionKey {
     }
 }
 
+/// What the passwords of sessions are made with where there is a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionSecret {
+    /// The key.
+    pub key: SessionKey,
+    /// Sessions that were opened before there was a key: theirs are ZooKeeper's.
+    pub before: Vec<i64>,
+}
+
+impl SessionSecret {
+    /// Reads what is in `folder`; `None` if there is no key.
+    ///
+    /// # Errors
+    /// When a file cannot be read or holds something else.
+    pub fn read(disk: &dyn Disk, folder: &Path) -> Result<Option<Self>, StorageError> {
+        let Some(key) = SessionKey::read(disk, folder)? else { return Ok(None) };
+        Ok(Some(Self { key, before: sessions_before_key(disk, folder)? }))
+    }
+
+    /// Sees to it that `folder` holds `secret` and nothing else of the kind, durably. It can be done again where it was
+    /// cut short.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn install(
+        secret: Option<&Self>,
+        disk: &dyn Disk,
+        folder: &Path,
+    ) -> Result<(), StorageError> {
+        // What cannot be read is replaced as well.
+        if Self::read(disk, folder).is_ok_and(|found| found.as_ref() == secret) {
+            return Ok(());
+        }
+        SessionKey::remove(disk, folder)?;
+        let before = folder.join(file_name::SESSIONS_BEFORE_KEY);
+        atomic_file::remove_if_there(disk, &before)?;
+        if let Some(Self { key, before }) = secret {
+            if !before.is_empty() {
+                write_sessions_before_key(disk, folder, before)?;
+            }
+            SessionKey::create(disk, folder, *key.bytes())?;
+        }
+        disk.sync_folder(folder).during("sync the folder", folder)
+    }
+}
+
 /// Writes down, durably, which sessions were opened before there was a key: their passwords stay ZooKeeper's.
 ///
 /// # Errors
@@ -94,7 +147,7 @@ pub fn write_sessions_before_key(
 ///
 /// # Errors
 /// When the file cannot be read or holds something else.
-pub fn sessions_before_key(disk: &dyn Disk, folder: &Path) -> Result<Vec<i64>, StorageError> {
+fn sessions_before_key(disk: &dyn Disk, folder: &Path) -> Result<Vec<i64>, StorageError> {
     let path = folder.join(file_name::SESSIONS_BEFORE_KEY);
     let bytes = match atomic_file::read(disk, &path, BEFORE_LEN_MAX)? {
         None => return Ok(Vec::new()),
@@ -143,6 +196,25 @@ mod tests {
             let error = read().expect_err("refused");
             assert!(matches!(error, StorageError::SessionsBeforeKey { .. }), "{content:?}");
         }
+    }
+
+    #[test]
+    fn a_folder_has_the_secret_that_it_was_given_whatever_was_there() {
+        let folder = tempfile::tempdir().expect("folder");
+        let secret = |byte, before: &[i64]| {
+            Some(SessionSecret { key: SessionKey::new([byte; 32]), before: before.to_vec() })
+        };
+        for next in [None, secret(1, &[5, -6]), secret(1, &[]), secret(2, &[7]), None] {
+            for _ in 0..2 {
+                SessionSecret::install(next.as_ref(), &RealDisk, folder.path()).expect("installs");
+                let found = SessionSecret::read(&RealDisk, folder.path()).expect("reads");
+                assert_eq!(found, next);
+            }
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).expect("lists").count(), 0);
+        std::fs::write(folder.path().join("session.key"), "x").expect("writes");
+        SessionSecret::install(None, &RealDisk, folder.path()).expect("installs");
+        assert_eq!(SessionSecret::read(&RealDisk, folder.path()).expect("reads"), None);
     }
 
     #[test]

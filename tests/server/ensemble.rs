@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use jute::CreateMode;
@@ -66,7 +66,7 @@ impl Patient {
     }
 
     /// The session goes on at this server.
-    fn go_to(&self, server: &Server) -> Self {
+    pub(crate) fn go_to(&self, server: &Server) -> Self {
         let session = &self.client.session;
         Self::attach(server.address(), session.timeout_ms, session.session_id, &session.password)
     }
@@ -84,6 +84,14 @@ impl Patient {
         let (session, _) = jute::decode::<ConnectResponse>(&answer).expect("a connect response");
         assert!(session.timeout_ms > 0, "the session is not there");
         Self { address, client: Client::over(stream, session, 0) }
+    }
+
+    pub(crate) const fn session(&self) -> &ConnectResponse {
+        &self.client.session
+    }
+
+    pub(crate) const fn stream(&mut self) -> &mut TcpStream {
+        &mut self.client.stream
     }
 
     fn come_back(&mut self) {
@@ -516,7 +524,7 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
     });
 }
 
-fn wipe(server: &Server) {
+pub(crate) fn wipe(server: &Server) {
     fs::remove_dir_all(server.data().join("version-2")).expect("removed");
 }
 
@@ -556,7 +564,7 @@ fn a_server_whose_disk_was_emptied_comes_back_and_votes() {
 }
 
 /// What `work` does while the server runs alone.
-fn alone<T>(server: &mut Server, work: impl FnOnce(&Server) -> T) -> T {
+pub(crate) fn alone<T>(server: &mut Server, work: impl FnOnce(&Server) -> T) -> T {
     let config = fs::read_to_string(server.config()).expect("zoo.cfg");
     let lines: Vec<&str> = config.lines().filter(|line| !line.starts_with("server.")).collect();
     fs::write(server.config(), lines.join("\n")).expect("zoo.cfg");

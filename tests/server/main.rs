@@ -4,6 +4,7 @@
 mod certificates;
 mod client;
 mod ensemble;
+mod ensemble_sessions;
 mod hostile;
 mod lifecycle;
 mod lists;

@@ -116,7 +116,7 @@ fn the_directory_of_a_member_is_not_served_alone() {
     let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
     let members = Members { voters: vec![1, 2, 3], ..Members::default() };
     let state = RaftState { id: 2, members, ..RaftState::default() };
-    RaftStateFile::create(&directory, &state).expect("a member");
+    RaftStateFile::create(&directory, &state, None).expect("a member");
     drop(directory);
     let said = refusal(&server);
     assert!(said.contains("member 2 of an ensemble of 3 voters"), "{said}");

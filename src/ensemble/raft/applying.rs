@@ -20,7 +20,9 @@ impl<T: Transport> Member<T> {
             return Ok(());
         }
         let mut changes = Vec::new();
-        let Self { node, applier, leading, following, here, ensemble, tick_ms, rounds, .. } = self;
+        let Self {
+            node, applier, leading, following, here, ensemble, tick_ms, rounds, local, ..
+        } = self;
         let raft = &node.raft;
         let leads = |entry: &Entry| raft.state == StateRole::Leader && raft.term == entry.term;
         applier.under_hold(|applying| {
@@ -56,10 +58,13 @@ impl<T: Transport> Member<T> {
                 if entry.entry_type == EntryType::EntryConfChangeV2 {
                     changes.push((Change::of(&record).ok_or_else(wrong)?, entry.index));
                 }
-                let closed = match &record.txn {
-                    Txn::CloseSession(_) => Some(SessionId(record.header.client_id)),
+                let of_session = match &record.txn {
+                    Txn::CreateSession(_) | Txn::CloseSession(_) => {
+                        Some(SessionId(record.header.client_id))
+                    }
                     _ => None,
                 };
+                let closed = of_session.filter(|_| matches!(record.txn, Txn::CloseSession(_)));
                 let mut asker = None;
                 let mut rest = Some(record);
                 if let Some(leading) = leading.as_mut()
@@ -79,6 +84,9 @@ impl<T: Transport> Member<T> {
                 if let Some(record) = rest {
                     applying.let_readers_in();
                     applying.apply(record)?;
+                }
+                if let (Some(local), Some(session)) = (local.as_mut(), of_session) {
+                    local.forget(session);
                 }
                 // Its client, if it asked for it here, has the answer; any other connection to it has to go.
                 if let Some(session) = closed.filter(|_| asker.is_none()) {

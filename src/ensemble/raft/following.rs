@@ -49,6 +49,8 @@ const LOST: Outcome = Outcome::Settled(Zxid::ZERO, Prepared::Close);
 struct Waiting {
     origin: Origin,
     room: Room,
+    /// Whether its session lives on this server only.
+    is_local: bool,
     state: State,
     /// The round behind which it may be answered.
     round: Round,
@@ -125,13 +127,13 @@ impl Following {
         let first = self.waiting.iter().position(is_asked).unwrap_or(self.waiting.len());
         let mut rest = self.waiting.split_off(first);
         let mut returned = returned.into_iter().peekable();
-        while let Some(Waiting { origin, room, state, round }) = rest.pop_front() {
+        while let Some(Waiting { origin, room, is_local, state, round }) = rest.pop_front() {
             let is_its = |its: &Asked| {
                 (its.origin.connection, its.origin.xid) == (origin.connection, origin.xid)
             };
             let work = match state {
                 State::Decided(Outcome::Settled(_, Prepared::Read(request))) => {
-                    Ok(Work::Request(request))
+                    Ok(if is_local { Work::OfLocal(request) } else { Work::Request(request) })
                 }
                 State::Asked(repeated) => {
                     returned.next_if(is_its).map(|its| its.work).ok_or(State::Asked(repeated))
@@ -141,7 +143,7 @@ impl Following {
             match work {
                 Ok(work) => self.returned.push(Submission { origin, work, room }),
                 Err(state) => {
-                    rest.push_front(Waiting { origin, room, state, round });
+                    rest.push_front(Waiting { origin, room, is_local, state, round });
                     break;
                 }
             }
@@ -185,22 +187,29 @@ impl Following {
     pub(super) fn take(&mut self, submission: Submission, rounds: &mut Rounds) -> Option<Asked> {
         let Submission { origin, work, room } = submission;
         let round = match work {
-            Work::Request(Request::Sync(_)) => rounds.next(),
+            Work::Request(Request::Sync(_)) | Work::OfLocal(Request::Sync(_)) => rounds.next(),
             _ => Round::default(),
         };
+        let is_local = matches!(work, Work::OfLocal(_));
+        // The end of a session that lives here is nobody else's.
+        let is_of_here =
+            |request: &Request<'_>| is_local && matches!(request, Request::CloseSession);
         let (state, asked) = match work {
-            Work::Request(request) if read::is_read(&request) => {
+            Work::Request(request) | Work::OfLocal(request)
+                if read::is_read(&request) || is_of_here(&request) =>
+            {
                 (State::Decided(Outcome::Settled(Zxid::ZERO, Prepared::Read(request))), None)
             }
             work => {
                 let repeated = match &work {
-                    Work::Request(request @ Request::Sync(_)) => Some(request.clone()),
+                    Work::Request(request @ Request::Sync(_))
+                    | Work::OfLocal(request @ Request::Sync(_)) => Some(request.clone()),
                     _ => None,
                 };
                 (State::Asked(repeated), Some(Asked { origin: origin.clone(), work }))
             }
         };
-        self.waiting.push_back(Waiting { origin, room, state, round });
+        self.waiting.push_back(Waiting { origin, room, is_local, state, round });
         self.asked += u64::from(asked.is_some());
         asked
     }

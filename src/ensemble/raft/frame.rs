@@ -23,7 +23,7 @@ use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::disk_room::Room;
-use crate::ensemble::founding::{Answer, Base, Founding, Question, Seat, Standing};
+use crate::ensemble::founding::{Answer, Base, Founding, HandedSecret, Question, Seat, Standing};
 use crate::ensemble::snapshots::Need;
 use crate::ensemble::words::{Asked, Stream, Verdict, Word};
 use crate::storage::Members;
@@ -83,6 +83,8 @@ const LISTED: u8 = 12;
 const OPEN: u8 = 1;
 const ATTACH: u8 = 2;
 const REQUEST: u8 = 3;
+const OF_LOCAL: u8 = 4;
+const UPGRADE: u8 = 5;
 
 /// Raft's messages that travel, by their number in a frame.
 const MESSAGE_TYPES: [MessageType; 14] = [
@@ -280,13 +282,14 @@ fn put_question(out: &mut BytesMut, question: &Question) {
     out.put_u8(QUESTION);
     match question {
         Question::Standing => out.put_u8(1),
-        Question::Founded(Founding { ensemble, term, base, index, members }) => {
+        Question::Founded(Founding { ensemble, term, base, index, members }, secret) => {
             out.put_u8(2);
             out.put_u64(*ensemble);
             out.put_u64(*term);
             put_base(out, *base);
             out.put_u64(*index);
             put_members(out, members);
+            put_secret(out, secret.as_deref());
         }
         Question::Seat(server) => {
             out.put_u8(3);
@@ -309,12 +312,13 @@ fn put_answer(out: &mut BytesMut, answer: &Answer) {
             put_bytes(out, asks);
         }
         Answer::Founded => out.put_u8(3),
-        Answer::Seat(Seat { id, ensemble, term, members }) => {
+        Answer::Seat(Seat { id, ensemble, term, members }, secret) => {
             out.put_u8(4);
             out.put_u64(*id);
             out.put_u64(*ensemble);
             out.put_u64(*term);
             put_members(out, members);
+            put_secret(out, secret.as_deref());
         }
         Answer::Elsewhere => out.put_u8(5),
         Answer::Refused(reason) => {
@@ -326,6 +330,15 @@ fn put_answer(out: &mut BytesMut, answer: &Answer) {
 
 fn put_base(out: &mut BytesMut, Base { epoch, zxid, accepted }: Base) {
     [epoch, zxid, accepted].into_iter().for_each(|number| out.put_i64(number));
+}
+
+fn put_secret(out: &mut BytesMut, secret: Option<&HandedSecret>) {
+    out.put_u8(secret.is_some().into());
+    if let Some(HandedSecret { nonce, veiled, before }) = secret {
+        out.put_slice(nonce);
+        out.put_slice(veiled);
+        put_list(out, before, |out, session| out.put_i64(*session));
+    }
 }
 
 fn put_members(out: &mut BytesMut, members: &Members) {
@@ -356,14 +369,27 @@ fn put_asked(out: &mut BytesMut, Asked { origin, work }: &Asked) {
         }
         Work::Request(request) => {
             out.put_u8(REQUEST);
-            out.put_i32(request.op_code().code());
-            let length_at = out.len();
-            out.put_u32(0);
-            request.encode(out);
-            let len = u32::try_from(out.len() - length_at - 4).unwrap_or(u32::MAX);
-            out[length_at..length_at + 4].copy_from_slice(&len.to_be_bytes());
+            put_request(out, request);
+        }
+        Work::OfLocal(request) => {
+            out.put_u8(OF_LOCAL);
+            put_request(out, request);
+        }
+        Work::Upgrade { timeout_ms, request } => {
+            out.put_u8(UPGRADE);
+            out.put_i32(*timeout_ms);
+            put_request(out, request);
         }
     }
+}
+
+fn put_request(out: &mut BytesMut, request: &Request<'_>) {
+    out.put_i32(request.op_code().code());
+    let length_at = out.len();
+    out.put_u32(0);
+    request.encode(out);
+    let len = u32::try_from(out.len() - length_at - 4).unwrap_or(u32::MAX);
+    out[length_at..length_at + 4].copy_from_slice(&len.to_be_bytes());
 }
 
 fn put_verdict(out: &mut BytesMut, verdict: &Verdict) {
@@ -439,6 +465,12 @@ impl<'a> Input<'a> {
             Some(Cow::Borrowed(bytes)) => Ok(bytes),
             _ => Err(DecodeError::Null.into()),
         }
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], FrameError> {
+        let (array, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(*array)
     }
 
     fn text(&mut self) -> Result<String, FrameError> {
@@ -529,16 +561,30 @@ impl<'a> Input<'a> {
         Ok(Base { epoch: self.take()?, zxid: self.take()?, accepted: self.take()? })
     }
 
+    fn secret(&mut self) -> Result<Option<Box<HandedSecret>>, FrameError> {
+        if !self.take::<bool>()? {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(HandedSecret {
+            nonce: self.array()?,
+            veiled: self.array()?,
+            before: self.list(Self::take)?,
+        })))
+    }
+
     fn question(&mut self) -> Result<Question, FrameError> {
         Ok(match self.take::<u8>()? {
             1 => Question::Standing,
-            2 => Question::Founded(Founding {
-                ensemble: self.number()?,
-                term: self.number()?,
-                base: self.base()?,
-                index: self.number()?,
-                members: self.members()?,
-            }),
+            2 => Question::Founded(
+                Founding {
+                    ensemble: self.number()?,
+                    term: self.number()?,
+                    base: self.base()?,
+                    index: self.number()?,
+                    members: self.members()?,
+                },
+                self.secret()?,
+            ),
             3 => Question::Seat(self.take()?),
             kind => return Err(FrameError::Kind(kind.into())),
         })
@@ -553,12 +599,15 @@ impl<'a> Input<'a> {
                 asks: self.bytes()?.to_vec(),
             }),
             3 => Answer::Founded,
-            4 => Answer::Seat(Seat {
-                id: self.number()?,
-                ensemble: self.number()?,
-                term: self.number()?,
-                members: self.members()?,
-            }),
+            4 => Answer::Seat(
+                Seat {
+                    id: self.number()?,
+                    ensemble: self.number()?,
+                    term: self.number()?,
+                    members: self.members()?,
+                },
+                self.secret()?,
+            ),
             5 => Answer::Elsewhere,
             6 => Answer::Refused(self.text()?),
             kind => return Err(FrameError::Kind(kind.into())),
@@ -586,6 +635,11 @@ impl<'a> Input<'a> {
         })
     }
 
+    fn request(&mut self) -> Result<Request<'static>, FrameError> {
+        let op = self.take()?;
+        Ok(Request::decode(op, self.bytes()?)?.into_static())
+    }
+
     fn asked(&mut self, now: Monotonic) -> Result<Asked, FrameError> {
         let connection = ConnectionId(self.number()?);
         let session = SessionId(self.take()?);
@@ -595,10 +649,9 @@ impl<'a> Input<'a> {
         let work = match self.take::<u8>()? {
             OPEN => Work::Open { timeout_ms: self.take()? },
             ATTACH => Work::Attach { timeout_ms: self.take()? },
-            REQUEST => {
-                let op = self.take()?;
-                Work::Request(Request::decode(op, self.bytes()?)?.into_static())
-            }
+            REQUEST => Work::Request(self.request()?),
+            OF_LOCAL => Work::OfLocal(self.request()?),
+            UPGRADE => Work::Upgrade { timeout_ms: self.take()?, request: self.request()? },
             kind => return Err(FrameError::Kind(kind.into())),
         };
         Ok(Asked { origin: Origin { connection, session, xid, identities, received: now }, work })

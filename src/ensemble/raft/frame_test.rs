@@ -81,6 +81,8 @@ fn examples() -> Vec<Said> {
         Work::Request(Request::Multi(multi)),
         Work::Request(Request::Sync(SyncRequest { path: None })),
         Work::Request(Request::CloseSession),
+        Work::OfLocal(Request::SetData(set())),
+        Work::Upgrade { timeout_ms: 7, request: Request::SetData(set()) },
         Work::Request(Request::Ping),
     ];
     let (zxid, session) = (Zxid(0x3_0000_0007), SessionId(0x0100_0000_0000_0001));
@@ -126,13 +128,21 @@ fn examples() -> Vec<Said> {
     let founding =
         Founding { ensemble: u64::MAX, term: 6, base, index: 8, members: members.clone() };
     let seat = Seat { id: 0x203, ensemble: 3, term: 9, members };
-    let questions = [Question::Standing, Question::Founded(founding), Question::Seat(255)];
+    let (nonce, veiled) = ([1; 32], [2; 32]);
+    let secret = Box::new(HandedSecret { nonce, veiled, before: vec![session.0, -1] });
+    let questions = [
+        Question::Standing,
+        Question::Founded(founding.clone(), None),
+        Question::Founded(founding, Some(secret.clone())),
+        Question::Seat(255),
+    ];
     examples.extend(questions.map(Said::Question));
     let answers = [
         Answer::Standing(Standing::Before(base)),
         Answer::Standing(Standing::Member { id: 0x101, ensemble: 3, asks: vec![2, 0] }),
         Answer::Founded,
-        Answer::Seat(seat),
+        Answer::Seat(seat.clone(), None),
+        Answer::Seat(seat, Some(secret)),
         Answer::Elsewhere,
         Answer::Refused("no".to_owned()),
     ];

@@ -7,12 +7,14 @@ use jute::txn::{Txn, TxnHeader, TxnRecord};
 use super::{Ensemble, EnsembleError, OrderError};
 use crate::engine::apply::Mode;
 use crate::engine::database::Database;
+use crate::engine::session::SessionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::founding::{Base, Founding, Seat};
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::snapshot_of;
 use crate::storage::{
-    Compression, DataDirectory, EpochFile, RaftState, RaftStateFile, TxnLog, recover,
+    Compression, DataDirectory, EpochFile, RaftState, RaftStateFile, SessionKey, SessionSecret,
+    SnapshotOrigin, TxnLog, recover,
 };
 
 /// A directory of no ensemble, read.
@@ -22,6 +24,7 @@ pub struct Before {
     database: Database,
     log: TxnLog,
     base: Base,
+    is_javas: bool,
 }
 
 impl Before {
@@ -39,7 +42,8 @@ impl Before {
         let zxid = recovered.last_zxid;
         let epoch = current.max(zxid >> 32);
         let base = Base { epoch, zxid, accepted: accepted.max(epoch) };
-        Ok(Self { directory, database: rebuild.finish(), log: recovered.log, base })
+        let is_javas = recovered.snapshot.origin == SnapshotOrigin::Java;
+        Ok(Self { directory, database: rebuild.finish(), log: recovered.log, base, is_javas })
     }
 
     /// What others compare.
@@ -60,11 +64,41 @@ impl Before {
         &self.directory
     }
 
+    /// The sessions that are open in it.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
+        self.database.sessions().keys().copied()
+    }
+
+    /// What an ensemble that is founded on it can make passwords of sessions with: the key that is here, or `fresh` where
+    /// there was nothing yet. `None` where sessions have ZooKeeper's.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn secret(&self, fresh: SessionKey) -> Result<Option<SessionSecret>, EnsembleError> {
+        // ZooKeeper went on with the directory, and does not know the key.
+        if self.is_javas {
+            return Ok(None);
+        }
+        let (disk, folder) = (self.directory.disk().as_ref(), self.directory.snapshots());
+        let found = SessionSecret::read(disk, folder)?;
+        let fresh = || SessionSecret { key: fresh, before: Vec::new() };
+        let secret = found.or_else(|| (self.base.zxid == 0).then(fresh));
+        Ok(secret.map(|SessionSecret { key, mut before }| {
+            before.retain(|session| self.database.sessions().contains_key(&SessionId(*session)));
+            SessionSecret { key, before }
+        }))
+    }
+
     /// Founds an ensemble on what is here, as its member `id`: the first term begins with a snapshot of it.
     ///
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
-    pub fn found(self, id: u64, founding: &Founding) -> Result<(), EnsembleError> {
+    pub fn found(
+        self,
+        id: u64,
+        founding: &Founding,
+        secret: Option<&SessionSecret>,
+    ) -> Result<(), EnsembleError> {
         let Self { directory, mut database, mut log, .. } = self;
         let index = founding.index;
         if index != 0 {
@@ -88,14 +122,19 @@ impl Before {
             members: founding.members.clone(),
             ..RaftState::default()
         };
-        Ok(RaftStateFile::create(&directory, &state)?)
+        Ok(RaftStateFile::create(&directory, &state, secret)?)
     }
 
     /// Belongs to what another server has founded, as its member `id`: what is here goes aside.
     ///
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
-    pub fn belong(self, id: u64, founding: &Founding) -> Result<(), EnsembleError> {
+    pub fn belong(
+        self,
+        id: u64,
+        founding: &Founding,
+        secret: Option<&SessionSecret>,
+    ) -> Result<(), EnsembleError> {
         let state = RaftState {
             id,
             term: founding.term,
@@ -105,16 +144,16 @@ impl Before {
             members: founding.members.clone(),
             ..RaftState::default()
         };
-        Ok(RaftStateFile::create(&self.directory, &state)?)
+        Ok(RaftStateFile::create(&self.directory, &state, secret)?)
     }
 
     /// Takes a seat of an ensemble. Only who has no data may.
     ///
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
-    pub fn take(self, seat: Seat) -> Result<(), EnsembleError> {
+    pub fn take(self, seat: Seat, secret: Option<&SessionSecret>) -> Result<(), EnsembleError> {
         let Seat { id, ensemble, term, members } = seat;
         let state = RaftState { id, ensemble, term, members, ..RaftState::default() };
-        Ok(RaftStateFile::create(&self.directory, &state)?)
+        Ok(RaftStateFile::create(&self.directory, &state, secret)?)
     }
 }

@@ -27,6 +27,7 @@ use super::room::Rooms;
 use super::start::{Ensemble, Started};
 use super::turns::Turns;
 use super::unsynced::Unsynced;
+use crate::engine::local::LocalSessions;
 use crate::engine::sequencer::Sequencer;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::zxid::Zxid;
@@ -111,6 +112,8 @@ pub struct Member<T> {
     pub(super) appended: Vec<Appended>,
     /// zoo.cfg's tickTime, which sessions expire by.
     pub(super) tick_ms: u64,
+    /// Sessions that live here only, if there can be any.
+    pub(super) local: Option<LocalSessions>,
 }
 
 impl<T> std::fmt::Debug for Member<T> {
@@ -138,7 +141,7 @@ impl<T: Transport> Member<T> {
         transport: T,
         tick_ms: u64,
     ) -> Result<(Self, DiskWriter), EnsembleError> {
-        let Started { store, writer, database, applied } = started;
+        let Started { store, writer, database, applied, secret: _ } = started;
         let id = store.promises.id;
         *replica.exclusive().database() = database;
         let config = Config {
@@ -179,6 +182,7 @@ impl<T: Transport> Member<T> {
             lists: Lists::default(),
             appended: Vec::new(),
             tick_ms,
+            local: None,
         };
         member.set_election_timeout();
         Ok((member, writer))
@@ -546,6 +550,9 @@ impl<T: Transport> Member<T> {
         if let Some((_, database)) = installed {
             // Watches went with the tree that they were set on: their clients set them again when they come back.
             self.here.close_all();
+            if let Some(local) = &mut self.local {
+                database.sessions().keys().for_each(|session| local.forget(*session));
+            }
             *self.applier.replica.exclusive().database() = database;
         }
         let mut unsent = Vec::new();

@@ -11,7 +11,9 @@ use super::following::Following;
 use super::leading::Leading;
 use super::membership::Change;
 use super::ready::{Member, Transport, server_of};
+use crate::engine::local::{LocalSessions, Taken};
 use crate::engine::request::Chore;
+use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::clients::Clients;
@@ -34,7 +36,39 @@ pub(super) struct Asking {
 impl<T: Transport> Member<T> {
     /// Takes requests of this member's clients, in their order. They wait here until there is a leader.
     pub fn submit(&mut self, submissions: Vec<Submission>) {
-        self.held.extend(submissions.into_iter().map(|submission| (submission, None)));
+        let Some(local) = self.local.as_mut().filter(|_| !submissions.is_empty()) else {
+            self.held.extend(submissions.into_iter().map(|submission| (submission, None)));
+            return;
+        };
+        for Submission { origin, work, room } in submissions {
+            match local.take(&origin, work) {
+                Taken::Attached(attached) => self.here.attached(origin.connection, &attached),
+                Taken::Close => self.here.close(origin.connection),
+                Taken::PassOn(work) => {
+                    self.held.push_back((Submission { origin, work, room }, None));
+                }
+            }
+        }
+    }
+
+    /// From here on new sessions of this member's clients live here only.
+    pub fn keep_sessions_local(&mut self, local: LocalSessions) {
+        self.local = Some(local);
+    }
+
+    /// The sessions that live here only, if there can be any.
+    #[must_use]
+    pub const fn local_sessions(&self) -> Option<&LocalSessions> {
+        self.local.as_ref()
+    }
+
+    /// Ends the sessions that live here only and were not heard of for their timeout. `late_ms` is how long this server
+    /// itself stood still.
+    pub fn expire_local(&mut self, now: Monotonic, late_ms: u64) -> Vec<SessionId> {
+        let Some(local) = &mut self.local else { return Vec::new() };
+        let expired = local.expire(now, late_ms);
+        expired.iter().for_each(|session| self.here.session_closed(*session));
+        expired
     }
 
     /// Takes what the server itself wants. Only a leader does it.

@@ -18,7 +18,8 @@ use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::first_snapshot;
 use crate::storage::{
     Compression, DataDirectory, EntryLog, RaftState, RaftStateFile, RecoveryOptions, Refused,
-    Replay, SnapshotId, SnapshotOrigin, discard_void_log, move_data_aside, recover, refuse_foreign,
+    Replay, SessionSecret, SnapshotId, SnapshotOrigin, discard_void_log, move_data_aside, recover,
+    refuse_foreign,
 };
 
 /// How a member keeps its data.
@@ -45,6 +46,8 @@ pub struct Started {
     pub database: Database,
     /// The last entry in it.
     pub(super) applied: u64,
+    /// What passwords of sessions are made with; `None` is ZooKeeper's formula.
+    pub secret: Option<SessionSecret>,
 }
 
 impl Started {
@@ -101,6 +104,11 @@ impl Ensemble {
         if recovered.fresh {
             first_snapshot(&directory, &mut database, Compression::None)?;
         }
+        // For whoever copies the directory, or makes one of no ensemble of it. Not before the snapshot: a key without one
+        // tells of a snapshot that is gone.
+        let secret = promises.secret().cloned();
+        let disk = directory.disk().as_ref();
+        SessionSecret::install(secret.as_ref(), disk, directory.snapshots())?;
         let (log, snapshot) = (recovered.log, recovered.snapshot);
         let (log, writer) = EntryLog::open(Arc::clone(&directory), log, snapshot, base)?;
         let last = log.last_index();
@@ -112,7 +120,7 @@ impl Ensemble {
         let promised = promises.get().clone();
         let writer = DiskWriter::new(Arc::clone(&directory), self.clone(), writer, promises);
         let store = LogStore::new(directory, log, promised, snapshot, applied);
-        Ok(Started { store, writer, database, applied })
+        Ok(Started { store, writer, database, applied, secret })
     }
 }
 

@@ -14,13 +14,15 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::handed_secret;
 use super::hello::QUESTION;
+use super::secret::nonce;
 use super::secure::Stream;
 use super::speak::dial;
 use super::{Common, Own, Peer, Peers, SILENT_MAX, timeout};
 use crate::config;
 use crate::ensemble::founding::{
-    Answer, Base, Founding, Question, Standing, Step, decide, may_belong,
+    Answer, Base, Founding, HandedSecret, Question, Standing, Step, decide, may_belong,
 };
 use crate::ensemble::{
     Before, EnsembleError, FRAME_HEAD_LEN, FromPeer, Said, member_id, parse_head, parse_said,
@@ -28,7 +30,7 @@ use crate::ensemble::{
 };
 use crate::server::ServerError;
 use crate::server::member::FIRST_LIFE;
-use crate::storage::Members;
+use crate::storage::{Members, SESSIONS_BEFORE_MAX, SessionKey, SessionSecret};
 
 /// Between two rounds of questions.
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(100);
@@ -39,7 +41,7 @@ const BETWEEN_COMPLAINTS: Duration = Duration::from_secs(60);
 /// A question and its answer take no longer than this.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Bytes of a question or an answer.
-const SAID_MAX: usize = 64 << 10;
+const SAID_MAX: usize = (64 << 10) + 8 * SESSIONS_BEFORE_MAX;
 
 /// What this server is to those that ask.
 #[derive(Debug, Default)]
@@ -137,6 +139,10 @@ impl Common {
         ensemble: &config::Ensemble,
         others: &BTreeMap<u8, Standing>,
     ) {
+        let Ok(fresh) = nonce().inspect_err(|error| tracing::warn!(%error, "no random bytes"))
+        else {
+            return;
+        };
         let Some(before) = self.take_before() else { return };
         let heard = others.values().filter_map(|standing| match standing {
             Standing::Before(base) => Some(base.accepted),
@@ -163,14 +169,23 @@ impl Common {
             "founding an ensemble"
         );
         let id = member_id(self.server, FIRST_LIFE);
-        let founded = founding.clone();
-        let done = spawn_blocking(move || before.found(id, &founded)).await;
+        let (common, founded) = (Arc::clone(self), founding.clone());
+        let done = spawn_blocking(move || {
+            let secret = common.secret_to_share(&before, SessionKey::new(fresh))?;
+            before.found(id, &founded, secret.as_ref())?;
+            Ok(secret)
+        });
+        let (done, secret) = match done.await {
+            Ok(Ok(secret)) => (Ok(Ok(())), secret),
+            Ok(Err(error)) => (Ok(Err(error)), None),
+            Err(panic) => (Err(panic), None),
+        };
         self.changed(done, asks.clone());
         for server in asks {
             let Some(peer) = self.peers.get(&server).map(Arc::clone) else { continue };
-            let (common, founding) = (Arc::clone(self), founding.clone());
+            let (common, founding, secret) = (Arc::clone(self), founding.clone(), secret.clone());
             tokio::spawn(async move {
-                common.ask_to_belong(&peer, founding).await;
+                common.ask_to_belong(&peer, founding, secret.as_ref()).await;
                 if let Introduction::Member(asks) = &mut *common.introduction.lock() {
                     asks.retain(|asked| *asked != peer.server);
                 }
@@ -178,10 +193,39 @@ impl Common {
         }
     }
 
-    async fn ask_to_belong(&self, peer: &Peer, founding: Founding) {
+    /// What every member is to make passwords of sessions with, if it can be handed to all of them.
+    fn secret_to_share(
+        &self,
+        before: &Before,
+        fresh: SessionKey,
+    ) -> Result<Option<SessionSecret>, EnsembleError> {
+        let Some(secret) = before.secret(fresh)? else { return Ok(None) };
+        let is_too_much = secret.before.len() > SESSIONS_BEFORE_MAX;
+        if self.security.is_authenticated() && !is_too_much {
+            return Ok(Some(secret));
+        }
+        let ending = before.sessions().filter(|session| !secret.before.contains(&session.0));
+        let ending = ending.count();
+        if ending > 0 {
+            tracing::warn!(
+                sessions = ending,
+                "these sessions end: their passwords are of session.key, which {}; passwords are ZooKeeper's from here on",
+                match is_too_much {
+                    true => "has too many sessions of before it to be handed over",
+                    false =>
+                        "is handed only to servers that prove who they are (sslQuorum, quorum.auth.secretFile)",
+                }
+            );
+        }
+        Ok(None)
+    }
+
+    async fn ask_to_belong(&self, peer: &Peer, founding: Founding, secret: Option<&SessionSecret>) {
         let began = Instant::now();
         while began.elapsed() < ASKS_MAX {
-            match ask(self, peer, Question::Founded(founding.clone())).await {
+            let handed = secret.map(|secret| handed_secret::hand(&self.security, secret));
+            let Ok(handed) = handed.transpose() else { return };
+            match ask(self, peer, Question::Founded(founding.clone(), handed)).await {
                 Ok(Answer::Founded) => return,
                 Ok(Answer::Refused(reason)) => {
                     tracing::warn!(
@@ -202,13 +246,14 @@ impl Common {
         for (server, _) in members {
             let Some(peer) = self.peers.get(server) else { continue };
             match ask(self, peer, Question::Seat(self.server)).await {
-                Ok(Answer::Seat(seat)) => {
+                Ok(Answer::Seat(seat, handed)) => {
+                    let secret = handed.map(|handed| handed_secret::take(&self.security, *handed));
                     let Some(before) = self.take_before() else { return };
                     tracing::info!(
                         id = format_args!("{:#x}", seat.id),
                         "this server has a seat in the ensemble"
                     );
-                    let done = spawn_blocking(move || before.take(seat)).await;
+                    let done = spawn_blocking(move || before.take(seat, secret.as_ref())).await;
                     self.changed(done, Vec::new());
                     return;
                 }
@@ -256,7 +301,11 @@ impl Common {
     }
 
     /// Belongs to what another has founded, if it may.
-    pub(super) async fn belong(self: &Arc<Self>, founding: Founding) -> Answer {
+    pub(super) async fn belong(
+        self: &Arc<Self>,
+        founding: Founding,
+        handed: Option<Box<HandedSecret>>,
+    ) -> Answer {
         let id = member_id(self.server, FIRST_LIFE);
         let Founding { members, ensemble, .. } = &founding;
         let is_meant = members.voters.contains(&id) || members.learners.contains(&id);
@@ -274,6 +323,7 @@ impl Common {
             );
             return Answer::Refused(reason);
         }
+        let secret = handed.map(|handed| handed_secret::take(&self.security, *handed));
         let Some(before) = self.take_before() else { return Answer::Elsewhere };
         tracing::info!(
             ensemble = format_args!("{ensemble:016x}"),
@@ -282,7 +332,7 @@ impl Common {
         let common = Arc::clone(self);
         // Whoever asks may not wait for it: a disk can take its time.
         let changing = tokio::spawn(async move {
-            let done = spawn_blocking(move || before.belong(id, &founding)).await;
+            let done = spawn_blocking(move || before.belong(id, &founding, secret.as_ref())).await;
             common.changed(done, Vec::new());
         });
         match (changing.await, &*self.introduction.lock()) {
@@ -297,7 +347,20 @@ impl Common {
         }
         let (answer, answered) = oneshot::channel();
         self.queue.put_from_peer(FromPeer::Seat(server, answer), None);
-        answered.await.unwrap_or(Answer::Elsewhere)
+        match (answered.await, self.session_secret.get()) {
+            (Ok(Answer::Seat(..)), Some(_)) if !self.security.is_authenticated() => {
+                let reason = "the ensemble has a session.key, and this member hands it only to servers that prove \
+                     who they are (sslQuorum, quorum.auth.secretFile, no portUnification)";
+                Answer::Refused(reason.to_owned())
+            }
+            (Ok(Answer::Seat(seat, _)), Some(secret)) => {
+                match handed_secret::hand(&self.security, secret) {
+                    Ok(handed) => Answer::Seat(seat, Some(handed)),
+                    Err(_) => Answer::Elsewhere,
+                }
+            }
+            (answer, _) => answer.unwrap_or(Answer::Elsewhere),
+        }
     }
 }
 
@@ -311,7 +374,9 @@ async fn answer_at_leisure(common: &Arc<Common>, stream: &mut Stream, from: u8) 
         Said::Question(Question::Standing) => {
             common.standing().map_or(Answer::Elsewhere, Answer::Standing)
         }
-        Said::Question(Question::Founded(founding)) => common.belong(founding).await,
+        Said::Question(Question::Founded(founding, handed)) => {
+            common.belong(founding, handed).await
+        }
         Said::Question(Question::Seat(server)) if server == from => common.seat(server).await,
         _ => return Err(io::Error::other("this is no question")),
     };

@@ -16,7 +16,7 @@ use super::hear::heed;
 use super::hello::WORDS;
 use super::speak::dial;
 use super::*;
-use crate::config::{Ensemble, EnsembleServer, QuorumSecurity};
+use crate::config::{Ensemble, EnsembleServer, QuorumSecurity, SessionsLive};
 use crate::engine::database::Rules;
 use crate::ensemble::Before;
 use crate::ensemble::founding::Founding;
@@ -59,6 +59,8 @@ impl Node {
             security: settings.security.clone(),
             snap_sync_bytes: std::num::NonZeroU64::new(settings.pace),
             linearizable_reads: false,
+            leader_serves: true,
+            sessions: SessionsLive::Everywhere,
         };
         let security = Security::load(&ensemble.security).expect("good files");
         let peers = Peers::new(
@@ -400,7 +402,7 @@ async fn who_was_asked_to_belong_does_so_even_if_nobody_waits() {
     let founding = Founding { ensemble: 7, term: 1, base, index: 0, members };
     tokio::select! {
         biased;
-        _ = common.belong(founding) => {}
+        _ = common.belong(founding, None) => {}
         // It has begun.
         () = std::future::ready(()) => {}
     }

@@ -54,6 +54,14 @@ impl Secret {
         self.mac(side, hello, answer).verify_slice(shown).is_ok()
     }
 
+    /// What veils as many bytes as a number that is used once has.
+    pub(super) fn veil(&self, nonce: &[u8; NONCE_LEN]) -> [u8; NONCE_LEN] {
+        let mut mac = self.0.clone();
+        mac.update(b"rookeeper veil");
+        mac.update(nonce);
+        mac.finalize().into_bytes().into()
+    }
+
     fn mac(&self, side: Side, hello: &[u8], answer: &[u8]) -> Hmac<Sha256> {
         let mut mac = self.0.clone();
         mac.update(match side {

@@ -106,10 +106,19 @@ impl Security {
         Ok(Self { tls, dials_tls: config.dials_tls, secret, is_lenient: config.is_lenient })
     }
 
+    /// Whether servers know each other by certificates.
+    fn is_certified(&self) -> bool {
+        self.dials_tls && self.tls.as_ref().is_some_and(Tls::needs_certificate)
+    }
+
+    /// Whether every server, whichever calls the other, has proved to be one.
+    pub(super) fn is_authenticated(&self) -> bool {
+        !self.is_lenient && (self.is_certified() || self.secret.is_some())
+    }
+
     /// Says what an operator must know of it.
     pub(in crate::server) fn announce(&self) {
-        let certified = self.dials_tls && self.tls.as_ref().is_some_and(Tls::needs_certificate);
-        match (self.is_lenient, certified, &self.secret) {
+        match (self.is_lenient, self.is_certified(), &self.secret) {
             (true, ..) => tracing::warn!(
                 "portUnification=true: whoever reaches the ensemble's port is taken for one of its servers; \
                  take it out once every server has TLS or the secret"

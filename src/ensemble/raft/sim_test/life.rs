@@ -258,7 +258,7 @@ impl World {
                 None => {
                     let members = Members { voters, ..Members::default() };
                     let first = RaftState { id: server.id, members, ..RaftState::default() };
-                    RaftStateFile::create(&directory, &first)?;
+                    RaftStateFile::create(&directory, &first, None)?;
                 }
             }
             let started = ensemble.start(Arc::new(directory))?;

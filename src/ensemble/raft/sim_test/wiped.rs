@@ -112,7 +112,7 @@ impl World {
         let taken = self
             .open(at)
             .map_err(EnsembleError::from)
-            .and_then(|directory| Before::read(Arc::new(directory), &ensemble)?.take(seat));
+            .and_then(|directory| Before::read(Arc::new(directory), &ensemble)?.take(seat, None));
         match taken {
             Ok(()) => {}
             Err(EnsembleError::Storage(StorageError::Io { .. })) => {
