@@ -22,7 +22,7 @@ pub(super) fn join_member_address(
     let own = ensemble.me().and_then(|server| server.client);
     match (client, own) {
         (Some(client), Some(own)) if contradicts(client, own) => Err(ConfigError::Contradiction {
-            place: settings.place_of_server(&key),
+            place: settings.place_of(&key, &key),
             what: format!("clientPort says {client}, {key} says {own}"),
         }),
         (client, own) => Ok(own.or(client)),
