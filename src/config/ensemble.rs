@@ -62,7 +62,7 @@ impl Ensemble {
             let (id, server) = parse(id, setting, notes)?;
             servers.insert(id, server);
         }
-        let my_id = server_line::my_id(data_dir)?.ok_or_else(|| ConfigError::NoMyId {
+        let my_id = server_line::my_id(settings, data_dir)?.ok_or_else(|| ConfigError::NoMyId {
             path: data_dir.join("myid"),
             servers: servers.len(),
         })?;

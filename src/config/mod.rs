@@ -19,6 +19,7 @@ mod quorum;
 mod reaper;
 mod server_line;
 mod settings;
+mod shell;
 mod standalone;
 mod value;
 
@@ -40,6 +41,7 @@ pub use quorum::{ClientAuth, Protocols, QuorumSecurity, QuorumTls};
 pub use reaper::Reaper;
 pub use standalone::{Config, FourLetterWords, ListenAddress, Purge, SnapshotCompression};
 
+use environment::Environment;
 use settings::{Entry, Origin, Settings};
 use standalone::Defaults;
 
@@ -135,21 +137,25 @@ pub struct Refusals {
     pub more: Vec<ConfigError>,
 }
 
-/// Reads the configuration of a start with `file`, or of one without any: 127.0.0.1:2181 and data
-/// in `./rookeeper-data`.
+/// Reads the configuration of a start with `file`, or of one without any: what the variables of the official image say,
+/// or 127.0.0.1:2181 and data in `./rookeeper-data`.
 ///
-/// `SERVER_JVMFLAGS` and `JVMFLAGS` of the environment are read for `-D` words as well; `defines`
-/// win over them. Host names are resolved, which can take as long as the resolver takes.
+/// Beside zoo.cfg, in rising order: `JAVA_OPTS` of Debian's `environment`, `SERVER_JVMFLAGS` and `JVMFLAGS` of the
+/// environment, `zookeeper-env.sh` and `java.env`, and `defines`. Host names are resolved, which can take as long as the
+/// resolver takes.
 pub fn load(file: Option<&Path>, defines: &[Define]) -> Result<Loaded, ConfigError> {
     loaded(examine(file, defines)?)
 }
 
 /// As [`load`], for every refusal that can be told, and not only the first.
 pub fn examine(file: Option<&Path>, defines: &[Define]) -> Result<Examined, ConfigError> {
-    let environment = |name: &str| Some(env::var_os(name)?.to_string_lossy().into_owned());
-    match file {
-        None => assemble(None, defines, environment),
-        Some(path) => assemble(Some((path, &read(path)?)), defines, environment),
+    let variable = |name: &str| Some(env::var_os(name)?.to_string_lossy().into_owned());
+    let environment = Environment::new(&variable);
+    let of_the_image =
+        || Some(environment.image_folder()?.join("zoo.cfg")).filter(|file| file.is_file());
+    match file.map(Path::to_owned).or_else(of_the_image) {
+        None => assemble(None, defines, variable),
+        Some(path) => assemble(Some((&path, &read(&path)?)), defines, variable),
     }
 }
 
@@ -165,13 +171,21 @@ fn assemble(
     defines: &[Define],
     environment: impl Fn(&str) -> Option<String>,
 ) -> Result<Examined, ConfigError> {
-    let mut entries = environment::flags(environment);
+    let environment = Environment::new(&environment);
+    let mut notes = Vec::new();
+    let folder = file.and_then(|(path, _)| path.parent());
+    let mut entries = environment.flags(folder, &mut notes);
     entries.extend(defines.iter().map(|Define { name, value }| Entry {
         name: name.clone(),
         value: value.clone(),
         origin: Origin::CommandLine,
     }));
+    let is_image = file.is_none() && environment.is_image();
     let (defaults, place) = match file {
+        None if is_image => {
+            entries.extend(environment.image()?);
+            (Defaults::WITH_FILE, "the variables ZOO_*".to_owned())
+        }
         None => (Defaults::WITHOUT_FILE, "no configuration file".to_owned()),
         Some((path, bytes)) => {
             let place = path.display().to_string();
@@ -184,11 +198,18 @@ fn assemble(
                 value: property.value,
                 origin: Origin::Line(Rc::clone(&path), property.line),
             }));
+            let unread: Vec<_> = environment.of_the_image().collect();
+            if !unread.is_empty() {
+                notes.push(Note::info(format!(
+                    "environment: {} not read, there is {place}",
+                    unread.join(", ")
+                )));
+            }
             (Defaults::WITH_FILE, place)
         }
     };
-    let mut notes = Vec::new();
     let mut settings = Settings::merge(entries, &mut notes);
+    settings.my_id = environment.my_id(is_image);
     let keys_in_effect = settings.names();
     let mut refusals = settings.judge(&mut notes);
     let outcome = loop {

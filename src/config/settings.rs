@@ -19,14 +19,18 @@ pub(super) enum Origin {
     CommandLine,
     /// A variable of the environment with `-D` words.
     Environment(&'static str),
+    /// A line, from 1, of a shell file with such a variable.
+    Script(Rc<Path>, usize),
+    /// A variable of the official image, which stands for a line of zoo.cfg.
+    Image(&'static str),
 }
 
 impl Origin {
     fn rank(&self) -> SourceRank {
         match self {
-            Self::Line(..) => SourceRank::File,
+            Self::Line(..) | Self::Image(_) => SourceRank::File,
             Self::CommandLine => SourceRank::CommandLine,
-            Self::Environment(_) => SourceRank::Environment,
+            Self::Environment(_) | Self::Script(..) => SourceRank::Environment,
         }
     }
 }
@@ -34,9 +38,13 @@ impl Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Line(file, line) => write!(f, "{}:{line}", file.display()),
+            Self::Line(file, line) | Self::Script(file, line) => {
+                write!(f, "{}:{line}", file.display())
+            }
             Self::CommandLine => write!(f, "command line, -D"),
-            Self::Environment(variable) => write!(f, "environment, {variable}"),
+            Self::Environment(variable) | Self::Image(variable) => {
+                write!(f, "environment, {variable}")
+            }
         }
     }
 }
@@ -45,6 +53,13 @@ impl fmt::Display for Origin {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) name: String,
+    pub(super) value: String,
+    pub(super) origin: Origin,
+}
+
+/// Which server this is, as the environment has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MyId {
     pub(super) value: String,
     pub(super) origin: Origin,
 }
@@ -80,6 +95,8 @@ enum SourceRank {
 pub(super) struct Settings {
     values: BTreeMap<String, Setting>,
     servers: BTreeMap<String, Setting>,
+    /// What counts where there is no file `myid`.
+    pub(super) my_id: Option<MyId>,
 }
 
 impl Settings {

@@ -106,3 +106,22 @@ fn keys_for_scripts() {
     assert_eq!(of("audit.enable")["fate"], "not yet");
     assert_eq!(of("peerType")["fate"], "meaningless");
 }
+
+/// As the official image does it: a zoo.cfg in its folder counts, and its variables do where there is none.
+#[test]
+fn a_zoo_cfg_in_the_folder_of_the_image_is_found() {
+    let root = tempfile::tempdir().expect("a folder");
+    let check = || {
+        let mut command = rookeeper(&["config", "check"]);
+        command.env("ZOO_CONF_DIR", root.path()).env("ZOO_TICK_TIME", "slow");
+        let output = command.output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = check();
+    assert_eq!(code, Some(2));
+    assert!(said.starts_with("REFUSED    environment, ZOO_TICK_TIME: tickTime is"), "{said}");
+    let file = zoo_cfg(root.path(), "");
+    let (code, said) = check();
+    assert_eq!(code, Some(0));
+    assert!(said.contains(&format!("ZOO_TICK_TIME not read, there is {file}")), "{said}");
+}
