@@ -337,6 +337,18 @@ fn startup_errors_have_the_conditions_of_zookeeper() {
         ("dataDir=/d\nsecureClientPort=2281", "zoo.cfg:2: clientPort is not set"),
         ("dataDir=/d\nclientPortAddress=127.0.0.1", "zoo.cfg:2: clientPort is not set"),
         (
+            "dataDir=/d\nclientPort=1\nsecureClientPortAddress=127.0.0.1",
+            "zoo.cfg:3: secureClientPort is not set",
+        ),
+        (
+            "dataDir=/d\nclientPort=1\nquorum.auth.learnerRequireSasl=true",
+            "zoo.cfg:3: quorum.auth.learnerRequireSasl is true, quorum.auth.enableSasl is not",
+        ),
+        (
+            "dataDir=/d\nclientPort=1\nquorum.auth.enableSasl=true\nquorum.auth.serverRequireSasl=true",
+            "zoo.cfg:4: quorum.auth.serverRequireSasl is true, quorum.auth.learnerRequireSasl is not",
+        ),
+        (
             "dataDir=/d\nclientPort=1\nminSessionTimeout=9\nmaxSessionTimeout=8",
             "zoo.cfg:3: minSessionTimeout 9 is larger than maxSessionTimeout 8",
         ),

@@ -160,16 +160,47 @@ impl Settings {
         for name in forgotten {
             self.values.remove(&name);
         }
+        refusals.extend(self.contradictions());
         refusals
     }
 
+    /// Keys without effect that ZooKeeper does not start with.
+    fn contradictions(&self) -> Vec<ConfigError> {
+        let mut found = Vec::new();
+        if let (Some(setting), None) =
+            (self.values.get("secureClientPortAddress"), self.values.get("secureClientPort"))
+        {
+            found.push(ConfigError::NotSet {
+                place: setting.origin.to_string(),
+                key: "secureClientPort",
+                remedy: "Add secureClientPort, or remove secureClientPortAddress.",
+            });
+        }
+        for (asks, needs) in [
+            ("quorum.auth.serverRequireSasl", "quorum.auth.learnerRequireSasl"),
+            ("quorum.auth.serverRequireSasl", "quorum.auth.enableSasl"),
+            ("quorum.auth.learnerRequireSasl", "quorum.auth.enableSasl"),
+        ] {
+            if let (Some(setting), false) = (self.values.get(asks), self.says_true(needs))
+                && self.says_true(asks)
+            {
+                found.push(ConfigError::Contradiction {
+                    place: setting.origin.to_string(),
+                    what: format!("{asks} is true, {needs} is not"),
+                });
+            }
+        }
+        found
+    }
+
+    fn says_true(&self, key: &str) -> bool {
+        self.values.get(key).is_some_and(|setting| setting.value.eq_ignore_ascii_case("true"))
+    }
+
     fn refuses(&self, when: Refusal, setting: &Setting) -> Verdict {
-        let says = |key: &str| {
-            self.values.get(key).is_some_and(|setting| setting.value.eq_ignore_ascii_case("true"))
-        };
         let is_true = setting.value.eq_ignore_ascii_case("true");
         let ensemble = self.servers.len() > 1;
-        let tls = ensemble && (says("sslQuorum") || says("portUnification"));
+        let tls = ensemble && (self.says_true("sslQuorum") || self.says_true("portUnification"));
         let (refused, what) = match when {
             Refusal::Always => (true, ""),
             Refusal::IfTrue => (is_true, "=true"),
