@@ -76,6 +76,23 @@ fn a_bad_value_is_named_with_its_line() {
     );
 }
 
+#[test]
+fn everything_that_is_wrong_is_named_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("zoo.cfg");
+    fs::write(&file, "dataDir=/d\nclientPort=2181\ntickTime=fast\noraclePath=/o\n")
+        .expect("written");
+    let output = output(&["server", file.to_str().expect("UTF-8")]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    let places: Vec<_> = said
+        .lines()
+        .filter_map(|line| line.split_once("zoo.cfg:")?.1.split_once(' '))
+        .map(|(line, _)| line)
+        .collect();
+    assert_eq!(places, ["4:", "3:"], "{said}");
+}
+
 /// Each way to write `-D`, told by the error of its bad value.
 #[test]
 fn defines_count_ahead_of_the_subcommand_and_behind_it() {
