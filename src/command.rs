@@ -5,6 +5,7 @@
 //! directory first, and says with `--dry-run` what it would do. Nothing here logs.
 
 mod backup;
+mod config;
 mod data;
 mod error;
 mod leave;
@@ -22,6 +23,7 @@ mod words;
 use clap::Subcommand;
 
 pub use backup::BackupArguments;
+pub use config::{CheckConfig, ConfigCommand};
 pub use data::{Change, DataCommand, Truncate};
 pub use log::{LogCommand, ShowLog};
 pub use migrate::MigrateCommand;
@@ -47,6 +49,9 @@ pub enum Tool {
     Backup(BackupArguments),
     /// Make a data directory of a backup, or of a copy of ZooKeeper's.
     Restore(RestoreArguments),
+    /// Judge a configuration without starting on it.
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Prepare a move from Apache ZooKeeper.
     #[command(subcommand)]
     Migrate(MigrateCommand),
@@ -59,6 +64,8 @@ enum Verdict {
     Fine,
     /// Something is wrong, and was told.
     Problems,
+    /// A start would be refused, and why was told.
+    Refused,
 }
 
 /// How a tool ended.
@@ -80,12 +87,14 @@ pub fn run(tool: &Tool) -> Ending {
         Tool::Data(command) => data::run(command, &mut out),
         Tool::Backup(arguments) => backup::run(arguments, &mut out),
         Tool::Restore(arguments) => restore::run(arguments, &mut out),
+        Tool::Config(command) => config::run(command, &mut out),
         Tool::Migrate(command) => migrate::run(command, &mut out),
     };
     let flushed = out.flush();
     match ended.and_then(|verdict| flushed.map(|()| verdict)) {
         Ok(Verdict::Fine) => Ending { code: 0, message: None },
         Ok(Verdict::Problems) => Ending { code: 1, message: None },
+        Ok(Verdict::Refused) => Ending { code: 2, message: None },
         // Whoever read the output has had enough.
         Err(error) if error.is_broken_pipe() => Ending { code: 0, message: None },
         Err(error) => {

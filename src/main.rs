@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use rookeeper::command::{self, Tool};
-use rookeeper::config::{self, Define, Severity};
+use rookeeper::config::{self, ConfigError, Define, Refusals, Severity};
 use rookeeper::logging;
 
 const BAD_CONFIGURATION: u8 = 2;
@@ -83,23 +83,33 @@ fn main() -> ExitCode {
 
 /// Runs a server to its end.
 fn server(file: Option<&Path>, defines: &[Define]) -> ExitCode {
-    let loaded = match config::load(file, defines) {
-        Ok(loaded) => loaded,
+    let refused = |error: &ConfigError| {
+        logging::print(&format!("rookeeper: {error}\n  {}\n", error.remedy()));
+    };
+    let examined = match config::examine(file, defines) {
+        Ok(examined) => examined,
         Err(error) => {
-            logging::print(&format!("rookeeper: {error}\n  {}\n", error.remedy()));
+            refused(&error);
+            return BAD_CONFIGURATION.into();
+        }
+    };
+    let config = match examined.outcome {
+        Ok(config) => config,
+        Err(Refusals { first, more }) => {
+            std::iter::once(&first).chain(&more).for_each(refused);
             return BAD_CONFIGURATION.into();
         }
     };
 
     let logging = logging::start();
     tracing::info!("rookeeper {}", env!("CARGO_PKG_VERSION"));
-    for note in loaded.notes {
+    for note in examined.notes {
         match note.severity {
             Severity::Info => tracing::info!("{}", note.text),
             Severity::Warning => tracing::warn!("{}", note.text),
         }
     }
-    let ended = rookeeper::server::run(loaded.config);
+    let ended = rookeeper::server::run(config);
     drop(logging);
     match ended {
         Ok(()) => ExitCode::SUCCESS,

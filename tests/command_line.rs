@@ -76,10 +76,27 @@ fn a_bad_value_is_named_with_its_line() {
     );
 }
 
+#[test]
+fn everything_that_is_wrong_is_named_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("zoo.cfg");
+    fs::write(&file, "dataDir=/d\nclientPort=2181\ntickTime=fast\noraclePath=/o\n")
+        .expect("written");
+    let output = output(&["server", file.to_str().expect("UTF-8")]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    let places: Vec<_> = said
+        .lines()
+        .filter_map(|line| line.split_once("zoo.cfg:")?.1.split_once(' '))
+        .map(|(line, _)| line)
+        .collect();
+    assert_eq!(places, ["4:", "3:"], "{said}");
+}
+
 /// Each way to write `-D`, told by the error of its bad value.
 #[test]
 fn defines_count_ahead_of_the_subcommand_and_behind_it() {
-    let bad = "zookeeper.snapCount=x";
+    let bad = "zookeeper.tickTime=x";
     let attached = format!("-D{bad}");
     for arguments in [
         &["server", &attached][..],
@@ -88,19 +105,19 @@ fn defines_count_ahead_of_the_subcommand_and_behind_it() {
         &["-D", bad, "server"],
         &[&attached, "server", "-Dzookeeper.maxCnxns=1"],
         &["-Dzookeeper.maxCnxns=1", "server", &attached],
-        &["-Dzookeeper.snapCount=1", "server", &attached],
+        &["-Dzookeeper.tickTime=1", "server", &attached],
     ] {
         let output = output(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        let expected = "rookeeper: command line, -D: snapCount is \"x\", expected ";
+        let expected = "rookeeper: command line, -D: tickTime is \"x\", expected ";
         assert!(stderr(&output).starts_with(expected), "{arguments:?}: {output:?}");
     }
 }
 
 #[test]
 fn the_environment_of_the_start_script_is_read() {
-    let flags = "-Xmx1g -Dzookeeper.snapCount=y";
+    let flags = "-Xmx1g -Dzookeeper.tickTime=y";
     let output = rookeeper(&["server"]).env("SERVER_JVMFLAGS", flags).output().expect("runs");
-    let expected = "rookeeper: environment, SERVER_JVMFLAGS: snapCount is \"y\", expected ";
+    let expected = "rookeeper: environment, SERVER_JVMFLAGS: tickTime is \"y\", expected ";
     assert!(stderr(&output).starts_with(expected), "{output:?}");
 }

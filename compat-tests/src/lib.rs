@@ -10,6 +10,7 @@
 //! - [`held_sessions`] are stock clients whose sessions must outlive a change of servers.
 //! - [`compatibility`] keeps what a client's checks say, for `docs/compatibility.md`.
 //! - [`named_test`] finds the tests that documents name.
+//! - [`zoo_cfg`] starts servers on zoo.cfg files as they are found in production.
 //! - [`Transcript`] is what a client printed, with times, zxids and session ids made comparable.
 //!
 //! `SUBJECT=reference` puts Apache ZooKeeper itself in the place of the server under test: what
@@ -31,6 +32,7 @@ mod transcript;
 pub mod four_letter_words;
 pub mod request;
 pub mod tree;
+pub mod zoo_cfg;
 
 pub use ensemble::Ensemble;
 pub use java::{Java, debian_jars};

@@ -100,6 +100,17 @@ impl Server {
         Self { kind, port, child: None, properties, dir }
     }
 
+    /// The same with a zoo.cfg that is made of its directory, where `data` is empty.
+    pub(crate) fn on_text(kind: Kind, port: Port, text: impl FnOnce(&Path) -> String) -> Self {
+        let dir = tempfile::Builder::new()
+            .prefix("compat.")
+            .tempdir()
+            .expect("a temporary directory for the server");
+        fs::write(dir.path().join("zoo.cfg"), text(dir.path())).expect("zoo.cfg written");
+        fs::create_dir(dir.path().join("data")).expect("data directory created");
+        Self { kind, port, child: None, properties: Vec::new(), dir }
+    }
+
     /// Which implementation runs, or will at the next start.
     pub fn kind(&self) -> Kind {
         self.kind

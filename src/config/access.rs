@@ -72,9 +72,10 @@ impl Access {
     ) -> Result<Self, ConfigError> {
         let skip_acl = settings.get("skipACL").is_some_and(|setting| setting.value == "yes");
         if skip_acl {
-            notes.push(Note::warning(
-                "skipACL=yes: no ACL is checked, anyone may do anything".to_owned(),
-            ));
+            let place = settings.place_of("skipACL", "skipACL");
+            notes.push(Note::warning(format!(
+                "{place}: skipACL=yes: no ACL is checked, anyone may do anything"
+            )));
         }
         let digest = property_bool(settings, "DigestAuthenticationProvider.enabled", true, notes)
             .then(|| DigestScheme::from_settings(settings))
@@ -112,19 +113,13 @@ fn enforced(
     settings: &Settings,
     notes: &mut Vec<Note>,
 ) -> Result<Option<Vec<String>>, ConfigError> {
-    if property_bool(settings, "sessionRequireClientSASLAuth", false, notes)
-        && let Some(setting) = settings.get("sessionRequireClientSASLAuth")
-    {
-        let expected = "false: this version has no SASL, and cannot require it".to_owned();
-        return Err(bad_value("sessionRequireClientSASLAuth", setting, expected));
-    }
     if !property_bool(settings, "enforce.auth.enabled", false, notes) {
         return Ok(None);
     }
     let key = "enforce.auth.schemes";
     let Some(setting) = settings.get(key) else {
         return Err(ConfigError::NotSet {
-            place: "enforce.auth.enabled=true".to_owned(),
+            place: settings.place_of("enforce.auth.enabled", key),
             key,
             remedy: "Add enforce.auth.schemes, such as enforce.auth.schemes=digest.",
         });

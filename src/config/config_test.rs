@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::keys::{self, Effect};
+use super::keys;
 use super::*;
 
 /// What a zoo.cfg must have, ahead of the lines under test: those begin in line 3.
@@ -19,7 +19,7 @@ const PROMETHEUS: &str = "org.apache.zookeeper.metrics.prometheus.PrometheusMetr
 fn load_bytes(text: &[u8], defines: &[&str], flags: &str) -> Result<Loaded, ConfigError> {
     let defines: Vec<Define> = defines.iter().map(|word| word.parse().expect("a define")).collect();
     let environment = |name: &str| (name == "JVMFLAGS").then(|| flags.to_owned());
-    assemble(Some((Path::new("zoo.cfg"), text)), &defines, environment)
+    loaded(assemble(Some((Path::new("zoo.cfg"), text)), &defines, environment)?)
 }
 
 fn load_lines(lines: &str) -> Result<Loaded, ConfigError> {
@@ -98,7 +98,8 @@ fn defaults_are_those_of_zookeeper() {
         Loaded { config: expected.clone(), keys_in_effect, notes: Vec::new() }
     );
 
-    let without_file = assemble(None, &[], |_| None).expect("no file is needed").config;
+    let without_file =
+        assemble(None, &[], |_| None).and_then(loaded).expect("no file is needed").config;
     let local = ListenAddress { address: Some(Ipv4Addr::LOCALHOST.into()), port: 2181 };
     assert_eq!(
         without_file,
@@ -239,9 +240,9 @@ fn every_key_in_effect_sets_its_field() {
         assert_eq!(config(line), expected, "{line}");
     }
     // Those of TLS between servers are tried in an ensemble.
-    let elsewhere = |key: &str| key == "dynamicConfigFile" || key.starts_with("ssl.quorum.");
-    for key in keys::NOW.iter().filter(|key| !elsewhere(key)) {
-        assert!(table.iter().any(|(line, _)| line.contains(key)), "{key} is not tried");
+    let elsewhere = |key: &str| key.starts_with("ssl.quorum.") || key == "server.N";
+    for key in keys::all().filter(|key| key.fate == Fate::Works && !elsewhere(key.name)) {
+        assert!(table.iter().any(|(line, _)| line.contains(key.name)), "{} is not tried", key.name);
     }
 }
 
@@ -295,17 +296,23 @@ fn a_value_that_a_key_in_effect_cannot_take_stops_the_start() {
              -2147483648 to 2147483647",
         ),
         (
-            "jute.maxbuffer=4m",
-            "jute.maxbuffer is \"4m\", expected a number of bytes from 1 to 2147483647",
+            "jute.maxbuffer=-1",
+            "jute.maxbuffer is \"-1\", expected a number of bytes from 1 to 2147483647",
         ),
         (
             "minSessionTimeout=-2",
             "minSessionTimeout is \"-2\", expected a number of milliseconds from -1 to 2147483647",
         ),
+        ("jvm.pause.monitor=yes", "jvm.pause.monitor is \"yes\", expected true or false"),
         (
-            "snapCount=08",
-            "snapCount is \"08\", expected a number of transactions from -2147483648 to 2147483647",
+            "observerMasterPort=0x10",
+            "observerMasterPort is \"0x10\", expected a whole number from -2147483648 to 2147483647",
         ),
+        (
+            "jvm.pause.sleep.time.ms=1s",
+            "jvm.pause.sleep.time.ms is \"1s\", expected a whole number",
+        ),
+        ("peerType=boss", "peerType is \"boss\", expected participant or observer"),
         ("dataLogDir=", "dataLogDir is \"\", expected a directory"),
         ("electionAlg=0", "electionAlg is \"0\", expected 3, the only one supported"),
         ("standaloneEnabled=yes", "standaloneEnabled is \"yes\", expected true or false"),
@@ -330,8 +337,20 @@ fn startup_errors_have_the_conditions_of_zookeeper() {
         ("clientPort=1", "zoo.cfg: dataDir is not set"),
         ("dataDir=/d", "zoo.cfg: clientPort is not set"),
         ("dataDir=/d\nclientPort=0", "zoo.cfg: clientPort is not set"),
-        ("dataDir=/d\nsecureClientPort=2281", "zoo.cfg: clientPort is not set"),
+        ("dataDir=/d\nsecureClientPort=2281", "zoo.cfg:2: clientPort is not set"),
         ("dataDir=/d\nclientPortAddress=127.0.0.1", "zoo.cfg:2: clientPort is not set"),
+        (
+            "dataDir=/d\nclientPort=1\nsecureClientPortAddress=127.0.0.1",
+            "zoo.cfg:3: secureClientPort is not set",
+        ),
+        (
+            "dataDir=/d\nclientPort=1\nquorum.auth.learnerRequireSasl=true",
+            "zoo.cfg:3: quorum.auth.learnerRequireSasl is true, quorum.auth.enableSasl is not",
+        ),
+        (
+            "dataDir=/d\nclientPort=1\nquorum.auth.enableSasl=true\nquorum.auth.serverRequireSasl=true",
+            "zoo.cfg:4: quorum.auth.serverRequireSasl is true, quorum.auth.learnerRequireSasl is not",
+        ),
         (
             "dataDir=/d\nclientPort=1\nminSessionTimeout=9\nmaxSessionTimeout=8",
             "zoo.cfg:3: minSessionTimeout 9 is larger than maxSessionTimeout 8",
@@ -347,16 +366,114 @@ fn startup_errors_have_the_conditions_of_zookeeper() {
 }
 
 #[test]
-fn forms_of_an_ensemble_that_do_not_run_are_refused_with_their_line() {
+fn an_ensemble_of_one_is_refused_with_its_line() {
+    assert_eq!(
+        error(&format!("{BASE}standaloneEnabled=false")),
+        "zoo.cfg:3: standaloneEnabled=false asks for an ensemble of one, and this version does not run that"
+    );
+}
+
+/// `Integer.getInteger` and `Long.getLong` of OpenJDK 17 on the same texts: what is no number is the default.
+#[test]
+fn a_property_that_is_no_number_is_the_default_and_a_warning() {
+    for line in [
+        "snapCount=08",
+        "snapCount=x",
+        "snapCount=",
+        "snapCount=2147483648",
+        "jute.maxbuffer=4m",
+        "jute.maxbuffer=0x",
+        "maxCnxns=1e3",
+        "snapSizeLimitInKb=9223372036854775808",
+        "preAllocSize=0x10",
+        "nio.sessionlessCnxnTimeout=10s",
+    ] {
+        assert_eq!(config(line), config(""), "{line}");
+        let notes = notes(line);
+        let (key, value) = line.split_once('=').expect("a line");
+        let expected = format!("zoo.cfg:3: {key} is {value:?}, expected a whole number");
+        assert!(notes.len() == 1 && notes[0].starts_with(&expected), "{notes:?}");
+        assert!(notes[0].ends_with("; the default counts, as in ZooKeeper"), "{notes:?}");
+    }
+    assert_eq!(config("znode.container.maxNeverUsedIntervalMs=0x10").reaper.max_never_used, {
+        Some(Duration::from_millis(16))
+    });
+}
+
+#[test]
+fn what_cannot_be_honoured_is_refused_with_its_line() {
+    let tls = "sslQuorum=true\nssl.quorum.keyStore.location=/k.pem\nssl.quorum.trustStore.location=/t.pem";
+    let three = "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2";
     for (lines, expected) in [
-        ("dynamicConfigFile=/x", "zoo.cfg:3: dynamicConfigFile names the members of an ensemble"),
+        ("group.1=1:2:3".to_owned(), "zoo.cfg:3: group.1 is refused: a majority of all voters"),
+        ("weight.1=2".to_owned(), "zoo.cfg:3: weight.1 is refused: every voter counts the same"),
+        ("oraclePath=/o".to_owned(), "zoo.cfg:3: oraclePath is refused: two servers need each"),
+        ("dynamicConfigFile=/x".to_owned(), "zoo.cfg:3: dynamicConfigFile is refused: not yet"),
+        ("authProvider.1=a.B".to_owned(), "zoo.cfg:3: authProvider.1 is refused: the class is"),
+        ("emulate353TTLNodes=TRUE".to_owned(), "zoo.cfg:3: emulate353TTLNodes=true is refused: "),
         (
-            "standaloneEnabled=false",
-            "zoo.cfg:3: standaloneEnabled=false asks for an ensemble of one",
+            "sessionRequireClientSASLAuth=true".to_owned(),
+            "zoo.cfg:3: sessionRequireClientSASLAuth=true is refused: there is no SASL",
+        ),
+        (
+            format!("quorum.auth.enableSasl=true\n{three}"),
+            "zoo.cfg:3: quorum.auth.enableSasl=true is refused: there is no SASL between",
+        ),
+        (
+            format!("ssl.quorum.crl=true\n{tls}\n{three}"),
+            "zoo.cfg:3: ssl.quorum.crl=true is refused: a revoked certificate would be taken",
+        ),
+        (
+            format!("ssl.quorum.context.supplier.class=a.B\n{tls}\n{three}"),
+            "zoo.cfg:3: ssl.quorum.context.supplier.class is refused: what a class of Java's",
         ),
     ] {
-        let expected = format!("{expected}, and this version does not run that");
-        assert_eq!(error(&format!("{BASE}{lines}")), expected, "{lines}");
+        let error = load_lines(&lines).expect_err(&lines);
+        assert!(error.to_string().starts_with(expected), "{lines}: {error}");
+        assert!(!error.to_string().contains("a.B"), "{error}");
+    }
+    for lines in [
+        "quorum.auth.enableSasl=true",
+        "quorum.auth.enableSasl=false\nquorum.auth.serverRequireSasl=false",
+        "sessionRequireClientSASLAuth=false",
+        "emulate353TTLNodes=false",
+        "ssl.quorum.ocsp=true\nssl.quorum.context.supplier.class=a.B",
+        "authProvider.1=org.apache.zookeeper.server.auth.DigestAuthenticationProvider",
+        // What asks for nothing is no reason for a word.
+        "admin.enableServer=false\naudit.enable=False\nleaderServes=yes\nsecureClientPort=0",
+    ] {
+        assert_eq!(notes(lines), [""; 0], "{lines}");
+    }
+}
+
+#[test]
+fn every_refusal_is_told_of_at_once() {
+    let text = "dataDir=/d\nclientPort=2181\ntickTime=x\ngroup.1=1\nmaxClientCnxns=many\nclientPortListenBacklog=x\n";
+    let examined = assemble(Some((Path::new("zoo.cfg"), text.as_bytes())), &[], |_| None);
+    let refusals = examined.expect("it can be read").outcome.expect_err("refused");
+    let all: Vec<_> = std::iter::once(&refusals.first).chain(&refusals.more).collect();
+    let places: Vec<_> =
+        all.iter().map(|error| error.to_string().split(' ').next().map(str::to_owned)).collect();
+    let expected = ["zoo.cfg:4:", "zoo.cfg:3:", "zoo.cfg:6:", "zoo.cfg:5:"];
+    assert_eq!(places, expected.map(|place| Some(place.to_owned())), "{all:?}");
+}
+
+#[test]
+fn the_table_of_keys_holds_each_once_with_a_sentence() {
+    let names: std::collections::BTreeSet<_> = keys::all().map(|key| key.name).collect();
+    assert_eq!(names.len(), keys::all().count());
+    for key in keys::all() {
+        assert!(key.note.ends_with('.') && !key.note.contains(['|', '\n']), "{key:?}");
+        assert_eq!(keys::canonical(key.name), key.name);
+        let later = matches!(key.fate, Fate::NotYet(_));
+        assert_eq!(later, key.note.starts_with("Not yet: "), "{key:?}");
+        let is_own =
+            ["quorum.auth.secretFile", "leader.snapSyncLimitInKbPerSecond", "linearizableReads"];
+        assert_eq!(
+            is_own.contains(&key.name),
+            key.note.starts_with("Rookeeper's own: "),
+            "{key:?}"
+        );
     }
 }
 
@@ -390,8 +507,8 @@ fn a_server_list_is_an_ensemble_and_myid_says_who_this_is() {
     let expected = [(0, "a", 2888, false), (2, "::1", 2889, false), (3, "c", 2888, true)];
     assert_eq!(found, expected);
 
-    assert_eq!(error(three), "zoo.cfg: initLimit is not set");
-    assert_eq!(error(&format!("initLimit=10\n{three}")), "zoo.cfg: syncLimit is not set");
+    assert_eq!(error(three), "zoo.cfg:4: initLimit is not set");
+    assert_eq!(error(&format!("initLimit=10\n{three}")), "zoo.cfg:5: syncLimit is not set");
     let zero = error(&format!("initLimit=0\nsyncLimit=4\n{three}"));
     assert_eq!(
         zero,
@@ -495,13 +612,19 @@ fn an_unknown_key_is_a_warning_with_the_nearest_name() {
 #[test]
 fn a_known_key_without_effect_says_so_once_and_hides_its_value() {
     for (line, expected) in [
-        ("cnxTimeout=hunter2\ncnxTimeout=hunter2", "cnxTimeout is known, not in effect here"),
+        ("cnxTimeout=hunter2", "cnxTimeout is known, not in effect here"),
         ("requestThrottleLimit=hunter2", "requestThrottleLimit (request_throttle_max_requests) is"),
         ("maxConcurrentSnapSyncs=1", "maxConcurrentSnapSyncs (leader.maxConcurrentSnapSyncs) is"),
         ("ssl.keyStore.password=hunter2", "ssl.keyStore.password is known, not in effect here"),
         ("ssl.quorum.trustStore.password=hunter2", "ssl.quorum.trustStore.password is known"),
-        ("authProvider.7=hunter2", "authProvider.7 is known, not in effect here"),
-        ("secureClientPort=hunter2", "secureClientPort is NOT in effect: this version has no TLS"),
+        (
+            "authProvider.7=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+            "authProvider.7 is known, not in effect here. Not yet: there is no such scheme",
+        ),
+        (
+            "secureClientPort=2281",
+            "secureClientPort is known, not in effect here. Not yet: there is",
+        ),
         ("readonlymode.enabled=true", "readonlymode.enabled is known, not in effect here"),
     ] {
         let notes = notes(line);
@@ -529,7 +652,7 @@ fn authentication_that_cannot_be_enforced_stops_the_start() {
         "DigestAuthenticationProvider.digestAlg=MD4",
     ] {
         let error = load_lines(lines).expect_err(lines).to_string();
-        let named = ["enforce.auth.", "zoo.cfg:3", "zoo.cfg:4"];
+        let named = ["zoo.cfg:3: ", "zoo.cfg:4: "];
         assert!(named.iter().any(|place| error.starts_with(place)), "{error}");
     }
 }
@@ -558,8 +681,8 @@ fn headings_of_the_admin_guide_are_known() {
         "outstandingHandshake.limit",
     ] {
         assert_ne!(keys::canonical(heading), heading);
-        let effect = keys::effect(keys::canonical(heading));
-        assert!(matches!(effect, Some(Effect::NotHere(_))), "{heading}: {effect:?}");
+        let key = keys::find(keys::canonical(heading));
+        assert!(key.is_some_and(|key| !key.is_in_effect()), "{heading}: {key:?}");
     }
 }
 
@@ -600,9 +723,8 @@ fn a_file_that_is_none_has_a_plain_error() {
 /// Lines of known keys with values that look right, nearly right or like nothing. Names that would
 /// have to be looked up are left out: a test asks no name server.
 fn line() -> impl Strategy<Value = String> {
-    let keys: Vec<&str> = keys::NOW
-        .iter()
-        .copied()
+    let keys: Vec<&str> = keys::all()
+        .map(|key| key.name)
         .filter(|key| !key.ends_with("Address") && !key.ends_with("Host"))
         .chain(["server.1", "server.x", "ssl.quorum.crl", "zookeeper.", "x"])
         .collect();

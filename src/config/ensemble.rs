@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::quorum::{self, QuorumSecurity};
 use super::server_line::{self, FORM, ServerLine};
 use super::settings::{Setting, Settings};
-use super::value::{Number, Syntax, bad_value, native_bool};
+use super::value::{Number, bad_value, native_bool};
 use super::{ConfigError, ListenAddress, Note};
 
 /// The members of an ensemble, from the lines `server.N`.
@@ -83,7 +83,7 @@ impl Ensemble {
             let (id, server) = parse(id, setting, notes)?;
             servers.insert(id, server);
         }
-        let my_id = server_line::my_id(data_dir)?.ok_or_else(|| ConfigError::NoMyId {
+        let my_id = server_line::my_id(settings, data_dir)?.ok_or_else(|| ConfigError::NoMyId {
             path: data_dir.join("myid"),
             servers: servers.len(),
         })?;
@@ -138,9 +138,6 @@ fn refuse_what_is_not_there_yet(settings: &Settings) -> Result<(), ConfigError> 
         let (place, what) = (setting.origin.to_string(), what.to_owned());
         Err(ConfigError::Ensemble { place, what })
     };
-    if let Some(setting) = settings.get("dynamicConfigFile") {
-        return refuse(setting, "dynamicConfigFile names the members of an ensemble");
-    }
     match settings.get("standaloneEnabled") {
         Some(setting)
             if settings.servers().len() < 2
@@ -181,14 +178,14 @@ fn ticks(
 ) -> Result<Duration, ConfigError> {
     if settings.get(key).is_none() {
         let remedy = "Add initLimit=10 and syncLimit=5, as most ensembles have.";
-        return Err(ConfigError::NotSet { place: place.to_owned(), key, remedy });
+        let list = settings.servers().next().map(|(_, setting)| setting.origin.to_string());
+        return Err(ConfigError::NotSet {
+            place: list.unwrap_or_else(|| place.to_owned()),
+            key,
+            remedy,
+        });
     }
-    let number = Number {
-        key,
-        default: 0,
-        range: 1..=super::value::INT_MAX,
-        syntax: Syntax::Decimal,
-        what: "a number of ticks",
-    };
+    let number =
+        Number { key, default: 0, range: 1..=super::value::INT_MAX, what: "a number of ticks" };
     Ok(Duration::from_millis(u64::from(tick_ms)) * number.read_u32(settings)?)
 }

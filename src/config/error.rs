@@ -48,6 +48,18 @@ pub enum ConfigError {
         /// What the key takes, with its unit.
         expected: String,
     },
+    /// A key that cannot be honoured, and without which the server would be less safe than was asked for.
+    #[error("{place}: {key}{what} is refused: {why}")]
+    Refused {
+        /// File and line, or where else it was set.
+        place: String,
+        /// Name of the key.
+        key: String,
+        /// Empty, or the value that is refused, behind a `=`.
+        what: &'static str,
+        /// What would be lost.
+        why: &'static str,
+    },
     /// A key without which there is nothing to run.
     #[error("{place}: {key} is not set")]
     NotSet {
@@ -97,6 +109,16 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// The key whose value cannot be taken, where the others can be judged without it.
+    pub(super) fn key_of_bad_value(&self) -> Option<&str> {
+        match self {
+            Self::BadValue { key, .. } if !["dataDir", "clientPort"].contains(&key.as_str()) => {
+                Some(key)
+            }
+            _ => None,
+        }
+    }
+
     /// What the operator can do about it, one sentence.
     pub fn remedy(&self) -> String {
         match self {
@@ -115,6 +137,12 @@ impl ConfigError {
                 format!("Correct {key}.")
             }
             Self::BadValue { key, .. } => format!("Correct {key}, or remove it for its default."),
+            Self::Refused { key, .. } if key == "dynamicConfigFile" => {
+                "Write its lines server.N into zoo.cfg, and remove dynamicConfigFile.".to_owned()
+            }
+            Self::Refused { key, .. } => {
+                format!("Remove {key} if the server may do without what it asks for.")
+            }
             Self::NotSet { remedy, .. } => (*remedy).to_owned(),
             Self::Contradiction { .. } => "Correct one of the two.".to_owned(),
             Self::NotPem { path, kind, .. } => convert(path, kind),

@@ -1,7 +1,7 @@
 //! From a zoo.cfg, `-D` words and the environment to one typed [`Config`].
 //!
 //! Owns the reading of what ZooKeeper 3.9.5 reads at start. A key has a field only if something
-//! acts on it; every other one that ZooKeeper knows is said not to be in effect, and one that it
+//! acts on it; what becomes of every other one that ZooKeeper knows, the table of `keys` says, and one that it
 //! does not know never stops a start. Never logs: logging does not run yet, so what an operator
 //! should know is handed back as [`Note`]s. Never shows the value of a key that may be a secret.
 //!
@@ -10,13 +10,16 @@
 
 mod access;
 mod ensemble;
+mod environment;
 mod error;
+mod key_table;
 mod keys;
 mod properties;
 mod quorum;
 mod reaper;
 mod server_line;
 mod settings;
+mod shell;
 mod standalone;
 mod value;
 
@@ -27,16 +30,19 @@ use std::env;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
+use std::rc::Rc;
 use std::str::FromStr;
 
 pub use access::{Access, DigestAlgorithm, DigestScheme};
 pub use ensemble::{Ensemble, EnsembleServer, SessionsLive};
 pub use error::ConfigError;
+pub use keys::{Fate, KEYS, Key, Refusal, Section};
 pub use quorum::{ClientAuth, Protocols, QuorumSecurity, QuorumTls};
 pub use reaper::Reaper;
 pub use standalone::{Config, FourLetterWords, ListenAddress, Purge, SnapshotCompression};
 
-use settings::Settings;
+use environment::Environment;
+use settings::{Entry, Origin, Settings};
 use standalone::Defaults;
 
 /// A configuration, and what to log about how it came to be.
@@ -111,39 +117,123 @@ impl FromStr for Define {
 #[error("expected name=value")]
 pub struct MissingValue;
 
-/// Reads the configuration of a start with `file`, or of one without any: 127.0.0.1:2181 and data
-/// in `./rookeeper-data`.
+/// What a configuration would come to.
+#[derive(Debug)]
+pub struct Examined {
+    /// The values to run with, or what stands against that.
+    pub outcome: Result<Config, Refusals>,
+    /// Names of the keys that were set and have an effect, sorted.
+    pub keys_in_effect: Vec<String>,
+    /// What a start would log about the keys.
+    pub notes: Vec<Note>,
+}
+
+/// Why no server can be started; at least one reason.
+#[derive(Debug)]
+pub struct Refusals {
+    /// What a start would end with.
+    pub first: ConfigError,
+    /// What is wrong besides.
+    pub more: Vec<ConfigError>,
+}
+
+/// Reads the configuration of a start with `file`, or of one without any: what the variables of the official image say,
+/// or 127.0.0.1:2181 and data in `./rookeeper-data`.
 ///
-/// `SERVER_JVMFLAGS` and `JVMFLAGS` of the environment are read for `-D` words as well; `defines`
-/// win over them. Host names are resolved, which can take as long as the resolver takes.
+/// Beside zoo.cfg, in rising order: `JAVA_OPTS` of Debian's `environment`, `SERVER_JVMFLAGS` and `JVMFLAGS` of the
+/// environment, `zookeeper-env.sh` and `java.env`, and `defines`. Host names are resolved, which can take as long as the
+/// resolver takes.
 pub fn load(file: Option<&Path>, defines: &[Define]) -> Result<Loaded, ConfigError> {
-    let environment = |name: &str| Some(env::var_os(name)?.to_string_lossy().into_owned());
-    match file {
-        None => assemble(None, defines, environment),
-        Some(path) => assemble(Some((path, &read(path)?)), defines, environment),
+    loaded(examine(file, defines)?)
+}
+
+/// As [`load`], for every refusal that can be told, and not only the first.
+pub fn examine(file: Option<&Path>, defines: &[Define]) -> Result<Examined, ConfigError> {
+    let variable = |name: &str| Some(env::var_os(name)?.to_string_lossy().into_owned());
+    let environment = Environment::new(&variable);
+    let of_the_image =
+        || Some(environment.image_folder()?.join("zoo.cfg")).filter(|file| file.is_file());
+    match file.map(Path::to_owned).or_else(of_the_image) {
+        None => assemble(None, defines, variable),
+        Some(path) => assemble(Some((&path, &read(&path)?)), defines, variable),
     }
 }
 
-/// [`load`] of bytes already read.
+fn loaded(examined: Examined) -> Result<Loaded, ConfigError> {
+    let Examined { outcome, notes, keys_in_effect } = examined;
+    let config = outcome.map_err(|refusals| refusals.first)?;
+    Ok(Loaded { config, keys_in_effect, notes })
+}
+
+/// [`examine`] of bytes already read.
 fn assemble(
     file: Option<(&Path, &[u8])>,
     defines: &[Define],
     environment: impl Fn(&str) -> Option<String>,
-) -> Result<Loaded, ConfigError> {
-    let (properties, defaults, place) = match file {
-        None => (None, Defaults::WITHOUT_FILE, "no configuration file".to_owned()),
+) -> Result<Examined, ConfigError> {
+    let environment = Environment::new(&environment);
+    let mut notes = Vec::new();
+    let folder = file.and_then(|(path, _)| path.parent());
+    let mut entries = environment.flags(folder, &mut notes);
+    entries.extend(defines.iter().map(|Define { name, value }| Entry {
+        name: name.clone(),
+        value: value.clone(),
+        origin: Origin::CommandLine,
+    }));
+    let is_image = file.is_none() && environment.is_image();
+    let (defaults, place) = match file {
+        None if is_image => {
+            entries.extend(environment.image()?);
+            (Defaults::WITH_FILE, "the variables ZOO_*".to_owned())
+        }
+        None => (Defaults::WITHOUT_FILE, "no configuration file".to_owned()),
         Some((path, bytes)) => {
             let place = path.display().to_string();
             let properties = properties::parse(bytes).map_err(|malformed| {
                 ConfigError::MalformedEscape { place: format!("{place}:{}", malformed.line) }
             })?;
-            (Some((path, properties)), Defaults::WITH_FILE, place)
+            let path = Rc::from(path);
+            entries.extend(properties.into_iter().map(|property| Entry {
+                name: property.key,
+                value: property.value,
+                origin: Origin::Line(Rc::clone(&path), property.line),
+            }));
+            let unread: Vec<_> = environment.of_the_image().collect();
+            if !unread.is_empty() {
+                notes.push(Note::info(format!(
+                    "environment: {} not read, there is {place}",
+                    unread.join(", ")
+                )));
+            }
+            (Defaults::WITH_FILE, place)
         }
     };
-    let mut notes = Vec::new();
-    let settings = Settings::merge(properties, defines, environment, &mut notes);
-    let config = Config::from_settings(&settings, &defaults, &place, &mut notes)?;
-    Ok(Loaded { config, keys_in_effect: settings.names(), notes })
+    let mut settings = Settings::merge(entries, &mut notes);
+    settings.my_id = environment.my_id(is_image);
+    let keys_in_effect = settings.names();
+    let mut refusals = settings.judge(&mut notes);
+    let outcome = loop {
+        let mut of_values = Vec::new();
+        let outcome = Config::from_settings(&settings, &defaults, &place, &mut of_values);
+        // The other values are judged as if a bad one was not there.
+        match outcome {
+            Err(error) if error.key_of_bad_value().is_some_and(|key| settings.forget(key)) => {
+                refusals.push(error);
+            }
+            outcome => {
+                notes.append(&mut of_values);
+                break outcome;
+            }
+        }
+    };
+    let mut refusals = refusals.into_iter();
+    let outcome = match (refusals.next(), outcome) {
+        (None, outcome) => outcome.map_err(|first| Refusals { first, more: Vec::new() }),
+        (Some(first), outcome) => {
+            Err(Refusals { first, more: refusals.chain(outcome.err()).collect() })
+        }
+    };
+    Ok(Examined { outcome, notes, keys_in_effect })
 }
 
 /// The bytes of a small file; a device or a log given by mistake does not fill memory.

@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use super::settings::{Setting, Settings};
-use super::value::{INT_MAX, Number, Syntax, bad_value, native_bool, property_bool};
+use super::value::{INT_MAX, Number, bad_value, native_bool, property_bool};
 use super::{ConfigError, Note};
 
 /// What stands between a server's port for the others and whoever reaches it.
@@ -211,7 +211,6 @@ pub(super) fn snap_sync_bytes(settings: &Settings) -> Result<Option<NonZeroU64>,
         key: "leader.snapSyncLimitInKbPerSecond",
         default: 0,
         range: 0..=INT_MAX,
-        syntax: Syntax::Decimal,
         what: "a number of KiB a second, 0 for no limit,",
     };
     Ok(NonZeroU64::new(u64::from(kilobytes.read_u32(settings)?) << 10))

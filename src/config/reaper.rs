@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::settings::Settings;
-use super::value::{INT_MAX, Number, Syntax};
+use super::value::{INT_MAX, Number};
 
 /// The reaper's pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,8 +21,7 @@ pub struct Reaper {
 impl Reaper {
     pub(super) fn from_settings(settings: &Settings) -> Result<Self, ConfigError> {
         let read = |key, default, least, what| {
-            Number { key, default, range: least..=INT_MAX, syntax: Syntax::Decode, what }
-                .read_u32(settings)
+            Number { key, default, range: least..=INT_MAX, what }.read_u32(settings)
         };
         let ms = "a number of milliseconds";
         let check = read("znode.container.checkIntervalMs", 60_000, 1, ms)?;

@@ -22,7 +22,7 @@ pub(super) fn join_member_address(
     let own = ensemble.me().and_then(|server| server.client);
     match (client, own) {
         (Some(client), Some(own)) if contradicts(client, own) => Err(ConfigError::Contradiction {
-            place: settings.place_of_server(&key),
+            place: settings.place_of(&key, &key),
             what: format!("clientPort says {client}, {key} says {own}"),
         }),
         (client, own) => Ok(own.or(client)),
@@ -57,7 +57,7 @@ pub(super) fn join_client_address(
     let Some(own) = line.client else {
         return Ok(client);
     };
-    match (my_id(data_dir)?, client) {
+    match (my_id(settings, data_dir)?, client) {
         (Some(my_id), _) if my_id != id => {
             notes.push(Note::warning(format!(
                 "{}: {key} is not this server (myid is {my_id}), its client port is not used",
@@ -82,18 +82,22 @@ fn contradicts(client: ListenAddress, own: ListenAddress) -> bool {
     }
 }
 
-pub(super) fn my_id(data_dir: &Path) -> Result<Option<i64>, ConfigError> {
+pub(super) fn my_id(settings: &Settings, data_dir: &Path) -> Result<Option<i64>, ConfigError> {
     let path = data_dir.join("myid");
-    if !path.is_file() {
+    let (place, line) = if path.is_file() {
+        let bytes = super::read(&path)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let line = text.lines().next().unwrap_or_default().trim();
+        (path.display().to_string(), line.chars().take(80).collect())
+    } else if let Some(my_id) = &settings.my_id {
+        (my_id.origin.to_string(), my_id.value.clone())
+    } else {
         return Ok(None);
-    }
-    let bytes = super::read(&path)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let line = text.lines().next().unwrap_or_default().trim();
+    };
     line.parse().map(Some).map_err(|_| ConfigError::BadValue {
-        place: path.display().to_string(),
+        place,
         key: "myid".to_owned(),
-        value: line.chars().take(80).collect(),
+        value: line,
         expected: "the number of this server".to_owned(),
     })
 }

@@ -1,19 +1,15 @@
 //! Merges zoo.cfg, `-D` words and the environment into one value per key.
 //!
-//! Owns precedence and everything said about keys as such: unknown, not in effect, overridden.
-//! Never judges a value; that is done where the value becomes a field.
+//! Owns precedence and everything said about keys as such: unknown, overridden, and what their fate has to say. Judges
+//! a value only where nothing here reads it and ZooKeeper would refuse it; else that is done where it becomes a field.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 
-use super::keys::{self, Effect, Reason};
-use super::properties::Property;
-use super::{Define, Note};
-
-/// Environment variables whose `-D` words ZooKeeper's start script passes on, the later one wins.
-pub(super) const ENVIRONMENT: [&str; 2] = ["SERVER_JVMFLAGS", "JVMFLAGS"];
+use super::keys::{self, Fate, Key, Refusal};
+use super::{ConfigError, Note, value};
 
 /// Where a value was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,17 +17,51 @@ pub(super) enum Origin {
     /// A line of zoo.cfg, from 1.
     Line(Rc<Path>, usize),
     CommandLine,
+    /// A variable of the environment with `-D` words.
     Environment(&'static str),
+    /// A line, from 1, of a shell file with such a variable.
+    Script(Rc<Path>, usize),
+    /// A variable of the official image, which stands for a line of zoo.cfg.
+    Image(&'static str),
+}
+
+impl Origin {
+    fn rank(&self) -> SourceRank {
+        match self {
+            Self::Line(..) | Self::Image(_) => SourceRank::File,
+            Self::CommandLine => SourceRank::CommandLine,
+            Self::Environment(_) | Self::Script(..) => SourceRank::Environment,
+        }
+    }
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Line(file, line) => write!(f, "{}:{line}", file.display()),
+            Self::Line(file, line) | Self::Script(file, line) => {
+                write!(f, "{}:{line}", file.display())
+            }
             Self::CommandLine => write!(f, "command line, -D"),
-            Self::Environment(variable) => write!(f, "environment, {variable}"),
+            Self::Environment(variable) | Self::Image(variable) => {
+                write!(f, "environment, {variable}")
+            }
         }
     }
+}
+
+/// A name and a value as they were found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) value: String,
+    pub(super) origin: Origin,
+}
+
+/// Which server this is, as the environment has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MyId {
+    pub(super) value: String,
+    pub(super) origin: Origin,
 }
 
 /// A value as it was written, without surrounding blanks.
@@ -42,6 +72,8 @@ pub(super) struct Setting {
     /// Name under which it was written.
     written: String,
     rank: Rank,
+    /// Which entry of all it was.
+    number: usize,
 }
 
 /// Which of two values of one key counts: the greater; of equals, the later.
@@ -58,57 +90,145 @@ enum SourceRank {
     File,
 }
 
-/// The one value of each key that has an effect.
+/// The one value of each known key.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     values: BTreeMap<String, Setting>,
     servers: BTreeMap<String, Setting>,
-    not_in_effect: BTreeSet<String>,
+    /// What counts where there is no file `myid`.
+    pub(super) my_id: Option<MyId>,
 }
 
 impl Settings {
-    /// Merges all sources; `notes` gets what an operator should know about the keys.
-    pub(super) fn merge(
-        file: Option<(&Path, Vec<Property>)>,
-        defines: &[Define],
-        environment: impl Fn(&str) -> Option<String>,
-        notes: &mut Vec<Note>,
-    ) -> Self {
+    /// Merges what was found, later before earlier within a source; `notes` gets what an operator should know about
+    /// the names.
+    pub(super) fn merge(entries: impl IntoIterator<Item = Entry>, notes: &mut Vec<Note>) -> Self {
         let mut settings = Self::default();
-        for variable in ENVIRONMENT {
-            for define in environment(variable).as_deref().map(words).unwrap_or_default() {
-                settings.add(
-                    define.name,
-                    &define.value,
-                    Origin::Environment(variable),
-                    SourceRank::Environment,
-                    notes,
-                );
-            }
-        }
-        for define in defines {
-            settings.add(
-                define.name.clone(),
-                &define.value,
-                Origin::CommandLine,
-                SourceRank::CommandLine,
-                notes,
-            );
-        }
-        if let Some((path, properties)) = file {
-            let path = Rc::from(path);
-            for property in properties {
-                let origin = Origin::Line(Rc::clone(&path), property.line);
-                settings.add(property.key, &property.value, origin, SourceRank::File, notes);
-            }
+        for (number, entry) in entries.into_iter().enumerate() {
+            settings.add(entry, number, notes);
         }
         settings
     }
 
+    /// What the table says of the keys that are set, in the order in which they were found, and which of them stop a
+    /// start. A property that is no number is forgotten, as ZooKeeper forgets it.
+    pub(super) fn judge(&mut self, notes: &mut Vec<Note>) -> Vec<ConfigError> {
+        let mut refusals = Vec::new();
+        let mut forgotten = Vec::new();
+        let mut found: Vec<_> = self.values.iter().collect();
+        found.sort_by_key(|(_, setting)| setting.number);
+        for (name, setting) in found {
+            let Some(key) = keys::find(name) else { continue };
+            match value::misread(key, setting) {
+                Some(error) if key.is_read_from_file() => {
+                    // What is read is judged again there, against its range.
+                    if !key.is_in_effect() {
+                        refusals.push(error);
+                    }
+                    continue;
+                }
+                Some(error) => {
+                    notes.push(Note::warning(format!(
+                        "{error}; the default counts, as in ZooKeeper"
+                    )));
+                    forgotten.push(name.clone());
+                    continue;
+                }
+                None => {}
+            }
+            match key.fate {
+                Fate::Works | Fate::Better => {}
+                Fate::NotYet(off) if setting.value.eq_ignore_ascii_case(off) => {}
+                Fate::NotYet(_) => {
+                    notes.push(Note::warning(not_in_effect(setting, name, key.note)))
+                }
+                Fate::Meaningless => notes.push(Note::info(not_in_effect(setting, name, key.note))),
+                Fate::Refused(when) => match self.refuses(when, setting) {
+                    Verdict::Refused(what, why) => refusals.push(ConfigError::Refused {
+                        place: setting.origin.to_string(),
+                        key: name.clone(),
+                        what,
+                        why: why.unwrap_or_else(|| because(key.note)),
+                    }),
+                    Verdict::Without(why) => {
+                        notes.push(Note::warning(not_in_effect(setting, name, why)));
+                    }
+                    Verdict::Fine => {}
+                },
+            }
+        }
+        for name in forgotten {
+            self.values.remove(&name);
+        }
+        refusals.extend(self.contradictions());
+        refusals
+    }
+
+    /// Keys without effect that ZooKeeper does not start with.
+    fn contradictions(&self) -> Vec<ConfigError> {
+        let mut found = Vec::new();
+        if let (Some(setting), None) =
+            (self.values.get("secureClientPortAddress"), self.values.get("secureClientPort"))
+        {
+            found.push(ConfigError::NotSet {
+                place: setting.origin.to_string(),
+                key: "secureClientPort",
+                remedy: "Add secureClientPort, or remove secureClientPortAddress.",
+            });
+        }
+        for (asks, needs) in [
+            ("quorum.auth.serverRequireSasl", "quorum.auth.learnerRequireSasl"),
+            ("quorum.auth.serverRequireSasl", "quorum.auth.enableSasl"),
+            ("quorum.auth.learnerRequireSasl", "quorum.auth.enableSasl"),
+        ] {
+            if let (Some(setting), false) = (self.values.get(asks), self.says_true(needs))
+                && self.says_true(asks)
+            {
+                found.push(ConfigError::Contradiction {
+                    place: setting.origin.to_string(),
+                    what: format!("{asks} is true, {needs} is not"),
+                });
+            }
+        }
+        found
+    }
+
+    fn says_true(&self, key: &str) -> bool {
+        self.values.get(key).is_some_and(|setting| setting.value.eq_ignore_ascii_case("true"))
+    }
+
+    fn refuses(&self, when: Refusal, setting: &Setting) -> Verdict {
+        let is_true = setting.value.eq_ignore_ascii_case("true");
+        let ensemble = self.servers.len() > 1;
+        let tls = ensemble && (self.says_true("sslQuorum") || self.says_true("portUnification"));
+        let (refused, what) = match when {
+            Refusal::Always => (true, ""),
+            Refusal::IfTrue => (is_true, "=true"),
+            Refusal::IfTrueInEnsemble => (is_true && ensemble, "=true"),
+            Refusal::IfTrueWithTls => (is_true && tls, "=true"),
+            Refusal::WithTls => (tls, ""),
+            Refusal::UnknownProvider => return provider(&setting.value),
+        };
+        if refused { Verdict::Refused(what, None) } else { Verdict::Fine }
+    }
+
     /// The value of a key that has an effect.
     pub(super) fn get(&self, key: &str) -> Option<&Setting> {
-        debug_assert!(keys::NOW.contains(&key), "{key} is missing in the table of keys");
+        debug_assert!(
+            keys::find(key).is_some_and(Key::is_in_effect),
+            "{key} is read, and the table of keys does not say so"
+        );
         self.values.get(key)
+    }
+
+    /// Whether a known key is set that has no effect.
+    pub(super) fn is_set(&self, key: &str) -> bool {
+        self.values.contains_key(key)
+    }
+
+    /// Takes out a value that was refused; whether it was there.
+    pub(super) fn forget(&mut self, key: &str) -> bool {
+        self.values.remove(key).is_some()
     }
 
     /// The lines of the server list, by what stands for N in `server.N`.
@@ -116,63 +236,83 @@ impl Settings {
         self.servers.iter().map(|(id, setting)| (id.as_str(), setting))
     }
 
-    /// Where a line of the server list stands, for a message.
-    pub(super) fn place_of_server(&self, key: &str) -> String {
-        let id = key.strip_prefix("server.").unwrap_or(key);
-        self.servers.get(id).map_or_else(|| key.to_owned(), |setting| setting.origin.to_string())
+    /// Where a key or a line of the server list stands, for a message about what it needs; else `place`.
+    pub(super) fn place_of(&self, key: &str, place: &str) -> String {
+        let setting = match key.strip_prefix("server.") {
+            Some(id) => self.servers.get(id),
+            None => self.values.get(key),
+        };
+        setting.map_or_else(|| place.to_owned(), |setting| setting.origin.to_string())
     }
 
     /// The names of the keys that have an effect and of the lines of the server list, sorted.
     pub(super) fn names(&self) -> Vec<String> {
         let servers = self.servers.keys().map(|id| format!("server.{id}"));
-        self.values.keys().cloned().chain(servers).collect()
+        let in_effect = |key: &&String| keys::find(key).is_some_and(Key::is_in_effect);
+        self.values.keys().filter(in_effect).cloned().chain(servers).collect()
     }
 
-    fn add(
-        &mut self,
-        written: String,
-        value: &str,
-        origin: Origin,
-        source: SourceRank,
-        notes: &mut Vec<Note>,
-    ) {
-        let written = trim(&written).to_owned();
+    fn add(&mut self, entry: Entry, number: usize, notes: &mut Vec<Note>) {
+        let Entry { name, value, origin } = entry;
+        let written = trim(&name).to_owned();
         if written.is_empty() {
             notes.push(Note::warning(format!("{origin}: a value without a key is ignored")));
             return;
         }
-        let key = keys::canonical(&written);
-        let source = match source {
-            SourceRank::File if keys::is_define_only(key) => SourceRank::FileButIgnoredThere,
-            other => other,
+        let name = keys::canonical(&written).to_owned();
+        let Some(key) = keys::find(&name) else {
+            notes.push(unknown(&written, &origin));
+            return;
         };
-        let rank = (source, written == key || source != SourceRank::File);
-        let setting =
-            Setting { value: trim(value).to_owned(), origin, written: written.clone(), rank };
-        match keys::effect(key) {
-            Some(Effect::Now) => keep(&mut self.values, key, setting, notes),
-            Some(Effect::ServerLine) => {
-                let id = key.split_once('.').map_or(key, |(_, id)| id);
-                keep(&mut self.servers, id, setting, notes);
-            }
-            Some(Effect::NotHere(reason)) => {
-                if self.not_in_effect.insert(key.to_owned()) {
-                    notes.push(not_in_effect(&setting, key, reason));
-                }
-            }
-            None => notes.push(unknown(&setting)),
+        let is_in_file = origin.rank() == SourceRank::File;
+        let source = if is_in_file && key.is_define_only() {
+            SourceRank::FileButIgnoredThere
+        } else {
+            origin.rank()
+        };
+        let rank = (source, written == name || !is_in_file);
+        // Behind -D, ZooKeeper's clients have properties that begin like the lines of the list.
+        let is_server = |id: &&str| is_in_file || id.parse::<i64>().is_ok();
+        let value = trim(&value).to_owned();
+        let setting = Setting { value, origin, written, rank, number };
+        match name.strip_prefix("server.").filter(is_server) {
+            Some(id) => keep(&mut self.servers, id, setting, notes),
+            None => keep(&mut self.values, &name, setting, notes),
         }
     }
 }
 
-/// The `-D` words of a shell variable that are a ZooKeeper server's.
-fn words(flags: &str) -> Vec<Define> {
-    flags
-        .split_whitespace()
-        .filter_map(|word| word.strip_prefix("-D")?.split_once('='))
-        .filter(|(name, _)| keys::is_server_property(name))
-        .map(|(name, value)| Define::new(name, value))
-        .collect()
+/// What a value of a key comes to that may be refused.
+enum Verdict {
+    Fine,
+    /// What stands behind the name of the key, and why, where that is not in the table.
+    Refused(&'static str, Option<&'static str>),
+    /// What is missed is no danger.
+    Without(&'static str),
+}
+
+/// What becomes of a class behind `authProvider.N`.
+fn provider(class: &str) -> Verdict {
+    match class.strip_prefix("org.apache.zookeeper.server.auth.") {
+        Some("DigestAuthenticationProvider" | "IPAuthenticationProvider") => Verdict::Fine,
+        Some(
+            "SASLAuthenticationProvider"
+            | "X509AuthenticationProvider"
+            | "EnsembleAuthenticationProvider"
+            | "KeyAuthenticationProvider",
+        ) => Verdict::Without(
+            "Not yet: there is no such scheme; whoever shows an identity of it is turned away, and no ACL can name one.",
+        ),
+        _ => Verdict::Refused(
+            "",
+            Some("the class is not ZooKeeper's own, and what it would check is not known."),
+        ),
+    }
+}
+
+/// What a note of the table says behind `is refused: `.
+fn because(note: &'static str) -> &'static str {
+    note.split_once(": ").map_or(note, |(_, why)| why)
 }
 
 fn keep(
@@ -202,33 +342,19 @@ fn keep(
     }
 }
 
-fn not_in_effect(setting: &Setting, key: &str, reason: Reason) -> Note {
-    let why = match reason {
-        Reason::Later => "this version does not have what it sets",
-        Reason::Security => {
-            "this version has no TLS for clients, encrypted keys, revocation, SASL, authentication providers or audit log"
-        }
-        Reason::Ensemble => "servers work together in another way here, or stand alone",
-        Reason::Internal => "it tunes the JVM or the inside of Apache ZooKeeper",
-        Reason::Client => "it is read by clients only",
-    };
+fn not_in_effect(setting: &Setting, name: &str, note: &str) -> String {
     let known_as = match setting.written.as_str() {
-        written if written.ends_with(key) => key.to_owned(),
-        written => format!("{written} ({key})"),
+        written if written.ends_with(name) => name.to_owned(),
+        written => format!("{written} ({name})"),
     };
-    let text = format!("{}: {known_as} is known, not in effect here: {why}", setting.origin);
-    match reason {
-        Reason::Later | Reason::Security => Note::warning(text),
-        Reason::Ensemble | Reason::Internal | Reason::Client => Note::info(text),
-    }
+    format!("{}: {known_as} is known, not in effect here. {note}", setting.origin)
 }
 
-fn unknown(setting: &Setting) -> Note {
-    let meant = match keys::nearest(&setting.written) {
+fn unknown(written: &str, origin: &Origin) -> Note {
+    let meant = match keys::nearest(written) {
         Some(name) => format!("; did you mean {name}?"),
         None => String::new(),
     };
-    let Setting { origin, written, .. } = setting;
     Note::warning(format!("{origin}: unknown key {} is ignored{meant}", written.escape_debug()))
 }
 

@@ -15,7 +15,7 @@ use super::ensemble::Ensemble;
 use super::reaper::Reaper;
 use super::server_line;
 use super::settings::{Origin, Settings};
-use super::value::{self, INT_MAX, Number, Syntax, native_bool, property_bool};
+use super::value::{self, INT_MAX, Number, native_bool, property_bool};
 use super::{ConfigError, Note};
 
 /// Everything a server is told at start; values are final, nothing is looked up later.
@@ -209,7 +209,6 @@ impl Config {
             None => server_line::join_client_address(settings, &data_dir, client_listen, notes),
         }?
         .ok_or_else(|| nothing_to_listen_on(settings, place))?;
-        secure_port(settings, notes);
         let jute_max_buffer =
             property("jute.maxbuffer", 1_048_575, 1, "a number of bytes").read_u32(settings)?;
         Ok(Self {
@@ -264,12 +263,12 @@ impl Config {
 
 /// A number that QuorumPeerConfig reads itself, any Java `int`.
 fn native(key: &'static str, default: i64, what: &'static str) -> Number {
-    Number { key, default, range: -INT_MAX - 1..=INT_MAX, syntax: Syntax::Decimal, what }
+    Number { key, default, range: -INT_MAX - 1..=INT_MAX, what }
 }
 
 /// A number that ZooKeeper reads as a system property.
 fn property(key: &'static str, default: i64, least: i64, what: &'static str) -> Number {
-    Number { key, default, range: least..=INT_MAX, syntax: Syntax::Decode, what }
+    Number { key, default, range: least..=INT_MAX, what }
 }
 
 fn milliseconds(key: &'static str, default: i64, least: i64) -> Number {
@@ -289,7 +288,7 @@ fn kilobytes(
     default: i64,
 ) -> Result<Option<NonZeroU64>, ConfigError> {
     let range = i64::MIN..=i64::MAX >> 10;
-    let number = Number { key, default, range, syntax: Syntax::Decode, what: "a number of KB" };
+    let number = Number { key, default, range, what: "a number of KB" };
     let kilobytes = u64::try_from(number.read(settings)?).unwrap_or_default();
     Ok(NonZeroU64::new(kilobytes << 10))
 }
@@ -358,23 +357,12 @@ fn client_listen(
 }
 
 fn nothing_to_listen_on(settings: &Settings, place: &str) -> ConfigError {
-    let remedy = match settings.get("secureClientPort") {
-        Some(_) => "Add clientPort: secureClientPort is not in effect, this version has no TLS.",
-        None => "Add clientPort, such as clientPort=2181: there is nothing to listen on.",
+    let remedy = match settings.is_set("secureClientPort") {
+        true => "Add clientPort: secureClientPort is not in effect, this version has no TLS.",
+        false => "Add clientPort, such as clientPort=2181: there is nothing to listen on.",
     };
-    ConfigError::NotSet { place: place.to_owned(), key: "clientPort", remedy }
-}
-
-fn secure_port(settings: &Settings, notes: &mut Vec<Note>) {
-    if let Some(setting) = settings.get("secureClientPort")
-        && setting.value.parse() != Ok(0)
-    {
-        notes.push(Note::warning(format!(
-            "{}: secureClientPort is NOT in effect: this version has no TLS, clients can connect \
-             in plain text only",
-            setting.origin
-        )));
-    }
+    let place = settings.place_of("secureClientPort", place);
+    ConfigError::NotSet { place, key: "clientPort", remedy }
 }
 
 /// Milliseconds of a tick, of the least and of the greatest session timeout.

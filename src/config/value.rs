@@ -7,27 +7,18 @@ use std::net::{IpAddr, ToSocketAddrs as _};
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 
+use super::keys::{self, Key, Syntax};
 use super::settings::{Setting, Settings};
 use super::{ConfigError, Note};
 
 /// Greatest value of a Java `int`, in which ZooKeeper keeps most numbers.
 pub(super) const INT_MAX: i64 = i32::MAX as i64;
 
-/// How ZooKeeper reads a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Syntax {
-    /// `Integer.parseInt`: decimal only. Keys that QuorumPeerConfig reads itself.
-    Decimal,
-    /// `Integer.decode`: also `0x`, `#` and octal behind a `0`. System properties.
-    Decode,
-}
-
 /// A numeric key with what it takes.
 pub(super) struct Number {
     pub(super) key: &'static str,
     pub(super) default: i64,
     pub(super) range: RangeInclusive<i64>,
-    pub(super) syntax: Syntax,
     /// What it is, for the error: "a number of milliseconds".
     pub(super) what: &'static str,
 }
@@ -38,10 +29,7 @@ impl Number {
         let Some(setting) = settings.get(self.key) else {
             return Ok(self.default);
         };
-        let number = match self.syntax {
-            Syntax::Decimal => setting.value.parse().ok(),
-            Syntax::Decode => decode(&setting.value),
-        };
+        let number = keys::find(self.key).and_then(|key| number(key, &setting.value));
         number.filter(|number| self.range.contains(number)).ok_or_else(|| {
             let (from, to) = (self.range.start(), self.range.end());
             bad_value(self.key, setting, format!("{} from {from} to {to}", self.what))
@@ -60,6 +48,35 @@ impl Number {
     pub(super) fn read_u32(&self, settings: &Settings) -> Result<u32, ConfigError> {
         Ok(u32::try_from(self.read(settings)?).unwrap_or_default())
     }
+}
+
+/// The number that ZooKeeper reads for a key of that syntax.
+fn number(key: &Key, text: &str) -> Option<i64> {
+    let is_int = |number: &i64| i32::try_from(*number).is_ok();
+    match (key.syntax, key.is_read_from_file()) {
+        (Syntax::Int, true) => text.parse().ok().filter(is_int),
+        // `Integer.getInteger` and `Long.getLong`.
+        (Syntax::Int, false) => decode(text).filter(is_int),
+        (Syntax::Long, false) => decode(text),
+        (Syntax::Long, true) | (Syntax::LongDecimal, _) => text.parse().ok(),
+        (Syntax::Text | Syntax::Bool | Syntax::PeerType, _) => None,
+    }
+}
+
+/// Why a value is none that ZooKeeper would take for its key.
+pub(super) fn misread(key: &Key, setting: &Setting) -> Option<ConfigError> {
+    let value = setting.value.as_str();
+    let is = |words: [&str; 2]| words.iter().any(|word| value.eq_ignore_ascii_case(word));
+    let (is_good, expected) = match key.syntax {
+        Syntax::Text => (true, ""),
+        Syntax::Int => {
+            (number(key, value).is_some(), "a whole number from -2147483648 to 2147483647")
+        }
+        Syntax::Long | Syntax::LongDecimal => (number(key, value).is_some(), "a whole number"),
+        Syntax::Bool => (is(["true", "false"]), "true or false"),
+        Syntax::PeerType => (is(["participant", "observer"]), "participant or observer"),
+    };
+    (!is_good).then(|| bad_value(key.name, setting, expected.to_owned()))
 }
 
 /// `true` or `false`, in any case; anything else is refused.

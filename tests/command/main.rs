@@ -2,6 +2,7 @@
 //! something else.
 
 mod change;
+mod config;
 mod copy;
 mod fixture;
 mod garbage;

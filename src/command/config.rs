@@ -1,0 +1,147 @@
+//! `config`: what a start would make of a zoo.cfg, and of every key that is known.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::Verdict;
+use super::error::CommandError;
+use super::output::Output;
+use super::words::counted;
+use crate::config::{self, ConfigError, Define, Examined, KEYS, Severity};
+
+/// Judge a configuration without starting on it.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Say what a start would refuse, warn of and log. Ends with 2 if it would be refused.
+    Check(CheckConfig),
+    /// Every key of ZooKeeper 3.9.5, and what becomes of it here.
+    Keys {
+        /// One JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What is checked, and how strictly.
+#[derive(Debug, Args)]
+pub struct CheckConfig {
+    /// Configuration file; without one, that of a start without one.
+    #[arg(value_name = "ZOO.CFG")]
+    file: Option<PathBuf>,
+    /// Set a property, as Java's -D does; repeatable.
+    #[arg(short = 'D', value_name = "zookeeper.NAME=VALUE")]
+    defines: Vec<Define>,
+    /// End with 1 if there is a warning.
+    #[arg(long)]
+    strict: bool,
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(command: &ConfigCommand, out: &mut Output) -> Result<Verdict, CommandError> {
+    match command {
+        ConfigCommand::Check(arguments) => check(arguments, out),
+        ConfigCommand::Keys { json } => keys(*json, out).map(|()| Verdict::Fine),
+    }
+}
+
+fn check(arguments: &CheckConfig, out: &mut Output) -> Result<Verdict, CommandError> {
+    let examined = config::examine(arguments.file.as_deref(), &arguments.defines)?;
+    let warnings =
+        examined.notes.iter().filter(|note| note.severity == Severity::Warning).count() as u64;
+    let refusals: Vec<&ConfigError> = match &examined.outcome {
+        Ok(_) => Vec::new(),
+        Err(refusals) => std::iter::once(&refusals.first).chain(&refusals.more).collect(),
+    };
+    if arguments.json {
+        for_scripts(&examined, &refusals, out)?;
+    } else {
+        for_people(&examined, &refusals, warnings, out)?;
+    }
+    Ok(match (refusals.is_empty(), arguments.strict && warnings > 0) {
+        (false, _) => Verdict::Refused,
+        (true, true) => Verdict::Problems,
+        (true, false) => Verdict::Fine,
+    })
+}
+
+fn for_scripts(
+    examined: &Examined,
+    refusals: &[&ConfigError],
+    out: &mut Output,
+) -> Result<(), CommandError> {
+    let refusals: Vec<_> = refusals
+        .iter()
+        .map(|error| json!({ "text": error.to_string(), "remedy": error.remedy() }))
+        .collect();
+    let notes: Vec<_> = examined
+        .notes
+        .iter()
+        .map(|note| json!({ "warning": note.severity == Severity::Warning, "text": note.text }))
+        .collect();
+    out.json(&json!({
+        "would_start": refusals.is_empty(),
+        "refusals": refusals,
+        "notes": notes,
+        "keys_in_effect": examined.keys_in_effect,
+    }))
+}
+
+fn for_people(
+    examined: &Examined,
+    refusals: &[&ConfigError],
+    warnings: u64,
+    out: &mut Output,
+) -> Result<(), CommandError> {
+    for error in refusals {
+        out.line(format_args!("REFUSED    {error}"))?;
+        out.line(format_args!("           {}", error.remedy()))?;
+    }
+    for note in &examined.notes {
+        let kind = match note.severity {
+            Severity::Warning => "WARNING",
+            Severity::Info => "",
+        };
+        out.line(format_args!("{kind:<10} {}", note.text))?;
+    }
+    let keys = &examined.keys_in_effect;
+    let count = counted(keys.len() as u64, "key");
+    out.line(format_args!("in effect  {count}: {}", keys.join(", ")))?;
+    match (refusals.is_empty(), warnings) {
+        (false, _) => out.line(format_args!("a start would be refused")),
+        (true, 0) => out.line(format_args!("a server would start")),
+        (true, _) => {
+            out.line(format_args!("a server would start, with {}", counted(warnings, "warning")))
+        }
+    }
+}
+
+fn keys(json: bool, out: &mut Output) -> Result<(), CommandError> {
+    for section in KEYS {
+        if !json {
+            out.line(format_args!("### {}\n", section.heading))?;
+            out.line(format_args!("| key | property | here | |\n|---|---|---|---|"))?;
+        }
+        for key in section.keys {
+            let (name, fate, note) = (key.name, key.fate, key.note);
+            if json {
+                out.json(&json!({
+                    "key": name,
+                    "property": key.property(),
+                    "fate": fate.to_string(),
+                    "note": note,
+                }))?;
+            } else {
+                let property = key.property().map(|name| format!("`{name}`")).unwrap_or_default();
+                out.line(format_args!("| `{name}` | {property} | {fate} | {note} |"))?;
+            }
+        }
+        if !json {
+            out.line(format_args!(""))?;
+        }
+    }
+    Ok(())
+}
