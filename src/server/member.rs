@@ -235,6 +235,7 @@ impl Life {
         } else {
             member.lost(peer);
             member.report_unreachable(peer);
+            self.watch.lost(peer);
         }
     }
 

@@ -286,6 +286,11 @@ impl Watch {
         }
     }
 
+    /// The way to a peer has ended: what it lacks when it comes back is another matter.
+    pub(super) fn lost(&mut self, peer: u64) {
+        self.synced.remove(&peer);
+    }
+
     /// This member leads no more: what it knew of the others is of the past.
     pub(super) fn leads_no_more(&mut self, stats: &QuorumStats) {
         self.acked.clear();

@@ -124,4 +124,10 @@ fn it_counts_who_came_by_the_log_and_who_by_a_snapshot() {
     assert_eq!(see([Follows, Follows], true), (1, 1));
     assert_eq!(see([Follows, Unknown], false), (1, 1));
     assert_eq!(see([Follows, Follows], true), (2, 1));
+    // Nobody looked between its end and its return.
+    let mut again = peers([9, 9, 9]);
+    (again[1].log, again[2].log) = (Follows, Follows);
+    watch.lost(again[2].id);
+    watch.see_lags(&stats, 0x101, 9, &again);
+    assert_eq!(stats.shown().counts.diffs, 3);
 }
