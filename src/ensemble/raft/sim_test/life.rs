@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use raft::SnapshotStatus;
 
-use super::checks::{Chain, read_chain};
+use super::checks::read_chain;
 use super::flawed_disk::FlawedDisk;
 use super::post::Post;
 use super::server::{Thread, Waiting};
 use super::storm::Mend;
 use super::timeline::MS;
 use super::turn::SESSION_TICK_MS;
-use super::wiped::Wiped;
+use super::wiped::chains;
 use super::world::{Checked, Event, Stop, World, place_of};
 use super::*;
 use crate::engine::database::{Database, Rules};
@@ -110,7 +110,7 @@ impl World {
 
     /// Everything that must hold, after a member has done something.
     pub(super) fn observe(&mut self, at: usize) -> Checked {
-        self.see_wiped(at);
+        self.see_wiped();
         let server = &mut self.servers[at];
         let Some(member) = &server.member else { return Ok(()) };
         let store = member.node.store();
@@ -140,9 +140,7 @@ impl World {
         let server = &self.servers[at];
         let Some(member) = &server.member else { return Ok(()) };
         let log = &member.node.store().log;
-        let servers = self.servers.iter().enumerate();
-        let chains = servers.map(|(at, its)| Wiped::chain_of(self.wiped.as_ref(), at, its));
-        let chains: Vec<&Chain> = chains.collect();
+        let chains = chains(&self.servers, self.wiped.as_ref());
         let committed = (member.committed(), member.term());
         self.checks.committed(committed, log, &chains)
     }

@@ -22,15 +22,17 @@ pub(super) struct Wiped {
     chain: Chain,
 }
 
-impl Wiped {
-    /// What counts as on the disk of the server at this place: of one that does not vote yet, what it had before.
-    pub(super) fn chain_of<'c>(
-        wiped: Option<&'c Self>,
-        at: usize,
-        server: &'c Server,
-    ) -> &'c Chain {
-        wiped.filter(|wiped| wiped.at == at).map_or(&server.chain, |wiped| &wiped.chain)
-    }
+/// What counts as on the disks: of a server that was wiped and votes for no leader's entries yet, what it had before.
+pub(super) fn chains<'c>(servers: &'c [Server], wiped: Option<&'c Wiped>) -> Vec<&'c Chain> {
+    let is_voter = |id: u64| {
+        let mut members = servers.iter().filter_map(|server| server.member.as_ref());
+        members.any(|member| member.node.store().promises.members.voters.contains(&id))
+    };
+    let before = wiped.filter(|wiped| !is_voter(servers[wiped.at].id));
+    let chain = |(at, server): (usize, &'c Server)| {
+        before.filter(|wiped| wiped.at == at).map_or(&server.chain, |wiped| &wiped.chain)
+    };
+    servers.iter().enumerate().map(chain).collect()
 }
 
 /// How long an answer is waited for.
@@ -128,12 +130,14 @@ impl World {
         self.start(at)
     }
 
-    /// Whether who was wiped votes again, as `at` knows.
-    pub(super) fn see_wiped(&mut self, at: usize) {
+    /// Whether who was wiped votes again, as the disks of a majority know. Where only the leader knew, and is lost, those who
+    /// are left would wait for its vote.
+    pub(super) fn see_wiped(&mut self) {
         let Some(wiped) = &self.wiped else { return };
         let id = self.servers[wiped.at].id;
-        let Some(member) = &self.servers[at].member else { return };
-        if member.node.store().promises.members.voters.contains(&id) {
+        let writers = self.servers.iter().filter_map(|server| server.writer.as_ref());
+        let knows = |writer: &&DiskWriter| writer.promises.get().members.voters.contains(&id);
+        if writers.filter(knows).count() > self.servers.len() / 2 {
             self.wiped = None;
             self.outcome.seated += 1;
         }
