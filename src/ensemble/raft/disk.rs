@@ -130,10 +130,9 @@ impl DiskWriter {
         index: u64,
         promises: Promises,
     ) -> Result<Database, EnsembleError> {
-        let members = promises.members.clone();
-        let before = self.promises.get().members.clone();
-        // Whose members they are shows only the snapshot.
-        self.promises.save(Promises { members: before, ..promises })?;
+        // Before the snapshot, which does not show them: they are final, and behind it nothing of the log says them again. Where
+        // it does not come to that, the log says them in their order, up to these.
+        self.promises.save(promises)?;
         received.install()?;
         let Started { writer, database, applied, .. } =
             self.ensemble.start(Arc::clone(&self.directory))?;
@@ -141,8 +140,6 @@ impl DiskWriter {
             return Err(EnsembleError::Entry { index });
         }
         *self = writer;
-        let promises = self.promises.get().clone();
-        self.promises.save(Promises { members, ..promises })?;
         Ok(database)
     }
 

@@ -580,8 +580,17 @@ impl<T: Transport> Member<T> {
         self.applied().saturating_sub(self.node.store().snapshot_index())
     }
 
-    /// Begins a snapshot of the applied state.
+    /// Whether a snapshot may be taken. It shows nothing of the members, and the log that says them is not read behind it:
+    /// their last change has to be durable first.
+    pub(super) fn may_take_snapshot(&self) -> bool {
+        !self.unsynced.has_members() && !self.unsynced.has_snapshot()
+    }
+
+    /// Begins a snapshot of the applied state, unless it has to wait.
     pub fn begin_snapshot(&self, snapshots: &mut Snapshots, now: Monotonic) {
+        if !self.may_take_snapshot() {
+            return;
+        }
         let reserve = self.ensemble.recovery.log.reserve();
         snapshots.begin_at(&self.applier.replica, self.applied(), reserve, now);
     }

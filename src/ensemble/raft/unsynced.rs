@@ -19,6 +19,7 @@ struct Outstanding {
     bytes: usize,
     first_entry: Option<u64>,
     is_promise: bool,
+    is_members: bool,
     is_snapshot: bool,
 }
 
@@ -74,6 +75,7 @@ impl Unsynced {
             bytes,
             first_entry: write.first_entry(),
             is_promise: matches!(write.0, What::Promise(_)),
+            is_members: matches!(write.0, What::Members(_)),
             is_snapshot: matches!(write.0, What::Install(..)),
         });
         self.bytes += bytes;
@@ -116,6 +118,11 @@ impl Unsynced {
     /// Whether a term or a vote may be forgotten.
     pub(super) fn has_promise(&self) -> bool {
         self.outstanding.iter().any(|write| write.is_promise)
+    }
+
+    /// Whether a change of the members may be forgotten.
+    pub(super) fn has_members(&self) -> bool {
+        self.outstanding.iter().any(|write| write.is_members)
     }
 
     /// Whether a snapshot is on its way.

@@ -157,7 +157,7 @@ impl World {
         let now = self.servers[at].clock.read(self.timeline.now()).monotonic;
         self.with(at, |member| {
             if member.applied() > 0
-                && !member.unsynced.has_snapshot()
+                && member.may_take_snapshot()
                 && let Err(error) = member.take_snapshot(now)
             {
                 // The log has everything, and the process goes on.

@@ -143,3 +143,27 @@ impl World {
         }
     }
 }
+
+/// A snapshot shows nothing of the members, and the log behind which it stands is not read again.
+#[test]
+fn a_change_of_members_outlives_a_snapshot_that_does_not_show_it() {
+    let mut world = World::settled(Flaw::None);
+    let leader = world.leader();
+    let (at, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let now = world.servers[leader].clock.read(world.timeline.now());
+    let mut seat = None;
+    let prepare = |member: &mut Member<post::Post>| {
+        seat = member.prepare_seat(other as u8 + 1, now)?;
+        Ok(())
+    };
+    world.with(leader, prepare).expect("holds");
+    let seat = seat.expect("a seat");
+    while !world.member(at).members().contains(&seat) {
+        world.step().expect("holds");
+    }
+    world.stall(at, 1000);
+    world.snapshot(at).expect("holds");
+    world.crash(at, false);
+    world.pass(6000);
+    assert!(world.member(at).members().contains(&seat));
+}
