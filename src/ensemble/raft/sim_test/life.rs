@@ -203,6 +203,7 @@ impl World {
         server.receiving = None;
         server.recovering = None;
         server.seats.clear();
+        server.asks = u64::MAX;
         server.wakes = u64::MAX;
         server.frozen_until = now;
         server.seen.told.lock().clear();
