@@ -160,6 +160,11 @@ impl World {
         if client.connection == Some((at, id)) {
             client.seen = client.seen.max(zxid);
         }
+        // A leader asks whether there is a session also for a read (PrepRequestProcessor).
+        if *reply == Reply::Refused(ErrorCode::SessionExpired) {
+            let is_over = self.ending.contains(&session) || !self.history.lives(session);
+            return if is_over { Ok(()) } else { Err("nobody ended the session".to_owned()) };
+        }
         if read::is_read(request) {
             let expected = self.history.read(request, zxid);
             self.outcome.reads += 1;
@@ -172,10 +177,6 @@ impl World {
             } else {
                 Ok(())
             };
-        }
-        if *reply == Reply::Refused(ErrorCode::SessionExpired) {
-            let is_over = self.ending.contains(&session) || !self.history.lives(session);
-            return if is_over { Ok(()) } else { Err("nobody ended the session".to_owned()) };
         }
         if reply.is_refusal() {
             self.outcome.refusals += 1;
