@@ -21,7 +21,7 @@ mod words;
 pub use self::raft::{
     Appended, Before, DiskWriter, Ensemble, EnsembleError, FRAME_HEAD_LEN, FRAME_MAX, FrameError,
     Member, Peer, PeerLog, PeerMessage, Said, SnapshotStatus, Started, Transport, Write, Written,
-    member_id, parse_head, parse_said, put_said, snapshot_zxid,
+    member_id, parse_head, parse_said, put_said, server_of, snapshot_zxid,
 };
 pub use clients::{Answer, Clients};
 pub use disk_room::Room;

@@ -53,6 +53,12 @@ pub const fn member_id(server: u8, life: u32) -> u64 {
     (life as u64) << 8 | server as u64
 }
 
+/// The server that a member is a life of; 0 for no member, too.
+#[must_use]
+pub const fn server_of(member: u64) -> u8 {
+    (member & 0xff) as u8
+}
+
 /// Why a member of an ensemble had to stop. The process ends.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

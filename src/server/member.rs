@@ -22,7 +22,9 @@ use crate::config::{self, ListenAddress, Purge};
 use crate::engine::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::Answer;
-use crate::ensemble::{EnsembleError, Expiry, FromPeer, Inquiry, Member, Said, Snapshots, Written};
+use crate::ensemble::{
+    EnsembleError, Expiry, FromPeer, Inquiry, Member, Said, Snapshots, Written, server_of,
+};
 
 /// The first life of a server as a member; another begins with each directory that was emptied.
 pub(super) const FIRST_LIFE: u32 = 1;
@@ -105,7 +107,7 @@ pub(super) fn run(
 /// What an operator asked for. Nothing ends by it: what is undecided goes to the next leader.
 fn hand_over(member: &mut Member<Peers>) {
     if !member.is_leading() {
-        let leader = member.leader() & 0xff;
+        let leader = server_of(member.leader());
         tracing::warn!(leader, "asked to hand over, but this server does not lead");
     } else if let Some(to) = member.hand_over_to_best() {
         tracing::info!(to, "asked to hand over: another server is to lead");
@@ -377,7 +379,7 @@ impl Life {
             return Ok(());
         }
         if role != server.role.get() {
-            let (term, leader) = (member.term(), leader & 0xff);
+            let (term, leader) = (member.term(), server_of(leader));
             tracing::info!(%role, term, leader, "the role of this server is another");
             if server.role.get() == Role::Leader {
                 self.watch.leads_no_more(&server.quorum_stats);

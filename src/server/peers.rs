@@ -41,6 +41,7 @@ use super::clock::Clock;
 use crate::config;
 use crate::ensemble::{
     FromPeer, PeerMessage, Queue, Said, SnapshotStatus, Transport, Word, member_id, put_said,
+    server_of,
 };
 use crate::storage::{DataDirectory, SessionSecret, SnapshotFile};
 
@@ -241,10 +242,6 @@ impl Common {
     fn own(&self) -> Own {
         *self.own.lock()
     }
-}
-
-const fn server_of(member: u64) -> u8 {
-    (member & 0xff) as u8
 }
 
 async fn timeout<T>(

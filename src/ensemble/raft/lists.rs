@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use super::EnsembleError;
 use super::membership::Change;
-use super::ready::{Member, Transport, server_of};
+use super::ready::{Member, Transport};
+use super::{EnsembleError, server_of};
 use crate::engine::time::Now;
 use crate::ensemble::words::{Stream, Word};
 

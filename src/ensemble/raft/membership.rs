@@ -11,8 +11,8 @@ use jute::txn::{Txn, TxnRecord};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
 
 use super::disk::{What, Write};
-use super::ready::{Member, Transport, server_of};
-use super::{EnsembleError, member_id};
+use super::ready::{Member, Transport};
+use super::{EnsembleError, member_id, server_of};
 use crate::engine::request::Chore;
 use crate::engine::time::Now;
 use crate::ensemble::founding::Seat;

@@ -2,7 +2,8 @@
 
 use raft::ProgressState;
 
-use super::ready::{Member, Transport, server_of};
+use super::ready::{Member, Transport};
+use super::server_of;
 use crate::storage::LogEntry;
 
 /// Where the time stands in a record: behind session, cxid and zxid.

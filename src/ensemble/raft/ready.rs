@@ -13,7 +13,6 @@ use hashbrown::{HashMap, HashSet};
 use raft::eraftpb::{Message as PeerMessage, MessageType};
 use raft::{Config, RawNode, Ready, SnapshotStatus, StateRole};
 
-use super::EnsembleError;
 use super::disk::{DiskWriter, What, Write, Written};
 use super::following::Following;
 use super::here::Here;
@@ -27,6 +26,7 @@ use super::room::Rooms;
 use super::start::{Ensemble, Started};
 use super::turns::Turns;
 use super::unsynced::Unsynced;
+use super::{EnsembleError, server_of};
 use crate::engine::local::LocalSessions;
 use crate::engine::sequencer::Sequencer;
 use crate::engine::time::{Monotonic, Now};
@@ -646,11 +646,6 @@ impl<T: Transport> Member<T> {
 /// later leader. Whom it elects after that has what was final before.
 fn tells_nothing_durable(message: &PeerMessage) -> bool {
     matches!(message.get_msg_type(), MessageType::MsgHeartbeatResponse | MessageType::MsgReadIndex)
-}
-
-/// The server that a member is an incarnation of.
-pub(super) const fn server_of(member: u64) -> u8 {
-    (member & 0xff) as u8
 }
 
 /// The log lines of the crate `raft`.

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use jute::txn::TxnRecord;
 use raft::StateRole;
 
-use super::EnsembleError;
 use super::following::Following;
 use super::leading::Leading;
 use super::membership::Change;
-use super::ready::{Member, Transport, server_of};
+use super::ready::{Member, Transport};
+use super::{EnsembleError, server_of};
 use crate::engine::local::{LocalSessions, Taken};
 use crate::engine::request::Chore;
 use crate::engine::session::SessionId;

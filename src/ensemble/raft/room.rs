@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use raft::StateRole;
 
-use super::ready::{Member, Transport, server_of};
+use super::ready::{Member, Transport};
+use super::server_of;
 use crate::engine::time::Monotonic;
 use crate::ensemble::disk_room::{DiskRoom, Room};
 use crate::ensemble::words::{Stream, Word};

@@ -9,10 +9,9 @@ use jute::Acl;
 use jute::persist::{SnapshotDigest, SnapshotNode};
 use jute::txn::TxnRecord;
 
-use super::EnsembleError;
 use super::disk::DiskWriter;
 use super::log_store::{LogStore, SnapshotPlace};
-use super::ready::server_of;
+use super::{EnsembleError, server_of};
 use crate::engine::database::{Database, Rules};
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::first_snapshot;

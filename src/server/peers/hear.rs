@@ -15,7 +15,8 @@ use super::hello::{self, Caller, QUESTION, SNAPSHOT};
 use super::secure::{Refused, Stream};
 use super::snapshot::receive_snapshot;
 use super::strangers::Place;
-use super::{BETWEEN_DIALS, Common, SILENT_MAX, introduction, server_of, timeout};
+use super::{BETWEEN_DIALS, Common, SILENT_MAX, introduction, timeout};
+use crate::ensemble::server_of;
 use crate::ensemble::{FRAME_HEAD_LEN, FromPeer, parse_head, parse_said};
 
 /// Bytes of a peer that may wait for the orderer before no more of it is read.

@@ -20,7 +20,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::secret::{NONCE_LEN, PROOF_LEN, Secret, Side, nonce};
 use super::secure::Stream;
-use super::{Common, Own, server_of};
+use super::{Common, Own};
+use crate::ensemble::server_of;
 
 const MAGIC: &[u8; 8] = b"rookeepr";
 const HEAD_LEN: usize = 8 + 4;
