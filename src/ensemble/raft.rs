@@ -25,6 +25,7 @@ mod ready;
 mod requests;
 mod room;
 mod start;
+mod told;
 mod turns;
 mod unsynced;
 

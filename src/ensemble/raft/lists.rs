@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use super::membership::Change;
 use super::ready::{Member, Transport};
+use super::told::Told;
 use super::{EnsembleError, server_of};
 use crate::engine::time::Now;
-use crate::ensemble::words::{Stream, Word};
+use crate::ensemble::words::Word;
 
 /// Ticks for which a leader only listens: who is there comes and speaks up.
 const LISTEN_TICKS: u32 = 60;
@@ -18,8 +19,8 @@ const LISTEN_TICKS: u32 = 60;
 /// The servers that each member lists.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
-    /// The leader of this stream was told this member's.
-    told: Option<Stream>,
+    /// The leader was told this member's, which is never another.
+    told: Told<()>,
     /// What the others said last.
     others: BTreeMap<u64, Vec<u8>>,
 }
@@ -60,12 +61,9 @@ impl<T: Transport> Member<T> {
     /// # Errors
     /// When a decided transaction gets no place.
     pub fn compare_lists(&mut self, listed: &[u8], now: Now) -> Result<(), EnsembleError> {
-        if let Some(following) = self.following.as_ref().filter(|its| !its.is_leaving())
-            && self.lists.told != Some(following.stream())
-        {
-            self.lists.told = Some(following.stream());
-            self.transport.say(following.leader(), Word::Listed(listed.to_vec()));
-        }
+        let Self { lists, following, transport, .. } = self;
+        let word = |()| Word::Listed(listed.to_vec());
+        lists.told.tell((), word, following.as_ref(), transport);
         let is_time = self.takes_requests()
             && !self.node.raft.has_pending_conf()
             && self.turns.has_led(LISTEN_TICKS);
@@ -92,7 +90,6 @@ impl<T: Transport> Member<T> {
                 voters.iter().filter(|voter| voter != member).map(stays).collect();
             !listed.contains(&server)
                 && *member != raft.id
-                && !is_there(*member)
                 && !self.found.contains(member)
                 && goes(&stay)
         };

@@ -287,8 +287,7 @@ impl<T: Transport> Member<T> {
     }
 
     /// Whether the crate can have this member stand for election: not while a snapshot takes the place of its log, only
-    /// where another term can be written down, and
-    /// an only voter, which leads at once, only with its whole log durable.
+    /// where another term can be written down, and an only voter, which leads at once, only with its whole log durable.
     fn may_stand(&self) -> bool {
         let is_only = self.node.raft.prs().conf().voters().ids().len() == 1;
         !self.unsynced.has_snapshot()
@@ -398,9 +397,8 @@ impl<T: Transport> Member<T> {
     pub fn hand_over_to_best(&mut self) -> Option<u8> {
         let raft = &self.node.raft;
         let voters = raft.prs().conf().voters();
-        let others = raft.prs().iter().filter(|(peer, progress)| {
-            let is_there = progress.recent_active || self.found.contains(*peer);
-            **peer != raft.id && is_there && voters.contains(**peer)
+        let others = raft.prs().iter().filter(|(peer, _)| {
+            **peer != raft.id && self.is_there(**peer) && voters.contains(**peer)
         });
         let best = others.max_by_key(|(peer, progress)| {
             let has_room = self.rooms.of(**peer) < Room::Full;

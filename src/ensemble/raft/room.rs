@@ -11,9 +11,10 @@ use raft::StateRole;
 
 use super::ready::{Member, Transport};
 use super::server_of;
+use super::told::Told;
 use crate::engine::time::Monotonic;
 use crate::ensemble::disk_room::{DiskRoom, Room};
-use crate::ensemble::words::{Stream, Word};
+use crate::ensemble::words::Word;
 
 /// Between two attempts to hand over.
 const BETWEEN_ATTEMPTS_MS: u64 = 1000;
@@ -22,8 +23,8 @@ const BETWEEN_ATTEMPTS_MS: u64 = 1000;
 #[derive(Debug, Default)]
 pub(super) struct Rooms {
     pub(super) own: DiskRoom,
-    /// What the leader of this stream was told last.
-    told: Option<(Stream, Room)>,
+    /// What the leader was told of this member's.
+    told: Told<Room>,
     /// What the others said last.
     others: BTreeMap<u64, Room>,
     /// When this member last wanted to hand over.
@@ -83,12 +84,7 @@ impl<T: Transport> Member<T> {
         if rooms.passes_over {
             rooms.passes_over_since.get_or_insert(now);
         }
-        if let Some(following) = following.as_ref().filter(|its| !its.is_leaving())
-            && rooms.told != Some((following.stream(), own))
-        {
-            rooms.told = Some((following.stream(), own));
-            transport.say(following.leader(), Word::Room(own));
-        }
+        rooms.told.tell(own, Word::Room, following.as_ref(), transport);
         self.leave_short_disk(now);
     }
 

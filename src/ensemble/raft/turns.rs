@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use raft::StateRole;
 
 use super::ready::{Member, Transport};
+use super::told::Told;
 use crate::ensemble::snapshots::Need;
-use crate::ensemble::words::{Stream, Word};
+use crate::ensemble::words::Word;
 
 /// Ticks for which a leader only listens: a member may be at a snapshot that another leader told it to take.
 const LISTEN_TICKS: u32 = 20;
@@ -30,8 +31,8 @@ enum Turn {
 /// What a member knows of the turns.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// What the leader of this stream was told last.
-    told: Option<(Stream, Need)>,
+    /// What the leader was told that is needed here.
+    told: Told<Need>,
     /// The leader has told this member to go.
     may_go: bool,
     /// As a leader: what the others said last that they need.
@@ -117,13 +118,8 @@ impl<T: Transport> Member<T> {
                 }
             };
         }
-        if let Some(following) = self.following.as_ref().filter(|its| !its.is_leaving()) {
-            let telling = Some((following.stream(), need));
-            if self.turns.told != telling {
-                self.turns.told = telling;
-                self.transport.say(following.leader(), Word::Snapshot(need));
-            }
-        }
+        let Self { turns, following, transport, .. } = self;
+        turns.told.tell(need, Word::Snapshot, following.as_ref(), transport);
         self.turns.follow(need)
     }
 
