@@ -2,8 +2,9 @@
 //!
 //! Data flows one way: socket, frame, request, transaction, log, tree, reply. [`server`] owns the sockets and the
 //! threads, [`ensemble`] decides the order, [`storage`] makes it durable, [`engine`] knows what it means, and
-//! [`config`] says how all of them are set up. [`command`] holds the tools on a data directory. `docs/architecture.md` is the way in.
+//! [`config`] says how all of them are set up. [`command`] holds the tools on a data directory, [`cli`] a client. `docs/architecture.md` is the way in.
 
+pub mod cli;
 pub mod command;
 pub mod config;
 pub mod engine;

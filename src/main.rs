@@ -1,4 +1,4 @@
-//! The command line: words to a server or a tool, and their end to an exit code.
+//! The command line: words to a server, a client or a tool, and their end to an exit code.
 //!
 //! Exit codes of the server are ZooKeeper's: 0 a clean stop, 1 unexpected, 2 bad arguments or configuration,
 //! 3 a data directory that cannot be used, 4 an address that cannot be bound. Those of
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use rookeeper::cli::{self, CliArguments};
 use rookeeper::command::{self, Tool};
 use rookeeper::config::{self, ConfigError, Define, Refusals, Severity};
 use rookeeper::logging;
@@ -38,6 +39,9 @@ enum Command {
         #[command(flatten)]
         defines: Defines,
     },
+    /// ZooKeeper's shell: one command, or lines as they are typed.
+    #[command(disable_help_flag = true)]
+    Cli(CliArguments),
     #[command(flatten)]
     Tool(Tool),
 }
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
         Command::Server { file, defines: Defines { defines } } => {
             server(file.as_deref(), &[ahead, defines].concat())
         }
+        Command::Cli(arguments) => cli::run(&arguments).into(),
         Command::Tool(tool) => {
             let ending = command::run(&tool);
             if let Some(message) = ending.message {

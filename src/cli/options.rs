@@ -1,0 +1,143 @@
+//! What stands ahead of the command: servers, timeout, and how to show what comes back.
+
+use std::time::Duration;
+
+/// As `rookeeper cli --help` prints it.
+pub(super) const USAGE: &str = "\
+Usage: rookeeper cli [OPTIONS] [COMMAND [ARGUMENTS]]
+
+Without a command it reads commands line by line. `rookeeper cli help` lists them.
+
+Options:
+  -server, --server HOST:PORT,.../CHROOT  Servers, and the part of the tree to show [localhost:2181]
+  -timeout, --timeout MS                  Session timeout to ask for [30000]
+  -r                                      A server without a quorum will do, for reads
+  -waitforconnection                      Wait for a connection before the command
+  --auth SCHEME:TOKEN                     Say who this is, as addauth does; repeatable
+  --json                                  One JSON document a command
+  -h, --help                              This
+";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Options {
+    pub(super) server: String,
+    pub(super) timeout: Duration,
+    pub(super) read_only: bool,
+    pub(super) wait: bool,
+    pub(super) json: bool,
+    pub(super) identities: Vec<(String, String)>,
+    /// The command and its words; none to read lines.
+    pub(super) command: Vec<String>,
+}
+
+/// What the words ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Run(Options),
+    Help,
+}
+
+pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
+    let mut options = Options {
+        server: "localhost:2181".to_owned(),
+        timeout: Duration::from_secs(30),
+        read_only: false,
+        wait: false,
+        json: false,
+        identities: Vec::new(),
+        command: Vec::new(),
+    };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value =
+            || words.next().cloned().ok_or_else(|| format!("no argument found for option {word}"));
+        match word.as_str() {
+            "-server" | "--server" => options.server = value()?,
+            "-timeout" | "--timeout" => {
+                let ms = value()?;
+                // As wide as the protocol has it.
+                let number = ms.parse::<u32>().ok().filter(|ms| i32::try_from(*ms).is_ok());
+                let number =
+                    number.ok_or_else(|| format!("{word} takes milliseconds, not {ms:?}"))?;
+                options.timeout = Duration::from_millis(number.into());
+            }
+            "-r" => options.read_only = true,
+            "-waitforconnection" | "--waitforconnection" => options.wait = true,
+            "--json" => options.json = true,
+            "--auth" => {
+                let identity = value()?;
+                let (scheme, token) = identity
+                    .split_once(':')
+                    .ok_or("--auth takes SCHEME:TOKEN, as in digest:user:password")?;
+                options.identities.push((scheme.to_owned(), token.to_owned()));
+            }
+            "-client-configuration" | "--client-configuration" => {
+                let file = value()?;
+                return Err(format!(
+                    "{word} {file} is ZooKeeper's way to TLS and SASL, which this client does not speak; --auth has digest and ip"
+                ));
+            }
+            "-h" | "-help" | "--help" => return Ok(Asked::Help),
+            option if option.starts_with('-') => {
+                return Err(format!(
+                    "there is no option {option}; `rookeeper cli --help` lists them"
+                ));
+            }
+            _ => {
+                options.command.push(word.clone());
+                options.command.extend(words.by_ref().cloned());
+            }
+        }
+    }
+    // Behind the command no word can mean anything else: zkCli refuses what begins with two hyphens.
+    let end = options.command.iter().position(|word| word == "--").unwrap_or(options.command.len());
+    let behind = options.command.split_off(end);
+    let before = options.command.len();
+    options.command.retain(|word| word != "--json");
+    options.json |= options.command.len() < before;
+    options.command.extend(behind);
+    Ok(Asked::Run(options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Options, String> {
+        let words: Vec<String> = line.split_whitespace().map(String::from).collect();
+        match parse(&words)? {
+            Asked::Run(options) => Ok(options),
+            Asked::Help => Err("help".to_owned()),
+        }
+    }
+
+    #[test]
+    fn options_stand_ahead_of_the_command() {
+        let options = parsed("-server a:1/x -timeout 5 -r ls -r /").expect("options");
+        assert_eq!((options.server.as_str(), options.timeout), ("a:1/x", Duration::from_millis(5)));
+        assert!(options.read_only && !options.wait && !options.json);
+        assert_eq!(options.command, ["ls", "-r", "/"]);
+        assert_eq!(parsed("").expect("options").command, [""; 0]);
+        let options = parsed("--auth digest:u:p --json get /").expect("options");
+        assert_eq!(options.identities, [("digest".to_owned(), "u:p".to_owned())]);
+        assert!(options.json);
+        let options = parsed("get / --json").expect("options");
+        assert_eq!((options.json, options.command.len()), (true, 2));
+        assert!(!parsed("create / -- --json").expect("options").json);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        for (line, why) in [
+            ("-server", "no argument found for option -server"),
+            ("-timeout soon", "-timeout takes milliseconds, not \"soon\""),
+            ("-q ls /", "there is no option -q"),
+            ("-client-configuration f ls /", "-client-configuration f is ZooKeeper's way to TLS"),
+            ("--auth u", "--auth takes SCHEME:TOKEN"),
+            ("--help", "help"),
+        ] {
+            let told = parsed(line).expect_err(line);
+            assert!(told.starts_with(why), "{line}: {told}");
+        }
+    }
+}
