@@ -33,6 +33,8 @@ pub(super) struct Command {
     choice: Choice,
     /// Whether the usage lists the options.
     lists_options: bool,
+    /// Whether what stands behind the name is looked at.
+    ignores_words: bool,
     /// How many words it needs, and takes.
     words: (usize, usize),
     /// What an older form with one word more is answered with; where it had a watch, that is left.
@@ -59,6 +61,7 @@ impl Command {
             options: &[],
             choice: Choice::Any,
             lists_options: false,
+            ignores_words: false,
             words: (0, usize::MAX),
             old_form: OldForm::None,
             run,
@@ -90,6 +93,11 @@ impl Command {
         self
     }
 
+    const fn ignoring_words(mut self) -> Self {
+        self.ignores_words = true;
+        self
+    }
+
     const fn old_form(mut self, form: OldForm) -> Self {
         self.old_form = form;
         self
@@ -112,7 +120,7 @@ impl Command {
         let parse = |words: &[String]| {
             Arguments::parse(self.options, self.choice, words).map_err(CliError::Malformed)
         };
-        let mut arguments = parse(words)?;
+        let mut arguments = parse(if self.ignores_words { &[] } else { words })?;
         let (min, max) = self.words;
         if !(min..=max).contains(&arguments.words.len()) {
             return Err(self.usage());
@@ -289,5 +297,5 @@ pub(super) const COMMANDS: &[Command] = &[
     )
     .options(&[flag("r", "all below it, too")])
     .exactly(1),
-    Command::new("whoami", "", access::who_am_i),
+    Command::new("whoami", "", access::who_am_i).ignoring_words(),
 ];

@@ -225,7 +225,7 @@ impl Shell {
             }
             ("redo" | "close", _) => {}
             _ if command.is_none() => {
-                self.out.error_line(format_args!("{}", usage().trim_end()));
+                self.out.error_line(format_args!("{}", usage().trim_end_matches('\n')));
                 return Err(CliError::NotFound(name.to_owned()));
             }
             _ => {}

@@ -1,6 +1,8 @@
 //! Forty steps through three stock clients, against Apache ZooKeeper and against the server under
 //! test: both must make the client print the same.
 //!
+//! This repository's own shell is given the scripts of zkCli, and must print what zkCli prints.
+//!
 //! The scripts are in `clients/`. A client that cannot do a step says `skip: why`. Two more scripts
 //! have the commands of zkCli that the forty steps leave out, typed in and each as a run of its own.
 
@@ -12,6 +14,7 @@ use std::thread;
 
 use compat_tests::compatibility::{Client, Outcome, record};
 use compat_tests::{Kind, Transcript};
+use shell::Shell;
 use stage::Stage;
 
 const STEPS: [&str; 40] = [
@@ -57,7 +60,7 @@ const STEPS: [&str; 40] = [
     "four-letter words",
 ];
 
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "trees",
     "deleteall",
     "containers",
@@ -83,6 +86,7 @@ const COMMANDS: [&str; 25] = [
     "the configuration",
     "wrong usage",
     "what needs no server",
+    "older forms and other spellings",
 ];
 
 const ONE_SHOTS: [&str; 7] =
@@ -95,13 +99,19 @@ const FORTY: &str = "forty steps, its output";
 const DEBIAN: &str = "3.8.0 (Debian)";
 
 /// Runs a script on both servers at the same time, compares and leaves the client's row.
-/// `PRINT_TRANSCRIPT` shows the reference's run.
+/// `PRINT_TRANSCRIPT` shows the reference's run, whose lines are returned.
 #[expect(clippy::print_stdout, reason = "asked for by whoever writes a script")]
-fn compare(client: Client<'_>, steps: &[&str], run: fn(&mut Stage) -> Vec<String>) {
-    let start = |kind| thread::spawn(move || Transcript::new(&run(&mut Stage::new(kind))));
+fn compare(
+    client: Client<'_>,
+    steps: &[&str],
+    run: impl Fn(&mut Stage) -> Vec<String> + Copy + Send + 'static,
+) -> Vec<String> {
+    let start = |kind| thread::spawn(move || run(&mut Stage::new(kind)));
     let (reference, subject) = (start(Kind::Reference), start(Kind::subject()));
-    let reference = reference.join().expect("the script runs through on the reference");
+    let printed = reference.join().expect("the script runs through on the reference");
+    let reference = Transcript::new(&printed);
     let subject = subject.join().expect("the script runs through on the subject");
+    let subject = Transcript::new(&subject);
     let (mut there, mut here) = (Outcome::default(), Outcome::default());
     let mut done = Vec::new();
     for (number, name) in (1..).zip(steps) {
@@ -122,6 +132,23 @@ fn compare(client: Client<'_>, steps: &[&str], run: fn(&mut Stage) -> Vec<String
     }
     let diff = subject.diff(&reference, steps);
     assert!(diff.is_empty(), "the subject differs from Apache ZooKeeper:\n{diff}");
+    printed
+}
+
+/// As [`compare`], and gives the script to this repository's own shell on both servers: it must print what the client
+/// printed on the reference.
+fn compare_own(client: Client<'_>, steps: &[&str], zkcli: &'static Shell, own: &'static Shell) {
+    let start =
+        |kind| thread::spawn(move || shell::run(own, &mut Stage::with_session(kind, own.session)));
+    let (there, here) = (start(Kind::Reference), start(Kind::subject()));
+    let printed = compare(client, steps, |stage| shell::run(zkcli, stage));
+    let transcript = |lines: &[String]| Transcript::new(&shell::without_known_differences(lines));
+    let expected = transcript(&printed);
+    for (run, server) in [(there, "Apache ZooKeeper"), (here, "the subject")] {
+        let run = run.join().unwrap_or_else(|_| panic!("the script runs through on {server}"));
+        let diff = transcript(&run).diff(&expected, steps);
+        assert!(diff.is_empty(), "on {server} the shell differs from zkCli:\n{diff}");
+    }
 }
 
 #[test]
@@ -133,7 +160,7 @@ fn zkcli_of_debian() {
 #[test]
 fn zkcli_of_the_reference() {
     let client = Client { name: "zkCli", version: "3.9.5", what: FORTY };
-    compare(client, &STEPS, |stage| shell::run(&shell::ZKCLI_OF_THE_REFERENCE, stage));
+    compare_own(client, &STEPS, &shell::ZKCLI_OF_THE_REFERENCE, &shell::ROOKEEPER_CLI);
 }
 
 #[test]
@@ -165,7 +192,7 @@ fn zkcli_commands() {
         version: "3.9.5",
         what: "every command and option, wrong usage too, its output",
     };
-    compare(client, &COMMANDS, |stage| shell::run(&shell::ZKCLI_COMMANDS, stage));
+    compare_own(client, &COMMANDS, &shell::ZKCLI_COMMANDS, &shell::ROOKEEPER_CLI_COMMANDS);
 }
 
 #[test]
@@ -185,5 +212,5 @@ fn zkcli_one_shot() {
         version: "3.9.5",
         what: "a command for each run, output and exit code",
     };
-    compare(client, &ONE_SHOTS, |stage| shell::run(&shell::ZKCLI_ONE_SHOT, stage));
+    compare_own(client, &ONE_SHOTS, &shell::ZKCLI_ONE_SHOT, &shell::ROOKEEPER_CLI_ONE_SHOT);
 }

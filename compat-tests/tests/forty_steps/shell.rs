@@ -13,9 +13,9 @@
 
 use std::fs;
 
-use compat_tests::{Program, classpath, repository};
+use compat_tests::{Program, classpath, repository, rookeeper};
 
-use crate::stage::Stage;
+use crate::stage::{SESSION, Stage};
 
 pub(crate) struct Shell {
     script: &'static str,
@@ -27,6 +27,8 @@ pub(crate) struct Shell {
     event: &'static str,
     /// Lines that say nothing about the server.
     noise: fn(&str) -> bool,
+    /// The longest session that the server is to grant.
+    pub(crate) session: i32,
 }
 
 pub(crate) const ZKCLI_OF_DEBIAN: Shell = Shell {
@@ -36,6 +38,7 @@ pub(crate) const ZKCLI_OF_DEBIAN: Shell = Shell {
     connected: "state:SyncConnected type:None",
     event: "WatchedEvent ",
     noise: zkcli_noise,
+    session: SESSION,
 };
 
 pub(crate) const ZKCLI_OF_THE_REFERENCE: Shell = Shell {
@@ -70,7 +73,43 @@ pub(crate) const ZKCLI_ONE_SHOT: Shell = Shell {
     connected: "ready",
     event: "ready",
     noise: |line| zkcli_noise(line) || line.starts_with("WatchedEvent "),
+    session: SESSION,
 };
+
+/// This repository's own shell, fed as zkCli is.
+pub(crate) const ROOKEEPER_CLI: Shell = Shell {
+    command: |server| words(&[&rookeeper().display().to_string(), "cli", "-server", server]),
+    ..ZKCLI_OF_DEBIAN
+};
+
+pub(crate) const ROOKEEPER_CLI_COMMANDS: Shell =
+    Shell { script: "zkcli_commands.steps", ..ROOKEEPER_CLI };
+
+pub(crate) const ROOKEEPER_CLI_ONE_SHOT: Shell = Shell {
+    command: |server| {
+        let program = repository().join("compat-tests/clients/cli_one_shot.sh");
+        let (program, binary) = (program.display().to_string(), rookeeper().display().to_string());
+        words(&["bash", &program, &binary, server])
+    },
+    // zkCli's sessions live as long as the JVM, with their ephemerals; these, each of a process, until they expire.
+    session: 600_000,
+    ..ZKCLI_ONE_SHOT
+};
+
+/// What differs between zkCli and this repository's shell: the build in its version, and commands of its own.
+pub(crate) fn without_known_differences(lines: &[String]) -> Vec<String> {
+    let own = ["help ", "tree ", "watch "];
+    let is_own = |line: &str| {
+        let usage = line.strip_prefix("stderr: ").unwrap_or(line).strip_prefix('\t');
+        usage.is_some_and(|usage| own.iter().any(|own| usage.starts_with(own)))
+    };
+    let version = "ZooKeeper CLI version: 3.9.5-";
+    lines
+        .iter()
+        .filter(|line| !is_own(line) && *line != "Command not found: Command not found help")
+        .map(|line| if line.starts_with(version) { version.to_owned() } else { line.clone() })
+        .collect()
+}
 
 pub(crate) const CLI_MT: Shell = Shell {
     script: "cli_mt.steps",
@@ -85,6 +124,7 @@ pub(crate) const CLI_MT: Shell = Shell {
             || line.starts_with("time = ")
             || line.starts_with("[/fence]")
     },
+    session: SESSION,
 };
 
 fn zkcli_noise(line: &str) -> bool {

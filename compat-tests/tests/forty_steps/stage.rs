@@ -7,7 +7,7 @@ use compat_tests::request::{self, mode, op};
 use compat_tests::{Kind, Program, Server, four_letter_words};
 
 /// The longest session timeout that the stage's server grants: clients ask for more.
-const SESSION: i32 = 10_000;
+pub(crate) const SESSION: i32 = 10_000;
 const TICK: Duration = Duration::from_millis(1_000);
 
 pub(crate) struct Stage {
@@ -16,11 +16,16 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(kind: Kind) -> Self {
+        Self::with_session(kind, SESSION)
+    }
+
+    /// A stage whose server grants sessions of up to so many milliseconds.
+    pub(crate) fn with_session(kind: Kind, session: i32) -> Self {
         let server = Server::start(
             kind,
             &[
                 "tickTime=1000",
-                &format!("maxSessionTimeout={SESSION}"),
+                &format!("maxSessionTimeout={session}"),
                 "extendedTypesEnabled=true",
                 "enforceQuota=true",
                 // super:test
