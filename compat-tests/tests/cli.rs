@@ -6,7 +6,9 @@ use std::process::{Command, Output};
 use std::thread;
 
 use compat_tests::request::{self, mode, op};
-use compat_tests::{Kind, Program, Server, Transcript, classpath, python, repository, rookeeper};
+use compat_tests::{
+    Kind, Program, Server, Transcript, classpath, four_letter_words, python, repository, rookeeper,
+};
 use serde_json::Value;
 
 /// Runs one command.
@@ -162,12 +164,16 @@ fn documents_have_what_the_lines_have() {
 
 #[test]
 fn a_session_with_ephemerals_stays_until_it_expires_and_others_are_closed() {
-    let server = Server::start(Kind::subject(), &[]);
+    let server = Server::start(Kind::subject(), &["4lw.commands.whitelist=srvr,mntr"]);
     let at = server.host_port();
     run(&at, &["create", "-e", "/mine"]);
+    run(&at, &["create", "/kept"]);
     let mut observer = server.connect(10_000);
     let mine = observer.call(op::EXISTS, &request::path_watch("/mine", false));
     assert_eq!(mine.expect("a reply").err, 0);
+    // That of the ephemeral, and the observer's.
+    let figures = four_letter_words::ask(server.address(), "mntr").expect("figures");
+    assert!(figures.contains("\nzk_global_sessions\t2\n"), "{figures}");
     let told = run(&at, &["--auth", "digest:u:p", "whoami"]);
     assert!(stdout(&told).contains("digest: u\n"), "{}", stdout(&told));
 }
@@ -175,17 +181,9 @@ fn a_session_with_ephemerals_stays_until_it_expires_and_others_are_closed() {
 #[test]
 fn watch_shows_every_change_and_goes_on_after_a_restart() {
     let mut server = Server::start(Kind::subject(), &[]);
-    let words = [
-        rookeeper().display().to_string(),
-        "cli".to_owned(),
-        "-server".to_owned(),
-        server.host_port(),
-        "--json".to_owned(),
-        "watch".to_owned(),
-        "-r".to_owned(),
-        "/".to_owned(),
-    ];
-    let mut watch = Program::start(&words, &[]);
+    let (program, at) = (rookeeper().display().to_string(), server.host_port());
+    let words = [&program, "cli", "-server", &at, "--json", "watch", "-r", "/"];
+    let mut watch = Program::start(&words.map(String::from), &[]);
     let mut next = || -> Value {
         let line = watch.next_line().expect("it watches until it is ended");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
@@ -219,6 +217,33 @@ fn watch_shows_every_change_and_goes_on_after_a_restart() {
     client.call(op::CREATE, &create("/a/c")).expect("a reply");
     let event = next();
     assert_eq!((&event["kind"], &event["path"]), (&"NodeCreated".into(), &"/a/c".into()));
+    watch.signal("INT");
+}
+
+#[test]
+fn watch_goes_on_with_a_new_session_when_the_first_one_has_expired() {
+    let mut server = Server::start(Kind::subject(), &["tickTime=200"]);
+    let at = server.host_port();
+    let program = rookeeper().display().to_string();
+    let words = [&program, "cli", "-server", &at, "-timeout", "600", "--json", "watch", "/"];
+    let mut watch = Program::start(&words.map(String::from), &[]);
+    let mut until = |name: &str, value: &str| loop {
+        let line = watch.next_line().expect("it watches until it is ended");
+        let document: Value =
+            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        if document[name] == value {
+            return;
+        }
+    };
+    until("state", "Watching");
+    server.stop();
+    until("state", "Expired");
+    server.restart();
+    until("state", "Watching");
+    let mut client = server.connect(10_000);
+    let create = request::create("/a", None, mode::PERSISTENT);
+    client.call(op::CREATE, &create).expect("a reply");
+    until("kind", "NodeChildrenChanged");
     watch.signal("INT");
 }
 

@@ -56,6 +56,7 @@ pub(super) fn follow(arguments: &Arguments, session: &mut Session<'_>) -> Result
                 )?;
                 let old = again.as_ref().unwrap_or(session.client);
                 again = Some(watch_again(old, session, path, mode)?);
+                told_or_shown(session.out, "Watching", &told)?;
             }
             _ => {}
         }
