@@ -3,9 +3,9 @@
 //! It knows the protocol's records and nothing of the server beside it. Commands, what they print where, and exit codes
 //! are zkCli's of 3.9.5; `--json`, `watch`, `tree` and `help` are its own.
 //!
-//! A run is a [`shell`]: it reads [`line`]s, finds the [`commands`] that they name, reads their [`arguments`], and has
-//! them asked by a [`client`], which has a [`connection`]. What comes back is shown by [`print`]; what comes unasked,
-//! an [`event`], goes through [`events`].
+//! A run is a `shell`: it reads each `line`, finds the one of the `commands` that it names, reads its `arguments`, and
+//! has it ask by a `client`, which has a `connection`. What comes back is shown by `print`; what comes unasked, an `event`,
+//! goes through `events`.
 
 mod arguments;
 mod client;
