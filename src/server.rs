@@ -18,6 +18,7 @@ mod http_listener;
 mod inbox;
 mod listener;
 mod member;
+mod memory;
 mod metrics_http;
 mod monitor;
 mod outbox;
@@ -328,6 +329,7 @@ fn open_ports(server: &Arc<Server>) -> Result<TcpListener, ServerError> {
         }
     }
     tokio::spawn(upkeep::watch_for_hanging(Arc::clone(server)));
+    tokio::spawn(memory::watch(Arc::clone(server)));
     Ok(client_port)
 }
 

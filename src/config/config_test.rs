@@ -87,6 +87,7 @@ fn defaults_are_those_of_zookeeper() {
         reconfig_enabled: false,
         ensemble: None,
         logs: Logs::default(),
+        memory_limit_bytes: None,
         reaper: Reaper {
             check_interval: Duration::from_secs(60),
             max_per_minute: 10_000,
@@ -234,6 +235,7 @@ fn every_key_in_effect_sets_its_field() {
         ("leaderServes=no", |_| ()),
         ("localSessionsEnabled=true", |_| ()),
         ("localSessionsUpgradingEnabled=true", |_| ()),
+        ("memoryLimitInKb=5", |c| c.memory_limit_bytes = bytes(5 << 10)),
         ("log.dir=/var/log/zk", |c| c.logs.file = Some("/var/log/zk/zookeeper.log".into())),
         ("audit.enable=true", |c| c.logs.audit = Some(AuditTo::Stdout)),
         // Of a folder, or of an audit log, and there is none.
@@ -499,6 +501,7 @@ fn the_table_of_keys_holds_each_once_with_a_sentence() {
             "leader.snapSyncLimitInKbPerSecond",
             "linearizableReads",
             "audit.log",
+            "memoryLimitInKb",
         ];
         assert_eq!(
             is_own.contains(&key.name),

@@ -97,6 +97,7 @@ pub const KEYS: &[Section] = &[
         property("intBufferStartingSizeBytes", Text, Meaningless, "It sizes a buffer of the JVM."),
     ] },
     Section { heading: "Protection", keys: &[
+        property("memoryLimitInKb", LongDecimal, Works, "Rookeeper's own: KB that the process may take; what its control group may. Near it, writes that grow the tree get -7."),
         property("request_throttle_max_requests", Text, NotYet("0"), "Not yet: requests are held by `globalOutstandingLimit` alone."),
         property("request_throttle_stall_time", Text, NotYet(""), OF_MAX_REQUESTS),
         property("request_throttle_drop_stale", Text, NotYet(""), OF_MAX_REQUESTS),

@@ -90,6 +90,8 @@ pub struct Config {
     /// Whether clients may ask for a change of the membership (`reconfigEnabled`, false): alone,
     /// a server refuses it in any case, by another error.
     pub reconfig_enabled: bool,
+    /// Bytes that this process may take (`memoryLimitInKb`); `None`, the default, is what its control group may.
+    pub memory_limit_bytes: Option<NonZeroU64>,
     /// The removal of containers and znodes with a time to live.
     pub reaper: Reaper,
     /// Where log lines and audit lines go.
@@ -258,6 +260,7 @@ impl Config {
             access: Access::from_settings(settings, notes)?,
             enforce_quota: property_bool(settings, "enforceQuota", false, notes),
             reconfig_enabled: native_bool(settings, "reconfigEnabled", false)?,
+            memory_limit_bytes: kilobytes(settings, "memoryLimitInKb", -1)?,
             reaper: Reaper::from_settings(settings)?,
             logs: Logs::from_settings(settings, notes)?,
             ensemble,

@@ -1,9 +1,10 @@
 //! The applied state of this server behind the one lock that everybody shares.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use super::disk_room::Room;
 use crate::engine::database::Database;
 use crate::engine::zxid::Zxid;
 
@@ -23,6 +24,8 @@ pub struct Replica {
     database: RwLock<Database>,
     /// The database's last zxid, for those who need no more than that.
     applied: AtomicI64,
+    /// There is no memory for a larger tree.
+    memory_short: AtomicBool,
 }
 
 impl Replica {
@@ -30,7 +33,8 @@ impl Replica {
     #[must_use]
     pub fn new(database: Database) -> Self {
         let applied = AtomicI64::new(database.last_zxid().0);
-        Self { database: RwLock::new(database), applied }
+        let memory_short = AtomicBool::new(false);
+        Self { database: RwLock::new(database), applied, memory_short }
     }
 
     /// Takes a shared hold. Once for a batch of requests, and not for long: the orderer waits for it.
@@ -41,6 +45,16 @@ impl Replica {
     /// Takes the exclusive hold. Only the orderer does.
     pub fn exclusive(&self) -> Exclusive<'_> {
         Exclusive { guard: self.database.write(), applied: &self.applied }
+    }
+
+    /// Says whether there is memory for a larger tree.
+    pub fn set_memory_short(&self, is_short: bool) {
+        self.memory_short.store(is_short, Ordering::Relaxed);
+    }
+
+    /// The room that memory leaves: with none, what makes the tree no larger goes on.
+    pub(super) fn memory_room(&self) -> Room {
+        if self.memory_short.load(Ordering::Relaxed) { Room::Scarce } else { Room::Enough }
     }
 
     /// Whether nobody has a hold.

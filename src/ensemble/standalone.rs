@@ -109,7 +109,7 @@ impl Standalone {
             disk_room.look(log.reserve(), now.monotonic, || log.free_space().ok());
         }
         let steps = {
-            let room = self.disk_room.room();
+            let room = self.disk_room.room().max(self.applier.replica.memory_room());
             let Self { applier, sequencer, log, .. } = self;
             let database = applier.replica.shared();
             let refuse = |work: &Work| {

@@ -14,4 +14,5 @@ mod quorum;
 mod refusal;
 mod restart;
 mod sessions;
+mod short_memory;
 mod small_disk;

@@ -229,7 +229,7 @@ impl<T: Transport> Member<T> {
         submissions: Vec<Submission>,
         now: Now,
     ) -> Result<(), EnsembleError> {
-        let room = self.room_to_decide();
+        let room = self.room_to_decide().max(self.applier.replica.memory_room());
         let Self { node, applier, leading, transport, streams, rounds, .. } = self;
         let Some(leading) = leading else { return Ok(()) };
         leading.room = room;

@@ -1,0 +1,287 @@
+//! How much memory this process may take, and whether the tree may grow: before the kernel ends the process for want of
+//! it, writes that grow the tree are refused.
+//!
+//! The bound is that of the control group, which a container has, or `memoryLimitInKb`. Where there is neither, what the
+//! machine has is not this server's alone, and nothing is refused.
+
+use std::fs;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::shared::Server;
+
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// What is left to requests on their way, snapshots and connections: an eighth, within these bounds.
+const RESERVE_MIN: u64 = 32 << 20;
+const RESERVE_MAX: u64 = 512 << 20;
+/// Version 1 says so where there is no limit: the largest number of pages.
+const NO_LIMIT: u64 = 1 << 60;
+
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// Files of a control group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Group {
+    folder: PathBuf,
+    limit: &'static str,
+    used: &'static str,
+    /// The line of `memory.stat` with what the kernel can take back.
+    cache: &'static str,
+}
+
+impl Group {
+    const fn version_2(folder: PathBuf) -> Self {
+        Self { folder, limit: "memory.max", used: "memory.current", cache: "file" }
+    }
+
+    const fn version_1(folder: PathBuf) -> Self {
+        let (limit, used) = ("memory.limit_in_bytes", "memory.usage_in_bytes");
+        Self { folder, limit, used, cache: "total_cache" }
+    }
+
+    /// `None` for no limit, which version 2 says by a word.
+    fn limit(&self) -> Option<u64> {
+        let text = fs::read_to_string(self.folder.join(self.limit)).ok()?;
+        text.trim().parse().ok().filter(|limit| *limit < NO_LIMIT)
+    }
+
+    /// Bytes that only an end of somebody can give back.
+    fn used(&self) -> Option<u64> {
+        let used = fs::read_to_string(self.folder.join(self.used)).ok()?;
+        let stat = fs::read_to_string(self.folder.join("memory.stat")).ok()?;
+        let cache = stat.lines().find_map(|line| {
+            let (name, bytes) = line.split_once(' ')?;
+            (name == self.cache).then(|| bytes.parse::<u64>().ok()).flatten()
+        });
+        Some(used.trim().parse::<u64>().ok()?.saturating_sub(cache.unwrap_or(0)))
+    }
+}
+
+/// The groups that a process is in, by its `/proc/self/cgroup`, innermost first. Inside of a container the path is often
+/// that of the host, and what it names is the root that is there.
+fn groups(own: &str) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for line in own.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) =
+            (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let (root, group): (PathBuf, fn(PathBuf) -> Group) = if controllers.is_empty() {
+            (GROUPS.into(), Group::version_2)
+        } else if controllers.split(',').any(|name| name == "memory") {
+            (Path::new(GROUPS).join("memory"), Group::version_1)
+        } else {
+            continue;
+        };
+        let path = Path::new(path.trim_start_matches('/'));
+        groups.extend(path.ancestors().map(|path| group(root.join(path))));
+    }
+    groups
+}
+
+/// The tightest of the limits that hold here.
+#[derive(Debug)]
+struct Budget {
+    limit: u64,
+    /// `None` for one that is configured: this process counts.
+    group: Option<Group>,
+}
+
+impl Budget {
+    fn find(configured: Option<NonZeroU64>) -> Option<Self> {
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let of_groups = groups(&own).into_iter().filter_map(|group| {
+            let limit = group.limit()?;
+            group.used().map(|_| Self { limit, group: Some(group) })
+        });
+        let configured = configured.map(|limit| Self { limit: limit.get(), group: None });
+        of_groups.chain(configured).min_by_key(|budget| budget.limit)
+    }
+
+    fn used(&self) -> Option<u64> {
+        match &self.group {
+            Some(group) => group.used(),
+            None => own_bytes(),
+        }
+    }
+
+    fn reserve(&self) -> u64 {
+        (self.limit / 8).clamp(RESERVE_MIN, RESERVE_MAX).min(self.limit / 2)
+    }
+}
+
+/// Whether memory is short, from look to look.
+#[derive(Debug)]
+struct Shortage {
+    reserve: u64,
+    /// Below so many bytes that are left it begins.
+    begins: u64,
+    /// The bytes of the tree when it began, while it lasts.
+    tree: Option<u64>,
+}
+
+impl Shortage {
+    const fn new(reserve: u64) -> Self {
+        Self { reserve, begins: reserve, tree: None }
+    }
+
+    /// Looks at what is left; `tree` is the bytes of the tree.
+    ///
+    /// It ends when there is somewhat more than the reserve again. And it ends when the tree has shrunk: what it gave back
+    /// the allocator has, which returns it to the system late or never. Then it begins again at half of what is left now,
+    /// down to a quarter of the reserve.
+    fn look(&mut self, left: u64, tree: impl FnOnce() -> u64) -> bool {
+        if left >= self.reserve + self.reserve / 8 {
+            *self = Self::new(self.reserve);
+        } else if let Some(before) = self.tree {
+            let is_smaller = tree() + self.reserve / 4 <= before;
+            let begins = (left / 2).max(self.reserve / 4);
+            if is_smaller && left > begins {
+                (self.begins, self.tree) = (begins, None);
+            }
+        } else if left < self.begins {
+            self.tree = Some(tree());
+        }
+        self.tree.is_some()
+    }
+}
+
+/// What this process has of memory that no file stands behind.
+fn own_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+}
+
+/// Looks at the memory until the server ends.
+pub(super) async fn watch(server: Arc<Server>) {
+    let Some(budget) = Budget::find(server.config.memory_limit_bytes) else { return };
+    let (limit, reserve) = (budget.limit, budget.reserve());
+    tracing::info!(limit, reserve, "memory has a limit");
+    let (mut shortage, mut was_short) = (Shortage::new(reserve), false);
+    let mut turns = tokio::time::interval(LOOK_EVERY);
+    loop {
+        tokio::select! {
+            _ = turns.tick() => {}
+            () = server.ending.cancelled() => return,
+        }
+        let Some(used) = budget.used() else { continue };
+        let tree = || server.replica.shared().tree().data_size();
+        let is_short = shortage.look(limit.saturating_sub(used), tree);
+        if is_short != was_short {
+            server.replica.set_memory_short(is_short);
+            if is_short {
+                tracing::error!(
+                    used,
+                    limit,
+                    reserve,
+                    "memory is nearly used up: writes that grow the tree are refused until there is more"
+                );
+            } else {
+                tracing::info!(used, limit, "there is memory again");
+            }
+        }
+        was_short = is_short;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folders(own: &str) -> Vec<(String, &'static str)> {
+        let shown = |group: Group| (group.folder.display().to_string(), group.limit);
+        groups(own).into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn the_group_is_found_in_both_versions_with_those_around_it() {
+        let (one, two) = ("memory.limit_in_bytes", "memory.max");
+        let own = |path: &str| path.to_owned();
+        assert_eq!(
+            folders("0::/user.slice/a.scope\n"),
+            [
+                (own("/sys/fs/cgroup/user.slice/a.scope"), two),
+                (own("/sys/fs/cgroup/user.slice"), two),
+                (own("/sys/fs/cgroup/"), two),
+            ]
+        );
+        assert_eq!(
+            folders("5:devices:/\n4:cpu,memory:/docker/ab\n0::/\n"),
+            [
+                (own("/sys/fs/cgroup/memory/docker/ab"), one),
+                (own("/sys/fs/cgroup/memory/docker"), one),
+                (own("/sys/fs/cgroup/memory/"), one),
+                (own("/sys/fs/cgroup/"), two),
+            ]
+        );
+        assert_eq!(folders("nonsense\n1:cpu:/a\n"), []);
+    }
+
+    #[test]
+    fn a_group_says_its_limit_and_what_cannot_be_taken_back() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            fs::write(dir.path().join(name), text).expect("written");
+        };
+        let group = Group::version_2(dir.path().to_owned());
+        assert_eq!((group.limit(), group.used()), (None, None));
+        write("memory.max", "max\n");
+        write("memory.current", "1000\n");
+        write("memory.stat", "anon 600\nfile 300\nfile_mapped 7\n");
+        assert_eq!((group.limit(), group.used()), (None, Some(700)));
+        write("memory.max", "4096\n");
+        assert_eq!(group.limit(), Some(4096));
+        let group = Group::version_1(dir.path().to_owned());
+        write("memory.limit_in_bytes", "9223372036854771712\n");
+        write("memory.usage_in_bytes", "1000\n");
+        write("memory.stat", "cache 1\ntotal_cache 200\n");
+        assert_eq!((group.limit(), group.used()), (None, Some(800)));
+    }
+
+    #[test]
+    fn the_reserve_is_an_eighth_within_bounds() {
+        let reserve = |limit| Budget { limit, group: None }.reserve() >> 20;
+        assert_eq!(reserve(20 << 20), 10);
+        assert_eq!(reserve(64 << 20), 32);
+        assert_eq!(reserve(800 << 20), 100);
+        assert_eq!(reserve(64 << 30), 512);
+    }
+
+    #[test]
+    fn memory_is_short_within_the_reserve_and_enough_with_something_to_spare() {
+        let mut shortage = Shortage::new(80);
+        for (left, is_short) in [(80, false), (79, true), (89, true), (90, false), (80, false)] {
+            assert_eq!(shortage.look(left, || 1000), is_short, "{left} left");
+        }
+    }
+
+    #[test]
+    fn what_the_tree_gave_back_may_be_used_again_though_the_system_has_not_got_it() {
+        let mut shortage = Shortage::new(80);
+        for (left, tree, is_short) in [
+            (60, 1000, true),
+            (60, 981, true),
+            (60, 980, false),
+            // It grows into what the allocator has.
+            (60, 1000, false),
+            (30, 1030, false),
+            (29, 1031, true),
+            (29, 1011, false),
+            // And not below a quarter of the reserve.
+            (20, 1020, false),
+            (19, 1021, true),
+            (19, 500, true),
+            (90, 500, false),
+            // From the beginning.
+            (79, 500, true),
+        ] {
+            assert_eq!(shortage.look(left, || tree), is_short, "{left} left, {tree}");
+        }
+    }
+}
