@@ -2,6 +2,7 @@
 //!
 //! [`run`] recovers the data directory, opens the ports, and ends on a signal or when the log fails.
 
+mod admin;
 mod auth;
 mod clock;
 mod connection;
@@ -147,9 +148,11 @@ pub fn run(config: Config) -> Result<(), ServerError> {
 
 async fn serve(config: Config) -> Result<(), ServerError> {
     descriptors::raise_limit();
+    let ending = CancellationToken::new();
+    let admin = admin::start(&config, &ending);
     match config.ensemble.clone() {
-        Some(ensemble) => serve_as_member(config, &ensemble).await,
-        None => serve_alone(config).await,
+        Some(ensemble) => serve_as_member(config, &ensemble, ending, &admin).await,
+        None => serve_alone(config, ending, &admin).await,
     }
 }
 
@@ -165,7 +168,12 @@ struct Ground {
 }
 
 impl Ground {
-    fn new(server_id: u8, directory: Arc<DataDirectory>, passwords: Passwords) -> Self {
+    fn new(
+        server_id: u8,
+        directory: Arc<DataDirectory>,
+        passwords: Passwords,
+        ending: CancellationToken,
+    ) -> Self {
         let clock = Clock::start();
         let stats = Arc::new(Stats::default());
         let queue = Arc::new(Queue::default());
@@ -178,7 +186,6 @@ impl Ground {
             Arc::clone(&passwords),
         );
         let connections = Arc::new(connections);
-        let ending = CancellationToken::new();
         Self { clock, stats, queue, passwords, connections, directory, ending }
     }
 
@@ -207,9 +214,13 @@ impl Ground {
     }
 }
 
-async fn serve_alone(config: Config) -> Result<(), ServerError> {
+async fn serve_alone(
+    config: Config,
+    ending: CancellationToken,
+    admin: &admin::Subject,
+) -> Result<(), ServerError> {
     let Data { directory, database, recovered, passwords } = Data::open(&config)?;
-    let ground = Ground::new(0, Arc::clone(&directory), passwords);
+    let ground = Ground::new(0, Arc::clone(&directory), passwords, ending);
     let now = ground.clock.monotonic();
     let first_session = first_session_id(STANDALONE_ID, Clock::wall().0);
     let tick_ms = u64::from(config.tick_time_ms);
@@ -228,7 +239,7 @@ async fn serve_alone(config: Config) -> Result<(), ServerError> {
         snapshots.begin(&replica, &mut log, now);
     }
     let server = ground.server(config, Arc::clone(&replica), Role::Standalone);
-    let client_port = open_ports(&server)?;
+    let client_port = open_ports(&server, admin)?;
     upkeep::fill_spares(log.spare_filler());
     if let Some(every) = upkeep::purge_interval(&server) {
         tokio::spawn(upkeep::purge(Arc::clone(&server), every));
@@ -240,11 +251,16 @@ async fn serve_alone(config: Config) -> Result<(), ServerError> {
     take_clients(server, client_port, orderer).await
 }
 
-async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(), ServerError> {
+async fn serve_as_member(
+    config: Config,
+    members: &config::Ensemble,
+    ending: CancellationToken,
+    admin: &admin::Subject,
+) -> Result<(), ServerError> {
     let security = Security::load(&members.security)?;
     security.announce();
     let (ensemble, directory) = data::open_member(&config, members)?;
-    let ground = Ground::new(members.my_id, Arc::clone(&directory), Passwords::default());
+    let ground = Ground::new(members.my_id, Arc::clone(&directory), Passwords::default(), ending);
     let peers = Peers::new(
         members,
         security,
@@ -263,7 +279,7 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
     peers.listen(peer_port);
     let replica = Arc::new(Replica::new(data::empty(&ensemble)));
     let server = ground.server(config, replica, Role::None);
-    let client_port = open_ports(&server)?;
+    let client_port = open_ports(&server, admin)?;
     tracing::info!(
         id = members.my_id,
         servers = members.servers.len(),
@@ -305,7 +321,7 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
 }
 
 /// The port for clients, bound, and what goes on beside them.
-fn open_ports(server: &Arc<Server>) -> Result<TcpListener, ServerError> {
+fn open_ports(server: &Arc<Server>, admin: &admin::Subject) -> Result<TcpListener, ServerError> {
     let client_port = bind(&server.config.client_listen, "clients", server)?;
     if let Some(listen) = &server.config.metrics_listen {
         let metrics_port = bind(listen, "metrics", server)?;
@@ -313,6 +329,8 @@ fn open_ports(server: &Arc<Server>) -> Result<TcpListener, ServerError> {
             tokio::spawn(metrics_http::serve(metrics_port, Arc::clone(server), recorder));
         }
     }
+    // There is one server a process.
+    let _ = admin.set(Arc::clone(server));
     tokio::spawn(upkeep::watch_for_hanging(Arc::clone(server)));
     Ok(client_port)
 }

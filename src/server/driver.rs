@@ -64,6 +64,7 @@ pub(super) fn run(
                     let global = Some(standalone.sequencer().expiry_buckets().collect());
                     let _ = to.try_send(Expiry { local: None, global });
                 }
+                Inquiry::Snapshot(asker) => snapshots.ask(asker),
             }
         }
         if batch.is_last {
@@ -85,6 +86,7 @@ pub(super) fn synced(server: &Server, took: Duration) {
     server.stats.record_fsync(took);
     metrics::histogram!("fsynctime").record(monitor::as_ms(took));
     if took >= server.config.fsync_warning_threshold {
+        stats::add(&server.stats.slow_syncs, 1);
         metrics::counter!("fsync_threshold_exceed_count").increment(1);
         tracing::warn!(
             ms = super::clock::millis(took),
@@ -123,7 +125,7 @@ fn snapshot(
     next_step: &mut Instant,
 ) -> Duration {
     let replica = Arc::clone(standalone.replica());
-    if snapshots.is_due(now) {
+    if snapshots.is_due(now) || snapshots.is_asked_for() {
         snapshots.begin(&replica, standalone.log(), now);
     }
     let was_writing = snapshots.is_writing();

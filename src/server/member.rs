@@ -23,7 +23,7 @@ use crate::engine::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::Answer;
 use crate::ensemble::{
-    EnsembleError, Expiry, FromPeer, Inquiry, Member, Said, Snapshots, Written, server_of,
+    EnsembleError, Expiry, FromPeer, Inquiry, Member, Peer, Said, Snapshots, Written, server_of,
 };
 
 /// The first life of a server as a member; another begins with each directory that was emptied.
@@ -91,6 +91,7 @@ pub(super) fn run(
                     // Whoever asked may have stopped waiting.
                     let _ = to.try_send(Expiry { local, global });
                 }
+                Inquiry::Snapshot(asker) => life.snapshots.ask(asker),
             }
         }
         if batch.is_last {
@@ -354,6 +355,7 @@ impl Life {
             self.next_report = now.monotonic.plus((tick_ms / 2).max(1));
         }
         let leader = member.leader();
+        *server.others.leader.lock() = (leader != 0).then(|| server_of(leader));
         let is_heard = self
             .heard
             .get(&leader)
@@ -403,7 +405,8 @@ impl Life {
         let now = server.clock.monotonic();
         self.snapshots.count(member.applied().saturating_sub(self.counted), 0);
         self.counted = member.applied();
-        if member.has_turn(self.snapshots.need(now)) {
+        let has_turn = member.has_turn(self.snapshots.need(now));
+        if has_turn || self.snapshots.is_asked_for() {
             member.begin_snapshot(&mut self.snapshots, now);
         }
         let goes_on = driver::advance(server, &mut self.snapshots, &mut self.next_step);
@@ -438,6 +441,14 @@ fn count(others: &Others, member: &Member<Peers>) {
     let (voters, followers, observers) = member.count_members();
     let counts =
         [(&others.voters, voters), (&others.followers, followers), (&others.observers, observers)];
+    let is_synced = |peer: &Peer| peer.is_there && !peer.votes && peer.id != member.id();
+    let observers_there = match member.is_leading() {
+        true => {
+            member.peers().iter().filter(|peer| is_synced(peer)).map(|peer| peer.server).collect()
+        }
+        false => Vec::new(),
+    };
+    *others.observers_there.lock() = observers_there;
     let syncs = u32::try_from(member.pending_syncs()).unwrap_or(u32::MAX);
     others.pending_syncs.store(syncs, Ordering::Relaxed);
     for (to, count) in counts {

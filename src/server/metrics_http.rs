@@ -18,6 +18,9 @@ use super::shared::Server;
 /// Between two times at which the recorder puts what it was given into its summaries.
 const BETWEEN_UPKEEPS: Duration = Duration::from_secs(1);
 
+/// How long a connection may be without an answer: above the usual pause between two scrapes.
+const IDLE_MAX: Duration = Duration::from_secs(90);
+
 /// Sets up the recorder that keeps the summaries. `None` where the process has one already.
 pub(super) fn record() -> Option<PrometheusHandle> {
     PrometheusBuilder::new().set_quantiles(&[0.5, 0.9, 0.99]).ok()?.install_recorder().ok()
@@ -43,7 +46,7 @@ pub(super) async fn serve(listener: TcpListener, server: Arc<Server>, recorder: 
     }));
     let router =
         Router::new().route("/metrics", get(metrics)).with_state(Scraped { server, recorder });
-    let served = axum::serve(HttpListener::new(listener), router)
+    let served = axum::serve(HttpListener::new(listener, Some(IDLE_MAX)), router)
         .with_graceful_shutdown(async move { ending.cancelled().await })
         .await;
     if let Err(error) = served {

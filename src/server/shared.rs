@@ -77,9 +77,13 @@ impl CurrentRole {
 pub(super) struct Others {
     /// Servers that vote, this one too if it does.
     pub(super) voters: AtomicU32,
+    /// Who is known to lead.
+    pub(super) leader: Mutex<Option<u8>>,
     /// Voters and observers that answered this server lately, if it leads.
     pub(super) followers: AtomicU32,
     pub(super) observers: AtomicU32,
+    /// Which observers those are.
+    pub(super) observers_there: Mutex<Vec<u8>>,
     /// Requests that wait for a `sync`, if it leads.
     pub(super) pending_syncs: AtomicU32,
     /// Sessions that live on this server only.

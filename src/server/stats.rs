@@ -52,6 +52,8 @@ pub(super) struct Stats {
     pub(super) connections_rejected: AtomicU64,
     pub(super) connection_requests: AtomicU64,
     pub(super) sessions_expired: AtomicU64,
+    /// Syncs above `fsync.warningthresholdms`; `srst` leaves it.
+    pub(super) slow_syncs: AtomicU64,
     /// Milliseconds from a request's arrival to its answer, without pings.
     latency: Mutex<Summary>,
     fsync: Mutex<Summary>,

@@ -21,7 +21,7 @@ fn the_code_says_whether_a_server_would_start() {
         ("", 0, 0, "a server would start"),
         ("cnxTimeout=1\n", 0, 0, "a server would start"),
         ("snapCuont=1\n", 0, 1, "a server would start, with 1 warning"),
-        ("admin.enableServer=true\nx=1\n", 0, 1, "a server would start, with 2 warnings"),
+        ("admin.portUnification=true\nx=1\n", 0, 1, "a server would start, with 2 warnings"),
         ("tickTime=x\n", 2, 2, "a start would be refused"),
         ("x=1\ngroup.1=1\n", 2, 2, "a start would be refused"),
     ] {
