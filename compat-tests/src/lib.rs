@@ -7,6 +7,7 @@
 //! - [`Proxy`] cuts the connections of a client that converses through it.
 //! - [`Program`] converses with a stock client, line by line and with deadlines.
 //! - [`Java`] compiles and runs what is written on a Java client.
+//! - [`http`] asks an AdminServer.
 //! - [`held_sessions`] are stock clients whose sessions must outlive a change of servers.
 //! - [`compatibility`] keeps what a client's checks say, for `docs/compatibility.md`.
 //! - [`named_test`] finds the tests that documents name.
@@ -20,6 +21,7 @@
 pub mod compatibility;
 mod ensemble;
 pub mod held_sessions;
+pub mod http;
 mod java;
 pub mod load;
 pub mod named_test;

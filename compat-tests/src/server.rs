@@ -43,6 +43,8 @@ impl Kind {
 pub struct Server {
     kind: Kind,
     port: Port,
+    /// Of its AdminServer, where `admin.enableServer=true` asks for one.
+    admin: Option<Port>,
     /// None while stopped.
     child: Option<Child>,
     /// Lines of the configuration that Apache ZooKeeper takes as properties of the JVM only.
@@ -74,8 +76,9 @@ impl Server {
             .tempdir()
             .expect("a temporary directory for the server");
         let port = Port::free();
+        let admin = config.contains(&"admin.enableServer=true").then(Port::free);
         let mut lines: Vec<(String, String)> = Vec::new();
-        let defaults = [
+        let mut defaults = vec![
             format!("dataDir={}", dir.path().join("data").display()),
             format!("clientPort={}", port.number),
             "clientPortAddress=127.0.0.1".into(),
@@ -84,6 +87,10 @@ impl Server {
             "admin.enableServer=false".into(),
             "4lw.commands.whitelist=*".into(),
         ];
+        if let Some(admin) = &admin {
+            defaults.push("admin.serverAddress=127.0.0.1".into());
+            defaults.push(format!("admin.serverPort={}", admin.number));
+        }
         for line in defaults.iter().map(String::as_str).chain(config.iter().copied()) {
             let (key, value) = line.split_once('=').expect("a zoo.cfg line has a '='");
             lines.retain(|(known, _)| known != key);
@@ -97,7 +104,7 @@ impl Server {
             .filter(|line| line.starts_with("znode.container.") || line.starts_with("jute."))
             .map(ToString::to_string)
             .collect();
-        Self { kind, port, child: None, properties, dir }
+        Self { kind, port, admin, child: None, properties, dir }
     }
 
     /// The same with a zoo.cfg that is made of its directory, where `data` is empty.
@@ -108,7 +115,7 @@ impl Server {
             .expect("a temporary directory for the server");
         fs::write(dir.path().join("zoo.cfg"), text(dir.path())).expect("zoo.cfg written");
         fs::create_dir(dir.path().join("data")).expect("data directory created");
-        Self { kind, port, child: None, properties: Vec::new(), dir }
+        Self { kind, port, admin: None, child: None, properties: Vec::new(), dir }
     }
 
     /// Which implementation runs, or will at the next start.
@@ -119,6 +126,15 @@ impl Server {
     /// The client address.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port.number).into()
+    }
+
+    /// Where its AdminServer listens.
+    ///
+    /// # Panics
+    /// If it was started without `admin.enableServer=true`.
+    pub fn admin(&self) -> SocketAddr {
+        let port = self.admin.as_ref().expect("a server with an AdminServer");
+        (Ipv4Addr::LOCALHOST, port.number).into()
     }
 
     /// The client address as stock clients want it.
