@@ -160,3 +160,39 @@ impl AsyncWrite for HttpStream {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    const IDLE_MAX: Duration = Duration::from_millis(50);
+
+    async fn pair() -> (HttpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let mut listener = HttpListener::new(listener, Some(IDLE_MAX));
+        let peer = TcpStream::connect(address).await.expect("a connection");
+        (listener.accept().await.0, peer)
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_reads_nothing_is_given_up() {
+        let (mut stream, _peer) = pair().await;
+        let more_than_sockets_take = vec![0; 64 << 20];
+        let error = stream.write_all(&more_than_sockets_take).await.expect_err("nobody reads");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn an_answer_may_take_its_time() {
+        let (mut stream, _peer) = pair().await;
+        let answering = stream.client.answering();
+        let waits = tokio::time::timeout(4 * IDLE_MAX, stream.read_u8()).await;
+        assert!(waits.is_err(), "the connection was given up: {waits:?}");
+        drop(answering);
+        let error = stream.read_u8().await.expect_err("nobody writes");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}
