@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::program::{log_tail, repository};
-use crate::{ConnectRequest, RawClient, four_letter_words};
+use crate::{ConnectRequest, MetricsPage, RawClient, four_letter_words, metrics_page};
 
 const START_DEADLINE: Duration = Duration::from_secs(40);
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
@@ -43,6 +43,10 @@ impl Kind {
 pub struct Server {
     kind: Kind,
     port: Port,
+    /// Where it shows its metrics, if it does.
+    metrics_port: Option<Port>,
+    /// Classes beside Apache ZooKeeper's.
+    class_path: Option<String>,
     /// None while stopped.
     child: Option<Child>,
     /// Lines of the configuration that Apache ZooKeeper takes as properties of the JVM only.
@@ -84,7 +88,15 @@ impl Server {
             "admin.enableServer=false".into(),
             "4lw.commands.whitelist=*".into(),
         ];
-        for line in defaults.iter().map(String::as_str).chain(config.iter().copied()) {
+        let metrics_port = config.contains(&metrics_page::PROVIDER).then(Port::free);
+        let metrics_lines = metrics_port.as_ref().map(|port| {
+            [
+                "metricsProvider.httpHost=127.0.0.1".to_owned(),
+                format!("metricsProvider.httpPort={}", port.number),
+            ]
+        });
+        let defaults = defaults.iter().chain(metrics_lines.iter().flatten());
+        for line in defaults.map(String::as_str).chain(config.iter().copied()) {
             let (key, value) = line.split_once('=').expect("a zoo.cfg line has a '='");
             lines.retain(|(known, _)| known != key);
             lines.push((key.into(), value.into()));
@@ -97,7 +109,10 @@ impl Server {
             .filter(|line| line.starts_with("znode.container.") || line.starts_with("jute."))
             .map(ToString::to_string)
             .collect();
-        Self { kind, port, child: None, properties, dir }
+        let class_path =
+            config.iter().find_map(|line| line.strip_prefix("metricsProvider.classPath="));
+        let class_path = class_path.map(ToOwned::to_owned);
+        Self { kind, port, metrics_port, class_path, child: None, properties, dir }
     }
 
     /// The same with a zoo.cfg that is made of its directory, where `data` is empty.
@@ -108,7 +123,15 @@ impl Server {
             .expect("a temporary directory for the server");
         fs::write(dir.path().join("zoo.cfg"), text(dir.path())).expect("zoo.cfg written");
         fs::create_dir(dir.path().join("data")).expect("data directory created");
-        Self { kind, port, child: None, properties: Vec::new(), dir }
+        Self {
+            kind,
+            port,
+            metrics_port: None,
+            class_path: None,
+            child: None,
+            properties: Vec::new(),
+            dir,
+        }
     }
 
     /// Which implementation runs, or will at the next start.
@@ -119,6 +142,15 @@ impl Server {
     /// The client address.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port.number).into()
+    }
+
+    /// What it shows of itself to Prometheus.
+    ///
+    /// # Panics
+    /// If it was not started to.
+    pub fn metrics(&self) -> MetricsPage {
+        let port = self.metrics_port.as_ref().expect("metrics_page::PROVIDER in its zoo.cfg");
+        MetricsPage::fetch((Ipv4Addr::LOCALHOST, port.number).into())
     }
 
     /// The client address as stock clients want it.
@@ -233,6 +265,9 @@ impl Server {
                     flags.push_str(&format!(" -D{line}"));
                 }
                 command.env("JVMFLAGS", flags);
+                if let Some(class_path) = &self.class_path {
+                    command.env("CLASSPATH", class_path);
+                }
                 command
             }
             Kind::Rookeeper => {

@@ -21,6 +21,8 @@ use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::{Expiry, ExpiryBuckets, Inquiry};
 
+/// The release of ZooKeeper that this is like.
+pub(super) const ZOOKEEPER_VERSION: &str = "3.9.5";
 /// The version that scripts and exporters parse.
 pub(super) const VERSION: &str =
     concat!("3.9.5-rookeeper.", env!("CARGO_PKG_VERSION"), ", built on ", env!("ROOKEEPER_BUILT"));
@@ -126,7 +128,6 @@ impl Word {
             Self::Ruok => "imok".to_owned(),
             Self::Srst => {
                 server.stats.reset();
-                server.quorum_stats.reset();
                 "Server stats reset.\n".to_owned()
             }
             Self::Srvr => summary(server, false),
