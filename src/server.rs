@@ -13,18 +13,23 @@ mod disk;
 mod distribution;
 mod driver;
 mod environment;
+mod exposition;
 mod four_letter;
 mod http_listener;
 mod inbox;
 mod listener;
 mod member;
+mod metric_table;
 mod metrics_http;
 mod monitor;
+mod namespace;
 mod outbox;
 mod password;
 mod peers;
+mod process;
 mod quorum_stats;
 mod reaper;
+mod series;
 mod shared;
 mod stats;
 mod unsent;
@@ -47,7 +52,7 @@ use self::data::Data;
 use self::disk::Disk;
 use self::password::Passwords;
 use self::peers::{Peers, Security};
-use self::quorum_stats::QuorumStats;
+use self::series::Measure;
 use self::shared::{CurrentRole, Others, Role, Server};
 use self::stats::Stats;
 use crate::config::{self, Config, ListenAddress, SessionsLive};
@@ -205,8 +210,6 @@ impl Ground {
             directory,
             role: CurrentRole::new(role),
             others: Others::default(),
-            quorum_stats: QuorumStats::default(),
-            published: Default::default(),
             ending,
             trace_mask: AtomicI64::new(four_letter::TRACE_MASK),
             config,
@@ -219,8 +222,16 @@ async fn serve_alone(
     ending: CancellationToken,
     admin: &admin::Subject,
 ) -> Result<(), ServerError> {
-    let Data { directory, database, recovered, passwords } = Data::open(&config)?;
+    let Data { directory, database, recovered, passwords, times } = Data::open(&config)?;
     let ground = Ground::new(0, Arc::clone(&directory), passwords, ending);
+    for (measure, value) in [
+        (Measure::DatabaseLoad, times.all),
+        (Measure::SnapshotLoad, times.snapshot),
+        (Measure::TxnsLoad, times.txns),
+        (Measure::TxnsLoaded, recovered.txns),
+    ] {
+        ground.stats.series.record(measure, value);
+    }
     let now = ground.clock.monotonic();
     let first_session = first_session_id(STANDALONE_ID, Clock::wall().0);
     let tick_ms = u64::from(config.tick_time_ms);
@@ -297,7 +308,10 @@ async fn serve_as_member(
                 return Ok(());
             }
         }
+        let began = server.clock.monotonic();
         let started = ensemble.start(directory)?;
+        let took = server.clock.monotonic().since(began);
+        server.stats.series.record(Measure::DatabaseLoad, took);
         let (id, number) = (started.id(), started.ensemble());
         peers.start(id, number, started.secret.as_ref());
         if let Some(secret) = started.secret.clone() {
@@ -325,9 +339,7 @@ fn open_ports(server: &Arc<Server>, admin: &admin::Subject) -> Result<TcpListene
     let client_port = bind(&server.config.client_listen, "clients", server)?;
     if let Some(listen) = &server.config.metrics_listen {
         let metrics_port = bind(listen, "metrics", server)?;
-        if let Some(recorder) = metrics_http::record() {
-            tokio::spawn(metrics_http::serve(metrics_port, Arc::clone(server), recorder));
-        }
+        tokio::spawn(metrics_http::serve(metrics_port, Arc::clone(server)));
     }
     // There is one server a process.
     let _ = admin.set(Arc::clone(server));

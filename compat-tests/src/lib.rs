@@ -10,6 +10,7 @@
 //! - [`http`] asks an AdminServer.
 //! - [`held_sessions`] are stock clients whose sessions must outlive a change of servers.
 //! - [`compatibility`] keeps what a client's checks say, for `docs/compatibility.md`.
+//! - [`metrics_page`] takes `/metrics` apart.
 //! - [`named_test`] finds the tests that documents name.
 //! - [`zoo_cfg`] starts servers on zoo.cfg files as they are found in production.
 //! - [`Transcript`] is what a client printed, with times, zxids and session ids made comparable.
@@ -32,12 +33,14 @@ mod server;
 mod transcript;
 
 pub mod four_letter_words;
+pub mod metrics_page;
 pub mod request;
 pub mod tree;
 pub mod zoo_cfg;
 
 pub use ensemble::Ensemble;
 pub use java::{Java, debian_jars};
+pub use metrics_page::MetricsPage;
 pub use program::{Program, cache, classpath, python, repository};
 pub use proxy::Proxy;
 pub use raw_client::{ConnectRequest, Event, RawClient, Reply, Session, Stat};

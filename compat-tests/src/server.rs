@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::program::{log_tail, repository};
-use crate::{ConnectRequest, RawClient, four_letter_words};
+use crate::{ConnectRequest, MetricsPage, RawClient, four_letter_words, metrics_page};
 
 const START_DEADLINE: Duration = Duration::from_secs(40);
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
@@ -45,6 +45,10 @@ pub struct Server {
     port: Port,
     /// Of its AdminServer, where `admin.enableServer=true` asks for one.
     admin: Option<Port>,
+    /// Where it shows its metrics, if it does.
+    metrics_port: Option<Port>,
+    /// Classes beside Apache ZooKeeper's.
+    class_path: Option<String>,
     /// None while stopped.
     child: Option<Child>,
     /// Lines of the configuration that Apache ZooKeeper takes as properties of the JVM only.
@@ -91,7 +95,15 @@ impl Server {
             defaults.push("admin.serverAddress=127.0.0.1".into());
             defaults.push(format!("admin.serverPort={}", admin.number));
         }
-        for line in defaults.iter().map(String::as_str).chain(config.iter().copied()) {
+        let metrics_port = config.contains(&metrics_page::PROVIDER).then(Port::free);
+        let metrics_lines = metrics_port.as_ref().map(|port| {
+            [
+                "metricsProvider.httpHost=127.0.0.1".to_owned(),
+                format!("metricsProvider.httpPort={}", port.number),
+            ]
+        });
+        let defaults = defaults.iter().chain(metrics_lines.iter().flatten());
+        for line in defaults.map(String::as_str).chain(config.iter().copied()) {
             let (key, value) = line.split_once('=').expect("a zoo.cfg line has a '='");
             lines.retain(|(known, _)| known != key);
             lines.push((key.into(), value.into()));
@@ -104,7 +116,10 @@ impl Server {
             .filter(|line| line.starts_with("znode.container.") || line.starts_with("jute."))
             .map(ToString::to_string)
             .collect();
-        Self { kind, port, admin, child: None, properties, dir }
+        let class_path =
+            config.iter().find_map(|line| line.strip_prefix("metricsProvider.classPath="));
+        let class_path = class_path.map(ToOwned::to_owned);
+        Self { kind, port, admin, metrics_port, class_path, child: None, properties, dir }
     }
 
     /// The same with a zoo.cfg that is made of its directory, where `data` is empty.
@@ -115,7 +130,16 @@ impl Server {
             .expect("a temporary directory for the server");
         fs::write(dir.path().join("zoo.cfg"), text(dir.path())).expect("zoo.cfg written");
         fs::create_dir(dir.path().join("data")).expect("data directory created");
-        Self { kind, port, admin: None, child: None, properties: Vec::new(), dir }
+        Self {
+            kind,
+            port,
+            admin: None,
+            metrics_port: None,
+            class_path: None,
+            child: None,
+            properties: Vec::new(),
+            dir,
+        }
     }
 
     /// Which implementation runs, or will at the next start.
@@ -135,6 +159,15 @@ impl Server {
     pub fn admin(&self) -> SocketAddr {
         let port = self.admin.as_ref().expect("a server with an AdminServer");
         (Ipv4Addr::LOCALHOST, port.number).into()
+    }
+
+    /// What it shows of itself to Prometheus.
+    ///
+    /// # Panics
+    /// If it was not started to.
+    pub fn metrics(&self) -> MetricsPage {
+        let port = self.metrics_port.as_ref().expect("metrics_page::PROVIDER in its zoo.cfg");
+        MetricsPage::fetch((Ipv4Addr::LOCALHOST, port.number).into())
     }
 
     /// The client address as stock clients want it.
@@ -249,6 +282,9 @@ impl Server {
                     flags.push_str(&format!(" -D{line}"));
                 }
                 command.env("JVMFLAGS", flags);
+                if let Some(class_path) = &self.class_path {
+                    command.env("CLASSPATH", class_path);
+                }
                 command
             }
             Kind::Rookeeper => {

@@ -21,6 +21,8 @@ use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::{Expiry, ExpiryBuckets, Inquiry};
 
+/// The release of ZooKeeper that this is like.
+pub(super) const ZOOKEEPER_VERSION: &str = "3.9.5";
 /// The version that scripts and exporters parse.
 pub(super) const VERSION: &str =
     concat!("3.9.5-rookeeper.", env!("CARGO_PKG_VERSION"), ", built on ", env!("ROOKEEPER_BUILT"));
@@ -123,7 +125,7 @@ impl Word {
             Self::Mntr => monitor::mntr(server),
             Self::Ruok => "imok".to_owned(),
             Self::Srst => {
-                reset_stats(server);
+                server.stats.reset();
                 "Server stats reset.\n".to_owned()
             }
             Self::Srvr => summary(server, false),
@@ -142,12 +144,6 @@ pub(super) fn reset_connections(server: &Server) {
     for connection in server.connections.all() {
         connection.counters().reset();
     }
-}
-
-/// Begins to count anew.
-pub(super) fn reset_stats(server: &Server) {
-    server.stats.reset();
-    server.quorum_stats.reset();
 }
 
 fn set_trace_mask(server: &Server, argument: &[u8]) -> String {

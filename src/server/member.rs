@@ -16,8 +16,9 @@ use super::disk::Disk;
 use super::peers::Peers;
 use super::quorum_stats::{Progress, Watch};
 use super::reaper::Reaper;
+use super::series::Counter;
 use super::shared::{Others, Role, Server};
-use super::{data, driver, stats, upkeep};
+use super::{data, driver, upkeep};
 use crate::config::{self, ListenAddress, Purge};
 use crate::engine::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
@@ -71,6 +72,7 @@ pub(super) fn run(
             life.take(&mut member, what, now)?;
         }
         life.tick(&mut member, now.monotonic);
+        driver::take(server, &batch.submissions, now);
         member.submit(batch.submissions);
         member.turn(now)?;
         disk.write(member.take_writes());
@@ -79,7 +81,7 @@ pub(super) fn run(
         life.measure(server, &mut member, now);
         expire_local(server, &mut member, now.monotonic, late);
         life.give_seats(&member);
-        driver::refused_for_room(member.take_refused_for_room());
+        driver::refused_for_room(server, member.take_refused_for_room());
         life.report(server, &mut member, now)?;
         for inquiry in batch.inquiries {
             match inquiry {
@@ -318,7 +320,7 @@ impl Life {
         let peers = if leads { member.peers() } else { Vec::new() };
         // The turn itself took its time.
         let now = Now { wall: Clock::wall(), ..now };
-        self.watch.see(&server.quorum_stats, &appended, progress, &peers, now);
+        self.watch.see(&server.stats, &appended, progress, &peers, now);
     }
 
     /// Tells servers without a state which seats they have.
@@ -350,7 +352,7 @@ impl Life {
             count(&server.others, member);
             if member.is_leading() {
                 let (last, peers) = (member.last_index(), member.peers());
-                self.watch.see_lags(&server.quorum_stats, member.id(), last, &peers);
+                self.watch.see_lags(&server.stats, member.id(), last, &peers);
             }
             self.next_report = now.monotonic.plus((tick_ms / 2).max(1));
         }
@@ -373,7 +375,7 @@ impl Life {
         } else {
             Role::Follower
         };
-        self.watch.see_role(&server.quorum_stats, member.leader() != 0, role, now);
+        self.watch.see_role(&server.stats, member.leader() != 0, role, now);
         if role != Role::None {
             self.led = now.monotonic;
         } else if now.monotonic.since(self.led) < self.sync_limit_ms {
@@ -384,7 +386,7 @@ impl Life {
             let (term, leader) = (member.term(), server_of(leader));
             tracing::info!(%role, term, leader, "the role of this server is another");
             if server.role.get() == Role::Leader {
-                self.watch.leads_no_more(&server.quorum_stats);
+                self.watch.leads_no_more(&server.stats);
             }
             server.role.set(role);
             count(&server.others, member);
@@ -428,7 +430,7 @@ impl Life {
 fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, late: u64) {
     let late = if late >= driver::STALL_MS { late } else { 0 };
     let expired = member.expire_local(now, late);
-    stats::add(&server.stats.sessions_expired, expired.len() as u64);
+    server.stats.series.count(Counter::SessionsExpired, expired.len() as u64);
     for session in expired {
         tracing::info!(%session, "expiring a session of this server that was not heard of");
     }

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use hashbrown::HashSet;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 use super::clock::Clock;
 use super::connections::Connections;
 use super::password::Passwords;
-use super::quorum_stats::QuorumStats;
 use super::stats::Stats;
 use crate::config::Config;
 use crate::ensemble::{Queue, Replica};
@@ -110,9 +108,6 @@ pub(super) struct Server {
     pub(super) directory: Arc<DataDirectory>,
     pub(super) role: CurrentRole,
     pub(super) others: Others,
-    pub(super) quorum_stats: QuorumStats,
-    /// The figures that a scraper was ever given.
-    pub(super) published: Mutex<HashSet<(&'static str, Option<u8>)>>,
     /// Cancelled when the server ends.
     pub(super) ending: CancellationToken,
     /// What `stmk` set and `gtmk` shows; it has no other meaning here.

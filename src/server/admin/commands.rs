@@ -140,7 +140,7 @@ pub(super) fn answer(command: Command, server: &Server, query: &str) -> Answer {
         // Is answered elsewhere: it takes its time.
         Command::Snapshot => Fields::new(),
         Command::StatReset => {
-            four_letter::reset_stats(server);
+            server.stats.reset();
             Fields::new()
         }
         Command::Stats => statistics::stats(server),

@@ -14,6 +14,7 @@ use super::commands::Command;
 use super::{Admin, Answer, parameter};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::Inquiry;
+use crate::server::series::Counter;
 use crate::server::shared::Server;
 use crate::storage::{SnapshotFile, StorageError};
 
@@ -29,21 +30,21 @@ pub(super) async fn answer(admin: &Admin, server: &Server, query: &str) -> Respo
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "admin.snapshot.enabled is false");
     }
     if !admin.snapshots.allows(Instant::now()) {
-        metrics::counter!("snapshot_rate_limited_count").increment(1);
+        server.stats.series.count(Counter::SnapshotsRateLimited, 1);
         let why = "the last one is too new: admin.rateLimiterIntervalInMS";
         return refuse(StatusCode::TOO_MANY_REQUESTS, why);
     }
     match take(server).await {
         Ok(Some(taken)) => taken.into_response(query),
         Ok(None) => {
-            metrics::counter!("snapshot_error_count").increment(1);
+            server.stats.series.count(Counter::SnapshotErrors, 1);
             refuse(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "no snapshot could be taken; the log says why",
             )
         }
         Err(error) => {
-            metrics::counter!("snapshot_error_count").increment(1);
+            server.stats.series.count(Counter::SnapshotErrors, 1);
             tracing::error!(%error, "the snapshot that was asked for cannot be read");
             refuse(
                 StatusCode::INTERNAL_SERVER_ERROR,

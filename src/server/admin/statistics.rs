@@ -11,6 +11,7 @@ use super::json::{Fields, Json};
 use crate::server::environment;
 use crate::server::four_letter::VERSION;
 use crate::server::monitor;
+use crate::server::series::Counter;
 use crate::server::shared::{Role, Server};
 use crate::server::stats;
 
@@ -93,10 +94,11 @@ pub(super) fn server_stats(server: &Server) -> Fields {
         ("version".into(), VERSION.into()),
         ("read_only".into(), false.into()),
         ("server_stats".into(), Json::Object(of_server)),
-        ("client_response".into(), buffer_stats(None)),
+        ("client_response".into(), buffer_stats(server.stats.response_size())),
     ];
     if server.role.get() == Role::Leader {
-        let sizes = server.quorum_stats.shown().proposal_size;
+        let sizes = server.stats.quorum.shown().proposal_size;
+        let sizes = sizes.map_or([-1; 3], |sizes| sizes.map(u64::cast_signed));
         fields.push(("proposal_stats".into(), buffer_stats(sizes)));
     }
     let nodes = server.replica.shared().tree().count() + 1;
@@ -120,8 +122,11 @@ fn of_server(server: &Server) -> Fields {
     vec![
         ("packets_sent".into(), stats::get(&server.stats.packets_sent).into()),
         ("packets_received".into(), stats::get(&server.stats.packets_received).into()),
-        ("fsync_threshold_exceed_count".into(), stats::get(&server.stats.slow_syncs).into()),
-        ("client_response_stats".into(), buffer_stats(None)),
+        (
+            "fsync_threshold_exceed_count".into(),
+            server.stats.series.total(Counter::FsyncsTooLong).into(),
+        ),
+        ("client_response_stats".into(), buffer_stats(server.stats.response_size())),
         ("data_dir_size".into(), monitor::folder_size(directory.snapshots()).into()),
         ("log_dir_size".into(), monitor::folder_size(directory.logs()).into()),
         ("provider_null".into(), false.into()),
@@ -141,8 +146,7 @@ fn of_server(server: &Server) -> Fields {
 }
 
 /// Bytes of the last, the least and the greatest; -1 where none is known.
-fn buffer_stats(sizes: Option<[u64; 3]>) -> Json {
-    let [last, min, max] = sizes.map_or([-1; 3], |sizes| sizes.map(u64::cast_signed));
+fn buffer_stats([last, min, max]: [i64; 3]) -> Json {
     Json::Object(vec![
         ("last_buffer_size".into(), last.into()),
         ("min_buffer_size".into(), min.into()),
