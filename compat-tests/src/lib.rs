@@ -44,7 +44,12 @@ pub use metrics_page::MetricsPage;
 pub use program::{Program, cache, classpath, python, repository};
 pub use proxy::Proxy;
 pub use raw_client::{ConnectRequest, Event, RawClient, Reply, Session, Stat};
-pub use server::{Kind, Server, rookeeper, signal};
+pub use server::{Kind, Port, Server, rookeeper, signal};
+
+/// A TCP port for a server that a test starts by other means.
+pub fn free_port() -> Port {
+    Port::free()
+}
 pub use transcript::Transcript;
 
 /// How often a test repeats something: `default`, or what the environment variable says.

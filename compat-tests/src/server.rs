@@ -386,7 +386,7 @@ fn dup(file: &File) -> File {
 /// A TCP port of ours. It is below the range that the kernel hands to outgoing connections: those
 /// would steal it while a server is down between two runs.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     pub(crate) number: u16,
     /// The same port of UDP, which no server wants: who holds it owns the number, among all test
     /// runs on this machine and however often the server is down.
@@ -394,6 +394,11 @@ pub(crate) struct Port {
 }
 
 impl Port {
+    /// It.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
     pub(crate) fn free() -> Self {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let base = std::process::id() % 11_000;

@@ -491,6 +491,13 @@ struct Sizes {
 
 impl Sizes {
     const NONE: Self = Self { last: 0, min: usize::MAX, max: 0, sum: 0 };
+
+    fn count(&mut self, len: usize) {
+        self.sum += len as u64;
+        if len != self.last {
+            (self.last, self.min, self.max) = (len, self.min.min(len), self.max.max(len));
+        }
+    }
 }
 
 impl<'a> Answers<'a> {
@@ -526,7 +533,8 @@ impl<'a> Answers<'a> {
         for event in &events {
             put_event(&mut self.out, event.zxid.0, event.event_type, &event.path);
         }
-        let xid = if *request == Request::Ping { xid::PING } else { request_xid };
+        let is_ping = matches!(request, Request::Ping);
+        let xid = if is_ping { xid::PING } else { request_xid };
         self.zxid = hold.last_zxid();
         if let Ok(response) = &answer {
             count_read(&mut self.reads, request, response);
@@ -536,15 +544,8 @@ impl<'a> Answers<'a> {
             Ok(response) => put_reply(&mut self.out, xid, self.zxid.0, &response),
             Err(error) => put_refusal(&mut self.out, xid, self.zxid.0, error),
         }
-        let len = self.out.len() - before;
-        if *request != Request::Ping {
-            let sizes = &mut self.sizes;
-            *sizes = Sizes {
-                last: len,
-                min: sizes.min.min(len),
-                max: sizes.max.max(len),
-                sum: sizes.sum + len as u64,
-            };
+        if !is_ping {
+            self.sizes.count(self.out.len() - before);
         }
         self.count += 1;
         None

@@ -42,42 +42,89 @@ pub(super) fn count_written(series: &Series, txn: &Txn<'_>) {
 /// Counts reads. Those of one kind behind one another are counted at once: clients repeat themselves.
 pub(super) struct Reads<'a> {
     series: &'a Series,
-    /// The namespace of the last one, with what it has.
-    last: Option<(String, Option<Arc<Distribution>>)>,
+    /// A path that is the last one's namespace and nothing more; empty before the first one.
+    last: String,
+    /// What that namespace has.
+    its: Option<Arc<Distribution>>,
+    /// The first bytes of paths below a short one, and which of them count: one look for most reads.
+    start: u64,
+    mask: u64,
     value: u64,
     times: u64,
 }
 
 impl<'a> Reads<'a> {
     pub(super) const fn new(series: &'a Series) -> Self {
-        Self { series, last: None, value: 0, times: 0 }
+        Self {
+            series,
+            last: String::new(),
+            its: None,
+            start: NO_START,
+            mask: 0,
+            value: 0,
+            times: 0,
+        }
     }
 
     /// A znode was read, with so many bytes beside its Stat.
     pub(super) fn count(&mut self, path: &str, bytes: usize) {
-        let Some(name) = of(path) else { return };
         let value = (path.len() + bytes + STAT_LEN) as u64;
-        let is_last = self.last.as_ref().is_some_and(|(last, _)| last == name);
+        let start = path.as_bytes().first_chunk().map_or(0, |start| u64::from_le_bytes(*start));
+        if start & self.mask == self.start && value == self.value {
+            self.times += 1;
+        } else {
+            self.count_other(path, value);
+        }
+    }
+
+    #[inline(never)]
+    fn count_other(&mut self, path: &str, value: u64) {
+        let is_last = self.is_last(path.as_bytes());
         if is_last && value == self.value {
             self.times += 1;
             return;
         }
-        self.flush();
         if !is_last {
-            let its = self.series.of_key(KeyedMeasure::NamespaceRead, name);
-            self.last = Some((name.to_owned(), its));
+            let Some(name) = of(path) else { return };
+            self.flush();
+            self.its = self.series.of_key(KeyedMeasure::NamespaceRead, name);
+            self.last.clear();
+            self.last.extend(["/", name]);
+            (self.start, self.mask) = start_of(name);
+        } else {
+            self.flush();
         }
         (self.value, self.times) = (value, 1);
     }
 
+    /// Whether a path is of the last one's namespace.
+    fn is_last(&self, path: &[u8]) -> bool {
+        let last = self.last.as_bytes();
+        let Some((start, rest)) = path.split_at_checked(last.len()) else { return false };
+        !last.is_empty() && matches!(rest.first(), None | Some(b'/')) && start == last
+    }
+
     fn flush(&mut self) {
         if self.times > 0
-            && let Some((_, Some(its))) = &self.last
+            && let Some(its) = &self.its
         {
             its.record(self.value, self.times);
         }
         self.times = 0;
     }
+}
+
+/// What masked bytes never are.
+const NO_START: u64 = 1;
+
+/// The bytes that paths below a namespace begin with, and the mask over them, where they are few.
+fn start_of(name: &str) -> (u64, u64) {
+    let mut start = [0; size_of::<u64>()];
+    let path = format!("/{name}/");
+    let Some(place) = start.get_mut(..path.len()) else { return (NO_START, 0) };
+    place.copy_from_slice(path.as_bytes());
+    let mask = u64::MAX >> (u64::BITS as usize - 8 * path.len());
+    (u64::from_le_bytes(start), mask)
 }
 
 impl Drop for Reads<'_> {
@@ -102,7 +149,22 @@ mod tests {
     fn reads_are_counted_by_namespace_however_they_come() {
         let series = Series::default();
         let mut reads = Reads::new(&series);
-        for (path, bytes) in [("/a", 0), ("/a", 0), ("/a", 5), ("/b/c", 7), ("/a", 0), ("/", 9)] {
+        for (path, bytes) in [
+            ("/", 9),
+            ("/a", 0),
+            ("/a", 0),
+            ("/a", 5),
+            ("/b/c", 7),
+            ("/bc", 1),
+            ("/short/name", 3),
+            ("/short/name", 3),
+            ("/shorter/nam", 2),
+            ("/a/longer/name", 1),
+            ("/long-name/b", 0),
+            ("/long-name/c", 0),
+            ("/", 9),
+            ("/a", 0),
+        ] {
             reads.count(path, bytes);
         }
         drop(reads);
@@ -111,7 +173,17 @@ mod tests {
             .into_iter()
             .map(|(key, its)| (key, its.since_reset().0))
             .collect();
-        let a = Summary { min: 70, max: 75, sum: 3 * 70 + 75, count: 4 };
-        assert_eq!(found, [("a".to_owned(), a), ("b".to_owned(), Summary::of(79))]);
+        let a = Summary { min: 70, max: 83, sum: 3 * 70 + 75 + 83, count: 5 };
+        let twice = |value| Summary { min: value, max: value, sum: 2 * value, count: 2 };
+        let one = Summary::of;
+        let expected = [
+            ("a", a),
+            ("b", one(79)),
+            ("bc", one(72)),
+            ("long-name", twice(80)),
+            ("short", twice(82)),
+            ("shorter", one(82)),
+        ];
+        assert_eq!(found, expected.map(|(key, its)| (key.to_owned(), its)));
     }
 }
