@@ -3,6 +3,7 @@
 //! [`run`] recovers the data directory, opens the ports, and ends on a signal or when the log fails.
 
 mod admin;
+mod audit;
 mod auth;
 mod clock;
 mod connection;
@@ -41,6 +42,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use self::audit::Audit;
 use self::clock::Clock;
 use self::connections::Connections;
 use self::data::Data;
@@ -162,6 +164,7 @@ struct Ground {
     stats: Arc<Stats>,
     queue: Arc<Queue>,
     passwords: Arc<Passwords>,
+    audit: Option<Arc<Audit>>,
     connections: Arc<Connections>,
     directory: Arc<DataDirectory>,
     ending: CancellationToken,
@@ -169,11 +172,16 @@ struct Ground {
 
 impl Ground {
     fn new(
+        config: &Config,
         server_id: u8,
         directory: Arc<DataDirectory>,
         passwords: Passwords,
         ending: CancellationToken,
-    ) -> Self {
+    ) -> Result<Self, ServerError> {
+        let audit = config.logs.audit.as_ref().map(|to| {
+            Audit::open(to).map_err(|error| ServerError::System("a place for the audit log", error))
+        });
+        let audit = audit.transpose()?.map(Arc::new);
         let clock = Clock::start();
         let stats = Arc::new(Stats::default());
         let queue = Arc::new(Queue::default());
@@ -184,14 +192,15 @@ impl Ground {
             clock,
             Arc::clone(&stats),
             Arc::clone(&passwords),
+            audit.clone(),
         );
         let connections = Arc::new(connections);
-        Self { clock, stats, queue, passwords, connections, directory, ending }
+        Ok(Self { clock, stats, queue, passwords, audit, connections, directory, ending })
     }
 
     fn server(self, config: Config, replica: Arc<Replica>, role: Role) -> Arc<Server> {
         let room_bytes = Server::room_bytes(&config);
-        let Self { clock, stats, queue, passwords, connections, directory, ending } = self;
+        let Self { clock, stats, queue, passwords, audit, connections, directory, ending } = self;
         Arc::new(Server {
             clock,
             replica,
@@ -200,6 +209,7 @@ impl Ground {
             room_bytes,
             connections,
             passwords,
+            audit,
             stats,
             group_began: AtomicU64::new(0),
             directory,
@@ -220,7 +230,7 @@ async fn serve_alone(
     admin: &admin::Subject,
 ) -> Result<(), ServerError> {
     let Data { directory, database, recovered, passwords } = Data::open(&config)?;
-    let ground = Ground::new(0, Arc::clone(&directory), passwords, ending);
+    let ground = Ground::new(&config, 0, Arc::clone(&directory), passwords, ending)?;
     let now = ground.clock.monotonic();
     let first_session = first_session_id(STANDALONE_ID, Clock::wall().0);
     let tick_ms = u64::from(config.tick_time_ms);
@@ -260,7 +270,8 @@ async fn serve_as_member(
     let security = Security::load(&members.security)?;
     security.announce();
     let (ensemble, directory) = data::open_member(&config, members)?;
-    let ground = Ground::new(members.my_id, Arc::clone(&directory), Passwords::default(), ending);
+    let ground =
+        Ground::new(&config, members.my_id, Arc::clone(&directory), Passwords::default(), ending)?;
     let peers = Peers::new(
         members,
         security,
@@ -344,6 +355,9 @@ async fn take_clients(
     let unsent = server.connections.unsent();
     start_thread("sender", move || unsent.send_for_ever())?;
     announce(&server, &client_port);
+    if let Some(audit) = &server.audit {
+        audit.started();
+    }
     tokio::spawn(listener::accept(client_port, Arc::clone(&server)));
     until_the_end(&server, orderer, signals).await
 }
@@ -445,11 +459,17 @@ async fn until_the_end(
             }
         }
         tracing::info!("ending: no more requests are taken");
+        if let Some(audit) = &server.audit {
+            audit.stopping();
+        }
         server.ending.cancel();
         server.queue.end();
         break (&mut orderer).await;
     };
     server.ending.cancel();
+    if let Some(audit) = &server.audit {
+        audit.end();
+    }
     ended.map_err(|_| ServerError::OrdererLost)??;
     tracing::info!("ended");
     Ok(())

@@ -212,6 +212,9 @@ impl Applying<'_> {
     /// Applies a transaction that is final and has its events told.
     pub(super) fn apply<'t>(&mut self, record: TxnRecord<'t>) -> Result<Response<'t>, OrderError> {
         let TxnRecord { header, txn, digest } = record;
+        if let Txn::CloseSession(its) = &txn {
+            self.clients.ephemerals_end(SessionId(header.client_id), &its.paths_to_delete);
+        }
         let response = self
             .hold
             .database()
