@@ -3,6 +3,7 @@
 //! [`run`] recovers the data directory, opens the ports, and ends on a signal or when the log fails.
 
 mod admin;
+mod audit;
 mod auth;
 mod clock;
 mod connection;
@@ -46,6 +47,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use self::audit::Audit;
 use self::clock::Clock;
 use self::connections::Connections;
 use self::data::Data;
@@ -167,6 +169,7 @@ struct Ground {
     stats: Arc<Stats>,
     queue: Arc<Queue>,
     passwords: Arc<Passwords>,
+    audit: Option<Arc<Audit>>,
     connections: Arc<Connections>,
     directory: Arc<DataDirectory>,
     ending: CancellationToken,
@@ -174,11 +177,16 @@ struct Ground {
 
 impl Ground {
     fn new(
+        config: &Config,
         server_id: u8,
         directory: Arc<DataDirectory>,
         passwords: Passwords,
         ending: CancellationToken,
-    ) -> Self {
+    ) -> Result<Self, ServerError> {
+        let audit = config.logs.audit.as_ref().map(|to| {
+            Audit::open(to).map_err(|error| ServerError::System("a place for the audit log", error))
+        });
+        let audit = audit.transpose()?.map(Arc::new);
         let clock = Clock::start();
         let stats = Arc::new(Stats::default());
         let queue = Arc::new(Queue::default());
@@ -189,14 +197,15 @@ impl Ground {
             clock,
             Arc::clone(&stats),
             Arc::clone(&passwords),
+            audit.clone(),
         );
         let connections = Arc::new(connections);
-        Self { clock, stats, queue, passwords, connections, directory, ending }
+        Ok(Self { clock, stats, queue, passwords, audit, connections, directory, ending })
     }
 
     fn server(self, config: Config, replica: Arc<Replica>, role: Role) -> Arc<Server> {
         let room_bytes = Server::room_bytes(&config);
-        let Self { clock, stats, queue, passwords, connections, directory, ending } = self;
+        let Self { clock, stats, queue, passwords, audit, connections, directory, ending } = self;
         Arc::new(Server {
             clock,
             replica,
@@ -205,6 +214,7 @@ impl Ground {
             room_bytes,
             connections,
             passwords,
+            audit,
             stats,
             group_began: AtomicU64::new(0),
             directory,
@@ -223,7 +233,7 @@ async fn serve_alone(
     admin: &admin::Subject,
 ) -> Result<(), ServerError> {
     let Data { directory, database, recovered, passwords, times } = Data::open(&config)?;
-    let ground = Ground::new(0, Arc::clone(&directory), passwords, ending);
+    let ground = Ground::new(&config, 0, Arc::clone(&directory), passwords, ending)?;
     for (measure, value) in [
         (Measure::DatabaseLoad, times.all),
         (Measure::SnapshotLoad, times.snapshot),
@@ -271,7 +281,8 @@ async fn serve_as_member(
     let security = Security::load(&members.security)?;
     security.announce();
     let (ensemble, directory) = data::open_member(&config, members)?;
-    let ground = Ground::new(members.my_id, Arc::clone(&directory), Passwords::default(), ending);
+    let ground =
+        Ground::new(&config, members.my_id, Arc::clone(&directory), Passwords::default(), ending)?;
     let peers = Peers::new(
         members,
         security,
@@ -356,6 +367,9 @@ async fn take_clients(
     let unsent = server.connections.unsent();
     start_thread("sender", move || unsent.send_for_ever())?;
     announce(&server, &client_port);
+    if let Some(audit) = &server.audit {
+        audit.started();
+    }
     tokio::spawn(listener::accept(client_port, Arc::clone(&server)));
     until_the_end(&server, orderer, signals).await
 }
@@ -457,11 +471,17 @@ async fn until_the_end(
             }
         }
         tracing::info!("ending: no more requests are taken");
+        if let Some(audit) = &server.audit {
+            audit.stopping();
+        }
         server.ending.cancel();
         server.queue.end();
         break (&mut orderer).await;
     };
     server.ending.cancel();
+    if let Some(audit) = &server.audit {
+        audit.end();
+    }
     ended.map_err(|_| ServerError::OrdererLost)??;
     tracing::info!("ended");
     Ok(())

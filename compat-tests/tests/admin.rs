@@ -53,7 +53,13 @@ const COUNTED: [&str; 9] = [
 ];
 
 /// Figures of our own, and one that ZooKeeper has of every thousandth transaction only.
-const OURS: [&str; 3] = ["peer_lag_entries", "peer_lag_bytes", "_ack_latency"];
+const OURS: [&str; 5] = [
+    "peer_lag_entries",
+    "peer_lag_bytes",
+    "disk_nearly_full_refused",
+    "fsync_threshold_exceed_count",
+    "_ack_latency",
+];
 
 const ON: &str = "admin.enableServer=true";
 const AUTHORIZED: &str = "Authorization: digest u:p";

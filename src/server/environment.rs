@@ -24,6 +24,7 @@ pub(super) fn entries() -> [(&'static str, String); 18] {
     let kernel = |name| read(&format!("/proc/sys/kernel/{name}"));
     let memory = memory_mb();
     let account = Account::own();
+    let user_name = name_of(account.as_ref());
     [
         ("zookeeper.version", VERSION.to_owned()),
         ("host.name", kernel("hostname")),
@@ -37,7 +38,7 @@ pub(super) fn entries() -> [(&'static str, String); 18] {
         ("os.name", kernel("ostype")),
         ("os.arch", arch().to_owned()),
         ("os.version", kernel("osrelease")),
-        ("user.name", account.as_ref().map_or_else(|| variable("USER"), |it| it.name.clone())),
+        ("user.name", user_name),
         ("user.home", account.as_ref().map_or_else(|| variable("HOME"), |it| it.home.clone())),
         (
             "user.dir",
@@ -48,6 +49,16 @@ pub(super) fn entries() -> [(&'static str, String); 18] {
         ("os.memory.max", memory("MemTotal:")),
         ("os.memory.total", memory("MemTotal:")),
     ]
+}
+
+/// Whose process this is.
+pub(super) fn user_name() -> String {
+    name_of(Account::own().as_ref())
+}
+
+fn name_of(account: Option<&Account>) -> String {
+    let variable = || env::var("USER").unwrap_or_else(|_| NOT_HERE.to_owned());
+    account.map_or_else(variable, |account| account.name.clone())
 }
 
 /// The machine by Java's name.

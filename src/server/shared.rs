@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::audit::Audit;
 use super::clock::Clock;
 use super::connections::Connections;
 use super::password::Passwords;
@@ -102,6 +103,8 @@ pub(super) struct Server {
     pub(super) room_bytes: u32,
     pub(super) connections: Arc<Connections>,
     pub(super) passwords: Arc<Passwords>,
+    /// Where changes are written down, if they are.
+    pub(super) audit: Option<Arc<Audit>>,
     pub(super) stats: Arc<Stats>,
     /// When the orderer began the group that it is at; 0 between two.
     pub(super) group_began: AtomicU64,

@@ -9,6 +9,7 @@ mod ensemble_sessions;
 mod hostile;
 mod lifecycle;
 mod lists;
+mod logs;
 mod process;
 mod quorum;
 mod refusal;
