@@ -23,7 +23,7 @@ pub use self::raft::{
     Member, Peer, PeerLog, PeerMessage, Said, SnapshotStatus, Started, Transport, Write, Written,
     member_id, parse_head, parse_said, put_said, server_of, snapshot_zxid,
 };
-pub use clients::{Answer, Clients};
+pub use clients::{Answer, Clients, Kind};
 pub use disk_room::Room;
 pub use queue::{Batch, Expiry, ExpiryBuckets, FromPeer, Inquiry, Queue, Submission};
 pub use rebuild::Rebuild;

@@ -2,6 +2,7 @@
 //!
 //! [`run`] recovers the data directory, opens the ports, and ends on a signal or when the log fails.
 
+mod admin;
 mod audit;
 mod auth;
 mod clock;
@@ -13,19 +14,24 @@ mod disk;
 mod distribution;
 mod driver;
 mod environment;
+mod exposition;
 mod four_letter;
 mod http_listener;
 mod inbox;
 mod listener;
 mod member;
 mod memory;
+mod metric_table;
 mod metrics_http;
 mod monitor;
+mod namespace;
 mod outbox;
 mod password;
 mod peers;
+mod process;
 mod quorum_stats;
 mod reaper;
+mod series;
 mod shared;
 mod stats;
 mod unsent;
@@ -49,7 +55,7 @@ use self::data::Data;
 use self::disk::Disk;
 use self::password::Passwords;
 use self::peers::{Peers, Security};
-use self::quorum_stats::QuorumStats;
+use self::series::Measure;
 use self::shared::{CurrentRole, Others, Role, Server};
 use self::stats::Stats;
 use crate::config::{self, Config, ListenAddress, SessionsLive};
@@ -150,9 +156,11 @@ pub fn run(config: Config) -> Result<(), ServerError> {
 
 async fn serve(config: Config) -> Result<(), ServerError> {
     descriptors::raise_limit();
+    let ending = CancellationToken::new();
+    let admin = admin::start(&config, &ending);
     match config.ensemble.clone() {
-        Some(ensemble) => serve_as_member(config, &ensemble).await,
-        None => serve_alone(config).await,
+        Some(ensemble) => serve_as_member(config, &ensemble, ending, &admin).await,
+        None => serve_alone(config, ending, &admin).await,
     }
 }
 
@@ -174,6 +182,7 @@ impl Ground {
         server_id: u8,
         directory: Arc<DataDirectory>,
         passwords: Passwords,
+        ending: CancellationToken,
     ) -> Result<Self, ServerError> {
         let audit = config.logs.audit.as_ref().map(|to| {
             Audit::open(to).map_err(|error| ServerError::System("a place for the audit log", error))
@@ -192,7 +201,6 @@ impl Ground {
             audit.clone(),
         );
         let connections = Arc::new(connections);
-        let ending = CancellationToken::new();
         Ok(Self { clock, stats, queue, passwords, audit, connections, directory, ending })
     }
 
@@ -213,8 +221,6 @@ impl Ground {
             directory,
             role: CurrentRole::new(role),
             others: Others::default(),
-            quorum_stats: QuorumStats::default(),
-            published: Default::default(),
             ending,
             trace_mask: AtomicI64::new(four_letter::TRACE_MASK),
             config,
@@ -222,9 +228,21 @@ impl Ground {
     }
 }
 
-async fn serve_alone(config: Config) -> Result<(), ServerError> {
-    let Data { directory, database, recovered, passwords } = Data::open(&config)?;
-    let ground = Ground::new(&config, 0, Arc::clone(&directory), passwords)?;
+async fn serve_alone(
+    config: Config,
+    ending: CancellationToken,
+    admin: &admin::Subject,
+) -> Result<(), ServerError> {
+    let Data { directory, database, recovered, passwords, times } = Data::open(&config)?;
+    let ground = Ground::new(&config, 0, Arc::clone(&directory), passwords, ending)?;
+    for (measure, value) in [
+        (Measure::DatabaseLoad, times.all),
+        (Measure::SnapshotLoad, times.snapshot),
+        (Measure::TxnsLoad, times.txns),
+        (Measure::TxnsLoaded, recovered.txns),
+    ] {
+        ground.stats.series.record(measure, value);
+    }
     let now = ground.clock.monotonic();
     let first_session = first_session_id(STANDALONE_ID, Clock::wall().0);
     let tick_ms = u64::from(config.tick_time_ms);
@@ -243,7 +261,7 @@ async fn serve_alone(config: Config) -> Result<(), ServerError> {
         snapshots.begin(&replica, &mut log, now);
     }
     let server = ground.server(config, Arc::clone(&replica), Role::Standalone);
-    let client_port = open_ports(&server)?;
+    let client_port = open_ports(&server, admin)?;
     upkeep::fill_spares(log.spare_filler());
     if let Some(every) = upkeep::purge_interval(&server) {
         tokio::spawn(upkeep::purge(Arc::clone(&server), every));
@@ -255,11 +273,17 @@ async fn serve_alone(config: Config) -> Result<(), ServerError> {
     take_clients(server, client_port, orderer).await
 }
 
-async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(), ServerError> {
+async fn serve_as_member(
+    config: Config,
+    members: &config::Ensemble,
+    ending: CancellationToken,
+    admin: &admin::Subject,
+) -> Result<(), ServerError> {
     let security = Security::load(&members.security)?;
     security.announce();
     let (ensemble, directory) = data::open_member(&config, members)?;
-    let ground = Ground::new(&config, members.my_id, Arc::clone(&directory), Passwords::default())?;
+    let ground =
+        Ground::new(&config, members.my_id, Arc::clone(&directory), Passwords::default(), ending)?;
     let peers = Peers::new(
         members,
         security,
@@ -278,7 +302,7 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
     peers.listen(peer_port);
     let replica = Arc::new(Replica::new(data::empty(&ensemble)));
     let server = ground.server(config, replica, Role::None);
-    let client_port = open_ports(&server)?;
+    let client_port = open_ports(&server, admin)?;
     tracing::info!(
         id = members.my_id,
         servers = members.servers.len(),
@@ -296,7 +320,10 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
                 return Ok(());
             }
         }
+        let began = server.clock.monotonic();
         let started = ensemble.start(directory)?;
+        let took = server.clock.monotonic().since(began);
+        server.stats.series.record(Measure::DatabaseLoad, took);
         let (id, number) = (started.id(), started.ensemble());
         peers.start(id, number, started.secret.as_ref());
         if let Some(secret) = started.secret.clone() {
@@ -320,14 +347,14 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
 }
 
 /// The port for clients, bound, and what goes on beside them.
-fn open_ports(server: &Arc<Server>) -> Result<TcpListener, ServerError> {
+fn open_ports(server: &Arc<Server>, admin: &admin::Subject) -> Result<TcpListener, ServerError> {
     let client_port = bind(&server.config.client_listen, "clients", server)?;
     if let Some(listen) = &server.config.metrics_listen {
         let metrics_port = bind(listen, "metrics", server)?;
-        if let Some(recorder) = metrics_http::record() {
-            tokio::spawn(metrics_http::serve(metrics_port, Arc::clone(server), recorder));
-        }
+        tokio::spawn(metrics_http::serve(metrics_port, Arc::clone(server)));
     }
+    // There is one server a process.
+    let _ = admin.set(Arc::clone(server));
     tokio::spawn(upkeep::watch_for_hanging(Arc::clone(server)));
     tokio::spawn(memory::watch(Arc::clone(server)));
     Ok(client_port)

@@ -39,6 +39,11 @@ impl Java {
         Self { classes, jars }
     }
 
+    /// Where the classes are.
+    pub fn classes(&self) -> &Path {
+        self.classes.path()
+    }
+
     /// Runs a class with the server's address.
     pub fn start(&self, class: &str, server: &Server) -> Program {
         self.run(class, &[server.host_port()])

@@ -7,8 +7,10 @@
 //! - [`Proxy`] cuts the connections of a client that converses through it.
 //! - [`Program`] converses with a stock client, line by line and with deadlines.
 //! - [`Java`] compiles and runs what is written on a Java client.
+//! - [`http`] asks an AdminServer.
 //! - [`held_sessions`] are stock clients whose sessions must outlive a change of servers.
 //! - [`compatibility`] keeps what a client's checks say, for `docs/compatibility.md`.
+//! - [`metrics_page`] takes `/metrics` apart.
 //! - [`named_test`] finds the tests that documents name.
 //! - [`zoo_cfg`] starts servers on zoo.cfg files as they are found in production.
 //! - [`Transcript`] is what a client printed, with times, zxids and session ids made comparable.
@@ -20,6 +22,7 @@
 pub mod compatibility;
 mod ensemble;
 pub mod held_sessions;
+pub mod http;
 mod java;
 pub mod load;
 pub mod named_test;
@@ -30,16 +33,23 @@ mod server;
 mod transcript;
 
 pub mod four_letter_words;
+pub mod metrics_page;
 pub mod request;
 pub mod tree;
 pub mod zoo_cfg;
 
 pub use ensemble::Ensemble;
 pub use java::{Java, debian_jars};
+pub use metrics_page::MetricsPage;
 pub use program::{Program, cache, classpath, python, repository};
 pub use proxy::Proxy;
 pub use raw_client::{ConnectRequest, Event, RawClient, Reply, Session, Stat};
-pub use server::{Kind, Server, rookeeper, signal};
+pub use server::{Kind, Port, Server, rookeeper, signal};
+
+/// A TCP port for a server that a test starts by other means.
+pub fn free_port() -> Port {
+    Port::free()
+}
 pub use transcript::Transcript;
 
 /// How often a test repeats something: `default`, or what the environment variable says.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::program::{log_tail, repository};
-use crate::{ConnectRequest, RawClient, four_letter_words};
+use crate::{ConnectRequest, MetricsPage, RawClient, four_letter_words, metrics_page};
 
 const START_DEADLINE: Duration = Duration::from_secs(40);
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
@@ -43,6 +43,12 @@ impl Kind {
 pub struct Server {
     kind: Kind,
     port: Port,
+    /// Of its AdminServer, where `admin.enableServer=true` asks for one.
+    admin: Option<Port>,
+    /// Where it shows its metrics, if it does.
+    metrics_port: Option<Port>,
+    /// Classes beside Apache ZooKeeper's.
+    class_path: Option<String>,
     /// None while stopped.
     child: Option<Child>,
     /// Lines of the configuration that Apache ZooKeeper takes as properties of the JVM only.
@@ -74,8 +80,9 @@ impl Server {
             .tempdir()
             .expect("a temporary directory for the server");
         let port = Port::free();
+        let admin = config.contains(&"admin.enableServer=true").then(Port::free);
         let mut lines: Vec<(String, String)> = Vec::new();
-        let defaults = [
+        let mut defaults = vec![
             format!("dataDir={}", dir.path().join("data").display()),
             format!("clientPort={}", port.number),
             "clientPortAddress=127.0.0.1".into(),
@@ -84,7 +91,19 @@ impl Server {
             "admin.enableServer=false".into(),
             "4lw.commands.whitelist=*".into(),
         ];
-        for line in defaults.iter().map(String::as_str).chain(config.iter().copied()) {
+        if let Some(admin) = &admin {
+            defaults.push("admin.serverAddress=127.0.0.1".into());
+            defaults.push(format!("admin.serverPort={}", admin.number));
+        }
+        let metrics_port = config.contains(&metrics_page::PROVIDER).then(Port::free);
+        let metrics_lines = metrics_port.as_ref().map(|port| {
+            [
+                "metricsProvider.httpHost=127.0.0.1".to_owned(),
+                format!("metricsProvider.httpPort={}", port.number),
+            ]
+        });
+        let defaults = defaults.iter().chain(metrics_lines.iter().flatten());
+        for line in defaults.map(String::as_str).chain(config.iter().copied()) {
             let (key, value) = line.split_once('=').expect("a zoo.cfg line has a '='");
             lines.retain(|(known, _)| known != key);
             lines.push((key.into(), value.into()));
@@ -97,7 +116,10 @@ impl Server {
             .filter(|line| line.starts_with("znode.container.") || line.starts_with("jute."))
             .map(ToString::to_string)
             .collect();
-        Self { kind, port, child: None, properties, dir }
+        let class_path =
+            config.iter().find_map(|line| line.strip_prefix("metricsProvider.classPath="));
+        let class_path = class_path.map(ToOwned::to_owned);
+        Self { kind, port, admin, metrics_port, class_path, child: None, properties, dir }
     }
 
     /// The same with a zoo.cfg that is made of its directory, where `data` is empty.
@@ -108,7 +130,16 @@ impl Server {
             .expect("a temporary directory for the server");
         fs::write(dir.path().join("zoo.cfg"), text(dir.path())).expect("zoo.cfg written");
         fs::create_dir(dir.path().join("data")).expect("data directory created");
-        Self { kind, port, child: None, properties: Vec::new(), dir }
+        Self {
+            kind,
+            port,
+            admin: None,
+            metrics_port: None,
+            class_path: None,
+            child: None,
+            properties: Vec::new(),
+            dir,
+        }
     }
 
     /// Which implementation runs, or will at the next start.
@@ -119,6 +150,24 @@ impl Server {
     /// The client address.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port.number).into()
+    }
+
+    /// Where its AdminServer listens.
+    ///
+    /// # Panics
+    /// If it was started without `admin.enableServer=true`.
+    pub fn admin(&self) -> SocketAddr {
+        let port = self.admin.as_ref().expect("a server with an AdminServer");
+        (Ipv4Addr::LOCALHOST, port.number).into()
+    }
+
+    /// What it shows of itself to Prometheus.
+    ///
+    /// # Panics
+    /// If it was not started to.
+    pub fn metrics(&self) -> MetricsPage {
+        let port = self.metrics_port.as_ref().expect("metrics_page::PROVIDER in its zoo.cfg");
+        MetricsPage::fetch((Ipv4Addr::LOCALHOST, port.number).into())
     }
 
     /// The client address as stock clients want it.
@@ -233,6 +282,9 @@ impl Server {
                     flags.push_str(&format!(" -D{line}"));
                 }
                 command.env("JVMFLAGS", flags);
+                if let Some(class_path) = &self.class_path {
+                    command.env("CLASSPATH", class_path);
+                }
                 command
             }
             Kind::Rookeeper => {
@@ -334,7 +386,7 @@ fn dup(file: &File) -> File {
 /// A TCP port of ours. It is below the range that the kernel hands to outgoing connections: those
 /// would steal it while a server is down between two runs.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     pub(crate) number: u16,
     /// The same port of UDP, which no server wants: who holds it owns the number, among all test
     /// runs on this machine and however often the server is down.
@@ -342,6 +394,11 @@ pub(crate) struct Port {
 }
 
 impl Port {
+    /// It.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
     pub(crate) fn free() -> Self {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let base = std::process::id() % 11_000;

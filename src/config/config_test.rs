@@ -27,7 +27,13 @@ fn load_lines(lines: &str) -> Result<Loaded, ConfigError> {
 }
 
 fn config(lines: &str) -> Config {
-    load_lines(lines).unwrap_or_else(|error| panic!("{lines}: {error}")).config
+    let loaded = load_lines(lines).unwrap_or_else(|error| panic!("{lines}: {error}"));
+    // The text of the file is another with each line.
+    Config { shown_file: None, ..loaded.config }
+}
+
+fn admin(config: &mut Config) -> &mut Admin {
+    config.admin.as_mut().expect("it is on by default")
 }
 
 fn notes(lines: &str) -> Vec<String> {
@@ -78,6 +84,15 @@ fn defaults_are_those_of_zookeeper() {
         snap_retain_count: 3,
         purge: Purge::Unset,
         metrics_listen: None,
+        admin: Some(Admin {
+            listen: ListenAddress { address: None, port: 8080 },
+            idle_timeout: Some(Duration::from_secs(30)),
+            command_url: "/commands".to_owned(),
+            rate_limiter_interval: Duration::from_secs(300),
+            snapshot_enabled: true,
+            x_forwarded_for: false,
+        }),
+        shown_file: Some(BASE.to_owned()),
         access: Access {
             skip_acl: false,
             digest: Some(DigestScheme { algorithm: DigestAlgorithm::Sha1, super_digest: None }),
@@ -112,6 +127,11 @@ fn defaults_are_those_of_zookeeper() {
             max_session_timeout_ms: 40_000,
             data_dir: "./rookeeper-data".into(),
             data_log_dir: "./rookeeper-data".into(),
+            admin: expected.admin.clone().map(|admin| Admin {
+                listen: ListenAddress { address: Some(Ipv4Addr::LOCALHOST.into()), port: 8080 },
+                ..admin
+            }),
+            shown_file: None,
             ..expected
         }
     );
@@ -221,6 +241,18 @@ fn every_key_in_effect_sets_its_field() {
         ),
         ("metricsProvider.httpPort=no port, and not read", |_| ()),
         ("metricsProvider.httpHost=-", |_| ()),
+        ("admin.enableServer=false", |c| c.admin = None),
+        ("admin.forceHttps=true", |c| c.admin = None),
+        ("admin.serverAddress=127.0.0.1", |c| {
+            admin(c).listen.address = Some(Ipv4Addr::LOCALHOST.into());
+        }),
+        ("admin.serverPort=0x1f91", |c| admin(c).listen.port = 8081),
+        ("admin.idleTimeout=1", |c| admin(c).idle_timeout = Some(Duration::from_millis(1))),
+        ("admin.idleTimeout=0", |c| admin(c).idle_timeout = None),
+        ("admin.commandURL=/a/b/", |c| admin(c).command_url = "/a/b".to_owned()),
+        ("admin.rateLimiterIntervalInMS=0", |c| admin(c).rate_limiter_interval = Duration::ZERO),
+        ("admin.snapshot.enabled=false", |c| admin(c).snapshot_enabled = false),
+        ("IPAuthenticationProvider.usexforwardedfor=true", |c| admin(c).x_forwarded_for = true),
         ("electionAlg=3", |_| ()),
         // Of an ensemble, and this is none.
         ("initLimit=10", |_| ()),

@@ -10,7 +10,7 @@ use super::keys::{bare, either, in_file, property};
 
 const NO_TLS: &str = "Not yet: there is no TLS for clients.";
 const NO_SASL: &str = "Not yet: there is no SASL.";
-const NO_ADMIN: &str = "Not yet: there is no AdminServer.";
+const NO_ADMIN_TLS: &str = "Not yet: the AdminServer has no TLS.";
 const NO_PATH_STATS: &str = "Not yet: paths are not counted.";
 const OF_TOKENS: &str = "Not yet: it belongs to `connection_throttle_tokens`.";
 const OF_MAX_REQUESTS: &str = "Not yet: it belongs to `request_throttle_max_requests`.";
@@ -249,7 +249,7 @@ pub const KEYS: &[Section] = &[
         property("X509AuthenticationProvider.superUser", Text, NotYet(""), NO_TLS),
         property("superUser", Text, NotYet(""), NO_SASL),
         property("superUser.N", Text, NotYet(""), NO_SASL),
-        property("IPAuthenticationProvider.usexforwardedfor", Text, NotYet("false"), NO_ADMIN),
+        property("IPAuthenticationProvider.usexforwardedfor", Text, Works, "Whether the AdminServer takes the address in `X-Forwarded-For` for the asker's; false."),
         property("ensembleAuthName", Text, NotYet(""), "Not yet: there is no scheme ensemble."),
         property("allowSaslFailedClients", Text, NotYet("false"), NO_SASL),
         property("letAnySaslUserDoX", Text, NotYet(""), NO_SASL),
@@ -277,18 +277,18 @@ pub const KEYS: &[Section] = &[
         in_file("metricsProvider.numWorkerThreads", Text, Meaningless, SUMMARIES),
         in_file("metricsProvider.maxQueueSize", Text, Meaningless, SUMMARIES),
         in_file("metricsProvider.workerShutdownTimeoutMs", Text, Meaningless, SUMMARIES),
-        property("admin.enableServer", Text, NotYet("false"), NO_ADMIN),
-        property("admin.serverAddress", Text, NotYet(""), NO_ADMIN),
-        property("admin.serverPort", Text, NotYet(""), NO_ADMIN),
-        property("admin.idleTimeout", Text, NotYet(""), NO_ADMIN),
-        property("admin.commandURL", Text, NotYet(""), NO_ADMIN),
-        property("admin.httpVersion", Text, NotYet(""), NO_ADMIN),
-        property("admin.portUnification", Text, NotYet("false"), NO_ADMIN),
-        property("admin.forceHttps", Text, NotYet("false"), NO_ADMIN),
-        property("admin.needClientAuth", Text, NotYet("false"), NO_ADMIN),
-        property("admin.rateLimiterIntervalInMS", Text, NotYet(""), NO_ADMIN),
-        property("admin.snapshot.enabled", Text, NotYet("false"), NO_ADMIN),
-        property("admin.restore.enabled", Text, NotYet("false"), NO_ADMIN),
+        property("admin.enableServer", Text, Works, "Whether commands and `/health` are answered over HTTP; true. A port in use is a warning, not a failed start."),
+        property("admin.serverAddress", Text, Better, "Address of it; all of them, and 127.0.0.1 without a zoo.cfg."),
+        property("admin.serverPort", Int, Works, "Port of it, 8080."),
+        property("admin.idleTimeout", Int, Works, "ms that a connection may be without an answer, 30000; 0 and less is no limit."),
+        property("admin.commandURL", Text, Works, "Path of the commands; `/commands`."),
+        property("admin.httpVersion", Text, Meaningless, "It is the version that TLS announces; HTTP is 1.1."),
+        property("admin.portUnification", Text, NotYet("false"), NO_ADMIN_TLS),
+        property("admin.forceHttps", Text, NotYet("false"), "Not yet: the AdminServer has no TLS; with `true` it is not there at all."),
+        property("admin.needClientAuth", Text, NotYet("false"), NO_ADMIN_TLS),
+        property("admin.rateLimiterIntervalInMS", Int, Better, "ms between two snapshots that are asked for, 300000; ZooKeeper 3.9.5 takes them for microseconds."),
+        property("admin.snapshot.enabled", Text, Works, "Whether a snapshot can be asked for; true."),
+        property("admin.restore.enabled", Text, NotYet("false"), "Not yet: the tree of a running server is not replaced; `rookeeper restore` does it while the server is down."),
         property("pathStats.enabled", Text, NotYet("false"), NO_PATH_STATS),
         property("pathStats.slotCapacity", Text, NotYet(""), NO_PATH_STATS),
         property("pathStats.slotDuration", Text, NotYet(""), NO_PATH_STATS),

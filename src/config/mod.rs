@@ -9,6 +9,7 @@
 //! key, by `keys`), then `standalone` (fields, by the syntaxes of `value`).
 
 mod access;
+mod admin;
 mod ensemble;
 mod environment;
 mod error;
@@ -21,6 +22,7 @@ mod reaper;
 mod server_line;
 mod settings;
 mod shell;
+mod shown_file;
 mod standalone;
 mod value;
 
@@ -35,6 +37,7 @@ use std::rc::Rc;
 use std::str::FromStr;
 
 pub use access::{Access, DigestAlgorithm, DigestScheme};
+pub use admin::Admin;
 pub use ensemble::{Ensemble, EnsembleServer, SessionsLive};
 pub use error::ConfigError;
 pub use keys::{Fate, KEYS, Key, Refusal, Section};
@@ -229,6 +232,10 @@ fn assemble(
         }
     };
     let mut refusals = refusals.into_iter();
+    let outcome = outcome.map(|config| Config {
+        shown_file: file.map(|(_, bytes)| shown_file::shown(bytes)),
+        ..config
+    });
     let outcome = match (refusals.next(), outcome) {
         (None, outcome) => outcome.map_err(|first| Refusals { first, more: Vec::new() }),
         (Some(first), outcome) => {

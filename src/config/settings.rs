@@ -193,7 +193,8 @@ impl Settings {
         found
     }
 
-    fn says_true(&self, key: &str) -> bool {
+    /// Whether a key says `true`, one without effect as well.
+    pub(super) fn says_true(&self, key: &str) -> bool {
         self.values.get(key).is_some_and(|setting| setting.value.eq_ignore_ascii_case("true"))
     }
 

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::access::Access;
+use super::admin::Admin;
 use super::ensemble::Ensemble;
 use super::logs::Logs;
 use super::reaper::Reaper;
@@ -83,6 +84,10 @@ pub struct Config {
     pub purge: Purge,
     /// Where `/metrics` is served (`metricsProvider.*`); `None`, the default, is nowhere.
     pub metrics_listen: Option<ListenAddress>,
+    /// The AdminServer (`admin.*`); `None` where it is switched off.
+    pub admin: Option<Admin>,
+    /// What stands in zoo.cfg, without its secrets; `None` without one.
+    pub shown_file: Option<String>,
     /// ACLs and authentication.
     pub access: Access,
     /// Whether quotas are enforced (`enforceQuota`, false); their statistics are kept anyway.
@@ -170,12 +175,13 @@ pub(super) struct Defaults {
     tick_time_ms: i64,
     data_dir: Option<&'static str>,
     client_listen: Option<ListenAddress>,
+    has_file: bool,
 }
 
 impl Defaults {
     /// Of a start with a zoo.cfg: ZooKeeper's.
     pub(super) const WITH_FILE: Self =
-        Self { tick_time_ms: 3000, data_dir: None, client_listen: None };
+        Self { tick_time_ms: 3000, data_dir: None, client_listen: None, has_file: true };
     /// Of a start without one: a server to try, for this machine only.
     pub(super) const WITHOUT_FILE: Self = Self {
         tick_time_ms: 2000,
@@ -184,6 +190,7 @@ impl Defaults {
             address: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             port: 2181,
         }),
+        has_file: false,
     };
 }
 
@@ -257,6 +264,8 @@ impl Config {
             snap_retain_count: snap_retain_count(settings, notes)?,
             purge: purge(settings)?,
             metrics_listen: metrics_listen(settings)?,
+            admin: Admin::from_settings(settings, defaults.has_file, notes)?,
+            shown_file: None,
             access: Access::from_settings(settings, notes)?,
             enforce_quota: property_bool(settings, "enforceQuota", false, notes),
             reconfig_enabled: native_bool(settings, "reconfigEnabled", false)?,
@@ -274,7 +283,7 @@ fn native(key: &'static str, default: i64, what: &'static str) -> Number {
 }
 
 /// A number that ZooKeeper reads as a system property.
-fn property(key: &'static str, default: i64, least: i64, what: &'static str) -> Number {
+pub(super) fn property(key: &'static str, default: i64, least: i64, what: &'static str) -> Number {
     Number { key, default, range: least..=INT_MAX, what }
 }
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::acl::{self, Identity};
 use super::path;
-use super::quota::{self, Growth, QuotaNode, QuotaTable, Track};
+use super::quota::{self, Growth, Quota, QuotaNode, QuotaTable, Track};
 use super::session::{SessionId, Sessions};
 use super::tree::{Impossible, Tree};
 use super::watch::WatchTable;
@@ -240,6 +240,21 @@ impl Database {
                 self.count_quota(limited);
             }
         }
+    }
+
+    /// The quotas as they stand.
+    #[must_use]
+    pub fn quotas(&self) -> Vec<Quota> {
+        let track = |path: String| {
+            let node = self.tree.find(&path)?;
+            Track::parse(self.tree.data(node)).ok()
+        };
+        let quota = |path: &str| Quota {
+            path: path.to_owned(),
+            limits: track(quota::limits_path(path)),
+            used: track(quota::stats_path(path)),
+        };
+        self.quotas.all().map(quota).collect()
     }
 
     /// Counts the znodes and bytes from a path on and writes them into its statistics.

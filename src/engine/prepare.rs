@@ -381,7 +381,10 @@ impl Prepare<'_> {
         let mut used = used.or(Err(ErrorCode::MarshallingError))?;
         used.grow(self.overlay.growth(limited));
         match quota::judge(&limits, &used, growth) {
-            Verdict::Exceeded => return Err(ErrorCode::QuotaExceeded),
+            Verdict::Exceeded => {
+                self.notices.push(Notice::QuotaRefused { limited: limited.to_owned() });
+                return Err(ErrorCode::QuotaExceeded);
+            }
             Verdict::Warned => self
                 .notices
                 .push(Notice::QuotaExceeded { limited: limited.to_owned(), path: path.to_owned() }),

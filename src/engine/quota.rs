@@ -72,6 +72,32 @@ impl Track {
         self.numbers.get(name).copied().unwrap_or(UNSET)
     }
 
+    /// Znodes: used, or allowed softly.
+    #[must_use]
+    pub fn count(&self) -> i64 {
+        self.get(COUNT)
+    }
+
+    /// Bytes: used, or allowed softly.
+    #[must_use]
+    pub fn bytes(&self) -> i64 {
+        self.get(BYTES)
+    }
+
+    /// Znodes that are allowed, -1 for any number: the hard limit, where there is one.
+    #[must_use]
+    pub fn count_limit(&self) -> i64 {
+        let hard = self.get(COUNT_HARD_LIMIT);
+        if hard > UNSET { hard } else { self.count() }
+    }
+
+    /// Bytes that are allowed, likewise.
+    #[must_use]
+    pub fn bytes_limit(&self) -> i64 {
+        let hard = self.get(BYTES_HARD_LIMIT);
+        if hard > UNSET { hard } else { self.bytes() }
+    }
+
     /// Adds to statistics.
     pub(super) fn grow(&mut self, growth: Growth) {
         for (name, by) in [(COUNT, growth.count), (BYTES, growth.bytes)] {
@@ -90,6 +116,17 @@ impl fmt::Display for Track {
         }
         Ok(())
     }
+}
+
+/// A quota as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quota {
+    /// The path with the quota.
+    pub path: String,
+    /// Its limits, if they can be read.
+    pub limits: Option<Track>,
+    /// What counts against them, if that can be read.
+    pub used: Option<Track>,
 }
 
 /// What a change adds below a quota.
@@ -181,6 +218,11 @@ impl QuotaTable {
 
     pub(super) fn remove(&mut self, limited: &str) {
         self.limited.remove(limited);
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
+        self.limited.iter().map(String::as_str)
     }
 
     /// The deepest path with a quota that a znode belongs to. The root can have none.

@@ -46,6 +46,11 @@ pub enum Notice {
         /// The parent.
         parent: String,
     },
+    /// A write would have gone beyond a hard quota and was refused.
+    QuotaRefused {
+        /// The path with the quota.
+        limited: String,
+    },
     /// A write went beyond a soft quota.
     QuotaExceeded {
         /// The path with the quota.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use jute::ErrorCode;
 use jute::protocol::Response;
+use jute::txn::Txn;
 
 use crate::engine::request::Origin;
 use crate::engine::session::SessionId;
@@ -13,6 +14,15 @@ use crate::engine::zxid::Zxid;
 
 /// What a request gives.
 pub type Answer<'a> = Result<Response<'a>, ErrorCode>;
+
+/// What a request was, for who measures how long such ones take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It changes nothing.
+    Read,
+    /// Anything else, refused or not.
+    Update,
+}
 
 /// The connections of this server. Every call comes from the orderer, in the order in which the clients must see
 /// its results, and none of them blocks. A connection that is gone is passed over.
@@ -24,7 +34,13 @@ pub trait Clients: Send + Sync {
     fn events(&self, events: &[Event]);
 
     /// Puts an answer into its connection's outbox; `zxid` is the last one applied.
-    fn answer(&self, origin: &Origin, zxid: Zxid, answer: Answer<'_>);
+    fn answer(&self, origin: &Origin, kind: Kind, zxid: Zxid, answer: Answer<'_>);
+
+    /// A request, whoever asked for it, was refused by the quota of this path.
+    fn refused_by_quota(&self, limited: &str);
+
+    /// A transaction, whoever asked for it, is about to be applied here.
+    fn applies(&self, txn: &Txn<'_>);
 
     /// The connection has its session.
     fn attached(&self, connection: ConnectionId, attached: &Attached);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::clients::Clients;
 use crate::engine::sequencer::Notice;
 
 /// The least time between two notices in the log.
@@ -15,8 +16,13 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    /// Writes the first of them, if it is time for one.
-    pub(super) fn tell(&mut self, notices: &[Notice]) {
+    /// Tells of all, and writes the first of them to the log, if it is time for one.
+    pub(super) fn tell(&mut self, notices: &[Notice], clients: &dyn Clients) {
+        for notice in notices {
+            if let Notice::QuotaRefused { limited } = notice {
+                clients.refused_by_quota(limited);
+            }
+        }
         let Some(notice) = notices.first() else { return };
         if self.told.is_some_and(|told| told.elapsed() < BETWEEN_NOTICES) {
             return;
@@ -28,6 +34,9 @@ impl Notices {
                 "the sequence counter is at its end: no sequential znode can be created below this \
                  parent any more; create a new parent"
             ),
+            Notice::QuotaRefused { limited } => {
+                tracing::warn!(limited, "a write was refused by a hard quota");
+            }
             Notice::QuotaExceeded { limited, path } => {
                 tracing::warn!(limited, path, "a write went beyond a soft quota");
             }

@@ -11,6 +11,7 @@ use super::raft::{EnsembleError, PeerMessage, Said, SnapshotStatus, Written};
 use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
+use crate::engine::zxid::Zxid;
 use crate::storage::ReceivedSnapshot;
 
 /// A request on its way to the orderer.
@@ -33,6 +34,8 @@ pub enum Inquiry {
     HandOver,
     /// Its sessions by the time at which they expire.
     Expiry(SyncSender<Expiry>),
+    /// A snapshot of what is applied now is to be taken; its zxid is said once it is durable, and nothing if there is none.
+    Snapshot(oneshot::Sender<Zxid>),
 }
 
 /// Sessions by the time at which they expire, soonest first.

@@ -32,6 +32,8 @@ pub struct Rebuild {
     mode: Mode,
     /// When somebody who waits was last told, or the start.
     told: Instant,
+    /// When the snapshot was read to its end.
+    loaded: Option<Instant>,
 }
 
 /// Between two words to somebody who waits for a start.
@@ -45,7 +47,13 @@ impl Rebuild {
         let told = Instant::now();
         let (exact, batch, loader) = (false, Batch::default(), None);
         let (zxid, mode) = (Zxid::ZERO, Mode::Strict);
-        Self { database, exact, batch, loader, seed, rules, zxid, mode, told }
+        Self { database, exact, batch, loader, seed, rules, zxid, mode, told, loaded: None }
+    }
+
+    /// When the snapshot was read to its end.
+    #[must_use]
+    pub const fn loaded(&self) -> Option<Instant> {
+        self.loaded
     }
 
     /// The database, whole.
@@ -154,6 +162,7 @@ impl Replay for Rebuild {
             .map(|digest| digest.digest);
         self.settle().map_err(|error| refused(&error))?;
         self.database.finish_load(self.zxid, digest);
+        self.loaded = Some(Instant::now());
         Ok(())
     }
 

@@ -7,6 +7,8 @@ use std::thread;
 use jute::persist::SnapshotDigest;
 use jute::txn::DIGEST_VERSION;
 
+use tokio::sync::oneshot;
+
 use super::replica::Replica;
 use crate::engine::WalkStep;
 use crate::engine::database::Database;
@@ -49,6 +51,8 @@ struct Writing {
     /// Everything was handed over.
     handed_over: bool,
     done: Receiver<Result<u64, StorageError>>,
+    /// Those who asked for it.
+    askers: Vec<oneshot::Sender<Zxid>>,
 }
 
 /// The snapshots of a server.
@@ -67,6 +71,8 @@ pub struct Snapshots {
     writing: Option<Writing>,
     /// The newest one that is done.
     done: Option<(u64, Zxid)>,
+    /// Those who asked for one that has not begun.
+    askers: Vec<oneshot::Sender<Zxid>>,
 }
 
 impl Snapshots {
@@ -90,7 +96,19 @@ impl Snapshots {
             last_duration_ms: 0,
             writing: None,
             done: None,
+            askers: Vec::new(),
         }
+    }
+
+    /// Somebody wants a snapshot that shows at least what is applied now; one that is on its way does not.
+    pub fn ask(&mut self, asker: oneshot::Sender<Zxid>) {
+        self.askers.push(asker);
+    }
+
+    /// Whether somebody waits for one that can begin.
+    #[must_use]
+    pub fn is_asked_for(&self) -> bool {
+        self.writing.is_none() && !self.askers.is_empty()
     }
 
     /// Counts what was logged.
@@ -171,6 +189,7 @@ impl Snapshots {
             held_back: None,
             handed_over: false,
             done,
+            askers: std::mem::take(&mut self.askers),
         });
     }
 
@@ -229,6 +248,10 @@ impl Snapshots {
         let Some(writing) = self.writing.take() else { return };
         self.rest(&writing, now);
         self.done = Some((writing.index, writing.zxid));
+        for asker in writing.askers {
+            // Whoever asked may have stopped waiting.
+            let _ = asker.send(writing.zxid);
+        }
         tracing::info!(
             zxid = %writing.zxid,
             bytes,

@@ -135,7 +135,7 @@ impl Standalone {
             steps.into_iter().try_for_each(|step| applying.finish(step, sequencer))
         })?;
         self.sequencer.retire(self.applier.replica.applied());
-        self.notices.tell(&self.sequencer.take_notices());
+        self.notices.tell(&self.sequencer.take_notices(), &*self.applier.clients);
         self.applier.clients.flush();
         Ok(report)
     }

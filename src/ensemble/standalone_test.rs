@@ -7,6 +7,7 @@ use jute::protocol::{
     AddWatchMode, AddWatchRequest, CheckVersionRequest, CreateRequest, DeleteRequest, MultiOp,
     MultiResult, PathRequest, Request, Response, SetDataRequest, SyncRequest, WatchRequest,
 };
+use jute::txn::Txn;
 use jute::{Acl, CreateMode, perms};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -18,7 +19,7 @@ use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, WallClock};
 use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
-use crate::ensemble::{Answer, Rebuild, Snapshots};
+use crate::ensemble::{Answer, Kind, Rebuild, Snapshots};
 use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{
     Compression, DataDirectory, DirectoryOptions, LogOptions, RecoveryOptions, logs_in, recover,
@@ -59,7 +60,11 @@ impl Clients for Seen {
         }
     }
 
-    fn answer(&self, origin: &Origin, zxid: Zxid, answer: Answer<'_>) {
+    fn applies(&self, _: &Txn<'_>) {}
+
+    fn refused_by_quota(&self, _: &str) {}
+
+    fn answer(&self, origin: &Origin, _: Kind, zxid: Zxid, answer: Answer<'_>) {
         let outcome = match answer {
             Ok(Response::Empty) => "ok".to_owned(),
             Ok(Response::Create(created)) => created.path.into_owned(),
@@ -615,7 +620,10 @@ fn a_panic_shows_nobody_half_a_group() {
             true
         }
         fn events(&self, _: &[Event]) {}
-        fn answer(&self, _: &Origin, _: Zxid, _: Answer<'_>) {
+        fn applies(&self, _: &Txn<'_>) {}
+
+        fn refused_by_quota(&self, _: &str) {}
+        fn answer(&self, _: &Origin, _: Kind, _: Zxid, _: Answer<'_>) {
             std::panic::resume_unwind(Box::new("as if by a defect"));
         }
         fn attached(&self, _: ConnectionId, _: &Attached) {}

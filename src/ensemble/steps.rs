@@ -8,7 +8,7 @@ use jute::protocol::{Request, Response};
 use jute::txn::{Txn, TxnRecord};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::clients::Clients;
+use super::clients::{Clients, Kind};
 use super::queue::Submission;
 use super::replica::{Exclusive, Replica};
 use super::standalone::OrderError;
@@ -146,7 +146,9 @@ impl Applying<'_> {
                 let zxid = self.hold.database().last_zxid();
                 let owner = closed.and_then(|session| sequencer.session_closed(session));
                 match (origin, owner) {
-                    (Some(origin), _) => self.clients.answer(&origin, zxid, Ok(response)),
+                    (Some(origin), _) => {
+                        self.clients.answer(&origin, Kind::Update, zxid, Ok(response));
+                    }
                     (None, Some(owner)) => self.clients.close(owner),
                     (None, None) => {}
                 }
@@ -169,11 +171,11 @@ impl Applying<'_> {
             Prepared::Close => self.clients.close(origin.connection),
             Prepared::Refused(error) => {
                 let zxid = self.hold.database().last_zxid();
-                self.clients.answer(origin, zxid, Err(error));
+                self.clients.answer(origin, Kind::Update, zxid, Err(error));
             }
             Prepared::RefusedMulti(results) => {
                 let zxid = self.hold.database().last_zxid();
-                self.clients.answer(origin, zxid, Ok(Response::Multi(results)));
+                self.clients.answer(origin, Kind::Update, zxid, Ok(Response::Multi(results)));
             }
             Prepared::Read(request) => self.read(origin, &request),
             // These are transactions.
@@ -203,7 +205,7 @@ impl Applying<'_> {
             Some(attached) => self.clients.attached(origin.connection, attached),
             None => {
                 let zxid = self.hold.database().last_zxid();
-                self.clients.answer(origin, zxid, Ok(response));
+                self.clients.answer(origin, Kind::Update, zxid, Ok(response));
             }
         }
         Ok(())
@@ -212,6 +214,7 @@ impl Applying<'_> {
     /// Applies a transaction that is final and has its events told.
     pub(super) fn apply<'t>(&mut self, record: TxnRecord<'t>) -> Result<Response<'t>, OrderError> {
         let TxnRecord { header, txn, digest } = record;
+        self.clients.applies(&txn);
         if let Txn::CloseSession(its) = &txn {
             self.clients.ephemerals_end(SessionId(header.client_id), &its.paths_to_delete);
         }
@@ -260,7 +263,7 @@ impl Applying<'_> {
         };
         let answer = read::answer(database, &caller, request, &mut self.events);
         self.clients.events(&self.events);
-        self.clients.answer(origin, database.last_zxid(), answer);
+        self.clients.answer(origin, Kind::Read, database.last_zxid(), answer);
         self.events.clear();
     }
 }

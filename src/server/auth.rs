@@ -48,7 +48,7 @@ pub(super) const fn no_sasl() -> Response<'static> {
 }
 
 /// The identity of a user and a password, and the super user beside it if they are the super user's.
-fn digest_identities(digest: &DigestScheme, token: &[u8]) -> Vec<Identity> {
+pub(super) fn digest_identities(digest: &DigestScheme, token: &[u8]) -> Vec<Identity> {
     let id = digest_id(digest.algorithm, token);
     let is_super = digest.super_digest.as_ref() == Some(&id);
     let mut identities = vec![Identity { scheme: "digest".to_owned(), id }];

@@ -8,15 +8,22 @@ use crate::engine::time::{Monotonic, Now, WallClock};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
     origin: Instant,
+    started: WallClock,
 }
 
 impl Clock {
     pub(super) fn start() -> Self {
-        Self { origin: Instant::now() }
+        Self { origin: Instant::now(), started: Self::wall() }
     }
 
     pub(super) fn monotonic(&self) -> Monotonic {
         Monotonic(millis(self.origin.elapsed()))
+    }
+
+    /// When it was made, in seconds since 1970.
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+    pub(super) const fn started(&self) -> f64 {
+        self.started.0 as f64 / 1000.0
     }
 
     pub(super) fn now(&self) -> Now {

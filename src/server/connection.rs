@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use jute::protocol::{ConnectResponse, put_frame, put_refusal, put_reply};
+use jute::protocol::{ConnectResponse, LENGTH_LEN, put_frame, put_refusal, put_reply};
 use jute::{OpCode, Record as _};
 use parking_lot::Mutex;
 use socket2::SockRef;
@@ -27,6 +27,7 @@ use super::clock::Clock;
 use super::inbox::{Inbox, Step};
 use super::outbox::{EVENTS_MAX, OUTBOX_MAX, Outbox, Sent};
 use super::password::PASSWORD_LEN;
+use super::series::Counter;
 use super::shared::Server;
 use super::stats::{self, Summary};
 use crate::engine::acl::Identity;
@@ -36,7 +37,7 @@ use crate::engine::time::{Monotonic, WallClock};
 use crate::engine::tracker::Attached;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::Answer;
+use crate::ensemble::{Answer, Kind};
 
 /// How long a client may take to read the last words of its connection.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -254,20 +255,26 @@ impl Connection {
         }
     }
 
-    /// Appends the orderer's answer.
+    /// Appends the orderer's answer. Gives its length.
     pub(super) fn put_answer(
         &self,
         origin: &Origin,
         zxid: Zxid,
         now: Monotonic,
         answer: Answer<'_>,
-    ) {
-        self.outbox.put(|out| match answer {
-            Ok(response) => put_reply(out, origin.xid, zxid.0, &response),
-            Err(error) => put_refusal(out, origin.xid, zxid.0, error),
+    ) -> usize {
+        let mut len = 0;
+        self.outbox.put(|out| {
+            let before = out.len() + LENGTH_LEN;
+            match answer {
+                Ok(response) => put_reply(out, origin.xid, zxid.0, &response),
+                Err(error) => put_refusal(out, origin.xid, zxid.0, error),
+            }
+            len = out.len() - before;
         });
         self.counters().answered(zxid, now, now.since(origin.received));
         self.answered();
+        len
     }
 
     /// The orderer is done with one request.
@@ -412,11 +419,17 @@ impl Connection {
             tokio::select! {
                 ready = self.ready(interest) => {
                     if ready?.is_readable() && reads && !inbox.read(&self.socket)? {
+                        server.stats.series.count(Counter::ConnectionsDropped, 1);
                         return Ok(());
                     }
                 }
                 () = self.kick.notified() => {}
-                () = sleep_until(deadline) => return Ok(()),
+                () = sleep_until(deadline) => {
+                    if last_words.is_none() {
+                        server.stats.series.count(Counter::SessionlessExpired, 1);
+                    }
+                    return Ok(());
+                }
             }
         }
     }
@@ -439,12 +452,7 @@ impl Connection {
         let now = self.clock.monotonic();
         let latency = now.since(received);
         stats::add(&server.stats.packets_sent, count);
-        server.stats.record_latency(Summary {
-            min: latency,
-            max: latency,
-            sum: latency.saturating_mul(count),
-            count,
-        });
+        server.stats.record_latency(Kind::Read, latency, count);
         let mut counters = self.counters();
         for _ in 0..count {
             counters.answered(zxid, now, latency);

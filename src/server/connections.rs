@@ -8,13 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::BytesMut;
 use hashbrown::HashMap;
 use jute::perms;
-use jute::protocol::put_event;
+use jute::protocol::{EventType, LENGTH_LEN, put_event};
+use jute::txn::Txn;
 use parking_lot::{Mutex, RwLock};
 
 use super::audit::Audit;
 use super::clock::Clock;
 use super::connection::Connection;
+use super::namespace;
 use super::password::Passwords;
+use super::series::{Counter, KeyedCounter, Measure};
 use super::stats::{self, Stats};
 use super::unsent::Unsent;
 use crate::engine::acl;
@@ -24,7 +27,7 @@ use crate::engine::time::WallClock;
 use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Answer, Clients, Queue};
+use crate::ensemble::{Answer, Clients, Kind, Queue};
 
 /// Connections that the orderer sends for without the sender's help.
 const SENT_ALONE: usize = 32;
@@ -154,8 +157,16 @@ impl Clients for Connections {
 
     /// An event is encoded once, whoever receives it.
     fn events(&self, events: &[Event]) {
+        let series = &self.stats.series;
         let mut frame = BytesMut::new();
         for event in events {
+            let measure = match event.event_type {
+                EventType::NodeCreated => Measure::CreatedWatchers,
+                EventType::NodeDeleted => Measure::DeletedWatchers,
+                EventType::NodeDataChanged => Measure::ChangedWatchers,
+                EventType::NodeChildrenChanged => Measure::ChildrenWatchers,
+            };
+            series.record(measure, event.receivers.len() as u64);
             frame.clear();
             put_event(&mut frame, event.zxid.0, event.event_type, &event.path);
             for receiver in &event.receivers {
@@ -166,6 +177,7 @@ impl Clients for Connections {
                     .is_none_or(|list| acl::permits(list, perms::READ, &connection.identities()));
                 if may_read {
                     stats::add(&self.stats.packets_sent, 1);
+                    series.count(Counter::WatchBytes, (frame.len() - LENGTH_LEN) as u64);
                     connection.put_event(&frame);
                     self.touch(connection);
                 }
@@ -173,7 +185,17 @@ impl Clients for Connections {
         }
     }
 
-    fn answer(&self, origin: &Origin, zxid: Zxid, answer: Answer<'_>) {
+    fn refused_by_quota(&self, limited: &str) {
+        if let Some(name) = namespace::of(limited) {
+            self.stats.series.count_key(KeyedCounter::QuotaExceeded, name);
+        }
+    }
+
+    fn applies(&self, txn: &Txn<'_>) {
+        namespace::count_written(&self.stats.series, txn);
+    }
+
+    fn answer(&self, origin: &Origin, kind: Kind, zxid: Zxid, answer: Answer<'_>) {
         let Some(connection) = self.get(origin.connection) else { return };
         if connection.end_own_sync(&answer) {
             return;
@@ -186,8 +208,10 @@ impl Clients for Connections {
         }
         let now = self.clock.monotonic();
         stats::add(&self.stats.packets_sent, 1);
-        self.stats.record_latency(stats::Summary::of(now.since(origin.received)));
-        connection.put_answer(origin, zxid, now, answer);
+        self.stats.record_latency(kind, now.since(origin.received), 1);
+        let len = connection.put_answer(origin, zxid, now, answer);
+        self.stats.record_response_size(len, len, len);
+        self.stats.series.count(Counter::ResponseBytes, len as u64);
         self.touch(connection);
     }
 

@@ -26,6 +26,15 @@ pub(super) struct Data {
     pub(super) database: Database,
     pub(super) recovered: Recovered,
     pub(super) passwords: Passwords,
+    pub(super) times: LoadTimes,
+}
+
+/// How long a start took, in milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LoadTimes {
+    pub(super) snapshot: u64,
+    pub(super) txns: u64,
+    pub(super) all: u64,
 }
 
 impl Data {
@@ -40,6 +49,12 @@ impl Data {
             RecoveryOptions { trust_empty: config.snapshot_trust_empty, log: log_options(config) },
             &mut rebuild,
         )?;
+        let loaded = rebuild.loaded().unwrap_or(started);
+        let times = LoadTimes {
+            snapshot: clock::millis(loaded.duration_since(started)),
+            txns: clock::millis(loaded.elapsed()),
+            all: clock::millis(started.elapsed()),
+        };
         if recovered.fresh {
             may_begin(config)?;
         }
@@ -58,7 +73,7 @@ impl Data {
             ms = clock::millis(started.elapsed()),
             "recovered the data directory"
         );
-        Ok(Self { directory, database, recovered, passwords })
+        Ok(Self { directory, database, recovered, passwords, times })
     }
 }
 

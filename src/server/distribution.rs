@@ -1,75 +1,218 @@
-//! Many values and their percentiles, as ZooKeeper's `AvgMinMaxPercentileCounter` keeps them.
+//! Many values, counted by their size: what sums, percentiles and buckets are made of. Nothing in it is ever taken away,
+//! so whoever wants to know of a while compares it with what it was at the beginning of that.
+
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 use super::stats::Summary;
 
-/// Values that percentiles are made from; of more, each has the same chance to be among them.
-const SAMPLES_MAX: usize = 4096;
+/// Values below this have a bucket each; above it so many stand between a power of two and the next.
+const EXACT: u64 = 16;
+const EXACT_BITS: u32 = EXACT.trailing_zeros();
+/// Greater ones are counted as this.
+const GREATEST: u64 = u32::MAX as u64;
+const BUCKETS: usize = (EXACT as usize) * (u32::BITS - EXACT_BITS + 1) as usize;
 
 /// The percentiles that `mntr` shows.
 pub(super) const PERCENTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)];
 
-/// A summary with percentiles.
-#[derive(Debug, Clone, Default)]
+/// Marks that a window of time is made of.
+const MARKS: usize = 5;
+
+/// How many values there were of each size, since the start.
+#[derive(Debug)]
 pub(super) struct Distribution {
-    summary: Summary,
-    samples: Vec<u64>,
-    /// The last draw of what decides which sample goes.
-    drawn: u64,
+    /// Made with the first value: most names never have one.
+    buckets: OnceLock<Box<[AtomicU64; BUCKETS]>>,
+    sum: AtomicU64,
+    /// Since `srst`.
+    min: AtomicU64,
+    max: AtomicU64,
+    marks: Mutex<Marks>,
+}
+
+/// How it stood at some moments.
+#[derive(Debug, Default)]
+struct Marks {
+    at_reset: Counted,
+    /// The oldest is where the window begins.
+    window: VecDeque<Counted>,
+}
+
+/// What was counted up to a moment, or between two.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counted {
+    pub(super) sum: u64,
+    pub(super) count: u64,
+    /// Buckets with something in them, least first.
+    buckets: Vec<(usize, u64)>,
+}
+
+impl Default for Distribution {
+    fn default() -> Self {
+        let marks = Marks { at_reset: Counted::default(), window: [Counted::default()].into() };
+        Self {
+            buckets: OnceLock::new(),
+            sum: AtomicU64::new(0),
+            min: AtomicU64::new(u64::MAX),
+            max: AtomicU64::new(0),
+            marks: Mutex::new(marks),
+        }
+    }
 }
 
 impl Distribution {
-    pub(super) fn record(&mut self, value: u64) {
-        self.summary.record(value);
-        if self.samples.len() < SAMPLES_MAX {
-            self.samples.push(value);
-            return;
+    /// Counts a value `times` times.
+    pub(super) fn record(&self, value: u64, times: u64) {
+        let buckets = self.buckets.get_or_init(|| Box::new([const { AtomicU64::new(0) }; BUCKETS]));
+        if let Some(bucket) = buckets.get(bucket_of(value)) {
+            bucket.fetch_add(times, Ordering::Relaxed);
         }
-        self.drawn =
-            self.drawn.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        let at = (self.drawn >> 16) % self.summary.count;
-        if let Some(sample) = usize::try_from(at).ok().and_then(|at| self.samples.get_mut(at)) {
-            *sample = value;
+        if value > 0 {
+            self.sum.fetch_add(value.saturating_mul(times), Ordering::Relaxed);
+        }
+        if value < self.min.load(Ordering::Relaxed) {
+            self.min.fetch_min(value, Ordering::Relaxed);
+        }
+        if value > self.max.load(Ordering::Relaxed) {
+            self.max.fetch_max(value, Ordering::Relaxed);
         }
     }
 
-    pub(super) const fn summary(&self) -> Summary {
-        self.summary
+    /// Everything since the start.
+    pub(super) fn counted(&self) -> Counted {
+        let Some(all) = self.buckets.get() else { return Counted::default() };
+        let counts = all.iter().map(|bucket| bucket.load(Ordering::Relaxed)).enumerate();
+        let buckets: Vec<(usize, u64)> = counts.filter(|(_, count)| *count > 0).collect();
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        Counted { sum: self.sum.load(Ordering::Relaxed), count, buckets }
     }
 
-    /// The values of [`PERCENTILES`]: between two samples, what lies between them in proportion.
+    /// What `mntr` shows: since `srst`.
+    pub(super) fn since_reset(&self) -> (Summary, [u64; 4]) {
+        let counted = self.counted().without(&self.marks.lock().at_reset);
+        let mut summary = Summary { sum: counted.sum, count: counted.count, ..Summary::default() };
+        if counted.count > 0 {
+            summary.min = self.min.load(Ordering::Relaxed);
+            summary.max = self.max.load(Ordering::Relaxed);
+        }
+        let percentiles = PERCENTILES.map(|(_, part)| {
+            counted.percentile(part).clamp(summary.min, summary.max.max(summary.min))
+        });
+        (summary, percentiles)
+    }
+
+    /// What was counted lately.
+    pub(super) fn lately(&self) -> Counted {
+        let now = self.counted();
+        self.marks.lock().window.front().map_or_else(|| now.clone(), |mark| now.without(mark))
+    }
+
+    /// To be called at even intervals: lately is so many of them.
+    pub(super) fn mark(&self) {
+        let now = self.counted();
+        let mut marks = self.marks.lock();
+        marks.window.push_back(now);
+        if marks.window.len() > MARKS {
+            marks.window.pop_front();
+        }
+    }
+
+    /// `srst`.
+    pub(super) fn reset(&self) {
+        let now = self.counted();
+        self.marks.lock().at_reset = now;
+        self.min.store(u64::MAX, Ordering::Relaxed);
+        self.max.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Counted {
+    fn without(&self, before: &Self) -> Self {
+        let mut old = before.buckets.iter().peekable();
+        let new = |(at, count): &(usize, u64)| {
+            while old.next_if(|(old, _)| old < at).is_some() {}
+            let had = old.next_if(|(old, _)| old == at).map_or(0, |(_, had)| *had);
+            (*at, count.saturating_sub(had))
+        };
+        let buckets: Vec<(usize, u64)> =
+            self.buckets.iter().map(new).filter(|(_, count)| *count > 0).collect();
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        Self { sum: self.sum.saturating_sub(before.sum), count, buckets }
+    }
+
+    /// Values below a power of two of at least 1.
+    pub(super) fn below(&self, power: u64) -> u64 {
+        let end = bucket_of(power);
+        self.buckets.iter().take_while(|(at, _)| *at < end).map(|(_, count)| count).sum()
+    }
+
+    /// The value at a part of them: between two, what lies between them in proportion, as
+    /// `com.codahale.metrics.UniformSnapshot` has it. Within a thirtieth of it.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "milliseconds of some thousand samples, none below 0"
+        reason = "counts and milliseconds, none below 0"
     )]
-    pub(super) fn percentiles(&self) -> [u64; 4] {
-        let mut sorted = self.samples.clone();
-        sorted.sort_unstable();
-        PERCENTILES.map(|(_, part)| {
-            let place = part * (sorted.len() + 1) as f64;
-            let below = sorted.get((place as usize).saturating_sub(1)).or_else(|| sorted.last());
-            let above = sorted.get((place as usize).max(1)).or_else(|| sorted.last());
-            let (below, above) = match (below, above) {
-                (Some(below), Some(_)) if place < 1.0 => (*below, *below),
-                (Some(below), Some(above)) => (*below, *above),
-                _ => return 0,
-            };
-            let between = below as f64 + place.fract() * (above as f64 - below as f64);
-            between.round() as u64
-        })
+    pub(super) fn percentile(&self, part: f64) -> u64 {
+        let place = part * (self.count + 1) as f64;
+        let above = self.at((place as u64).max(1));
+        if place < 1.0 || place as u64 >= self.count {
+            return above;
+        }
+        let below = self.at(place as u64) as f64;
+        let above = self.at(place as u64 + 1) as f64;
+        (below + place.fract() * (above - below)).round() as u64
     }
+
+    /// The value at a place, counted from 1 on; the greatest behind the end, 0 where there is none.
+    fn at(&self, place: u64) -> u64 {
+        let mut passed = 0;
+        let found = self.buckets.iter().find(|(_, count)| {
+            passed += count;
+            passed >= place
+        });
+        found.or_else(|| self.buckets.last()).map_or(0, |(at, _)| middle_of(*at))
+    }
+}
+
+const fn bucket_of(value: u64) -> usize {
+    let value = if value < GREATEST { value } else { GREATEST };
+    if value < EXACT {
+        return value as usize;
+    }
+    let octave = value.ilog2() - EXACT_BITS;
+    (EXACT * octave as u64 + (value >> octave)) as usize
+}
+
+/// A value that stands for those in a bucket.
+const fn middle_of(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    if bucket < 2 * EXACT {
+        return bucket;
+    }
+    let octave = bucket / EXACT - 1;
+    let width = 1 << octave;
+    (bucket - EXACT * octave) * width + (width - 1) / 2
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn of(values: impl IntoIterator<Item = u64>) -> Distribution {
+        let distribution = Distribution::default();
+        values.into_iter().for_each(|value| distribution.record(value, 1));
+        distribution
+    }
+
     fn percentiles(values: impl IntoIterator<Item = u64>) -> [u64; 4] {
-        let mut distribution = Distribution::default();
-        values.into_iter().for_each(|value| distribution.record(value));
-        distribution.percentiles()
+        of(values).since_reset().1
     }
 
     /// What `com.codahale.metrics.UniformSnapshot` gives, rounded.
@@ -79,17 +222,57 @@ mod tests {
         assert_eq!(percentiles([7]), [7; 4]);
         assert_eq!(percentiles([0, 1]), [1, 1, 1, 1]);
         assert_eq!(percentiles([10, 20, 30, 40]), [25, 40, 40, 40]);
-        assert_eq!(percentiles(1..=1000), [501, 951, 991, 1000]);
-        assert_eq!(percentiles((1..=1000).rev()), [501, 951, 991, 1000]);
+        for values in [(1..=1000).collect::<Vec<_>>(), (1..=1000).rev().collect()] {
+            let found = percentiles(values);
+            for (found, exact) in found.into_iter().zip([501_u64, 951, 991, 1000]) {
+                assert!(found.abs_diff(exact) * 30 <= exact, "{found} for {exact}");
+            }
+        }
     }
 
     #[test]
-    fn of_many_values_the_samples_are_about_the_whole() {
-        let [p50, p95, p99, _] = percentiles((0..1_000_000).map(|at| at % 1000));
-        assert!(
-            (450..550).contains(&p50) && (930..970).contains(&p95) && p99 >= 975,
-            "{p50} {p95}"
-        );
-        assert!(percentiles((0..100_000).map(|at| at / 100))[0].abs_diff(500) < 50);
+    fn a_bucket_stands_for_values_near_its_middle() {
+        let mut last = 0;
+        for value in (0..4096).chain((12..40).flat_map(|bit| [(1 << bit) - 1, 1 << bit, 3 << bit]))
+        {
+            let bucket = bucket_of(value);
+            assert!(bucket < BUCKETS);
+            if value <= 4096 {
+                assert!(bucket == last || bucket == last + 1, "{value}");
+                last = bucket;
+            }
+            let value = value.min(GREATEST);
+            let middle = middle_of(bucket);
+            assert!(middle.abs_diff(value) * 30 <= value, "{middle} for {value}");
+        }
+    }
+
+    #[test]
+    fn what_was_before_a_reset_or_long_ago_does_not_count() {
+        let distribution = of([5, 500]);
+        distribution.reset();
+        let nothing = (Summary::default(), [0; 4]);
+        assert_eq!(distribution.since_reset(), nothing);
+        distribution.record(7, 3);
+        let summary = Summary { min: 7, max: 7, sum: 21, count: 3 };
+        assert_eq!(distribution.since_reset(), (summary, [7; 4]));
+        let Counted { sum, count, .. } = distribution.counted();
+        assert_eq!((sum, count), (526, 5));
+
+        for round in 0..MARKS {
+            assert_eq!(distribution.lately().count, 5, "{round}");
+            distribution.mark();
+        }
+        assert_eq!(distribution.lately().count, 0);
+        distribution.record(9, 1);
+        assert_eq!((distribution.lately().count, distribution.lately().percentile(0.99)), (1, 9));
+    }
+
+    #[test]
+    fn values_below_a_power_of_two_are_counted_exactly() {
+        let counted = of((0..=1024).flat_map(|value| [value, value])).counted();
+        for power in (0..=10).map(|bit| 1 << bit) {
+            assert_eq!(counted.below(power), 2 * power);
+        }
     }
 }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::clock::Clock;
+use super::clock::{Clock, millis};
 use super::monitor;
 use super::reaper::Reaper;
+use super::series::{Counter, Measure};
 use super::shared::Server;
-use super::stats;
 use crate::engine::request::Chore;
 use crate::engine::sequencer::Sequencer;
 use crate::engine::time::{Monotonic, Now};
-use crate::ensemble::{Expiry, Inquiry, OrderError, Snapshots, Standalone};
+use crate::ensemble::{Expiry, Inquiry, OrderError, Snapshots, Standalone, Submission};
 
 /// How long the orderer waits for requests while a snapshot waits for the disk.
 const SNAPSHOT_PAUSE: Duration = Duration::from_millis(2);
@@ -41,18 +41,24 @@ pub(super) fn run(
         let batch = server.queue.take(patience);
         let now = server.clock.now();
         let turn = now.monotonic.since(last_turn);
-        let late = turn.saturating_sub(super::clock::millis(patience));
+        let late = turn.saturating_sub(millis(patience));
         last_turn = now.monotonic;
         let mut chores = due(server, standalone.sequencer(), now, late);
         chores.append(&mut reaper.chores(&server.replica, now));
         if !chores.is_empty() || !batch.submissions.is_empty() {
             server.group_began.store(now.monotonic.0.max(1), Ordering::Relaxed);
+            take(server, &batch.submissions, now);
             let report = standalone.run_group(&chores, batch.submissions, now)?;
             server.group_began.store(0, Ordering::Relaxed);
             snapshots.count(report.txns, report.bytes);
-            refused_for_room(report.refused_for_room);
+            refused_for_room(server, report.refused_for_room);
             if let Some(took) = report.sync {
                 synced(server, took);
+                let series = &server.stats.series;
+                series.record(Measure::GroupTxns, report.txns);
+                series.count(Counter::TxnsLogged, report.txns);
+                let ms = server.clock.monotonic().since(now.monotonic);
+                series.of(Measure::Propagation).record(ms, report.txns);
             }
         }
         for inquiry in batch.inquiries {
@@ -64,6 +70,7 @@ pub(super) fn run(
                     let global = Some(standalone.sequencer().expiry_buckets().collect());
                     let _ = to.try_send(Expiry { local: None, global });
                 }
+                Inquiry::Snapshot(asker) => snapshots.ask(asker),
             }
         }
         if batch.is_last {
@@ -75,19 +82,35 @@ pub(super) fn run(
     }
 }
 
-pub(super) fn refused_for_room(requests: u64) {
+/// Counts what the orderer takes out of the queue.
+pub(super) fn take(server: &Server, submissions: &[Submission], now: Now) {
+    if submissions.is_empty() {
+        return;
+    }
+    let series = &server.stats.series;
+    series.count(Counter::RequestsQueued, submissions.len() as u64);
+    series.record(Measure::QueueSize, submissions.len() as u64);
+    let waited = series.of(Measure::QueueTime);
+    for Submission { origin, .. } in submissions {
+        waited.record(now.monotonic.since(origin.received), 1);
+    }
+}
+
+pub(super) fn refused_for_room(server: &Server, requests: u64) {
     if requests > 0 {
-        metrics::counter!("disk_nearly_full_refused").increment(requests);
+        server.stats.series.count(Counter::DiskRefused, requests);
     }
 }
 
 pub(super) fn synced(server: &Server, took: Duration) {
-    server.stats.record_fsync(took);
-    metrics::histogram!("fsynctime").record(monitor::as_ms(took));
+    let series = &server.stats.series;
+    for measure in [Measure::Fsync, Measure::GroupSync, Measure::GroupFlush] {
+        series.record(measure, millis(took));
+    }
     if took >= server.config.fsync_warning_threshold {
-        metrics::counter!("fsync_threshold_exceed_count").increment(1);
+        series.count(Counter::FsyncsTooLong, 1);
         tracing::warn!(
-            ms = super::clock::millis(took),
+            ms = millis(took),
             "syncing the transaction log took long; clients wait for it"
         );
     }
@@ -107,7 +130,7 @@ pub(super) fn due(server: &Server, sequencer: &mut Sequencer, now: Now, late: u6
         return Vec::new();
     }
     let expired = sequencer.expired(now, late);
-    stats::add(&server.stats.sessions_expired, expired.len() as u64);
+    server.stats.series.count(Counter::SessionsExpired, expired.len() as u64);
     for session in &expired {
         tracing::info!(%session, "expiring a session that was not heard of");
     }
@@ -123,7 +146,7 @@ fn snapshot(
     next_step: &mut Instant,
 ) -> Duration {
     let replica = Arc::clone(standalone.replica());
-    if snapshots.is_due(now) {
+    if snapshots.is_due(now) || snapshots.is_asked_for() {
         snapshots.begin(&replica, standalone.log(), now);
     }
     let was_writing = snapshots.is_writing();
@@ -156,8 +179,7 @@ pub(super) fn advance(server: &Server, snapshots: &mut Snapshots, next_step: &mu
 }
 
 pub(super) fn took_snapshot(server: &Server, ms: u64) {
-    server.stats.record_snapshot(ms);
-    metrics::histogram!("snapshottime").record(monitor::as_ms(Duration::from_millis(ms)));
+    server.stats.series.record(Measure::Snapshot, ms);
 }
 
 /// The end: what is on its way is finished, and a last snapshot makes the next start quick.

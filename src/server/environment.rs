@@ -11,12 +11,21 @@ const NOT_HERE: &str = "<NA>";
 
 /// The answer to `envi`.
 pub(super) fn text() -> String {
+    let mut text = "Environment:\n".to_owned();
+    for (key, value) in entries() {
+        let _ = writeln!(text, "{key}={value}");
+    }
+    text
+}
+
+/// What it shows, in its order.
+pub(super) fn entries() -> [(&'static str, String); 18] {
     let variable = |name| env::var(name).unwrap_or_else(|_| NOT_HERE.to_owned());
     let kernel = |name| read(&format!("/proc/sys/kernel/{name}"));
     let memory = memory_mb();
     let account = Account::own();
     let user_name = name_of(account.as_ref());
-    let entries = [
+    [
         ("zookeeper.version", VERSION.to_owned()),
         ("host.name", kernel("hostname")),
         ("java.version", NOT_HERE.to_owned()),
@@ -39,12 +48,7 @@ pub(super) fn text() -> String {
         ("os.memory.free", memory("MemAvailable:")),
         ("os.memory.max", memory("MemTotal:")),
         ("os.memory.total", memory("MemTotal:")),
-    ];
-    let mut text = "Environment:\n".to_owned();
-    for (key, value) in entries {
-        let _ = writeln!(text, "{key}={value}");
-    }
-    text
+    ]
 }
 
 /// Whose process this is.

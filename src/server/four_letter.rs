@@ -21,6 +21,8 @@ use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::{Expiry, ExpiryBuckets, Inquiry};
 
+/// The release of ZooKeeper that this is like.
+pub(super) const ZOOKEEPER_VERSION: &str = "3.9.5";
 /// The version that scripts and exporters parse.
 pub(super) const VERSION: &str =
     concat!("3.9.5-rookeeper.", env!("CARGO_PKG_VERSION"), ", built on ", env!("ROOKEEPER_BUILT"));
@@ -111,9 +113,7 @@ impl Word {
             Self::Conf => conf(server),
             Self::Cons => cons(server),
             Self::Crst => {
-                for connection in server.connections.all() {
-                    connection.counters().reset();
-                }
+                reset_connections(server);
                 "Connection stats reset.\n".to_owned()
             }
             Self::Dirs => dirs(server),
@@ -126,7 +126,6 @@ impl Word {
             Self::Ruok => "imok".to_owned(),
             Self::Srst => {
                 server.stats.reset();
-                server.quorum_stats.reset();
                 "Server stats reset.\n".to_owned()
             }
             Self::Srvr => summary(server, false),
@@ -137,6 +136,13 @@ impl Word {
             Self::Wchp => watches_by_path(server),
             Self::Wchs => wchs(server),
         }
+    }
+}
+
+/// Forgets what was counted of each connection.
+pub(super) fn reset_connections(server: &Server) {
+    for connection in server.connections.all() {
+        connection.counters().reset();
     }
 }
 
@@ -163,11 +169,16 @@ fn hash(server: &Server) -> String {
     text
 }
 
-/// Sessions by the time at which they expire, and what they own.
-fn dump(server: &Server) -> String {
+/// Asks the orderer when its sessions expire.
+pub(super) fn expiry(server: &Server) -> Expiry {
     let (to, answer) = mpsc::sync_channel(1);
     server.queue.ask(Inquiry::Expiry(to));
-    let Expiry { local, global } = answer.recv_timeout(ORDERER_PATIENCE).unwrap_or_default();
+    answer.recv_timeout(ORDERER_PATIENCE).unwrap_or_default()
+}
+
+/// Sessions by the time at which they expire, and what they own.
+fn dump(server: &Server) -> String {
+    let Expiry { local, global } = expiry(server);
     let mut text = "SessionTracker dump:\n".to_owned();
     let now = server.clock.now();
     let has_local = local.is_some();
@@ -250,7 +261,7 @@ fn java_date(at: Monotonic, now: Now) -> String {
 }
 
 /// Watched paths by session, data watches only.
-fn watches_by_session(server: &Server) -> String {
+pub(super) fn watched_paths(server: &Server) -> BTreeMap<SessionId, BTreeSet<String>> {
     let mut by_session: BTreeMap<SessionId, BTreeSet<String>> = BTreeMap::new();
     for (connection, paths) in server.replica.shared().watches().lock().data_by_connection() {
         if let Some(connection) = server.connections.get(connection) {
@@ -260,8 +271,12 @@ fn watches_by_session(server: &Server) -> String {
                 .extend(paths.into_iter().map(str::to_owned));
         }
     }
+    by_session
+}
+
+fn watches_by_session(server: &Server) -> String {
     let mut text = String::new();
-    for (session, paths) in by_session {
+    for (session, paths) in watched_paths(server) {
         let _ = writeln!(text, "{session}");
         for path in paths {
             let _ = writeln!(text, "\t{path}");
@@ -272,17 +287,25 @@ fn watches_by_session(server: &Server) -> String {
 }
 
 /// Watching sessions by path, data watches only.
-fn watches_by_path(server: &Server) -> String {
+pub(super) fn watching_sessions(server: &Server) -> BTreeMap<String, Vec<SessionId>> {
     let by_path: BTreeMap<String, Vec<ConnectionId>> = {
         let database = server.replica.shared();
         let watches = database.watches().lock();
         watches.data_by_path().map(|(path, watchers)| (path.to_owned(), watchers)).collect()
     };
+    let sessions = |watchers: Vec<ConnectionId>| {
+        let there = watchers.into_iter().filter_map(|id| server.connections.get(id));
+        there.map(|connection| connection.session_id()).collect()
+    };
+    by_path.into_iter().map(|(path, watchers)| (path, sessions(watchers))).collect()
+}
+
+fn watches_by_path(server: &Server) -> String {
     let mut text = String::new();
-    for (path, watchers) in by_path {
+    for (path, sessions) in watching_sessions(server) {
         let _ = writeln!(text, "{path}");
-        for connection in watchers.into_iter().filter_map(|id| server.connections.get(id)) {
-            let _ = writeln!(text, "\t{}", connection.session_id());
+        for session in sessions {
+            let _ = writeln!(text, "\t{session}");
         }
     }
     text.push('\n');
@@ -394,7 +417,7 @@ fn cons(server: &Server) -> String {
 }
 
 /// The operation as `cons` abbreviates it.
-const fn operation(op_code: OpCode) -> &'static str {
+pub(super) const fn operation(op_code: OpCode) -> &'static str {
     match op_code {
         OpCode::CreateSession => "SESS",
         OpCode::Ping => "PING",

@@ -18,7 +18,9 @@ use super::audit::Asked;
 use super::auth;
 use super::connection::{Connection, java_address};
 use super::four_letter;
-use super::shared::Server;
+use super::namespace::Reads;
+use super::series::Counter;
+use super::shared::{Role, Server};
 use super::stats;
 use crate::engine::read::{self, Caller};
 use crate::engine::request::{Origin, Work};
@@ -119,7 +121,7 @@ impl Inbox {
         match outcome {
             Ok(0) => Ok(false),
             Ok(read) => {
-                stats::add(&self.server.stats.bytes_received, read as u64);
+                self.server.stats.series.count(Counter::BytesReceived, read as u64);
                 Ok(true)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
@@ -221,6 +223,7 @@ impl Inbox {
         };
         let server = &self.server;
         if !server.serves() {
+            server.stats.series.count(Counter::ClosedWithoutService, 1);
             return Step::HangUp;
         }
         if server.replica.is_behind(Zxid(request.last_zxid_seen)) {
@@ -243,6 +246,10 @@ impl Inbox {
             .passwords
             .is_right(session, request.password.as_deref().unwrap_or_default())
         {
+            server.stats.series.count(Counter::ConnectionsRevalidated, 1);
+            if matches!(server.role.get(), Role::Follower | Role::Observer) {
+                server.stats.series.count(Counter::Revalidations, 1);
+            }
             Work::Attach { timeout_ms }
         } else {
             tracing::warn!(client = %connection.peer(), %session, "wrong password for a session");
@@ -252,7 +259,7 @@ impl Inbox {
         let weight = server.weight(len);
         let Some(room) = take_room(server, room, weight) else { return Step::NeedsRoom(weight) };
         stats::add(&server.stats.packets_received, 1);
-        stats::add(&server.stats.connection_requests, 1);
+        server.stats.series.count(Counter::ConnectionRequests, 1);
         {
             let mut counters = connection.counters();
             counters.received += 1;
@@ -281,6 +288,7 @@ impl Inbox {
         let server = Arc::clone(&self.server);
         let received = server.clock.monotonic();
         let mut answers = Answers::new(connection, &server, received);
+        let mut taken = Taken::new(connection, &server);
         let mut heard = false;
         loop {
             let len = match self.frame_len(connection) {
@@ -338,7 +346,7 @@ impl Inbox {
                 Ok(request) => answers.take(header.xid, &request),
                 Err(error) => answers.malformed(&header, error),
             };
-            self.count(connection, &header);
+            taken.count(&header);
             self.bytes.advance(LENGTH_LEN + len);
             self.synced_bytes = self.synced_bytes.saturating_sub(LENGTH_LEN + len);
             if let Some(step) = step {
@@ -405,15 +413,43 @@ impl Inbox {
         self.submissions.push(Submission { origin, work, room: Some(room) });
         is_close.then_some(Step::Leave)
     }
+}
 
-    fn count(&self, connection: &Connection, header: &RequestHeader) {
-        stats::add(&self.server.stats.packets_received, 1);
-        let mut counters = connection.counters();
-        counters.received += 1;
-        counters.last_op = OpCode::from_code(header.op);
+/// Requests that were taken and are still to be counted: all of them at once.
+struct Taken<'a> {
+    connection: &'a Connection,
+    server: &'a Server,
+    count: u64,
+    last_op: i32,
+    last_cxid: Option<i32>,
+}
+
+impl<'a> Taken<'a> {
+    const fn new(connection: &'a Connection, server: &'a Server) -> Self {
+        Self { connection, server, count: 0, last_op: 0, last_cxid: None }
+    }
+
+    fn count(&mut self, header: &RequestHeader) {
+        self.count += 1;
+        self.last_op = header.op;
         // Not that of a ping: the last real request is what is asked for (`ServerCnxn.updateStatsForResponse`).
         if header.xid >= 0 {
-            counters.last_cxid = header.xid;
+            self.last_cxid = Some(header.xid);
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if self.count == 0 {
+            return;
+        }
+        stats::add(&self.server.stats.packets_received, self.count);
+        let mut counters = self.connection.counters();
+        counters.received += self.count;
+        counters.last_op = OpCode::from_code(self.last_op);
+        if let Some(cxid) = self.last_cxid {
+            counters.last_cxid = cxid;
         }
     }
 }
@@ -445,6 +481,29 @@ struct Answers<'a> {
     out: BytesMut,
     zxid: Zxid,
     count: usize,
+    sizes: Sizes,
+    reads: Reads<'a>,
+}
+
+/// Bytes of the answers that were made last.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    last: usize,
+    min: usize,
+    max: usize,
+    /// Of all but pings.
+    sum: u64,
+}
+
+impl Sizes {
+    const NONE: Self = Self { last: 0, min: usize::MAX, max: 0, sum: 0 };
+
+    fn count(&mut self, len: usize) {
+        self.sum += len as u64;
+        if len != self.last {
+            (self.last, self.min, self.max) = (len, self.min.min(len), self.max.max(len));
+        }
+    }
 }
 
 impl<'a> Answers<'a> {
@@ -457,6 +516,8 @@ impl<'a> Answers<'a> {
             out: BytesMut::new(),
             zxid: Zxid::ZERO,
             count: 0,
+            sizes: Sizes::NONE,
+            reads: Reads::new(&server.stats.series),
         }
     }
 
@@ -478,11 +539,19 @@ impl<'a> Answers<'a> {
         for event in &events {
             put_event(&mut self.out, event.zxid.0, event.event_type, &event.path);
         }
-        let xid = if *request == Request::Ping { xid::PING } else { request_xid };
+        let is_ping = matches!(request, Request::Ping);
+        let xid = if is_ping { xid::PING } else { request_xid };
         self.zxid = hold.last_zxid();
+        if let Ok(response) = &answer {
+            count_read(&mut self.reads, request, response);
+        }
+        let before = self.out.len() + LENGTH_LEN;
         match answer {
             Ok(response) => put_reply(&mut self.out, xid, self.zxid.0, &response),
             Err(error) => put_refusal(&mut self.out, xid, self.zxid.0, error),
+        }
+        if !is_ping {
+            self.sizes.count(self.out.len() - before);
         }
         self.count += 1;
         None
@@ -544,8 +613,30 @@ impl<'a> Answers<'a> {
             let count = self.count as u64;
             self.connection.answered_here(self.server, self.zxid, count, self.received);
             self.count = 0;
+            let Sizes { last, min, max, sum } = std::mem::replace(&mut self.sizes, Sizes::NONE);
+            if sum > 0 {
+                self.server.stats.record_response_size(last, min, max);
+                self.server.stats.series.count(Counter::ResponseBytes, sum);
+            }
         }
         self.hold = None;
+    }
+}
+
+/// What ZooKeeper counts as read from a namespace.
+fn count_read(reads: &mut Reads<'_>, request: &Request<'_>, response: &Response<'_>) {
+    match (request, response) {
+        (Request::GetData(body), Response::GetData(found)) => {
+            reads.count(&body.path, found.data.as_ref().map_or(0, |data| data.len()));
+        }
+        (Request::Exists(body), _) => reads.count(&body.path, 0),
+        (Request::GetChildren(body), Response::Children(found)) => {
+            reads.count(&body.path, found.children.iter().map(|name| name.len()).sum());
+        }
+        (Request::GetChildren2(body), Response::Children2(found)) => {
+            reads.count(&body.path, found.children.iter().map(|name| name.len()).sum());
+        }
+        _ => {}
     }
 }
 

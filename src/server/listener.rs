@@ -11,8 +11,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::connection::Connection;
 use super::descriptors;
+use super::series::Counter;
 use super::shared::Server;
-use super::stats;
+
 use crate::config::ListenAddress;
 
 /// Java's default for `listen(2)`.
@@ -85,7 +86,7 @@ fn take(server: &Arc<Server>, socket: TcpStream, peer: SocketAddr, most: Option<
     let config = &server.config;
     let max = config.max_client_cnxns.map(NonZeroU32::get);
     if !server.connections.admit(peer.ip(), max, most) {
-        stats::add(&server.stats.connections_rejected, 1);
+        server.stats.series.count(Counter::ConnectionsRejected, 1);
         tracing::warn!(client = %peer, "refusing a connection: too many, see maxClientCnxns, maxCnxns and the limit of open files");
         return;
     }

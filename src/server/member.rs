@@ -16,14 +16,15 @@ use super::disk::Disk;
 use super::peers::Peers;
 use super::quorum_stats::{Progress, Watch};
 use super::reaper::Reaper;
+use super::series::Counter;
 use super::shared::{Others, Role, Server};
-use super::{data, driver, stats, upkeep};
+use super::{data, driver, upkeep};
 use crate::config::{self, ListenAddress, Purge};
 use crate::engine::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::Answer;
 use crate::ensemble::{
-    EnsembleError, Expiry, FromPeer, Inquiry, Member, Said, Snapshots, Written, server_of,
+    EnsembleError, Expiry, FromPeer, Inquiry, Member, Peer, Said, Snapshots, Written, server_of,
 };
 
 /// The first life of a server as a member; another begins with each directory that was emptied.
@@ -71,6 +72,7 @@ pub(super) fn run(
             life.take(&mut member, what, now)?;
         }
         life.tick(&mut member, now.monotonic);
+        driver::take(server, &batch.submissions, now);
         member.submit(batch.submissions);
         member.turn(now)?;
         disk.write(member.take_writes());
@@ -79,7 +81,7 @@ pub(super) fn run(
         life.measure(server, &mut member, now);
         expire_local(server, &mut member, now.monotonic, late);
         life.give_seats(&member);
-        driver::refused_for_room(member.take_refused_for_room());
+        driver::refused_for_room(server, member.take_refused_for_room());
         life.report(server, &mut member, now)?;
         for inquiry in batch.inquiries {
             match inquiry {
@@ -91,6 +93,7 @@ pub(super) fn run(
                     // Whoever asked may have stopped waiting.
                     let _ = to.try_send(Expiry { local, global });
                 }
+                Inquiry::Snapshot(asker) => life.snapshots.ask(asker),
             }
         }
         if batch.is_last {
@@ -317,7 +320,7 @@ impl Life {
         let peers = if leads { member.peers() } else { Vec::new() };
         // The turn itself took its time.
         let now = Now { wall: Clock::wall(), ..now };
-        self.watch.see(&server.quorum_stats, &appended, progress, &peers, now);
+        self.watch.see(&server.stats, &appended, progress, &peers, now);
     }
 
     /// Tells servers without a state which seats they have.
@@ -349,11 +352,12 @@ impl Life {
             count(&server.others, member);
             if member.is_leading() {
                 let (last, peers) = (member.last_index(), member.peers());
-                self.watch.see_lags(&server.quorum_stats, member.id(), last, &peers);
+                self.watch.see_lags(&server.stats, member.id(), last, &peers);
             }
             self.next_report = now.monotonic.plus((tick_ms / 2).max(1));
         }
         let leader = member.leader();
+        *server.others.leader.lock() = (leader != 0).then(|| server_of(leader));
         let is_heard = self
             .heard
             .get(&leader)
@@ -371,7 +375,7 @@ impl Life {
         } else {
             Role::Follower
         };
-        self.watch.see_role(&server.quorum_stats, member.leader() != 0, role, now);
+        self.watch.see_role(&server.stats, member.leader() != 0, role, now);
         if role != Role::None {
             self.led = now.monotonic;
         } else if now.monotonic.since(self.led) < self.sync_limit_ms {
@@ -382,7 +386,7 @@ impl Life {
             let (term, leader) = (member.term(), server_of(leader));
             tracing::info!(%role, term, leader, "the role of this server is another");
             if server.role.get() == Role::Leader {
-                self.watch.leads_no_more(&server.quorum_stats);
+                self.watch.leads_no_more(&server.stats);
             }
             server.role.set(role);
             count(&server.others, member);
@@ -403,7 +407,8 @@ impl Life {
         let now = server.clock.monotonic();
         self.snapshots.count(member.applied().saturating_sub(self.counted), 0);
         self.counted = member.applied();
-        if member.has_turn(self.snapshots.need(now)) {
+        let has_turn = member.has_turn(self.snapshots.need(now));
+        if has_turn || self.snapshots.is_asked_for() {
             member.begin_snapshot(&mut self.snapshots, now);
         }
         let goes_on = driver::advance(server, &mut self.snapshots, &mut self.next_step);
@@ -425,7 +430,7 @@ impl Life {
 fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, late: u64) {
     let late = if late >= driver::STALL_MS { late } else { 0 };
     let expired = member.expire_local(now, late);
-    stats::add(&server.stats.sessions_expired, expired.len() as u64);
+    server.stats.series.count(Counter::SessionsExpired, expired.len() as u64);
     for session in expired {
         tracing::info!(%session, "expiring a session of this server that was not heard of");
     }
@@ -438,6 +443,14 @@ fn count(others: &Others, member: &Member<Peers>) {
     let (voters, followers, observers) = member.count_members();
     let counts =
         [(&others.voters, voters), (&others.followers, followers), (&others.observers, observers)];
+    let is_synced = |peer: &Peer| peer.is_there && !peer.votes && peer.id != member.id();
+    let observers_there = match member.is_leading() {
+        true => {
+            member.peers().iter().filter(|peer| is_synced(peer)).map(|peer| peer.server).collect()
+        }
+        false => Vec::new(),
+    };
+    *others.observers_there.lock() = observers_there;
     let syncs = u32::try_from(member.pending_syncs()).unwrap_or(u32::MAX);
     others.pending_syncs.store(syncs, Ordering::Relaxed);
     for (to, count) in counts {

@@ -4,46 +4,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 
+use super::exposition;
 use super::http_listener::HttpListener;
-use super::monitor;
 use super::shared::Server;
 
-/// Between two times at which the recorder puts what it was given into its summaries.
-const BETWEEN_UPKEEPS: Duration = Duration::from_secs(1);
-
-/// Sets up the recorder that keeps the summaries. `None` where the process has one already.
-pub(super) fn record() -> Option<PrometheusHandle> {
-    PrometheusBuilder::new().set_quantiles(&[0.5, 0.9, 0.99]).ok()?.install_recorder().ok()
-}
-
-#[derive(Clone)]
-struct Scraped {
-    server: Arc<Server>,
-    recorder: PrometheusHandle,
-}
+/// A fifth of the time that quantiles are about.
+const BETWEEN_MARKS: Duration = Duration::from_secs(120);
+/// How long a connection may be without an answer: above the usual pause between two scrapes.
+const IDLE_MAX: Duration = Duration::from_secs(90);
 
 /// Answers scrapes until the server ends.
-pub(super) async fn serve(listener: TcpListener, server: Arc<Server>, recorder: PrometheusHandle) {
+pub(super) async fn serve(listener: TcpListener, server: Arc<Server>) {
     let ending = server.ending.clone();
-    let upkeep = recorder.clone();
-    // What nobody scrapes must not wait for ever.
+    let stats = Arc::clone(&server.stats);
     tokio::spawn(ending.clone().run_until_cancelled_owned(async move {
-        let mut turns = tokio::time::interval(BETWEEN_UPKEEPS);
         loop {
-            turns.tick().await;
-            upkeep.run_upkeep();
+            tokio::time::sleep(BETWEEN_MARKS).await;
+            stats.series.mark();
         }
     }));
-    let router =
-        Router::new().route("/metrics", get(metrics)).with_state(Scraped { server, recorder });
-    let served = axum::serve(HttpListener::new(listener), router)
+    let router = Router::new().route("/metrics", get(metrics)).with_state(server);
+    let served = axum::serve(HttpListener::new(listener, Some(IDLE_MAX)), router)
         .with_graceful_shutdown(async move { ending.cancelled().await })
         .await;
     if let Err(error) = served {
@@ -51,7 +38,35 @@ pub(super) async fn serve(listener: TcpListener, server: Arc<Server>, recorder: 
     }
 }
 
-async fn metrics(State(Scraped { server, recorder }): State<Scraped>) -> impl IntoResponse {
-    monitor::publish(&server);
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], recorder.render())
+async fn metrics(
+    State(server): State<Arc<Server>>,
+    RawQuery(query): RawQuery,
+) -> impl IntoResponse {
+    let wanted = wanted(query.as_deref().unwrap_or_default());
+    let page = exposition::page(&server, &wanted);
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page)
+}
+
+/// The names that `name[]=...` asks for; none is all.
+fn wanted(query: &str) -> Vec<String> {
+    let names = query.split('&').filter_map(|part| part.split_once('='));
+    let names = names.filter(|(key, _)| ["name[]", "name%5B%5D", "name%5b%5d"].contains(key));
+    names.map(|(_, name)| name.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_names_what_it_wants() {
+        for (query, names) in [
+            ("", vec![]),
+            ("name[]=uptime", vec!["uptime"]),
+            ("name%5B%5D=uptime&x=y&name[]=znode_count", vec!["uptime", "znode_count"]),
+            ("name=uptime", vec![]),
+        ] {
+            assert_eq!(wanted(query), names, "{query}");
+        }
+    }
 }

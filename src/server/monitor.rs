@@ -1,107 +1,38 @@
-//! What monitoring reads: `mntr` and `/metrics`, from one list of figures (reference 13.2 and 15).
+//! What monitoring reads: `mntr` and `/metrics`, from one table of names (reference 13.2 and 15).
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use metrics::{counter, gauge};
-
-use super::clock::millis;
 use super::descriptors;
 use super::distribution::{Distribution, PERCENTILES};
 use super::four_letter::VERSION;
-use super::quorum_stats::{self, Counts};
+use super::metric_table::{
+    ADVANCED, ADVANCED_SETS, BASIC, BASIC_SETS, COUNTER_SETS, COUNTERS, GAUGE_SETS, GAUGES,
+};
+use super::namespace;
+use super::series::{Counter, KeyedCounter, KeyedMeasure, Measure};
 use super::shared::{Role, Server};
-use super::stats::{self, Counters, Summary};
+use super::stats::{self, Summary};
 
-/// A figure by ZooKeeper's name.
-struct Figure {
-    name: &'static str,
-    /// What it is of, where there are several of the name.
-    key: Option<u8>,
-    value: Value,
-}
+/// Lines that `mntr` may have: some collectors take no more. Keys that are beyond are left out.
+const LINES_MAX: usize = 499;
 
-impl Figure {
-    const fn one(name: &'static str, value: Value) -> Self {
-        Self { name, key: None, value }
-    }
-}
-
-enum Value {
+/// A gauge's value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Value {
     Integer(i64),
-    /// Only ever rises, but for `srst`.
-    Counter {
-        total: u64,
-        at_reset: u64,
-    },
     /// An average: ZooKeeper prints it as a double.
     Average(Summary),
 }
 
-/// Every gauge and counter, in the order in which `mntr` shows them.
-fn figures(server: &Server) -> Vec<Figure> {
-    let integer = |name, value: usize| {
-        Figure::one(name, Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)))
-    };
-    let long = |name, value: u64| {
-        Figure::one(name, Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)))
-    };
-    let (totals, resets) = (server.stats.counters(), server.stats.counters_at_reset());
-    let counter = |name, of: fn(&Counters) -> u64| {
-        Figure::one(name, Value::Counter { total: of(&totals), at_reset: of(&resets) })
-    };
-    let mut ensemble = Vec::new();
-    let others = &server.others;
-    let role = server.role.get();
-    if role != Role::Standalone {
-        ensemble.push(integer("quorum_size", others.voters.load(Ordering::Relaxed) as usize));
-    }
-    let shown = server.quorum_stats.shown();
-    if role == Role::Leader {
-        let sizes = shown.proposal_size.map(|sizes| sizes.map(|size| size.cast_signed()));
-        let [last, min, max] = sizes.unwrap_or([-1; 3]);
-        for (name, size) in
-            [("last_proposal_size", last), ("min_proposal_size", min), ("max_proposal_size", max)]
-        {
-            ensemble.push(Figure::one(name, Value::Integer(size)));
-        }
-        for (server, lag) in &shown.lags {
-            let of = |value: u64| Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
-            let key = Some(*server);
-            ensemble.extend([
-                Figure { name: "peer_lag_entries", key, value: of(lag.entries) },
-                Figure { name: "peer_lag_bytes", key, value: of(lag.bytes) },
-            ]);
-        }
-        let followers = others.followers.load(Ordering::Relaxed) as usize;
-        let observers = others.observers.load(Ordering::Relaxed) as usize;
-        let since = others.leads_since.load(Ordering::Relaxed);
-        ensemble.extend([
-            integer("learners", followers + observers),
-            integer("synced_followers", followers),
-            integer("synced_observers", observers),
-            integer("synced_non_voting_followers", 0),
-            integer("pending_syncs", others.pending_syncs.load(Ordering::Relaxed) as usize),
-            long("leader_uptime", server.clock.monotonic().0.saturating_sub(since)),
-        ]);
-    }
-    if role != Role::Standalone {
-        let (totals, resets) = (&shown.counts, &shown.counts_at_reset);
-        let counter = |name, of: fn(&Counts) -> u64| {
-            Figure::one(name, Value::Counter { total: of(totals), at_reset: of(resets) })
-        };
-        ensemble.extend([
-            counter("proposal_count", |counts| counts.proposals),
-            counter("commit_count", |counts| counts.commits),
-            counter("learner_proposal_received_count", |counts| counts.learner_proposals),
-            counter("learner_commit_received_count", |counts| counts.learner_commits),
-            counter("looking_count", |counts| counts.looking),
-            counter("snap_count", |counts| counts.snapshots_sent),
-            counter("diff_count", |counts| counts.diffs),
-        ]);
-    }
+/// Every gauge that this server has in its role, by its name.
+pub(super) fn gauges(server: &Server) -> BTreeMap<&'static str, Value> {
+    let integer = |value: usize| Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
+    let long = |value: u64| Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
     let latency = server.stats.latency();
     let (znodes, data_size, ephemerals, sessions, watches) = {
         let database = server.replica.shared();
@@ -111,38 +42,88 @@ fn figures(server: &Server) -> Vec<Figure> {
         // ZooKeeper's root has two names, and both are znodes of a path's length.
         (tree.count() + 1, tree.data_size() + 1, tree.ephemerals_count(), sessions, watches)
     };
-    let mut figures = vec![
-        Figure::one("avg_latency", Value::Average(latency)),
-        long("max_latency", latency.max),
-        long("min_latency", latency.min),
-        long("packets_received", stats::get(&server.stats.packets_received)),
-        long("packets_sent", stats::get(&server.stats.packets_sent)),
-        integer("num_alive_connections", server.connections.count()),
-        integer("outstanding_requests", outstanding(server)),
-        long("uptime", server.clock.monotonic().0),
-        integer("znode_count", znodes),
-        integer("watch_count", watches),
-        integer("ephemerals_count", ephemerals),
-        long("approximate_data_size", data_size),
-        integer("global_sessions", sessions),
-        integer("local_sessions", others.local_sessions.load(Ordering::Relaxed) as usize),
-        long("open_file_descriptor_count", descriptors::open()),
-        long("max_file_descriptor_count", descriptors::limit()),
-        counter("connection_request_count", |counters| counters.connection_requests),
-        counter("connection_rejected", |counters| counters.connections_rejected),
-        counter("bytes_received_count", |counters| counters.bytes_received),
-        counter("stale_sessions_expired", |counters| counters.sessions_expired),
-    ];
-    figures.append(&mut ensemble);
-    figures
+    let others = &server.others;
+    let [last, min, max] = server.stats.response_size().map(Value::Integer);
+    let mut gauges = BTreeMap::from([
+        ("avg_latency", Value::Average(latency)),
+        ("max_latency", long(latency.max)),
+        ("min_latency", long(latency.min)),
+        ("packets_received", long(stats::get(&server.stats.packets_received))),
+        ("packets_sent", long(stats::get(&server.stats.packets_sent))),
+        ("num_alive_connections", integer(server.connections.count())),
+        ("outstanding_requests", integer(outstanding(server))),
+        ("uptime", long(server.clock.monotonic().0)),
+        ("znode_count", integer(znodes)),
+        ("watch_count", integer(watches)),
+        ("ephemerals_count", integer(ephemerals)),
+        ("approximate_data_size", long(data_size)),
+        ("global_sessions", integer(sessions)),
+        ("local_sessions", long(others.local_sessions.load(Ordering::Relaxed))),
+        ("open_file_descriptor_count", long(descriptors::open())),
+        ("max_file_descriptor_count", long(descriptors::limit())),
+        ("last_client_response_size", last),
+        ("min_client_response_size", min),
+        ("max_client_response_size", max),
+        ("connection_drop_probability", Value::Average(Summary::default())),
+        ("outstanding_tls_handshake", Value::Integer(0)),
+        ("auth_failed_count", Value::Integer(0)),
+        ("non_mtls_remote_conn_count", Value::Integer(0)),
+        ("non_mtls_local_conn_count", Value::Integer(0)),
+    ]);
+    let role = server.role.get();
+    if role != Role::Standalone {
+        gauges.insert("quorum_size", integer(others.voters.load(Ordering::Relaxed) as usize));
+    }
+    if role == Role::Leader {
+        let sizes = server.stats.quorum.shown().proposal_size;
+        let [last, min, max] = sizes.map_or([-1; 3], |sizes| sizes.map(u64::cast_signed));
+        let followers = others.followers.load(Ordering::Relaxed) as usize;
+        let observers = others.observers.load(Ordering::Relaxed) as usize;
+        let since = others.leads_since.load(Ordering::Relaxed);
+        gauges.extend([
+            ("last_proposal_size", Value::Integer(last)),
+            ("min_proposal_size", Value::Integer(min)),
+            ("max_proposal_size", Value::Integer(max)),
+            ("learners", integer(followers + observers)),
+            ("synced_followers", integer(followers)),
+            ("synced_observers", integer(observers)),
+            ("synced_non_voting_followers", Value::Integer(0)),
+            ("pending_syncs", integer(others.pending_syncs.load(Ordering::Relaxed) as usize)),
+            ("leader_uptime", long(server.clock.monotonic().0.saturating_sub(since))),
+        ]);
+    }
+    gauges
 }
 
-/// Summaries of milliseconds.
-fn summaries(server: &Server) -> [(&'static str, Summary); 2] {
-    [("fsynctime", server.stats.fsync()), ("snapshottime", server.stats.snapshot())]
+/// Those that have a key, by name and key.
+pub(super) fn keyed_gauges(server: &Server) -> BTreeMap<&'static str, BTreeMap<String, i64>> {
+    let mut gauges: BTreeMap<&'static str, BTreeMap<String, i64>> = BTreeMap::new();
+    let mut add = |name, key: &str, value: i64| {
+        let of_key = gauges.entry(name).or_default().entry(key.to_owned()).or_default();
+        *of_key = of_key.saturating_add(value);
+    };
+    for quota in server.replica.shared().quotas() {
+        let Some(key) = namespace::of(&quota.path) else { continue };
+        if let Some(limits) = quota.limits {
+            add("quota_count_limit_per_namespace", key, limits.count_limit());
+            add("quota_bytes_limit_per_namespace", key, limits.bytes_limit());
+        }
+        if let Some(used) = quota.used {
+            add("quota_count_usage_per_namespace", key, used.count());
+            add("quota_bytes_usage_per_namespace", key, used.bytes());
+        }
+    }
+    if server.role.get() == Role::Leader {
+        for (peer, lag) in server.stats.quorum.shown().lags {
+            let key = peer.to_string();
+            add("peer_lag_entries", &key, i64::try_from(lag.entries).unwrap_or(i64::MAX));
+            add("peer_lag_bytes", &key, i64::try_from(lag.bytes).unwrap_or(i64::MAX));
+        }
+    }
+    gauges
 }
 
-/// The answer to `mntr`.
+/// The answer to `mntr`. Summaries that never have a value are left out.
 pub(super) fn mntr(server: &Server) -> String {
     let role = server.role.get();
     let mut text = format!("zk_version\t{VERSION}\nzk_server_state\t{role}\n");
@@ -152,33 +133,76 @@ pub(super) fn mntr(server: &Server) -> String {
         Role::Follower => text.push_str("zk_peer_state\tfollowing - broadcast\n"),
         Role::Observer => text.push_str("zk_peer_state\tobserving - broadcast\n"),
     }
-    for Figure { name, key, value } in figures(server) {
-        let name = key.map_or_else(|| name.to_owned(), |key| format!("{key}_{name}"));
-        let _ = match value {
-            Value::Integer(value) => writeln!(text, "zk_{name}\t{value}"),
-            Value::Counter { total, at_reset } => {
-                writeln!(text, "zk_{name}\t{}", total.saturating_sub(at_reset))
+    let gauges = gauges(server);
+    for row in GAUGES {
+        let _ = match gauges.get(row.name) {
+            Some(Value::Integer(value)) => writeln!(text, "zk_{}\t{value}", row.name),
+            Some(Value::Average(summary)) => {
+                writeln!(text, "zk_{}\t{}", row.name, summary.average())
             }
-            Value::Average(summary) => writeln!(text, "zk_{name}\t{}", summary.average()),
+            None => Ok(()),
         };
     }
-    for (name, summary) in summaries(server) {
-        put_summary(&mut text, name, summary);
+    let series = &server.stats.series;
+    for row in COUNTERS {
+        let value = Counter::named(row.name).map_or(0, |counter| series.since_reset(counter));
+        let _ = writeln!(text, "zk_{}\t{value}", row.name);
     }
-    if role != Role::Standalone {
-        let shown = server.quorum_stats.shown();
-        for name in quorum_stats::TIMES {
-            put_summary(&mut text, name, shown.times.get(name).copied().unwrap_or_default());
+    for row in BASIC {
+        if let Some(measure) = Measure::named(row.name) {
+            put_summary(&mut text, row.name, series.of(measure).since_reset().0);
         }
-        let none = Distribution::default();
-        for name in quorum_stats::LATENCIES {
-            put_distribution(&mut text, name, shown.latencies.get(name).unwrap_or(&none));
+    }
+    for row in ADVANCED {
+        if let Some(measure) = Measure::named(row.name) {
+            put_distribution(&mut text, row.name, series.of(measure));
         }
-        for (server, latencies) in &shown.acks {
-            put_distribution(&mut text, &format!("{server}_ack_latency"), latencies);
+    }
+    let mut more = Vec::new();
+    let keyed = keyed_gauges(server);
+    for row in GAUGE_SETS.iter().rev() {
+        for (key, value) in keyed.get(row.name).into_iter().flatten() {
+            more.push(format!("zk_{key}_{}\t{value}\n", row.name));
         }
+    }
+    for row in COUNTER_SETS {
+        let counts = KeyedCounter::named(row.name).map(|counter| series.keyed_counts(counter));
+        for (key, value) in counts.into_iter().flatten() {
+            more.push(format!("zk_{key}_{}\t{value}\n", row.name));
+        }
+    }
+    for (rows, put) in [
+        (ADVANCED_SETS, put_distribution as fn(&mut String, &str, &Distribution)),
+        (BASIC_SETS, put_basic),
+    ] {
+        for (name, key, its) in rows.iter().flat_map(|row| keys(server, row.name)) {
+            let mut part = String::new();
+            put(&mut part, &format!("{key}_{name}"), &its);
+            more.push(part);
+        }
+    }
+    let mut lines = text.lines().count();
+    for part in more {
+        lines += part.lines().count();
+        if lines > LINES_MAX {
+            break;
+        }
+        text.push_str(&part);
     }
     text
+}
+
+/// The keys of a name, with what they have.
+pub(super) fn keys(
+    server: &Server,
+    name: &'static str,
+) -> Vec<(&'static str, String, Arc<Distribution>)> {
+    let all = KeyedMeasure::named(name).map(|measure| server.stats.series.keys(measure));
+    all.into_iter().flatten().map(|(key, its)| (name, key, its)).collect()
+}
+
+fn put_basic(text: &mut String, name: &str, values: &Distribution) {
+    put_summary(text, name, values.since_reset().0);
 }
 
 fn put_summary(text: &mut String, name: &str, summary: Summary) {
@@ -190,37 +214,10 @@ fn put_summary(text: &mut String, name: &str, summary: Summary) {
 }
 
 fn put_distribution(text: &mut String, name: &str, values: &Distribution) {
-    put_summary(text, name, values.summary());
-    for ((percentile, _), value) in PERCENTILES.into_iter().zip(values.percentiles()) {
+    let (summary, percentiles) = values.since_reset();
+    put_summary(text, name, summary);
+    for ((percentile, _), value) in PERCENTILES.into_iter().zip(percentiles) {
         let _ = writeln!(text, "zk_{percentile}_{name}\t{value}");
-    }
-}
-
-/// Hands the figures to the recorder, for a scrape.
-#[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
-pub(super) fn publish(server: &Server) {
-    let mut published = server.published.lock();
-    let mut gone = published.clone();
-    for Figure { name, key, value } in figures(server) {
-        match value {
-            Value::Integer(value) => match key {
-                Some(key) => gauge!(name, "key" => key.to_string()).set(value as f64),
-                None => gauge!(name).set(value as f64),
-            },
-            Value::Counter { total, .. } => counter!(name).absolute(total),
-            Value::Average(summary) => {
-                gauge!(name).set(summary.sum as f64 / summary.count.max(1) as f64);
-            }
-        }
-        gone.remove(&(name, key));
-        published.insert((name, key));
-    }
-    // The recorder keeps what it once had; this is the value of what has none.
-    for (name, key) in gone {
-        match key {
-            Some(key) => gauge!(name, "key" => key.to_string()).set(f64::NAN),
-            None => gauge!(name).set(f64::NAN),
-        }
     }
 }
 
@@ -238,10 +235,4 @@ pub(super) fn folder_size(folder: &Path) -> u64 {
         .filter(fs::Metadata::is_file)
         .map(|metadata| metadata.len())
         .sum()
-}
-
-/// Milliseconds, for the summaries that the recorder keeps.
-#[expect(clippy::cast_precision_loss, reason = "a histogram takes doubles")]
-pub(super) fn as_ms(duration: std::time::Duration) -> f64 {
-    millis(duration) as f64
 }

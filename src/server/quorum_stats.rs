@@ -3,48 +3,28 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use metrics::Histogram;
 use parking_lot::Mutex;
 
-use super::distribution::Distribution;
+use super::series::{Counter, KeyedMeasure, Measure};
 use super::shared::Role;
-use super::stats::Summary;
+use super::stats::Stats;
 use crate::engine::time::Now;
 use crate::ensemble::{Appended, Peer, PeerLog};
 
 /// Places in the log whose bytes are kept; of more, every second one goes.
 const MARKS_MAX: usize = 4096;
 
-/// What is shown.
+/// What is shown beside what is counted and timed.
 #[derive(Debug, Default)]
 pub(super) struct QuorumStats(Mutex<Shown>);
 
-/// Everything that monitoring reads.
+/// How it stands now.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shown {
-    pub(super) counts: Counts,
-    /// What they had come to at the last `srst`: a scraper's must not go back.
-    pub(super) counts_at_reset: Counts,
-    pub(super) times: BTreeMap<&'static str, Summary>,
-    pub(super) latencies: BTreeMap<&'static str, Distribution>,
-    /// Of the members that acknowledged to this leader, by server.
-    pub(super) acks: BTreeMap<u8, Distribution>,
     /// As a leader: how far each other member is behind, by server.
     pub(super) lags: BTreeMap<u8, Lag>,
     /// Bytes of the last, the least and the greatest proposal.
     pub(super) proposal_size: Option<[u64; 3]>,
-}
-
-/// Events since the start.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
-    pub(super) proposals: u64,
-    pub(super) commits: u64,
-    pub(super) learner_proposals: u64,
-    pub(super) learner_commits: u64,
-    pub(super) looking: u64,
-    pub(super) snapshots_sent: u64,
-    pub(super) diffs: u64,
 }
 
 /// What a member lacks.
@@ -55,72 +35,20 @@ pub(super) struct Lag {
     pub(super) bytes: u64,
 }
 
-/// Of ZooKeeper's summaries without percentiles.
-pub(super) const TIMES: [&str; 5] = [
-    "election_time",
-    "unavailable_time",
-    "leader_unavailable_time",
-    "follower_sync_time",
-    "observer_sync_time",
-];
-/// Of those with percentiles.
-pub(super) const LATENCIES: [&str; 5] = [
-    "proposal_latency",
-    "proposal_ack_creation_latency",
-    "quorum_ack_latency",
-    "commit_propagation_latency",
-    "propagation_latency",
-];
-
 impl QuorumStats {
     pub(super) fn shown(&self) -> Shown {
         self.0.lock().clone()
     }
 
-    /// `srst`: everything is counted from here on.
+    /// `srst`.
     pub(super) fn reset(&self) {
-        let mut shown = self.0.lock();
-        *shown = Shown {
-            counts: shown.counts,
-            counts_at_reset: shown.counts,
-            lags: std::mem::take(&mut shown.lags),
-            ..Shown::default()
-        };
+        self.0.lock().proposal_size = None;
     }
 }
 
-impl Shown {
-    fn latency(&mut self, name: &'static str, all_ms: impl Iterator<Item = u64>) {
-        let mut all_ms = all_ms.peekable();
-        if all_ms.peek().is_some() {
-            record(self.latencies.entry(name).or_default(), &metrics::histogram!(name), all_ms);
-        }
-    }
-
-    fn ack(&mut self, server: u8, all_ms: impl Iterator<Item = u64>) {
-        let mut all_ms = all_ms.peekable();
-        if all_ms.peek().is_some() {
-            let histogram = metrics::histogram!("ack_latency", "key" => server.to_string());
-            record(self.acks.entry(server).or_default(), &histogram, all_ms);
-        }
-    }
-
-    fn time(&mut self, name: &'static str, ms: u64) {
-        self.times.entry(name).or_default().record(ms);
-        metrics::histogram!(name).record(as_double(ms));
-    }
-}
-
-fn record(to: &mut Distribution, histogram: &Histogram, all_ms: impl Iterator<Item = u64>) {
-    for ms in all_ms {
-        to.record(ms);
-        histogram.record(as_double(ms));
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a histogram takes doubles")]
-const fn as_double(ms: u64) -> f64 {
-    ms as f64
+fn record(stats: &Stats, measure: Measure, all_ms: impl Iterator<Item = u64>) {
+    let its = stats.series.of(measure);
+    all_ms.for_each(|ms| its.record(ms, 1));
 }
 
 /// How the log of a member stands.
@@ -166,13 +94,13 @@ impl Watch {
     /// Behind a turn: `appended` is what came into the log.
     pub(super) fn see(
         &mut self,
-        stats: &QuorumStats,
+        stats: &Stats,
         appended: &[Appended],
         progress: Progress,
         peers: &[Peer],
         now: Now,
     ) {
-        let mut shown = stats.0.lock();
+        let series = &stats.series;
         let (wall, since) = (now.wall.0, self.since);
         let latency = move |time: i64| {
             let ms = u64::try_from(wall - time).ok();
@@ -182,11 +110,12 @@ impl Watch {
             self.cut(*index);
             let its = OnItsWay { index: *index, time: *time };
             if progress.leads {
-                shown.counts.proposals += 1;
+                series.count(Counter::Proposals, 1);
+                let mut shown = stats.quorum.0.lock();
                 let [_, min, max] = shown.proposal_size.unwrap_or([0, u64::MAX, 0]);
                 shown.proposal_size = Some([*bytes, min.min(*bytes), max.max(*bytes)]);
             } else {
-                shown.counts.learner_proposals += 1;
+                series.count(Counter::LearnerProposals, 1);
             }
             self.on_their_way.push_back(its);
             let before = self.marks.last().map_or(0, |(_, bytes)| *bytes);
@@ -194,7 +123,7 @@ impl Watch {
         }
         if !progress.leads {
             let news = appended.iter().filter_map(|Appended { time, .. }| latency(*time));
-            shown.latency("proposal_latency", news);
+            record(stats, Measure::Proposal, news);
         }
         if self.marks.len() > MARKS_MAX {
             let mut at = 0;
@@ -204,21 +133,27 @@ impl Watch {
             });
         }
         if progress.leads {
-            self.see_acks(&mut shown, peers, latency);
+            self.see_acks(stats, peers, latency);
         }
         let (count, of_commit) = if progress.leads {
-            (&mut shown.counts.commits, "quorum_ack_latency")
+            (Counter::Commits, Measure::QuorumAck)
         } else {
-            (&mut shown.counts.learner_commits, "commit_propagation_latency")
+            (Counter::LearnerCommits, Measure::CommitPropagation)
         };
-        *count += self.between(self.committed, progress.committed).count() as u64;
-        for (name, before, now) in [
-            ("proposal_ack_creation_latency", self.durable, progress.durable),
+        let committed = self.between(self.committed, progress.committed).count();
+        series.count(count, committed as u64);
+        for (measure, before, now) in [
+            (Measure::Acknowledgement, self.durable, progress.durable),
             (of_commit, self.committed, progress.committed),
-            ("propagation_latency", self.applied, progress.applied),
+            (Measure::Propagation, self.applied, progress.applied),
         ] {
             let passed = self.between(before, now);
-            shown.latency(name, passed.filter_map(|its| latency(its.time)));
+            record(stats, measure, passed.filter_map(|its| latency(its.time)));
+        }
+        let written = self.between(self.durable, progress.durable).count() as u64;
+        if written > 0 {
+            series.record(Measure::GroupTxns, written);
+            series.count(Counter::TxnsLogged, written);
         }
         self.durable = progress.durable;
         self.committed = progress.committed;
@@ -227,17 +162,18 @@ impl Watch {
     }
 
     /// Who has what now. As in ZooKeeper, a word on what is final already does not count.
-    fn see_acks(
-        &mut self,
-        shown: &mut Shown,
-        peers: &[Peer],
-        latency: impl Fn(i64) -> Option<u64>,
-    ) {
+    fn see_acks(&mut self, stats: &Stats, peers: &[Peer], latency: impl Fn(i64) -> Option<u64>) {
         for peer in peers {
             let before = self.acked.insert(peer.id, peer.matched).unwrap_or(peer.matched);
             let acked = self.between(before.max(self.committed), peer.matched);
-            if peer.votes {
-                shown.ack(peer.server, acked.filter_map(|its| latency(its.time)));
+            if !peer.votes {
+                continue;
+            }
+            let mut all_ms = acked.filter_map(|its| latency(its.time)).peekable();
+            if all_ms.peek().is_some()
+                && let Some(its) = stats.series.of_key(KeyedMeasure::Ack, &peer.server.to_string())
+            {
+                all_ms.for_each(|ms| its.record(ms, 1));
             }
         }
     }
@@ -257,8 +193,9 @@ impl Watch {
     }
 
     /// From time to time: how far a leader's others are behind, and how they came to what they lacked.
-    pub(super) fn see_lags(&mut self, stats: &QuorumStats, own: u64, last: u64, peers: &[Peer]) {
-        let mut shown = stats.0.lock();
+    pub(super) fn see_lags(&mut self, stats: &Stats, own: u64, last: u64, peers: &[Peer]) {
+        let series = &stats.series;
+        let mut shown = stats.quorum.0.lock();
         shown.lags.clear();
         self.synced.retain(|id, _| peers.iter().any(|peer| peer.id == *id && peer.is_there));
         for peer in peers.iter().filter(|peer| peer.id != own) {
@@ -273,10 +210,18 @@ impl Watch {
             if !peer.is_there {
                 continue;
             }
+            let behind = series.of_key(KeyedMeasure::BehindLearner, &peer.server.to_string());
+            if let Some(its) = behind {
+                its.record(lag.entries, 1);
+            }
             match (self.synced.get(&peer.id), peer.log) {
-                (None | Some(PeerLog::Unknown), PeerLog::Follows) => shown.counts.diffs += 1,
+                (None | Some(PeerLog::Unknown), PeerLog::Follows) => {
+                    series.count(Counter::Diffs, 1);
+                }
                 (before, PeerLog::Snapshot) if before != Some(&PeerLog::Snapshot) => {
-                    shown.counts.snapshots_sent += 1;
+                    series.count(Counter::Snapshots, 1);
+                    let inflight = peers.iter().filter(|its| its.log == PeerLog::Snapshot);
+                    series.record(Measure::InflightSnapshots, inflight.count() as u64);
                 }
                 // While it is asked what it has, it is known how it came there.
                 (Some(_), PeerLog::Unknown) => continue,
@@ -292,29 +237,29 @@ impl Watch {
     }
 
     /// This member leads no more: what it knew of the others is of the past.
-    pub(super) fn leads_no_more(&mut self, stats: &QuorumStats) {
+    pub(super) fn leads_no_more(&mut self, stats: &Stats) {
         self.acked.clear();
         self.synced.clear();
-        stats.0.lock().lags.clear();
+        stats.quorum.0.lock().lags.clear();
     }
 
     /// Behind a turn: whether somebody is known to lead, and what this member is to its clients.
-    pub(super) fn see_role(&mut self, stats: &QuorumStats, has_leader: bool, role: Role, now: Now) {
+    pub(super) fn see_role(&mut self, stats: &Stats, has_leader: bool, role: Role, now: Now) {
         let ms = now.monotonic.0;
         let since = |began: Option<u64>| began.map(|began| ms.saturating_sub(began));
         let is_served = role != Role::None;
         if has_leader == self.looking.is_none() && is_served == self.unavailable.is_none() {
             return;
         }
-        let mut shown = stats.0.lock();
+        let series = &stats.series;
         if has_leader {
             if let Some(ms) = since(self.looking.take()) {
-                shown.time("election_time", ms);
+                series.record(Measure::Election, ms);
                 self.syncing = Some(now.monotonic.0);
                 self.since = now.wall.0;
             }
         } else if self.looking.is_none() {
-            shown.counts.looking += 1;
+            series.count(Counter::Looking, 1);
             (self.looking, self.syncing) = (Some(ms), None);
         }
         if !is_served {
@@ -322,15 +267,15 @@ impl Watch {
             return;
         }
         if let Some(ms) = since(self.unavailable.take()) {
-            shown.time("unavailable_time", ms);
+            series.record(Measure::Unavailable, ms);
             if role == Role::Leader {
-                shown.time("leader_unavailable_time", ms);
+                series.record(Measure::LeaderUnavailable, ms);
             }
         }
         if let Some(ms) = since(self.syncing.take()) {
             match role {
-                Role::Follower => shown.time("follower_sync_time", ms),
-                Role::Observer => shown.time("observer_sync_time", ms),
+                Role::Follower => series.record(Measure::FollowerSync, ms),
+                Role::Observer => series.record(Measure::ObserverSync, ms),
                 Role::Leader | Role::None | Role::Standalone => {}
             }
         }

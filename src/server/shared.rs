@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use hashbrown::HashSet;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +12,6 @@ use super::audit::Audit;
 use super::clock::Clock;
 use super::connections::Connections;
 use super::password::Passwords;
-use super::quorum_stats::QuorumStats;
 use super::stats::Stats;
 use crate::config::Config;
 use crate::ensemble::{Queue, Replica};
@@ -78,9 +76,13 @@ impl CurrentRole {
 pub(super) struct Others {
     /// Servers that vote, this one too if it does.
     pub(super) voters: AtomicU32,
+    /// Who is known to lead.
+    pub(super) leader: Mutex<Option<u8>>,
     /// Voters and observers that answered this server lately, if it leads.
     pub(super) followers: AtomicU32,
     pub(super) observers: AtomicU32,
+    /// Which observers those are.
+    pub(super) observers_there: Mutex<Vec<u8>>,
     /// Requests that wait for a `sync`, if it leads.
     pub(super) pending_syncs: AtomicU32,
     /// Sessions that live on this server only.
@@ -109,9 +111,6 @@ pub(super) struct Server {
     pub(super) directory: Arc<DataDirectory>,
     pub(super) role: CurrentRole,
     pub(super) others: Others,
-    pub(super) quorum_stats: QuorumStats,
-    /// The figures that a scraper was ever given.
-    pub(super) published: Mutex<HashSet<(&'static str, Option<u8>)>>,
     /// Cancelled when the server ends.
     pub(super) ending: CancellationToken,
     /// What `stmk` set and `gtmk` shows; it has no other meaning here.

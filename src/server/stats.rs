@@ -1,11 +1,10 @@
 //! Counters of the server, as `srvr`, `mntr` and `/metrics` show them (reference 13.2 and 15).
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use parking_lot::Mutex;
-
-use super::clock::millis;
+use super::quorum_stats::QuorumStats;
+use super::series::{Measure, Series};
+use crate::ensemble::Kind;
 
 /// Least, greatest, sum and number of some values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -18,6 +17,7 @@ pub(super) struct Summary {
 
 impl Summary {
     /// Of one value.
+    #[cfg(test)]
     pub(super) const fn of(value: u64) -> Self {
         Self { min: value, max: value, sum: value, count: 1 }
     }
@@ -48,25 +48,17 @@ impl Summary {
 pub(super) struct Stats {
     pub(super) packets_received: AtomicU64,
     pub(super) packets_sent: AtomicU64,
-    pub(super) bytes_received: AtomicU64,
-    pub(super) connections_rejected: AtomicU64,
-    pub(super) connection_requests: AtomicU64,
-    pub(super) sessions_expired: AtomicU64,
-    /// Milliseconds from a request's arrival to its answer, without pings.
-    latency: Mutex<Summary>,
-    fsync: Mutex<Summary>,
-    snapshot: Mutex<Summary>,
-    /// What the counters had come to at the last `srst`: a scraper's must not go back.
-    at_reset: Mutex<Counters>,
+    pub(super) series: Series,
+    pub(super) quorum: QuorumStats,
+    response_size: ResponseSize,
 }
 
-/// Counters that `srst` sets to zero, but not for a scraper.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counters {
-    pub(super) bytes_received: u64,
-    pub(super) connections_rejected: u64,
-    pub(super) connection_requests: u64,
-    pub(super) sessions_expired: u64,
+/// Bytes of answers, one more than there are: 0 is for none.
+#[derive(Debug, Default)]
+struct ResponseSize {
+    last: AtomicU64,
+    min: AtomicU64,
+    max: AtomicU64,
 }
 
 /// Adds to a counter that nothing is ordered by.
@@ -80,61 +72,60 @@ pub(super) fn get(counter: &AtomicU64) -> u64 {
 }
 
 impl Stats {
-    pub(super) fn record_latency(&self, latencies: Summary) {
-        if latencies.count == 0 {
-            return;
-        }
-        let mut latency = self.latency.lock();
-        latency.min =
-            if latency.count == 0 { latencies.min } else { latency.min.min(latencies.min) };
-        latency.max = latency.max.max(latencies.max);
-        latency.sum = latency.sum.saturating_add(latencies.sum);
-        latency.count += latencies.count;
+    /// Milliseconds from a request's arrival to its answer, of so many requests.
+    pub(super) fn record_latency(&self, kind: Kind, ms: u64, requests: u64) {
+        let measure = match kind {
+            Kind::Read => Measure::Read,
+            Kind::Update => Measure::Update,
+        };
+        self.series.of(measure).record(ms, requests);
     }
 
+    /// Latencies of all requests.
     pub(super) fn latency(&self) -> Summary {
-        *self.latency.lock()
-    }
-
-    pub(super) fn record_fsync(&self, took: Duration) {
-        self.fsync.lock().record(millis(took));
-    }
-
-    pub(super) fn fsync(&self) -> Summary {
-        *self.fsync.lock()
-    }
-
-    pub(super) fn record_snapshot(&self, ms: u64) {
-        self.snapshot.lock().record(ms);
-    }
-
-    pub(super) fn snapshot(&self) -> Summary {
-        *self.snapshot.lock()
-    }
-
-    /// What was counted since the start.
-    pub(super) fn counters(&self) -> Counters {
-        Counters {
-            bytes_received: get(&self.bytes_received),
-            connections_rejected: get(&self.connections_rejected),
-            connection_requests: get(&self.connection_requests),
-            sessions_expired: get(&self.sessions_expired),
+        let [reads, updates] =
+            [Measure::Read, Measure::Update].map(|its| self.series.of(its).since_reset().0);
+        match (reads.count, updates.count) {
+            (_, 0) => reads,
+            (0, _) => updates,
+            _ => Summary {
+                min: reads.min.min(updates.min),
+                max: reads.max.max(updates.max),
+                sum: reads.sum.saturating_add(updates.sum),
+                count: reads.count + updates.count,
+            },
         }
     }
 
-    /// What had been counted when `srst` was last asked for.
-    pub(super) fn counters_at_reset(&self) -> Counters {
-        *self.at_reset.lock()
+    /// Answers of so many bytes were made: the last, the least and the greatest of them.
+    pub(super) fn record_response_size(&self, last: usize, min: usize, max: usize) {
+        let sizes = &self.response_size;
+        sizes.last.store(last as u64 + 1, Ordering::Relaxed);
+        let (min, max) = (min as u64 + 1, max as u64 + 1);
+        let least = sizes.min.load(Ordering::Relaxed);
+        if least == 0 || min < least {
+            sizes.min.store(min, Ordering::Relaxed);
+        }
+        if max > sizes.max.load(Ordering::Relaxed) {
+            sizes.max.fetch_max(max, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes of the last, the least and the greatest answer; -1 where there was none.
+    pub(super) fn response_size(&self) -> [i64; 3] {
+        let sizes = &self.response_size;
+        [&sizes.last, &sizes.min, &sizes.max].map(|size| get(size).cast_signed() - 1)
     }
 
     /// `srst`: everything is counted from here on.
     pub(super) fn reset(&self) {
-        *self.at_reset.lock() = self.counters();
-        *self.fsync.lock() = Summary::default();
-        *self.snapshot.lock() = Summary::default();
+        self.series.reset();
+        self.quorum.reset();
         self.packets_received.store(0, Ordering::Relaxed);
         self.packets_sent.store(0, Ordering::Relaxed);
-        *self.latency.lock() = Summary::default();
+        for size in [&self.response_size.last, &self.response_size.min, &self.response_size.max] {
+            size.store(0, Ordering::Relaxed);
+        }
     }
 }
 

@@ -21,7 +21,7 @@ fn the_code_says_whether_a_server_would_start() {
         ("", 0, 0, "a server would start"),
         ("cnxTimeout=1\n", 0, 0, "a server would start"),
         ("snapCuont=1\n", 0, 1, "a server would start, with 1 warning"),
-        ("admin.enableServer=true\nx=1\n", 0, 1, "a server would start, with 2 warnings"),
+        ("admin.portUnification=true\nx=1\n", 0, 1, "a server would start, with 2 warnings"),
         ("tickTime=x\n", 2, 2, "a start would be refused"),
         ("x=1\ngroup.1=1\n", 2, 2, "a start would be refused"),
     ] {
@@ -103,7 +103,7 @@ fn keys_for_scripts() {
     assert_eq!(of("jute.maxbuffer")["property"], "jute.maxbuffer");
     assert_eq!(of("fsync.warningthresholdms")["fate"], "better by default");
     assert_eq!(of("oraclePath")["fate"], "refused");
-    assert_eq!(of("audit.enable")["fate"], "not yet");
+    assert_eq!(of("readonlymode.enabled")["fate"], "not yet");
     assert_eq!(of("peerType")["fate"], "meaningless");
 }
 

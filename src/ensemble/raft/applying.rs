@@ -99,7 +99,7 @@ impl<T: Transport> Member<T> {
             Ok(())
         })?;
         if let Some(leading) = &mut self.leading {
-            leading.tell_notices();
+            leading.tell_notices(&*self.applier.clients);
         }
         changes.into_iter().try_for_each(|(change, index)| self.changed(change, index, now))
     }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use jute::txn::Txn;
 use parking_lot::Mutex;
 
 use crate::engine::request::Origin;
@@ -13,7 +14,7 @@ use crate::engine::time::Monotonic;
 use crate::engine::tracker::{Attached, Heard};
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
-use crate::ensemble::clients::{Answer, Clients};
+use crate::ensemble::clients::{Answer, Clients, Kind};
 
 /// A session with a connection to this member.
 #[derive(Debug)]
@@ -83,10 +84,18 @@ impl Clients for Here {
         self.clients.events(events);
     }
 
-    fn answer(&self, origin: &Origin, zxid: Zxid, answer: Answer<'_>) {
+    fn answer(&self, origin: &Origin, kind: Kind, zxid: Zxid, answer: Answer<'_>) {
         if self.has(origin.connection) {
-            self.clients.answer(origin, zxid, answer);
+            self.clients.answer(origin, kind, zxid, answer);
         }
+    }
+
+    fn refused_by_quota(&self, limited: &str) {
+        self.clients.refused_by_quota(limited);
+    }
+
+    fn applies(&self, txn: &Txn<'_>) {
+        self.clients.applies(txn);
     }
 
     fn attached(&self, connection: ConnectionId, attached: &Attached) {

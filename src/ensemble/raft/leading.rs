@@ -160,8 +160,8 @@ impl Leading {
         Ok(Some(asker))
     }
 
-    pub(super) fn tell_notices(&mut self) {
-        self.notices.tell(&self.sequencer.take_notices());
+    pub(super) fn tell_notices(&mut self, clients: &dyn Clients) {
+        self.notices.tell(&self.sequencer.take_notices(), clients);
     }
 
     /// Whether there are numbers for more transactions in this term.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jute::protocol::SetAclRequest;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::*;
 use crate::engine::NodeId;
@@ -206,4 +207,43 @@ fn a_snapshot_whose_disk_hangs_keeps_nobody_waiting() {
     assert_eq!(snapshot_shown(&disk, zxid), before);
     let after = now_shown(&world);
     assert_eq!(now_shown(&restart(world, 1)), after);
+}
+
+#[test]
+fn who_asks_gets_a_snapshot_that_began_behind_the_question() {
+    let mut world = with_znodes(50, 100);
+    let mut taking = Taking::begin(&mut world);
+    let (asker, mut answer) = oneshot::channel();
+    taking.snapshots.ask(asker);
+    assert!(!taking.snapshots.is_asked_for(), "one at a time");
+    world.group(&[], vec![by(1, set("/0000", "changed"))]);
+    let early = taking.zxid;
+    while taking.snapshots.is_writing() {
+        taking.advance(&world);
+        assert!(answer.try_recv().is_err(), "that one was on its way");
+    }
+    assert!(taking.snapshots.is_asked_for());
+    let replica = Arc::clone(world.standalone.replica());
+    taking.snapshots.begin(&replica, world.standalone.log(), world.now.monotonic);
+    assert!(!taking.snapshots.is_asked_for(), "it is on its way");
+    taking.end(&world);
+    let zxid = answer.try_recv().expect("an answer");
+    assert!(zxid > early);
+    assert_eq!(snapshot_shown(&world.disk, zxid), now_shown(&world));
+}
+
+#[test]
+fn who_asks_hears_of_a_snapshot_that_is_given_up() {
+    let mut world = with_znodes(50, 100);
+    let mut taking = Taking::begin(&mut world);
+    let (asker, mut answer) = oneshot::channel();
+    taking.snapshots.ask(asker);
+    while taking.snapshots.is_writing() {
+        taking.advance(&world);
+    }
+    let replica = Arc::clone(world.standalone.replica());
+    taking.snapshots.begin(&replica, world.standalone.log(), world.now.monotonic);
+    assert_eq!(answer.try_recv(), Err(TryRecvError::Empty));
+    taking.snapshots.abandon();
+    assert_eq!(answer.try_recv(), Err(TryRecvError::Closed));
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use jute::protocol::{EventType, Request};
+use jute::txn::Txn;
 use parking_lot::Mutex;
 
 use super::history::Reply;
@@ -13,7 +14,7 @@ use crate::engine::request::Origin;
 use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Answer, Clients};
+use crate::ensemble::{Answer, Clients, Kind};
 
 /// What clients of a server are told, in its order.
 #[derive(Debug)]
@@ -47,7 +48,11 @@ impl Clients for Seen {
         }
     }
 
-    fn answer(&self, origin: &Origin, zxid: Zxid, answer: Answer<'_>) {
+    fn applies(&self, _: &Txn<'_>) {}
+
+    fn refused_by_quota(&self, _: &str) {}
+
+    fn answer(&self, origin: &Origin, _: Kind, zxid: Zxid, answer: Answer<'_>) {
         let reply = Reply::of(answer);
         self.told.lock().push(Told::Reply(origin.connection, origin.xid, zxid, reply));
     }

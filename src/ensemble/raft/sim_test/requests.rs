@@ -10,6 +10,7 @@ use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
+use crate::ensemble::Kind;
 
 impl World {
     /// A connection ends.
@@ -132,7 +133,7 @@ impl World {
                 };
                 let seen = Arc::clone(&server.seen);
                 seen.events(&events);
-                seen.answer(&origin, database.last_zxid(), answer);
+                seen.answer(&origin, Kind::Read, database.last_zxid(), answer);
                 drop(database);
                 let told = std::mem::take(&mut *seen.told.lock());
                 for told in told {

@@ -1,0 +1,279 @@
+//! ZooKeeper's names of figures, in the order in which its `mntr` has them, and what each means here (reference 15).
+
+/// A name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    /// What it is; for what never happens here, why.
+    pub(super) meaning: Meaning,
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// This is counted or looked at.
+    Of(&'static str),
+    /// Always 0, so that whoever asks for the name finds it.
+    Never(&'static str),
+}
+
+impl Row {
+    /// The text beside it in `/metrics`.
+    pub(super) fn help(self) -> String {
+        match self.meaning {
+            Meaning::Of(what) => what.to_owned(),
+            Meaning::Never(why) => format!("always 0: {why}"),
+        }
+    }
+}
+
+const fn of(name: &'static str, what: &'static str) -> Row {
+    Row { name, meaning: Meaning::Of(what) }
+}
+
+const fn never(name: &'static str, why: &'static str) -> Row {
+    Row { name, meaning: Meaning::Never(why) }
+}
+
+const NO_STAGES: &str = "a request does not wait in ZooKeeper's stages";
+const NO_AGE: &str = "a request of a connection that is gone is done all the same";
+const NO_CACHE: &str = "answers are made from the tree each time";
+const NO_THROTTLE: &str = "a busy server reads no more from its clients' sockets instead";
+const NO_TLS: &str = "clients speak without TLS";
+const NO_RESTORE: &str = "the tree of a running server is not replaced";
+const NO_DEAD: &str = "watches go with their connection";
+const ENDS: &str = "the process ends then";
+
+/// Figures that are looked at when somebody asks.
+pub(super) const GAUGES: &[Row] = &[
+    of("ephemerals_count", "ephemeral znodes"),
+    of("num_alive_connections", "connections of clients"),
+    of("avg_latency", "milliseconds from a request to its answer, on average"),
+    of("outstanding_requests", "requests that are not answered yet"),
+    of("znode_count", "znodes, the root counted twice as in ZooKeeper"),
+    of("global_sessions", "sessions of the whole ensemble"),
+    never("non_mtls_remote_conn_count", NO_TLS),
+    of("last_client_response_size", "bytes of the last answer, -1 for none"),
+    of("packets_sent", "answers and events"),
+    of("packets_received", "requests, four-letter words among them"),
+    of("max_client_response_size", "bytes of the greatest answer, -1 for none"),
+    never("connection_drop_probability", NO_THROTTLE),
+    of("watch_count", "watches of data and of children"),
+    never("auth_failed_count", NO_TLS),
+    of("min_latency", "milliseconds from a request to its answer, the least"),
+    of("max_file_descriptor_count", "files and sockets that the process may have"),
+    of("approximate_data_size", "bytes of all paths and data"),
+    of("open_file_descriptor_count", "files and sockets that the process has"),
+    of("local_sessions", "sessions of this server only"),
+    of("uptime", "milliseconds since the start"),
+    of("max_latency", "milliseconds from a request to its answer, the most"),
+    never("outstanding_tls_handshake", NO_TLS),
+    of("min_client_response_size", "bytes of the least answer, -1 for none"),
+    never("non_mtls_local_conn_count", NO_TLS),
+    // From here on of members of an ensemble only, most of them where it leads.
+    of("quorum_size", "servers that vote"),
+    of("learners", "servers that follow this leader"),
+    of("synced_followers", "those of them that vote"),
+    of("synced_observers", "those of them that do not"),
+    never("synced_non_voting_followers", "whoever does not vote is an observer"),
+    of("pending_syncs", "requests of sync that are not answered yet"),
+    of("leader_uptime", "milliseconds for which this server has led"),
+    of("last_proposal_size", "bytes of the last proposal, -1 for none"),
+    of("min_proposal_size", "bytes of the least proposal, -1 for none"),
+    of("max_proposal_size", "bytes of the greatest proposal, -1 for none"),
+];
+
+/// The same by a key.
+pub(super) const GAUGE_SETS: &[Row] = &[
+    of("quota_count_limit_per_namespace", "znodes that quotas allow, -1 for any number"),
+    of("quota_bytes_limit_per_namespace", "bytes that quotas allow, -1 for any number"),
+    of("quota_count_usage_per_namespace", "znodes that count against quotas"),
+    of("quota_bytes_usage_per_namespace", "bytes that count against quotas"),
+    of("peer_lag_entries", "on a leader: transactions that a server's disk is not known to have"),
+    of("peer_lag_bytes", "on a leader: bytes of them, at least"),
+];
+
+/// What only rises.
+pub(super) const COUNTERS: &[Row] = &[
+    of("watch_bytes", "bytes of events sent"),
+    never("stale_requests_dropped", NO_AGE),
+    never("throttled_ops", NO_THROTTLE),
+    never("insecure_admin_count", NO_RESTORE),
+    of("connection_rejected", "connections refused for their number"),
+    of(
+        "sessionless_connections_expired",
+        "connections closed because no session was asked for in time",
+    ),
+    never("dead_watchers_queued", NO_DEAD),
+    never("stale_requests", NO_AGE),
+    of("connection_drop_count", "connections that their clients closed"),
+    never("response_packet_cache_hits", NO_CACHE),
+    of("bytes_received_count", "bytes received from clients"),
+    never("add_dead_watcher_stall_time", NO_DEAD),
+    never("request_throttle_wait_count", NO_THROTTLE),
+    never("requests_not_forwarded_to_commit_processor", NO_STAGES),
+    never("response_packet_cache_misses", NO_CACHE),
+    of(
+        "prep_processor_request_queued",
+        "requests that went to who orders, reads behind writes among them",
+    ),
+    never("stale_replies", NO_AGE),
+    of("response_bytes", "bytes of answers"),
+    never("ensemble_auth_fail", "the scheme ensemble is not there"),
+    of("diff_count", "servers that got what they lacked from this leader's log"),
+    of("connection_revalidate_count", "connections that came with a session"),
+    never(
+        "quit_leading_due_to_disloyal_voter",
+        "who voted for another leader is no vote for this one",
+    ),
+    never("unrecoverable_error_count", ENDS),
+    never("unsuccessful_handshake", NO_TLS),
+    of("commit_count", "transactions that became final where this server leads"),
+    never("outstanding_changes_queued", "changes in flight are not counted one by one"),
+    never("request_commit_queued", NO_STAGES),
+    never("ensemble_auth_skip", "the scheme ensemble is not there"),
+    never("skip_learner_request_to_next_processor_count", NO_STAGES),
+    of("proposal_count", "transactions proposed where this server leads"),
+    never("large_requests_rejected", NO_THROTTLE),
+    never("outstanding_changes_removed", "changes in flight are not counted one by one"),
+    never("restore_error_count", NO_RESTORE),
+    of("cnxn_closed_without_zk_server_running", "connections closed because nobody leads"),
+    of("looking_count", "times without a known leader"),
+    of("snapshot_rate_limited_count", "snapshots that were asked for too soon after another"),
+    of("learner_proposal_received_count", "transactions that came from a leader"),
+    never("digest_mismatches_count", ENDS),
+    never("dead_watchers_cleared", NO_DEAD),
+    never("ensemble_auth_success", "the scheme ensemble is not there"),
+    of("learner_commit_received_count", "transactions that became final where this server follows"),
+    of("snapshot_error_count", "snapshots that were asked for and could not be had"),
+    of("connection_request_count", "requests for a session"),
+    never("response_packet_get_children_cache_misses", NO_CACHE),
+    of("snap_count", "servers that got what they lacked as a snapshot of this leader"),
+    of("stale_sessions_expired", "sessions that expired"),
+    never("restore_rate_limited_count", NO_RESTORE),
+    never("response_packet_get_children_cache_hits", NO_CACHE),
+    of("sync_processor_request_queued", "transactions written to the log"),
+    never("tls_handshake_exceeded", NO_TLS),
+    of("revalidate_count", "such connections where this server follows"),
+    // These are not ZooKeeper's, or were in 3.5.
+    of("fsync_threshold_exceed_count", "syncs of the log above fsync.warningthresholdms"),
+    of("disk_nearly_full_refused", "requests refused because the disk is nearly full"),
+];
+
+/// The same by a key.
+pub(super) const COUNTER_SETS: &[Row] =
+    &[of("quota_exceeded_error_per_namespace", "requests refused by a hard quota")];
+
+/// Summaries with a median.
+pub(super) const BASIC: &[Row] = &[
+    never("socket_closing_time", "closing a socket waits for nobody"),
+    never("proposal_process_time", NO_STAGES),
+    of(
+        "leader_unavailable_time",
+        "milliseconds without service that ended with this server leading",
+    ),
+    of("node_created_watch_count", "watchers told of one znode that was created"),
+    never("session_queues_drained", NO_STAGES),
+    never("write_commit_proc_req_queued", NO_STAGES),
+    never("connection_token_deficit", NO_THROTTLE),
+    never("read_commit_proc_req_queued", NO_STAGES),
+    of("node_deleted_watch_count", "watchers told of one znode that was deleted"),
+    of("startup_txns_load_time", "milliseconds of a start for the log, on a lone server"),
+    never("sync_processor_queue_size", NO_STAGES),
+    of("follower_sync_time", "milliseconds from a known leader until this server follows it"),
+    of("prep_processor_queue_size", "requests that were taken to be ordered together"),
+    of("fsynctime", "milliseconds of a sync of the log"),
+    of("inflight_snap_count", "snapshots on their way to others when one more began"),
+    never("reads_issued_from_session_queue", NO_STAGES),
+    never("restore_time", NO_RESTORE),
+    never("learner_request_processor_queue_size", NO_STAGES),
+    of("snapshottime", "milliseconds of writing a snapshot"),
+    of("unavailable_time", "milliseconds without service"),
+    of("startup_txns_loaded", "transactions that a start took from the log, on a lone server"),
+    never("reads_after_write_in_session_queue", NO_STAGES),
+    never("requests_in_session_queue", NO_STAGES),
+    never("write_commit_proc_issued", NO_STAGES),
+    never("prep_process_time", NO_STAGES),
+    never("pending_session_queue_size", NO_STAGES),
+    never("time_waiting_empty_pool_in_commit_processor_read_ms", NO_STAGES),
+    never("commit_process_time", NO_STAGES),
+    of("dbinittime", "milliseconds of a start for snapshot and log"),
+    never("inflight_diff_count", "a server that has the log needs no more than its next entries"),
+    of("election_time", "milliseconds without a known leader"),
+    never("commit_commit_proc_req_queued", NO_STAGES),
+    of("sync_processor_batch_size", "transactions that one sync of the log made durable"),
+    of("node_children_watch_count", "watchers told of one change of children"),
+    never("write_batch_time_in_commit_processor", NO_STAGES),
+    never("read_commit_proc_issued", NO_STAGES),
+    never("concurrent_request_processing_in_commit_processor", NO_STAGES),
+    of("observer_sync_time", "milliseconds from a known leader until this observer follows it"),
+    of("node_changed_watch_count", "watchers told of one change of data"),
+    of("sync_process_time", "milliseconds of a sync of the log"),
+    of("startup_snap_load_time", "milliseconds of a start for the snapshot, on a lone server"),
+];
+
+/// Summaries with more percentiles, too.
+pub(super) const ADVANCED: &[Row] = &[
+    of("prep_processor_queue_time_ms", "milliseconds until a request is ordered"),
+    never("close_session_prep_time", NO_STAGES),
+    never("read_commitproc_time_ms", NO_STAGES),
+    of("updatelatency", "milliseconds from a request that changes something to its answer"),
+    never("local_write_committed_time_ms", NO_STAGES),
+    never("request_throttle_queue_time_ms", NO_THROTTLE),
+    of("readlatency", "milliseconds from a read to its answer"),
+    of("quorum_ack_latency", "milliseconds from a decision until a quorum's disks have it"),
+    never("om_commit_process_time_ms", "observers follow the leader"),
+    never("read_final_proc_time_ms", NO_STAGES),
+    of(
+        "commit_propagation_latency",
+        "milliseconds from a decision until a follower knows that it is final",
+    ),
+    never("dead_watchers_cleaner_latency", NO_DEAD),
+    never("write_final_proc_time_ms", NO_STAGES),
+    of("proposal_ack_creation_latency", "milliseconds from a decision until the own disk has it"),
+    of("proposal_latency", "milliseconds from a decision until it comes to a follower"),
+    never("om_proposal_process_time_ms", "observers follow the leader"),
+    never("sync_processor_queue_and_flush_time_ms", NO_STAGES),
+    of("propagation_latency", "milliseconds from a decision until the own tree shows it"),
+    never("server_write_committed_time_ms", NO_STAGES),
+    never("sync_processor_queue_time_ms", NO_STAGES),
+    of("sync_processor_queue_flush_time_ms", "milliseconds of a sync of the log"),
+    never("write_commitproc_time_ms", NO_STAGES),
+];
+
+/// Summaries with a median, by a key.
+pub(super) const BASIC_SETS: &[Row] = &[
+    of("write_per_namespace", "bytes of the path and data of a write"),
+    of("read_per_namespace", "bytes of the path, data and Stat of a read"),
+    of("learner_handler_qp_size", "transactions that a server lacked when this leader looked"),
+];
+
+/// Summaries with more percentiles, by a key.
+pub(super) const ADVANCED_SETS: &[Row] =
+    &[of("ack_latency", "milliseconds from a decision until a server's disk has it")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::series::{Counter, KeyedMeasure, Measure};
+
+    /// What is counted has a row that says so, and what has such a row is counted.
+    #[test]
+    fn rows_and_what_is_counted_belong_together() {
+        let counters = COUNTERS.iter().map(|row| (row, Counter::named(row.name).is_some()));
+        let measures =
+            BASIC.iter().chain(ADVANCED).map(|row| (row, Measure::named(row.name).is_some()));
+        let keyed = BASIC_SETS
+            .iter()
+            .chain(ADVANCED_SETS)
+            .map(|row| (row, KeyedMeasure::named(row.name).is_some()));
+        let is_counted = |row: &Row| matches!(row.meaning, Meaning::Of(_));
+        let all: Vec<(&Row, bool)> = counters.chain(measures).chain(keyed).collect();
+        for (row, is_there) in &all {
+            assert_eq!(is_counted(row), *is_there, "{}", row.name);
+        }
+        let counted = all.iter().filter(|(row, _)| is_counted(row)).count();
+        let names = Counter::ALL.len() + Measure::ALL.len() + KeyedMeasure::ALL.len();
+        assert_eq!(counted, names, "a name twice, or without a row");
+    }
+}

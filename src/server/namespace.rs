@@ -1,0 +1,189 @@
+//! The first name of a path, by which ZooKeeper counts what is read and written (reference 15.3).
+
+use std::sync::Arc;
+
+use jute::txn::Txn;
+
+use super::distribution::Distribution;
+use super::series::{KeyedMeasure, Series};
+
+/// What ZooKeeper counts a znode's Stat as.
+const STAT_LEN: usize = 68;
+
+/// The namespace of a path; the root has none.
+pub(super) fn of(path: &str) -> Option<&str> {
+    let rest = path.strip_prefix('/')?;
+    let name = rest.split('/').next()?;
+    (!name.is_empty()).then_some(name)
+}
+
+/// Counts what a transaction writes: each znode that it creates, changes or deletes.
+pub(super) fn count_written(series: &Series, txn: &Txn<'_>) {
+    let written = |path: &str, bytes: usize| {
+        let its = of(path).and_then(|name| series.of_key(KeyedMeasure::NamespaceWritten, name));
+        if let Some(its) = its {
+            its.record((path.len() + bytes) as u64, 1);
+        }
+    };
+    let len =
+        |data: &Option<_>| data.as_ref().map_or(0, |data: &std::borrow::Cow<'_, [u8]>| data.len());
+    match txn {
+        Txn::Create(body) | Txn::Create2(body) => written(&body.path, len(&body.data)),
+        Txn::CreateContainer(body) => written(&body.path, len(&body.data)),
+        Txn::CreateTtl(body) => written(&body.path, len(&body.data)),
+        Txn::SetData(body) | Txn::Reconfig(body) => written(&body.path, len(&body.data)),
+        Txn::Delete(body) | Txn::DeleteContainer(body) => written(&body.path, 0),
+        Txn::CloseSession(body) => body.paths_to_delete.iter().for_each(|path| written(path, 0)),
+        Txn::Multi(parts) => parts.iter().for_each(|part| count_written(series, part)),
+        Txn::CreateSession(_) | Txn::SetAcl(_) | Txn::Check(_) | Txn::Error(_) => {}
+    }
+}
+
+/// Counts reads. Those of one kind behind one another are counted at once: clients repeat themselves.
+pub(super) struct Reads<'a> {
+    series: &'a Series,
+    /// A path that is the last one's namespace and nothing more; empty before the first one.
+    last: String,
+    /// What that namespace has.
+    its: Option<Arc<Distribution>>,
+    /// The first bytes of paths below a short one, and which of them count: one look for most reads.
+    start: u64,
+    mask: u64,
+    value: u64,
+    times: u64,
+}
+
+impl<'a> Reads<'a> {
+    pub(super) const fn new(series: &'a Series) -> Self {
+        Self {
+            series,
+            last: String::new(),
+            its: None,
+            start: NO_START,
+            mask: 0,
+            value: 0,
+            times: 0,
+        }
+    }
+
+    /// A znode was read, with so many bytes beside its Stat.
+    pub(super) fn count(&mut self, path: &str, bytes: usize) {
+        let value = (path.len() + bytes + STAT_LEN) as u64;
+        let start = path.as_bytes().first_chunk().map_or(0, |start| u64::from_le_bytes(*start));
+        if start & self.mask == self.start && value == self.value {
+            self.times += 1;
+        } else {
+            self.count_other(path, value);
+        }
+    }
+
+    #[inline(never)]
+    fn count_other(&mut self, path: &str, value: u64) {
+        let is_last = self.is_last(path.as_bytes());
+        if is_last && value == self.value {
+            self.times += 1;
+            return;
+        }
+        if !is_last {
+            let Some(name) = of(path) else { return };
+            self.flush();
+            self.its = self.series.of_key(KeyedMeasure::NamespaceRead, name);
+            self.last.clear();
+            self.last.extend(["/", name]);
+            (self.start, self.mask) = start_of(name);
+        } else {
+            self.flush();
+        }
+        (self.value, self.times) = (value, 1);
+    }
+
+    /// Whether a path is of the last one's namespace.
+    fn is_last(&self, path: &[u8]) -> bool {
+        let last = self.last.as_bytes();
+        let Some((start, rest)) = path.split_at_checked(last.len()) else { return false };
+        !last.is_empty() && matches!(rest.first(), None | Some(b'/')) && start == last
+    }
+
+    fn flush(&mut self) {
+        if self.times > 0
+            && let Some(its) = &self.its
+        {
+            its.record(self.value, self.times);
+        }
+        self.times = 0;
+    }
+}
+
+/// What masked bytes never are.
+const NO_START: u64 = 1;
+
+/// The bytes that paths below a namespace begin with, and the mask over them, where they are few.
+fn start_of(name: &str) -> (u64, u64) {
+    let mut start = [0; size_of::<u64>()];
+    let path = format!("/{name}/");
+    let Some(place) = start.get_mut(..path.len()) else { return (NO_START, 0) };
+    place.copy_from_slice(path.as_bytes());
+    let mask = u64::MAX >> (u64::BITS as usize - 8 * path.len());
+    (u64::from_le_bytes(start), mask)
+}
+
+impl Drop for Reads<'_> {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::stats::Summary;
+
+    #[test]
+    fn a_namespace_is_the_first_name() {
+        for (path, name) in [("/a", Some("a")), ("/a/b/c", Some("a")), ("/", None), ("", None)] {
+            assert_eq!(of(path), name, "{path}");
+        }
+    }
+
+    #[test]
+    fn reads_are_counted_by_namespace_however_they_come() {
+        let series = Series::default();
+        let mut reads = Reads::new(&series);
+        for (path, bytes) in [
+            ("/", 9),
+            ("/a", 0),
+            ("/a", 0),
+            ("/a", 5),
+            ("/b/c", 7),
+            ("/bc", 1),
+            ("/short/name", 3),
+            ("/short/name", 3),
+            ("/shorter/nam", 2),
+            ("/a/longer/name", 1),
+            ("/long-name/b", 0),
+            ("/long-name/c", 0),
+            ("/", 9),
+            ("/a", 0),
+        ] {
+            reads.count(path, bytes);
+        }
+        drop(reads);
+        let found: Vec<(String, Summary)> = series
+            .keys(KeyedMeasure::NamespaceRead)
+            .into_iter()
+            .map(|(key, its)| (key, its.since_reset().0))
+            .collect();
+        let a = Summary { min: 70, max: 83, sum: 3 * 70 + 75 + 83, count: 5 };
+        let twice = |value| Summary { min: value, max: value, sum: 2 * value, count: 2 };
+        let one = Summary::of;
+        let expected = [
+            ("a", a),
+            ("b", one(79)),
+            ("bc", one(72)),
+            ("long-name", twice(80)),
+            ("short", twice(82)),
+            ("shorter", one(82)),
+        ];
+        assert_eq!(found, expected.map(|(key, its)| (key.to_owned(), its)));
+    }
+}

@@ -1,0 +1,47 @@
+//! What the system says of this process, by the names that every exporter for Prometheus has.
+
+use std::fs;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A figure of the process.
+pub(super) struct Figure {
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    pub(super) value: f64,
+    /// Whether it only rises.
+    pub(super) is_counter: bool,
+}
+
+/// Everything but what ZooKeeper has a name of its own for.
+#[expect(clippy::cast_precision_loss, reason = "seconds, and bytes of memory")]
+pub(super) fn figures(started: f64) -> Vec<Figure> {
+    let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bytes = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kilobytes.map(|kilobytes| (kilobytes * 1024) as f64)
+    };
+    let gauge = |name, help, value: Option<f64>| {
+        value.map(|value| Figure { name, help, value, is_counter: false })
+    };
+    let figures = [
+        Some(Figure {
+            name: "process_cpu_seconds_total",
+            help: "CPU time",
+            value: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
+            is_counter: true,
+        }),
+        gauge("process_start_time_seconds", "when it began, since 1970", Some(started)),
+        gauge("process_open_fds", "files and sockets", Some(super::descriptors::open() as f64)),
+        gauge(
+            "process_max_fds",
+            "how many of them it may have",
+            Some(super::descriptors::limit() as f64),
+        ),
+        gauge("process_virtual_memory_bytes", "address space", bytes("VmSize:")),
+        gauge("process_resident_memory_bytes", "memory", bytes("VmRSS:")),
+    ];
+    figures.into_iter().flatten().collect()
+}

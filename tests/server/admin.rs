@@ -1,0 +1,162 @@
+//! The AdminServer: when it is there, for whom, and what slow clients cost.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::client::DEADLINE;
+use crate::process::{Server, free_port};
+
+/// What ends with the test, however that ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Lines for an AdminServer, and where it will be.
+fn admin(more: &str) -> (String, SocketAddr) {
+    let address: SocketAddr = (Ipv4Addr::LOCALHOST, free_port()).into();
+    let lines = format!(
+        "admin.enableServer=true\nadmin.serverAddress={}\nadmin.serverPort={}\n{more}",
+        address.ip(),
+        address.port()
+    );
+    (lines, address)
+}
+
+/// The answer with its head.
+fn get(address: SocketAddr, path: &str, headers: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\r\n");
+    stream.write_all(head.as_bytes())?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or_default()
+}
+
+#[test]
+fn it_answers_while_the_data_directory_is_read() {
+    let (lines, address) = admin("");
+    let server = Server::prepare(&lines);
+    let folder = server.data().join("version-2");
+    fs::create_dir(&folder).expect("a folder");
+    // Whoever opens it waits until somebody writes.
+    let pipe = folder.join("snapshot.5");
+    assert!(Command::new("mkfifo").arg(pipe).status().expect("mkfifo runs").success());
+    let _running = Running(server.command().spawn().expect("it starts"));
+    let began = Instant::now();
+    let live = loop {
+        match get(address, "/health/live", "") {
+            Ok(answer) => break answer,
+            Err(error) => assert!(began.elapsed() < DEADLINE, "{error}: {}", server.log()),
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(status(&live), "200", "{live}");
+    let ready = get(address, "/health/ready", "").expect("an answer");
+    assert_eq!(status(&ready), "503", "{ready}");
+    assert!(ready.contains("\"reason\" : \"it reads its data directory\""), "{ready}");
+    let ruok = get(address, "/commands/ruok", "").expect("an answer");
+    assert!(ruok.contains("not currently serving requests"), "{ruok}");
+    assert!(TcpStream::connect(server.address()).is_err(), "clients are not served yet");
+}
+
+#[test]
+fn a_port_in_use_is_no_reason_not_to_start() {
+    let (lines, address) = admin("");
+    let _other = TcpListener::bind(address).expect("a port");
+    let server = Server::start(&lines);
+    assert!(server.log().contains("there is no AdminServer"), "{}", server.log());
+    assert_eq!(server.word("ruok"), "imok");
+}
+
+#[test]
+fn others_need_authorization_for_what_changes_the_server() {
+    let (lines, address) = admin("");
+    let _server = Server::start(&lines);
+    let commands = ["stat_reset", "srst", "crst", "orst", "stmk?traceMask=1"];
+    // As a proxy on this machine passes it on.
+    let elsewhere = "X-Forwarded-For: 127.0.0.1\r\n";
+    for command in commands {
+        let path = format!("/commands/{command}");
+        let refused = get(address, &path, elsewhere).expect("an answer");
+        assert_eq!(status(&refused), "401", "{refused}");
+        assert!(refused.contains("Auth info is missing for the command"), "{refused}");
+        let mask = get(address, "/commands/gtmk", elsewhere).expect("an answer");
+        assert!(mask.contains("\"tracemask\" : 306"), "{mask}");
+    }
+    for command in commands {
+        let path = format!("/commands/{command}");
+        let wrong = get(address, &path, &format!("{elsewhere}Authorization: x y\r\n"));
+        assert_eq!(status(&wrong.expect("an answer")), "401", "{command}");
+        let right = get(address, &path, &format!("{elsewhere}Authorization: digest u:p\r\n"));
+        assert_eq!(status(&right.expect("an answer")), "200", "{command}");
+        assert_eq!(status(&get(address, &path, "").expect("an answer")), "200", "{command}");
+    }
+}
+
+#[test]
+fn passwords_of_zoo_cfg_are_not_shown() {
+    let (lines, address) = admin("ssl.quorum.keyStore.password=no-one-may-see");
+    let _server = Server::start(&lines);
+    let shown = get(address, "/commands/icfg", "").expect("an answer");
+    assert!(shown.contains("ssl.quorum.keyStore.password=***"), "{shown}");
+    for command in ["icfg", "sysp", "conf", "envi"] {
+        let answer = get(address, &format!("/commands/{command}"), "").expect("an answer");
+        assert!(!answer.contains("no-one-may-see"), "{answer}");
+    }
+}
+
+/// Reads until the other side ends the connection, and writes a byte of a request now and then if that is wanted.
+fn until_closed(mut stream: TcpStream, trickles: bool) {
+    let began = Instant::now();
+    stream.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
+    loop {
+        match stream.read(&mut [0; 512]) {
+            Ok(0) => return,
+            Ok(_) => panic!("an answer to no request"),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+        assert!(began.elapsed() < DEADLINE, "the connection is kept");
+        if trickles && stream.write_all(b"x").is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn who_never_finishes_a_request_loses_the_place() {
+    let (lines, address) = admin("admin.idleTimeout=300");
+    let server = Server::start(&lines);
+    let connect = |_| TcpStream::connect(address).expect("a connection");
+    let mut silent: Vec<TcpStream> = (0..40).map(connect).collect();
+    for stream in &mut silent {
+        stream.write_all(b"GET /commands/").expect("half a request");
+    }
+    let trickling = silent.split_off(20);
+    thread::scope(|scope| {
+        for stream in trickling {
+            scope.spawn(move || until_closed(stream, true));
+        }
+        for stream in silent {
+            scope.spawn(move || until_closed(stream, false));
+        }
+        // It waits for its turn behind them.
+        let answer = get(address, "/commands/ruok", "").expect("an answer");
+        assert_eq!(status(&answer), "200", "{answer}");
+    });
+    assert_eq!(server.word("ruok"), "imok");
+}
