@@ -54,6 +54,8 @@ pub struct EnsembleServer {
     pub host: String,
     /// Where the others reach it (the first port of the line).
     pub port: u16,
+    /// The second port, which ZooKeeper elects over; here it is shown and not used.
+    pub election_port: u16,
     /// Whether it only follows.
     pub observer: bool,
     /// Its own clients' port, where the line has one.
@@ -165,8 +167,8 @@ fn parse(
             setting.origin
         )));
     }
-    let (host, port) = addresses.into_iter().next().ok_or_else(|| bad(FORM))?;
-    Ok((id, EnsembleServer { host, port, observer, client }))
+    let (host, port, election_port) = addresses.into_iter().next().ok_or_else(|| bad(FORM))?;
+    Ok((id, EnsembleServer { host, port, election_port, observer, client }))
 }
 
 /// A number of ticks that ZooKeeper does not start without.

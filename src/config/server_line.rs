@@ -105,8 +105,8 @@ pub(super) fn my_id(settings: &Settings, data_dir: &Path) -> Result<Option<i64>,
 /// What a line says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ServerLine {
-    /// Hosts and the ports by which other servers reach them.
-    pub(super) addresses: Vec<(String, u16)>,
+    /// Hosts and the ports by which other servers reach them, the second one for elections.
+    pub(super) addresses: Vec<(String, u16, u16)>,
     pub(super) observer: bool,
     pub(super) client: Option<ListenAddress>,
 }
@@ -132,7 +132,7 @@ impl ServerLine {
             if quorum == election || ports.next().is_some() {
                 return None;
             }
-            addresses.push((host.to_owned(), quorum));
+            addresses.push((host.to_owned(), quorum, election));
         }
         Some(Self { addresses, observer, client })
     }

@@ -49,8 +49,13 @@ impl Node {
             create: true,
         };
         let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("a directory");
-        let server =
-            |_| EnsembleServer { host: "peer".to_owned(), port, observer: false, client: None };
+        let server = |_| EnsembleServer {
+            host: "peer".to_owned(),
+            port,
+            election_port: 1,
+            observer: false,
+            client: None,
+        };
         let ensemble = Ensemble {
             my_id: id,
             servers: BTreeMap::from([1, 2].map(|id| (id, server(id)))),
