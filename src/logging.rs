@@ -1,29 +1,36 @@
-//! Log lines on standard error.
+//! Log lines: on standard error, and in a file where one is configured.
 //!
-//! Owns the form of a line, the level from `ROOKEEPER_LOG`, and that a standard error which is
-//! closed or which nobody reads neither ends nor delays the server: lines go through a bounded
-//! queue and are dropped when it is full. Never decides what is worth a line.
+//! Owns the form of a line, the level from `ROOKEEPER_LOG`, the form from `ROOKEEPER_LOG_FORMAT`, and that a standard
+//! error which is closed or which nobody reads, or a disk that is full, neither ends nor delays the server: lines go
+//! through bounded queues and are dropped when those are full. Never decides what is worth a line.
+
+mod line;
+mod repeats;
+mod rolling_file;
 
 use std::env;
-use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::panic;
-use std::sync::mpsc;
+use std::path::Path;
+use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tracing::{Event, Level, Subscriber};
-use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
+use tracing::Level;
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
-use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
-use tracing_subscriber::fmt::{FmtContext, MakeWriter};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::layer::{Layer, SubscriberExt as _};
+use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+
+use line::Line;
+use repeats::Repeats;
+pub(crate) use rolling_file::RollingFile;
 
 /// Environment variable with the level, `info` by default, or directives such as
 /// `info,rookeeper::storage=debug`.
 pub const LEVEL_VARIABLE: &str = "ROOKEEPER_LOG";
+/// Environment variable with the form of a line: `text`, the default, or `json`.
+pub const FORMAT_VARIABLE: &str = "ROOKEEPER_LOG_FORMAT";
 
 /// Lines that wait to be written; some 2 MB of them before they are dropped.
 const QUEUE_LINES: usize = 16 * 1024;
@@ -31,43 +38,102 @@ const QUEUE_LINES: usize = 16 * 1024;
 /// What a standard error that nobody reads may delay an exit by, twice: lines that wait, last words.
 const EXIT_DELAY_MAX: Duration = Duration::from_millis(500);
 
-/// Keeps the writer of log lines; dropping it writes what still waits, for half a second at most.
+/// The level of this process.
+static LEVEL: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
+
+/// Keeps the writers of log lines; dropping it writes what still waits, for half a second at most.
 #[derive(Debug)]
 #[must_use = "without it lines are lost at exit"]
 pub struct Logging {
-    worker: Option<WorkerGuard>,
+    workers: Vec<WorkerGuard>,
 }
 
-/// Starts logging for the whole process; a second call has no effect.
-pub fn start() -> Logging {
+/// Starts logging for the whole process, to `file` as well if there is one; a second call has no effect.
+pub fn start(file: Option<&Path>) -> Logging {
+    let mut refused = Vec::new();
     let directives = env::var(LEVEL_VARIABLE).unwrap_or_default();
-    let (filter, refused) = match filter(&directives) {
-        Ok(filter) => (filter, None),
-        Err(error) => (EnvFilter::new(Level::INFO.as_str()), Some(error)),
+    let filter = filter(&directives).unwrap_or_else(|error| {
+        refused.push(format!("{LEVEL_VARIABLE} is {directives:?}: {error}; info counts"));
+        EnvFilter::new(Level::INFO.as_str())
+    });
+    let is_json = match env::var(FORMAT_VARIABLE).unwrap_or_default().as_str() {
+        "json" => true,
+        "text" | "" => false,
+        other => {
+            refused.push(format!(
+                "{FORMAT_VARIABLE} is {other:?}, neither text nor json; text counts"
+            ));
+            false
+        }
     };
-    let (lines, worker) = NonBlockingBuilder::default()
-        .buffered_lines_limit(QUEUE_LINES)
-        .thread_name("log")
-        .finish(io::stderr());
-    let colours = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none();
-    let started = tracing::subscriber::set_global_default(subscriber(lines, filter, colours));
-    if let Some(error) = refused {
-        tracing::warn!("{LEVEL_VARIABLE} is {directives:?}: {error}; info counts");
+    let colours = !is_json && io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none();
+    let (lines, worker) = queue_to(io::stderr());
+    let mut workers = vec![worker];
+    let mut layers = vec![layer(lines, is_json, colours)];
+    match file.map(|path| (path, RollingFile::open(path))) {
+        Some((_, Ok(file))) => {
+            let (lines, worker) = queue_to(file);
+            workers.push(worker);
+            layers.push(layer(lines, is_json, false));
+        }
+        Some((path, Err(error))) => {
+            let path = path.display();
+            refused.push(format!(
+                "cannot open {path} for log lines, they go to standard error only: {error}"
+            ));
+        }
+        None => {}
     }
-    if started.is_ok() {
+    let (filter, level) = reload::Layer::new(filter);
+    let subscriber = Registry::default().with(filter).with(Repeats::default()).with(layers);
+    if tracing::subscriber::set_global_default(subscriber).is_ok() {
+        // Nobody else can have set it.
+        let _ = LEVEL.set(level);
         // The standard hook writes to standard error itself: where nobody reads that, the thread would never end.
         panic::set_hook(Box::new(|info| {
             tracing::error!("{info}; this is a defect, please report it")
         }));
+    } else {
+        workers.clear();
     }
-    Logging { worker: started.is_ok().then_some(worker) }
+    for refused in refused {
+        tracing::warn!("{refused}");
+    }
+    Logging { workers }
+}
+
+/// A thread that writes lines, and the queue to it.
+pub(crate) fn queue_to(writer: impl io::Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
+    NonBlockingBuilder::default()
+        .buffered_lines_limit(QUEUE_LINES)
+        .thread_name("log")
+        .finish(writer)
+}
+
+fn layer<S, W>(lines: W, is_json: bool, colours: bool) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+    W: for<'a> fmt::MakeWriter<'a> + Send + Sync + 'static,
+{
+    let layer = fmt::layer().with_writer(lines).with_ansi(colours);
+    layer.event_format(if is_json { Line::Json } else { Line::Text }).boxed()
+}
+
+/// Sets the level, or the directives, from now on.
+///
+/// # Errors
+/// What is wrong with them; nothing is changed then.
+pub fn set_level(directives: &str) -> Result<(), String> {
+    let filter = filter(directives)?;
+    let level = LEVEL.get().ok_or("there is no log")?;
+    level.reload(filter).map_err(|error| error.to_string())
 }
 
 impl Drop for Logging {
     fn drop(&mut self) {
         // On a full queue the worker's guard prints to standard output, which may stall as well.
-        let worker = self.worker.take();
-        within(EXIT_DELAY_MAX, move || drop(worker));
+        let workers = std::mem::take(&mut self.workers);
+        within(EXIT_DELAY_MAX, move || drop(workers));
     }
 }
 
@@ -108,66 +174,6 @@ fn filter(directives: &str) -> Result<EnvFilter, String> {
         .map_err(|error| error.to_string())
 }
 
-fn subscriber<W>(lines: W, filter: EnvFilter, colours: bool) -> impl Subscriber + Send + Sync
-where
-    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
-{
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(lines)
-        .with_ansi(colours)
-        .event_format(Line)
-        .finish()
-}
-
-/// `2026-03-01T12:00:00.000000Z  INFO server::listener: message field=value`
-struct Line;
-
-impl<S, N> FormatEvent<S, N> for Line
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        let level = *event.metadata().level();
-        let target = event.metadata().target();
-        let target = target.strip_prefix("rookeeper::").unwrap_or(target);
-        SystemTime.format_time(&mut writer)?;
-        if writer.has_ansi_escapes() {
-            write!(writer, " \x1b[{}m{level:>5}\x1b[0m {target}: ", colour(level))?;
-        } else {
-            write!(writer, " {level:>5} {target}: ")?;
-        }
-        let mut fields = String::new();
-        context.format_fields(Writer::new(&mut fields), event)?;
-        // A client's bytes in a field must not begin a line that looks like one of ours.
-        for character in fields.chars() {
-            if character.is_control() {
-                write!(writer, "{}", character.escape_default())?;
-            } else {
-                writer.write_char(character)?;
-            }
-        }
-        writeln!(writer)
-    }
-}
-
-/// SGR code of the level.
-fn colour(level: Level) -> u8 {
-    match level {
-        Level::ERROR => 31,
-        Level::WARN => 33,
-        Level::INFO => 32,
-        Level::DEBUG => 34,
-        Level::TRACE => 35,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -191,14 +197,19 @@ mod tests {
         }
     }
 
-    /// What is written of the events in `log`, without the time.
-    fn written(directives: &str, colours: bool, log: impl FnOnce()) -> Vec<String> {
+    fn all_written(directives: &str, is_json: bool, colours: bool, log: impl FnOnce()) -> String {
         let lines = Lines::default();
         let writer = lines.clone();
         let Ok(filter) = filter(directives) else { panic!("{directives} is refused") };
-        let subscriber = subscriber(move || writer.clone(), filter, colours);
+        let layer = layer(move || writer.clone(), is_json, colours);
+        let subscriber = Registry::default().with(filter).with(Repeats::default()).with(layer);
         tracing::subscriber::with_default(subscriber, log);
-        let text = String::from_utf8(lines.0.lock().clone()).expect("UTF-8");
+        String::from_utf8(lines.0.lock().clone()).expect("UTF-8")
+    }
+
+    /// What is written of the events in `log`, without the time.
+    fn written(directives: &str, colours: bool, log: impl FnOnce()) -> Vec<String> {
+        let text = all_written(directives, false, colours, log);
         let without_time = |line: &str| {
             let (time, rest) = line.split_once(' ').expect("a time");
             assert!(time.len() == 27 && time.ends_with('Z'), "{line}");
@@ -218,6 +229,39 @@ mod tests {
         assert!(lines[1].starts_with(" WARN other: line"), "{lines:?}");
         assert!(!lines[1].contains('\u{1b}'), "{lines:?}");
         assert_eq!(lines.len(), 2);
+    }
+
+    #[test]
+    fn a_line_of_json_has_the_fields_as_what_they_are() {
+        let text = all_written("", true, false, || {
+            tracing::warn!(target: "rookeeper::a", port = 2181, path = %"/a\nb", late = true, "said");
+        });
+        let line: serde_json::Value = serde_json::from_str(&text).expect("one object");
+        let expected = serde_json::json!({
+            "time": line["time"], "level": "WARN", "target": "a", "message": "said",
+            "port": 2181, "path": "/a\nb", "late": true,
+        });
+        assert_eq!(line, expected);
+        assert_eq!(text.lines().count(), 1);
+    }
+
+    #[test]
+    fn what_another_client_does_again_is_no_other_cause() {
+        let lines = written("debug", false, || {
+            for client in 1..5 {
+                tracing::warn!(target: "a", client, len = client - 1, "closing");
+                tracing::debug!(target: "a", "each");
+            }
+            for peer in [1, 1, 2] {
+                tracing::warn!(target: "a", peer, "lost");
+            }
+        });
+        let warned: Vec<&String> = lines.iter().filter(|line| !line.contains("each")).collect();
+        assert_eq!(
+            warned,
+            [" WARN a: closing client=1 len=0", " WARN a: lost peer=1", " WARN a: lost peer=2",]
+        );
+        assert_eq!(lines.len(), 3 + 4);
     }
 
     #[test]

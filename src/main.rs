@@ -101,7 +101,7 @@ fn server(file: Option<&Path>, defines: &[Define]) -> ExitCode {
         }
     };
 
-    let logging = logging::start();
+    let logging = logging::start(config.logs.file.as_deref());
     tracing::info!("rookeeper {}", env!("CARGO_PKG_VERSION"));
     for note in examined.notes {
         match note.severity {

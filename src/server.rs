@@ -2,6 +2,7 @@
 //!
 //! [`run`] recovers the data directory, opens the ports, and ends on a signal or when the log fails.
 
+mod audit;
 mod auth;
 mod clock;
 mod connection;
@@ -45,6 +46,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use self::audit::Audit;
 use self::clock::Clock;
 use self::connections::Connections;
 use self::data::Data;
@@ -164,13 +166,23 @@ struct Ground {
     stats: Arc<Stats>,
     queue: Arc<Queue>,
     passwords: Arc<Passwords>,
+    audit: Option<Arc<Audit>>,
     connections: Arc<Connections>,
     directory: Arc<DataDirectory>,
     ending: CancellationToken,
 }
 
 impl Ground {
-    fn new(server_id: u8, directory: Arc<DataDirectory>, passwords: Passwords) -> Self {
+    fn new(
+        config: &Config,
+        server_id: u8,
+        directory: Arc<DataDirectory>,
+        passwords: Passwords,
+    ) -> Result<Self, ServerError> {
+        let audit = config.logs.audit.as_ref().map(|to| {
+            Audit::open(to).map_err(|error| ServerError::System("a place for the audit log", error))
+        });
+        let audit = audit.transpose()?.map(Arc::new);
         let clock = Clock::start();
         let stats = Arc::new(Stats::default());
         let queue = Arc::new(Queue::default());
@@ -181,15 +193,16 @@ impl Ground {
             clock,
             Arc::clone(&stats),
             Arc::clone(&passwords),
+            audit.clone(),
         );
         let connections = Arc::new(connections);
         let ending = CancellationToken::new();
-        Self { clock, stats, queue, passwords, connections, directory, ending }
+        Ok(Self { clock, stats, queue, passwords, audit, connections, directory, ending })
     }
 
     fn server(self, config: Config, replica: Arc<Replica>, role: Role) -> Arc<Server> {
         let room_bytes = Server::room_bytes(&config);
-        let Self { clock, stats, queue, passwords, connections, directory, ending } = self;
+        let Self { clock, stats, queue, passwords, audit, connections, directory, ending } = self;
         Arc::new(Server {
             clock,
             replica,
@@ -198,6 +211,7 @@ impl Ground {
             room_bytes,
             connections,
             passwords,
+            audit,
             stats,
             group_began: AtomicU64::new(0),
             directory,
@@ -212,7 +226,7 @@ impl Ground {
 
 async fn serve_alone(config: Config) -> Result<(), ServerError> {
     let Data { directory, database, recovered, passwords, times } = Data::open(&config)?;
-    let ground = Ground::new(0, Arc::clone(&directory), passwords);
+    let ground = Ground::new(&config, 0, Arc::clone(&directory), passwords)?;
     for (measure, value) in [
         (Measure::DatabaseLoad, times.all),
         (Measure::SnapshotLoad, times.snapshot),
@@ -255,7 +269,7 @@ async fn serve_as_member(config: Config, members: &config::Ensemble) -> Result<(
     let security = Security::load(&members.security)?;
     security.announce();
     let (ensemble, directory) = data::open_member(&config, members)?;
-    let ground = Ground::new(members.my_id, Arc::clone(&directory), Passwords::default());
+    let ground = Ground::new(&config, members.my_id, Arc::clone(&directory), Passwords::default())?;
     let peers = Peers::new(
         members,
         security,
@@ -338,6 +352,9 @@ async fn take_clients(
     let unsent = server.connections.unsent();
     start_thread("sender", move || unsent.send_for_ever())?;
     announce(&server, &client_port);
+    if let Some(audit) = &server.audit {
+        audit.started();
+    }
     tokio::spawn(listener::accept(client_port, Arc::clone(&server)));
     until_the_end(&server, orderer, signals).await
 }
@@ -439,11 +456,17 @@ async fn until_the_end(
             }
         }
         tracing::info!("ending: no more requests are taken");
+        if let Some(audit) = &server.audit {
+            audit.stopping();
+        }
         server.ending.cancel();
         server.queue.end();
         break (&mut orderer).await;
     };
     server.ending.cancel();
+    if let Some(audit) = &server.audit {
+        audit.end();
+    }
     ended.map_err(|_| ServerError::OrdererLost)??;
     tracing::info!("ended");
     Ok(())

@@ -86,6 +86,7 @@ fn defaults_are_those_of_zookeeper() {
         enforce_quota: false,
         reconfig_enabled: false,
         ensemble: None,
+        logs: Logs::default(),
         reaper: Reaper {
             check_interval: Duration::from_secs(60),
             max_per_minute: 10_000,
@@ -233,6 +234,14 @@ fn every_key_in_effect_sets_its_field() {
         ("leaderServes=no", |_| ()),
         ("localSessionsEnabled=true", |_| ()),
         ("localSessionsUpgradingEnabled=true", |_| ()),
+        ("log.dir=/var/log/zk", |c| c.logs.file = Some("/var/log/zk/zookeeper.log".into())),
+        ("audit.enable=true", |c| c.logs.audit = Some(AuditTo::Stdout)),
+        // Of a folder, or of an audit log, and there is none.
+        ("log.file=z.log", |_| ()),
+        ("audit.impl.class=a.b.C", |_| ()),
+        ("audit.log=syslog", |_| ()),
+        ("auditlog.dir=/l", |_| ()),
+        ("auditlog.file=a.log", |_| ()),
     ];
     for (line, change) in table {
         let mut expected = config("");
@@ -244,6 +253,24 @@ fn every_key_in_effect_sets_its_field() {
     for key in keys::all().filter(|key| key.fate == Fate::Works && !elsewhere(key.name)) {
         assert!(table.iter().any(|(line, _)| line.contains(key.name)), "{} is not tried", key.name);
     }
+}
+
+#[test]
+fn audit_lines_go_where_they_are_sent() {
+    let audit = |lines: &str| config(&format!("audit.enable=true\n{lines}")).logs.audit;
+    let file = |path: &str| Some(AuditTo::File(path.into()));
+    for (lines, expected) in [
+        ("audit.log=stdout\nlog.dir=/l", Some(AuditTo::Stdout)),
+        ("audit.log=syslog", Some(AuditTo::Syslog)),
+        ("audit.log=/var/audit", file("/var/audit")),
+        ("log.dir=/l", file("/l/zookeeper_audit.log")),
+        ("log.dir=/l\nauditlog.dir=/a\nauditlog.file=z", file("/a/z")),
+        ("audit.impl.class=org.apache.zookeeper.audit.Log4jAuditLogger", Some(AuditTo::Stdout)),
+    ] {
+        assert_eq!(audit(lines), expected, "{lines}");
+    }
+    let error = load_lines("audit.enable=true\naudit.impl.class=a.b.C").expect_err("no such class");
+    assert!(error.to_string().contains("audit.impl.class is \"a.b.C\""), "{error}");
 }
 
 #[test]
@@ -467,8 +494,12 @@ fn the_table_of_keys_holds_each_once_with_a_sentence() {
         assert_eq!(keys::canonical(key.name), key.name);
         let later = matches!(key.fate, Fate::NotYet(_));
         assert_eq!(later, key.note.starts_with("Not yet: "), "{key:?}");
-        let is_own =
-            ["quorum.auth.secretFile", "leader.snapSyncLimitInKbPerSecond", "linearizableReads"];
+        let is_own = [
+            "quorum.auth.secretFile",
+            "leader.snapSyncLimitInKbPerSecond",
+            "linearizableReads",
+            "audit.log",
+        ];
         assert_eq!(
             is_own.contains(&key.name),
             key.note.starts_with("Rookeeper's own: "),

@@ -21,6 +21,9 @@ const DEBIAN_FLAGS: &str = "JAVA_OPTS";
 /// zkServer.sh makes `-Dzookeeper.datadir.autocreate=false` of it.
 const NO_AUTOCREATE: &str = "ZOO_DATADIR_AUTOCREATE_DISABLE";
 
+/// zkServer.sh makes `-Dzookeeper.log.dir` and `-Dzookeeper.log.file` of them.
+const LOGS: [(&str, &str); 2] = [("ZOO_LOG_DIR", "log.dir"), ("ZOO_LOG_FILE", "log.file")];
+
 /// The lines that the official image writes, with its default where that is not the server's own.
 const IMAGE: [(&str, &str, &str); 10] = [
     ("ZOO_DATA_DIR", "dataDir", "/data"),
@@ -68,6 +71,11 @@ impl<'a> Environment<'a> {
         if let Some((_, origin)) = scripts.value(NO_AUTOCREATE) {
             let (name, value) = ("datadir.autocreate".to_owned(), "false".to_owned());
             entries.push(Entry { name, value, origin });
+        }
+        for (variable, key) in LOGS {
+            if let Some((value, origin)) = scripts.value(variable) {
+                entries.push(Entry { name: key.to_owned(), value, origin });
+            }
         }
         for variable in FLAGS {
             if let Some((flags, origin)) = scripts.value(variable) {

@@ -144,4 +144,5 @@ fn a_zoo_cfg_is_not_added_to_by_the_image_but_for_its_id() {
     // Without any of them the server is one to try.
     let alone = load_with(None, &[], &[("ZOO_LOG_DIR", "/l")]).0.expect("a configuration");
     assert_eq!(alone.config.client_listen.to_string(), "127.0.0.1:2181");
+    assert_eq!(alone.config.logs.file.as_deref(), Some(Path::new("/l/zookeeper.log")));
 }

@@ -31,7 +31,8 @@ const PEM: &str = "Certificates in PEM have no password.";
 const CLIENTS_BY_DEFINE: &str =
     "Clients read it, behind `-D`; a line of zoo.cfg is refused, as by ZooKeeper.";
 const LOG_LEVEL: &str = "`ROOKEEPER_LOG` sets the level; it configures log4j or logback.";
-const LOG_FILE: &str = "Lines go to standard error; it configures log4j or logback.";
+const LOG_FILE: &str =
+    "The log is set by `log.dir` and `log.file`; it configures log4j or logback.";
 const BYTES_ON_THEIR_WAY: &str =
     "Not yet: requests on their way have a limit in bytes that is not set by a key.";
 
@@ -261,8 +262,11 @@ pub const KEYS: &[Section] = &[
         property("requireKerberosConfig", Text, NotYet("false"), NO_SASL),
         property("kinit", Text, NotYet(""), NO_SASL),
         bare("java.security.auth.login.config", Text, NotYet(""), NO_SASL),
-        property("audit.enable", Text, NotYet("false"), "Not yet: there is no audit log."),
-        property("audit.impl.class", Text, NotYet(""), "Not yet: there is no audit log."),
+        property("audit.enable", Text, Works, "Whether what clients change is written down, a line each; false."),
+        property("audit.impl.class", Text, Works, "ZooKeeper's two classes, which write to a log; any other ends the start."),
+        property("audit.log", Text, Works, "Rookeeper's own: `stdout`, `syslog` or a file; without it the file below, and standard output where there is no folder."),
+        property("auditlog.dir", Text, Works, "Folder of the audit log, `log.dir`."),
+        property("auditlog.file", Text, Works, "Its name there, `zookeeper_audit.log`."),
     ] },
     Section { heading: "Watching it", keys: &[
         in_file("metricsProvider.className", Text, Works, "ZooKeeper's three classes; that for Prometheus serves `/metrics`."),
@@ -306,8 +310,8 @@ pub const KEYS: &[Section] = &[
         in_file("jvm.pause.sleep.time.ms", Long, Meaningless, NO_JVM),
         property("jmx.log4j.disable", Text, Meaningless, "There is no JMX and no log4j."),
         property("jmx.log4j.mbean", Text, Meaningless, "There is no JMX and no log4j."),
-        property("log.dir", Text, Meaningless, LOG_FILE),
-        property("log.file", Text, Meaningless, LOG_FILE),
+        property("log.dir", Text, Works, "Folder of a log beside standard error, as `ZOO_LOG_DIR`; none."),
+        property("log.file", Text, Works, "Its name there, `zookeeper.log`; files of 10 MB, and ten before it."),
         property("log.threshold", Text, Meaningless, LOG_LEVEL),
         property("root.logger", Text, Meaningless, LOG_LEVEL),
         property("console.threshold", Text, Meaningless, LOG_LEVEL),

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::access::Access;
 use super::ensemble::Ensemble;
+use super::logs::Logs;
 use super::reaper::Reaper;
 use super::server_line;
 use super::settings::{Origin, Settings};
@@ -91,6 +92,8 @@ pub struct Config {
     pub reconfig_enabled: bool,
     /// The removal of containers and znodes with a time to live.
     pub reaper: Reaper,
+    /// Where log lines and audit lines go.
+    pub logs: Logs,
     /// The ensemble that this server belongs to; `None` for a standalone one.
     pub ensemble: Option<Ensemble>,
 }
@@ -256,6 +259,7 @@ impl Config {
             enforce_quota: property_bool(settings, "enforceQuota", false, notes),
             reconfig_enabled: native_bool(settings, "reconfigEnabled", false)?,
             reaper: Reaper::from_settings(settings)?,
+            logs: Logs::from_settings(settings, notes)?,
             ensemble,
         })
     }

@@ -1,10 +1,13 @@
 //! Where answers and events go: the orderer's view of the connections.
 
+use std::borrow::Cow;
+
 use jute::ErrorCode;
 use jute::protocol::Response;
 use jute::txn::Txn;
 
 use crate::engine::request::Origin;
+use crate::engine::session::SessionId;
 use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
@@ -44,6 +47,11 @@ pub trait Clients: Send + Sync {
 
     /// The session that the connection asked for is not to be had.
     fn no_session(&self, connection: ConnectionId);
+
+    /// A session is about to end, and these ephemerals with it.
+    fn ephemerals_end(&self, session: SessionId, paths: &[Cow<'_, str>]) {
+        let _ = (session, paths);
+    }
 
     /// Closes a connection without another word.
     fn close(&self, connection: ConnectionId);

@@ -215,6 +215,9 @@ impl Applying<'_> {
     pub(super) fn apply<'t>(&mut self, record: TxnRecord<'t>) -> Result<Response<'t>, OrderError> {
         let TxnRecord { header, txn, digest } = record;
         self.clients.applies(&txn);
+        if let Txn::CloseSession(its) = &txn {
+            self.clients.ephemerals_end(SessionId(header.client_id), &its.paths_to_delete);
+        }
         let response = self
             .hold
             .database()

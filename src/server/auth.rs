@@ -29,7 +29,7 @@ pub(super) fn authenticate(
         // Every connection has its address as an identity from the beginning.
         (Some("ip"), ..) => Ok(()),
         (scheme, ..) => {
-            tracing::warn!(peer = %connection.peer(), ?scheme, "authentication failed");
+            tracing::warn!(client = %connection.peer(), ?scheme, "authentication failed");
             Err(ErrorCode::AuthFailed)
         }
     }

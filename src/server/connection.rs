@@ -4,6 +4,7 @@
 //! own thread and tries the socket itself. Order is kept by one rule: while anything of the connection is with the
 //! orderer, nothing is answered here.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::Instant;
 
+use super::audit::Asked;
 use super::clock::Clock;
 use super::inbox::{Inbox, Step};
 use super::outbox::{EVENTS_MAX, OUTBOX_MAX, Outbox, Sent};
@@ -114,6 +116,8 @@ pub(super) struct Connection {
     session: OnceLock<Attached>,
     identities: Mutex<Arc<[Identity]>>,
     counters: Mutex<Counters>,
+    /// Of each request with the orderer, what the audit log is to say; nothing where there is none.
+    audited: Mutex<VecDeque<Option<Asked>>>,
 }
 
 impl Connection {
@@ -135,6 +139,7 @@ impl Connection {
             session: OnceLock::new(),
             identities: Mutex::new(identities.into()),
             counters: Mutex::new(Counters::new()),
+            audited: Mutex::default(),
         }
     }
 
@@ -169,7 +174,7 @@ impl Connection {
             }
         }
         if all.len() > IDENTITIES_MAX {
-            tracing::warn!(peer = %self.peer, "closing a connection that shows too many identities");
+            tracing::warn!(client = %self.peer, "closing a connection that shows too many identities");
             self.close();
             return;
         }
@@ -178,6 +183,10 @@ impl Connection {
 
     pub(super) fn counters(&self) -> parking_lot::MutexGuard<'_, Counters> {
         self.counters.lock()
+    }
+
+    pub(super) fn audited(&self) -> parking_lot::MutexGuard<'_, VecDeque<Option<Asked>>> {
+        self.audited.lock()
     }
 
     /// Requests with the orderer.
@@ -212,6 +221,11 @@ impl Connection {
         self.own_sync.store(true, Ordering::SeqCst);
     }
 
+    /// Whether such a sync is on its way.
+    pub(super) fn has_own_sync(&self) -> bool {
+        self.own_sync.load(Ordering::SeqCst)
+    }
+
     /// Takes the answer to a sync of the server's own, if this is one. Reads wait for it.
     pub(super) fn end_own_sync(&self, answer: &Answer<'_>) -> bool {
         let is_own = self.own_sync.swap(false, Ordering::SeqCst);
@@ -236,7 +250,7 @@ impl Connection {
         self.outbox.put(|out| out.extend_from_slice(frame));
         self.counters().sent += 1;
         if self.outbox.len() > EVENTS_MAX {
-            tracing::warn!(peer = %self.peer, "closing a connection that does not read its events");
+            tracing::warn!(client = %self.peer, "closing a connection that does not read its events");
             self.close();
         }
     }

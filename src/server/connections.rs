@@ -1,5 +1,6 @@
 //! The open connections: where the orderer's answers and events go.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +12,7 @@ use jute::protocol::{EventType, LENGTH_LEN, put_event};
 use jute::txn::Txn;
 use parking_lot::{Mutex, RwLock};
 
+use super::audit::Audit;
 use super::clock::Clock;
 use super::connection::Connection;
 use super::namespace;
@@ -20,6 +22,7 @@ use super::stats::{self, Stats};
 use super::unsent::Unsent;
 use crate::engine::acl;
 use crate::engine::request::Origin;
+use crate::engine::session::SessionId;
 use crate::engine::time::WallClock;
 use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
@@ -45,6 +48,7 @@ pub(super) struct Connections {
     clock: Clock,
     stats: Arc<Stats>,
     passwords: Arc<Passwords>,
+    audit: Option<Arc<Audit>>,
 }
 
 impl Connections {
@@ -55,6 +59,7 @@ impl Connections {
         clock: Clock,
         stats: Arc<Stats>,
         passwords: Arc<Passwords>,
+        audit: Option<Arc<Audit>>,
     ) -> Self {
         Self {
             open: RwLock::new(HashMap::new()),
@@ -66,6 +71,7 @@ impl Connections {
             clock,
             stats,
             passwords,
+            audit,
         }
     }
 
@@ -109,7 +115,12 @@ impl Connections {
     }
 
     pub(super) fn remove(&self, connection: ConnectionId) {
-        self.open.write().remove(&connection);
+        let removed = self.open.write().remove(&connection);
+        if let (Some(audit), Some(connection)) = (&self.audit, removed) {
+            for asked in connection.audited().drain(..).flatten() {
+                audit.answered(&asked, None);
+            }
+        }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -189,6 +200,12 @@ impl Clients for Connections {
         if connection.end_own_sync(&answer) {
             return;
         }
+        if let Some(audit) = &self.audit {
+            let asked = connection.audited().pop_front().flatten();
+            if let Some(asked) = asked {
+                audit.answered(&asked, Some(&answer));
+            }
+        }
         let now = self.clock.monotonic();
         stats::add(&self.stats.packets_sent, 1);
         self.stats.record_latency(kind, now.since(origin.received), 1);
@@ -209,6 +226,12 @@ impl Clients for Connections {
         let Some(connection) = self.get(connection) else { return };
         connection.refuse_session();
         self.touch(connection);
+    }
+
+    fn ephemerals_end(&self, session: SessionId, paths: &[Cow<'_, str>]) {
+        if let Some(audit) = &self.audit {
+            paths.iter().for_each(|path| audit.ephemeral_gone(session, path));
+        }
     }
 
     fn close(&self, connection: ConnectionId) {

@@ -15,6 +15,7 @@ pub(super) fn text() -> String {
     let kernel = |name| read(&format!("/proc/sys/kernel/{name}"));
     let memory = memory_mb();
     let account = Account::own();
+    let user_name = name_of(account.as_ref());
     let entries = [
         ("zookeeper.version", VERSION.to_owned()),
         ("host.name", kernel("hostname")),
@@ -28,7 +29,7 @@ pub(super) fn text() -> String {
         ("os.name", kernel("ostype")),
         ("os.arch", arch().to_owned()),
         ("os.version", kernel("osrelease")),
-        ("user.name", account.as_ref().map_or_else(|| variable("USER"), |it| it.name.clone())),
+        ("user.name", user_name),
         ("user.home", account.as_ref().map_or_else(|| variable("HOME"), |it| it.home.clone())),
         (
             "user.dir",
@@ -44,6 +45,16 @@ pub(super) fn text() -> String {
         let _ = writeln!(text, "{key}={value}");
     }
     text
+}
+
+/// Whose process this is.
+pub(super) fn user_name() -> String {
+    name_of(Account::own().as_ref())
+}
+
+fn name_of(account: Option<&Account>) -> String {
+    let variable = || env::var("USER").unwrap_or_else(|_| NOT_HERE.to_owned());
+    account.map_or_else(variable, |account| account.name.clone())
 }
 
 /// The machine by Java's name.

@@ -14,8 +14,9 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::audit::Asked;
 use super::auth;
-use super::connection::Connection;
+use super::connection::{Connection, java_address};
 use super::four_letter;
 use super::namespace::Reads;
 use super::series::Counter;
@@ -151,7 +152,7 @@ impl Inbox {
             }
             _ => {
                 tracing::warn!(
-                    peer = %connection.peer(),
+                    client = %connection.peer(),
                     len,
                     "closing a connection: a frame may have {} bytes, \
                     jute.maxbuffer",
@@ -227,7 +228,7 @@ impl Inbox {
         }
         if server.replica.is_behind(Zxid(request.last_zxid_seen)) {
             tracing::warn!(
-                peer = %connection.peer(),
+                client = %connection.peer(),
                 seen = %Zxid(request.last_zxid_seen),
                 applied = %server.replica.applied(),
                 "refusing a client that has seen more than this server has"
@@ -251,7 +252,7 @@ impl Inbox {
             }
             Work::Attach { timeout_ms }
         } else {
-            tracing::warn!(peer = %connection.peer(), %session, "wrong password for a session");
+            tracing::warn!(client = %connection.peer(), %session, "wrong password for a session");
             connection.refuse_session();
             return Step::Leave;
         };
@@ -402,6 +403,11 @@ impl Inbox {
             connection.leave_after_answer();
         }
         self.reads_in_flight += usize::from(read::is_read(&request));
+        if self.server.audit.is_some() && !connection.has_own_sync() {
+            let address = java_address(connection.peer().ip());
+            let asked = Asked::of(&request, origin.session, &origin.identities, &address);
+            connection.audited().push_back(asked);
+        }
         connection.submitted();
         let work = Work::Request(request);
         self.submissions.push(Submission { origin, work, room: Some(room) });

@@ -87,7 +87,7 @@ fn take(server: &Arc<Server>, socket: TcpStream, peer: SocketAddr, most: Option<
     let max = config.max_client_cnxns.map(NonZeroU32::get);
     if !server.connections.admit(peer.ip(), max, most) {
         server.stats.series.count(Counter::ConnectionsRejected, 1);
-        tracing::warn!(%peer, "refusing a connection: too many, see maxClientCnxns, maxCnxns and the limit of open files");
+        tracing::warn!(client = %peer, "refusing a connection: too many, see maxClientCnxns, maxCnxns and the limit of open files");
         return;
     }
     let options = SockRef::from(&socket);

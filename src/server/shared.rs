@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::audit::Audit;
 use super::clock::Clock;
 use super::connections::Connections;
 use super::password::Passwords;
@@ -99,6 +100,8 @@ pub(super) struct Server {
     pub(super) room_bytes: u32,
     pub(super) connections: Arc<Connections>,
     pub(super) passwords: Arc<Passwords>,
+    /// Where changes are written down, if they are.
+    pub(super) audit: Option<Arc<Audit>>,
     pub(super) stats: Arc<Stats>,
     /// When the orderer began the group that it is at; 0 between two.
     pub(super) group_began: AtomicU64,

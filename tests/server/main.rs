@@ -8,6 +8,7 @@ mod ensemble_sessions;
 mod hostile;
 mod lifecycle;
 mod lists;
+mod logs;
 mod process;
 mod quorum;
 mod refusal;

@@ -84,7 +84,9 @@ impl Server {
             .stderr(log)
             .env_remove("SERVER_JVMFLAGS")
             .env_remove("JVMFLAGS")
-            .env_remove("ROOKEEPER_LOG");
+            .env_remove("ROOKEEPER_LOG")
+            .env_remove("ROOKEEPER_LOG_FORMAT")
+            .env_remove("ZOO_LOG_DIR");
     }
 
     fn log_path(&self) -> PathBuf {

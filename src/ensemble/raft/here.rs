@@ -1,6 +1,7 @@
 //! The clients of this member, among those of all. What is for others' clients goes no further than here: their own
 //! member tells them, when it has applied the same.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -114,6 +115,10 @@ impl Clients for Here {
         if self.has(connection) {
             self.clients.no_session(connection);
         }
+    }
+
+    fn ephemerals_end(&self, session: SessionId, paths: &[Cow<'_, str>]) {
+        self.clients.ephemerals_end(session, paths);
     }
 
     fn close(&self, connection: ConnectionId) {

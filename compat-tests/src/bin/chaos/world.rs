@@ -271,27 +271,29 @@ impl World {
         }
     }
 
-    /// What the servers show, and where they differ.
+    /// What the servers show, and where they differ. Sessions that were given up may expire between two looks, and no
+    /// new ones come: each look has at most the sessions of the look before, and the last one is at the first server.
     pub(crate) fn last(&self) -> io::Result<(Last, Vec<String>)> {
+        let first = last_of(SERVERS[0])?;
         let mut found = Vec::new();
-        let mut first: Option<Last> = None;
-        for server in SERVERS {
-            let last = last_of(server)?;
-            match &first {
-                None => first = Some(last),
-                Some(first) => {
-                    let parts = [
-                        ("registers", first.registers == last.registers),
-                        ("sequential znodes", first.sequential == last.sequential),
-                        ("sessions", first.sessions == last.sessions),
-                    ];
-                    for (part, _) in parts.iter().filter(|(_, equal)| !equal) {
-                        found.push(format!("server {server} has other {part} than server 1"));
-                    }
+        let mut before = first.sessions.clone();
+        for server in SERVERS[1..].iter().chain(&SERVERS[..1]) {
+            let last = last_of(*server)?;
+            for (part, equal) in [
+                ("registers", first.registers == last.registers),
+                ("sequential znodes", first.sequential == last.sequential),
+            ] {
+                if !equal {
+                    found.push(format!("server {server} has other {part} than server 1"));
                 }
             }
+            let new: Vec<&String> = last.sessions.difference(&before).collect();
+            if !new.is_empty() {
+                found.push(format!("server {server} has {new:?}, which the one before it had not"));
+            }
+            before = last.sessions;
         }
-        Ok((first.unwrap_or_default(), found))
+        Ok((first, found))
     }
 
     /// Sessions whose ephemerals stay although all clients have gone.

@@ -1,0 +1,136 @@
+//! The form of a line.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::FmtContext;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
+use tracing_subscriber::registry::LookupSpan;
+
+use super::repeats;
+
+/// One line for each event.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Line {
+    /// `2026-03-01T12:00:00.000000Z  INFO server::listener: message field=value`
+    Text,
+    /// An object with `time`, `level`, `target`, `message` and the fields.
+    Json,
+}
+
+impl<S, N> FormatEvent<S, N> for Line
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let target = event.metadata().target();
+        let target = target.strip_prefix("rookeeper::").unwrap_or(target);
+        match self {
+            Self::Text => text(context, writer, target, event),
+            Self::Json => json(writer, target, event),
+        }
+    }
+}
+
+fn text<S, N>(
+    context: &FmtContext<'_, S, N>,
+    mut writer: Writer<'_>,
+    target: &str,
+    event: &Event<'_>,
+) -> fmt::Result
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    let level = *event.metadata().level();
+    SystemTime.format_time(&mut writer)?;
+    if writer.has_ansi_escapes() {
+        write!(writer, " \x1b[{}m{level:>5}\x1b[0m {target}: ", colour(level))?;
+    } else {
+        write!(writer, " {level:>5} {target}: ")?;
+    }
+    let mut fields = String::new();
+    context.format_fields(Writer::new(&mut fields), event)?;
+    // A client's bytes in a field must not begin a line that looks like one of ours.
+    for character in fields.chars() {
+        if character.is_control() {
+            write!(writer, "{}", character.escape_default())?;
+        } else {
+            writer.write_char(character)?;
+        }
+    }
+    match repeats::left_out() {
+        0 => writeln!(writer),
+        left_out => writeln!(writer, " left_out={left_out}"),
+    }
+}
+
+fn json(mut writer: Writer<'_>, target: &str, event: &Event<'_>) -> fmt::Result {
+    let mut time = String::new();
+    SystemTime.format_time(&mut Writer::new(&mut time))?;
+    let mut fields = Fields(Map::new());
+    event.record(&mut fields);
+    let Fields(mut line) = fields;
+    line.insert("time".to_owned(), time.into());
+    line.insert("level".to_owned(), event.metadata().level().as_str().into());
+    line.insert("target".to_owned(), target.into());
+    if repeats::left_out() > 0 {
+        line.insert("left_out".to_owned(), repeats::left_out().into());
+    }
+    writeln!(writer, "{}", Value::Object(line))
+}
+
+/// Fields as JSON has them.
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn put(&mut self, field: &Field, value: impl Into<Value>) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+}
+
+impl Visit for Fields {
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value);
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.put(field, format!("{value:?}"));
+    }
+}
+
+/// SGR code of the level.
+fn colour(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 31,
+        Level::WARN => 33,
+        Level::INFO => 32,
+        Level::DEBUG => 34,
+        Level::TRACE => 35,
+    }
+}

@@ -1,0 +1,109 @@
+//! What the log says, and what it never does.
+
+use std::fs;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use jute::CreateMode;
+use jute::protocol::{AuthPacket, Request};
+use socket2::SockRef;
+
+use crate::client::{connect_frame, connect_response, create, ends, open, until};
+use crate::process::Server;
+
+const PASSWORD: &str = "open-sesame";
+const SUPER_DIGEST: &str = "x1nq8J5GOJVPY6zgzhtTtA9izLc=";
+
+fn auth(token: &str) -> Request<'_> {
+    let token = Some(token.as_bytes().into());
+    Request::Auth(AuthPacket { auth_type: 0, scheme: Some("digest".into()), auth: token })
+}
+
+/// As tracing could print bytes.
+fn prints(bytes: &[u8]) -> [String; 2] {
+    let hex = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    [hex, format!("{bytes:?}")]
+}
+
+#[test]
+fn no_secret_is_logged_at_any_level() {
+    let mut process = Server::prepare("");
+    let folder = process.data().join("logs");
+    let mut command = process.command();
+    command
+        .arg(format!("-Dzookeeper.DigestAuthenticationProvider.superDigest=super:{SUPER_DIGEST}"))
+        .arg("-Dzookeeper.audit.enable=true")
+        .env("ROOKEEPER_LOG", "trace")
+        .env("ZOO_LOG_DIR", &folder);
+    process.run_as(command);
+
+    let mut client = process.connect(10_000);
+    let password = client.session.password;
+    client.ok(&auth(&format!("bob:{PASSWORD}")));
+    client.ok(&create("/a", b"not-for-the-log".to_vec(), CreateMode::Persistent));
+    // A second connection of the session, one with a wrong password, and words that are none.
+    let again = client.again(process.address());
+    let mut wrong = open(process.address());
+    let forged = [0x5a; 16];
+    let frame = connect_frame(10_000, again.session.session_id, &forged);
+    wrong.write_all(&frame).expect("sent");
+    assert_eq!(connect_response(&mut wrong).session_id, 0);
+    let mut refused = process.connect(10_000);
+    refused.send(&[auth(PASSWORD)]);
+    while refused.receive().is_some() {}
+    // Worth a line at debug only.
+    let reset = process.connect(10_000);
+    SockRef::from(&reset.stream).set_linger(Some(Duration::ZERO)).expect("set");
+    drop(reset);
+    until("the reset is told", || process.log().contains("DEBUG"));
+    process.signal("TERM");
+    assert!(process.wait().success(), "{}", process.log());
+
+    let file = fs::read_to_string(folder.join("zookeeper.log")).expect("a log beside stderr");
+    let audit = fs::read_to_string(folder.join("zookeeper_audit.log")).expect("an audit log");
+    assert!(audit.contains("user=127.0.0.1,bob\t"), "{audit}");
+    let log = process.log();
+    assert!(log.contains("wrong password for a session"), "{log}");
+    let mut secrets: Vec<String> =
+        [PASSWORD, SUPER_DIGEST, "not-for-the-log"].map(str::to_owned).into();
+    secrets.extend(prints(&password));
+    secrets.extend(prints(&forged));
+    for text in [&log, &file, &audit] {
+        for secret in &secrets {
+            assert!(!text.contains(secret.as_str()), "{secret} is logged: {text}");
+        }
+    }
+    // Each line has its own time there.
+    let said = |line: &str| line.split_once(' ').map(|(_, said)| said.to_owned());
+    let [here, there] = [&log, &file].map(|text| text.lines().map(said).collect::<Vec<_>>());
+    assert_eq!(there, here);
+}
+
+#[test]
+fn who_does_the_same_wrong_again_does_not_fill_the_disk() {
+    let mut process = Server::prepare("");
+    let mut command = process.command();
+    command.env("ROOKEEPER_LOG_FORMAT", "json");
+    process.run_as(command);
+    let began = Instant::now();
+    for len in 0..200_i32 {
+        let mut stream = open(process.address());
+        // From another port, and another length each time.
+        stream.write_all(&(i32::MAX - len).to_be_bytes()).expect("sent");
+        ends(&mut stream);
+    }
+    let seconds = began.elapsed().as_secs() + 1;
+    process.signal("TERM");
+    assert!(process.wait().success(), "{}", process.log());
+    let lines: Vec<serde_json::Value> = process
+        .log()
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("each line is an object"))
+        .collect();
+    let says = |line: &&serde_json::Value| {
+        line["message"].as_str().is_some_and(|text| text.contains("jute.maxbuffer"))
+    };
+    let told: Vec<&serde_json::Value> = lines.iter().filter(says).collect();
+    assert!(!told.is_empty() && told.len() as u64 <= seconds + 1, "{told:#?} in {seconds} s");
+    assert_eq!(told[0]["level"], "WARN");
+}
