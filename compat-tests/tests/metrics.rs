@@ -2,11 +2,14 @@
 //! same numbers where nothing but requests makes them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use compat_tests::request::{self, mode, op};
-use compat_tests::{Ensemble, Java, Kind, MetricsPage, RawClient, Server, classpath, metrics_page};
+use compat_tests::{
+    Ensemble, Java, Kind, MetricsPage, RawClient, Server, classpath, metrics_page, repository,
+};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -367,6 +370,94 @@ fn run(server: &Server) -> (MetricsPage, BTreeMap<String, f64>) {
     }
 }
 
+/// Rows of a table of `docs/metrics.md`: its cells, without quotes.
+fn rows(after: &str) -> Vec<Vec<String>> {
+    let page = fs::read_to_string(repository().join("docs/metrics.md")).expect("the page");
+    let table = page.lines().skip_while(|line| *line != after).skip(2);
+    let row = |line: &str| -> Vec<String> {
+        line.trim_matches('|').split('|').map(|cell| cell.trim().replace('`', "")).collect()
+    };
+    table.take_while(|line| line.starts_with('|')).map(row).collect()
+}
+
+/// Type and meaning of each name in the docs.
+fn documented() -> BTreeMap<String, [String; 2]> {
+    let absent: Vec<Vec<String>> = rows("| metric | why |");
+    let expected = ABSENT.map(|(name, why)| vec![name.to_owned(), why.to_owned()]);
+    assert_eq!(absent, expected, "the docs name others as absent");
+    let rows = rows("| metric | type | mntr | JMX attribute | meaning |");
+    let of = |row: &Vec<String>| (row[0].clone(), [row[1].clone(), row[4].clone()]);
+    rows.iter().map(of).collect()
+}
+
+fn differing(documented: &BTreeMap<String, [String; 2]>, page: &MetricsPage) -> Vec<String> {
+    let shown: BTreeMap<String, [String; 2]> = page
+        .types
+        .iter()
+        .map(|(name, of)| (name.clone(), [of.clone(), page.help[name].clone()]))
+        .collect();
+    let names: BTreeSet<&String> = documented.keys().chain(shown.keys()).collect();
+    let differs = names.into_iter().filter(|name| documented.get(*name) != shown.get(*name));
+    differs
+        .map(|name| format!("{name}: {:?} {:?}", documented.get(name), shown.get(name)))
+        .collect()
+}
+
+/// Names of samples in the expressions of a page: words that are neither functions nor labels.
+fn names_used(page: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(repository().join("docs").join(page)).expect("the page");
+    let is_expression = |line: &&str| line.trim_start().starts_with("expr: ");
+    let expressions: Vec<String> = if page.ends_with(".json") {
+        let dashboard: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let panels = dashboard["panels"].as_array().expect("panels").clone();
+        let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
+        targets.map(|target| target["expr"].as_str().expect("text").to_owned()).collect()
+    } else {
+        let lines = text.lines().filter(is_expression);
+        lines.map(|line| line.trim_start().trim_start_matches("expr: ").to_owned()).collect()
+    };
+    let mut names = BTreeSet::new();
+    for expression in expressions {
+        // Neither selectors nor ranges nor what a sum goes by.
+        let mut plain = String::new();
+        let mut depth = 0;
+        for c in expression
+            .replace("by (instance, le)", "")
+            .replace("by (le)", "")
+            .replace("by (key)", "")
+            .chars()
+        {
+            depth += i32::from("{[".contains(c));
+            if depth == 0 {
+                plain.push(c);
+            }
+            depth -= i32::from("}]".contains(c));
+        }
+        let words = plain.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let functions = [
+            "count",
+            "deriv",
+            "histogram_quantile",
+            "increase",
+            "max",
+            "predict_linear",
+            "rate",
+            "sum",
+        ];
+        let operators = ["and", "on", "unless"];
+        names.extend(
+            words
+                .filter(|word| {
+                    word.starts_with(|c: char| c.is_ascii_lowercase())
+                        && !functions.contains(word)
+                        && !operators.contains(word)
+                })
+                .map(ToOwned::to_owned),
+        );
+    }
+    names
+}
+
 fn classes() -> Java {
     Java::compile(&["metrics"], classpath())
 }
@@ -419,7 +510,8 @@ fn pages(kind: Kind, config: &[&str]) -> [MetricsPage; 2] {
 fn of_a_leader_and_of_a_follower() {
     let java = classes();
     let lines = metrics_page::config(java.classes());
-    let config: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let mut config: Vec<&str> = lines.iter().map(String::as_str).collect();
+    config.push("enforceQuota=true");
     let [their_leader, their_follower] = pages(Kind::Reference, &config);
     let [leader, follower] = pages(Kind::subject(), &config);
     let differences = compare_names(&their_leader, &leader);
@@ -430,6 +522,15 @@ fn of_a_leader_and_of_a_follower() {
     assert_eq!(missing(&follower, false), [""; 0]);
     for name in ["proposal_count", "commit_count", "quorum_ack_latency_count", "learners"] {
         assert!(leader.value(name) > 0.0 && their_leader.value(name) > 0.0, "{name}");
+    }
+    // What a leader has behind these requests is everything that there is.
+    assert_eq!(differing(&documented(), &leader), [""; 0]);
+    for page in ["grafana.json", "alerts.yml"] {
+        let names = names_used(page);
+        let is_there = |name: &String| leader.samples.contains_key(name) || name == "up";
+        assert!(names.len() > 8, "{page} has hardly a name: {names:?}");
+        let lost: Vec<&String> = names.iter().filter(|name| !is_there(name)).collect();
+        assert!(lost.is_empty(), "{page}: {lost:?}");
     }
     for name in ["learner_proposal_received_count", "learner_commit_received_count"] {
         assert!(follower.value(name) > 0.0 && their_follower.value(name) > 0.0, "{name}");

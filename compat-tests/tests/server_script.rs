@@ -129,7 +129,9 @@ fn start_status_restart_and_stop() {
         .expect("it");
     says(&place, &["start"], 1, "Starting zookeeper ... FAILED TO START\n");
     let outs = fs::read_dir(place.dir.path().join("logs")).expect("a log directory");
-    let out = outs.map(|entry| entry.expect("an entry").path()).next().expect("a log");
+    let mut outs = outs.map(|entry| entry.expect("an entry").path());
+    let is_out = |path: &std::path::PathBuf| path.extension().is_some_and(|its| its == "out");
+    let out = outs.find(is_out).expect("what it said");
     assert!(fs::read_to_string(out).expect("text").contains("clientPort"));
     // Nobody has that number any more: it is removed as the next stop would.
     fs::remove_file(place.pid_file()).expect("its pid file");

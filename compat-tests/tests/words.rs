@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use compat_tests::four_letter_words::{ask, shape};
 use compat_tests::request::{self, mode, op};
-use compat_tests::{Kind, RawClient, Server};
+use compat_tests::{Ensemble, Kind, RawClient, Server};
 
 const WORDS: [&str; 15] = [
     "conf", "cons", "dirs", "dump", "envi", "gtmk", "hash", "isro", "mntr", "ruok", "srvr", "stat",
@@ -183,5 +183,69 @@ fn words_that_are_not_in_the_whitelist() {
         }
         let refusal = "telnet close is not executed because it is not in the whitelist.\n";
         assert_eq!(ask_with(&server, &TELNET_CLOSE), refusal, "{kind:?}");
+    }
+}
+
+/// Words of a member that serves, but for `mntr`.
+const OF_A_MEMBER: [&str; 6] = ["conf", "dirs", "dump", "isro", "srvr", "stat"];
+
+/// What each role says, and the keys of its `mntr`.
+fn of_each_role(kind: Kind) -> Vec<(String, Vec<String>, Vec<String>)> {
+    let ensemble = Ensemble::start(kind, &["tickTime=2000"]);
+    let mut said = Vec::new();
+    for server in ensemble.servers() {
+        let srvr = answer(server, "srvr");
+        let role = srvr.iter().find_map(|line| line.strip_prefix("Mode: ")).expect("a role");
+        let is_new = said.iter().all(|(known, _, _): &(String, _, _)| known != role);
+        if is_new {
+            let words = OF_A_MEMBER.iter().flat_map(|word| match *word {
+                // The servers' ports are another test run's each time.
+                "conf" => shape_of_members(&answer(server, word)),
+                word => answer(server, word),
+            });
+            let mntr = ask(server.address(), "mntr").expect("an answer");
+            let keys = mntr.lines().map(|line| line.split('\t').next().unwrap_or_default().into());
+            said.push((role.to_owned(), words.collect(), keys.collect()));
+        }
+    }
+    said.sort();
+    said
+}
+
+fn shape_of_members(lines: &[String]) -> Vec<String> {
+    let blot = |line: &String| match line.split_once('=') {
+        Some((key, value)) if key.starts_with("server.") || key.ends_with("Port") => {
+            let shape: String =
+                value.chars().map(|c| if c.is_ascii_digit() { 'n' } else { c }).collect();
+            format!("{key}={}", shape.replace("nnnnn", "nnnn"))
+        }
+        Some(("serverId", _)) => "serverId".to_owned(),
+        _ => line.clone(),
+    };
+    lines.iter().map(blot).collect()
+}
+
+#[test]
+fn of_a_leader_and_of_a_follower() {
+    let (theirs, ours) = (of_each_role(Kind::Reference), of_each_role(Kind::subject()));
+    assert_eq!(theirs.len(), 2);
+    for ((role, expected, their_keys), (our_role, actual, our_keys)) in theirs.iter().zip(&ours) {
+        assert_eq!(role, our_role);
+        assert_eq!(expected, actual, "{role}");
+        // Some collectors take no more.
+        assert!(our_keys.len() < 500, "{role}: {} lines", our_keys.len());
+        // Summaries that never have a value are left out; the rest is in the same order.
+        let common = |of: &[String], other: &[String]| -> Vec<String> {
+            of.iter().filter(|key| other.contains(key)).cloned().collect()
+        };
+        assert_eq!(common(their_keys, our_keys), common(our_keys, their_keys), "{role}");
+        let parts = ["avg", "min", "max", "cnt", "sum", "p50", "p95", "p99", "p999"];
+        let is_of_a_summary = |key: &String| {
+            let part = key.strip_prefix("zk_").and_then(|key| key.split('_').next());
+            part.is_some_and(|part| parts.contains(&part))
+        };
+        for key in their_keys.iter().filter(|key| !our_keys.contains(key)) {
+            assert!(is_of_a_summary(key), "{role}: {key} is missing");
+        }
     }
 }

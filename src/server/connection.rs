@@ -82,12 +82,12 @@ impl Counters {
         *self = Self { established: self.established, ..Self::new() };
     }
 
-    pub(super) fn answered(&mut self, zxid: Zxid, now: Monotonic, latency: u64) {
-        self.sent += 1;
+    pub(super) fn answered(&mut self, zxid: Zxid, now: Monotonic, latency: u64, times: u64) {
+        self.sent += times;
         self.last_zxid = zxid;
         self.last_response = now;
         self.last_latency = latency;
-        self.latency.record(latency);
+        self.latency.record(latency, times);
     }
 }
 
@@ -272,7 +272,7 @@ impl Connection {
             }
             len = out.len() - before;
         });
-        self.counters().answered(zxid, now, now.since(origin.received));
+        self.counters().answered(zxid, now, now.since(origin.received), 1);
         self.answered();
         len
     }
@@ -454,9 +454,7 @@ impl Connection {
         stats::add(&server.stats.packets_sent, count);
         server.stats.record_latency(Kind::Read, latency, count);
         let mut counters = self.counters();
-        for _ in 0..count {
-            counters.answered(zxid, now, latency);
-        }
+        counters.answered(zxid, now, latency, count);
     }
 
     /// Whether what waits is more than a client may leave lying before its requests wait, too.

@@ -13,9 +13,9 @@ use time::macros::format_description;
 use super::connection::{Connection, java_address};
 use super::environment;
 use super::monitor;
-use super::shared::Server;
+use super::shared::{Role, Server};
 use super::stats;
-use crate::config::FourLetterWords;
+use crate::config::{self, FourLetterWords};
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::engine::watch::ConnectionId;
@@ -106,6 +106,7 @@ impl Word {
         if needs_service && !server.serves() {
             return match self {
                 Self::Isro => "null".to_owned(),
+                Self::Hash => NOT_SERVING.trim_end().to_owned(),
                 _ => NOT_SERVING.to_owned(),
             };
         }
@@ -315,11 +316,13 @@ fn watches_by_path(server: &Server) -> String {
 fn conf(server: &Server) -> String {
     let config = &server.config;
     let directory = &server.directory;
+    let ensemble = config.ensemble.as_ref();
+    let id = ensemble.map_or(0, |ensemble| ensemble.my_id);
     let backlog = config.client_listen_backlog.map_or_else(|| "-1".to_owned(), |n| n.to_string());
-    format!(
+    let mut text = format!(
         "clientPort={}\nsecureClientPort=-1\ndataDir={}\ndataDirSize={}\ndataLogDir={}\n\
          dataLogSize={}\ntickTime={}\nmaxClientCnxns={}\nminSessionTimeout={}\n\
-         maxSessionTimeout={}\nclientPortListenBacklog={backlog}\nserverId=0\n",
+         maxSessionTimeout={}\nclientPortListenBacklog={backlog}\nserverId={id}\n",
         config.client_listen.port,
         directory.snapshots().display(),
         monitor::folder_size(directory.snapshots()),
@@ -329,7 +332,37 @@ fn conf(server: &Server) -> String {
         config.max_client_cnxns.map_or(0, std::num::NonZeroU32::get),
         config.min_session_timeout_ms,
         config.max_session_timeout_ms,
-    )
+    );
+    if let Some(ensemble) = ensemble {
+        put_membership(&mut text, ensemble, config.tick_time_ms);
+    }
+    text
+}
+
+/// What `conf` of a member has beside: the list as zoo.cfg has it, which is version 0 of it, and no end of the last line.
+fn put_membership(text: &mut String, ensemble: &config::Ensemble, tick_ms: u32) {
+    let ticks = |limit: Duration| limit.as_millis() / u128::from(tick_ms.max(1));
+    let (init, sync) = (ticks(ensemble.init_limit), ticks(ensemble.sync_limit));
+    let _ = writeln!(text, "initLimit={init}\nsyncLimit={sync}\nelectionAlg=3");
+    if let Some(me) = ensemble.me() {
+        let kind = u8::from(me.observer);
+        let (election, quorum) = (me.election_port, me.port);
+        let _ = writeln!(text, "electionPort={election}\nquorumPort={quorum}\npeerType={kind}");
+    }
+    text.push_str("membership: \n");
+    for (id, server) in &ensemble.servers {
+        let role = if server.observer { "observer" } else { "participant" };
+        let host = match server.host.contains(':') {
+            true => format!("[{}]", server.host),
+            false => server.host.clone(),
+        };
+        let _ = write!(text, "server.{id}={host}:{}:{}:{role}", server.port, server.election_port);
+        if let Some(client) = server.client {
+            let _ = write!(text, ";{client}");
+        }
+        text.push('\n');
+    }
+    text.push_str("version=0");
 }
 
 /// `srvr`, and `stat` with the clients.
@@ -366,6 +399,10 @@ fn summary(server: &Server, with_clients: bool) -> String {
         monitor::outstanding(server),
         server.role.get(),
     );
+    if server.role.get() == Role::Leader {
+        let [last, min, max] = server.stats.quorum.proposal_sizes();
+        let _ = writeln!(text, "Proposal sizes last/min/max: {last}/{min}/{max}");
+    }
     text
 }
 

@@ -44,11 +44,12 @@ const NO_RESTORE: &str = "the tree of a running server is not replaced";
 const NO_DEAD: &str = "watches go with their connection";
 const ENDS: &str = "the process ends then";
 
-/// Figures that are looked at when somebody asks.
+/// Figures that are looked at when somebody asks. Some of them only a member of an ensemble has, most of those a leader.
 pub(super) const GAUGES: &[Row] = &[
     of("ephemerals_count", "ephemeral znodes"),
     of("num_alive_connections", "connections of clients"),
     of("avg_latency", "milliseconds from a request to its answer, on average"),
+    of("min_proposal_size", "bytes of the least proposal, -1 for none"),
     of("outstanding_requests", "requests that are not answered yet"),
     of("znode_count", "znodes, the root counted twice as in ZooKeeper"),
     of("global_sessions", "sessions of the whole ensemble"),
@@ -56,31 +57,29 @@ pub(super) const GAUGES: &[Row] = &[
     of("last_client_response_size", "bytes of the last answer, -1 for none"),
     of("packets_sent", "answers and events"),
     of("packets_received", "requests, four-letter words among them"),
+    of("max_proposal_size", "bytes of the greatest proposal, -1 for none"),
     of("max_client_response_size", "bytes of the greatest answer, -1 for none"),
+    of("synced_followers", "servers that follow this leader and vote"),
     never("connection_drop_probability", NO_THROTTLE),
     of("watch_count", "watches of data and of children"),
+    never("synced_non_voting_followers", "whoever does not vote is an observer"),
+    of("synced_observers", "servers that follow this leader and do not vote"),
     never("auth_failed_count", NO_TLS),
     of("min_latency", "milliseconds from a request to its answer, the least"),
     of("max_file_descriptor_count", "files and sockets that the process may have"),
     of("approximate_data_size", "bytes of all paths and data"),
     of("open_file_descriptor_count", "files and sockets that the process has"),
+    of("last_proposal_size", "bytes of the last proposal, -1 for none"),
+    of("pending_syncs", "requests of sync that are not answered yet"),
+    of("leader_uptime", "milliseconds for which this server has led"),
     of("local_sessions", "sessions of this server only"),
     of("uptime", "milliseconds since the start"),
     of("max_latency", "milliseconds from a request to its answer, the most"),
     never("outstanding_tls_handshake", NO_TLS),
+    of("learners", "servers that follow this leader"),
     of("min_client_response_size", "bytes of the least answer, -1 for none"),
     never("non_mtls_local_conn_count", NO_TLS),
-    // From here on of members of an ensemble only, most of them where it leads.
     of("quorum_size", "servers that vote"),
-    of("learners", "servers that follow this leader"),
-    of("synced_followers", "those of them that vote"),
-    of("synced_observers", "those of them that do not"),
-    never("synced_non_voting_followers", "whoever does not vote is an observer"),
-    of("pending_syncs", "requests of sync that are not answered yet"),
-    of("leader_uptime", "milliseconds for which this server has led"),
-    of("last_proposal_size", "bytes of the last proposal, -1 for none"),
-    of("min_proposal_size", "bytes of the least proposal, -1 for none"),
-    of("max_proposal_size", "bytes of the greatest proposal, -1 for none"),
 ];
 
 /// The same by a key.

@@ -75,8 +75,7 @@ pub(super) fn gauges(server: &Server) -> BTreeMap<&'static str, Value> {
         gauges.insert("quorum_size", integer(others.voters.load(Ordering::Relaxed) as usize));
     }
     if role == Role::Leader {
-        let sizes = server.stats.quorum.shown().proposal_size;
-        let [last, min, max] = sizes.map_or([-1; 3], |sizes| sizes.map(u64::cast_signed));
+        let [last, min, max] = server.stats.quorum.proposal_sizes();
         let followers = others.followers.load(Ordering::Relaxed) as usize;
         let observers = others.observers.load(Ordering::Relaxed) as usize;
         let since = others.leads_since.load(Ordering::Relaxed);
@@ -131,7 +130,13 @@ pub(super) fn mntr(server: &Server) -> String {
         Role::Standalone | Role::None => {}
         Role::Leader => text.push_str("zk_peer_state\tleading - broadcast\n"),
         Role::Follower => text.push_str("zk_peer_state\tfollowing - broadcast\n"),
-        Role::Observer => text.push_str("zk_peer_state\tobserving - broadcast\n"),
+        Role::Observer => {
+            let leader = server.others.leader.load(Ordering::Relaxed);
+            let _ = writeln!(
+                text,
+                "zk_peer_state\tobserving - broadcast\nzk_observer_master_id\t{leader}"
+            );
+        }
     }
     let gauges = gauges(server);
     for row in GAUGES {

@@ -40,6 +40,12 @@ impl QuorumStats {
         self.0.lock().clone()
     }
 
+    /// Bytes of the last, the least and the greatest proposal, -1 where there was none.
+    pub(super) fn proposal_sizes(&self) -> [i64; 3] {
+        let sizes = self.0.lock().proposal_size;
+        sizes.map_or([-1; 3], |sizes| sizes.map(u64::cast_signed))
+    }
+
     /// `srst`.
     pub(super) fn reset(&self) {
         self.0.lock().proposal_size = None;

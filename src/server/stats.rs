@@ -22,11 +22,12 @@ impl Summary {
         Self { min: value, max: value, sum: value, count: 1 }
     }
 
-    pub(super) fn record(&mut self, value: u64) {
+    /// Counts a value `times` times, at least once.
+    pub(super) fn record(&mut self, value: u64, times: u64) {
         self.min = if self.count == 0 { value } else { self.min.min(value) };
         self.max = self.max.max(value);
-        self.sum = self.sum.saturating_add(value);
-        self.count += 1;
+        self.sum = self.sum.saturating_add(value.saturating_mul(times));
+        self.count += times;
     }
 
     /// The average to four decimals as Java prints a double, 0.0 without values.
