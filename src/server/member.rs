@@ -453,7 +453,6 @@ fn count(others: &Others, member: &Member<Peers>) {
     *others.observers_there.lock() = observers_there;
     let syncs = u32::try_from(member.pending_syncs()).unwrap_or(u32::MAX);
     others.pending_syncs.store(syncs, Ordering::Relaxed);
-    others.leader.store(server_of(member.leader()), Ordering::Relaxed);
     for (to, count) in counts {
         to.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
     }

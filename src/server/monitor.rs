@@ -131,7 +131,7 @@ pub(super) fn mntr(server: &Server) -> String {
         Role::Leader => text.push_str("zk_peer_state\tleading - broadcast\n"),
         Role::Follower => text.push_str("zk_peer_state\tfollowing - broadcast\n"),
         Role::Observer => {
-            let leader = server.others.leader.load(Ordering::Relaxed);
+            let leader = server.others.leader.lock().unwrap_or_default();
             let _ = writeln!(
                 text,
                 "zk_peer_state\tobserving - broadcast\nzk_observer_master_id\t{leader}"

@@ -87,8 +87,6 @@ pub(super) struct Others {
     pub(super) pending_syncs: AtomicU32,
     /// Sessions that live on this server only.
     pub(super) local_sessions: AtomicU64,
-    /// The server that leads, 0 for none.
-    pub(super) leader: AtomicU8,
     /// When this server began to lead.
     pub(super) leads_since: AtomicU64,
 }
