@@ -308,7 +308,9 @@ fn statuses(server: &Server, said: &mut Said) {
         let body = (method == "POST").then_some(&b"x"[..]);
         let answer = http::send(server.admin(), method, path, &[], body).expect("an answer");
         let kind = answer.header("content-type").filter(|kind| *kind == "application/json");
-        let shown = format!("{} {kind:?} {}", answer.status, answer.text());
+        // Rookeeper's own.
+        let own = "<a href=\"/commands/log_level\">log_level</a>\n<br/>\n";
+        let shown = format!("{} {kind:?} {}", answer.status, answer.text().replace(own, ""));
         said.push((format!("{method} {path}"), shown));
     }
     for path in ["/", "/x", "/commandsx"] {
