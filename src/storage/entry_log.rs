@@ -31,7 +31,7 @@ const TAIL_BYTES: usize = 16 << 20;
 /// The same of those that are older than a while: a burst's memory is given back when it is over.
 const OLD_TAIL_BYTES: usize = 1 << 20;
 /// Bytes of entries that are read from files at once: whoever asks has signs of life to send.
-const OLD_BYTES_AT_ONCE: u64 = 256 << 10;
+const OLD_BYTES_AT_ONCE: u64 = 64 << 10;
 
 /// One record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
