@@ -8,6 +8,7 @@ mod backup;
 mod config;
 mod data;
 mod error;
+mod explain;
 mod leave;
 mod log;
 mod migrate;
@@ -25,6 +26,7 @@ use clap::Subcommand;
 pub use backup::BackupArguments;
 pub use config::{CheckConfig, ConfigCommand};
 pub use data::{Change, DataCommand, Truncate};
+pub use explain::ExplainArguments;
 pub use log::{LogCommand, ShowLog};
 pub use migrate::MigrateCommand;
 pub use place::Place;
@@ -55,6 +57,8 @@ pub enum Tool {
     /// Prepare a move from Apache ZooKeeper.
     #[command(subcommand)]
     Migrate(MigrateCommand),
+    /// Say what an error code, an exit code or a key of zoo.cfg means, and what to do.
+    Explain(ExplainArguments),
 }
 
 /// What a tool found.
@@ -89,6 +93,7 @@ pub fn run(tool: &Tool) -> Ending {
         Tool::Restore(arguments) => restore::run(arguments, &mut out),
         Tool::Config(command) => config::run(command, &mut out),
         Tool::Migrate(command) => migrate::run(command, &mut out),
+        Tool::Explain(arguments) => explain::run(arguments, &mut out).map(|()| Verdict::Fine),
     };
     let flushed = out.flush();
     match ended.and_then(|verdict| flushed.map(|()| verdict)) {
