@@ -18,6 +18,7 @@ mod progress;
 mod restore;
 mod snapshot;
 mod state;
+mod top;
 mod txn;
 mod words;
 
@@ -32,6 +33,7 @@ pub use migrate::MigrateCommand;
 pub use place::Place;
 pub use restore::RestoreArguments;
 pub use snapshot::{ShowSnapshot, SnapshotCommand};
+pub use top::TopArguments;
 
 use output::Output;
 
@@ -59,6 +61,8 @@ pub enum Tool {
     Migrate(MigrateCommand),
     /// Say what an error code, an exit code or a key of zoo.cfg means, and what to do.
     Explain(ExplainArguments),
+    /// Show what a running server does, each second, from its AdminServer.
+    Top(TopArguments),
 }
 
 /// What a tool found.
@@ -93,6 +97,7 @@ pub fn run(tool: &Tool) -> Ending {
         Tool::Restore(arguments) => restore::run(arguments, &mut out),
         Tool::Config(command) => config::run(command, &mut out),
         Tool::Migrate(command) => migrate::run(command, &mut out),
+        Tool::Top(arguments) => top::run(arguments, &mut out).map(|()| Verdict::Fine),
         Tool::Explain(arguments) => explain::run(arguments, &mut out).map(|()| Verdict::Fine),
     };
     let flushed = out.flush();
