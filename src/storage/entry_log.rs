@@ -28,6 +28,10 @@ use super::txn_log::{TxnLog, epoch_of};
 
 /// Bytes of entries that stay in memory for peers that lag.
 const TAIL_BYTES: usize = 16 << 20;
+/// The same of those that are older than a while: a burst's memory is given back when it is over.
+const OLD_TAIL_BYTES: usize = 1 << 20;
+/// Bytes of entries that are read from files at once: whoever asks has signs of life to send.
+const OLD_BYTES_AT_ONCE: u64 = 256 << 10;
 
 /// One record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +87,8 @@ pub struct EntryLog {
     /// The newest entries; all of those that the files may not hold.
     tail: VecDeque<LogEntry>,
     tail_bytes: usize,
+    /// The last entry of a while ago.
+    old: u64,
     last_index: u64,
     last_zxid: i64,
     /// Where reading from files stopped.
@@ -131,6 +137,7 @@ impl EntryLog {
             segments: segments.clone(),
             tail: VecDeque::new(),
             tail_bytes: 0,
+            old: 0,
             last_index: next.saturating_sub(1),
             last_zxid: log.last_zxid(),
             cursor: Mutex::new(None),
@@ -209,16 +216,30 @@ impl EntryLog {
             self.segments = segments;
             *self.cursor.lock() = None;
         }
-        while self.tail_bytes > TAIL_BYTES {
-            let Some(oldest) = self.tail.pop_front_if(|entry| entry.index < unwritten) else {
-                break;
-            };
+        self.shorten(TAIL_BYTES, unwritten);
+    }
+
+    /// To be called every while: of the entries that were there at the last call, only the newest stay in memory. The files
+    /// hold all before the entry `unwritten`.
+    pub fn age(&mut self, unwritten: u64) {
+        let old = std::mem::replace(&mut self.old, self.last_index);
+        self.shorten(OLD_TAIL_BYTES, unwritten.min(old.saturating_add(1)));
+        if self.tail.len() < self.tail.capacity() / 4 {
+            self.tail.shrink_to_fit();
+        }
+    }
+
+    /// Forgets the oldest before the entry `end`, down to so many bytes.
+    fn shorten(&mut self, bytes: usize, end: u64) {
+        while self.tail_bytes > bytes {
+            let Some(oldest) = self.tail.pop_front_if(|entry| entry.index < end) else { break };
             self.tail_bytes = self.tail_bytes.saturating_sub(oldest.payload.len());
         }
     }
 
     /// The entries from `low` to before `high`, at least one and no more bytes than `bytes_max`
-    /// beyond that; `None` if they are not here any more.
+    /// beyond that, fewer where they come from files; all of them where `bytes_max` is [`u64::MAX`]. `None` if they are not
+    /// here any more.
     ///
     /// # Errors
     /// When a file cannot be read or does not hold what its name says.
@@ -231,7 +252,8 @@ impl EntryLog {
         if low < self.first_index() {
             return Ok(None);
         }
-        let mut room = bytes_max;
+        let is_old = bytes_max != u64::MAX && self.place_in_tail(low).is_none();
+        let mut room = if is_old { bytes_max.min(OLD_BYTES_AT_ONCE) } else { bytes_max };
         let mut entries = Vec::new();
         let mut cursor = self.cursor.lock();
         for index in low..high.min(self.last_index.saturating_add(1)) {

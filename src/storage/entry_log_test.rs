@@ -209,6 +209,49 @@ fn what_is_not_written_yet_is_read_back() {
 /// A log and its cuts on a disk that loses power at any operation: what is found is what a completed
 /// append left, or a beginning of it, or what the interrupted one was about to leave.
 #[test]
+fn old_entries_go_from_memory_and_come_from_files() {
+    let fixture = fixture();
+    let mut log = open(&fixture).expect("opens");
+    // Each some 1200 bytes: 2000 are more than what stays of old ones.
+    let large = |index: u64| {
+        let header = TxnHeader { client_id: 0, cxid: 0, zxid: zxid(1, index as i64), time: 0 };
+        let data = vec![index as u8; 1100];
+        let txn = jute::txn::SetDataTxn { path: "/x".into(), data: Some(data.into()), version: 1 };
+        let mut payload = Vec::new();
+        TxnRecord { header, txn: Txn::SetData(txn), digest: None }.encode(&mut payload);
+        LogEntry { index, zxid: header.zxid, kind: EntryKind::Ordinary, payload: payload.into() }
+    };
+    let entries: Vec<LogEntry> = (1..=2000).map(large).collect();
+    log.append(entries[..1500].to_vec()).expect("written");
+    let bytes = |log: &Both| log.tail.iter().map(|entry| entry.payload.len()).sum::<usize>();
+    log.log.age(1501);
+    assert_eq!(log.tail.len(), 1500, "they are new");
+    log.log.put(&entries[1500..]);
+    log.writer.append(&entries[1500..]).expect("taken");
+    log.log.age(1);
+    assert_eq!(log.tail.len(), 2000, "nothing is durable");
+    log.log.age(1001);
+    assert_eq!(log.tail.front().map(|entry| entry.index), Some(1001), "up to what is durable");
+    log.write().expect("written");
+    log.log.age(2001);
+    assert!(bytes(&log) <= 1 << 20 && bytes(&log) + 2000 > 1 << 20, "{}", bytes(&log));
+    assert_eq!(log.tail.back(), entries.last());
+    let mut read = Vec::new();
+    let mut pieces = 0;
+    while read.len() < entries.len() {
+        let next = read.len() as u64 + 1;
+        let piece = log.entries(next, 2001, 1 << 20).expect("readable").expect("there");
+        assert!(
+            next > 1000 || piece.iter().map(|entry| entry.payload.len()).sum::<usize>() < 300_000
+        );
+        read.extend(piece);
+        pieces += 1;
+    }
+    assert_eq!(read, entries);
+    assert!(pieces < 10, "{pieces}");
+}
+
+#[test]
 fn a_cut_tail_stays_cut_and_nothing_before_it_goes() {
     for seed in 0..300 {
         let mut dice = Dice(seed);

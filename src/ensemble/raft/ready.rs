@@ -48,6 +48,8 @@ const TICKS_TO_DIFFER: usize = 4;
 const HASTE: usize = 3;
 /// Ticks between a leader's signs of life.
 const HEARTBEAT_TICKS: usize = 2;
+/// After so many ticks entries in memory are a while older.
+const TICKS_TO_AGE: u32 = 20;
 /// Bytes of entries in one message.
 const MESSAGE_BYTES: u64 = 1 << 20;
 /// Messages on their way to a peer that did not answer yet: all of them fit into what may wait to be sent.
@@ -96,6 +98,7 @@ pub struct Member<T> {
     pub(super) reported: Monotonic,
     /// A snapshot that came whole, until it goes to the disk or turns out not to be needed.
     pub(super) received: Option<ReceivedSnapshot>,
+    ticks: u32,
     /// What is on its way to the disk.
     pub(super) unsynced: Unsynced,
     /// What shows that whom this member takes for the leader is it.
@@ -174,6 +177,7 @@ impl<T: Transport> Member<T> {
             last_stream: Stream(0),
             reported: Monotonic::default(),
             received: None,
+            ticks: 0,
             unsynced: Unsynced::default(),
             rounds: Rounds::default(),
             left_disk: Monotonic::default(),
@@ -276,6 +280,12 @@ impl<T: Transport> Member<T> {
         }
         if let Some(again) = self.rounds.tick() {
             self.node.read_index(again);
+        }
+        self.ticks = self.ticks.wrapping_add(1);
+        if self.ticks.is_multiple_of(TICKS_TO_AGE) {
+            let log = &mut self.node.mut_store().log;
+            let next = log.last_index().saturating_add(1);
+            log.age(self.unsynced.first_entry().unwrap_or(next));
         }
     }
 
