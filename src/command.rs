@@ -8,6 +8,7 @@ mod backup;
 mod config;
 mod data;
 mod error;
+mod explain;
 mod leave;
 mod log;
 mod migrate;
@@ -17,6 +18,7 @@ mod progress;
 mod restore;
 mod snapshot;
 mod state;
+mod top;
 mod txn;
 mod words;
 
@@ -25,11 +27,13 @@ use clap::Subcommand;
 pub use backup::BackupArguments;
 pub use config::{CheckConfig, ConfigCommand};
 pub use data::{Change, DataCommand, Truncate};
+pub use explain::ExplainArguments;
 pub use log::{LogCommand, ShowLog};
 pub use migrate::MigrateCommand;
 pub use place::Place;
 pub use restore::RestoreArguments;
 pub use snapshot::{ShowSnapshot, SnapshotCommand};
+pub use top::TopArguments;
 
 use output::Output;
 
@@ -55,6 +59,10 @@ pub enum Tool {
     /// Prepare a move from Apache ZooKeeper.
     #[command(subcommand)]
     Migrate(MigrateCommand),
+    /// Say what an error code, an exit code or a key of zoo.cfg means, and what to do.
+    Explain(ExplainArguments),
+    /// Show what a running server does, each second, from its AdminServer.
+    Top(TopArguments),
 }
 
 /// What a tool found.
@@ -89,6 +97,8 @@ pub fn run(tool: &Tool) -> Ending {
         Tool::Restore(arguments) => restore::run(arguments, &mut out),
         Tool::Config(command) => config::run(command, &mut out),
         Tool::Migrate(command) => migrate::run(command, &mut out),
+        Tool::Top(arguments) => top::run(arguments, &mut out).map(|()| Verdict::Fine),
+        Tool::Explain(arguments) => explain::run(arguments, &mut out).map(|()| Verdict::Fine),
     };
     let flushed = out.flush();
     match ended.and_then(|verdict| flushed.map(|()| verdict)) {

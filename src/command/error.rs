@@ -28,6 +28,12 @@ pub(super) enum CommandError {
     Manifest { path: PathBuf, reason: String },
     #[error("{} has files in it; choose an empty folder{}", path.display(), hint)]
     NotEmpty { path: PathBuf, hint: &'static str },
+    #[error(
+        "cannot ask the AdminServer at {server}: {source}; --server names another, as host:port"
+    )]
+    Admin { server: String, source: io::Error },
+    #[error("{word} is no error code, exit code or key{}", .nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default())]
+    Inexplicable { word: String, nearest: Option<&'static str> },
     #[error("{0}")]
     Refused(String),
 }
@@ -39,8 +45,9 @@ impl CommandError {
 
     pub(super) fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::NotEmpty { .. } => 2,
+            Self::Config(_) | Self::NotEmpty { .. } | Self::Inexplicable { .. } => 2,
             Self::Io { .. }
+            | Self::Admin { .. }
             | Self::Output(_)
             | Self::NoDataDirectory { .. }
             | Self::InUse { .. }

@@ -213,6 +213,12 @@ pub(super) fn find(key: &str) -> Option<&'static Key> {
     all().find(|entry| entry.name == key).or_else(|| all().find(of_family))
 }
 
+/// The key of a name as it is written in zoo.cfg, behind `-D` or in the admin guide.
+#[must_use]
+pub fn known_key(written: &str) -> Option<&'static Key> {
+    find(canonical(written))
+}
+
 /// Whether `-D` with this very name sets something in ZooKeeper; other names are the JVM's.
 pub(super) fn is_server_property(written: &str) -> bool {
     let is_bare = |key: &Key| matches!(key.source, Source::Bare | Source::Either);
@@ -220,7 +226,8 @@ pub(super) fn is_server_property(written: &str) -> bool {
 }
 
 /// The known name that a mistyped one most resembles, if any does.
-pub(super) fn nearest(unknown: &str) -> Option<&'static str> {
+#[must_use]
+pub fn nearest(unknown: &str) -> Option<&'static str> {
     const RESEMBLES: f64 = 0.6;
     let unknown = canonical(unknown).to_lowercase();
     let likeness =

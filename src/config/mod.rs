@@ -40,7 +40,7 @@ pub use access::{Access, DigestAlgorithm, DigestScheme};
 pub use admin::Admin;
 pub use ensemble::{Ensemble, EnsembleServer, SessionsLive};
 pub use error::ConfigError;
-pub use keys::{Fate, KEYS, Key, Refusal, Section};
+pub use keys::{Fate, KEYS, Key, Refusal, Section, known_key, nearest as nearest_key};
 pub use logs::{AuditTo, Logs};
 pub use quorum::{ClientAuth, Protocols, QuorumSecurity, QuorumTls};
 pub use reaper::Reaper;

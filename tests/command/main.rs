@@ -4,6 +4,7 @@
 mod change;
 mod config;
 mod copy;
+mod explain;
 mod fixture;
 mod garbage;
 mod migrate;

@@ -1,0 +1,180 @@
+//! What README.md and docs/operations.md tell their reader to type works as it stands there, with the output that they
+//! show.
+
+mod page;
+mod terminal;
+
+use std::fs;
+use std::path::Path;
+
+use compat_tests::repository;
+
+use page::{Block, blocks, is_as_shown};
+use terminal::{Terminals, in_a_world_of_its_own};
+
+/// What a block needs beside its language.
+enum Wish {
+    /// It is not run, for this reason.
+    NotRun(&'static str),
+    /// A server, which goes on until Ctrl-C.
+    Serves,
+    /// Another program that goes on, and is ready when it has printed this.
+    Stays(&'static str),
+    /// Lines to type into what runs on; the last one after it has printed this.
+    Typed(&'static str),
+    /// Something that is there before it.
+    Given(fn(&mut Terminals)),
+}
+
+/// By their first lines. Any other block runs to its end.
+const README: [(&str, Wish); 5] = [
+    (
+        "cargo build --release",
+        Wish::NotRun("takes minutes; the binary that is there is on the PATH"),
+    ),
+    (
+        "rookeeper server                           # serves 127.0.0.1:2181, keeps its data in ./rookeeper-data",
+        Wish::Serves,
+    ),
+    (
+        "rookeeper cli watch -r /                   # prints each change until Ctrl-C",
+        Wish::Stays("Ctrl-C ends it"),
+    ),
+    ("/usr/share/zookeeper/bin/zkCli.sh -server 127.0.0.1:2181", Wish::Stays("JLine support is")),
+    ("create /hello world", Wish::Typed("NodeChildrenChanged")),
+];
+
+const OPERATIONS: [(&str, Wish); 10] = [
+    (
+        "rookeeper server                          # 127.0.0.1:2181, data in ./rookeeper-data",
+        Wish::NotRun("three ways to start one server"),
+    ),
+    (
+        "2026-11-22 04:05:09,238 INFO audit.Slf4jAuditLogger: session=0x10004414ae70000\tuser=127.0.0.1,bob\tip=127.0.0.1\toperation=create\tznode=/a\tznode_type=persistent\tresult=success",
+        Wish::NotRun("a line of a log"),
+    ),
+    ("$ rookeeper config check zoo.cfg", Wish::Given(a_refused_configuration)),
+    ("$ rookeeper log show /var/lib/zookeeper --path /eph", Wish::Given(zookeepers_directory)),
+    ("$ rookeeper data check /var/lib/zookeeper", Wish::Given(a_damaged_log)),
+    (
+        "$ rookeeper backup /var/lib/zookeeper /var/backups/monday",
+        Wish::Given(zookeepers_directory),
+    ),
+    ("$ rookeeper migrate check zoo.cfg", Wish::Given(zookeepers_configuration)),
+    (
+        "$ exec 3<>/dev/tcp/127.0.0.1/2181; printf srvr >&3; cat <&3       # bash; or: echo srvr | nc 127.0.0.1 2181",
+        Wish::Given(a_server),
+    ),
+    (
+        "$ curl -s -D headers -H 'Authorization: digest super:secret' localhost:8080/commands/snapshot -o snapshot",
+        Wish::Given(|_| ()),
+    ),
+    (
+        "(umask 077; openssl rand -base64 48 >/etc/rookeeper/secret)",
+        Wish::NotRun("writes into /etc"),
+    ),
+];
+
+fn a_refused_configuration(terminals: &mut Terminals) {
+    let text = "clientPort=2181\ndataDir=/var/lib/zookeeper\ntickTime=2000\noraclePath=/oracle\ntiktime=1\n";
+    fs::write(terminals.folder().join("zoo.cfg"), text).expect("zoo.cfg written");
+}
+
+/// What Apache ZooKeeper 3.9.5 wrote: zxids 1 to 7, a restart, 8 to 12.
+fn zookeepers_directory(_: &mut Terminals) {
+    let to = Path::new("/var/lib/zookeeper/version-2");
+    fs::create_dir_all(to).expect("a folder");
+    let from = repository().join("src/storage/testdata/zookeeper-3.9.5");
+    for entry in fs::read_dir(from).expect("the recorded directory") {
+        let entry = entry.expect("an entry");
+        fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
+    }
+}
+
+fn a_damaged_log(terminals: &mut Terminals) {
+    zookeepers_directory(terminals);
+    let log = "/var/lib/zookeeper/version-2/log.8";
+    let mut bytes = fs::read(log).expect("the log");
+    // In its second record.
+    bytes[120] ^= 0xff;
+    fs::write(log, bytes).expect("the log written");
+}
+
+fn zookeepers_configuration(terminals: &mut Terminals) {
+    zookeepers_directory(terminals);
+    let text = "clientPort=2181\ndataDir=/var/lib/zookeeper\nrequest_throttle_max_requests=1\npreAllocSize=1024\n";
+    fs::write(terminals.folder().join("zoo.cfg"), text).expect("zoo.cfg written");
+}
+
+fn a_server(terminals: &mut Terminals) {
+    terminals.serve("rookeeper server");
+}
+
+/// Runs a block; panics with the reason where it does not work.
+#[expect(clippy::print_stderr, reason = "what was not run is said")]
+fn run(block: &Block, wish: Option<&Wish>, terminals: &mut Terminals) {
+    let at = format!("line {}", block.line);
+    if let Some(Wish::Given(prepare)) = wish {
+        prepare(terminals);
+    }
+    match (wish, block.language.as_str()) {
+        (Some(Wish::NotRun(reason)), _) => eprintln!("{at} is not run: {reason}"),
+        (Some(Wish::Serves), "sh") => terminals.serve(&block.text()),
+        (Some(Wish::Stays(words)), "sh") => terminals.stay(&block.text(), words),
+        (Some(Wish::Typed(words)), "text") => terminals.type_lines(&block.lines, words),
+        // Lines for a zoo.cfg.
+        (None, "properties") => {}
+        (None | Some(Wish::Given(_)), "sh") => {
+            let (worked, printed) = terminals.run(&block.text());
+            assert!(worked, "{at}: {}", printed.join("\n"));
+        }
+        (None, "python") => {
+            let (worked, printed) = terminals.run_python(&block.text());
+            assert!(worked, "{at}: {}", printed.join("\n"));
+        }
+        (None | Some(Wish::Given(_)), "console") => {
+            for (command, shown) in block.commands() {
+                let (worked, printed) = terminals.run(command);
+                let (shown_text, text) = (shown.join("\n"), printed.join("\n"));
+                assert!(worked || !shown.is_empty(), "{at}: {command}: {text}");
+                let same = shown.is_empty() || is_as_shown(&printed, &shown);
+                assert!(same, "{at}: {command} prints\n{text}\nand not\n{shown_text}");
+            }
+        }
+        (_, language) => panic!("{at}: nothing says how to run {language:?}"),
+    }
+}
+
+/// Runs all blocks of a page. Each wish must be that of a block.
+fn run_page(path: &str, wishes: &[(&str, Wish)], terminals: &mut Terminals) {
+    let page = fs::read_to_string(repository().join(path)).expect("the page");
+    let blocks = blocks(&page);
+    for (first_line, _) in wishes {
+        let there = blocks.iter().any(|block| block.first_line() == *first_line);
+        assert!(there, "{path} has no block that begins with {first_line:?}");
+    }
+    for block in &blocks {
+        let wish = wishes.iter().find(|(first_line, _)| block.first_line() == *first_line);
+        run(block, wish.map(|(_, wish)| wish), terminals);
+    }
+}
+
+#[test]
+fn the_readme_works_as_it_stands() {
+    in_a_world_of_its_own("the_readme_works_as_it_stands", |terminals| {
+        run_page("README.md", &README, terminals);
+        // What is said below the blocks.
+        terminals.wait_for("/app/job-0000000000");
+        terminals.wait_for("NodeDeleted");
+        terminals.interrupt();
+        assert!(terminals.interrupt(), "Ctrl-C stops the server");
+    });
+}
+
+#[test]
+fn the_procedures_of_operations_work_as_they_stand() {
+    in_a_world_of_its_own("the_procedures_of_operations_work_as_they_stand", |terminals| {
+        run_page("docs/operations.md", &OPERATIONS, terminals);
+        assert!(terminals.interrupt(), "SIGINT stops the server");
+    });
+}

@@ -1,0 +1,85 @@
+//! `rookeeper top` on this server's AdminServer and on that of Apache ZooKeeper.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use compat_tests::request::{self, op};
+use compat_tests::{Kind, Server, rookeeper};
+use serde_json::Value;
+
+fn top(server: &str, words: &[&str]) -> Output {
+    let mut command = Command::new(rookeeper());
+    command.args(["top", "--server", server]).args(words);
+    command.output().expect("it runs")
+}
+
+#[test]
+fn it_shows_who_asks_most() {
+    for kind in [Kind::subject(), Kind::Reference] {
+        let server = Server::start(kind, &["admin.enableServer=true"]);
+        let (busy, idle) = (server.connect(10_000), server.connect(10_000));
+        let session = |client: &compat_tests::RawClient| {
+            format!("{:#x}", client.session.as_ref().expect("a session").id)
+        };
+        let sessions = [session(&busy), session(&idle)];
+        let ended = AtomicBool::new(false);
+        let output = thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut busy = busy;
+                let watch = request::path_watch("/none", true);
+                while !ended.load(Ordering::Relaxed) {
+                    busy.call(op::EXISTS, &watch).expect("a reply");
+                }
+                busy.close().expect("the session closes");
+            });
+            let output = top(&server.admin().to_string(), &["--once", "--json"]);
+            ended.store(true, Ordering::Relaxed);
+            output
+        });
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{output:?}");
+        let turn: Value = serde_json::from_str(&said).expect("one object");
+        assert_eq!(turn["role"], "standalone", "{said}");
+        assert_eq!(turn["connections"], 2, "{said}");
+        assert_eq!(turn["watches"], 1, "{said}");
+        let shown = [0, 1].map(|at| turn["busiest"][at]["session"].as_str().unwrap_or_default());
+        assert_eq!(shown, [&*sessions[0], &*sessions[1]], "{said}");
+        let pace = |turn: &Value| turn["requests_per_second"].as_u64().expect("a number");
+        assert!(pace(&turn) > 0 && pace(&turn["busiest"][0]) > 0, "{said}");
+        assert_eq!(pace(&turn["busiest"][1]), 0, "{said}");
+
+        let lines = top(&server.admin().to_string(), &["--once"]);
+        let lines = String::from_utf8_lossy(&lines.stdout).into_owned();
+        assert!(lines.starts_with(&format!("{}  standalone\n", server.admin())), "{lines}");
+        assert!(lines.contains(&sessions[1]), "{lines}");
+    }
+}
+
+#[test]
+fn what_is_no_adminserver_is_told_in_one_line() {
+    for answer in [
+        "",
+        "SSH-2.0\r\n\r\n",
+        "HTTP/1.1 404 Not Found\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n\r\n[]",
+        "HTTP/1.1 200 OK\r\n\r\n{",
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let serves = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("it asks");
+            let mut request = [0; 1000];
+            let read = stream.read(&mut request).expect("a request");
+            assert!(request[..read].starts_with(b"GET /commands/monitor HTTP/1.0\r\n"));
+            stream.write_all(answer.as_bytes()).expect("an answer");
+        });
+        let output = top(&address, &["--once"]);
+        serves.join().expect("it was asked");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1), "{answer}: {said}");
+        assert!(said.starts_with(&format!("rookeeper: cannot ask the AdminServer at {address}: ")));
+    }
+}

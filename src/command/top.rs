@@ -1,0 +1,86 @@
+//! `top`: what a running server does, from its AdminServer, each second.
+
+mod admin;
+mod sample;
+
+use std::io::{self, IsTerminal as _};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::error::CommandError;
+use super::output::Output;
+
+use sample::{Sample, Turn};
+
+const TURN: Duration = Duration::from_secs(1);
+/// To the upper left corner, and nothing on the screen.
+const NEW_SCREEN: &str = "\x1b[H\x1b[2J";
+
+/// Whom to ask, and how long.
+#[derive(Debug, Args)]
+pub struct TopArguments {
+    /// AdminServer of the server.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
+    server: String,
+    /// Show one second, and end.
+    #[arg(long)]
+    once: bool,
+    /// One JSON object a second.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &TopArguments, out: &mut Output) -> Result<(), CommandError> {
+    let server = &arguments.server;
+    let take = || {
+        Sample::take(server)
+            .map_err(|source| CommandError::Admin { server: server.clone(), source })
+    };
+    let redraws = !arguments.json && !arguments.once && io::stdout().is_terminal();
+    let mut before = take()?;
+    loop {
+        thread::sleep(TURN);
+        let after = take()?;
+        let turn = Turn::between(&before, &after);
+        if arguments.json {
+            out.json(&turn)?;
+        } else {
+            let start = if redraws { NEW_SCREEN } else { "" };
+            show(start, server, &turn, out)?;
+        }
+        out.flush()?;
+        if arguments.once {
+            return Ok(());
+        }
+        before = after;
+    }
+}
+
+fn show(start: &str, server: &str, turn: &Turn, out: &mut Output) -> Result<(), CommandError> {
+    out.line(format_args!("{start}{server}  {}", turn.role))?;
+    out.line(format_args!(
+        "requests     {}/s, {} outstanding",
+        turn.requests_per_second, turn.outstanding_requests
+    ))?;
+    out.line(format_args!(
+        "latency      {} ms on average, {} ms at most",
+        turn.avg_latency, turn.max_latency
+    ))?;
+    out.line(format_args!(
+        "connections  {}, {} watches, {} znodes",
+        turn.connections, turn.watches, turn.znodes
+    ))?;
+    for (peer, entries) in &turn.peer_lag_entries {
+        out.line(format_args!("server {peer}     {entries} transactions behind"))?;
+    }
+    out.line(format_args!("\n{:>10}  {:<18}  address", "requests/s", "session"))?;
+    for busy in &turn.busiest {
+        out.line(format_args!(
+            "{:>10}  {:<18}  {}",
+            busy.requests_per_second, busy.session, busy.address
+        ))?;
+    }
+    out.line(format_args!(""))
+}

@@ -1,0 +1,130 @@
+//! What an AdminServer says at one moment, and what happened between two of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::admin::ask;
+
+/// How many connections are shown.
+const SHOWN: usize = 10;
+/// What the keys of the leader's figures for each other server end in.
+const LAG: &str = "_peer_lag_entries";
+
+/// One moment.
+pub(super) struct Sample {
+    at: Instant,
+    monitor: Value,
+    received: u64,
+    /// By address and session.
+    connections: HashMap<(String, i64), u64>,
+}
+
+impl Sample {
+    pub(super) fn take(server: &str) -> io::Result<Self> {
+        let monitor = ask(server, "monitor")?;
+        let received = monitor["packets_received"].as_u64();
+        let received = received.ok_or_else(|| io::Error::other("it is no AdminServer"))?;
+        let all = ask(server, "connections")?;
+        let lists = ["connections", "secure_connections"].map(|list| all[list].as_array());
+        let one = |connection: &Value| {
+            let address = printable(&connection["remote_socket_address"]);
+            let session = connection["session_id"].as_i64().unwrap_or_default();
+            ((address, session), connection["packets_received"].as_u64().unwrap_or_default())
+        };
+        let connections = lists.into_iter().flatten().flatten().map(one).collect();
+        Ok(Self { at: Instant::now(), monitor, received, connections })
+    }
+}
+
+/// What happened between two moments, and how it is at the second.
+#[derive(Serialize)]
+pub(super) struct Turn {
+    pub(super) role: String,
+    pub(super) requests_per_second: u64,
+    /// Since the start, or since the figures were reset.
+    pub(super) avg_latency: f64,
+    pub(super) max_latency: f64,
+    pub(super) outstanding_requests: u64,
+    pub(super) connections: u64,
+    pub(super) watches: u64,
+    pub(super) znodes: u64,
+    /// On a leader: transactions that each other server's disk is not known to have.
+    pub(super) peer_lag_entries: BTreeMap<String, u64>,
+    /// The busiest, by the requests of the turn.
+    pub(super) busiest: Vec<Busy>,
+}
+
+/// A connection.
+#[derive(Serialize)]
+pub(super) struct Busy {
+    pub(super) session: String,
+    pub(super) address: String,
+    pub(super) requests_per_second: u64,
+}
+
+impl Turn {
+    pub(super) fn between(before: &Sample, after: &Sample) -> Self {
+        let elapsed = after.at.duration_since(before.at);
+        let monitor = &after.monitor;
+        let number = |name: &str| monitor[name].as_u64().unwrap_or_default();
+        let latency = |name: &str| monitor[name].as_f64().unwrap_or_default();
+        let lags =
+            monitor.as_object().into_iter().flatten().filter_map(|(name, lag)| {
+                Some((name.strip_suffix(LAG)?.to_owned(), lag.as_u64()?))
+            });
+        let mut busiest: Vec<Busy> = after
+            .connections
+            .iter()
+            .map(|(connection, &received)| {
+                let earlier = before.connections.get(connection).copied().unwrap_or_default();
+                Busy {
+                    session: format!("{:#x}", connection.1),
+                    address: connection.0.clone(),
+                    requests_per_second: pace(earlier, received, elapsed),
+                }
+            })
+            .collect();
+        busiest.sort_by(|a, b| {
+            b.requests_per_second
+                .cmp(&a.requests_per_second)
+                .then_with(|| a.address.cmp(&b.address))
+        });
+        busiest.truncate(SHOWN);
+        Self {
+            role: printable(&monitor["server_state"]),
+            requests_per_second: pace(before.received, after.received, elapsed),
+            avg_latency: latency("avg_latency"),
+            max_latency: latency("max_latency"),
+            outstanding_requests: number("outstanding_requests"),
+            connections: number("num_alive_connections"),
+            watches: number("watch_count"),
+            znodes: number("znode_count"),
+            peer_lag_entries: lags.collect(),
+            busiest,
+        }
+    }
+}
+
+/// How many a second; a counter that was reset counts from 0.
+fn pace(before: u64, after: u64, elapsed: Duration) -> u64 {
+    let done = after.checked_sub(before).unwrap_or(after);
+    let millis = elapsed.as_millis().max(1);
+    u64::try_from(u128::from(done) * 1000 / millis).unwrap_or(u64::MAX)
+}
+
+/// A text without what moves a terminal's cursor.
+fn printable(value: &Value) -> String {
+    value.as_str().unwrap_or("?").chars().filter(|c| !c.is_control()).take(80).collect()
+}
+
+#[test]
+fn a_pace_is_of_a_second_and_outlives_a_reset() {
+    let two_seconds = Duration::from_secs(2);
+    assert_eq!(pace(10, 30, two_seconds), 10);
+    assert_eq!(pace(1000, 30, two_seconds), 15);
+    assert_eq!(pace(0, 7, Duration::ZERO), 7000);
+}
