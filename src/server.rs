@@ -18,6 +18,7 @@ mod exposition;
 mod four_letter;
 mod http_listener;
 mod inbox;
+mod large_requests;
 mod listener;
 mod member;
 mod memory;
@@ -53,6 +54,7 @@ use self::clock::Clock;
 use self::connections::Connections;
 use self::data::Data;
 use self::disk::Disk;
+use self::large_requests::LargeRequests;
 use self::password::Passwords;
 use self::peers::{Peers, Security};
 use self::series::Measure;
@@ -213,6 +215,7 @@ impl Ground {
             queue,
             room: Arc::new(Semaphore::new(room_bytes as usize)),
             room_bytes,
+            large_requests: config.throttle.large_requests.map(LargeRequests::new),
             connections,
             passwords,
             audit,

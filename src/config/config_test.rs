@@ -62,6 +62,7 @@ fn defaults_are_those_of_zookeeper() {
         max_cnxns: None,
         sessionless_timeout: Duration::from_secs(10),
         global_outstanding_limit: 1000,
+        throttle: Throttle { large_requests: None },
         jute_max_buffer: 1_048_575,
         four_letter_words: FourLetterWords::Listed(["srvr".to_owned()].into()),
         tick_time_ms: 3000,
@@ -166,6 +167,10 @@ fn every_key_in_effect_sets_its_field() {
         ("minSessionTimeout=-1", |_| ()),
         ("maxSessionTimeout=6000", |c| c.max_session_timeout_ms = 6000),
         ("globalOutstandingLimit=5", |c| c.global_outstanding_limit = 5),
+        ("largeRequestThreshold=1\nlargeRequestMaxBytes=2", |c| {
+            let large = LargeRequests { threshold: 1, max_bytes: 2 };
+            c.throttle.large_requests = Some(large);
+        }),
         ("preAllocSize=1", |c| c.prealloc_bytes = bytes(1024)),
         ("zookeeper.preAllocSize=2", |c| c.prealloc_bytes = bytes(2048)),
         ("preAllocSize=0", |c| c.prealloc_bytes = None),
@@ -721,6 +726,27 @@ fn authentication_that_cannot_be_enforced_stops_the_start() {
         let named = ["zoo.cfg:3: ", "zoo.cfg:4: "];
         assert!(named.iter().any(|place| error.starts_with(place)), "{error}");
     }
+}
+
+#[test]
+fn a_large_request_is_above_a_threshold_that_is_set() {
+    let large = |lines| config(lines).throttle.large_requests;
+    assert_eq!(
+        large("largeRequestThreshold=0x400"),
+        Some(LargeRequests { threshold: 1024, max_bytes: 100 << 20 })
+    );
+    assert_eq!(
+        large("largeRequestThreshold=1\nlargeRequestMaxBytes=2"),
+        Some(LargeRequests { threshold: 1, max_bytes: 2 })
+    );
+    assert_eq!(large("largeRequestMaxBytes=2"), None);
+    for lines in ["largeRequestThreshold=0", "largeRequestThreshold=-2"] {
+        assert_eq!(large(lines), None);
+        assert_eq!(notes(lines).len(), 1, "{lines}");
+    }
+    let lines = "largeRequestThreshold=5\nlargeRequestMaxBytes=0";
+    assert_eq!(large(lines), Some(LargeRequests { threshold: 5, max_bytes: 100 << 20 }));
+    assert_eq!(notes(lines).len(), 1);
 }
 
 /// The reference's table: names of the admin guide that are not keys, and the keys that work.

@@ -33,8 +33,6 @@ const CLIENTS_BY_DEFINE: &str =
 const LOG_LEVEL: &str = "`ROOKEEPER_LOG` sets the level; it configures log4j or logback.";
 const LOG_FILE: &str =
     "The log is set by `log.dir` and `log.file`; it configures log4j or logback.";
-const BYTES_ON_THEIR_WAY: &str =
-    "Not yet: requests on their way have a limit in bytes that is not set by a key.";
 
 /// In the order of the documentation.
 #[rustfmt::skip] // A row is a line, as in any table.
@@ -105,8 +103,8 @@ pub const KEYS: &[Section] = &[
         property("request_stale_connection_check", Text, NotYet(""), OF_MAX_REQUESTS),
         property("request_throttler.shutdownTimeout", Text, Meaningless, "A stop answers what it has taken, and takes no more."),
         property("throttled_op_wait_time", Text, NotYet("0"), "Not yet: a request that waited long is done all the same."),
-        property("largeRequestThreshold", Text, NotYet("-1"), BYTES_ON_THEIR_WAY),
-        property("largeRequestMaxBytes", Text, NotYet(""), BYTES_ON_THEIR_WAY),
+        property("largeRequestThreshold", Int, Works, "Bytes above which a request is large; -1, the default, is none."),
+        property("largeRequestMaxBytes", Int, Works, "Bytes of all large requests that are not answered, 104857600; one beyond it closes its connection."),
         property("connection_throttle_tokens", Text, NotYet("0"), "Not yet: new connections are limited in number, not in pace."),
         property("connection_throttle_fill_time", Text, NotYet(""), OF_TOKENS),
         property("connection_throttle_fill_count", Text, NotYet(""), OF_TOKENS),

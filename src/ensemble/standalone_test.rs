@@ -19,7 +19,7 @@ use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, WallClock};
 use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
-use crate::ensemble::{Answer, Kind, Rebuild, Snapshots};
+use crate::ensemble::{Answer, Kind, Rebuild, Share, Snapshots};
 use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{
     Compression, DataDirectory, DirectoryOptions, LogOptions, RecoveryOptions, logs_in, recover,
@@ -169,7 +169,7 @@ impl World {
                     received: self.now.monotonic,
                 };
                 let room = Arc::clone(&self.room).try_acquire_many_owned(10).expect("room");
-                Submission { origin, work, room: Some(room) }
+                Submission { origin, work, room: Some(Share::new(room, None)) }
             })
             .collect();
         self.standalone.run_group(chores, submissions, self.now)

@@ -18,6 +18,7 @@ use super::audit::Asked;
 use super::auth;
 use super::connection::{Connection, java_address};
 use super::four_letter;
+use super::large_requests::OverBudget;
 use super::namespace::Reads;
 use super::series::Counter;
 use super::shared::{Role, Server};
@@ -27,7 +28,7 @@ use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Shared, Submission};
+use crate::ensemble::{Share, Shared, Submission};
 
 /// Bytes read at once; a larger frame comes in several reads, so that memory follows what arrived.
 const READ: usize = 8 << 10;
@@ -148,6 +149,9 @@ impl Inbox {
         let len = i32::from_be_bytes(*prefix);
         match usize::try_from(len) {
             Ok(len) if len <= self.server.config.jute_max_buffer as usize => {
+                if let Some(large) = &self.server.large_requests {
+                    large.announce(len).map_err(|OverBudget| self.over_budget(connection))?;
+                }
                 Ok((self.bytes.len() - LENGTH_LEN >= len).then_some(len))
             }
             _ => {
@@ -161,6 +165,15 @@ impl Inbox {
                 Err(Step::HangUp)
             }
         }
+    }
+
+    fn over_budget(&self, connection: &Connection) -> Step {
+        self.server.stats.series.count(Counter::LargeRequestsRejected, 1);
+        tracing::warn!(
+            client = %connection.peer(),
+            "closing a connection: a large request is beyond largeRequestMaxBytes"
+        );
+        Step::HangUp
     }
 
     /// Takes every frame that is here, as far as it goes now.
@@ -274,7 +287,8 @@ impl Inbox {
             received: server.clock.monotonic(),
         };
         connection.submitted();
-        self.submissions.push(Submission { origin, work, room: Some(room) });
+        let room = Some(Share::new(room, None));
+        self.submissions.push(Submission { origin, work, room });
         self.bytes.advance(LENGTH_LEN + len);
         Step::Drain
     }
@@ -319,6 +333,12 @@ impl Inbox {
                     let Some(room) = take_room(&server, room, weight) else {
                         return Step::NeedsRoom(weight);
                     };
+                    let large = server.large_requests.as_ref().map(|large| large.take(body.len()));
+                    let large = match large.transpose() {
+                        Ok(share) => share.flatten(),
+                        Err(OverBudget) => return self.over_budget(connection),
+                    };
+                    let room = Share::new(room, large);
                     // Answers made here stand before what the orderer makes of the next request.
                     answers.publish();
                     let request = request.into_static();
@@ -333,6 +353,7 @@ impl Inbox {
                     connection.begin_own_sync();
                     self.synced_bytes = self.bytes.len();
                     let sync = Request::Sync(SyncRequest { path: None });
+                    let room = Share::new(room, None);
                     self.submit(connection, header.xid, sync, room, received);
                     return Step::Drain;
                 }
@@ -388,7 +409,7 @@ impl Inbox {
         connection: &Connection,
         request_xid: i32,
         request: Request<'static>,
-        room: OwnedSemaphorePermit,
+        room: Share,
         received: Monotonic,
     ) -> Option<Step> {
         let origin = Origin {

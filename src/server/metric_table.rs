@@ -133,7 +133,7 @@ pub(super) const COUNTERS: &[Row] = &[
     never("ensemble_auth_skip", "the scheme ensemble is not there"),
     never("skip_learner_request_to_next_processor_count", NO_STAGES),
     of("proposal_count", "transactions proposed where this server leads"),
-    never("large_requests_rejected", NO_THROTTLE),
+    of("large_requests_rejected", "connections closed for a request beyond largeRequestMaxBytes"),
     never("outstanding_changes_removed", "changes in flight are not counted one by one"),
     never("restore_error_count", NO_RESTORE),
     of("cnxn_closed_without_zk_server_running", "connections closed because nobody leads"),

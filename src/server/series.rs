@@ -49,6 +49,7 @@ named! {
     Diffs = "diff_count",
     DiskRefused = "disk_nearly_full_refused",
     FsyncsTooLong = "fsync_threshold_exceed_count",
+    LargeRequestsRejected = "large_requests_rejected",
     LearnerCommits = "learner_commit_received_count",
     LearnerProposals = "learner_proposal_received_count",
     Looking = "looking_count",

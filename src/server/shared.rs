@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::audit::Audit;
 use super::clock::Clock;
 use super::connections::Connections;
+use super::large_requests::LargeRequests;
 use super::password::Passwords;
 use super::stats::Stats;
 use crate::config::Config;
@@ -101,6 +102,8 @@ pub(super) struct Server {
     /// The bound of the queue: permits are bytes.
     pub(super) room: Arc<Semaphore>,
     pub(super) room_bytes: u32,
+    /// The bound of the large ones among them, if they have one.
+    pub(super) large_requests: Option<LargeRequests>,
     pub(super) connections: Arc<Connections>,
     pub(super) passwords: Arc<Passwords>,
     /// Where changes are written down, if they are.
