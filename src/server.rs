@@ -7,6 +7,7 @@ mod audit;
 mod auth;
 mod clock;
 mod connection;
+mod connection_throttle;
 mod connections;
 mod data;
 mod descriptors;
@@ -51,6 +52,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::audit::Audit;
 use self::clock::Clock;
+use self::connection_throttle::ConnectionThrottle;
 use self::connections::Connections;
 use self::data::Data;
 use self::disk::Disk;
@@ -216,6 +218,10 @@ impl Ground {
             room: Arc::new(Semaphore::new(room_bytes as usize)),
             room_bytes,
             large_requests: config.throttle.large_requests.map(LargeRequests::new),
+            connection_throttle: ConnectionThrottle::new(
+                config.throttle.connections,
+                clock.monotonic(),
+            ),
             connections,
             passwords,
             audit,

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::thread;
+use std::time::Duration;
 
 use compat_tests::request::{self, mode, op};
-use compat_tests::{Kind, RawClient, Server, four_letter_words};
+use compat_tests::{ConnectRequest, Kind, RawClient, Server, four_letter_words};
 
 const TIMEOUT: i32 = 10_000;
 
@@ -58,5 +60,45 @@ fn a_large_request_beyond_the_budget_ends_its_connection() {
         let reply = other.call(op::EXISTS, &request::path_watch("/large", false));
         assert_eq!(reply.expect("a reply").err, -101);
         create(&mut other, "/other", 1500);
+    });
+}
+
+#[test]
+fn sessions_cost_tokens_and_an_empty_bucket_turns_away_by_lot() {
+    let config = [
+        // Eight, of which none comes back.
+        "connection_throttle_tokens=2",
+        "connection_throttle_fill_count=0",
+        "connection_throttle_weight_enabled=true",
+        "connection_throttle_global_session_weight=4",
+        "connection_throttle_freeze_time=0",
+        "connection_throttle_drop_increase=1",
+    ];
+    both(&config, |server| {
+        let open = |request: &ConnectRequest| {
+            // The lot changes at most once a millisecond.
+            thread::sleep(Duration::from_millis(5));
+            RawClient::open(server.address(), request)
+        };
+        let new = ConnectRequest::new(TIMEOUT);
+        let (_first, session) = open(&new).expect("four tokens of eight");
+        let again = ConnectRequest::again(&session);
+        let _second = open(&again).expect("two tokens of four");
+        open(&new).expect_err("two tokens are left");
+        assert_eq!(figure(server, "connection_drop_probability"), "0.0", "{:?}", server.kind());
+        let mut third = open(&again).expect("the last two").0;
+        open(&again).expect_err("none is left");
+        assert_eq!(figure(server, "connection_drop_probability"), "1.0", "{:?}", server.kind());
+        for (name, value) in [
+            ("connection_rejected", "2"),
+            ("connection_request_count", "3"),
+            ("min_connection_token_deficit", "4"),
+            ("max_connection_token_deficit", "8"),
+            ("sum_connection_token_deficit", "18"),
+        ] {
+            assert_eq!(figure(server, name), value, "{:?}, {name}", server.kind());
+        }
+        let reply = third.call(op::EXISTS, &request::path_watch("/", false));
+        assert_eq!(reply.expect("a reply").err, 0);
     });
 }

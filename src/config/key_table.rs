@@ -12,7 +12,6 @@ const NO_TLS: &str = "Not yet: there is no TLS for clients.";
 const NO_SASL: &str = "Not yet: there is no SASL.";
 const NO_ADMIN_TLS: &str = "Not yet: the AdminServer has no TLS.";
 const NO_PATH_STATS: &str = "Not yet: paths are not counted.";
-const OF_TOKENS: &str = "Not yet: it belongs to `connection_throttle_tokens`.";
 const OF_MAX_REQUESTS: &str = "Not yet: it belongs to `request_throttle_max_requests`.";
 const INSIDE: &str = "It tunes the inside of Apache ZooKeeper.";
 const CLIENTS: &str = "Clients read it.";
@@ -105,17 +104,17 @@ pub const KEYS: &[Section] = &[
         property("throttled_op_wait_time", Text, NotYet("0"), "Not yet: a request that waited long is done all the same."),
         property("largeRequestThreshold", Int, Works, "Bytes above which a request is large; -1, the default, is none."),
         property("largeRequestMaxBytes", Int, Works, "Bytes of all large requests that are not answered, 104857600; one beyond it closes its connection."),
-        property("connection_throttle_tokens", Text, NotYet("0"), "Not yet: new connections are limited in number, not in pace."),
-        property("connection_throttle_fill_time", Text, NotYet(""), OF_TOKENS),
-        property("connection_throttle_fill_count", Text, NotYet(""), OF_TOKENS),
-        property("connection_throttle_freeze_time", Text, NotYet("-1"), OF_TOKENS),
-        property("connection_throttle_drop_increase", Text, NotYet(""), OF_TOKENS),
-        property("connection_throttle_drop_decrease", Text, NotYet(""), OF_TOKENS),
-        property("connection_throttle_decrease_ratio", Text, NotYet("0"), OF_TOKENS),
-        property("connection_throttle_weight_enabled", Text, NotYet("false"), OF_TOKENS),
-        property("connection_throttle_global_session_weight", Text, NotYet(""), OF_TOKENS),
-        property("connection_throttle_local_session_weight", Text, NotYet(""), OF_TOKENS),
-        property("connection_throttle_renew_session_weight", Text, NotYet(""), OF_TOKENS),
+        property("connection_throttle_tokens", Int, Works, "Sessions that may be asked for at once, a token each; 0, the default, is any number. Beyond them a connection is closed."),
+        property("connection_throttle_fill_time", Int, Works, "ms in which that many come back: the count below; 1."),
+        property("connection_throttle_fill_count", Int, Works, "Tokens that come back; 1."),
+        property("connection_throttle_freeze_time", Int, Works, "ms between two changes of the part that is turned away by lot; -1, the default, is no lot."),
+        property("connection_throttle_drop_increase", Text, Works, "What no token left adds to that part, from 0 to 1; 0.02."),
+        property("connection_throttle_drop_decrease", Text, Works, "What enough of them take from it, from 0 to 1; 0.002."),
+        property("connection_throttle_decrease_ratio", Text, Works, "Enough is when at most this part of the tokens lacks, from 0 to 1; 0."),
+        property("connection_throttle_weight_enabled", Text, Works, "Whether a session costs what the three below say, and tokens count threefold; false."),
+        property("connection_throttle_global_session_weight", Int, Works, "Tokens of a new session of all servers, 3; never less than a local one."),
+        property("connection_throttle_local_session_weight", Int, Works, "Tokens of a new local session, 1."),
+        property("connection_throttle_renew_session_weight", Int, Works, "Tokens of a session that comes back, 2; never less than a local one."),
     ] },
     Section { heading: "Ensemble", keys: &[
         in_file("server.N", Text, Works, "A server of the ensemble; one line alone runs standalone."),

@@ -46,7 +46,7 @@ pub use logs::{AuditTo, Logs};
 pub use quorum::{ClientAuth, Protocols, QuorumSecurity, QuorumTls};
 pub use reaper::Reaper;
 pub use standalone::{Config, FourLetterWords, ListenAddress, Purge, SnapshotCompression};
-pub use throttle::{LargeRequests, Throttle};
+pub use throttle::{ConnectionThrottle, LargeRequests, SessionWeights, Throttle};
 
 use environment::Environment;
 use settings::{Entry, Origin, Settings};

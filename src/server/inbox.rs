@@ -17,10 +17,11 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::audit::Asked;
 use super::auth;
 use super::connection::{Connection, java_address};
+use super::connection_throttle::Wanted;
 use super::four_letter;
 use super::large_requests::OverBudget;
 use super::namespace::Reads;
-use super::series::Counter;
+use super::series::{Counter, Measure};
 use super::shared::{Role, Server};
 use super::stats;
 use crate::engine::read::{self, Caller};
@@ -74,6 +75,8 @@ pub(super) struct Inbox {
     bytes: BytesMut,
     /// Nothing was read yet: four letters may come.
     is_new: bool,
+    /// The connect request passed the throttle.
+    is_let_through: bool,
     /// The connect request was taken.
     is_connected: bool,
     submissions: Vec<Submission>,
@@ -92,6 +95,7 @@ impl Inbox {
             server,
             bytes: BytesMut::new(),
             is_new: true,
+            is_let_through: false,
             is_connected: false,
             submissions: Vec::new(),
             reads_in_flight: 0,
@@ -239,6 +243,25 @@ impl Inbox {
             server.stats.series.count(Counter::ClosedWithoutService, 1);
             return Step::HangUp;
         }
+        let session = SessionId(request.session_id);
+        if !self.is_let_through {
+            let wanted = match (session, server.sessions_live_here()) {
+                (SessionId::NONE, false) => Wanted::Global,
+                (SessionId::NONE, true) => Wanted::Local,
+                _ => Wanted::Renewed,
+            };
+            let now = server.clock.monotonic();
+            let Some(deficit) = server.connection_throttle.take(wanted, now) else {
+                server.stats.series.count(Counter::ConnectionsRejected, 1);
+                tracing::warn!(
+                    client = %connection.peer(),
+                    "closing a connection: too many ask for a session, connection_throttle_tokens"
+                );
+                return Step::HangUp;
+            };
+            server.stats.series.record(Measure::TokenDeficit, deficit.into());
+            self.is_let_through = true;
+        }
         if server.replica.is_behind(Zxid(request.last_zxid_seen)) {
             tracing::warn!(
                 client = %connection.peer(),
@@ -252,7 +275,6 @@ impl Inbox {
         let bounds = [server.config.min_session_timeout_ms, server.config.max_session_timeout_ms];
         let [least, most] = bounds.map(|ms| i32::try_from(ms).unwrap_or(i32::MAX));
         let timeout_ms = request.timeout_ms.max(least).min(most);
-        let session = SessionId(request.session_id);
         let work = if session == SessionId::NONE {
             Work::Open { timeout_ms }
         } else if server

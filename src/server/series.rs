@@ -93,6 +93,7 @@ named! {
     Read = "readlatency",
     Snapshot = "snapshottime",
     SnapshotLoad = "startup_snap_load_time",
+    TokenDeficit = "connection_token_deficit",
     TxnsLoad = "startup_txns_load_time",
     TxnsLoaded = "startup_txns_loaded",
     Unavailable = "unavailable_time",

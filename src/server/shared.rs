@@ -10,11 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit::Audit;
 use super::clock::Clock;
+use super::connection_throttle::ConnectionThrottle;
 use super::connections::Connections;
 use super::large_requests::LargeRequests;
 use super::password::Passwords;
 use super::stats::Stats;
-use crate::config::Config;
+use crate::config::{Config, SessionsLive};
 use crate::ensemble::{Queue, Replica};
 use crate::storage::DataDirectory;
 
@@ -105,6 +106,7 @@ pub(super) struct Server {
     /// The bound of the large ones among them, if they have one.
     pub(super) large_requests: Option<LargeRequests>,
     pub(super) connections: Arc<Connections>,
+    pub(super) connection_throttle: ConnectionThrottle,
     pub(super) passwords: Arc<Passwords>,
     /// Where changes are written down, if they are.
     pub(super) audit: Option<Arc<Audit>>,
@@ -134,6 +136,12 @@ impl Server {
     /// Whether it has clients now.
     pub(super) fn serves(&self) -> bool {
         self.serves_as(self.role.get())
+    }
+
+    /// Whether new sessions live on this server only.
+    pub(super) fn sessions_live_here(&self) -> bool {
+        let ensemble = self.config.ensemble.as_ref();
+        ensemble.is_some_and(|ensemble| matches!(ensemble.sessions, SessionsLive::Here { .. }))
     }
 
     /// The queue's bound in bytes: enough for any frame, a few at a time.
