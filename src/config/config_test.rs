@@ -62,7 +62,7 @@ fn defaults_are_those_of_zookeeper() {
         max_cnxns: None,
         sessionless_timeout: Duration::from_secs(10),
         global_outstanding_limit: 1000,
-        throttle: Throttle { large_requests: None, connections: None },
+        throttle: Throttle { max_requests: None, large_requests: None, connections: None },
         jute_max_buffer: 1_048_575,
         four_letter_words: FourLetterWords::Listed(["srvr".to_owned()].into()),
         tick_time_ms: 3000,
@@ -205,6 +205,8 @@ fn every_key_in_effect_sets_its_field() {
                 });
             },
         ),
+        ("request_throttle_max_requests=8", |c| c.throttle.max_requests = NonZeroU32::new(8)),
+        ("request_throttle_max_requests=-8", |_| ()),
         ("preAllocSize=1", |c| c.prealloc_bytes = bytes(1024)),
         ("zookeeper.preAllocSize=2", |c| c.prealloc_bytes = bytes(2048)),
         ("preAllocSize=0", |c| c.prealloc_bytes = None),
@@ -718,7 +720,10 @@ fn an_unknown_key_is_a_warning_with_the_nearest_name() {
 fn a_known_key_without_effect_says_so_once_and_hides_its_value() {
     for (line, expected) in [
         ("cnxTimeout=hunter2", "cnxTimeout is known, not in effect here"),
-        ("requestThrottleLimit=hunter2", "requestThrottleLimit (request_throttle_max_requests) is"),
+        (
+            "requestThrottleStallTime=hunter2",
+            "requestThrottleStallTime (request_throttle_stall_time) is",
+        ),
         ("maxConcurrentSnapSyncs=1", "maxConcurrentSnapSyncs (leader.maxConcurrentSnapSyncs) is"),
         ("ssl.keyStore.password=hunter2", "ssl.keyStore.password is known, not in effect here"),
         ("ssl.quorum.trustStore.password=hunter2", "ssl.quorum.trustStore.password is known"),
@@ -824,6 +829,7 @@ fn headings_of_the_admin_guide_are_known_for_keys_that_work() {
         "connectionDropIncrease",
         "connectionDropDecrease",
         "connectionDecreaseRatio",
+        "requestThrottleLimit",
     ] {
         assert_ne!(keys::canonical(heading), heading);
         let key = keys::find(keys::canonical(heading));
@@ -835,7 +841,6 @@ fn headings_of_the_admin_guide_are_known_for_keys_that_work() {
 #[test]
 fn headings_of_the_admin_guide_are_known() {
     for heading in [
-        "requestThrottleLimit",
         "requestThrottleStallTime",
         "requestThrottleDropStale",
         "requestStaleLatencyCheck",

@@ -12,7 +12,6 @@ const NO_TLS: &str = "Not yet: there is no TLS for clients.";
 const NO_SASL: &str = "Not yet: there is no SASL.";
 const NO_ADMIN_TLS: &str = "Not yet: the AdminServer has no TLS.";
 const NO_PATH_STATS: &str = "Not yet: paths are not counted.";
-const OF_MAX_REQUESTS: &str = "Not yet: it belongs to `request_throttle_max_requests`.";
 const INSIDE: &str = "It tunes the inside of Apache ZooKeeper.";
 const CLIENTS: &str = "Clients read it.";
 const OTHER_WAY: &str = "Servers reach each other in another way.";
@@ -95,11 +94,11 @@ pub const KEYS: &[Section] = &[
     ] },
     Section { heading: "Protection", keys: &[
         property("memoryLimitInKb", LongDecimal, Works, "Rookeeper's own: KB that the process may take; what its control group may. Near it, writes that grow the tree get -7."),
-        property("request_throttle_max_requests", Text, NotYet("0"), "Not yet: requests are held by `globalOutstandingLimit` alone."),
-        property("request_throttle_stall_time", Text, NotYet(""), OF_MAX_REQUESTS),
-        property("request_throttle_drop_stale", Text, NotYet(""), OF_MAX_REQUESTS),
-        property("request_stale_latency_check", Text, NotYet("false"), OF_MAX_REQUESTS),
-        property("request_stale_connection_check", Text, NotYet(""), OF_MAX_REQUESTS),
+        property("request_throttle_max_requests", Int, Better, "Requests with the orderer, where that is less than `globalOutstandingLimit`, which holds for all connections together without it too; 0."),
+        property("request_throttle_stall_time", Text, Meaningless, "A request goes on as soon as there is room, without a look every so often."),
+        property("request_throttle_drop_stale", Text, Meaningless, "What waits for room has not been read from its socket; it goes with its connection."),
+        property("request_stale_latency_check", Text, Meaningless, "It belongs to `request_throttle_drop_stale`."),
+        property("request_stale_connection_check", Text, Meaningless, "It belongs to `request_throttle_drop_stale`."),
         property("request_throttler.shutdownTimeout", Text, Meaningless, "A stop answers what it has taken, and takes no more."),
         property("throttled_op_wait_time", Text, NotYet("0"), "Not yet: a request that waited long is done all the same."),
         property("largeRequestThreshold", Int, Works, "Bytes above which a request is large; -1, the default, is none."),

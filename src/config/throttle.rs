@@ -11,6 +11,9 @@ use super::value::{INT_MAX, bad_value, property_bool};
 /// Bounds beside those of connections and of the queue; all are off by default.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Throttle {
+    /// Requests in flight before reading is paused, where that is less than `globalOutstandingLimit`
+    /// (`request_throttle_max_requests`); `None`, the default, is no such limit.
+    pub max_requests: Option<NonZeroU32>,
     /// What large requests may take; `None`, the default, is no bound of their own.
     pub large_requests: Option<LargeRequests>,
     /// How many sessions may be asked for; `None`, the default, is any number.
@@ -64,7 +67,10 @@ impl Throttle {
         settings: &Settings,
         notes: &mut Vec<Note>,
     ) -> Result<Self, ConfigError> {
+        let requests = "a number of requests";
+        let max_requests = property("request_throttle_max_requests", 0, -INT_MAX - 1, requests);
         Ok(Self {
+            max_requests: max_requests.read_limit(settings)?,
             large_requests: large_requests(settings, notes)?,
             connections: ConnectionThrottle::from_settings(settings, notes)?,
         })

@@ -1,6 +1,7 @@
 //! What all connections of a server share.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -151,10 +152,45 @@ impl Server {
     }
 
     /// The share of the queue's bound that a request takes: its bytes, and at least as much as keeps the number of
-    /// requests within `globalOutstandingLimit`.
+    /// requests within its limits.
     pub(super) fn weight(&self, frame_len: usize) -> u32 {
-        let bytes = u32::try_from(frame_len).unwrap_or(u32::MAX).saturating_add(REQUEST_OVERHEAD);
-        let least = self.room_bytes / self.config.global_outstanding_limit.max(1);
-        bytes.max(least).min(self.room_bytes)
+        let Config { global_outstanding_limit, throttle, .. } = &self.config;
+        let most = most_requests(*global_outstanding_limit, throttle.max_requests);
+        weight(self.room_bytes, most, frame_len)
+    }
+}
+
+/// How many requests may be on their way at once: `globalOutstandingLimit` or `request_throttle_max_requests`.
+fn most_requests(outstanding: u32, max_requests: Option<NonZeroU32>) -> u32 {
+    outstanding.min(max_requests.map_or(u32::MAX, NonZeroU32::get)).max(1)
+}
+
+/// Of `room` bytes in which at most so many requests have place, the share of one.
+fn weight(room: u32, most_requests: u32, frame_len: usize) -> u32 {
+    let bytes = u32::try_from(frame_len).unwrap_or(u32::MAX).saturating_add(REQUEST_OVERHEAD);
+    bytes.max(room / most_requests).min(room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_requests_have_place_than_there_may_be() {
+        for most in [1, 2, 3, 10, 1000] {
+            assert_eq!(ROOM_BYTES / weight(ROOM_BYTES, most, 0), most);
+        }
+        // Large ones are fewer.
+        assert_eq!(weight(ROOM_BYTES, 1000, 1 << 20), (1 << 20) + REQUEST_OVERHEAD);
+        assert_eq!(weight(1 << 10, 1, 1 << 20), 1 << 10);
+    }
+
+    #[test]
+    fn the_lesser_of_both_limits_counts() {
+        for (outstanding, max, most) in
+            [(1000, 0, 1000), (1000, 7, 7), (1000, 2000, 1000), (5, 7, 5), (0, 0, 1)]
+        {
+            assert_eq!(most_requests(outstanding, NonZeroU32::new(max)), most);
+        }
     }
 }
