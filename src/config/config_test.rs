@@ -62,7 +62,12 @@ fn defaults_are_those_of_zookeeper() {
         max_cnxns: None,
         sessionless_timeout: Duration::from_secs(10),
         global_outstanding_limit: 1000,
-        throttle: Throttle { max_requests: None, large_requests: None, connections: None },
+        throttle: Throttle {
+            max_requests: None,
+            op_wait_ms: None,
+            large_requests: None,
+            connections: None,
+        },
         jute_max_buffer: 1_048_575,
         four_letter_words: FourLetterWords::Listed(["srvr".to_owned()].into()),
         tick_time_ms: 3000,
@@ -207,6 +212,8 @@ fn every_key_in_effect_sets_its_field() {
         ),
         ("request_throttle_max_requests=8", |c| c.throttle.max_requests = NonZeroU32::new(8)),
         ("request_throttle_max_requests=-8", |_| ()),
+        ("throttled_op_wait_time=9", |c| c.throttle.op_wait_ms = NonZeroU32::new(9)),
+        ("throttled_op_wait_time=-9", |_| ()),
         ("preAllocSize=1", |c| c.prealloc_bytes = bytes(1024)),
         ("zookeeper.preAllocSize=2", |c| c.prealloc_bytes = bytes(2048)),
         ("preAllocSize=0", |c| c.prealloc_bytes = None),
@@ -830,6 +837,7 @@ fn headings_of_the_admin_guide_are_known_for_keys_that_work() {
         "connectionDropDecrease",
         "connectionDecreaseRatio",
         "requestThrottleLimit",
+        "throttledOpWaitTime",
     ] {
         assert_ne!(keys::canonical(heading), heading);
         let key = keys::find(keys::canonical(heading));
@@ -845,7 +853,6 @@ fn headings_of_the_admin_guide_are_known() {
         "requestThrottleDropStale",
         "requestStaleLatencyCheck",
         "requestStaleConnectionCheck",
-        "throttledOpWaitTime",
         "advancedFlowControlEnabled",
         "maxConcurrentSnapSyncs",
         "maxConcurrentDiffSyncs",

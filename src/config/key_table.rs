@@ -100,7 +100,7 @@ pub const KEYS: &[Section] = &[
         property("request_stale_latency_check", Text, Meaningless, "It belongs to `request_throttle_drop_stale`."),
         property("request_stale_connection_check", Text, Meaningless, "It belongs to `request_throttle_drop_stale`."),
         property("request_throttler.shutdownTimeout", Text, Meaningless, "A stop answers what it has taken, and takes no more."),
-        property("throttled_op_wait_time", Text, NotYet("0"), "Not yet: a request that waited long is done all the same."),
+        property("throttled_op_wait_time", Int, Works, "ms; a request that waited longer for its turn gets -127 instead; 0, the default, is never."),
         property("largeRequestThreshold", Int, Works, "Bytes above which a request is large; -1, the default, is none."),
         property("largeRequestMaxBytes", Int, Works, "Bytes of all large requests that are not answered, 104857600; one beyond it closes its connection."),
         property("connection_throttle_tokens", Int, Works, "Sessions that may be asked for at once, a token each; 0, the default, is any number. Beyond them a connection is closed."),

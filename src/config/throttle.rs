@@ -14,6 +14,8 @@ pub struct Throttle {
     /// Requests in flight before reading is paused, where that is less than `globalOutstandingLimit`
     /// (`request_throttle_max_requests`); `None`, the default, is no such limit.
     pub max_requests: Option<NonZeroU32>,
+    /// Milliseconds after which a request that waits is refused (`throttled_op_wait_time`); `None`, the default, is never.
+    pub op_wait_ms: Option<NonZeroU32>,
     /// What large requests may take; `None`, the default, is no bound of their own.
     pub large_requests: Option<LargeRequests>,
     /// How many sessions may be asked for; `None`, the default, is any number.
@@ -71,6 +73,13 @@ impl Throttle {
         let max_requests = property("request_throttle_max_requests", 0, -INT_MAX - 1, requests);
         Ok(Self {
             max_requests: max_requests.read_limit(settings)?,
+            op_wait_ms: property(
+                "throttled_op_wait_time",
+                0,
+                -INT_MAX - 1,
+                "a number of milliseconds",
+            )
+            .read_limit(settings)?,
             large_requests: large_requests(settings, notes)?,
             connections: ConnectionThrottle::from_settings(settings, notes)?,
         })

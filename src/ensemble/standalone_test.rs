@@ -359,6 +359,26 @@ fn an_expired_session_goes_with_its_znodes_and_without_a_word() {
 }
 
 #[test]
+fn a_throttled_request_is_refused_at_its_turn_and_leaves_no_trace() {
+    let mut world = World::with_two();
+    let before = world.standalone.replica().applied();
+    let throttled = || (1, Some(0), Work::Throttled);
+    let seen = world.group(
+        &[],
+        vec![
+            throttled(),
+            by(1, create("/n", CreateMode::Persistent)),
+            throttled(),
+            by(1, exists("/n", false)),
+        ],
+    );
+    assert_eq!(world.standalone.replica().applied(), Zxid(before.0 + 1));
+    let refused = ["1#1 at 2: ThrottledOp", "1#3 at 3: ThrottledOp"];
+    assert_eq!([seen[0].as_str(), seen[2].as_str()], refused, "{seen:?}");
+    assert_eq!(seen.len(), 5, "{seen:?}");
+}
+
+#[test]
 fn a_moved_session_writes_only_from_its_new_connection() {
     let mut world = World::with_two();
     let attach = Work::Attach { timeout_ms: TIMEOUT_MS };

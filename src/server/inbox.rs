@@ -80,6 +80,8 @@ pub(super) struct Inbox {
     /// The connect request was taken.
     is_connected: bool,
     submissions: Vec<Submission>,
+    /// When the request that waits for the queue's room began to.
+    waits_since: Option<Monotonic>,
     reads_in_flight: usize,
     /// Whether a read waits for a sync (`linearizableReads`).
     syncs_reads: bool,
@@ -98,6 +100,7 @@ impl Inbox {
             is_let_through: false,
             is_connected: false,
             submissions: Vec::new(),
+            waits_since: None,
             reads_in_flight: 0,
             syncs_reads,
             synced_bytes: 0,
@@ -353,8 +356,10 @@ impl Inbox {
                 Ok(request) if is_known && self.belongs_to_orderer(&request, is_alone) => {
                     let weight = server.weight(len);
                     let Some(room) = take_room(&server, room, weight) else {
+                        self.waits_since.get_or_insert(received);
                         return Step::NeedsRoom(weight);
                     };
+                    let received = self.waits_since.take().unwrap_or(received);
                     let large = server.large_requests.as_ref().map(|large| large.take(body.len()));
                     let large = match large.transpose() {
                         Ok(share) => share.flatten(),
@@ -369,8 +374,10 @@ impl Inbox {
                 Ok(request) if is_known && is_alone && self.needs_sync(&request, len) => {
                     let weight = server.weight(len);
                     let Some(room) = take_room(&server, room, weight) else {
+                        self.waits_since.get_or_insert(received);
                         return Step::NeedsRoom(weight);
                     };
+                    let received = self.waits_since.take().unwrap_or(received);
                     answers.publish();
                     connection.begin_own_sync();
                     self.synced_bytes = self.bytes.len();

@@ -99,7 +99,7 @@ pub(super) const GAUGE_SETS: &[Row] = &[
 pub(super) const COUNTERS: &[Row] = &[
     of("watch_bytes", "bytes of events sent"),
     never("stale_requests_dropped", NO_AGE),
-    never("throttled_ops", NO_THROTTLE),
+    of("throttled_ops", "requests refused because they waited beyond throttled_op_wait_time"),
     never("insecure_admin_count", NO_RESTORE),
     of("connection_rejected", "connections refused for their number or their pace"),
     of(

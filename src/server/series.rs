@@ -62,6 +62,7 @@ named! {
     SnapshotErrors = "snapshot_error_count",
     Snapshots = "snap_count",
     SnapshotsRateLimited = "snapshot_rate_limited_count",
+    ThrottledOps = "throttled_ops",
     TxnsLogged = "sync_processor_request_queued",
     WatchBytes = "watch_bytes",
 }
