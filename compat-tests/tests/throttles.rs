@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use compat_tests::request::{self, mode, op};
 use compat_tests::{ConnectRequest, Kind, RawClient, Server, four_letter_words};
 
 const TIMEOUT: i32 = 10_000;
+/// ThrottledOp.
+const THROTTLED: i32 = -127;
 
 fn both(config: &[&str], check: fn(&Server)) {
     for kind in [Kind::Reference, Kind::subject()] {
@@ -100,5 +102,53 @@ fn sessions_cost_tokens_and_an_empty_bucket_turns_away_by_lot() {
         }
         let reply = third.call(op::EXISTS, &request::path_watch("/", false));
         assert_eq!(reply.expect("a reply").err, 0);
+    });
+}
+
+#[test]
+fn what_waits_for_its_turn_too_long_is_refused_and_not_done() {
+    const CLIENTS: usize = 64;
+    const REQUESTS: usize = 10;
+    let config = [
+        "throttled_op_wait_time=1",
+        "request_throttle_max_requests=1",
+        "request_throttle_stall_time=1",
+    ];
+    both(&config, |server| {
+        let mut clients: Vec<RawClient> = (0..CLIENTS).map(|_| server.connect(TIMEOUT)).collect();
+        // Alone it does not wait; on a machine that does other things, it may.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let body = request::create("/n", None, mode::PERSISTENT);
+        while clients[0].call(op::CREATE, &body).expect("a reply").err == THROTTLED {
+            assert!(Instant::now() < deadline, "{:?}: all is throttled", server.kind());
+        }
+        let before: usize = figure(server, "throttled_ops").parse().expect("a number");
+        // One of all is in process, so that the others wait for its sync.
+        for client in &mut clients {
+            for _ in 0..REQUESTS {
+                client.send(op::SET_DATA, &request::set_data("/n", b"x", -1)).expect("sent");
+            }
+        }
+        let mut counts: BTreeMap<i32, usize> = BTreeMap::new();
+        for client in &mut clients {
+            for _ in 0..REQUESTS {
+                let reply = client.read_reply().expect("a reply").expect("no end");
+                *counts.entry(reply.err).or_default() += 1;
+            }
+        }
+        let count = |err| counts.get(&err).copied().unwrap_or_default();
+        assert_eq!(count(0) + count(THROTTLED), CLIENTS * REQUESTS, "{counts:?}");
+        assert!(count(THROTTLED) > 0, "{:?}: none waited", server.kind());
+        let after: usize = figure(server, "throttled_ops").parse().expect("a number");
+        assert_eq!(after - before, count(THROTTLED), "{:?}", server.kind());
+        let get = request::path_watch("/n", false);
+        let version = loop {
+            let reply = clients[0].call(op::EXISTS, &get).expect("a reply");
+            if reply.err == 0 {
+                break reply.stat().version;
+            }
+            assert!(Instant::now() < deadline, "{:?}: {reply:?}", server.kind());
+        };
+        assert_eq!(usize::try_from(version).expect("a count"), count(0), "{:?}", server.kind());
     });
 }
