@@ -119,6 +119,13 @@ where
     layer.event_format(if is_json { Line::Json } else { Line::Text }).boxed()
 }
 
+/// The level, or the directives, as they are now.
+#[must_use]
+pub fn level() -> String {
+    let level = LEVEL.get().and_then(|level| level.with_current(ToString::to_string).ok());
+    level.unwrap_or_default()
+}
+
 /// Sets the level, or the directives, from now on.
 ///
 /// # Errors

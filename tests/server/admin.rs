@@ -7,7 +7,9 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::client::DEADLINE;
+use socket2::SockRef;
+
+use crate::client::{DEADLINE, until};
 use crate::process::{Server, free_port};
 
 /// What ends with the test, however that ends.
@@ -86,7 +88,8 @@ fn a_port_in_use_is_no_reason_not_to_start() {
 fn others_need_authorization_for_what_changes_the_server() {
     let (lines, address) = admin("");
     let _server = Server::start(&lines);
-    let commands = ["stat_reset", "srst", "crst", "orst", "stmk?traceMask=1"];
+    let commands =
+        ["stat_reset", "srst", "crst", "orst", "stmk?traceMask=1", "log_level?level=warn"];
     // As a proxy on this machine passes it on.
     let elsewhere = "X-Forwarded-For: 127.0.0.1\r\n";
     for command in commands {
@@ -105,6 +108,29 @@ fn others_need_authorization_for_what_changes_the_server() {
         assert_eq!(status(&right.expect("an answer")), "200", "{command}");
         assert_eq!(status(&get(address, &path, "").expect("an answer")), "200", "{command}");
     }
+}
+
+#[test]
+fn the_level_of_the_log_changes_at_run_time() {
+    let (lines, address) = admin("");
+    let server = Server::start(&lines);
+    let level =
+        |query: &str| get(address, &format!("/commands/log_level{query}"), "").expect("an answer");
+    assert!(level("").contains("\"level\" : \"info\""), "{}", level(""));
+    let reset = || {
+        let client = server.connect(10_000);
+        SockRef::from(&client.stream).set_linger(Some(Duration::ZERO)).expect("set");
+    };
+    reset();
+    let refused = level("?level=loud");
+    assert!(refused.contains("\"error\" : \"loud is no level"), "{refused}");
+    let set = level("?level=info,rookeeper::server=debug");
+    assert!(set.contains("rookeeper::server=debug"), "{set}");
+    assert!(!server.log().contains("connection lost"), "{}", server.log());
+    until("a reset is told", || {
+        reset();
+        server.log().contains("DEBUG server::connection: connection lost")
+    });
 }
 
 #[test]

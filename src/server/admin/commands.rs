@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 
 use super::json::{Fields, Json};
 use super::{Answer, connections, ensemble, parameter, statistics};
+use crate::logging;
 use crate::server::four_letter;
 use crate::server::shared::Server;
 
@@ -54,6 +55,7 @@ commands! {
     IsReadOnly = "is_read_only" | "isro",
     LastSnapshot = "last_snapshot" | "lsnp",
     Leader = "leader" | "lead",
+    LogLevel = "log_level",
     Monitor = "monitor" | "mntr",
     ObserverConnectionStatReset = "observer_connection_stat_reset" | "orst",
     Observers = "observers" | "obsr",
@@ -88,6 +90,7 @@ impl Command {
             self,
             Self::Environment
                 | Self::GetTraceMask
+                | Self::LogLevel
                 | Self::SetTraceMask
                 | Self::Monitor
                 | Self::SystemProperties
@@ -99,6 +102,7 @@ impl Command {
         match self {
             Self::Snapshot | Self::Restore => Guard::Everywhere,
             Self::ConnectionStatReset
+            | Self::LogLevel
             | Self::ObserverConnectionStatReset
             | Self::StatReset
             | Self::SetTraceMask => Guard::Elsewhere,
@@ -127,6 +131,7 @@ pub(super) fn answer(command: Command, server: &Server, query: &str) -> Answer {
         Command::IsReadOnly => vec![("read_only".into(), false.into())],
         Command::LastSnapshot => statistics::last_snapshot(server),
         Command::Leader => ensemble::leader(server),
+        Command::LogLevel => log_level(query),
         Command::Monitor => statistics::monitor(server),
         Command::Observers => ensemble::observers(server),
         // Nothing is counted of observers that could be reset.
@@ -152,6 +157,16 @@ pub(super) fn answer(command: Command, server: &Server, query: &str) -> Answer {
         Command::ZabState => ensemble::zab_state(server),
     };
     Answer::of(command, fields)
+}
+
+/// Rookeeper's own: shows the level of the log, and sets it from now on.
+fn log_level(query: &str) -> Fields {
+    let set = parameter(query, "level").map_or(Ok(()), |level| logging::set_level(&level));
+    let level = Json::Text(logging::level());
+    match set {
+        Ok(()) => vec![("level".into(), level)],
+        Err(error) => vec![("level".into(), level), ("error".into(), Json::Text(error))],
+    }
 }
 
 fn set_trace_mask(server: &Server, query: &str) -> Fields {
