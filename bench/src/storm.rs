@@ -201,6 +201,7 @@ fn under(subject: &Subject, load: &Load, kind: Kind) -> io::Result<Weather> {
             load::run(&[subject.address()], load, || before = count(), || after = count());
         over.store(true, Ordering::Relaxed);
         let done_a_second = (after - before) as f64 / load.measured.as_secs_f64();
-        Ok(Weather { latency: measured?.latency, done_a_second })
+        let named = |error| io::Error::other(format!("{kind:?}: {error}"));
+        Ok(Weather { latency: measured.map_err(named)?.latency, done_a_second })
     })
 }
