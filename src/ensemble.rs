@@ -25,7 +25,7 @@ pub use self::raft::{
 };
 pub use clients::{Answer, Clients, Kind};
 pub use disk_room::Room;
-pub use queue::{Batch, Expiry, ExpiryBuckets, FromPeer, Inquiry, Queue, Submission};
+pub use queue::{Batch, Expiry, ExpiryBuckets, FromPeer, Inquiry, Queue, Share, Submission};
 pub use rebuild::Rebuild;
 pub use replica::{Exclusive, Replica, Shared};
 pub use snapshots::{Need, Snapshots, first_snapshot, write_walk};

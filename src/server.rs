@@ -7,6 +7,7 @@ mod audit;
 mod auth;
 mod clock;
 mod connection;
+mod connection_throttle;
 mod connections;
 mod data;
 mod descriptors;
@@ -18,6 +19,7 @@ mod exposition;
 mod four_letter;
 mod http_listener;
 mod inbox;
+mod large_requests;
 mod listener;
 mod member;
 mod memory;
@@ -50,9 +52,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::audit::Audit;
 use self::clock::Clock;
+use self::connection_throttle::ConnectionThrottle;
 use self::connections::Connections;
 use self::data::Data;
 use self::disk::Disk;
+use self::large_requests::LargeRequests;
 use self::password::Passwords;
 use self::peers::{Peers, Security};
 use self::series::Measure;
@@ -213,6 +217,11 @@ impl Ground {
             queue,
             room: Arc::new(Semaphore::new(room_bytes as usize)),
             room_bytes,
+            large_requests: config.throttle.large_requests.map(LargeRequests::new),
+            connection_throttle: ConnectionThrottle::new(
+                config.throttle.connections,
+                clock.monotonic(),
+            ),
             connections,
             passwords,
             audit,

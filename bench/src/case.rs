@@ -45,6 +45,8 @@ pub(crate) enum What {
     Start { replayed: u32 },
     /// Sets at half of what the same server manages, across snapshots. On servers of its own.
     Snapshot,
+    /// A client that asks little, alone and while others ask too much. On servers of its own.
+    Storm,
     /// Three servers of its own.
     Ensemble(OfEnsemble),
 }
@@ -76,7 +78,7 @@ pub(crate) enum Outage {
 impl What {
     /// Whether it wants no running server.
     pub(crate) const fn has_own_servers(self) -> bool {
-        matches!(self, Self::Start { .. } | Self::Snapshot | Self::Ensemble(_))
+        matches!(self, Self::Start { .. } | Self::Snapshot | Self::Storm | Self::Ensemble(_))
     }
 
     /// Whether it has rounds of its own and runs once.
@@ -188,6 +190,7 @@ pub(crate) const CASES: &[Case] = &[
     case("start, 1 M znodes", M1, What::Start { replayed: 99_000 }),
     Case { large: true, ..case("start, 10 M znodes", M10, What::Start { replayed: 99_000 }) },
     case("snapshot, 1 M znodes", M1, What::Snapshot),
+    case("storm, 1,000 operations/s beside it", M1, What::Storm),
     closed_ensemble("ensemble, set 15 x 32", Workload::Set, 15, 32),
     closed_ensemble("ensemble, set 1 x 1", Workload::Set, 1, 1),
     closed_ensemble("ensemble, get 15 x 32", Workload::Get, 15, 32),

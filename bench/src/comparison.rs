@@ -10,7 +10,7 @@ use crate::case::{CASES, Case, Population, Spans, What};
 use crate::measure::{Figures, PER_SECOND, measure};
 use crate::start::Contents;
 use crate::subject::{Kind, Launch, Programs, Subject};
-use crate::{ensemble, floor, population, snapshot, start};
+use crate::{ensemble, floor, population, snapshot, start, storm};
 
 /// All that a run found: case, server, figure, one value a round.
 pub(crate) type Findings = BTreeMap<usize, BTreeMap<Kind, BTreeMap<&'static str, Vec<f64>>>>;
@@ -142,6 +142,7 @@ fn alone(
             start::figures(&launch, content)
         }
         What::Ensemble(of) => ensemble::figures(&launch, of, value_len, &plan.spans),
+        What::Storm => storm::figures(&launch, value_len, &plan.spans),
         _ => snapshot::figures(&launch, value_len, &plan.spans),
     }
 }

@@ -117,6 +117,16 @@ impl Connection {
         }
     }
 
+    /// Sends one request and reads its answer away, however long it is.
+    pub(crate) fn pass_over(&mut self, request: &Request<'_>) -> io::Result<()> {
+        self.socket.write_all(&request::frame(1, request))?;
+        let mut length = [0; 4];
+        self.socket.read_exact(&mut length)?;
+        let len = u64::from(u32::from_be_bytes(length));
+        let read = io::copy(&mut (&self.socket).take(len), &mut io::sink())?;
+        if read < len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    }
+
     /// Whether the server has ended it.
     pub(crate) fn is_cut(&self) -> io::Result<bool> {
         self.socket.set_nonblocking(true)?;

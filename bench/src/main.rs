@@ -19,6 +19,7 @@ mod sessions;
 mod snapshot;
 mod start;
 mod steady_writer;
+mod storm;
 mod subject;
 mod watches;
 

@@ -26,6 +26,7 @@ pub(crate) fn compares(figure: &str) -> bool {
         && !figure.contains(" lost")
         && !figure.contains(" cut")
         && figure != "pairs"
+        && figure != "timeouts"
 }
 
 /// Whether more is better.
@@ -89,7 +90,7 @@ pub(crate) fn measure(
             let _watching = watches::on_absent(subject.address(), spans.scaled(watches))?;
             under_load(subject, &load(workload, 16, Pace::Window(32)))
         }
-        What::Start { .. } | What::Snapshot | What::Ensemble(_) => {
+        What::Start { .. } | What::Snapshot | What::Storm | What::Ensemble(_) => {
             Err(io::Error::other("has servers of its own"))
         }
     }

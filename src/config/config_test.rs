@@ -62,6 +62,12 @@ fn defaults_are_those_of_zookeeper() {
         max_cnxns: None,
         sessionless_timeout: Duration::from_secs(10),
         global_outstanding_limit: 1000,
+        throttle: Throttle {
+            max_requests: None,
+            op_wait_ms: None,
+            large_requests: None,
+            connections: None,
+        },
         jute_max_buffer: 1_048_575,
         four_letter_words: FourLetterWords::Listed(["srvr".to_owned()].into()),
         tick_time_ms: 3000,
@@ -166,6 +172,48 @@ fn every_key_in_effect_sets_its_field() {
         ("minSessionTimeout=-1", |_| ()),
         ("maxSessionTimeout=6000", |c| c.max_session_timeout_ms = 6000),
         ("globalOutstandingLimit=5", |c| c.global_outstanding_limit = 5),
+        ("largeRequestThreshold=1\nlargeRequestMaxBytes=2", |c| {
+            let large = LargeRequests { threshold: 1, max_bytes: 2 };
+            c.throttle.large_requests = Some(large);
+        }),
+        ("connection_throttle_tokens=5", |c| c.throttle.connections = Some(five_tokens())),
+        ("connection_throttle_tokens=0\nconnection_throttle_fill_count=0", |_| ()),
+        ("connection_throttle_tokens=5\nconnection_throttle_fill_time=7", |c| {
+            let fill_ms = NonZeroU32::new(7).expect("not 0");
+            c.throttle.connections = Some(ConnectionThrottle { fill_ms, ..five_tokens() });
+        }),
+        (
+            "connection_throttle_tokens=5\nconnection_throttle_freeze_time=0\n\
+             connection_throttle_drop_increase=.5\nconnection_throttle_drop_decrease=0.25\n\
+             connection_throttle_decrease_ratio=1",
+            |c| {
+                c.throttle.connections = Some(ConnectionThrottle {
+                    freeze_ms: Some(0),
+                    drop_increase: 0.5,
+                    drop_decrease: 0.25,
+                    decrease_ratio: 1.0,
+                    ..five_tokens()
+                });
+            },
+        ),
+        (
+            "connection_throttle_tokens=5\nconnection_throttle_weight_enabled=true\n\
+             connection_throttle_global_session_weight=7\n\
+             connection_throttle_local_session_weight=4\n\
+             connection_throttle_renew_session_weight=3",
+            |c| {
+                c.throttle.connections = Some(ConnectionThrottle {
+                    tokens: NonZeroU32::new(35).expect("not 0"),
+                    fill_count: 7,
+                    weights: Some(SessionWeights { global: 7, local: 4, renewed: 4 }),
+                    ..five_tokens()
+                });
+            },
+        ),
+        ("request_throttle_max_requests=8", |c| c.throttle.max_requests = NonZeroU32::new(8)),
+        ("request_throttle_max_requests=-8", |_| ()),
+        ("throttled_op_wait_time=9", |c| c.throttle.op_wait_ms = NonZeroU32::new(9)),
+        ("throttled_op_wait_time=-9", |_| ()),
         ("preAllocSize=1", |c| c.prealloc_bytes = bytes(1024)),
         ("zookeeper.preAllocSize=2", |c| c.prealloc_bytes = bytes(2048)),
         ("preAllocSize=0", |c| c.prealloc_bytes = None),
@@ -679,7 +727,10 @@ fn an_unknown_key_is_a_warning_with_the_nearest_name() {
 fn a_known_key_without_effect_says_so_once_and_hides_its_value() {
     for (line, expected) in [
         ("cnxTimeout=hunter2", "cnxTimeout is known, not in effect here"),
-        ("requestThrottleLimit=hunter2", "requestThrottleLimit (request_throttle_max_requests) is"),
+        (
+            "requestThrottleStallTime=hunter2",
+            "requestThrottleStallTime (request_throttle_stall_time) is",
+        ),
         ("maxConcurrentSnapSyncs=1", "maxConcurrentSnapSyncs (leader.maxConcurrentSnapSyncs) is"),
         ("ssl.keyStore.password=hunter2", "ssl.keyStore.password is known, not in effect here"),
         ("ssl.quorum.trustStore.password=hunter2", "ssl.quorum.trustStore.password is known"),
@@ -723,9 +774,60 @@ fn authentication_that_cannot_be_enforced_stops_the_start() {
     }
 }
 
-/// The reference's table: names of the admin guide that are not keys, and the keys that work.
+/// A throttle with ZooKeeper's defaults beside its tokens.
+fn five_tokens() -> ConnectionThrottle {
+    ConnectionThrottle {
+        tokens: NonZeroU32::new(5).expect("not 0"),
+        fill_ms: NonZeroU32::MIN,
+        fill_count: 1,
+        freeze_ms: None,
+        drop_increase: 0.02,
+        drop_decrease: 0.002,
+        decrease_ratio: 0.0,
+        weights: None,
+    }
+}
+
 #[test]
-fn headings_of_the_admin_guide_are_known() {
+fn a_throttle_that_could_not_work_stops_the_start() {
+    for line in [
+        "connection_throttle_drop_increase=x",
+        "connection_throttle_drop_decrease=NaN",
+        "connection_throttle_decrease_ratio=1.5",
+        "connection_throttle_fill_time=0",
+        "connection_throttle_tokens=-1",
+        "connection_throttle_freeze_time=-2",
+    ] {
+        let error = load_lines(line).expect_err(line).to_string();
+        assert!(error.starts_with("zoo.cfg:3: "), "{error}");
+    }
+    let lines = "connection_throttle_local_session_weight=0";
+    assert!(notes(lines)[0].contains("1 counts"), "{:?}", notes(lines));
+}
+
+#[test]
+fn a_large_request_is_above_a_threshold_that_is_set() {
+    let large = |lines| config(lines).throttle.large_requests;
+    assert_eq!(
+        large("largeRequestThreshold=0x400"),
+        Some(LargeRequests { threshold: 1024, max_bytes: 100 << 20 })
+    );
+    assert_eq!(
+        large("largeRequestThreshold=1\nlargeRequestMaxBytes=2"),
+        Some(LargeRequests { threshold: 1, max_bytes: 2 })
+    );
+    assert_eq!(large("largeRequestMaxBytes=2"), None);
+    for lines in ["largeRequestThreshold=0", "largeRequestThreshold=-2"] {
+        assert_eq!(large(lines), None);
+        assert_eq!(notes(lines).len(), 1, "{lines}");
+    }
+    let lines = "largeRequestThreshold=5\nlargeRequestMaxBytes=0";
+    assert_eq!(large(lines), Some(LargeRequests { threshold: 5, max_bytes: 100 << 20 }));
+    assert_eq!(notes(lines).len(), 1);
+}
+
+#[test]
+fn headings_of_the_admin_guide_are_known_for_keys_that_work() {
     for heading in [
         "connectionMaxTokens",
         "connectionTokenFillTime",
@@ -735,11 +837,22 @@ fn headings_of_the_admin_guide_are_known() {
         "connectionDropDecrease",
         "connectionDecreaseRatio",
         "requestThrottleLimit",
+        "throttledOpWaitTime",
+    ] {
+        assert_ne!(keys::canonical(heading), heading);
+        let key = keys::find(keys::canonical(heading));
+        assert!(key.is_some_and(Key::is_in_effect), "{heading}: {key:?}");
+    }
+}
+
+/// The reference's table: names of the admin guide that are not keys, and the keys that work.
+#[test]
+fn headings_of_the_admin_guide_are_known() {
+    for heading in [
         "requestThrottleStallTime",
         "requestThrottleDropStale",
         "requestStaleLatencyCheck",
         "requestStaleConnectionCheck",
-        "throttledOpWaitTime",
         "advancedFlowControlEnabled",
         "maxConcurrentSnapSyncs",
         "maxConcurrentDiffSyncs",

@@ -12,8 +12,6 @@ const NO_TLS: &str = "Not yet: there is no TLS for clients.";
 const NO_SASL: &str = "Not yet: there is no SASL.";
 const NO_ADMIN_TLS: &str = "Not yet: the AdminServer has no TLS.";
 const NO_PATH_STATS: &str = "Not yet: paths are not counted.";
-const OF_TOKENS: &str = "Not yet: it belongs to `connection_throttle_tokens`.";
-const OF_MAX_REQUESTS: &str = "Not yet: it belongs to `request_throttle_max_requests`.";
 const INSIDE: &str = "It tunes the inside of Apache ZooKeeper.";
 const CLIENTS: &str = "Clients read it.";
 const OTHER_WAY: &str = "Servers reach each other in another way.";
@@ -33,8 +31,6 @@ const CLIENTS_BY_DEFINE: &str =
 const LOG_LEVEL: &str = "`ROOKEEPER_LOG` sets the level; it configures log4j or logback.";
 const LOG_FILE: &str =
     "The log is set by `log.dir` and `log.file`; it configures log4j or logback.";
-const BYTES_ON_THEIR_WAY: &str =
-    "Not yet: requests on their way have a limit in bytes that is not set by a key.";
 
 /// In the order of the documentation.
 #[rustfmt::skip] // A row is a line, as in any table.
@@ -98,26 +94,26 @@ pub const KEYS: &[Section] = &[
     ] },
     Section { heading: "Protection", keys: &[
         property("memoryLimitInKb", LongDecimal, Works, "Rookeeper's own: KB that the process may take; what its control group may. Near it, writes that grow the tree get -7."),
-        property("request_throttle_max_requests", Text, NotYet("0"), "Not yet: requests are held by `globalOutstandingLimit` alone."),
-        property("request_throttle_stall_time", Text, NotYet(""), OF_MAX_REQUESTS),
-        property("request_throttle_drop_stale", Text, NotYet(""), OF_MAX_REQUESTS),
-        property("request_stale_latency_check", Text, NotYet("false"), OF_MAX_REQUESTS),
-        property("request_stale_connection_check", Text, NotYet(""), OF_MAX_REQUESTS),
+        property("request_throttle_max_requests", Int, Better, "Requests with the orderer, where that is less than `globalOutstandingLimit`, which holds for all connections together without it too; 0."),
+        property("request_throttle_stall_time", Text, Meaningless, "A request goes on as soon as there is room, without a look every so often."),
+        property("request_throttle_drop_stale", Text, Meaningless, "What waits for room has not been read from its socket; it goes with its connection."),
+        property("request_stale_latency_check", Text, Meaningless, "It belongs to `request_throttle_drop_stale`."),
+        property("request_stale_connection_check", Text, Meaningless, "It belongs to `request_throttle_drop_stale`."),
         property("request_throttler.shutdownTimeout", Text, Meaningless, "A stop answers what it has taken, and takes no more."),
-        property("throttled_op_wait_time", Text, NotYet("0"), "Not yet: a request that waited long is done all the same."),
-        property("largeRequestThreshold", Text, NotYet("-1"), BYTES_ON_THEIR_WAY),
-        property("largeRequestMaxBytes", Text, NotYet(""), BYTES_ON_THEIR_WAY),
-        property("connection_throttle_tokens", Text, NotYet("0"), "Not yet: new connections are limited in number, not in pace."),
-        property("connection_throttle_fill_time", Text, NotYet(""), OF_TOKENS),
-        property("connection_throttle_fill_count", Text, NotYet(""), OF_TOKENS),
-        property("connection_throttle_freeze_time", Text, NotYet("-1"), OF_TOKENS),
-        property("connection_throttle_drop_increase", Text, NotYet(""), OF_TOKENS),
-        property("connection_throttle_drop_decrease", Text, NotYet(""), OF_TOKENS),
-        property("connection_throttle_decrease_ratio", Text, NotYet("0"), OF_TOKENS),
-        property("connection_throttle_weight_enabled", Text, NotYet("false"), OF_TOKENS),
-        property("connection_throttle_global_session_weight", Text, NotYet(""), OF_TOKENS),
-        property("connection_throttle_local_session_weight", Text, NotYet(""), OF_TOKENS),
-        property("connection_throttle_renew_session_weight", Text, NotYet(""), OF_TOKENS),
+        property("throttled_op_wait_time", Int, Works, "ms; a request that waited longer for its turn gets -127 instead; 0, the default, is never."),
+        property("largeRequestThreshold", Int, Works, "Bytes above which a request is large; -1, the default, is none."),
+        property("largeRequestMaxBytes", Int, Works, "Bytes of all large requests that are not answered, 104857600; one beyond it closes its connection."),
+        property("connection_throttle_tokens", Int, Works, "Sessions that may be asked for at once, a token each; 0, the default, is any number. Beyond them a connection is closed."),
+        property("connection_throttle_fill_time", Int, Works, "ms in which that many come back: the count below; 1."),
+        property("connection_throttle_fill_count", Int, Works, "Tokens that come back; 1."),
+        property("connection_throttle_freeze_time", Int, Works, "ms between two changes of the part that is turned away by lot; -1, the default, is no lot."),
+        property("connection_throttle_drop_increase", Text, Works, "What no token left adds to that part, from 0 to 1; 0.02."),
+        property("connection_throttle_drop_decrease", Text, Works, "What enough of them take from it, from 0 to 1; 0.002."),
+        property("connection_throttle_decrease_ratio", Text, Works, "Enough is when at most this part of the tokens lacks, from 0 to 1; 0."),
+        property("connection_throttle_weight_enabled", Text, Works, "Whether a session costs what the three below say, and tokens count threefold; false."),
+        property("connection_throttle_global_session_weight", Int, Works, "Tokens of a new session of all servers, 3; never less than a local one."),
+        property("connection_throttle_local_session_weight", Int, Works, "Tokens of a new local session, 1."),
+        property("connection_throttle_renew_session_weight", Int, Works, "Tokens of a session that comes back, 2; never less than a local one."),
     ] },
     Section { heading: "Ensemble", keys: &[
         in_file("server.N", Text, Works, "A server of the ensemble; one line alone runs standalone."),

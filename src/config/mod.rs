@@ -24,6 +24,7 @@ mod settings;
 mod shell;
 mod shown_file;
 mod standalone;
+mod throttle;
 mod value;
 
 #[cfg(test)]
@@ -45,13 +46,14 @@ pub use logs::{AuditTo, Logs};
 pub use quorum::{ClientAuth, Protocols, QuorumSecurity, QuorumTls};
 pub use reaper::Reaper;
 pub use standalone::{Config, FourLetterWords, ListenAddress, Purge, SnapshotCompression};
+pub use throttle::{ConnectionThrottle, LargeRequests, SessionWeights, Throttle};
 
 use environment::Environment;
 use settings::{Entry, Origin, Settings};
 use standalone::Defaults;
 
 /// A configuration, and what to log about how it came to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
     /// The values to run with.
     pub config: Config,

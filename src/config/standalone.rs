@@ -17,13 +17,14 @@ use super::logs::Logs;
 use super::reaper::Reaper;
 use super::server_line;
 use super::settings::{Origin, Settings};
+use super::throttle::Throttle;
 use super::value::{self, INT_MAX, Number, native_bool, property_bool};
 use super::{ConfigError, Note};
 
 /// Everything a server is told at start; values are final, nothing is looked up later.
 ///
 /// Defaults are ZooKeeper 3.9.5's.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Where clients are listened for (`clientPort`, `clientPortAddress`).
     pub client_listen: ListenAddress,
@@ -39,6 +40,8 @@ pub struct Config {
     pub sessionless_timeout: Duration,
     /// Requests in flight before reading is paused (`globalOutstandingLimit`, 1000).
     pub global_outstanding_limit: u32,
+    /// Further bounds of what is taken on.
+    pub throttle: Throttle,
     /// Bytes of the largest request frame (`jute.maxbuffer`, 1048575); above zero.
     pub jute_max_buffer: u32,
     /// Four-letter words that are answered (`4lw.commands.whitelist`, srvr).
@@ -241,6 +244,7 @@ impl Config {
                 "a number of requests",
             )
             .read_u32(settings)?,
+            throttle: Throttle::from_settings(settings, notes)?,
             jute_max_buffer,
             four_letter_words: four_letter_words(settings, notes),
             tick_time_ms,

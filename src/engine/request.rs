@@ -39,6 +39,8 @@ pub enum Work {
     },
     /// A client's request.
     Request(Request<'static>),
+    /// A client's request that has waited for too long: it is refused at its turn, whatever it asked.
+    Throttled,
     /// A request of a session that lives on the client's server only, by the word of that server.
     OfLocal(Request<'static>),
     /// As [`Self::OfLocal`]: the session is to be one of all servers first.

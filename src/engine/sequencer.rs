@@ -101,6 +101,7 @@ impl Sequencer {
                 .tracker
                 .attach(origin.session, timeout_ms, origin.connection, now.monotonic)
                 .map_or(Prepared::NoSession, Prepared::Attached),
+            Work::Throttled => Prepared::Refused(ErrorCode::ThrottledOp),
             Work::Request(request) | Work::Upgrade { request, .. } => {
                 match self.tracker.check(origin.session, origin.connection) {
                     Ok(()) => self.prepare_request(database, origin, request, false, now),

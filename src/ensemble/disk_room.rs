@@ -118,7 +118,7 @@ impl Room {
 fn comes_to_an_end(work: &Work) -> bool {
     match work {
         Work::Open { .. } => false,
-        Work::Attach { .. } => true,
+        Work::Attach { .. } | Work::Throttled => true,
         Work::Request(Request::Multi(ops))
         | Work::OfLocal(Request::Multi(ops))
         | Work::Upgrade { request: Request::Multi(ops), .. } => {
@@ -143,7 +143,7 @@ fn comes_to_an_end(work: &Work) -> bool {
 fn needs_none(database: &Database, work: &Work) -> bool {
     let request = match work {
         Work::Request(request) | Work::OfLocal(request) | Work::Upgrade { request, .. } => request,
-        Work::Open { .. } | Work::Attach { .. } => return true,
+        Work::Open { .. } | Work::Attach { .. } | Work::Throttled => return true,
     };
     let shrinks = |path: &str, data: Option<&[u8]>| {
         let tree = database.tree();

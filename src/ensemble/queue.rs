@@ -14,6 +14,21 @@ use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 use crate::storage::ReceivedSnapshot;
 
+/// A request's share of what may be on its way.
+#[derive(Debug)]
+pub struct Share {
+    _queue: OwnedSemaphorePermit,
+    _large: Option<OwnedSemaphorePermit>,
+}
+
+impl Share {
+    /// Of the queue's bound, and of the one of large requests if it is one.
+    #[must_use]
+    pub const fn new(queue: OwnedSemaphorePermit, large: Option<OwnedSemaphorePermit>) -> Self {
+        Self { _queue: queue, _large: large }
+    }
+}
+
 /// A request on its way to the orderer.
 #[derive(Debug)]
 pub struct Submission {
@@ -21,8 +36,8 @@ pub struct Submission {
     pub origin: Origin,
     /// For what.
     pub work: Work,
-    /// Its share of the queue's bound, given back when it is answered. None for another server's, which has its own bound.
-    pub room: Option<OwnedSemaphorePermit>,
+    /// Its share of the bounds, given back when it is answered. None for another server's, which has its own bound.
+    pub room: Option<Share>,
 }
 
 /// A look at what only the orderer knows, or a word of the operator's that only it can follow.

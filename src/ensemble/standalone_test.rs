@@ -19,7 +19,7 @@ use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, WallClock};
 use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
-use crate::ensemble::{Answer, Kind, Rebuild, Snapshots};
+use crate::ensemble::{Answer, Kind, Rebuild, Share, Snapshots};
 use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{
     Compression, DataDirectory, DirectoryOptions, LogOptions, RecoveryOptions, logs_in, recover,
@@ -169,7 +169,7 @@ impl World {
                     received: self.now.monotonic,
                 };
                 let room = Arc::clone(&self.room).try_acquire_many_owned(10).expect("room");
-                Submission { origin, work, room: Some(room) }
+                Submission { origin, work, room: Some(Share::new(room, None)) }
             })
             .collect();
         self.standalone.run_group(chores, submissions, self.now)
@@ -356,6 +356,26 @@ fn an_expired_session_goes_with_its_znodes_and_without_a_word() {
     // Another turn: the session is not even closing any more.
     let seen = world.group(&[Chore::Expire(session)], vec![by(1, Request::Ping)]);
     assert_eq!(seen, ["1 closed", "flush"]);
+}
+
+#[test]
+fn a_throttled_request_is_refused_at_its_turn_and_leaves_no_trace() {
+    let mut world = World::with_two();
+    let before = world.standalone.replica().applied();
+    let throttled = || (1, Some(0), Work::Throttled);
+    let seen = world.group(
+        &[],
+        vec![
+            throttled(),
+            by(1, create("/n", CreateMode::Persistent)),
+            throttled(),
+            by(1, exists("/n", false)),
+        ],
+    );
+    assert_eq!(world.standalone.replica().applied(), Zxid(before.0 + 1));
+    let refused = ["1#1 at 2: ThrottledOp", "1#3 at 3: ThrottledOp"];
+    assert_eq!([seen[0].as_str(), seen[2].as_str()], refused, "{seen:?}");
+    assert_eq!(seen.len(), 5, "{seen:?}");
 }
 
 #[test]

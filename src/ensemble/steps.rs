@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use jute::protocol::{Request, Response};
 use jute::txn::{Txn, TxnRecord};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::clients::{Clients, Kind};
-use super::queue::Submission;
+use super::queue::{Share, Submission};
 use super::replica::{Exclusive, Replica};
 use super::standalone::OrderError;
 use crate::engine::apply::Mode;
@@ -28,8 +27,8 @@ const HOLD_MAX: Duration = Duration::from_micros(100);
 /// Steps between two looks at the clock while the hold lasts.
 const STEPS_A_LOOK: usize = 16;
 
-/// A request's share of the queue's bound.
-pub(super) type Room = Option<OwnedSemaphorePermit>;
+/// A request's share of the bounds of what may be on its way.
+pub(super) type Room = Option<Share>;
 
 /// A request, decided, that waits for the log.
 pub(super) struct Step {
@@ -102,7 +101,7 @@ pub(super) struct Applying<'a> {
     done: usize,
     events: Vec<Event>,
     /// The shares of what is answered: given back, which wakes who waits for one, only behind the hold.
-    rooms: Vec<OwnedSemaphorePermit>,
+    rooms: Vec<Share>,
 }
 
 impl Applier {

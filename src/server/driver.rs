@@ -1,15 +1,18 @@
 //! The orderer's thread: gives it groups and time, takes snapshots, and tells when sessions expire.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+use jute::protocol::{Request, SyncRequest};
 
 use super::clock::{Clock, millis};
 use super::monitor;
 use super::reaper::Reaper;
 use super::series::{Counter, Measure};
 use super::shared::Server;
-use crate::engine::request::Chore;
+use crate::engine::request::{Chore, Work};
 use crate::engine::sequencer::Sequencer;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::{Expiry, Inquiry, OrderError, Snapshots, Standalone, Submission};
@@ -38,7 +41,7 @@ pub(super) fn run(
     let mut patience = Duration::ZERO;
     let mut next_step = Instant::now();
     loop {
-        let batch = server.queue.take(patience);
+        let mut batch = server.queue.take(patience);
         let now = server.clock.now();
         let turn = now.monotonic.since(last_turn);
         let late = turn.saturating_sub(millis(patience));
@@ -47,7 +50,7 @@ pub(super) fn run(
         chores.append(&mut reaper.chores(&server.replica, now));
         if !chores.is_empty() || !batch.submissions.is_empty() {
             server.group_began.store(now.monotonic.0.max(1), Ordering::Relaxed);
-            take(server, &batch.submissions, now);
+            take(server, &mut batch.submissions, now);
             let report = standalone.run_group(&chores, batch.submissions, now)?;
             server.group_began.store(0, Ordering::Relaxed);
             snapshots.count(report.txns, report.bytes);
@@ -82,8 +85,8 @@ pub(super) fn run(
     }
 }
 
-/// Counts what the orderer takes out of the queue.
-pub(super) fn take(server: &Server, submissions: &[Submission], now: Now) {
+/// Counts what the orderer takes out of the queue, and refuses what waited for too long.
+pub(super) fn take(server: &Server, submissions: &mut [Submission], now: Now) {
     if submissions.is_empty() {
         return;
     }
@@ -91,9 +94,25 @@ pub(super) fn take(server: &Server, submissions: &[Submission], now: Now) {
     series.count(Counter::RequestsQueued, submissions.len() as u64);
     series.record(Measure::QueueSize, submissions.len() as u64);
     let waited = series.of(Measure::QueueTime);
-    for Submission { origin, .. } in submissions {
-        waited.record(now.monotonic.since(origin.received), 1);
+    for Submission { origin, work, .. } in submissions {
+        let ms = now.monotonic.since(origin.received);
+        waited.record(ms, 1);
+        if is_throttled(server.config.throttle.op_wait_ms, ms, work) {
+            *work = Work::Throttled;
+            series.count(Counter::ThrottledOps, 1);
+        }
     }
+}
+
+/// Whether a request is refused because it waited (`RequestThrottler.shouldThrottleOp`). Neither a ping nor the end of a
+/// session is, nor a sync without a path: that is the server's own.
+fn is_throttled(most_ms: Option<NonZeroU32>, waited_ms: u64, work: &Work) -> bool {
+    let Work::Request(request) = work else { return false };
+    most_ms.is_some_and(|most| waited_ms > most.get().into())
+        && !matches!(
+            request,
+            Request::Ping | Request::CloseSession | Request::Sync(SyncRequest { path: None })
+        )
 }
 
 pub(super) fn refused_for_room(server: &Server, requests: u64) {
@@ -235,5 +254,37 @@ fn dump(server: &Server, standalone: &mut Standalone) {
             sent = counters.sent,
             "connection"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jute::protocol::WatchRequest;
+
+    use super::*;
+
+    #[test]
+    fn only_what_waited_for_longer_is_throttled() {
+        let get = Work::Request(Request::GetData(WatchRequest { path: "/".into(), watch: false }));
+        let most = NonZeroU32::new(50);
+        assert!(is_throttled(most, 51, &get));
+        assert!(!is_throttled(most, 50, &get));
+        assert!(!is_throttled(None, u64::MAX, &get));
+    }
+
+    #[test]
+    fn sessions_begin_live_and_end_however_long_they_waited() {
+        let sync = |path| Work::Request(Request::Sync(SyncRequest { path }));
+        let most = NonZeroU32::new(1);
+        for work in [
+            Work::Open { timeout_ms: 1 },
+            Work::Attach { timeout_ms: 1 },
+            Work::Request(Request::Ping),
+            Work::Request(Request::CloseSession),
+            sync(None),
+        ] {
+            assert!(!is_throttled(most, 1000, &work), "{work:?}");
+        }
+        assert!(is_throttled(most, 1000, &sync(Some("/".into()))));
     }
 }

@@ -54,6 +54,7 @@ fn families(server: &Server) -> Vec<MetricFamily> {
         let value = match gauges.get(row.name) {
             Some(Value::Integer(value)) => *value as f64,
             Some(Value::Average(summary)) => summary.sum as f64 / summary.count.max(1) as f64,
+            Some(Value::Real(value)) => *value,
             None => continue,
         };
         families.put(row, MetricType::GAUGE, vec![gauge(value)]);

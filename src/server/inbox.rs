@@ -17,9 +17,11 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::audit::Asked;
 use super::auth;
 use super::connection::{Connection, java_address};
+use super::connection_throttle::Wanted;
 use super::four_letter;
+use super::large_requests::OverBudget;
 use super::namespace::Reads;
-use super::series::Counter;
+use super::series::{Counter, Measure};
 use super::shared::{Role, Server};
 use super::stats;
 use crate::engine::read::{self, Caller};
@@ -27,7 +29,7 @@ use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Shared, Submission};
+use crate::ensemble::{Share, Shared, Submission};
 
 /// Bytes read at once; a larger frame comes in several reads, so that memory follows what arrived.
 const READ: usize = 8 << 10;
@@ -73,9 +75,13 @@ pub(super) struct Inbox {
     bytes: BytesMut,
     /// Nothing was read yet: four letters may come.
     is_new: bool,
+    /// The connect request passed the throttle.
+    is_let_through: bool,
     /// The connect request was taken.
     is_connected: bool,
     submissions: Vec<Submission>,
+    /// When the request that waits for the queue's room began to.
+    waits_since: Option<Monotonic>,
     reads_in_flight: usize,
     /// Whether a read waits for a sync (`linearizableReads`).
     syncs_reads: bool,
@@ -91,8 +97,10 @@ impl Inbox {
             server,
             bytes: BytesMut::new(),
             is_new: true,
+            is_let_through: false,
             is_connected: false,
             submissions: Vec::new(),
+            waits_since: None,
             reads_in_flight: 0,
             syncs_reads,
             synced_bytes: 0,
@@ -148,6 +156,9 @@ impl Inbox {
         let len = i32::from_be_bytes(*prefix);
         match usize::try_from(len) {
             Ok(len) if len <= self.server.config.jute_max_buffer as usize => {
+                if let Some(large) = &self.server.large_requests {
+                    large.announce(len).map_err(|OverBudget| self.over_budget(connection))?;
+                }
                 Ok((self.bytes.len() - LENGTH_LEN >= len).then_some(len))
             }
             _ => {
@@ -161,6 +172,15 @@ impl Inbox {
                 Err(Step::HangUp)
             }
         }
+    }
+
+    fn over_budget(&self, connection: &Connection) -> Step {
+        self.server.stats.series.count(Counter::LargeRequestsRejected, 1);
+        tracing::warn!(
+            client = %connection.peer(),
+            "closing a connection: a large request is beyond largeRequestMaxBytes"
+        );
+        Step::HangUp
     }
 
     /// Takes every frame that is here, as far as it goes now.
@@ -226,6 +246,25 @@ impl Inbox {
             server.stats.series.count(Counter::ClosedWithoutService, 1);
             return Step::HangUp;
         }
+        let session = SessionId(request.session_id);
+        if !self.is_let_through {
+            let wanted = match (session, server.sessions_live_here()) {
+                (SessionId::NONE, false) => Wanted::Global,
+                (SessionId::NONE, true) => Wanted::Local,
+                _ => Wanted::Renewed,
+            };
+            let now = server.clock.monotonic();
+            let Some(deficit) = server.connection_throttle.take(wanted, now) else {
+                server.stats.series.count(Counter::ConnectionsRejected, 1);
+                tracing::warn!(
+                    client = %connection.peer(),
+                    "closing a connection: too many ask for a session, connection_throttle_tokens"
+                );
+                return Step::HangUp;
+            };
+            server.stats.series.record(Measure::TokenDeficit, deficit.into());
+            self.is_let_through = true;
+        }
         if server.replica.is_behind(Zxid(request.last_zxid_seen)) {
             tracing::warn!(
                 client = %connection.peer(),
@@ -239,7 +278,6 @@ impl Inbox {
         let bounds = [server.config.min_session_timeout_ms, server.config.max_session_timeout_ms];
         let [least, most] = bounds.map(|ms| i32::try_from(ms).unwrap_or(i32::MAX));
         let timeout_ms = request.timeout_ms.max(least).min(most);
-        let session = SessionId(request.session_id);
         let work = if session == SessionId::NONE {
             Work::Open { timeout_ms }
         } else if server
@@ -274,7 +312,8 @@ impl Inbox {
             received: server.clock.monotonic(),
         };
         connection.submitted();
-        self.submissions.push(Submission { origin, work, room: Some(room) });
+        let room = Some(Share::new(room, None));
+        self.submissions.push(Submission { origin, work, room });
         self.bytes.advance(LENGTH_LEN + len);
         Step::Drain
     }
@@ -317,8 +356,16 @@ impl Inbox {
                 Ok(request) if is_known && self.belongs_to_orderer(&request, is_alone) => {
                     let weight = server.weight(len);
                     let Some(room) = take_room(&server, room, weight) else {
+                        self.waits_since.get_or_insert(received);
                         return Step::NeedsRoom(weight);
                     };
+                    let received = self.waits_since.take().unwrap_or(received);
+                    let large = server.large_requests.as_ref().map(|large| large.take(body.len()));
+                    let large = match large.transpose() {
+                        Ok(share) => share.flatten(),
+                        Err(OverBudget) => return self.over_budget(connection),
+                    };
+                    let room = Share::new(room, large);
                     // Answers made here stand before what the orderer makes of the next request.
                     answers.publish();
                     let request = request.into_static();
@@ -327,12 +374,15 @@ impl Inbox {
                 Ok(request) if is_known && is_alone && self.needs_sync(&request, len) => {
                     let weight = server.weight(len);
                     let Some(room) = take_room(&server, room, weight) else {
+                        self.waits_since.get_or_insert(received);
                         return Step::NeedsRoom(weight);
                     };
+                    let received = self.waits_since.take().unwrap_or(received);
                     answers.publish();
                     connection.begin_own_sync();
                     self.synced_bytes = self.bytes.len();
                     let sync = Request::Sync(SyncRequest { path: None });
+                    let room = Share::new(room, None);
                     self.submit(connection, header.xid, sync, room, received);
                     return Step::Drain;
                 }
@@ -388,7 +438,7 @@ impl Inbox {
         connection: &Connection,
         request_xid: i32,
         request: Request<'static>,
-        room: OwnedSemaphorePermit,
+        room: Share,
         received: Monotonic,
     ) -> Option<Step> {
         let origin = Origin {

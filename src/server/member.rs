@@ -60,7 +60,7 @@ pub(super) fn run(
     let mut patience = Duration::ZERO;
     let mut last_turn = server.clock.monotonic();
     loop {
-        let batch = server.queue.take(patience);
+        let mut batch = server.queue.take(patience);
         let now = server.clock.now();
         let late = now.monotonic.since(last_turn).saturating_sub(millis(patience));
         last_turn = now.monotonic;
@@ -72,7 +72,7 @@ pub(super) fn run(
             life.take(&mut member, what, now)?;
         }
         life.tick(&mut member, now.monotonic);
-        driver::take(server, &batch.submissions, now);
+        driver::take(server, &mut batch.submissions, now);
         member.submit(batch.submissions);
         member.turn(now)?;
         disk.write(member.take_writes());

@@ -27,6 +27,7 @@ pub(super) enum Value {
     Integer(i64),
     /// An average: ZooKeeper prints it as a double.
     Average(Summary),
+    Real(f64),
 }
 
 /// Every gauge that this server has in its role, by its name.
@@ -64,7 +65,7 @@ pub(super) fn gauges(server: &Server) -> BTreeMap<&'static str, Value> {
         ("last_client_response_size", last),
         ("min_client_response_size", min),
         ("max_client_response_size", max),
-        ("connection_drop_probability", Value::Average(Summary::default())),
+        ("connection_drop_probability", Value::Real(server.connection_throttle.drop_probability())),
         ("outstanding_tls_handshake", Value::Integer(0)),
         ("auth_failed_count", Value::Integer(0)),
         ("non_mtls_remote_conn_count", Value::Integer(0)),
@@ -145,6 +146,8 @@ pub(super) fn mntr(server: &Server) -> String {
             Some(Value::Average(summary)) => {
                 writeln!(text, "zk_{}\t{}", row.name, summary.average())
             }
+            // As Java prints a double: 0.0 for none.
+            Some(Value::Real(value)) => writeln!(text, "zk_{}\t{value:?}", row.name),
             None => Ok(()),
         };
     }

@@ -49,6 +49,7 @@ named! {
     Diffs = "diff_count",
     DiskRefused = "disk_nearly_full_refused",
     FsyncsTooLong = "fsync_threshold_exceed_count",
+    LargeRequestsRejected = "large_requests_rejected",
     LearnerCommits = "learner_commit_received_count",
     LearnerProposals = "learner_proposal_received_count",
     Looking = "looking_count",
@@ -61,6 +62,7 @@ named! {
     SnapshotErrors = "snapshot_error_count",
     Snapshots = "snap_count",
     SnapshotsRateLimited = "snapshot_rate_limited_count",
+    ThrottledOps = "throttled_ops",
     TxnsLogged = "sync_processor_request_queued",
     WatchBytes = "watch_bytes",
 }
@@ -92,6 +94,7 @@ named! {
     Read = "readlatency",
     Snapshot = "snapshottime",
     SnapshotLoad = "startup_snap_load_time",
+    TokenDeficit = "connection_token_deficit",
     TxnsLoad = "startup_txns_load_time",
     TxnsLoaded = "startup_txns_loaded",
     Unavailable = "unavailable_time",

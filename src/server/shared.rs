@@ -1,6 +1,7 @@
 //! What all connections of a server share.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -10,10 +11,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit::Audit;
 use super::clock::Clock;
+use super::connection_throttle::ConnectionThrottle;
 use super::connections::Connections;
+use super::large_requests::LargeRequests;
 use super::password::Passwords;
 use super::stats::Stats;
-use crate::config::Config;
+use crate::config::{Config, SessionsLive};
 use crate::ensemble::{Queue, Replica};
 use crate::storage::DataDirectory;
 
@@ -101,7 +104,10 @@ pub(super) struct Server {
     /// The bound of the queue: permits are bytes.
     pub(super) room: Arc<Semaphore>,
     pub(super) room_bytes: u32,
+    /// The bound of the large ones among them, if they have one.
+    pub(super) large_requests: Option<LargeRequests>,
     pub(super) connections: Arc<Connections>,
+    pub(super) connection_throttle: ConnectionThrottle,
     pub(super) passwords: Arc<Passwords>,
     /// Where changes are written down, if they are.
     pub(super) audit: Option<Arc<Audit>>,
@@ -133,6 +139,12 @@ impl Server {
         self.serves_as(self.role.get())
     }
 
+    /// Whether new sessions live on this server only.
+    pub(super) fn sessions_live_here(&self) -> bool {
+        let ensemble = self.config.ensemble.as_ref();
+        ensemble.is_some_and(|ensemble| matches!(ensemble.sessions, SessionsLive::Here { .. }))
+    }
+
     /// The queue's bound in bytes: enough for any frame, a few at a time.
     pub(super) fn room_bytes(config: &Config) -> u32 {
         let largest = config.jute_max_buffer.saturating_add(REQUEST_OVERHEAD);
@@ -140,10 +152,45 @@ impl Server {
     }
 
     /// The share of the queue's bound that a request takes: its bytes, and at least as much as keeps the number of
-    /// requests within `globalOutstandingLimit`.
+    /// requests within its limits.
     pub(super) fn weight(&self, frame_len: usize) -> u32 {
-        let bytes = u32::try_from(frame_len).unwrap_or(u32::MAX).saturating_add(REQUEST_OVERHEAD);
-        let least = self.room_bytes / self.config.global_outstanding_limit.max(1);
-        bytes.max(least).min(self.room_bytes)
+        let Config { global_outstanding_limit, throttle, .. } = &self.config;
+        let most = most_requests(*global_outstanding_limit, throttle.max_requests);
+        weight(self.room_bytes, most, frame_len)
+    }
+}
+
+/// How many requests may be on their way at once: `globalOutstandingLimit` or `request_throttle_max_requests`.
+fn most_requests(outstanding: u32, max_requests: Option<NonZeroU32>) -> u32 {
+    outstanding.min(max_requests.map_or(u32::MAX, NonZeroU32::get)).max(1)
+}
+
+/// Of `room` bytes in which at most so many requests have place, the share of one.
+fn weight(room: u32, most_requests: u32, frame_len: usize) -> u32 {
+    let bytes = u32::try_from(frame_len).unwrap_or(u32::MAX).saturating_add(REQUEST_OVERHEAD);
+    bytes.max(room / most_requests).min(room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_requests_have_place_than_there_may_be() {
+        for most in [1, 2, 3, 10, 1000] {
+            assert_eq!(ROOM_BYTES / weight(ROOM_BYTES, most, 0), most);
+        }
+        // Large ones are fewer.
+        assert_eq!(weight(ROOM_BYTES, 1000, 1 << 20), (1 << 20) + REQUEST_OVERHEAD);
+        assert_eq!(weight(1 << 10, 1, 1 << 20), 1 << 10);
+    }
+
+    #[test]
+    fn the_lesser_of_both_limits_counts() {
+        for (outstanding, max, most) in
+            [(1000, 0, 1000), (1000, 7, 7), (1000, 2000, 1000), (5, 7, 5), (0, 0, 1)]
+        {
+            assert_eq!(most_requests(outstanding, NonZeroU32::new(max)), most);
+        }
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use jute::ErrorCode;
 use jute::protocol::{MultiResult, Request};
 use jute::txn::TxnRecord;
 
@@ -121,7 +122,7 @@ impl Following {
         (self.is_leaving() && self.waiting.is_empty()).then(|| std::mem::take(&mut self.returned))
     }
 
-    /// Takes back what the leader did not decide, and the reads among it. False if that is not what it was asked.
+    /// Takes back what the leader did not decide, and what needed no word of it among that. False if that is not what it was asked.
     pub(super) fn take_back(&mut self, returned: Vec<Asked>) -> bool {
         let is_asked = |waiting: &Waiting| matches!(waiting.state, State::Asked(_));
         let first = self.waiting.iter().position(is_asked).unwrap_or(self.waiting.len());
@@ -134,6 +135,9 @@ impl Following {
             let work = match state {
                 State::Decided(Outcome::Settled(_, Prepared::Read(request))) => {
                     Ok(if is_local { Work::OfLocal(request) } else { Work::Request(request) })
+                }
+                State::Decided(Outcome::Settled(_, Prepared::Refused(ErrorCode::ThrottledOp))) => {
+                    Ok(Work::Throttled)
                 }
                 State::Asked(repeated) => {
                     returned.next_if(is_its).map(|its| its.work).ok_or(State::Asked(repeated))
@@ -199,6 +203,10 @@ impl Following {
                 if read::is_read(&request) || is_of_here(&request) =>
             {
                 (State::Decided(Outcome::Settled(Zxid::ZERO, Prepared::Read(request))), None)
+            }
+            Work::Throttled => {
+                let refused = Prepared::Refused(ErrorCode::ThrottledOp);
+                (State::Decided(Outcome::Settled(Zxid::ZERO, refused)), None)
             }
             work => {
                 let repeated = match &work {
@@ -332,5 +340,42 @@ impl Following {
         for origin in returned.chain(waiting) {
             clients.close(origin.connection);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jute::protocol::{DeleteRequest, WatchRequest};
+
+    use super::*;
+    use crate::engine::session::SessionId;
+
+    fn submission(xid: i32, work: Work) -> Submission {
+        let (connection, session) = (ConnectionId(1), SessionId(1));
+        let (identities, received) = (Arc::new([]), Monotonic(0));
+        let origin = Origin { connection, session, xid, identities, received };
+        Submission { origin, work, room: None }
+    }
+
+    #[test]
+    fn what_needs_no_word_of_the_leader_comes_back_in_its_place() {
+        let delete = || {
+            let request = DeleteRequest { path: "/a".into(), version: -1 };
+            Work::Request(Request::Delete(request))
+        };
+        let read = WatchRequest { path: "/a".into(), watch: false };
+        let works = [delete(), Work::Throttled, Work::Request(Request::Exists(read)), delete()];
+        let mut following = Following::new(2, 1, Stream(1));
+        let mut rounds = Rounds::default();
+        let asked: Vec<Asked> = (1..)
+            .zip(works.clone())
+            .filter_map(|(xid, work)| following.take(submission(xid, work), &mut rounds))
+            .collect();
+        assert_eq!(asked.len(), 2);
+        following.leave(Round::default());
+        assert!(following.take_back(asked));
+        let returned = following.take_returned().expect("nothing waits");
+        let returned: Vec<Work> = returned.into_iter().map(|its| its.work).collect();
+        assert_eq!(returned, works);
     }
 }

@@ -85,6 +85,7 @@ const ATTACH: u8 = 2;
 const REQUEST: u8 = 3;
 const OF_LOCAL: u8 = 4;
 const UPGRADE: u8 = 5;
+const THROTTLED: u8 = 6;
 
 /// Raft's messages that travel, by their number in a frame.
 const MESSAGE_TYPES: [MessageType; 14] = [
@@ -371,6 +372,7 @@ fn put_asked(out: &mut BytesMut, Asked { origin, work }: &Asked) {
             out.put_u8(REQUEST);
             put_request(out, request);
         }
+        Work::Throttled => out.put_u8(THROTTLED),
         Work::OfLocal(request) => {
             out.put_u8(OF_LOCAL);
             put_request(out, request);
@@ -650,6 +652,7 @@ impl<'a> Input<'a> {
             OPEN => Work::Open { timeout_ms: self.take()? },
             ATTACH => Work::Attach { timeout_ms: self.take()? },
             REQUEST => Work::Request(self.request()?),
+            THROTTLED => Work::Throttled,
             OF_LOCAL => Work::OfLocal(self.request()?),
             UPGRADE => Work::Upgrade { timeout_ms: self.take()?, request: self.request()? },
             kind => return Err(FrameError::Kind(kind.into())),

@@ -76,6 +76,7 @@ fn examples() -> Vec<Said> {
     let requests = [
         Work::Open { timeout_ms: 4000 },
         Work::Attach { timeout_ms: 5000 },
+        Work::Throttled,
         Work::Request(Request::Create(create)),
         Work::Request(Request::SetData(set())),
         Work::Request(Request::Multi(multi)),

@@ -10,7 +10,7 @@ use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::Kind;
+use crate::ensemble::{Kind, Share};
 
 impl World {
     /// A connection ends.
@@ -78,7 +78,11 @@ impl World {
         let received = self.servers[at].clock.read(now).monotonic;
         let origin = Origin { connection, session, xid, identities: Arc::new([]), received };
         let room = Arc::clone(&self.room).try_acquire_owned().expect("room");
-        self.servers[at].submissions.push(Submission { origin, work, room: Some(room) });
+        self.servers[at].submissions.push(Submission {
+            origin,
+            work,
+            room: Some(Share::new(room, None)),
+        });
         let soon = now + self.dice.below(300);
         self.wake(at, soon);
     }

@@ -1,0 +1,207 @@
+//! What others can do to a client that asks little: its latencies alone, and while connections come and go, while somebody
+//! never reads his answers, and while many list a znode of a million children.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use jute::protocol::{Request, WatchRequest};
+use rustix::process::{Resource, getrlimit};
+
+use crate::case::Spans;
+use crate::connection::Connection;
+use crate::load::{self, Load, Pace};
+use crate::measure::Figures;
+use crate::population;
+use crate::request::{self, ROOT, Workload};
+use crate::subject::{Launch, Subject};
+
+/// Of the victim: requests a second, nine gets and one set, over so many connections.
+const RATE: f64 = 1000.0;
+const CONNECTIONS: u32 = 10;
+/// What a stock client with a session of ten seconds waits for an answer.
+const TIMEOUT: Duration = Duration::from_millis(6667);
+/// Who opens connections.
+const OPENERS: u32 = 16;
+/// The most connections that are open at once, and descriptors that the benchmark needs beside.
+const OPEN_MAX: u32 = 20_000;
+const OWN_DESCRIPTORS: u32 = 128;
+/// How long the first of them may take.
+const FILL_DEADLINE: Duration = Duration::from_secs(60);
+const LISTERS: u32 = 50;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    None,
+    /// So many are open, and others take their places.
+    Connections {
+        most: u32,
+    },
+    Unread,
+    Listings {
+        listers: u32,
+    },
+}
+
+/// A storm that goes on until it is told to stop.
+struct Storm<'a> {
+    server: SocketAddr,
+    over: &'a AtomicBool,
+    /// What it has done: connections opened or listings read.
+    done: &'a AtomicU64,
+}
+
+impl Storm<'_> {
+    fn goes_on(&self) -> bool {
+        !self.over.load(Ordering::Relaxed)
+    }
+
+    fn count(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Keeps `share` connections open: for each new one the oldest goes, without a closeSession. Whom the server turns away
+    /// tries again.
+    fn come_and_go(&self, share: u32, numbers: &AtomicU32, filled: &AtomicU32) {
+        let mut open = VecDeque::new();
+        let mut is_full = false;
+        while self.goes_on() {
+            let number = numbers.fetch_add(1, Ordering::Relaxed);
+            let turned_away = match Connection::open(self.server, number) {
+                Ok(connection) => {
+                    open.push_back(connection);
+                    self.count();
+                    false
+                }
+                Err(_) => true,
+            };
+            if turned_away || open.len() > share as usize {
+                open.pop_front();
+                if !std::mem::replace(&mut is_full, true) {
+                    filled.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Asks without end, and reads nothing.
+    fn never_read(&self) -> io::Result<()> {
+        let mut connection = Connection::open(self.server, 0)?;
+        connection.unblock()?;
+        let frame = request::frame(1, &request::get(ROOT, false));
+        while self.goes_on() {
+            connection.out().extend_from_slice(&frame);
+            while !connection.flush()? && self.goes_on() {
+                thread::sleep(BETWEEN_LOOKS);
+            }
+            self.count();
+        }
+        Ok(())
+    }
+
+    fn list(&self, number: u32) -> io::Result<()> {
+        let mut connection = Connection::open(self.server, number)?;
+        let list = Request::GetChildren(WatchRequest { path: ROOT.into(), watch: false });
+        while self.goes_on() {
+            connection.pass_over(&list)?;
+            self.count();
+        }
+        Ok(())
+    }
+}
+
+/// The latencies of the victim in one weather.
+struct Weather {
+    latency: Histogram<u64>,
+    done_a_second: f64,
+}
+
+impl Weather {
+    fn p99_us(&self) -> f64 {
+        self.latency.value_at_quantile(0.99) as f64 / 1e3
+    }
+
+    fn timeouts(&self) -> f64 {
+        let from = u64::try_from(TIMEOUT.as_nanos()).unwrap_or(u64::MAX);
+        self.latency.count_between(from, self.latency.high()) as f64
+    }
+}
+
+/// A tree of `launch.znodes` children of one parent, and the latencies.
+pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> io::Result<Figures> {
+    let subject = launch.fresh()?;
+    population::create(subject.address(), launch.znodes, value_len)?;
+    let load = Load {
+        workload: Workload::Mixed,
+        connections: CONNECTIONS,
+        pace: Pace::Rate(RATE),
+        value_len,
+        keys: NonZeroU32::new(launch.znodes).unwrap_or(NonZeroU32::MIN),
+        warm_up: spans.warm_up,
+        measured: spans.measured,
+        slice: None,
+    };
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let descriptors = u32::try_from(descriptors).unwrap_or(u32::MAX);
+    let most = descriptors.saturating_sub(OWN_DESCRIPTORS).min(spans.scaled(OPEN_MAX));
+    let alone = under(&subject, &load, Kind::None)?;
+    let connections = under(&subject, &load, Kind::Connections { most })?;
+    let unread = under(&subject, &load, Kind::Unread)?;
+    let listers = spans.scaled(LISTERS);
+    let listings = under(&subject, &load, Kind::Listings { listers })?;
+    let timeouts = [&alone, &connections, &unread, &listings].map(Weather::timeouts);
+    Ok(Figures::from([
+        ("p99 us alone", alone.p99_us()),
+        ("p99 us, connections come and go", connections.p99_us()),
+        ("p99 us, a client never reads", unread.p99_us()),
+        ("p99 us, 50 list a million children", listings.p99_us()),
+        ("connections that come more", connections.done_a_second),
+        ("listings more", listings.done_a_second),
+        ("timeouts", timeouts.iter().sum()),
+    ]))
+}
+
+/// Measures the victim while a storm goes on, from when it is there.
+fn under(subject: &Subject, load: &Load, kind: Kind) -> io::Result<Weather> {
+    let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (numbers, filled) = (AtomicU32::new(CONNECTIONS), AtomicU32::new(0));
+    let storm = Storm { server: subject.address(), over: &over, done: &done };
+    thread::scope(|scope| {
+        let storm = &storm;
+        match kind {
+            Kind::None => {}
+            Kind::Connections { most } => {
+                let (numbers, filled) = (&numbers, &filled);
+                for _ in 0..OPENERS {
+                    scope.spawn(move || storm.come_and_go(most / OPENERS, numbers, filled));
+                }
+                let deadline = Instant::now() + FILL_DEADLINE;
+                while filled.load(Ordering::Relaxed) < OPENERS && Instant::now() < deadline {
+                    thread::sleep(BETWEEN_LOOKS);
+                }
+            }
+            Kind::Unread => {
+                scope.spawn(|| storm.never_read());
+            }
+            Kind::Listings { listers } => {
+                for number in 0..listers {
+                    scope.spawn(move || storm.list(number));
+                }
+            }
+        }
+        let (mut before, mut after) = (0, 0);
+        let count = || done.load(Ordering::Relaxed);
+        let measured =
+            load::run(&[subject.address()], load, || before = count(), || after = count());
+        over.store(true, Ordering::Relaxed);
+        let done_a_second = (after - before) as f64 / load.measured.as_secs_f64();
+        let named = |error| io::Error::other(format!("{kind:?}: {error}"));
+        Ok(Weather { latency: measured.map_err(named)?.latency, done_a_second })
+    })
+}
