@@ -15,6 +15,7 @@ import pathlib
 import queue
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -26,6 +27,8 @@ SUITE = pathlib.Path(importlib.util.find_spec("kazoo.tests").origin).parent
 # Its tests mostly wait.
 AT_ONCE = os.environ.get("KAZOO_SUITE_AT_ONCE")
 TEST_SECONDS = 120
+# Some wait for a thread, or for an event that came too early, after that time as well.
+STILL_SECONDS = TEST_SECONDS + 60
 
 
 def left_out(servers):
@@ -78,11 +81,24 @@ def pytest(arguments, env, directory, on_line=None):
     env = {**env, "OUTCOMES": str(sink)}
     with open(os.path.join(directory, "output"), "w+b") as output:
         child = subprocess.Popen(
-            words, cwd=directory, env=env, pass_fds=[sink], stdout=output, stderr=output
+            words,
+            cwd=directory,
+            env=env,
+            pass_fds=[sink],
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
         os.close(sink)
         with os.fdopen(source) as lines:
-            for line in lines:
+            while True:
+                # With its servers. Tests without a line have failed.
+                watchdog = threading.Timer(STILL_SECONDS, os.killpg, (child.pid, signal.SIGKILL))
+                watchdog.start()
+                line = lines.readline()
+                watchdog.cancel()
+                if not line:
+                    break
                 if on_line:
                     on_line(line.rstrip("\n"))
         child.wait()

@@ -70,9 +70,10 @@ impl Terminals {
     }
 
     fn start(&self, words: [&str; 3]) -> Program {
-        let words =
-            ["env", "-C", &self.folder().display().to_string(), words[0], words[1], words[2]]
-                .map(String::from);
+        let folder = self.folder().display().to_string();
+        // Whoever runs this test may leave Ctrl-C to others.
+        let env = ["env", "--default-signal=INT", "-C", &folder];
+        let words: Vec<String> = env.into_iter().chain(words).map(String::from).collect();
         Program::start(&words, &[("PATH", &self.path)])
     }
 
