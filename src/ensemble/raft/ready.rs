@@ -402,8 +402,8 @@ impl<T: Transport> Member<T> {
         (conf.voters().ids().len(), voters, there.len() - voters)
     }
 
-    /// Hands over to the voter that has most of the log, if it can to one that was heard of just now and whose disk is not
-    /// full. To which server, if there is one.
+    /// Hands over to the voter that has most of the log, if it can to one that is connected and whose disk is not full. To
+    /// which server, if there is one.
     pub fn hand_over_to_best(&mut self) -> Option<u8> {
         let raft = &self.node.raft;
         let voters = raft.prs().conf().voters();
@@ -412,7 +412,9 @@ impl<T: Transport> Member<T> {
         });
         let best = others.max_by_key(|(peer, progress)| {
             let has_room = self.rooms.of(**peer) < Room::Full;
-            (progress.recent_active, has_room, progress.matched, **peer)
+            // Who was killed a moment ago was heard of just now, too.
+            let is_connected = self.found.contains(*peer);
+            (is_connected, progress.recent_active, has_room, progress.matched, **peer)
         });
         let to = best.map(|(peer, _)| *peer)?;
         self.hand_over(to);
