@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::process;
 use super::shared::Server;
 
 /// Between two looks.
@@ -106,7 +107,8 @@ impl Budget {
     fn used(&self) -> Option<u64> {
         match &self.group {
             Some(group) => group.used(),
-            None => own_bytes(),
+            // What no file stands behind.
+            None => process::memory("RssAnon:"),
         }
     }
 
@@ -151,19 +153,12 @@ impl Shortage {
     }
 }
 
-/// What this process has of memory that no file stands behind.
-fn own_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
-}
-
 /// Looks at the memory until the server ends.
 pub(super) async fn watch(server: Arc<Server>) {
     let Some(budget) = Budget::find(server.config.memory_limit_bytes) else { return };
     let (limit, reserve) = (budget.limit, budget.reserve());
     tracing::info!(limit, reserve, "memory has a limit");
-    let (mut shortage, mut was_short) = (Shortage::new(reserve), false);
+    let mut shortage = Shortage::new(reserve);
     let mut turns = tokio::time::interval(LOOK_EVERY);
     loop {
         tokio::select! {
@@ -172,6 +167,7 @@ pub(super) async fn watch(server: Arc<Server>) {
         }
         let Some(used) = budget.used() else { continue };
         let tree = || server.replica.shared().tree().data_size();
+        let was_short = shortage.tree.is_some();
         let is_short = shortage.look(limit.saturating_sub(used), tree);
         if is_short != was_short {
             server.replica.set_memory_short(is_short);
@@ -186,7 +182,6 @@ pub(super) async fn watch(server: Arc<Server>) {
                 tracing::info!(used, limit, "there is memory again");
             }
         }
-        was_short = is_short;
     }
 }
 

@@ -13,16 +13,18 @@ pub(super) struct Figure {
     pub(super) is_counter: bool,
 }
 
+/// Bytes of this process's memory, by a key of `/proc/self/status` with its colon.
+pub(super) fn memory(key: &str) -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+}
+
 /// Everything but what ZooKeeper has a name of its own for.
 #[expect(clippy::cast_precision_loss, reason = "seconds, and bytes of memory")]
 pub(super) fn figures(started: f64) -> Vec<Figure> {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let bytes = |key: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(key));
-        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kilobytes.map(|kilobytes| (kilobytes * 1024) as f64)
-    };
+    let bytes = |key| memory(key).map(|bytes| bytes as f64);
     let gauge = |name, help, value: Option<f64>| {
         value.map(|value| Figure { name, help, value, is_counter: false })
     };

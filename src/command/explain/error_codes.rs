@@ -34,7 +34,7 @@ pub(super) const ERROR_CODES: [ErrorCode; 35] = [
     row(-4, "ConnectionLoss", "The client lost its server before the answer. The request may have been done.", "Let the client reconnect, read what came of the request, and only then send it again."),
     row(-5, "MarshallingError", "The server cannot decode the request.", "Look for a client of another protocol or with a defect; compare `jute.maxbuffer` of both sides."),
     row(-6, "Unimplemented", "The operation does not exist, or is switched off: a create with a time to live without `extendedTypesEnabled`, a reconfig of a lone server.", "Switch it on, or do without."),
-    row(-7, "OperationTimeout", "From a client: no answer in time. From this server: disk or memory is nearly full, and the write would take more of it.", "Look for `nearly full` in the server's log; delete znodes, or give it more room. Writes are taken again by themselves then."),
+    row(-7, "OperationTimeout", "From a client: no answer in time. From this server: disk or memory is nearly full, and the write would take more of it.", "Look for `nearly full` or `nearly used up` in the server's log; delete znodes, or give it more room. Writes are taken again by themselves then."),
     row(-8, "BadArguments", "A path, a create mode, a time to live or a configuration that is not valid; of a multiRead, more than fits into an answer.", MISUSE),
     row(-9, "InvalidState", "Of the C client: its handle is closed or its session has expired.", "Open a new handle."),
     row(-12, "UnknownSession", "The session does not exist; no client sees it.", NOTHING),
