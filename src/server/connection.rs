@@ -24,12 +24,12 @@ use tokio::time::Instant;
 
 use super::audit::Asked;
 use super::clock::Clock;
+use super::figures::series::Counter;
+use super::figures::stats::{self, Summary};
 use super::inbox::{Inbox, Step};
 use super::outbox::{EVENTS_MAX, OUTBOX_MAX, Outbox, Sent};
 use super::password::PASSWORD_LEN;
-use super::series::Counter;
 use super::shared::Server;
-use super::stats::{self, Summary};
 use crate::engine::acl::Identity;
 use crate::engine::request::Origin;
 use crate::engine::session::SessionId;

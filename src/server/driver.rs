@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use jute::protocol::{Request, SyncRequest};
 
 use super::clock::{Clock, millis};
-use super::monitor;
+use super::figures::monitor;
+use super::figures::series::{Counter, Measure};
 use super::reaper::Reaper;
-use super::series::{Counter, Measure};
 use super::shared::Server;
 use crate::engine::request::{Chore, Work};
 use crate::engine::sequencer::Sequencer;

@@ -12,9 +12,9 @@ use time::macros::format_description;
 
 use super::connection::{Connection, java_address};
 use super::environment;
-use super::monitor;
+use super::figures::monitor;
+use super::figures::stats;
 use super::shared::{Role, Server};
-use super::stats;
 use crate::config::{self, FourLetterWords};
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::connection::Connection;
 use super::descriptors;
-use super::series::Counter;
+use super::figures::series::Counter;
 use super::shared::Server;
 
 use crate::config::ListenAddress;

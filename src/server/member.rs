@@ -13,10 +13,10 @@ use tokio::sync::oneshot;
 
 use super::clock::{Clock, millis};
 use super::disk::Disk;
+use super::figures::quorum_stats::{Progress, Watch};
+use super::figures::series::Counter;
 use super::peers::Peers;
-use super::quorum_stats::{Progress, Watch};
 use super::reaper::Reaper;
-use super::series::Counter;
 use super::shared::{Others, Role, Server};
 use super::{data, driver, upkeep};
 use crate::config::{self, ListenAddress, Purge};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::process;
+use super::figures::process;
 use super::shared::Server;
 
 /// Between two looks.

@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
-use super::exposition;
+use super::figures::exposition;
 use super::http_listener::HttpListener;
 use super::shared::Server;
 

@@ -14,7 +14,7 @@ use super::commands::Command;
 use super::{Admin, Answer, parameter};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::Inquiry;
-use crate::server::series::Counter;
+use crate::server::figures::series::Counter;
 use crate::server::shared::Server;
 use crate::storage::{SnapshotFile, StorageError};
 

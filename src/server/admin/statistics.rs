@@ -9,11 +9,11 @@ use jute::txn::DIGEST_VERSION;
 use super::connections;
 use super::json::{Fields, Json};
 use crate::server::environment;
+use crate::server::figures::monitor;
+use crate::server::figures::series::Counter;
+use crate::server::figures::stats;
 use crate::server::four_letter::VERSION;
-use crate::server::monitor;
-use crate::server::series::Counter;
 use crate::server::shared::{Role, Server};
-use crate::server::stats;
 
 /// What stands for no snapshot.
 const NO_ZXID: i64 = -1;

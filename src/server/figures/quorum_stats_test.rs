@@ -1,6 +1,6 @@
 use super::*;
 use crate::engine::time::{Monotonic, WallClock};
-use crate::server::distribution::Distribution;
+use crate::server::figures::distribution::Distribution;
 
 const BEGAN: i64 = 1_700_000_000_000;
 

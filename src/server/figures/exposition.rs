@@ -6,15 +6,15 @@ use prometheus::proto::{
     Quantile, Summary,
 };
 
+use super::super::four_letter::ZOOKEEPER_VERSION;
+use super::super::shared::Server;
 use super::distribution::Distribution;
-use super::four_letter::ZOOKEEPER_VERSION;
 use super::metric_table::{
     ADVANCED, ADVANCED_SETS, BASIC, BASIC_SETS, COUNTER_SETS, COUNTERS, GAUGE_SETS, GAUGES, Row,
 };
 use super::monitor::{self, Value};
 use super::process;
 use super::series::{Counter, KeyedCounter, Measure};
-use super::shared::Server;
 
 /// Quantiles of ZooKeeper's two kinds of summaries.
 const BASIC_QUANTILES: &[f64] = &[0.5];
@@ -37,7 +37,7 @@ const HISTOGRAMS: [(&str, Measure); 8] = [
 ];
 
 /// The page, of all names or of those that are `wanted`.
-pub(super) fn page(server: &Server, wanted: &[String]) -> String {
+pub(in crate::server) fn page(server: &Server, wanted: &[String]) -> String {
     let mut families = families(server);
     if !wanted.is_empty() {
         families.retain(|family| wanted.iter().any(|name| name == family.name()));

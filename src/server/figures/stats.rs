@@ -8,22 +8,22 @@ use crate::ensemble::Kind;
 
 /// Least, greatest, sum and number of some values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Summary {
-    pub(super) min: u64,
-    pub(super) max: u64,
-    pub(super) sum: u64,
-    pub(super) count: u64,
+pub(in crate::server) struct Summary {
+    pub(in crate::server) min: u64,
+    pub(in crate::server) max: u64,
+    pub(in crate::server) sum: u64,
+    pub(in crate::server) count: u64,
 }
 
 impl Summary {
     /// Of one value.
     #[cfg(test)]
-    pub(super) const fn of(value: u64) -> Self {
+    pub(in crate::server) const fn of(value: u64) -> Self {
         Self { min: value, max: value, sum: value, count: 1 }
     }
 
     /// Counts a value `times` times, at least once.
-    pub(super) fn record(&mut self, value: u64, times: u64) {
+    pub(in crate::server) fn record(&mut self, value: u64, times: u64) {
         self.min = if self.count == 0 { value } else { self.min.min(value) };
         self.max = self.max.max(value);
         self.sum = self.sum.saturating_add(value.saturating_mul(times));
@@ -31,7 +31,7 @@ impl Summary {
     }
 
     /// The average to four decimals as Java prints a double, 0.0 without values.
-    pub(super) fn average(&self) -> String {
+    pub(in crate::server) fn average(&self) -> String {
         if self.count == 0 {
             return "0.0".to_owned();
         }
@@ -46,11 +46,11 @@ impl Summary {
 
 /// Everything that is counted since the start, or since `srst`.
 #[derive(Debug, Default)]
-pub(super) struct Stats {
-    pub(super) packets_received: AtomicU64,
-    pub(super) packets_sent: AtomicU64,
-    pub(super) series: Series,
-    pub(super) quorum: QuorumStats,
+pub(in crate::server) struct Stats {
+    pub(in crate::server) packets_received: AtomicU64,
+    pub(in crate::server) packets_sent: AtomicU64,
+    pub(in crate::server) series: Series,
+    pub(in crate::server) quorum: QuorumStats,
     response_size: ResponseSize,
 }
 
@@ -63,18 +63,18 @@ struct ResponseSize {
 }
 
 /// Adds to a counter that nothing is ordered by.
-pub(super) fn add(counter: &AtomicU64, by: u64) {
+pub(in crate::server) fn add(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }
 
 /// Reads such a counter.
-pub(super) fn get(counter: &AtomicU64) -> u64 {
+pub(in crate::server) fn get(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
 impl Stats {
     /// Milliseconds from a request's arrival to its answer, of so many requests.
-    pub(super) fn record_latency(&self, kind: Kind, ms: u64, requests: u64) {
+    pub(in crate::server) fn record_latency(&self, kind: Kind, ms: u64, requests: u64) {
         let measure = match kind {
             Kind::Read => Measure::Read,
             Kind::Update => Measure::Update,
@@ -83,7 +83,7 @@ impl Stats {
     }
 
     /// Latencies of all requests.
-    pub(super) fn latency(&self) -> Summary {
+    pub(in crate::server) fn latency(&self) -> Summary {
         let [reads, updates] =
             [Measure::Read, Measure::Update].map(|its| self.series.of(its).since_reset().0);
         match (reads.count, updates.count) {
@@ -99,7 +99,7 @@ impl Stats {
     }
 
     /// Answers of so many bytes were made: the last, the least and the greatest of them.
-    pub(super) fn record_response_size(&self, last: usize, min: usize, max: usize) {
+    pub(in crate::server) fn record_response_size(&self, last: usize, min: usize, max: usize) {
         let sizes = &self.response_size;
         sizes.last.store(last as u64 + 1, Ordering::Relaxed);
         let (min, max) = (min as u64 + 1, max as u64 + 1);
@@ -113,13 +113,13 @@ impl Stats {
     }
 
     /// Bytes of the last, the least and the greatest answer; -1 where there was none.
-    pub(super) fn response_size(&self) -> [i64; 3] {
+    pub(in crate::server) fn response_size(&self) -> [i64; 3] {
         let sizes = &self.response_size;
         [&sizes.last, &sizes.min, &sizes.max].map(|size| get(size).cast_signed() - 1)
     }
 
     /// `srst`: everything is counted from here on.
-    pub(super) fn reset(&self) {
+    pub(in crate::server) fn reset(&self) {
         self.series.reset();
         self.quorum.reset();
         self.packets_received.store(0, Ordering::Relaxed);

@@ -11,14 +11,14 @@ use super::series::{KeyedMeasure, Series};
 const STAT_LEN: usize = 68;
 
 /// The namespace of a path; the root has none.
-pub(super) fn of(path: &str) -> Option<&str> {
+pub(in crate::server) fn of(path: &str) -> Option<&str> {
     let rest = path.strip_prefix('/')?;
     let name = rest.split('/').next()?;
     (!name.is_empty()).then_some(name)
 }
 
 /// Counts what a transaction writes: each znode that it creates, changes or deletes.
-pub(super) fn count_written(series: &Series, txn: &Txn<'_>) {
+pub(in crate::server) fn count_written(series: &Series, txn: &Txn<'_>) {
     let written = |path: &str, bytes: usize| {
         let its = of(path).and_then(|name| series.of_key(KeyedMeasure::NamespaceWritten, name));
         if let Some(its) = its {
@@ -40,7 +40,7 @@ pub(super) fn count_written(series: &Series, txn: &Txn<'_>) {
 }
 
 /// Counts reads. Those of one kind behind one another are counted at once: clients repeat themselves.
-pub(super) struct Reads<'a> {
+pub(in crate::server) struct Reads<'a> {
     series: &'a Series,
     /// A path that is the last one's namespace and nothing more; empty before the first one.
     last: String,
@@ -54,7 +54,7 @@ pub(super) struct Reads<'a> {
 }
 
 impl<'a> Reads<'a> {
-    pub(super) const fn new(series: &'a Series) -> Self {
+    pub(in crate::server) const fn new(series: &'a Series) -> Self {
         Self {
             series,
             last: String::new(),
@@ -67,7 +67,7 @@ impl<'a> Reads<'a> {
     }
 
     /// A znode was read, with so many bytes beside its Stat.
-    pub(super) fn count(&mut self, path: &str, bytes: usize) {
+    pub(in crate::server) fn count(&mut self, path: &str, bytes: usize) {
         let value = (path.len() + bytes + STAT_LEN) as u64;
         let start = path.as_bytes().first_chunk().map_or(0, |start| u64::from_le_bytes(*start));
         if start & self.mask == self.start && value == self.value {
@@ -136,7 +136,7 @@ impl Drop for Reads<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::stats::Summary;
+    use crate::server::figures::stats::Summary;
 
     #[test]
     fn a_namespace_is_the_first_name() {

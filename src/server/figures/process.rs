@@ -4,17 +4,19 @@ use std::fs;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use super::super::descriptors;
+
 /// A figure of the process.
-pub(super) struct Figure {
-    pub(super) name: &'static str,
-    pub(super) help: &'static str,
-    pub(super) value: f64,
+pub(in crate::server) struct Figure {
+    pub(in crate::server) name: &'static str,
+    pub(in crate::server) help: &'static str,
+    pub(in crate::server) value: f64,
     /// Whether it only rises.
-    pub(super) is_counter: bool,
+    pub(in crate::server) is_counter: bool,
 }
 
 /// Bytes of this process's memory, by a key of `/proc/self/status` with its colon.
-pub(super) fn memory(key: &str) -> Option<u64> {
+pub(in crate::server) fn memory(key: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
@@ -22,7 +24,7 @@ pub(super) fn memory(key: &str) -> Option<u64> {
 
 /// Everything but what ZooKeeper has a name of its own for.
 #[expect(clippy::cast_precision_loss, reason = "seconds, and bytes of memory")]
-pub(super) fn figures(started: f64) -> Vec<Figure> {
+pub(in crate::server) fn figures(started: f64) -> Vec<Figure> {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     let bytes = |key| memory(key).map(|bytes| bytes as f64);
     let gauge = |name, help, value: Option<f64>| {
@@ -36,12 +38,8 @@ pub(super) fn figures(started: f64) -> Vec<Figure> {
             is_counter: true,
         }),
         gauge("process_start_time_seconds", "when it began, since 1970", Some(started)),
-        gauge("process_open_fds", "files and sockets", Some(super::descriptors::open() as f64)),
-        gauge(
-            "process_max_fds",
-            "how many of them it may have",
-            Some(super::descriptors::limit() as f64),
-        ),
+        gauge("process_open_fds", "files and sockets", Some(descriptors::open() as f64)),
+        gauge("process_max_fds", "how many of them it may have", Some(descriptors::limit() as f64)),
         gauge("process_virtual_memory_bytes", "address space", bytes("VmSize:")),
         gauge("process_resident_memory_bytes", "memory", bytes("VmRSS:")),
     ];

@@ -17,7 +17,7 @@ const GREATEST: u64 = u32::MAX as u64;
 const BUCKETS: usize = (EXACT as usize) * (u32::BITS - EXACT_BITS + 1) as usize;
 
 /// The percentiles that `mntr` shows.
-pub(super) const PERCENTILES: [(&str, f64); 4] =
+pub(in crate::server) const PERCENTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)];
 
 /// Marks that a window of time is made of.
@@ -25,7 +25,7 @@ const MARKS: usize = 5;
 
 /// How many values there were of each size, since the start.
 #[derive(Debug)]
-pub(super) struct Distribution {
+pub(in crate::server) struct Distribution {
     /// Made with the first value: most names never have one.
     buckets: OnceLock<Box<[AtomicU64; BUCKETS]>>,
     sum: AtomicU64,
@@ -45,9 +45,9 @@ struct Marks {
 
 /// What was counted up to a moment, or between two.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Counted {
-    pub(super) sum: u64,
-    pub(super) count: u64,
+pub(in crate::server) struct Counted {
+    pub(in crate::server) sum: u64,
+    pub(in crate::server) count: u64,
     /// Buckets with something in them, least first.
     buckets: Vec<(usize, u64)>,
 }
@@ -67,7 +67,7 @@ impl Default for Distribution {
 
 impl Distribution {
     /// Counts a value `times` times.
-    pub(super) fn record(&self, value: u64, times: u64) {
+    pub(in crate::server) fn record(&self, value: u64, times: u64) {
         let buckets = self.buckets.get_or_init(|| Box::new([const { AtomicU64::new(0) }; BUCKETS]));
         if let Some(bucket) = buckets.get(bucket_of(value)) {
             bucket.fetch_add(times, Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl Distribution {
     }
 
     /// Everything since the start.
-    pub(super) fn counted(&self) -> Counted {
+    pub(in crate::server) fn counted(&self) -> Counted {
         let Some(all) = self.buckets.get() else { return Counted::default() };
         let counts = all.iter().map(|bucket| bucket.load(Ordering::Relaxed)).enumerate();
         let buckets: Vec<(usize, u64)> = counts.filter(|(_, count)| *count > 0).collect();
@@ -93,7 +93,7 @@ impl Distribution {
     }
 
     /// What `mntr` shows: since `srst`.
-    pub(super) fn since_reset(&self) -> (Summary, [u64; 4]) {
+    pub(in crate::server) fn since_reset(&self) -> (Summary, [u64; 4]) {
         let counted = self.counted().without(&self.marks.lock().at_reset);
         let mut summary = Summary { sum: counted.sum, count: counted.count, ..Summary::default() };
         if counted.count > 0 {
@@ -107,13 +107,13 @@ impl Distribution {
     }
 
     /// What was counted lately.
-    pub(super) fn lately(&self) -> Counted {
+    pub(in crate::server) fn lately(&self) -> Counted {
         let now = self.counted();
         self.marks.lock().window.front().map_or_else(|| now.clone(), |mark| now.without(mark))
     }
 
     /// To be called at even intervals: lately is so many of them.
-    pub(super) fn mark(&self) {
+    pub(in crate::server) fn mark(&self) {
         let now = self.counted();
         let mut marks = self.marks.lock();
         marks.window.push_back(now);
@@ -123,7 +123,7 @@ impl Distribution {
     }
 
     /// `srst`.
-    pub(super) fn reset(&self) {
+    pub(in crate::server) fn reset(&self) {
         let now = self.counted();
         self.marks.lock().at_reset = now;
         self.min.store(u64::MAX, Ordering::Relaxed);
@@ -146,7 +146,7 @@ impl Counted {
     }
 
     /// Values below a power of two of at least 1.
-    pub(super) fn below(&self, power: u64) -> u64 {
+    pub(in crate::server) fn below(&self, power: u64) -> u64 {
         let end = bucket_of(power);
         self.buckets.iter().take_while(|(at, _)| *at < end).map(|(_, count)| count).sum()
     }
@@ -159,7 +159,7 @@ impl Counted {
         clippy::cast_sign_loss,
         reason = "counts and milliseconds, none below 0"
     )]
-    pub(super) fn percentile(&self, part: f64) -> u64 {
+    pub(in crate::server) fn percentile(&self, part: f64) -> u64 {
         let place = part * (self.count + 1) as f64;
         let above = self.at((place as u64).max(1));
         if place < 1.0 || place as u64 >= self.count {

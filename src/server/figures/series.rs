@@ -15,21 +15,21 @@ macro_rules! named {
     ($(#[$doc:meta])* $enum:ident: $($variant:ident = $name:literal,)*) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(super) enum $enum {
+        pub(in crate::server) enum $enum {
             $($variant,)*
         }
 
         impl $enum {
-            pub(super) const ALL: &[Self] = &[$(Self::$variant,)*];
+            pub(in crate::server) const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            pub(super) const fn name(self) -> &'static str {
+            pub(in crate::server) const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
                 }
             }
 
             /// That of a name, if there is one.
-            pub(super) fn named(name: &str) -> Option<Self> {
+            pub(in crate::server) fn named(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|its| its.name() == name)
             }
         }
@@ -118,7 +118,7 @@ named! {
 
 /// What was counted since the start.
 #[derive(Debug)]
-pub(super) struct Series {
+pub(in crate::server) struct Series {
     counters: [AtomicU64; Counter::ALL.len()],
     /// What the counters had come to at the last `srst`: a scraper's must not go back.
     at_reset: Mutex<[u64; Counter::ALL.len()]>,
@@ -141,34 +141,38 @@ impl Default for Series {
 
 impl Series {
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
-    pub(super) fn count(&self, counter: Counter, by: u64) {
+    pub(in crate::server) fn count(&self, counter: Counter, by: u64) {
         self.counters[counter as usize].fetch_add(by, Ordering::Relaxed);
     }
 
     /// What a counter has come to since the start.
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
-    pub(super) fn total(&self, counter: Counter) -> u64 {
+    pub(in crate::server) fn total(&self, counter: Counter) -> u64 {
         self.counters[counter as usize].load(Ordering::Relaxed)
     }
 
     /// What it has come to since `srst`.
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
-    pub(super) fn since_reset(&self, counter: Counter) -> u64 {
+    pub(in crate::server) fn since_reset(&self, counter: Counter) -> u64 {
         self.total(counter).saturating_sub(self.at_reset.lock()[counter as usize])
     }
 
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
-    pub(super) fn of(&self, measure: Measure) -> &Distribution {
+    pub(in crate::server) fn of(&self, measure: Measure) -> &Distribution {
         &self.measures[measure as usize]
     }
 
-    pub(super) fn record(&self, measure: Measure, value: u64) {
+    pub(in crate::server) fn record(&self, measure: Measure, value: u64) {
         self.of(measure).record(value, 1);
     }
 
     /// The values of one key. `None` where it is beyond those that are counted.
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
-    pub(super) fn of_key(&self, measure: KeyedMeasure, key: &str) -> Option<Arc<Distribution>> {
+    pub(in crate::server) fn of_key(
+        &self,
+        measure: KeyedMeasure,
+        key: &str,
+    ) -> Option<Arc<Distribution>> {
         let all = &self.keyed[measure as usize];
         if let Some(found) = all.read().get(key) {
             return Some(Arc::clone(found));
@@ -182,14 +186,17 @@ impl Series {
 
     /// All keys of a name with what they have.
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
-    pub(super) fn keys(&self, measure: KeyedMeasure) -> Vec<(String, Arc<Distribution>)> {
+    pub(in crate::server) fn keys(
+        &self,
+        measure: KeyedMeasure,
+    ) -> Vec<(String, Arc<Distribution>)> {
         let all = self.keyed[measure as usize].read();
         all.iter().map(|(key, its)| (key.clone(), Arc::clone(its))).collect()
     }
 
     /// Counts one more of a key, unless it is beyond those that are counted.
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
-    pub(super) fn count_key(&self, counter: KeyedCounter, key: &str) {
+    pub(in crate::server) fn count_key(&self, counter: KeyedCounter, key: &str) {
         let mut all = self.keyed_counters[counter as usize].lock();
         if all.len() < KEYS_MAX || all.contains_key(key) {
             *all.entry(key.to_owned()).or_default() += 1;
@@ -198,12 +205,12 @@ impl Series {
 
     /// All keys of a counter with what they have come to since the start.
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
-    pub(super) fn keyed_counts(&self, counter: KeyedCounter) -> BTreeMap<String, u64> {
+    pub(in crate::server) fn keyed_counts(&self, counter: KeyedCounter) -> BTreeMap<String, u64> {
         self.keyed_counters[counter as usize].lock().clone()
     }
 
     /// `srst`: everything is counted from here on.
-    pub(super) fn reset(&self) {
+    pub(in crate::server) fn reset(&self) {
         let mut at_reset = self.at_reset.lock();
         for (at_reset, counter) in at_reset.iter_mut().zip(&self.counters) {
             *at_reset = counter.load(Ordering::Relaxed);
@@ -215,7 +222,7 @@ impl Series {
     }
 
     /// To be called every two minutes: lately is ten.
-    pub(super) fn mark(&self) {
+    pub(in crate::server) fn mark(&self) {
         self.measures.iter().for_each(Distribution::mark);
         for all in &self.keyed {
             all.read().values().for_each(|its| its.mark());

@@ -7,15 +7,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::descriptors;
+use super::super::descriptors;
+use super::super::four_letter::VERSION;
+use super::super::shared::{Role, Server};
 use super::distribution::{Distribution, PERCENTILES};
-use super::four_letter::VERSION;
 use super::metric_table::{
     ADVANCED, ADVANCED_SETS, BASIC, BASIC_SETS, COUNTER_SETS, COUNTERS, GAUGE_SETS, GAUGES,
 };
 use super::namespace;
 use super::series::{Counter, KeyedCounter, KeyedMeasure, Measure};
-use super::shared::{Role, Server};
 use super::stats::{self, Summary};
 
 /// Lines that `mntr` may have: some collectors take no more. Keys that are beyond are left out.
@@ -23,7 +23,7 @@ const LINES_MAX: usize = 499;
 
 /// A gauge's value.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Value {
+pub(in crate::server) enum Value {
     Integer(i64),
     /// An average: ZooKeeper prints it as a double.
     Average(Summary),
@@ -31,7 +31,7 @@ pub(super) enum Value {
 }
 
 /// Every gauge that this server has in its role, by its name.
-pub(super) fn gauges(server: &Server) -> BTreeMap<&'static str, Value> {
+pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value> {
     let integer = |value: usize| Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
     let long = |value: u64| Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
     let latency = server.stats.latency();
@@ -96,7 +96,9 @@ pub(super) fn gauges(server: &Server) -> BTreeMap<&'static str, Value> {
 }
 
 /// Those that have a key, by name and key.
-pub(super) fn keyed_gauges(server: &Server) -> BTreeMap<&'static str, BTreeMap<String, i64>> {
+pub(in crate::server) fn keyed_gauges(
+    server: &Server,
+) -> BTreeMap<&'static str, BTreeMap<String, i64>> {
     let mut gauges: BTreeMap<&'static str, BTreeMap<String, i64>> = BTreeMap::new();
     let mut add = |name, key: &str, value: i64| {
         let of_key = gauges.entry(name).or_default().entry(key.to_owned()).or_default();
@@ -124,7 +126,7 @@ pub(super) fn keyed_gauges(server: &Server) -> BTreeMap<&'static str, BTreeMap<S
 }
 
 /// The answer to `mntr`. Summaries that never have a value are left out.
-pub(super) fn mntr(server: &Server) -> String {
+pub(in crate::server) fn mntr(server: &Server) -> String {
     let role = server.role.get();
     let mut text = format!("zk_version\t{VERSION}\nzk_server_state\t{role}\n");
     match role {
@@ -201,7 +203,7 @@ pub(super) fn mntr(server: &Server) -> String {
 }
 
 /// The keys of a name, with what they have.
-pub(super) fn keys(
+pub(in crate::server) fn keys(
     server: &Server,
     name: &'static str,
 ) -> Vec<(&'static str, String, Arc<Distribution>)> {
@@ -230,12 +232,12 @@ fn put_distribution(text: &mut String, name: &str, values: &Distribution) {
 }
 
 /// Requests with the orderer.
-pub(super) fn outstanding(server: &Server) -> usize {
+pub(in crate::server) fn outstanding(server: &Server) -> usize {
     server.connections.all().iter().map(|connection| connection.in_flight()).sum()
 }
 
 /// Bytes of the files in a folder.
-pub(super) fn folder_size(folder: &Path) -> u64 {
+pub(in crate::server) fn folder_size(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     entries
         .flatten()

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::Mutex;
 
+use super::super::shared::Role;
 use super::series::{Counter, KeyedMeasure, Measure};
-use super::shared::Role;
 use super::stats::Stats;
 use crate::engine::time::Now;
 use crate::ensemble::{Appended, Peer, PeerLog};
@@ -16,38 +16,38 @@ const MARKS_MAX: usize = 4096;
 
 /// What is shown beside what is counted and timed.
 #[derive(Debug, Default)]
-pub(super) struct QuorumStats(Mutex<Shown>);
+pub(in crate::server) struct QuorumStats(Mutex<Shown>);
 
 /// How it stands now.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shown {
+pub(in crate::server) struct Shown {
     /// As a leader: how far each other member is behind, by server.
-    pub(super) lags: BTreeMap<u8, Lag>,
+    pub(in crate::server) lags: BTreeMap<u8, Lag>,
     /// Bytes of the last, the least and the greatest proposal.
-    pub(super) proposal_size: Option<[u64; 3]>,
+    pub(in crate::server) proposal_size: Option<[u64; 3]>,
 }
 
 /// What a member lacks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Lag {
-    pub(super) entries: u64,
+pub(in crate::server) struct Lag {
+    pub(in crate::server) entries: u64,
     /// At least so many.
-    pub(super) bytes: u64,
+    pub(in crate::server) bytes: u64,
 }
 
 impl QuorumStats {
-    pub(super) fn shown(&self) -> Shown {
+    pub(in crate::server) fn shown(&self) -> Shown {
         self.0.lock().clone()
     }
 
     /// Bytes of the last, the least and the greatest proposal, -1 where there was none.
-    pub(super) fn proposal_sizes(&self) -> [i64; 3] {
+    pub(in crate::server) fn proposal_sizes(&self) -> [i64; 3] {
         let sizes = self.0.lock().proposal_size;
         sizes.map_or([-1; 3], |sizes| sizes.map(u64::cast_signed))
     }
 
     /// `srst`.
-    pub(super) fn reset(&self) {
+    pub(in crate::server) fn reset(&self) {
         self.0.lock().proposal_size = None;
     }
 }
@@ -59,12 +59,12 @@ fn record(stats: &Stats, measure: Measure, all_ms: impl Iterator<Item = u64>) {
 
 /// How the log of a member stands.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Progress {
-    pub(super) leads: bool,
+pub(in crate::server) struct Progress {
+    pub(in crate::server) leads: bool,
     /// The last entry that is on this member's disk, that is final, that is applied.
-    pub(super) durable: u64,
-    pub(super) committed: u64,
-    pub(super) applied: u64,
+    pub(in crate::server) durable: u64,
+    pub(in crate::server) committed: u64,
+    pub(in crate::server) applied: u64,
 }
 
 /// A transaction on its way.
@@ -77,7 +77,7 @@ struct OnItsWay {
 
 /// What a member's thread knows of it from one turn to the next.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(in crate::server) struct Watch {
     on_their_way: VecDeque<OnItsWay>,
     durable: u64,
     committed: u64,
@@ -98,7 +98,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Behind a turn: `appended` is what came into the log.
-    pub(super) fn see(
+    pub(in crate::server) fn see(
         &mut self,
         stats: &Stats,
         appended: &[Appended],
@@ -199,7 +199,13 @@ impl Watch {
     }
 
     /// From time to time: how far a leader's others are behind, and how they came to what they lacked.
-    pub(super) fn see_lags(&mut self, stats: &Stats, own: u64, last: u64, peers: &[Peer]) {
+    pub(in crate::server) fn see_lags(
+        &mut self,
+        stats: &Stats,
+        own: u64,
+        last: u64,
+        peers: &[Peer],
+    ) {
         let series = &stats.series;
         let mut shown = stats.quorum.0.lock();
         shown.lags.clear();
@@ -238,19 +244,25 @@ impl Watch {
     }
 
     /// The way to a peer has ended: what it lacks when it comes back is another matter.
-    pub(super) fn lost(&mut self, peer: u64) {
+    pub(in crate::server) fn lost(&mut self, peer: u64) {
         self.synced.remove(&peer);
     }
 
     /// This member leads no more: what it knew of the others is of the past.
-    pub(super) fn leads_no_more(&mut self, stats: &Stats) {
+    pub(in crate::server) fn leads_no_more(&mut self, stats: &Stats) {
         self.acked.clear();
         self.synced.clear();
         stats.quorum.0.lock().lags.clear();
     }
 
     /// Behind a turn: whether somebody is known to lead, and what this member is to its clients.
-    pub(super) fn see_role(&mut self, stats: &Stats, has_leader: bool, role: Role, now: Now) {
+    pub(in crate::server) fn see_role(
+        &mut self,
+        stats: &Stats,
+        has_leader: bool,
+        role: Role,
+        now: Now,
+    ) {
         let ms = now.monotonic.0;
         let since = |began: Option<u64>| began.map(|began| ms.saturating_sub(began));
         let is_served = role != Role::None;

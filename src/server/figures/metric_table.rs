@@ -2,15 +2,15 @@
 
 /// A name.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Row {
-    pub(super) name: &'static str,
+pub(in crate::server) struct Row {
+    pub(in crate::server) name: &'static str,
     /// What it is; for what never happens here, why.
-    pub(super) meaning: Meaning,
+    pub(in crate::server) meaning: Meaning,
 }
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(in crate::server) enum Meaning {
     /// This is counted or looked at.
     Of(&'static str),
     /// Always 0, so that whoever asks for the name finds it.
@@ -19,7 +19,7 @@ pub(super) enum Meaning {
 
 impl Row {
     /// The text beside it in `/metrics`.
-    pub(super) fn help(self) -> String {
+    pub(in crate::server) fn help(self) -> String {
         match self.meaning {
             Meaning::Of(what) => what.to_owned(),
             Meaning::Never(why) => format!("always 0: {why}"),
@@ -45,7 +45,7 @@ const NO_DEAD: &str = "watches go with their connection";
 const ENDS: &str = "the process ends then";
 
 /// Figures that are looked at when somebody asks. Some of them only a member of an ensemble has, most of those a leader.
-pub(super) const GAUGES: &[Row] = &[
+pub(in crate::server) const GAUGES: &[Row] = &[
     of("ephemerals_count", "ephemeral znodes"),
     of("num_alive_connections", "connections of clients"),
     of("avg_latency", "milliseconds from a request to its answer, on average"),
@@ -86,7 +86,7 @@ pub(super) const GAUGES: &[Row] = &[
 ];
 
 /// The same by a key.
-pub(super) const GAUGE_SETS: &[Row] = &[
+pub(in crate::server) const GAUGE_SETS: &[Row] = &[
     of("quota_count_limit_per_namespace", "znodes that quotas allow, -1 for any number"),
     of("quota_bytes_limit_per_namespace", "bytes that quotas allow, -1 for any number"),
     of("quota_count_usage_per_namespace", "znodes that count against quotas"),
@@ -96,7 +96,7 @@ pub(super) const GAUGE_SETS: &[Row] = &[
 ];
 
 /// What only rises.
-pub(super) const COUNTERS: &[Row] = &[
+pub(in crate::server) const COUNTERS: &[Row] = &[
     of("watch_bytes", "bytes of events sent"),
     never("stale_requests_dropped", NO_AGE),
     of("throttled_ops", "requests refused because they waited beyond throttled_op_wait_time"),
@@ -163,11 +163,11 @@ pub(super) const COUNTERS: &[Row] = &[
 ];
 
 /// The same by a key.
-pub(super) const COUNTER_SETS: &[Row] =
+pub(in crate::server) const COUNTER_SETS: &[Row] =
     &[of("quota_exceeded_error_per_namespace", "requests refused by a hard quota")];
 
 /// Summaries with a median.
-pub(super) const BASIC: &[Row] = &[
+pub(in crate::server) const BASIC: &[Row] = &[
     never("socket_closing_time", "closing a socket waits for nobody"),
     never("proposal_process_time", NO_STAGES),
     of(
@@ -215,7 +215,7 @@ pub(super) const BASIC: &[Row] = &[
 ];
 
 /// Summaries with more percentiles, too.
-pub(super) const ADVANCED: &[Row] = &[
+pub(in crate::server) const ADVANCED: &[Row] = &[
     of("prep_processor_queue_time_ms", "milliseconds until a request is ordered"),
     never("close_session_prep_time", NO_STAGES),
     never("read_commitproc_time_ms", NO_STAGES),
@@ -244,20 +244,20 @@ pub(super) const ADVANCED: &[Row] = &[
 ];
 
 /// Summaries with a median, by a key.
-pub(super) const BASIC_SETS: &[Row] = &[
+pub(in crate::server) const BASIC_SETS: &[Row] = &[
     of("write_per_namespace", "bytes of the path and data of a write"),
     of("read_per_namespace", "bytes of the path, data and Stat of a read"),
     of("learner_handler_qp_size", "transactions that a server lacked when this leader looked"),
 ];
 
 /// Summaries with more percentiles, by a key.
-pub(super) const ADVANCED_SETS: &[Row] =
+pub(in crate::server) const ADVANCED_SETS: &[Row] =
     &[of("ack_latency", "milliseconds from a decision until a server's disk has it")];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::series::{Counter, KeyedMeasure, Measure};
+    use crate::server::figures::series::{Counter, KeyedMeasure, Measure};
 
     /// What is counted has a row that says so, and what has such a row is counted.
     #[test]

@@ -1,0 +1,11 @@
+//! What the server counts and how it is told: counters and distributions, `mntr`'s lines and Prometheus's text.
+
+pub(super) mod distribution;
+pub(super) mod exposition;
+mod metric_table;
+pub(super) mod monitor;
+pub(super) mod namespace;
+pub(super) mod process;
+pub(super) mod quorum_stats;
+pub(super) mod series;
+pub(super) mod stats;
