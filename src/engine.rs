@@ -13,6 +13,7 @@ pub mod database;
 mod digest;
 mod expiry;
 mod index;
+pub mod listing;
 pub mod local;
 mod overlay;
 mod owner;
@@ -42,6 +43,8 @@ mod apply_test;
 mod digest_test;
 #[cfg(test)]
 mod fuzzy_test;
+#[cfg(test)]
+mod listing_test;
 #[cfg(test)]
 mod model;
 #[cfg(test)]

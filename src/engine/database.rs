@@ -60,6 +60,8 @@ pub struct Database {
     pub(super) rules: Rules,
     /// The digest at every 128th zxid, the last ones.
     pub(super) digests: VecDeque<(Zxid, i64)>,
+    /// How many came before it in its place: numbers of znodes mean something else in each.
+    pub(super) incarnation: u64,
 }
 
 impl Database {
@@ -86,6 +88,7 @@ impl Database {
             last_zxid: Zxid::ZERO,
             rules,
             digests: VecDeque::new(),
+            incarnation: 0,
         }
     }
 
@@ -170,6 +173,11 @@ impl Database {
         }
         let list = self.tree.acls().list(id).map(|list| &**list).unwrap_or_default();
         if acl::permits(list, perm, identities) { Ok(()) } else { Err(ErrorCode::NoAuth) }
+    }
+
+    /// Is to take the place of `before`.
+    pub const fn succeed(&mut self, before: &Self) {
+        self.incarnation = before.incarnation + 1;
     }
 
     /// Begins a snapshot of this instant.

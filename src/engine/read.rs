@@ -11,6 +11,7 @@ use jute::{Acl, ErrorCode, perms};
 
 use super::acl::Identity;
 use super::database::Database;
+use super::listing;
 use super::path;
 use super::scheme;
 use super::session::SessionId;
@@ -98,14 +99,9 @@ pub fn answer<'t>(
     match request {
         Request::Exists(body) => read.exists(body),
         Request::GetData(body) => read.data(body),
-        Request::GetChildren(body) => {
-            let (children, _) = read.children(body)?;
-            Ok(Response::Children(ChildrenResponse { children }))
-        }
-        Request::GetChildren2(body) => {
-            let (children, node) = read.children(body)?;
-            let stat = database.tree.stat(node);
-            Ok(Response::Children2(Children2Response { children, stat }))
+        Request::GetChildren(body) | Request::GetChildren2(body) => {
+            let node = read.parent(body)?;
+            Ok(read.children(request, body, node))
         }
         Request::GetAcl(body) => read.acl(&body.path),
         Request::GetAllChildrenNumber(body) => read.all_children_number(&body.path),
@@ -139,6 +135,40 @@ pub fn answer<'t>(
         }
         _ => Ok(Response::Empty),
     }
+}
+
+/// Answers a read, but for a listing that is too long for one hold: `None` then.
+pub fn answer_unless_long<'t>(
+    database: &'t Database,
+    caller: &Caller<'_>,
+    request: &Request<'t>,
+    events: &mut Vec<Event>,
+) -> Option<Result<Response<'t>, ErrorCode>> {
+    let read = Read { database, caller };
+    match request {
+        Request::GetChildren(body) | Request::GetChildren2(body) => match read.parent(body) {
+            Ok(node) if database.tree.num_children(node) > listing::LONG => None,
+            parent => Some(parent.map(|node| read.children(request, body, node))),
+        },
+        _ => Some(answer(database, caller, request, events)),
+    }
+}
+
+/// The znode whose children are to be listed.
+///
+/// # Errors
+/// The error code of the reply.
+pub fn parent(
+    database: &Database,
+    caller: &Caller<'_>,
+    body: &WatchRequest<'_>,
+) -> Result<NodeId, ErrorCode> {
+    Read { database, caller }.parent(body)
+}
+
+/// Leaves the watch that a listing asks for.
+pub fn watch_children(database: &Database, caller: &Caller<'_>, body: &WatchRequest<'_>) {
+    Read { database, caller }.watch_children(body);
 }
 
 /// One read.
@@ -186,13 +216,33 @@ impl<'t> Read<'t, '_> {
         Ok(Response::GetData(GetDataResponse { data, stat: tree.stat(node) }))
     }
 
-    fn children(&self, body: &WatchRequest<'_>) -> Result<(Vec<Cow<'t, str>>, NodeId), ErrorCode> {
+    /// The znode whose children are to be listed.
+    fn parent(&self, body: &WatchRequest<'_>) -> Result<NodeId, ErrorCode> {
         let node = self.find(&body.path)?;
         self.readable(node)?;
+        Ok(node)
+    }
+
+    fn watch_children(&self, body: &WatchRequest<'_>) {
         if body.watch {
             self.watches().watch_children(&body.path, self.caller.connection);
         }
-        Ok((self.names(node), node))
+    }
+
+    fn children(
+        &self,
+        request: &Request<'_>,
+        body: &WatchRequest<'_>,
+        node: NodeId,
+    ) -> Response<'t> {
+        self.watch_children(body);
+        let children = self.names(node);
+        if matches!(request, Request::GetChildren(_)) {
+            Response::Children(ChildrenResponse { children })
+        } else {
+            let stat = self.database.tree.stat(node);
+            Response::Children2(Children2Response { children, stat })
+        }
     }
 
     fn names(&self, node: NodeId) -> Vec<Cow<'t, str>> {

@@ -189,6 +189,25 @@ impl Tree {
         self.znodes.children(id).map(|(_, node)| node.name())
     }
 
+    /// How many children a znode has.
+    #[must_use]
+    pub fn num_children(&self, id: NodeId) -> usize {
+        usize::try_from(self.znodes.num_children(id)).unwrap_or(0)
+    }
+
+    /// The youngest child.
+    #[must_use]
+    pub fn first_child(&self, id: NodeId) -> Option<NodeId> {
+        self.znodes.first_child(id)
+    }
+
+    /// The name of a child, and the next older one.
+    #[must_use]
+    pub fn sibling(&self, id: NodeId) -> Option<(&str, Option<NodeId>)> {
+        let node = self.znodes.get(id)?;
+        Some((node.name(), node.next()))
+    }
+
     /// The number of a znode's ACL list.
     #[must_use]
     pub fn acl(&self, id: NodeId) -> AclId {

@@ -93,6 +93,11 @@ impl Znode {
         std::str::from_utf8(self.name_bytes()).unwrap_or_default()
     }
 
+    /// The next older sibling.
+    pub(super) fn next(&self) -> Option<NodeId> {
+        (self.next != NONE).then_some(NodeId(self.next))
+    }
+
     pub(super) fn is_named(&self, name: &str) -> bool {
         self.name_bytes() == name.as_bytes()
     }
@@ -241,6 +246,12 @@ impl Znodes {
 
     pub(super) fn num_children(&self, id: NodeId) -> i32 {
         self.kin(id).map_or(0, |kin| kin.num_children)
+    }
+
+    /// The youngest child.
+    pub(super) fn first_child(&self, id: NodeId) -> Option<NodeId> {
+        let first = self.kin(id)?.first_child;
+        (first != NONE).then_some(NodeId(first))
     }
 
     /// The children, youngest first.

@@ -82,6 +82,12 @@ impl Exclusive<'_> {
         &mut self.guard
     }
 
+    /// Puts another database in the place of this one.
+    pub fn install(&mut self, mut database: Database) {
+        database.succeed(&self.guard);
+        *self.guard = database;
+    }
+
     /// Publishes the last zxid, as dropping the hold does, and lets waiting readers in before it goes on.
     pub fn bump(&mut self) {
         self.publish();

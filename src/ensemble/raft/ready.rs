@@ -146,7 +146,7 @@ impl<T: Transport> Member<T> {
     ) -> Result<(Self, DiskWriter), EnsembleError> {
         let Started { store, writer, database, applied, secret: _ } = started;
         let id = store.promises.id;
-        *replica.exclusive().database() = database;
+        replica.exclusive().install(database);
         let config = Config {
             id,
             applied,
@@ -563,7 +563,7 @@ impl<T: Transport> Member<T> {
             if let Some(local) = &mut self.local {
                 database.sessions().keys().for_each(|session| local.forget(*session));
             }
-            *self.applier.replica.exclusive().database() = database;
+            self.applier.replica.exclusive().install(database);
         }
         let mut unsent = Vec::new();
         self.go_on_durable(&mut unsent);
