@@ -20,6 +20,7 @@ mod http_listener;
 mod inbox;
 mod large_requests;
 mod listener;
+mod listings;
 mod member;
 mod memory;
 mod metrics_http;
@@ -51,6 +52,7 @@ use self::disk::Disk;
 use self::figures::series::Measure;
 use self::figures::stats::Stats;
 use self::large_requests::LargeRequests;
+use self::listings::Listings;
 use self::password::Passwords;
 use self::peers::{Peers, Security};
 use self::shared::{CurrentRole, Others, Role, Server};
@@ -209,6 +211,7 @@ impl Ground {
             queue,
             room: Arc::new(Semaphore::new(room_bytes as usize)),
             room_bytes,
+            listings: Listings::new(),
             large_requests: config.throttle.large_requests.map(LargeRequests::new),
             connection_throttle: ConnectionThrottle::new(
                 config.throttle.connections,

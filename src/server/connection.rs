@@ -6,7 +6,9 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,7 +29,8 @@ use super::clock::Clock;
 use super::figures::series::Counter;
 use super::figures::stats::{self, Summary};
 use super::inbox::{Inbox, Step};
-use super::outbox::{EVENTS_MAX, OUTBOX_MAX, Outbox, Sent};
+use super::listings;
+use super::outbox::{EVENTS_MAX, Outbox, Sent};
 use super::password::PASSWORD_LEN;
 use super::shared::Server;
 use crate::engine::acl::Identity;
@@ -249,7 +252,7 @@ impl Connection {
     pub(super) fn put_event(&self, frame: &[u8]) {
         self.outbox.put(|out| out.extend_from_slice(frame));
         self.counters().sent += 1;
-        if self.outbox.len() > EVENTS_MAX {
+        if self.outbox.own_len() > EVENTS_MAX {
             tracing::warn!(client = %self.peer, "closing a connection that does not read its events");
             self.close();
         }
@@ -335,13 +338,43 @@ impl Connection {
             // The task may sleep until there is room, or until everything is sent: it was told to leave that here.
             Ok(Sent::All) if self.outbox.take_awaited() => self.kick.notify_one(),
             Ok(Sent::All | Sent::Elsewhere) => {}
-            Ok(Sent::Blocked) => self.kick.notify_one(),
+            Ok(Sent::Blocked | Sent::List) => self.kick.notify_one(),
             Err(_) => self.close(),
         }
     }
 
     fn send(&self) -> io::Result<Sent> {
         self.outbox.send(|bytes| self.socket.try_write(bytes))
+    }
+
+    async fn send_of_list(&self, server: &Server) -> io::Result<Sent> {
+        let _turn = server.listings.turn_to_send().await;
+        self.outbox.send_of_list(|bytes| self.socket.try_write(bytes))
+    }
+
+    /// Waits, and sends meanwhile what the orderer leaves to the task. `None` when the connection is to end.
+    pub(super) async fn wait_for<T>(&self, what: impl Future<Output = T>) -> io::Result<Option<T>> {
+        let mut what = pin!(what);
+        loop {
+            let sent = self.send()?;
+            if self.outbox.is_ended() {
+                return Ok(None);
+            }
+            let interest = (sent == Sent::Blocked).then_some(Interest::WRITABLE);
+            tokio::select! {
+                got = &mut what => return Ok(Some(got)),
+                ready = self.ready(interest) => drop(ready?),
+                () = self.kick.notified() => {}
+            }
+        }
+    }
+
+    /// Whether nobody is there to read an answer: the client has ended the connection, with nothing unread on it.
+    pub(super) fn is_gone(&self) -> bool {
+        match SockRef::from(&self.socket).peek(&mut [MaybeUninit::uninit()]) {
+            Ok(peeked) => peeked == 0,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        }
     }
 
     /// Drives the connection to its end.
@@ -371,12 +404,26 @@ impl Connection {
             };
             // Room that was waited for and turned out not to be needed: others wait for it.
             room = None;
-            let sent = self.send()?;
+            let mut sent = self.send()?;
+            if sent == Sent::List {
+                sent = self.send_of_list(server).await?;
+            }
             if self.outbox.is_done() {
                 return Ok(());
             }
             match step {
                 Step::HangUp => return Ok(()),
+                _ if sent == Sent::List => {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+                Step::List => {
+                    if !listings::answer(self, server, &mut inbox).await? {
+                        server.stats.series.count(Counter::ConnectionsDropped, 1);
+                        return Ok(());
+                    }
+                    continue;
+                }
                 Step::NeedsRoom(bytes) => {
                     room = Arc::clone(&server.room).acquire_many_owned(bytes).await.ok();
                     continue;
@@ -388,7 +435,7 @@ impl Connection {
                         continue;
                     }
                 }
-                Step::Full if self.outbox.len() < OUTBOX_MAX => continue,
+                Step::Full if !self.outbox.is_full(0) => continue,
                 Step::Again => {
                     tokio::task::yield_now().await;
                     continue;
@@ -459,7 +506,7 @@ impl Connection {
 
     /// Whether what waits is more than a client may leave lying before its requests wait, too.
     pub(super) fn is_full(&self, more: &BytesMut) -> bool {
-        self.outbox.len() + more.len() >= OUTBOX_MAX
+        self.outbox.is_full(more.len())
     }
 }
 

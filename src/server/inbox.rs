@@ -63,6 +63,8 @@ pub(super) enum Step {
     NeedsRoom(u32),
     /// Come back at once: others had to have a turn.
     Again,
+    /// Make the long listing that is first.
+    List,
     /// Send what waits, then close.
     Leave,
     /// Close.
@@ -393,12 +395,14 @@ impl Inbox {
                     answers.refuse(header.xid, Zxid::ZERO, ErrorCode::SessionClosedRequireSaslAuth);
                     Some(Step::Leave)
                 }
-                Ok(request) => answers.take(header.xid, &request),
+                Ok(request) => match answers.take(header.xid, &request) {
+                    Some(Step::List) => return Step::List,
+                    step => step,
+                },
                 Err(error) => answers.malformed(&header, error),
             };
             taken.count(&header);
-            self.bytes.advance(LENGTH_LEN + len);
-            self.synced_bytes = self.synced_bytes.saturating_sub(LENGTH_LEN + len);
+            self.take_out(len);
             if let Some(step) = step {
                 if step == Step::Leave && !connection.is_leaving() {
                     answers.publish();
@@ -407,6 +411,28 @@ impl Inbox {
                 return step;
             }
         }
+    }
+
+    /// The long listing that is first, and its xid.
+    pub(super) fn long_listing(&self, connection: &Connection) -> Option<(i32, Request<'static>)> {
+        let len = self.frame_len(connection).ok().flatten()?;
+        let (header, body) = jute::decode::<RequestHeader>(payload(&self.bytes, len)).ok()?;
+        let request = Request::decode(header.op, body).ok()?;
+        Some((header.xid, request.into_static()))
+    }
+
+    /// It was answered.
+    pub(super) fn listed(&mut self, connection: &Connection) {
+        let Ok(Some(len)) = self.frame_len(connection) else { return };
+        if let Ok((header, _)) = jute::decode::<RequestHeader>(payload(&self.bytes, len)) {
+            Taken::new(connection, &self.server).count(&header);
+        }
+        self.take_out(len);
+    }
+
+    fn take_out(&mut self, len: usize) {
+        self.bytes.advance(LENGTH_LEN + len);
+        self.synced_bytes = self.synced_bytes.saturating_sub(LENGTH_LEN + len);
     }
 
     /// Whether a request is submitted: writes always, reads only while something of the connection is with the
@@ -585,7 +611,9 @@ impl<'a> Answers<'a> {
             identities: &identities,
         };
         let mut events = Vec::new();
-        let answer = read::answer(hold, &caller, request, &mut events);
+        let Some(answer) = read::answer_unless_long(hold, &caller, request, &mut events) else {
+            return Some(Step::List);
+        };
         for event in &events {
             put_event(&mut self.out, event.zxid.0, event.event_type, &event.path);
         }

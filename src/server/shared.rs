@@ -15,6 +15,7 @@ use super::connection_throttle::ConnectionThrottle;
 use super::connections::Connections;
 use super::figures::stats::Stats;
 use super::large_requests::LargeRequests;
+use super::listings::Listings;
 use super::password::Passwords;
 use crate::config::{Config, SessionsLive};
 use crate::ensemble::{Queue, Replica};
@@ -106,6 +107,8 @@ pub(super) struct Server {
     pub(super) room_bytes: u32,
     /// The bound of the large ones among them, if they have one.
     pub(super) large_requests: Option<LargeRequests>,
+    /// Long listings, one at a time.
+    pub(super) listings: Listings,
     pub(super) connections: Arc<Connections>,
     pub(super) connection_throttle: ConnectionThrottle,
     pub(super) passwords: Arc<Passwords>,

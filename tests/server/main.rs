@@ -8,6 +8,7 @@ mod ensemble;
 mod ensemble_sessions;
 mod hostile;
 mod lifecycle;
+mod listings;
 mod lists;
 mod logs;
 mod process;

@@ -1,0 +1,229 @@
+//! Long listings: one is made at a time, in pieces between which everybody else has a turn, and sent in pieces, too.
+//!
+//! Those who ask for the same one while it is being sent share it.
+
+use std::io;
+use std::sync::{Arc, Weak};
+
+use bytes::{Bytes, BytesMut};
+use jute::protocol::{LENGTH_LEN, ReplyHeader, Request, WatchRequest, put_refusal};
+use jute::{ErrorCode, Record as _};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+use super::connection::Connection;
+use super::figures::namespace::Reads;
+use super::figures::series::Counter;
+use super::inbox::Inbox;
+use super::outbox::OUTBOX_MAX;
+use super::shared::Server;
+use crate::engine::listing::{List, Listing, Progress};
+use crate::engine::read::{self, Caller};
+use crate::engine::time::Monotonic;
+use crate::engine::zxid::Zxid;
+use crate::ensemble::Shared;
+
+/// Children that are listed under one hold: some 50 us.
+const CHILDREN_A_HOLD: usize = 512;
+/// How often a listing is begun in pieces. When the children have changed each time, it is made under one hold.
+const ATTEMPTS: u32 = 4;
+/// Bytes of all lists that wait to be sent, but for those that an outbox may hold anyway.
+const LISTS_MAX: u32 = 256 << 20;
+
+/// A list that is sent, to one client or to several.
+#[derive(Debug)]
+pub(super) struct LongList {
+    list: List,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl LongList {
+    #[cfg(test)]
+    pub(super) const fn of(list: List) -> Self {
+        Self { list, _room: None }
+    }
+
+    pub(super) fn chunks(&self) -> &[Bytes] {
+        self.list.chunks()
+    }
+}
+
+/// What those who list share.
+#[derive(Debug)]
+pub(super) struct Listings {
+    making: Semaphore,
+    sending: Semaphore,
+    room: Arc<Semaphore>,
+    /// What was made last, as long as somebody is sent it.
+    last: Mutex<Weak<LongList>>,
+}
+
+impl Listings {
+    pub(super) fn new() -> Self {
+        Self {
+            making: Semaphore::new(1),
+            sending: Semaphore::new(1),
+            room: Arc::new(Semaphore::new(LISTS_MAX as usize)),
+            last: Mutex::default(),
+        }
+    }
+
+    /// Waits for the turn to send a piece: many who are sent a long list take no more than one thread.
+    pub(super) async fn turn_to_send(&self) -> Option<SemaphorePermit<'_>> {
+        self.sending.acquire().await.ok()
+    }
+
+    async fn turn_to_make(&self) -> Option<SemaphorePermit<'_>> {
+        self.making.acquire().await.ok()
+    }
+}
+
+/// Answers the long listing that is first in `inbox`. False when nobody is there to read the answer.
+pub(super) async fn answer(
+    connection: &Connection,
+    server: &Server,
+    inbox: &mut Inbox,
+) -> io::Result<bool> {
+    let Some((xid, request)) = inbox.long_listing(connection) else { return Ok(false) };
+    let (Request::GetChildren(body) | Request::GetChildren2(body)) = &request else {
+        return Ok(false);
+    };
+    let with_stat = matches!(request, Request::GetChildren2(_));
+    let received = server.clock.monotonic();
+    let asked = Asked { connection, server, xid, body, with_stat, received };
+    let listings = &server.listings;
+    let Some(mut turn) = connection.wait_for(listings.turn_to_make()).await? else {
+        return Ok(true);
+    };
+    let mut room = None;
+    let mut begun = 0;
+    let mut making = None;
+    loop {
+        if connection.is_gone() {
+            return Ok(false);
+        }
+        begun += u32::from(making.is_none());
+        let most = if begun > ATTEMPTS { usize::MAX } else { CHILDREN_A_HOLD };
+        match asked.go_on(making.take(), most, &mut room) {
+            Step::Answered => {
+                inbox.listed(connection);
+                return Ok(true);
+            }
+            Step::Changed => {}
+            Step::More(listing) => {
+                let needed = listing.expected_len();
+                making = Some(listing);
+                if needed > OUTBOX_MAX && room.is_none() {
+                    let needed = u32::try_from(needed).unwrap_or(u32::MAX).min(LISTS_MAX);
+                    room = Arc::clone(&listings.room).try_acquire_many_owned(needed).ok();
+                    if room.is_none() {
+                        // Lists that need none do not wait behind this one.
+                        drop(turn);
+                        let wait = Arc::clone(&listings.room).acquire_many_owned(needed);
+                        let Some(got) = connection.wait_for(wait).await? else { return Ok(true) };
+                        room = got.ok();
+                        let again = connection.wait_for(listings.turn_to_make()).await?;
+                        let Some(again) = again else { return Ok(true) };
+                        turn = again;
+                    }
+                }
+            }
+        }
+        tokio::task::yield_now().await;
+        if connection.outbox().is_ended() {
+            return Ok(true);
+        }
+    }
+}
+
+/// What came of a piece.
+enum Step {
+    More(Listing),
+    Changed,
+    Answered,
+}
+
+/// A listing that a client asked for.
+struct Asked<'a> {
+    connection: &'a Connection,
+    server: &'a Server,
+    xid: i32,
+    body: &'a WatchRequest<'static>,
+    with_stat: bool,
+    received: Monotonic,
+}
+
+impl Asked<'_> {
+    /// Lists further children under a hold. With the last one the answer goes into the outbox before the hold ends.
+    fn go_on(
+        &self,
+        making: Option<Listing>,
+        most: usize,
+        room: &mut Option<OwnedSemaphorePermit>,
+    ) -> Step {
+        let identities = self.connection.identities();
+        let caller = Caller {
+            connection: self.connection.id(),
+            session: self.connection.session_id(),
+            identities: &identities,
+        };
+        let hold = self.server.replica.shared();
+        let parent = match read::parent(&hold, &caller, self.body) {
+            Ok(parent) => parent,
+            Err(error) => {
+                self.refuse(&hold, error);
+                return Step::Answered;
+            }
+        };
+        let mut last = self.server.listings.last.lock();
+        let list = match last.upgrade() {
+            Some(list) if list.list.is_current(&hold, parent) => list,
+            _ => {
+                let listing = making.unwrap_or_else(|| Listing::begin(&hold, parent));
+                match listing.advance(&hold, parent, most) {
+                    Progress::More(listing) => return Step::More(listing),
+                    Progress::Changed => return Step::Changed,
+                    Progress::Done(list) => {
+                        let list = Arc::new(LongList { list, _room: room.take() });
+                        *last = Arc::downgrade(&list);
+                        list
+                    }
+                }
+            }
+        };
+        drop(last);
+        read::watch_children(&hold, &caller, self.body);
+        let zxid = hold.last_zxid();
+        let (mut head, mut header, mut tail) = (BytesMut::new(), BytesMut::new(), BytesMut::new());
+        ReplyHeader { xid: self.xid, zxid: zxid.0, err: 0 }.encode(&mut header);
+        if self.with_stat {
+            hold.tree().stat(parent).encode(&mut tail);
+        }
+        let len = header.len() + list.list.len() + tail.len();
+        i32::try_from(len).unwrap_or(i32::MAX).encode(&mut head);
+        head.unsplit(header);
+        let names_len = list.list.names_len();
+        self.connection.outbox().put_list(&head, list, &tail);
+        drop(hold);
+        Reads::new(&self.server.stats.series).count(&self.body.path, names_len);
+        self.count(zxid, len);
+        Step::Answered
+    }
+
+    fn refuse(&self, hold: &Shared<'_>, error: ErrorCode) {
+        let zxid = hold.last_zxid();
+        let mut len = 0;
+        self.connection.outbox().put(|out| {
+            let before = out.len() + LENGTH_LEN;
+            put_refusal(out, self.xid, zxid.0, error);
+            len = out.len() - before;
+        });
+        self.count(zxid, len);
+    }
+
+    fn count(&self, zxid: Zxid, len: usize) {
+        self.connection.answered_here(self.server, zxid, 1, self.received);
+        self.server.stats.record_response_size(len, len, len);
+        self.server.stats.series.count(Counter::ResponseBytes, len as u64);
+    }
+}
