@@ -418,7 +418,8 @@ impl Connection {
                     continue;
                 }
                 Step::List => {
-                    if !listings::answer(self, server, &mut inbox).await? {
+                    // Boxed: else every connection's task had room for it.
+                    if !Box::pin(listings::answer(self, server, &mut inbox)).await? {
                         server.stats.series.count(Counter::ConnectionsDropped, 1);
                         return Ok(());
                     }
