@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::mem::MaybeUninit;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
@@ -347,33 +346,48 @@ impl Connection {
         self.outbox.send(|bytes| self.socket.try_write(bytes))
     }
 
+    /// Sends some of a long list. That a client reads it is a sign of life: what else it sends waits meanwhile.
     async fn send_of_list(&self, server: &Server) -> io::Result<Sent> {
-        let _turn = server.listings.turn_to_send().await;
-        self.outbox.send_of_list(|bytes| self.socket.try_write(bytes))
+        let mut taken = 0;
+        let write = |bytes: &[u8]| self.socket.try_write(bytes).inspect(|sent| taken += sent);
+        let sent = server.listings.send(|| self.outbox.send_of_list(write)).await?;
+        if taken > 0
+            && let Some(session) = self.session()
+        {
+            session.heard.touch(self.clock.monotonic());
+        }
+        Ok(sent)
     }
 
-    /// Waits, and sends meanwhile what the orderer leaves to the task. `None` when the connection is to end.
-    pub(super) async fn wait_for<T>(&self, what: impl Future<Output = T>) -> io::Result<Option<T>> {
+    /// Waits while a request is first in `inbox` that cannot be answered yet. What the orderer leaves to the task is sent
+    /// meanwhile, and what the client sends is a sign of life. `None` when the connection is to end.
+    pub(super) async fn wait_for<T>(
+        &self,
+        server: &Server,
+        inbox: &mut Inbox,
+        what: impl Future<Output = T>,
+    ) -> io::Result<Option<T>> {
         let mut what = pin!(what);
         loop {
             let sent = self.send()?;
             if self.outbox.is_ended() {
                 return Ok(None);
             }
-            let interest = (sent == Sent::Blocked).then_some(Interest::WRITABLE);
+            let reads = inbox.has_place();
             tokio::select! {
                 got = &mut what => return Ok(Some(got)),
-                ready = self.ready(interest) => drop(ready?),
+                ready = self.ready(interest(reads, sent == Sent::Blocked)) => {
+                    if ready?.is_readable() && reads {
+                        if !inbox.read(&self.socket)? {
+                            server.stats.series.count(Counter::ConnectionsDropped, 1);
+                            self.outbox.abandon();
+                        } else if let Some(session) = self.session() {
+                            session.heard.touch(self.clock.monotonic());
+                        }
+                    }
+                }
                 () = self.kick.notified() => {}
             }
-        }
-    }
-
-    /// Whether nobody is there to read an answer: the client has ended the connection, with nothing unread on it.
-    pub(super) fn is_gone(&self) -> bool {
-        match SockRef::from(&self.socket).peek(&mut [MaybeUninit::uninit()]) {
-            Ok(peeked) => peeked == 0,
-            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
         }
     }
 
@@ -419,10 +433,7 @@ impl Connection {
                 }
                 Step::List => {
                     // Boxed: else every connection's task had room for it.
-                    if !Box::pin(listings::answer(self, server, &mut inbox)).await? {
-                        server.stats.series.count(Counter::ConnectionsDropped, 1);
-                        return Ok(());
-                    }
+                    Box::pin(listings::answer(self, server, &mut inbox)).await?;
                     continue;
                 }
                 Step::NeedsRoom(bytes) => {
@@ -458,14 +469,8 @@ impl Connection {
                 None if self.session().is_none() => Some(handshake_ends),
                 None => None,
             };
-            let interest = match (reads, writes) {
-                (true, true) => Some(Interest::READABLE | Interest::WRITABLE),
-                (true, false) => Some(Interest::READABLE),
-                (false, true) => Some(Interest::WRITABLE),
-                (false, false) => None,
-            };
             tokio::select! {
-                ready = self.ready(interest) => {
+                ready = self.ready(interest(reads, writes)) => {
                     if ready?.is_readable() && reads && !inbox.read(&self.socket)? {
                         server.stats.series.count(Counter::ConnectionsDropped, 1);
                         return Ok(());
@@ -531,6 +536,15 @@ impl Drop for Place<'_> {
         {
         }
         server.connections.leave(connection.peer.ip());
+    }
+}
+
+const fn interest(reads: bool, writes: bool) -> Option<Interest> {
+    match (reads, writes) {
+        (true, true) => Some(Interest::READABLE.add(Interest::WRITABLE)),
+        (true, false) => Some(Interest::READABLE),
+        (false, true) => Some(Interest::WRITABLE),
+        (false, false) => None,
     }
 }
 

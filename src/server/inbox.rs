@@ -14,7 +14,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::audit::Asked;
+use super::audit;
 use super::auth;
 use super::connection::{Connection, java_address};
 use super::connection_throttle::Wanted;
@@ -23,6 +23,7 @@ use super::figures::series::{Counter, Measure};
 use super::figures::stats;
 use super::four_letter;
 use super::large_requests::OverBudget;
+use super::listings::Asked;
 use super::shared::{Role, Server};
 use crate::engine::read::{self, Caller};
 use crate::engine::request::{Origin, Work};
@@ -137,6 +138,11 @@ impl Inbox {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether more may be read behind a request that waits.
+    pub(super) fn has_place(&self) -> bool {
+        self.bytes.len() < READ_LARGE
     }
 
     /// Whether nothing is half read; the buffers are given back then.
@@ -413,12 +419,16 @@ impl Inbox {
         }
     }
 
-    /// The long listing that is first, and its xid.
-    pub(super) fn long_listing(&self, connection: &Connection) -> Option<(i32, Request<'static>)> {
+    /// The long listing that is first.
+    pub(super) fn long_listing(&self, connection: &Connection) -> Option<Asked> {
         let len = self.frame_len(connection).ok().flatten()?;
         let (header, body) = jute::decode::<RequestHeader>(payload(&self.bytes, len)).ok()?;
         let request = Request::decode(header.op, body).ok()?;
-        Some((header.xid, request.into_static()))
+        let with_stat = matches!(request, Request::GetChildren2(_));
+        let (Request::GetChildren(body) | Request::GetChildren2(body)) = request else {
+            return None;
+        };
+        Some(Asked { xid: header.xid, body: body.into_static(), with_stat })
     }
 
     /// It was answered.
@@ -481,7 +491,7 @@ impl Inbox {
         self.reads_in_flight += usize::from(read::is_read(&request));
         if self.server.audit.is_some() && !connection.has_own_sync() {
             let address = java_address(connection.peer().ip());
-            let asked = Asked::of(&request, origin.session, &origin.identities, &address);
+            let asked = audit::Asked::of(&request, origin.session, &origin.identities, &address);
             connection.audited().push_back(asked);
         }
         connection.submitted();

@@ -4,12 +4,14 @@
 
 use std::io;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use jute::protocol::{LENGTH_LEN, ReplyHeader, Request, WatchRequest, put_refusal};
+use jute::protocol::{LENGTH_LEN, ReplyHeader, WatchRequest, put_refusal};
 use jute::{ErrorCode, Record as _};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::figures::namespace::Reads;
@@ -27,6 +29,10 @@ use crate::ensemble::Shared;
 const CHILDREN_A_HOLD: usize = 512;
 /// How often a listing is begun in pieces. When the children have changed each time, it is made under one hold.
 const ATTEMPTS: u32 = 4;
+/// Sending long lists takes this share of one thread's time, as a divisor: it costs those who read them as much again.
+const SENDING_SHARE: u32 = 4;
+/// How much of that may be taken ahead.
+const AHEAD: Duration = Duration::from_millis(1);
 /// Bytes of all lists that wait to be sent, but for those that an outbox may hold anyway.
 const LISTS_MAX: u32 = 256 << 20;
 
@@ -52,7 +58,8 @@ impl LongList {
 #[derive(Debug)]
 pub(super) struct Listings {
     making: Semaphore,
-    sending: Semaphore,
+    /// When sending has had no more than its share again.
+    sending: tokio::sync::Mutex<Instant>,
     room: Arc<Semaphore>,
     /// What was made last, as long as somebody is sent it.
     last: Mutex<Weak<LongList>>,
@@ -62,15 +69,22 @@ impl Listings {
     pub(super) fn new() -> Self {
         Self {
             making: Semaphore::new(1),
-            sending: Semaphore::new(1),
+            sending: tokio::sync::Mutex::new(Instant::now()),
             room: Arc::new(Semaphore::new(LISTS_MAX as usize)),
             last: Mutex::default(),
         }
     }
 
-    /// Waits for the turn to send a piece: many who are sent a long list take no more than one thread.
-    pub(super) async fn turn_to_send(&self) -> Option<SemaphorePermit<'_>> {
-        self.sending.acquire().await.ok()
+    /// Waits for the turn to send a piece, and sends it.
+    pub(super) async fn send<T>(&self, send: impl FnOnce() -> T) -> T {
+        let mut rested = self.sending.lock().await;
+        if *rested > Instant::now() + AHEAD {
+            tokio::time::sleep_until(*rested).await;
+        }
+        let began = Instant::now();
+        let sent = send();
+        *rested = rested.max(began) + began.elapsed() * SENDING_SHARE;
+        sent
     }
 
     async fn turn_to_make(&self) -> Option<SemaphorePermit<'_>> {
@@ -78,36 +92,31 @@ impl Listings {
     }
 }
 
-/// Answers the long listing that is first in `inbox`. False when nobody is there to read the answer.
+/// Answers the long listing that is first in `inbox`, unless the connection ends before.
 pub(super) async fn answer(
     connection: &Connection,
     server: &Server,
     inbox: &mut Inbox,
-) -> io::Result<bool> {
-    let Some((xid, request)) = inbox.long_listing(connection) else { return Ok(false) };
-    let (Request::GetChildren(body) | Request::GetChildren2(body)) = &request else {
-        return Ok(false);
+) -> io::Result<()> {
+    let Some(asked) = inbox.long_listing(connection) else {
+        connection.close();
+        return Ok(());
     };
-    let with_stat = matches!(request, Request::GetChildren2(_));
     let received = server.clock.monotonic();
-    let asked = Asked { connection, server, xid, body, with_stat, received };
+    let answer = Answer { connection, server, asked, received };
     let listings = &server.listings;
-    let Some(mut turn) = connection.wait_for(listings.turn_to_make()).await? else {
-        return Ok(true);
-    };
+    let turn = connection.wait_for(server, inbox, listings.turn_to_make()).await?;
+    let Some(mut turn) = turn else { return Ok(()) };
     let mut room = None;
     let mut begun = 0;
     let mut making = None;
     loop {
-        if connection.is_gone() {
-            return Ok(false);
-        }
         begun += u32::from(making.is_none());
         let most = if begun > ATTEMPTS { usize::MAX } else { CHILDREN_A_HOLD };
-        match asked.go_on(making.take(), most, &mut room) {
+        match answer.go_on(making.take(), most, &mut room) {
             Step::Answered => {
                 inbox.listed(connection);
-                return Ok(true);
+                return Ok(());
             }
             Step::Changed => {}
             Step::More(listing) => {
@@ -120,18 +129,21 @@ pub(super) async fn answer(
                         // Lists that need none do not wait behind this one.
                         drop(turn);
                         let wait = Arc::clone(&listings.room).acquire_many_owned(needed);
-                        let Some(got) = connection.wait_for(wait).await? else { return Ok(true) };
+                        let got = connection.wait_for(server, inbox, wait).await?;
+                        let Some(got) = got else { return Ok(()) };
                         room = got.ok();
-                        let again = connection.wait_for(listings.turn_to_make()).await?;
-                        let Some(again) = again else { return Ok(true) };
+                        let again = listings.turn_to_make();
+                        let again = connection.wait_for(server, inbox, again).await?;
+                        let Some(again) = again else { return Ok(()) };
                         turn = again;
                     }
                 }
             }
         }
-        tokio::task::yield_now().await;
-        if connection.outbox().is_ended() {
-            return Ok(true);
+        // Others have a turn.
+        let turn_of_others = tokio::task::yield_now();
+        if connection.wait_for(server, inbox, turn_of_others).await?.is_none() {
+            return Ok(());
         }
     }
 }
@@ -144,16 +156,21 @@ enum Step {
 }
 
 /// A listing that a client asked for.
-struct Asked<'a> {
+pub(super) struct Asked {
+    pub(super) xid: i32,
+    pub(super) body: WatchRequest<'static>,
+    pub(super) with_stat: bool,
+}
+
+/// The answer to it.
+struct Answer<'a> {
     connection: &'a Connection,
     server: &'a Server,
-    xid: i32,
-    body: &'a WatchRequest<'static>,
-    with_stat: bool,
+    asked: Asked,
     received: Monotonic,
 }
 
-impl Asked<'_> {
+impl Answer<'_> {
     /// Lists further children under a hold. With the last one the answer goes into the outbox before the hold ends.
     fn go_on(
         &self,
@@ -161,6 +178,7 @@ impl Asked<'_> {
         most: usize,
         room: &mut Option<OwnedSemaphorePermit>,
     ) -> Step {
+        let asked = &self.asked;
         let identities = self.connection.identities();
         let caller = Caller {
             connection: self.connection.id(),
@@ -168,7 +186,7 @@ impl Asked<'_> {
             identities: &identities,
         };
         let hold = self.server.replica.shared();
-        let parent = match read::parent(&hold, &caller, self.body) {
+        let parent = match read::parent(&hold, &caller, &asked.body) {
             Ok(parent) => parent,
             Err(error) => {
                 self.refuse(&hold, error);
@@ -192,11 +210,11 @@ impl Asked<'_> {
             }
         };
         drop(last);
-        read::watch_children(&hold, &caller, self.body);
+        read::watch_children(&hold, &caller, &asked.body);
         let zxid = hold.last_zxid();
         let (mut head, mut header, mut tail) = (BytesMut::new(), BytesMut::new(), BytesMut::new());
-        ReplyHeader { xid: self.xid, zxid: zxid.0, err: 0 }.encode(&mut header);
-        if self.with_stat {
+        ReplyHeader { xid: asked.xid, zxid: zxid.0, err: 0 }.encode(&mut header);
+        if asked.with_stat {
             hold.tree().stat(parent).encode(&mut tail);
         }
         let len = header.len() + list.list.len() + tail.len();
@@ -205,7 +223,7 @@ impl Asked<'_> {
         let names_len = list.list.names_len();
         self.connection.outbox().put_list(&head, list, &tail);
         drop(hold);
-        Reads::new(&self.server.stats.series).count(&self.body.path, names_len);
+        Reads::new(&self.server.stats.series).count(&asked.body.path, names_len);
         self.count(zxid, len);
         Step::Answered
     }
@@ -215,7 +233,7 @@ impl Asked<'_> {
         let mut len = 0;
         self.connection.outbox().put(|out| {
             let before = out.len() + LENGTH_LEN;
-            put_refusal(out, self.xid, zxid.0, error);
+            put_refusal(out, self.asked.xid, zxid.0, error);
             len = out.len() - before;
         });
         self.count(zxid, len);

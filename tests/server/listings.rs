@@ -1,6 +1,7 @@
 //! Long listings, which are made in pieces and sent to many at once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
@@ -184,6 +185,32 @@ fn many_who_do_not_read_a_listing_share_its_memory() {
     for client in &mut clients {
         let reply: Reply = client.receive().expect("a listing");
         assert!(reply.body == one.body);
+    }
+}
+
+#[test]
+fn who_reads_a_listing_slowly_keeps_his_session() {
+    let server = Server::start("jute.maxbuffer=4000000");
+    let mut client = server.connect(TIMEOUT_MS);
+    // 40 megabytes: more than sockets take.
+    populate(&mut client, |number| format!("{number:02000}"));
+    let mut slow = server.connect(2000);
+    slow.send(&[list(false)]);
+    let mut left = 4 + 16 + 4 + CHILDREN * 2004;
+    let mut piece = vec![0; 3_000_000];
+    let mut pings = 0;
+    while left > 0 {
+        // As a client does that has nothing else to say.
+        slow.send(&[Request::Ping]);
+        pings += 1;
+        let read = left.min(piece.len());
+        slow.stream.read_exact(&mut piece[..read]).expect("a piece of the listing");
+        left -= read;
+        thread::sleep(Duration::from_millis(250));
+    }
+    assert!(pings > 12);
+    for reply in slow.receive_all(pings) {
+        assert_eq!(reply.header.err, 0);
     }
 }
 
