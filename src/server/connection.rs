@@ -420,7 +420,8 @@ impl Connection {
             room = None;
             let mut sent = self.send()?;
             if sent == Sent::List {
-                sent = self.send_of_list(server).await?;
+                // Boxed, as is the making of a list: else every connection's task had room for it.
+                sent = Box::pin(self.send_of_list(server)).await?;
             }
             if self.outbox.is_done() {
                 return Ok(());
@@ -432,7 +433,6 @@ impl Connection {
                     continue;
                 }
                 Step::List => {
-                    // Boxed: else every connection's task had room for it.
                     Box::pin(listings::answer(self, server, &mut inbox)).await?;
                     continue;
                 }
