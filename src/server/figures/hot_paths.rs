@@ -1,7 +1,6 @@
 //! The paths that clients asked for most of late, from samples, in bounded memory.
 
-use std::collections::HashMap;
-
+use hashbrown::HashMap;
 use jute::protocol::{MultiOp, ReadOp, Request};
 use parking_lot::Mutex;
 
@@ -27,7 +26,7 @@ impl Requests {
     }
 }
 
-type Slot = HashMap<Box<str>, Requests>;
+type Slot = HashMap<String, Requests>;
 
 #[derive(Debug, Default)]
 struct Slots {
@@ -93,7 +92,7 @@ impl Slots {
             let median = *counts.select_nth_unstable(middle).1;
             self.now.retain(|_, requests| requests.all() > median);
         }
-        self.now.entry(path.into()).or_default()
+        self.now.entry_ref(path).or_default()
     }
 }
 
