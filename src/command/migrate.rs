@@ -6,12 +6,13 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::Verdict;
+use super::config::note_for_scripts;
 use super::error::CommandError;
 use super::output::Output;
 use super::place::Folders;
 use super::state::{State, contents};
 use super::words::{Hex, Instant, Plain, counted};
-use crate::config::{self, Config, Severity};
+use crate::config::{self, Config};
 use crate::engine::database::Database;
 use crate::storage::SessionKey;
 
@@ -49,7 +50,7 @@ pub(super) fn run(command: &MigrateCommand, out: &mut Output) -> Result<Verdict,
         ));
     }
     if let Some(error) = data.damage() {
-        problems.push(error.to_string());
+        problems.push(format!("[{}] {error}", error.id()));
     }
     for (dir, free) in [&folders.data_dir, &folders.data_log_dir].into_iter().zip(free) {
         if let Some(free) = free.filter(|free| *free < needed) {
@@ -116,12 +117,7 @@ impl Report<'_> {
     }
 
     fn for_scripts(&self, out: &mut Output) -> Result<(), CommandError> {
-        let notes: Vec<_> = self
-            .loaded
-            .notes
-            .iter()
-            .map(|note| json!({ "warning": note.severity == Severity::Warning, "text": note.text }))
-            .collect();
+        let notes: Vec<_> = self.loaded.notes.iter().map(note_for_scripts).collect();
         let data = self.data;
         let tree = data.database.tree();
         let (largest_path, largest_length) = largest(&data.database);
@@ -155,8 +151,10 @@ impl Report<'_> {
             self.loaded.keys_in_effect.join(", ")
         ))?;
         for note in &self.loaded.notes {
-            let kind = if note.severity == Severity::Warning { "WARNING " } else { "" };
-            out.line(format_args!("           {kind}{}", note.text))?;
+            match note.warns_of() {
+                Some(id) => out.line(format_args!("           WARNING [{id}] {}", note.text))?,
+                None => out.line(format_args!("           {}", note.text))?,
+            }
         }
         if let Some(file) = &data.examined.snapshot_file {
             out.line(format_args!("snapshot   {}", file.display()))?;
