@@ -20,7 +20,7 @@ RK0203 FOLDER_MISSING
 RK0204 DIRECTORY_LOCKED
 "Another rookeeper uses the directory; its process id is in the line."
 "Nothing was touched: two processes on one directory would destroy it."
-"Stop that process, or use another `dataDir`. The lock goes with its process; the file may stay."
+"Stop that process, or use another `dataDir`. The lock goes with its process; the file may stay. Apache ZooKeeper takes no lock: make sure that none runs there."
 
 RK0205 FILES_MISPLACED
 "A log lies in the folder of snapshots, or a snapshot in the folder of logs."
@@ -40,15 +40,15 @@ RK0207 LOG_DAMAGED
 RK0208 NO_READABLE_SNAPSHOT
 "Not one of the snapshots that look whole can be read."
 "No server starts; nothing was changed. The logs may still hold everything."
-"Restore a snapshot from a backup. If the command in the message is `rookeeper data first-snapshot`, the logs go back to the first transaction and it loses nothing; any other one says what it loses."
+"Restore a snapshot from a backup. Where the command in the message is `rookeeper data first-snapshot`, the logs go back to the first transaction, and it loses nothing; else it moves everything aside and begins with an empty tree."
 
 RK0209 LOG_WITHOUT_SNAPSHOT
 "There are transactions and no snapshot that they build on."
 "No server starts; nothing was changed. The logs may still hold everything."
-"Check that `dataDir` is the right one: snapshots are there, logs in `dataLogDir`. Restore a snapshot, or use the command in the message, which says what it loses: nothing, where the logs go back to the first transaction."
+"Check that `dataDir` is the right one: snapshots are there, logs in `dataLogDir`. Restore a snapshot. Where the command in the message is `rookeeper data first-snapshot`, it loses nothing, and `snapshot.trust.empty=true` does the same for one start; else it moves everything aside and begins with an empty tree."
 
 RK0210 DIRECTORY_EMPTIED
-"There is neither a snapshot nor a log, but something that shows that there once was data."
+"There is neither a snapshot nor a log, but a session key, a spare or a seal: there once was data."
 "No server starts: an empty tree would be served in place of what is gone. (ZooKeeper would do that.) Nothing was changed."
 "Check `dataDir`, `dataLogDir` and what should be mounted there; restore a backup. To begin anew, the command in the message."
 
@@ -64,7 +64,7 @@ RK0212 CUT_BEHIND_END
 
 RK0213 RESTORE_BROKEN_OFF
 "A `rookeeper restore` was broken off in this directory."
-"No server starts, because the data is half of one and half of another. Nothing is lost: the backup is whole, and what was there before is beside."
+"No server starts, because the data is half of one and half of another. Nothing is lost: the backup is whole, and what was there before is in this folder or in `replaced-*` beside."
 "Run the same restore again, with `--replace`."
 
 RK0214 TARGET_NOT_EMPTY
@@ -83,8 +83,8 @@ RK0216 SNAPSHOT_INVALID
 "Find out why: a disk that loses bytes, a copy that was not finished. Restore it, or move it away. `rookeeper data check DIR` says what a start would take."
 
 RK0217 TRANSACTION_UNFIT
-"A transaction of the log does not fit the state before it."
-"No server starts; nothing was changed. Most likely log and snapshot are of two directories."
+"A transaction of the log is whole and does not fit the state before it."
+"No server starts; nothing was changed. Most likely log and snapshot are of two directories; else it is a defect."
 "Look at what was last restored or copied there. Restore the whole directory from one backup; the command in the message starts without what is behind, and says what it loses."
 
 RK0218 SNAPSHOT_UNFIT
@@ -115,7 +115,7 @@ RK0222 EPOCH_FILE
 RK0223 RAFT_STATE_FILE
 "`raft.state` does not hold the newest term that this member has promised."
 "This member does not start: one that forgets a vote can let the ensemble lose acknowledged writes. The other members are not harmed."
-"Move its data directory away and start it on an empty one: it comes back and loads the data from the others. Never restore `raft.state` from a backup."
+"While a majority of the others runs, move its data directory away and start it on an empty one: it comes back and loads the data from them. Never restore `raft.state` from a backup."
 
 RK0224 ZOOKEEPER_WENT_ON
 "Apache ZooKeeper has written to the directory of a member of an ensemble of rookeeper."
@@ -134,7 +134,7 @@ RK0226 TOO_MANY_MEMBERS
 
 RK0227 SEAL_FILE
 "`rookeeper.sealed` does not hold a zxid."
-"Neither the tree nor the log is touched by it; files of ZooKeeper's that were released for the purge are not known any more."
+"Data is not touched by it. Nothing is purged until it is right: it says which of ZooKeeper's files may go."
 "Run `rookeeper data seal DIR` again."
 
 RK0228 SESSIONS_BEFORE_KEY_FILE
@@ -169,8 +169,8 @@ RK0253 LOG_ENDS_IN_SNAPSHOT
 
 RK0254 SNAPSHOT_NOT_WHOLE
 "A snapshot file is not whole, and is passed over."
-"A crash while one is written leaves this. An older one and the logs have everything."
-"Nothing. It may be deleted."
+"A crash while one is written leaves this, and so does a copy that was not finished. An older one and the logs have everything, or the start is refused."
+"Nothing, if the start succeeds; it may be deleted then."
 
 RK0255 OLDER_SNAPSHOT
 "A snapshot that looked whole cannot be read, and an older one is tried."

@@ -140,7 +140,7 @@ RK0442 NO_RANDOM_BYTES
 RK0443 SESSIONS_END_AT_FOUNDING
 "An ensemble is founded on a server whose sessions have passwords of `session.key`, and that key cannot be given to the others."
 "These sessions end with their ephemeral znodes, once; their clients open new ones. Znodes stay."
-"To avoid it, set up TLS or `quorum.auth.secretFile` before the first start of the ensemble."
+"To avoid it, set up TLS or `quorum.auth.secretFile` before the first start of the ensemble. Where the line says that there are too many of before a seal: let those sessions close first."
 
 RK0444 PEER_NOT_IN_NEW_ENSEMBLE
 "A server refused to belong to the ensemble that this one founded."

@@ -15,7 +15,7 @@ RK0602 ADMIN_SERVER_GONE
 RK0603 ADMIN_REFUSED
 "Somebody asked the AdminServer for a command without the right to it."
 "Nothing was done."
-"Authenticate as the reason says, with an `Authorization` header of scheme digest. Else find out who asked: the address is in the line."
+"It takes an `Authorization: digest USER:PASSWORD` of somebody who has every permission on `/`, as the super user has. If nobody was meant to ask: the address is in the line."
 
 RK0604 SNAPSHOT_NOT_SERVED
 "A snapshot that was asked for over HTTP was taken and cannot be read."

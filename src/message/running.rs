@@ -20,7 +20,7 @@ RK0303 ORDERER_LOST
 RK0311 SLOW_SYNC
 "A sync of the log took longer than `fsync.warningthresholdms`."
 "All writes waited for it; nothing is lost."
-"Look at what else uses that disk. A disk of its own for `dataLogDir` helps; `mntr` has the latencies."
+"Look at what else uses that disk. A disk of its own for `dataLogDir` helps; `mntr` has how long syncs take (`fsynctime`)."
 
 RK0312 GROUP_HANGS
 "A group of requests has not ended for a while; most likely the disk of the log hangs. It is told again at each doubling."
@@ -29,7 +29,7 @@ RK0312 GROUP_HANGS
 
 RK0313 STOOD_STILL
 "The server itself did not run for the time in the line: the machine was suspended, starved of CPU, or swapped."
-"No session expires by it: all deadlines move by as much. Clients with short timeouts may have gone elsewhere."
+"No session expires by it: all deadlines move by as much. Clients may have gone elsewhere, and in an ensemble another server may lead now."
 "Look at CPU, memory and live migrations of the machine."
 
 RK0321 DISK_NEARLY_FULL

@@ -74,7 +74,7 @@ RK0814 NO_RANDOM_BYTES_FOR_KEY
 
 RK0815 NO_MEMBER
 "`data leave` was asked for a directory that is no member's of an ensemble."
-"Nothing was done; a lone server starts on it as it is."
+"Nothing was done, and nothing need be: it belongs to no ensemble."
 "Check that it is the right directory."
 
 RK0816 LOG_SHOWN_IN_PART
