@@ -43,12 +43,6 @@ pub(super) fn run(command: &MigrateCommand, out: &mut Output) -> Result<Verdict,
     let free = [&folders.data_dir, &folders.data_log_dir].map(|dir| bytes_free(dir));
     let needed = needed(&loaded.config, &data);
     let mut problems = Vec::new();
-    if let Some(ensemble) = &loaded.config.ensemble {
-        problems.push(format!(
-            "this is one of {} servers, and an ensemble of rookeeper begins with empty directories",
-            ensemble.servers.len()
-        ));
-    }
     if let Some(error) = data.damage() {
         problems.push(format!("[{}] {error}", error.id()));
     }
@@ -116,6 +110,11 @@ impl Report<'_> {
         !self.has_key
     }
 
+    /// Those that move together.
+    fn servers(&self) -> usize {
+        self.loaded.config.ensemble.as_ref().map_or(1, |ensemble| ensemble.servers.len())
+    }
+
     fn for_scripts(&self, out: &mut Output) -> Result<(), CommandError> {
         let notes: Vec<_> = self.loaded.notes.iter().map(note_for_scripts).collect();
         let data = self.data;
@@ -123,6 +122,7 @@ impl Report<'_> {
         let (largest_path, largest_length) = largest(&data.database);
         out.json(&json!({
             "can_migrate": self.problems.is_empty(),
+            "servers": self.servers(),
             "problems": self.problems,
             "keys_in_effect": self.loaded.keys_in_effect,
             "key_notes": notes,
@@ -202,9 +202,21 @@ impl Report<'_> {
             return out.line(format_args!("rookeeper would not take over"));
         }
         let file = self.file.display();
-        out.line(format_args!("to move    stop ZooKeeper, then: rookeeper server {file}"))?;
-        out.line(format_args!(
-            "the way back  stop rookeeper, then start ZooKeeper on the same {file}; the directory stays ZooKeeper's until rookeeper data seal"
-        ))
+        match self.servers() {
+            1 => {
+                out.line(format_args!("to move    stop ZooKeeper, then: rookeeper server {file}"))?;
+                out.line(format_args!(
+                    "the way back  stop rookeeper, then start ZooKeeper on the same {file}; the directory stays ZooKeeper's until rookeeper data seal"
+                ))
+            }
+            servers => {
+                out.line(format_args!(
+                    "to move    check the others as well, stop ZooKeeper on all {servers} servers, then on each: rookeeper server {file}"
+                ))?;
+                out.line(format_args!(
+                    "the way back  stop rookeeper on all of them, then start ZooKeeper on the same {file}"
+                ))
+            }
+        }
     }
 }
