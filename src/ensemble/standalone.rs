@@ -17,6 +17,7 @@ use crate::engine::sequencer::Sequencer;
 use crate::engine::time::Now;
 use crate::engine::tree::Impossible;
 use crate::engine::zxid::Zxid;
+use crate::message::MessageId;
 use crate::storage::{StorageError, TxnLog};
 
 /// Why ordering had to stop. The process ends.
@@ -33,6 +34,17 @@ pub enum OrderError {
         /// Why.
         reason: Impossible,
     },
+}
+
+impl OrderError {
+    /// The message that it is.
+    #[must_use]
+    pub const fn id(&self) -> MessageId {
+        match self {
+            Self::Log(_) => MessageId::LOG_NOT_WRITTEN,
+            Self::Diverged { .. } => MessageId::DIVERGED,
+        }
+    }
 }
 
 /// One turn of the orderer, for statistics.
