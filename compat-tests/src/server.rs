@@ -249,7 +249,7 @@ impl Server {
     }
 
     /// Starts a stopped server; it serves later.
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         assert!(self.child.is_none(), "the server is still running");
         let log = OpenOptions::new()
             .create(true)
@@ -295,7 +295,11 @@ impl Server {
         }
     }
 
-    pub(crate) fn wait_until_serving(&mut self) -> Result<(), String> {
+    /// Waits for a server that was begun.
+    ///
+    /// # Errors
+    /// What it said in its end.
+    pub fn wait_until_serving(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + START_DEADLINE;
         // Apache ZooKeeper never answers a word that comes in the instant between listening and
         // serving: short patience, next socket.

@@ -1,6 +1,6 @@
 //! The AdminServer: commands and their answers over HTTP (reference 14), and `/health`.
 //!
-//! It listens before the data directory is read, so that a process that recovers is seen to live. What is asked meanwhile is
+//! It listens before the data directory is taken, so that a process that recovers is seen to live. What is asked meanwhile is
 //! answered like on a server without a leader.
 
 mod authorization;
@@ -202,9 +202,8 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts) -> Res
     };
     let server = admin.subject.get();
     let serving = server.filter(|server| server.serves() || !command.needs_service());
-    let Some(server) = serving else {
-        return Answer::error(name, StatusCode::OK, NOT_SERVING).into_response();
-    };
+    let not_serving = || Answer::error(name, StatusCode::OK, NOT_SERVING).into_response();
+    let Some(server) = serving else { return not_serving() };
     let headers = &request.headers;
     let asker = Asker::new(client.peer, headers, admin.config.x_forwarded_for);
     let is_guarded = match command.guard() {
@@ -212,6 +211,10 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts) -> Res
         Guard::Elsewhere => !asker.is_on_this_machine(),
         Guard::Everywhere => true,
     };
+    // What the root lets whom do is in the data.
+    if is_guarded && server.knows_nothing() {
+        return not_serving();
+    }
     if is_guarded && let Err(refused) = asker.authorize(server, headers.get(AUTHORIZATION)) {
         tracing::warn!(peer = %client.peer, command = command.name(), %refused, "refused by the AdminServer");
         let status = match refused {
