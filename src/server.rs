@@ -27,6 +27,7 @@ mod outbox;
 mod password;
 mod peers;
 mod reaper;
+mod restoring;
 mod shared;
 mod unsent;
 mod upkeep;
@@ -56,8 +57,10 @@ use self::password::Passwords;
 use self::peers::{Peers, Security};
 use self::shared::{CurrentRole, Others, Role, Server};
 use crate::config::{self, Config, ListenAddress, SessionsLive};
+use crate::engine::database::Database;
 use crate::engine::local::LocalSessions;
 use crate::engine::sequencer::Sequencer;
+use crate::engine::time::Monotonic;
 use crate::engine::tracker::first_session_id;
 use crate::ensemble::{
     Before, EnsembleError, Inquiry, Member, OrderError, Queue, Replica, Snapshots, Standalone,
@@ -260,9 +263,7 @@ async fn serve_alone(
         server.passwords.set(secret);
     }
     let now = server.clock.monotonic();
-    let first_session = first_session_id(STANDALONE_ID, Clock::wall().0);
-    let tick_ms = u64::from(config.tick_time_ms);
-    let sequencer = Sequencer::new(&database, tick_ms, first_session, now);
+    let sequencer = sequencer_of(&database, config, now);
     *replica.exclusive().database() = database;
     let mut snapshots = Snapshots::new(
         directory,
@@ -292,6 +293,12 @@ async fn serve_alone(
     // Where that took its time, they are taken already.
     let _ = tell.send(());
     until_the_end(&server, orderer, signals).await
+}
+
+/// The sequencer of a server that is alone.
+fn sequencer_of(database: &Database, config: &Config, now: Monotonic) -> Sequencer {
+    let first_session = first_session_id(STANDALONE_ID, Clock::wall().0);
+    Sequencer::new(database, u64::from(config.tick_time_ms), first_session, now)
 }
 
 /// Takes connections once the data directory is read, or has been read for a while.

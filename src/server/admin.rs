@@ -10,6 +10,7 @@ mod ensemble;
 mod health;
 mod json;
 mod rate;
+mod restore;
 mod snapshot;
 mod statistics;
 
@@ -50,6 +51,7 @@ struct Admin {
     /// One command at a time: some answers are as large as all watches together.
     turn: Mutex<()>,
     snapshots: RateLimiter,
+    restores: RateLimiter,
 }
 
 /// Listens, if it can, until the server ends.
@@ -80,8 +82,8 @@ async fn serve(
     ending: CancellationToken,
 ) {
     let listener = HttpListener::new(port, config.idle_timeout);
-    let snapshots = RateLimiter::new(config.rate_limiter_interval);
-    let admin = Arc::new(Admin { config, subject, turn: Mutex::new(()), snapshots });
+    let [snapshots, restores] = [(); 2].map(|()| RateLimiter::new(config.rate_limiter_interval));
+    let admin = Arc::new(Admin { config, subject, turn: Mutex::new(()), snapshots, restores });
     let router = Router::new().fallback(answer).with_state(admin);
     let served = axum::serve(listener, router.into_make_service_with_connect_info::<Client>())
         .with_graceful_shutdown(async move { ending.cancelled().await })
@@ -147,8 +149,7 @@ async fn answer(
     request: Request,
 ) -> Response {
     let _answering = client.answering();
-    // What is sent along is not read.
-    let (request, _) = request.into_parts();
+    let (request, body) = request.into_parts();
     let method = request.method.clone();
     if method == Method::TRACE {
         return StatusCode::FORBIDDEN.into_response();
@@ -171,7 +172,7 @@ async fn answer(
     }
     match below.strip_prefix('/') {
         None | Some("") => list(&admin.config.command_url).into_response(),
-        Some(name) => run(&admin, name, &client, &request).await,
+        Some(name) => run(&admin, name, &client, &request, body).await,
     }
 }
 
@@ -195,7 +196,8 @@ fn list(url: &str) -> Response {
     response
 }
 
-async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts) -> Response {
+/// What is sent along is read by a command that wants it only.
+async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: Body) -> Response {
     let Some(command) = Command::find(name) else {
         return Answer::error(name, StatusCode::OK, format!("Unknown command: {name}"))
             .into_response();
@@ -235,6 +237,9 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts) -> Res
         );
         refusal.headers.insert(ALLOW, HeaderValue::from_static(allows));
         return refusal.into_response();
+    }
+    if command == Command::Restore {
+        return restore::answer(admin, server, headers, body).await;
     }
     let query = request.uri.query().unwrap_or_default();
     let _turn = admin.turn.lock().await;

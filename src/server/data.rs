@@ -40,7 +40,7 @@ impl Data {
     /// Reads it.
     pub(super) fn read(config: &Config, directory: &DataDirectory) -> Result<Self, ServerError> {
         let started = Instant::now();
-        let mut rebuild = Rebuild::new(random()?, rules(config));
+        let mut rebuild = rebuild(config)?;
         let recovered = storage::recover(
             directory,
             RecoveryOptions { trust_empty: config.snapshot_trust_empty, log: log_options(config) },
@@ -105,6 +105,11 @@ pub(super) fn empty(config: &Config) -> Result<Database, ServerError> {
     Ok(Database::new(random()?, rules(config)))
 }
 
+/// A state to be made of what is read.
+pub(super) fn rebuild(config: &Config) -> Result<Rebuild, ServerError> {
+    Ok(Rebuild::new(random()?, rules(config)))
+}
+
 fn rules(config: &Config) -> Rules {
     Rules {
         extended_types: config.extended_types_enabled,
@@ -135,7 +140,7 @@ pub(super) fn compression(config: &Config) -> Compression {
 }
 
 /// A log file ends where the next one is prepared, or earlier where zoo.cfg wants it.
-fn log_options(config: &Config) -> LogOptions {
+pub(super) fn log_options(config: &Config) -> LogOptions {
     let mut options = LogOptions::new(kilobytes(config.prealloc_bytes), config.force_sync);
     if let Some(limit) = config.txn_log_size_limit_bytes {
         options.segment_len = options.segment_len.min(limit.get());
