@@ -312,8 +312,11 @@ fn statuses(server: &Server, said: &mut Said) {
         let answer = http::send(server.admin(), method, path, &[], body).expect("an answer");
         let kind = answer.header("content-type").filter(|kind| *kind == "application/json");
         // Rookeeper's own.
-        let own = "<a href=\"/commands/log_level\">log_level</a>\n<br/>\n";
-        let shown = format!("{} {kind:?} {}", answer.status, answer.text().replace(own, ""));
+        let own = |text: String, name: &str| {
+            text.replace(&format!("<a href=\"/commands/{name}\">{name}</a>\n<br/>\n"), "")
+        };
+        let text = ["hot_paths", "log_level"].into_iter().fold(answer.text(), own);
+        let shown = format!("{} {kind:?} {text}", answer.status);
         said.push((format!("{method} {path}"), shown));
     }
     for path in ["/", "/x", "/commandsx"] {

@@ -30,8 +30,12 @@ fn it_shows_who_asks_most() {
             scope.spawn(|| {
                 let mut busy = busy;
                 let watch = request::path_watch("/none", true);
+                let data = request::path_watch("/zookeeper/quota", false);
                 while !ended.load(Ordering::Relaxed) {
                     busy.call(op::EXISTS, &watch).expect("a reply");
+                    busy.call(op::EXISTS, &watch).expect("a reply");
+                    busy.call(op::GET_DATA, &data).expect("a reply");
+                    busy.call(op::DELETE, &request::path_version("/none", -1)).expect("a reply");
                 }
                 busy.close().expect("the session closes");
             });
@@ -50,6 +54,23 @@ fn it_shows_who_asks_most() {
         let pace = |turn: &Value| turn["requests_per_second"].as_u64().expect("a number");
         assert!(pace(&turn) > 0 && pace(&turn["busiest"][0]) > 0, "{said}");
         assert_eq!(pace(&turn["busiest"][1]), 0, "{said}");
+        let hot = ["path", "reads_per_second", "writes_per_second"];
+        let hot = turn["hot_paths"].as_array().map(|all| {
+            all.iter().map(|its| hot.map(|field| its[field].clone())).collect::<Vec<_>>()
+        });
+        match (kind, hot.as_deref()) {
+            // ZooKeeper does not tell.
+            (Kind::Reference, None) => {}
+            (Kind::Rookeeper, Some([most, next])) => {
+                assert_eq!([&most[0], &next[0]], ["/none", "/zookeeper/quota"], "{said}");
+                let [reads, writes, others] =
+                    [&most[1], &most[2], &next[1]].map(|pace| pace.as_u64().expect("a number"));
+                // Two, one and one of each four, but for those on their way at the time.
+                assert!(writes > 0 && (2 * writes).abs_diff(reads) <= 4, "{said}");
+                assert!(writes.abs_diff(others) <= 2 && next[2] == 0, "{said}");
+            }
+            _ => panic!("{said}"),
+        }
 
         let lines = top(&server.admin().to_string(), &["--once"]);
         let lines = String::from_utf8_lossy(&lines.stdout).into_owned();

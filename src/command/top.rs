@@ -82,5 +82,14 @@ fn show(start: &str, server: &str, turn: &Turn, out: &mut Output) -> Result<(), 
             busy.requests_per_second, busy.session, busy.address
         ))?;
     }
+    if let Some(paths) = &turn.hot_paths {
+        out.line(format_args!("\n{:>10}  {:>10}  path", "reads/s", "writes/s"))?;
+        for hot in paths {
+            out.line(format_args!(
+                "{:>10}  {:>10}  {}",
+                hot.reads_per_second, hot.writes_per_second, hot.path
+            ))?;
+        }
+    }
     out.line(format_args!(""))
 }

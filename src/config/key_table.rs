@@ -11,7 +11,8 @@ use super::keys::{bare, either, in_file, property};
 const NO_TLS: &str = "Not yet: there is no TLS for clients.";
 const NO_SASL: &str = "Not yet: there is no SASL.";
 const NO_ADMIN_TLS: &str = "Not yet: the AdminServer has no TLS.";
-const NO_PATH_STATS: &str = "Not yet: paths are not counted.";
+const PATH_STATS: &str =
+    "Paths are always counted, and nothing of it is logged: `rookeeper top`, command `hot_paths`.";
 const INSIDE: &str = "It tunes the inside of Apache ZooKeeper.";
 const CLIENTS: &str = "Clients read it.";
 const OTHER_WAY: &str = "Servers reach each other in another way.";
@@ -285,14 +286,14 @@ pub const KEYS: &[Section] = &[
         property("admin.rateLimiterIntervalInMS", Int, Better, "ms between two snapshots that are asked for, and between two that are sent, 300000; ZooKeeper 3.9.5 takes the first for microseconds."),
         property("admin.snapshot.enabled", Text, Works, "Whether a snapshot can be asked for; true."),
         property("admin.restore.enabled", Text, Works, "Whether a snapshot can be sent that takes the place of what is served; true."),
-        property("pathStats.enabled", Text, NotYet("false"), NO_PATH_STATS),
-        property("pathStats.slotCapacity", Text, NotYet(""), NO_PATH_STATS),
-        property("pathStats.slotDuration", Text, NotYet(""), NO_PATH_STATS),
-        property("pathStats.maxDepth", Text, NotYet(""), NO_PATH_STATS),
-        property("pathStats.sampleRate", Text, NotYet(""), NO_PATH_STATS),
-        property("pathStats.initialDelay", Text, NotYet(""), NO_PATH_STATS),
-        property("pathStats.delay", Text, NotYet(""), NO_PATH_STATS),
-        property("pathStats.topPathMax", Text, NotYet(""), NO_PATH_STATS),
+        property("pathStats.enabled", Text, Meaningless, PATH_STATS),
+        property("pathStats.slotCapacity", Text, Meaningless, PATH_STATS),
+        property("pathStats.slotDuration", Text, Meaningless, PATH_STATS),
+        property("pathStats.maxDepth", Text, Meaningless, PATH_STATS),
+        property("pathStats.sampleRate", Text, Meaningless, PATH_STATS),
+        property("pathStats.initialDelay", Text, Meaningless, PATH_STATS),
+        property("pathStats.delay", Text, Meaningless, PATH_STATS),
+        property("pathStats.topPathMax", Text, Meaningless, PATH_STATS),
     ] },
     Section { heading: "The JVM, tests, clients", keys: &[
         property("serverCnxnFactory", Text, Meaningless, "There is one way to serve sockets, with and without TLS."),

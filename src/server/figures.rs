@@ -2,6 +2,7 @@
 
 pub(super) mod distribution;
 pub(super) mod exposition;
+pub(super) mod hot_paths;
 mod metric_table;
 pub(super) mod monitor;
 pub(super) mod namespace;

@@ -18,6 +18,7 @@ use super::audit::Asked;
 use super::auth;
 use super::connection::{Connection, java_address};
 use super::connection_throttle::Wanted;
+use super::figures::hot_paths::{Sample, Sampler};
 use super::figures::namespace::Reads;
 use super::figures::series::{Counter, Measure};
 use super::figures::stats;
@@ -87,6 +88,7 @@ pub(super) struct Inbox {
     syncs_reads: bool,
     /// Bytes of requests that were here when the last such sync was asked for: the reads in them may be answered.
     synced_bytes: usize,
+    sampler: Sampler,
 }
 
 impl Inbox {
@@ -104,6 +106,7 @@ impl Inbox {
             reads_in_flight: 0,
             syncs_reads,
             synced_bytes: 0,
+            sampler: Sampler::default(),
         }
     }
 
@@ -329,6 +332,7 @@ impl Inbox {
         let mut answers = Answers::new(connection, &server, received);
         let mut taken = Taken::new(connection, &server);
         let mut heard = false;
+        self.sampler.begin();
         loop {
             let len = match self.frame_len(connection) {
                 Ok(Some(len)) => len,
@@ -352,7 +356,12 @@ impl Inbox {
                 self.reads_in_flight = 0;
             }
             let is_known = auth::is_enough(&server.config.access, connection, header.op);
-            let step = match Request::decode(header.op, body) {
+            let request = Request::decode(header.op, body);
+            let sample = match &request {
+                Ok(request) if self.sampler.is_due() => Sample::of(request),
+                _ => None,
+            };
+            let step = match request {
                 Ok(request) if is_known && self.belongs_to_orderer(&request, is_alone) => {
                     let weight = server.weight(len);
                     let Some(room) = take_room(&server, room, weight) else {
@@ -397,6 +406,10 @@ impl Inbox {
                 Err(error) => answers.malformed(&header, error),
             };
             taken.count(&header);
+            let times = self.sampler.take();
+            if let Some(sample) = sample {
+                server.stats.hot_paths.count(&sample, times, received);
+            }
             self.bytes.advance(LENGTH_LEN + len);
             self.synced_bytes = self.synced_bytes.saturating_sub(LENGTH_LEN + len);
             if let Some(step) = step {

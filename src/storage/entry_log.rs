@@ -33,6 +33,9 @@ const OLD_TAIL_BYTES: usize = 1 << 20;
 /// Bytes of entries that are read from files at once: whoever asks has signs of life to send.
 const OLD_BYTES_AT_ONCE: u64 = 64 << 10;
 
+/// Segments that are read at the same time. More peers than that take them from each other.
+const CURSORS_MAX: usize = 4;
+
 /// One record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
@@ -91,8 +94,8 @@ pub struct EntryLog {
     old: u64,
     last_index: u64,
     last_zxid: i64,
-    /// Where reading from files stopped.
-    cursor: Mutex<Option<Cursor>>,
+    /// Where reading from files stopped, of each peer that lags; the one that was used last is the last.
+    cursors: Mutex<Vec<Cursor>>,
 }
 
 /// A segment that is being read.
@@ -102,6 +105,8 @@ struct Cursor {
     reader: SegmentReader,
     /// The index of the record that comes next.
     next: u64,
+    /// What was read last: whoever had no room for it asks again.
+    last: Option<LogEntry>,
 }
 
 impl EntryLog {
@@ -140,7 +145,7 @@ impl EntryLog {
             old: 0,
             last_index: next.saturating_sub(1),
             last_zxid: log.last_zxid(),
-            cursor: Mutex::new(None),
+            cursors: Mutex::default(),
         };
         Ok((read, EntryWriter { directory, log, base, segments, has_changed: true }))
     }
@@ -187,7 +192,7 @@ impl EntryLog {
     pub fn put(&mut self, entries: &[LogEntry]) {
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return };
         if first.index <= self.last_index {
-            *self.cursor.lock() = None;
+            self.cursors.lock().clear();
             while let Some(gone) = self.tail.pop_back_if(|entry| entry.index >= first.index) {
                 self.tail_bytes = self.tail_bytes.saturating_sub(gone.payload.len());
             }
@@ -207,14 +212,14 @@ impl EntryLog {
         self.tail.clear();
         self.tail_bytes = 0;
         (self.last_index, self.last_zxid) = (index, zxid);
-        *self.cursor.lock() = None;
+        self.cursors.lock().clear();
     }
 
     /// The files hold what they were given before the entry `unwritten`, in these segments if they are others.
     pub fn written(&mut self, segments: Option<Segments>, unwritten: u64) {
         if let Some(Segments(segments)) = segments {
             self.segments = segments;
-            *self.cursor.lock() = None;
+            self.cursors.lock().clear();
         }
         self.shorten(TAIL_BYTES, unwritten);
     }
@@ -255,9 +260,9 @@ impl EntryLog {
         let is_old = bytes_max != u64::MAX && self.place_in_tail(low).is_none();
         let mut room = if is_old { bytes_max.min(OLD_BYTES_AT_ONCE) } else { bytes_max };
         let mut entries = Vec::new();
-        let mut cursor = self.cursor.lock();
+        let mut cursors = self.cursors.lock();
         for index in low..high.min(self.last_index.saturating_add(1)) {
-            let Some(entry) = self.entry(index, &mut cursor)? else {
+            let Some(entry) = self.entry(index, &mut cursors)? else {
                 return Ok((!entries.is_empty()).then_some(entries));
             };
             let len = entry.payload.len() as u64;
@@ -273,7 +278,7 @@ impl EntryLog {
     fn entry(
         &self,
         index: u64,
-        cursor: &mut Option<Cursor>,
+        cursors: &mut Vec<Cursor>,
     ) -> Result<Option<LogEntry>, StorageError> {
         if let Some(at) = self.place_in_tail(index) {
             return Ok(self.tail.get(at).cloned());
@@ -283,9 +288,14 @@ impl EntryLog {
             Some(begin) => *begin,
             None => return Ok(None),
         };
-        let mut open = match cursor.take() {
-            Some(open) if open.begin == begin && open.next <= index => open,
-            _ => {
+        let ready = cursors
+            .iter()
+            .enumerate()
+            .filter(|(_, open)| open.begin == begin && open.reaches(index));
+        let nearest = ready.max_by_key(|(_, open)| open.next).map(|(at, _)| at);
+        let mut open = match nearest {
+            Some(at) => cursors.remove(at),
+            None => {
                 let path = self.directory.log_path(begin.zxid);
                 let reader = match SegmentReader::open(self.directory.disk().as_ref(), &path) {
                     // It was purged, and the writer has not told yet.
@@ -293,11 +303,14 @@ impl EntryLog {
                     reader => reader?,
                 };
                 let Some(reader) = reader else { return Ok(None) };
-                Cursor { begin, reader, next: begin.index }
+                Cursor { begin, reader, next: begin.index, last: None }
             }
         };
         let entry = open.read(index, &self.directory)?;
-        *cursor = Some(open);
+        if cursors.len() >= CURSORS_MAX {
+            cursors.remove(0);
+        }
+        cursors.push(open);
         Ok(entry)
     }
 
@@ -456,12 +469,20 @@ fn zxid_in(segments: &[SegmentBegin], base: SegmentBegin, index: u64) -> Option<
 }
 
 impl Cursor {
+    /// Whether an entry is read here, or still to come.
+    fn reaches(&self, index: u64) -> bool {
+        self.next <= index || self.last.as_ref().is_some_and(|last| last.index == index)
+    }
+
     /// Reads on to `index`.
     fn read(
         &mut self,
         index: u64,
         directory: &DataDirectory,
     ) -> Result<Option<LogEntry>, StorageError> {
+        if let Some(last) = self.last.as_ref().filter(|last| last.index == index) {
+            return Ok(Some(last.clone()));
+        }
         let mut reopened = false;
         loop {
             let zxid = self.begin.zxid.saturating_add_unsigned(self.next - self.begin.index);
@@ -501,7 +522,9 @@ impl Cursor {
             };
             let len = found.payload.len().saturating_sub(TRAILER_LEN);
             let payload = Bytes::copy_from_slice(found.payload.get(..len).unwrap_or_default());
-            return Ok(Some(LogEntry { index, zxid, kind: trailer.kind, payload }));
+            let entry = LogEntry { index, zxid, kind: trailer.kind, payload };
+            self.last = Some(entry.clone());
+            return Ok(Some(entry));
         }
     }
 }

@@ -110,6 +110,16 @@ fn entry(index: u64, zxid: i64) -> LogEntry {
     LogEntry { index, zxid, kind, payload: payload.into() }
 }
 
+/// Of some 1200 bytes.
+fn large(index: u64) -> LogEntry {
+    let header = TxnHeader { client_id: 0, cxid: 0, zxid: zxid(1, index as i64), time: 0 };
+    let data = vec![index as u8; 1100];
+    let txn = jute::txn::SetDataTxn { path: "/x".into(), data: Some(data.into()), version: 1 };
+    let mut payload = Vec::new();
+    TxnRecord { header, txn: Txn::SetData(txn), digest: None }.encode(&mut payload);
+    LogEntry { index, zxid: header.zxid, kind: EntryKind::Ordinary, payload: payload.into() }
+}
+
 fn zxid(term: i64, counter: i64) -> i64 {
     (term << 32) | counter
 }
@@ -206,21 +216,11 @@ fn what_is_not_written_yet_is_read_back() {
     }
 }
 
-/// A log and its cuts on a disk that loses power at any operation: what is found is what a completed
-/// append left, or a beginning of it, or what the interrupted one was about to leave.
 #[test]
 fn old_entries_go_from_memory_and_come_from_files() {
     let fixture = fixture();
     let mut log = open(&fixture).expect("opens");
-    // Each some 1200 bytes: 2000 are more than what stays of old ones.
-    let large = |index: u64| {
-        let header = TxnHeader { client_id: 0, cxid: 0, zxid: zxid(1, index as i64), time: 0 };
-        let data = vec![index as u8; 1100];
-        let txn = jute::txn::SetDataTxn { path: "/x".into(), data: Some(data.into()), version: 1 };
-        let mut payload = Vec::new();
-        TxnRecord { header, txn: Txn::SetData(txn), digest: None }.encode(&mut payload);
-        LogEntry { index, zxid: header.zxid, kind: EntryKind::Ordinary, payload: payload.into() }
-    };
+    // 2000 are more than what stays of old ones.
     let entries: Vec<LogEntry> = (1..=2000).map(large).collect();
     log.append(entries[..1500].to_vec()).expect("written");
     let bytes = |log: &Both| log.tail.iter().map(|entry| entry.payload.len()).sum::<usize>();
@@ -251,6 +251,30 @@ fn old_entries_go_from_memory_and_come_from_files() {
     assert!(pieces < 40, "{pieces}");
 }
 
+/// Two peers that lag read a file of 2.4 MB in turns, in pieces of 64 kB: it is read about once for each, in ten reads, and
+/// not from its beginning for every piece.
+#[test]
+fn peers_that_lag_are_read_on_for_where_they_stopped() {
+    let mut fixture = fixture();
+    fixture.options.log.segment_len = 4 << 20;
+    let mut log = open(&fixture).expect("opens");
+    let entries: Vec<LogEntry> = (1..=2000).map(large).collect();
+    log.append(entries.clone()).expect("written");
+    log.log.tail.clear();
+    assert_eq!(log.segments.len(), 1);
+    fixture.disk.fail_a_read_after(40);
+    let mut nexts = [1, 1000];
+    while nexts != [2001; 2] {
+        for next in nexts.iter_mut().filter(|next| **next < 2001) {
+            let piece = log.entries(*next, 2001, 1 << 20).expect("reads").expect("there");
+            assert_eq!(piece, entries[*next as usize - 1..][..piece.len()]);
+            *next += piece.len() as u64;
+        }
+    }
+}
+
+/// A log and its cuts on a disk that loses power at any operation: what is found is what a completed
+/// append left, or a beginning of it, or what the interrupted one was about to leave.
 #[test]
 fn a_cut_tail_stays_cut_and_nothing_before_it_goes() {
     for seed in 0..300 {

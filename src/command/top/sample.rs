@@ -21,6 +21,8 @@ pub(super) struct Sample {
     received: u64,
     /// By address and session.
     connections: HashMap<(String, i64), u64>,
+    /// Apache ZooKeeper has no such command.
+    hot_paths: Option<Value>,
 }
 
 impl Sample {
@@ -36,7 +38,8 @@ impl Sample {
             ((address, session), connection["packets_received"].as_u64().unwrap_or_default())
         };
         let connections = lists.into_iter().flatten().flatten().map(one).collect();
-        Ok(Self { at: Instant::now(), monitor, received, connections })
+        let hot_paths = ask(server, "hot_paths").ok().filter(|told| told["hot_paths"].is_array());
+        Ok(Self { at: Instant::now(), monitor, received, connections, hot_paths })
     }
 }
 
@@ -56,6 +59,8 @@ pub(super) struct Turn {
     pub(super) peer_lag_entries: BTreeMap<String, u64>,
     /// The busiest, by the requests of the turn.
     pub(super) busiest: Vec<Busy>,
+    /// The paths that were asked for most in the last ten to twenty seconds; `None` from a server that does not tell.
+    pub(super) hot_paths: Option<Vec<HotPath>>,
 }
 
 /// A connection.
@@ -64,6 +69,14 @@ pub(super) struct Busy {
     pub(super) session: String,
     pub(super) address: String,
     pub(super) requests_per_second: u64,
+}
+
+/// A path.
+#[derive(Serialize)]
+pub(super) struct HotPath {
+    pub(super) path: String,
+    pub(super) reads_per_second: u64,
+    pub(super) writes_per_second: u64,
 }
 
 impl Turn {
@@ -105,8 +118,21 @@ impl Turn {
             znodes: number("znode_count"),
             peer_lag_entries: lags.collect(),
             busiest,
+            hot_paths: after.hot_paths.as_ref().map(hot_paths),
         }
     }
+}
+
+fn hot_paths(told: &Value) -> Vec<HotPath> {
+    let window = Duration::from_millis(told["window_ms"].as_u64().unwrap_or_default());
+    let paths = told["hot_paths"].as_array().into_iter().flatten();
+    let pace_of = |count: &Value| pace(0, count.as_u64().unwrap_or_default(), window);
+    let one = |its: &Value| HotPath {
+        path: printable(&its["path"]),
+        reads_per_second: pace_of(&its["reads"]),
+        writes_per_second: pace_of(&its["writes"]),
+    };
+    paths.map(one).take(SHOWN).collect()
 }
 
 /// How many a second; a counter that was reset counts from 0.

@@ -43,6 +43,16 @@ enum Outcome {
     Settled(Zxid, Prepared),
 }
 
+impl Outcome {
+    /// Whether it was only true if its leader still led.
+    const fn is_lost_without_round(&self) -> bool {
+        match self {
+            Self::Txn(..) | Self::Settled(_, Prepared::Read(Request::Sync(_))) => false,
+            Self::Settled(..) => true,
+        }
+    }
+}
+
 /// Nobody knows the answer.
 const LOST: Outcome = Outcome::Settled(Zxid::ZERO, Prepared::Close);
 
@@ -92,15 +102,16 @@ impl Following {
     }
 
     /// The leader leads no more, but it is there. What it decided without a transaction may already have been of the past,
-    /// unless a round was over behind it.
+    /// unless a round was over behind it. A sync can wait for a round of the next leader.
     pub(super) fn leave(&mut self, done: Round) {
         if self.left.is_some() {
             return;
         }
         self.left = Some(0);
         for Waiting { state, round, .. } in &mut self.waiting {
-            let is_settled = matches!(state, State::Decided(Outcome::Settled(..)));
-            if is_settled && *round > done {
+            let is_lost =
+                matches!(&*state, State::Decided(outcome) if outcome.is_lost_without_round());
+            if is_lost && *round > done {
                 (*state, *round) = (State::Decided(LOST), Round::default());
             }
         }
@@ -263,7 +274,7 @@ impl Following {
             Verdict::Close => Outcome::Settled(Zxid::ZERO, Prepared::Close),
         };
         *state = State::Decided(match outcome {
-            Outcome::Settled(..) if self.left.is_some() => {
+            outcome if self.left.is_some() && outcome.is_lost_without_round() => {
                 *round = Round::default();
                 LOST
             }

@@ -640,14 +640,28 @@ impl<T: Transport> Member<T> {
     }
 
     /// Replaces the timeout that the crate draws from the machine's chance: members differ in it, and so do a member's
-    /// terms, but the same seed gives the same.
+    /// terms, but the same seed gives the same. As long as there is a leader, each voter has a part of the time for itself,
+    /// another one in each term: two who miss it at once do not stand at once and share the votes. An attempt that failed
+    /// is repeated by chance alone, or two might keep step.
     fn set_election_timeout(&mut self) {
         let raft = &mut self.node.raft;
         let mut draw = self.ensemble.seed ^ raft.id.rotate_left(32) ^ raft.term;
         draw = (draw ^ (draw >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         draw = (draw ^ (draw >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let most = if self.is_missed { TICKS_TO_DIFFER } else { ELECTION_TICKS };
-        let more = (draw >> 33) as usize % most;
+        let draw = (draw >> 33) as usize;
+        let more = if self.is_missed {
+            draw % TICKS_TO_DIFFER
+        } else if raft.leader_id == 0 {
+            draw % ELECTION_TICKS
+        } else {
+            let (mut voters, mut before) = (0, raft.term as usize);
+            for voter in raft.prs().conf().voters().ids().iter() {
+                voters += 1;
+                before = before.wrapping_add(usize::from(voter < raft.id));
+            }
+            let part = (ELECTION_TICKS / voters.max(1)).max(1);
+            (before % voters.max(1) * part + draw % part) % ELECTION_TICKS
+        };
         raft.set_randomized_election_timeout(ELECTION_TICKS + more);
     }
 }

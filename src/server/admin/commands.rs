@@ -49,6 +49,7 @@ commands! {
     Environment = "environment" | "env" | "envi",
     GetTraceMask = "get_trace_mask" | "gtmk",
     Hash = "hash",
+    HotPaths = "hot_paths",
     InitialConfiguration = "initial_configuration" | "icfg",
     IsReadOnly = "is_read_only" | "isro",
     LastSnapshot = "last_snapshot" | "lsnp",
@@ -125,6 +126,7 @@ pub(super) fn answer(command: Command, server: &Server, query: &str) -> Answer {
             vec![("tracemask".into(), server.trace_mask.load(Ordering::Relaxed).into())]
         }
         Command::Hash => statistics::digests(server),
+        Command::HotPaths => statistics::hot_paths(server),
         Command::InitialConfiguration => statistics::initial_configuration(server),
         Command::IsReadOnly => vec![("read_only".into(), false.into())],
         Command::LastSnapshot => statistics::last_snapshot(server),

@@ -9,12 +9,15 @@ use jute::txn::DIGEST_VERSION;
 use super::connections;
 use super::json::{Fields, Json};
 use crate::server::environment;
+use crate::server::figures::hot_paths::Requests;
 use crate::server::figures::monitor;
 use crate::server::figures::series::Counter;
 use crate::server::figures::stats;
 use crate::server::four_letter::VERSION;
 use crate::server::shared::{Role, Server};
 
+/// Paths that `hot_paths` shows.
+const HOT_PATHS: usize = 50;
 /// What stands for no snapshot.
 const NO_ZXID: i64 = -1;
 
@@ -47,6 +50,22 @@ pub(super) fn dirs(server: &Server) -> Fields {
     vec![
         ("datadir_size".into(), monitor::folder_size(directory.snapshots()).into()),
         ("logdir_size".into(), monitor::folder_size(directory.logs()).into()),
+    ]
+}
+
+/// Rookeeper's own: what clients asked for most in the last ten or twenty seconds.
+pub(super) fn hot_paths(server: &Server) -> Fields {
+    let (paths, window_ms) = server.stats.hot_paths.hottest(HOT_PATHS, server.clock.monotonic());
+    let path = |(path, requests): (String, Requests)| {
+        Json::Object(vec![
+            ("path".into(), path.into()),
+            ("reads".into(), requests.reads.into()),
+            ("writes".into(), requests.writes.into()),
+        ])
+    };
+    vec![
+        ("window_ms".into(), window_ms.into()),
+        ("hot_paths".into(), paths.into_iter().map(path).collect()),
     ]
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::hot_paths::HotPaths;
 use super::quorum_stats::QuorumStats;
 use super::series::{Measure, Series};
 use crate::ensemble::Kind;
@@ -51,6 +52,7 @@ pub(in crate::server) struct Stats {
     pub(in crate::server) packets_sent: AtomicU64,
     pub(in crate::server) series: Series,
     pub(in crate::server) quorum: QuorumStats,
+    pub(in crate::server) hot_paths: HotPaths,
     response_size: ResponseSize,
 }
 
