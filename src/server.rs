@@ -78,7 +78,7 @@ const LOCAL_IDS: i64 = 1 << 15;
 
 /// How long whoever connects waits for the data directory to be read. Most are read by then. Later, words are answered as
 /// by a server that does not serve, and connect requests by the end of the connection, as ZooKeeper does at once.
-const READING_PATIENCE: Duration = Duration::from_millis(200);
+const READING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why a server did not start, or ended by itself.
 #[derive(Debug, thiserror::Error)]
