@@ -108,7 +108,8 @@ pub fn run(tool: &Tool) -> Ending {
         // Whoever read the output has had enough.
         Err(error) if error.is_broken_pipe() => Ending { code: 0, message: None },
         Err(error) => {
-            Ending { code: error.exit_code(), message: Some(format!("rookeeper: {error}\n")) }
+            let message = format!("rookeeper: [{}] {error}\n", error.id());
+            Ending { code: error.exit_code(), message: Some(message) }
         }
     }
 }

@@ -26,6 +26,8 @@ use line::Line;
 use repeats::Repeats;
 pub(crate) use rolling_file::RollingFile;
 
+use crate::message::MessageId;
+
 /// Environment variable with the level, `info` by default, or directives such as
 /// `info,rookeeper::storage=debug`.
 pub const LEVEL_VARIABLE: &str = "ROOKEEPER_LOG";
@@ -53,16 +55,17 @@ pub fn start(file: Option<&Path>) -> Logging {
     let mut refused = Vec::new();
     let directives = env::var(LEVEL_VARIABLE).unwrap_or_default();
     let filter = filter(&directives).unwrap_or_else(|error| {
-        refused.push(format!("{LEVEL_VARIABLE} is {directives:?}: {error}; info counts"));
+        let text = format!("{LEVEL_VARIABLE} is {directives:?}: {error}; info counts");
+        refused.push((MessageId::LOG_LEVEL_UNKNOWN, text));
         EnvFilter::new(Level::INFO.as_str())
     });
     let is_json = match env::var(FORMAT_VARIABLE).unwrap_or_default().as_str() {
         "json" => true,
         "text" | "" => false,
         other => {
-            refused.push(format!(
-                "{FORMAT_VARIABLE} is {other:?}, neither text nor json; text counts"
-            ));
+            let text =
+                format!("{FORMAT_VARIABLE} is {other:?}, neither text nor json; text counts");
+            refused.push((MessageId::LOG_FORM_UNKNOWN, text));
             false
         }
     };
@@ -78,9 +81,10 @@ pub fn start(file: Option<&Path>) -> Logging {
         }
         Some((path, Err(error))) => {
             let path = path.display();
-            refused.push(format!(
+            let text = format!(
                 "cannot open {path} for log lines, they go to standard error only: {error}"
-            ));
+            );
+            refused.push((MessageId::LOG_FILE_NOT_OPENED, text));
         }
         None => {}
     }
@@ -90,14 +94,14 @@ pub fn start(file: Option<&Path>) -> Logging {
         // Nobody else can have set it.
         let _ = LEVEL.set(level);
         // The standard hook writes to standard error itself: where nobody reads that, the thread would never end.
-        panic::set_hook(Box::new(|info| {
-            tracing::error!("{info}; this is a defect, please report it")
-        }));
+        panic::set_hook(Box::new(
+            |info| tracing::error!(id = %MessageId::PANIC, "{info}; this is a defect, please report it"),
+        ));
     } else {
         workers.clear();
     }
-    for refused in refused {
-        tracing::warn!("{refused}");
+    for (id, refused) in refused {
+        tracing::warn!(%id, "{refused}");
     }
     Logging { workers }
 }
@@ -231,21 +235,24 @@ mod tests {
             tracing::info!(target: "rookeeper::server::listener", port = 2181, "listening");
             tracing::warn!(target: "other", path = "/a\nb\u{1b}[2J", "line\nbreak");
             tracing::debug!("not at this level");
+            tracing::warn!(target: "a", port = 1, id = %MessageId::PANIC, "last");
         });
         assert_eq!(lines[0], " INFO server::listener: listening port=2181");
         assert!(lines[1].starts_with(" WARN other: line"), "{lines:?}");
         assert!(!lines[1].contains('\u{1b}'), "{lines:?}");
-        assert_eq!(lines.len(), 2);
+        assert_eq!(lines[2], " WARN a: [RK0701] last port=1");
+        assert_eq!(lines.len(), 3);
     }
 
     #[test]
     fn a_line_of_json_has_the_fields_as_what_they_are() {
         let text = all_written("", true, false, || {
-            tracing::warn!(target: "rookeeper::a", port = 2181, path = %"/a\nb", late = true, "said");
+            let id = MessageId::PANIC;
+            tracing::warn!(target: "rookeeper::a", %id, port = 2181, path = %"/a\nb", late = true, "said");
         });
         let line: serde_json::Value = serde_json::from_str(&text).expect("one object");
         let expected = serde_json::json!({
-            "time": line["time"], "level": "WARN", "target": "a", "message": "said",
+            "time": line["time"], "level": "WARN", "target": "a", "id": "RK0701", "message": "said",
             "port": 2181, "path": "/a\nb", "late": true,
         });
         assert_eq!(line, expected);

@@ -13,6 +13,7 @@ use rookeeper::cli::{self, CliArguments};
 use rookeeper::command::{self, Tool};
 use rookeeper::config::{self, ConfigError, Define, Refusals, Severity};
 use rookeeper::logging;
+use rookeeper::server::ServerError;
 
 const BAD_CONFIGURATION: u8 = 2;
 
@@ -89,7 +90,7 @@ fn main() -> ExitCode {
 /// Runs a server to its end.
 fn server(file: Option<&Path>, defines: &[Define]) -> ExitCode {
     let refused = |error: &ConfigError| {
-        logging::print(&format!("rookeeper: {error}\n  {}\n", error.remedy()));
+        logging::print(&format!("rookeeper: [{}] {error}\n  {}\n", error.id(), error.remedy()));
     };
     let examined = match config::examine(file, defines) {
         Ok(examined) => examined,
@@ -111,7 +112,7 @@ fn server(file: Option<&Path>, defines: &[Define]) -> ExitCode {
     for note in examined.notes {
         match note.severity {
             Severity::Info => tracing::info!("{}", note.text),
-            Severity::Warning => tracing::warn!("{}", note.text),
+            Severity::Warning(id) => tracing::warn!(%id, "{}", note.text),
         }
     }
     let ended = rookeeper::server::run(config);
@@ -126,8 +127,8 @@ fn server(file: Option<&Path>, defines: &[Define]) -> ExitCode {
 }
 
 /// What ended the server, and below it each cause on a line.
-fn failure(error: &dyn Error) -> String {
-    let mut text = format!("rookeeper: {error}\n");
+fn failure(error: &ServerError) -> String {
+    let mut text = format!("rookeeper: [{}] {error}\n", error.id());
     let mut cause = error.source();
     while let Some(error) = cause {
         let because = error.to_string();

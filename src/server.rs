@@ -65,6 +65,7 @@ use crate::engine::tracker::first_session_id;
 use crate::ensemble::{
     Before, EnsembleError, Inquiry, Member, OrderError, Queue, Replica, Snapshots, Standalone,
 };
+use crate::message::MessageId;
 use crate::storage::{DataDirectory, RaftStateFile, SnapshotOrigin, StorageError};
 
 pub use self::peers::SecurityError;
@@ -140,6 +141,22 @@ impl ServerError {
             Self::Security(_) => 2,
             Self::Bind { .. } => 4,
             Self::System(..) | Self::Order(_) | Self::Ensemble(_) | Self::OrdererLost => 1,
+        }
+    }
+
+    /// The message that it is.
+    #[must_use]
+    pub const fn id(&self) -> MessageId {
+        match self {
+            Self::Storage(error) => error.id(),
+            Self::Bind { .. } => MessageId::PORT_NOT_BOUND,
+            Self::System(..) => MessageId::SYSTEM_REFUSED,
+            Self::NoDatabase(_) => MessageId::NO_DATABASE,
+            Self::Order(error) => error.id(),
+            Self::Ensemble(error) => error.id(),
+            Self::NotEmpty { .. } => MessageId::DATA_OF_NO_ENSEMBLE,
+            Self::Security(error) => error.id(),
+            Self::OrdererLost => MessageId::ORDERER_LOST,
         }
     }
 }
@@ -341,7 +358,7 @@ async fn serve_as_member(
     let server = ground.server(config, replica, Role::None);
     let (client_port, port) = open_ports(&server, admin)?;
     tracing::info!(
-        id = members.my_id,
+        myid = members.my_id,
         servers = members.servers.len(),
         address = %listen,
         "a member of an ensemble"

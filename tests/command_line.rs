@@ -54,7 +54,7 @@ fn a_file_that_cannot_be_read_is_named_with_what_to_do() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         stderr(&output),
-        "rookeeper: /no/such/zoo.cfg: cannot read the configuration: No such file or directory \
+        "rookeeper: [RK0101] /no/such/zoo.cfg: cannot read the configuration: No such file or directory \
          (os error 2)\n  Check the path; it is relative to the working directory.\n"
     );
 }
@@ -70,7 +70,7 @@ fn a_bad_value_is_named_with_its_line() {
     assert_eq!(
         stderr(&output),
         format!(
-            "rookeeper: {file}:3: tickTime is \"fast\", expected a number of milliseconds from 1 \
+            "rookeeper: [RK0105] {file}:3: tickTime is \"fast\", expected a number of milliseconds from 1 \
              to 2147483647\n  Correct tickTime, or remove it for its default.\n"
         )
     );
@@ -109,7 +109,7 @@ fn defines_count_ahead_of_the_subcommand_and_behind_it() {
     ] {
         let output = output(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        let expected = "rookeeper: command line, -D: tickTime is \"x\", expected ";
+        let expected = "rookeeper: [RK0105] command line, -D: tickTime is \"x\", expected ";
         assert!(stderr(&output).starts_with(expected), "{arguments:?}: {output:?}");
     }
 }
@@ -118,6 +118,6 @@ fn defines_count_ahead_of_the_subcommand_and_behind_it() {
 fn the_environment_of_the_start_script_is_read() {
     let flags = "-Xmx1g -Dzookeeper.tickTime=y";
     let output = rookeeper(&["server"]).env("SERVER_JVMFLAGS", flags).output().expect("runs");
-    let expected = "rookeeper: environment, SERVER_JVMFLAGS: tickTime is \"y\", expected ";
+    let expected = "rookeeper: [RK0105] environment, SERVER_JVMFLAGS: tickTime is \"y\", expected ";
     assert!(stderr(&output).starts_with(expected), "{output:?}");
 }

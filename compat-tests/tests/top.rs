@@ -101,6 +101,8 @@ fn what_is_no_adminserver_is_told_in_one_line() {
         serves.join().expect("it was asked");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1), "{answer}: {said}");
-        assert!(said.starts_with(&format!("rookeeper: cannot ask the AdminServer at {address}: ")));
+        assert!(said.starts_with(&format!(
+            "rookeeper: [RK0808] cannot ask the AdminServer at {address}: "
+        )));
     }
 }

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Verdict;
 use super::error::CommandError;
 use super::output::Output;
 use super::words::counted;
-use crate::config::{self, ConfigError, Define, Examined, KEYS, Severity};
+use crate::config::{self, ConfigError, Define, Examined, KEYS, Note};
 
 /// Judge a configuration without starting on it.
 #[derive(Debug, Subcommand)]
@@ -50,8 +50,7 @@ pub(super) fn run(command: &ConfigCommand, out: &mut Output) -> Result<Verdict, 
 
 fn check(arguments: &CheckConfig, out: &mut Output) -> Result<Verdict, CommandError> {
     let examined = config::examine(arguments.file.as_deref(), &arguments.defines)?;
-    let warnings =
-        examined.notes.iter().filter(|note| note.severity == Severity::Warning).count() as u64;
+    let warnings = examined.notes.iter().filter(|note| note.warns_of().is_some()).count() as u64;
     let refusals: Vec<&ConfigError> = match &examined.outcome {
         Ok(_) => Vec::new(),
         Err(refusals) => std::iter::once(&refusals.first).chain(&refusals.more).collect(),
@@ -75,19 +74,24 @@ fn for_scripts(
 ) -> Result<(), CommandError> {
     let refusals: Vec<_> = refusals
         .iter()
-        .map(|error| json!({ "text": error.to_string(), "remedy": error.remedy() }))
+        .map(|error| {
+            let id = error.id().to_string();
+            json!({ "id": id, "text": error.to_string(), "remedy": error.remedy() })
+        })
         .collect();
-    let notes: Vec<_> = examined
-        .notes
-        .iter()
-        .map(|note| json!({ "warning": note.severity == Severity::Warning, "text": note.text }))
-        .collect();
+    let notes: Vec<_> = examined.notes.iter().map(note_for_scripts).collect();
     out.json(&json!({
         "would_start": refusals.is_empty(),
         "refusals": refusals,
         "notes": notes,
         "keys_in_effect": examined.keys_in_effect,
     }))
+}
+
+/// A line about a key; `migrate check` shows them too.
+pub(super) fn note_for_scripts(note: &Note) -> Value {
+    let id = note.warns_of().map(|id| id.to_string());
+    json!({ "warning": id.is_some(), "id": id, "text": note.text })
 }
 
 fn for_people(
@@ -97,15 +101,14 @@ fn for_people(
     out: &mut Output,
 ) -> Result<(), CommandError> {
     for error in refusals {
-        out.line(format_args!("REFUSED    {error}"))?;
+        out.line(format_args!("REFUSED    [{}] {error}", error.id()))?;
         out.line(format_args!("           {}", error.remedy()))?;
     }
     for note in &examined.notes {
-        let kind = match note.severity {
-            Severity::Warning => "WARNING",
-            Severity::Info => "",
-        };
-        out.line(format_args!("{kind:<10} {}", note.text))?;
+        match note.warns_of() {
+            Some(id) => out.line(format_args!("WARNING    [{id}] {}", note.text))?,
+            None => out.line(format_args!("           {}", note.text))?,
+        }
     }
     let keys = &examined.keys_in_effect;
     let count = counted(keys.len() as u64, "key");

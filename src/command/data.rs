@@ -14,6 +14,7 @@ use super::progress::Progress;
 use super::state::{State, contents};
 use super::words::{Hex, Instant, counted};
 use crate::ensemble;
+use crate::message::MessageId;
 use crate::storage::{
     self, Compression, CutPlan, LogEnd, Loss, RaftStateFile, SessionKey, SnapshotOrigin,
     StorageError, Writer, seal,
@@ -131,6 +132,7 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
             "session_key": has_key,
             "sealed": sealed.map(Hex),
             "member": member.as_ref().map(|state| state.id),
+            "id": state.damage().map(|error| error.id().to_string()),
             "damage": state.damage().map(ToString::to_string),
             "lost": way_out.map(|way_out| loss_for_scripts(&way_out.loss)),
             "command": way_out.map(|way_out| &way_out.command),
@@ -188,6 +190,7 @@ fn refused(error: &StorageError, json: bool, out: &mut Output) -> Result<Verdict
         let way_out = error.way_out();
         out.json(&json!({
             "starts": false,
+            "id": error.id().to_string(),
             "damage": error.to_string(),
             "lost": way_out.map(|way_out| loss_for_scripts(&way_out.loss)),
             "command": way_out.map(|way_out| &way_out.command),
@@ -199,7 +202,7 @@ fn refused(error: &StorageError, json: bool, out: &mut Output) -> Result<Verdict
 }
 
 fn tell_refusal(error: &StorageError, out: &mut Output) -> Result<(), CommandError> {
-    out.line(format_args!("A START REFUSES: {error}"))?;
+    out.line(format_args!("A START REFUSES: [{}] {error}", error.id()))?;
     if let Some(way_out) = error.way_out() {
         out.line(format_args!("this would start: {}", way_out.command))?;
         let tree = if way_out.gives_up_tree { "all znodes, " } else { "" };
@@ -245,9 +248,12 @@ fn cut(truncate: &Truncate, out: &mut Output) -> Result<Verdict, CommandError> {
     let mut rebuild = folders.rebuild();
     let plan = match storage::plan_cut(&directory, zxid, truncate.inexact, &mut rebuild) {
         Err(StorageError::NoSnapshotUpTo { reason: Some(reason), .. }) if !truncate.inexact => {
-            return Err(CommandError::Refused(format!(
-                "the only snapshots hold some of what is to be cut off ({reason}); with --inexact the state keeps that"
-            )));
+            return Err(CommandError::Refused(
+                MessageId::CUT_INSIDE_SNAPSHOT,
+                format!(
+                    "the only snapshots hold some of what is to be cut off ({reason}); with --inexact the state keeps that"
+                ),
+            ));
         }
         other => other?,
     };
@@ -323,15 +329,19 @@ fn first_snapshot(change: &Change, out: &mut Output) -> Result<Verdict, CommandE
         other => {
             other?;
             return Err(CommandError::Refused(
+                MessageId::SNAPSHOT_IS_THERE,
                 "there is a snapshot that can be read; nothing is to be done".to_owned(),
             ));
         }
     }
     if !storage::logs_reach_back(&directory)? {
-        return Err(CommandError::Refused(format!(
-            "the logs in {} do not begin with the first transaction; restore a snapshot from a backup",
-            directory.logs().display()
-        )));
+        return Err(CommandError::Refused(
+            MessageId::LOGS_DO_NOT_REACH_BACK,
+            format!(
+                "the logs in {} do not begin with the first transaction; restore a snapshot from a backup",
+                directory.logs().display()
+            ),
+        ));
     }
     let aside = format!("unreadable-{}", stamp());
     let mut moved = Vec::new();
@@ -359,13 +369,16 @@ fn seal(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
     let directory = if dry_run { folders.look()? } else { folders.take()? };
     let state = State::read(&directory, &folders)?;
     if let Some(error) = state.damage() {
-        return Err(CommandError::Refused(error.to_string()));
+        return Err(CommandError::Refused(error.id(), error.to_string()));
     }
     if !matches!(state.examined.snapshot.origin, SnapshotOrigin::Exact { .. }) {
-        return Err(CommandError::Refused(format!(
-            "the newest snapshot in {} is not rookeeper's, so rookeeper has not served this state yet; start and stop it on the directory, then seal",
-            directory.snapshots().display()
-        )));
+        return Err(CommandError::Refused(
+            MessageId::NOT_SERVED_YET,
+            format!(
+                "the newest snapshot in {} is not rookeeper's, so rookeeper has not served this state yet; start and stop it on the directory, then seal",
+                directory.snapshots().display()
+            ),
+        ));
     }
     let (disk, folder) = (directory.disk().as_ref(), directory.snapshots());
     // A member has the key of its ensemble, or none as all the others.
@@ -377,7 +390,10 @@ fn seal(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
         if !keeps {
             let mut bytes = [0; SessionKey::LEN];
             getrandom::fill(&mut bytes).map_err(|error| {
-                CommandError::Refused(format!("no random bytes from the system: {error}"))
+                CommandError::Refused(
+                    MessageId::NO_RANDOM_BYTES_FOR_KEY,
+                    format!("no random bytes from the system: {error}"),
+                )
             })?;
             // The sessions first: with the key alone, theirs would be passwords of nobody.
             let ids: Vec<i64> = sessions.keys().map(|session| session.0).collect();

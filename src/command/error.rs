@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::config::ConfigError;
+use crate::message::MessageId;
 use crate::storage::StorageError;
 
 #[derive(Debug, thiserror::Error)]
@@ -32,15 +33,33 @@ pub(super) enum CommandError {
         "cannot ask the AdminServer at {server}: {source}; --server names another, as host:port"
     )]
     Admin { server: String, source: io::Error },
-    #[error("{word} is no error code, exit code or key{}", .nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default())]
+    #[error("{word} is no error code, exit code, key or message id{}", .nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default())]
     Inexplicable { word: String, nearest: Option<&'static str> },
-    #[error("{0}")]
-    Refused(String),
+    #[error("{1}")]
+    Refused(MessageId, String),
 }
 
 impl CommandError {
     pub(super) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// The message that it is.
+    pub(super) const fn id(&self) -> MessageId {
+        match self {
+            Self::Storage(error) => error.id(),
+            Self::Config(error) => error.id(),
+            Self::Io { .. } => MessageId::TOOL_FILE,
+            Self::Output(_) => MessageId::TOOL_OUTPUT,
+            Self::NoDataDirectory { .. } => MessageId::NO_DATA_DIRECTORY,
+            Self::InUse { .. } => MessageId::DIRECTORY_IN_USE,
+            Self::Altered { .. } => MessageId::BACKUP_ALTERED,
+            Self::Manifest { .. } => MessageId::MANIFEST_UNREADABLE,
+            Self::NotEmpty { .. } => MessageId::FOLDER_NOT_EMPTY,
+            Self::Admin { .. } => MessageId::ADMIN_SERVER_UNREACHABLE,
+            Self::Inexplicable { .. } => MessageId::INEXPLICABLE,
+            Self::Refused(id, _) => *id,
+        }
     }
 
     pub(super) fn exit_code(&self) -> u8 {
@@ -57,7 +76,9 @@ impl CommandError {
                 | StorageError::Locked { .. }
                 | StorageError::Moving { .. },
             ) => 3,
-            Self::Storage(_) | Self::Altered { .. } | Self::Manifest { .. } | Self::Refused(_) => 1,
+            Self::Storage(_) | Self::Altered { .. } | Self::Manifest { .. } | Self::Refused(..) => {
+                1
+            }
         }
     }
 }

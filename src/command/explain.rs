@@ -1,4 +1,4 @@
-//! `explain`: what an error code of ZooKeeper, an exit code or a key of zoo.cfg means, and what to do.
+//! `explain`: what an error code of ZooKeeper, an exit code, a key of zoo.cfg or a message means, and what to do.
 
 mod error_codes;
 mod exit_codes;
@@ -9,6 +9,7 @@ use serde_json::json;
 use super::error::CommandError;
 use super::output::Output;
 use crate::config::{self, Fate, Key};
+use crate::message::{self, Message, SECTIONS, Section};
 
 use error_codes::{ERROR_CODES, ErrorCode};
 use exit_codes::{EXIT_CODES, ExitCode};
@@ -16,8 +17,9 @@ use exit_codes::{EXIT_CODES, ExitCode};
 /// What is explained.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
-    /// An error code (-101, NoNode, ZNONODE), an exit code (3) or a key of zoo.cfg; without it, all codes.
-    #[arg(value_name = "CODE|KEY", allow_hyphen_values = true)]
+    /// An error code (-101, NoNode, ZNONODE), an exit code (3), a key of zoo.cfg or the id of a message (RK0510); without
+    /// it, all codes and messages.
+    #[arg(value_name = "CODE|KEY|ID", allow_hyphen_values = true)]
     word: Option<String>,
     /// One JSON object a line.
     #[arg(long)]
@@ -40,6 +42,7 @@ enum Subject {
     Error(&'static ErrorCode),
     Exit(&'static ExitCode),
     Key(&'static Key),
+    Message(&'static Message),
 }
 
 impl Subject {
@@ -74,6 +77,19 @@ impl Subject {
                 out.line(format_args!("{}, a key of zoo.cfg{property}: {}", key.name, key.fate))?;
                 out.line(format_args!("  {}\n  To do: {}", key.note, remedy_of(key.fate)))
             }
+            Self::Message(Message { id, situation, meaning, remedy }) if json => {
+                out.json(&json!({
+                    "kind": "message",
+                    "id": id.to_string(),
+                    "situation": situation,
+                    "meaning": meaning,
+                    "remedy": remedy,
+                }))
+            }
+            Self::Message(Message { id, situation, meaning, remedy }) => {
+                out.line(format_args!("{id}, a message of rookeeper"))?;
+                out.line(format_args!("  {situation}\n  {meaning}\n  To do: {remedy}"))
+            }
         }
     }
 }
@@ -97,7 +113,9 @@ fn find(word: &str) -> Vec<Subject> {
     let is_exit = |exit: &&ExitCode| number == Some(i32::from(exit.code));
     let errors = ERROR_CODES.iter().filter(is_error).map(Subject::Error);
     let exits = EXIT_CODES.iter().filter(is_exit).map(Subject::Exit);
-    errors.chain(exits).chain(config::known_key(word).map(Subject::Key)).collect()
+    let keys = config::known_key(word).into_iter().map(Subject::Key);
+    let messages = message::find(word).into_iter().map(Subject::Message);
+    errors.chain(exits).chain(keys).chain(messages).collect()
 }
 
 /// The name of an error code without what differs between Java's exceptions, its constants, its messages and C's.
@@ -124,12 +142,14 @@ fn nearest(word: &str) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// Error codes and exit codes, as the documentation has them; `config keys` has the keys.
+/// Error codes, exit codes and messages, as the documentation has them; `config keys` has the keys.
 fn all(json: bool, out: &mut Output) -> Result<(), CommandError> {
     let errors = ERROR_CODES.iter();
     if json {
         let exits = EXIT_CODES.iter().map(Subject::Exit);
-        return errors.map(Subject::Error).chain(exits).try_for_each(|it| it.tell(true, out));
+        let messages = SECTIONS.iter().flat_map(|section| section.messages).map(Subject::Message);
+        let mut all = errors.map(Subject::Error).chain(exits).chain(messages);
+        return all.try_for_each(|it| it.tell(true, out));
     }
     out.line(format_args!("| code | name | meaning | what to do |\n|---:|---|---|---|"))?;
     for ErrorCode { code, name, meaning, remedy } in errors {
@@ -138,6 +158,15 @@ fn all(json: bool, out: &mut Output) -> Result<(), CommandError> {
     out.line(format_args!("\n| exit code | of | meaning | what to do |\n|---:|---|---|---|"))?;
     for ExitCode { of, code, meaning, remedy } in &EXIT_CODES {
         out.line(format_args!("| {code} | {of} | {meaning} | {remedy} |"))?;
+    }
+    for Section { heading, messages } in &SECTIONS {
+        out.line(format_args!("\n## {heading}\n"))?;
+        out.line(format_args!(
+            "| id | what happened | what it means | what to do |\n|---|---|---|---|"
+        ))?;
+        for Message { id, situation, meaning, remedy } in *messages {
+            out.line(format_args!("| {id} | {situation} | {meaning} | {remedy} |"))?;
+        }
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use super::error::CommandError;
 use super::output::Output;
 use super::state::State;
 use super::words::{Hex, counted};
+use crate::message::MessageId;
 use crate::storage::{RaftState, RaftStateFile};
 
 /// What the other members may have done to entries that this one is not sure of is not known here.
@@ -16,12 +17,16 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
     let directory = if change.dry_run { folders.look()? } else { folders.take()? };
     let Some(member) = RaftStateFile::look(&directory)? else {
         return Err(CommandError::Refused(
+            MessageId::NO_MEMBER,
             "this is no member's directory: it has no raft.state".to_owned(),
         ));
     };
     let state = State::read(&directory, &folders)?;
     if let Some(error) = state.damage() {
-        return Err(CommandError::Refused(format!("a start would refuse the directory: {error}")));
+        return Err(CommandError::Refused(
+            error.id(),
+            format!("a start would refuse the directory: {error}"),
+        ));
     }
     let RaftState { id, ensemble, commit, ref members, .. } = member;
     let voters = members.voters.len();

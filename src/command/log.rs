@@ -10,6 +10,7 @@ use super::error::CommandError;
 use super::output::Output;
 use super::words::{Hex, Instant, ZxidRange, counted};
 use super::{Verdict, txn};
+use crate::message::MessageId;
 use crate::storage::{LogAudit, LogRecord, LogSummary, RealDisk, Writer};
 
 /// Show or verify transaction logs.
@@ -93,11 +94,14 @@ fn show(arguments: &ShowLog, out: &mut Output) -> Result<Verdict, CommandError> 
         },
     )?;
     if verdict == Verdict::Problems {
-        return Err(CommandError::Refused(format!(
-            "not every record of {} can be read; see what is wrong with: rookeeper log verify {}",
-            arguments.at.display(),
-            arguments.at.display()
-        )));
+        return Err(CommandError::Refused(
+            MessageId::LOG_SHOWN_IN_PART,
+            format!(
+                "not every record of {} can be read; see what is wrong with: rookeeper log verify {}",
+                arguments.at.display(),
+                arguments.at.display()
+            ),
+        ));
     }
     Ok(verdict)
 }
@@ -253,10 +257,13 @@ fn files(at: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let folder = if version.is_dir() { version } else { at.to_owned() };
     let files = crate::storage::logs_in(&RealDisk, &folder)?;
     if files.is_empty() {
-        return Err(CommandError::Refused(format!(
-            "{} holds no log; name dataLogDir as zoo.cfg has it, or a file log.*",
-            folder.display()
-        )));
+        return Err(CommandError::Refused(
+            MessageId::NO_LOG,
+            format!(
+                "{} holds no log; name dataLogDir as zoo.cfg has it, or a file log.*",
+                folder.display()
+            ),
+        ));
     }
     Ok(files)
 }

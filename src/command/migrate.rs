@@ -6,12 +6,13 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::Verdict;
+use super::config::note_for_scripts;
 use super::error::CommandError;
 use super::output::Output;
 use super::place::Folders;
 use super::state::{State, contents};
 use super::words::{Hex, Instant, Plain, counted};
-use crate::config::{self, Config, Severity};
+use crate::config::{self, Config};
 use crate::engine::database::Database;
 use crate::storage::SessionKey;
 
@@ -42,14 +43,8 @@ pub(super) fn run(command: &MigrateCommand, out: &mut Output) -> Result<Verdict,
     let free = [&folders.data_dir, &folders.data_log_dir].map(|dir| bytes_free(dir));
     let needed = needed(&loaded.config, &data);
     let mut problems = Vec::new();
-    if let Some(ensemble) = &loaded.config.ensemble {
-        problems.push(format!(
-            "this is one of {} servers, and an ensemble of rookeeper begins with empty directories",
-            ensemble.servers.len()
-        ));
-    }
     if let Some(error) = data.damage() {
-        problems.push(error.to_string());
+        problems.push(format!("[{}] {error}", error.id()));
     }
     for (dir, free) in [&folders.data_dir, &folders.data_log_dir].into_iter().zip(free) {
         if let Some(free) = free.filter(|free| *free < needed) {
@@ -115,18 +110,19 @@ impl Report<'_> {
         !self.has_key
     }
 
+    /// Those that move together.
+    fn servers(&self) -> usize {
+        self.loaded.config.ensemble.as_ref().map_or(1, |ensemble| ensemble.servers.len())
+    }
+
     fn for_scripts(&self, out: &mut Output) -> Result<(), CommandError> {
-        let notes: Vec<_> = self
-            .loaded
-            .notes
-            .iter()
-            .map(|note| json!({ "warning": note.severity == Severity::Warning, "text": note.text }))
-            .collect();
+        let notes: Vec<_> = self.loaded.notes.iter().map(note_for_scripts).collect();
         let data = self.data;
         let tree = data.database.tree();
         let (largest_path, largest_length) = largest(&data.database);
         out.json(&json!({
             "can_migrate": self.problems.is_empty(),
+            "servers": self.servers(),
             "problems": self.problems,
             "keys_in_effect": self.loaded.keys_in_effect,
             "key_notes": notes,
@@ -155,8 +151,10 @@ impl Report<'_> {
             self.loaded.keys_in_effect.join(", ")
         ))?;
         for note in &self.loaded.notes {
-            let kind = if note.severity == Severity::Warning { "WARNING " } else { "" };
-            out.line(format_args!("           {kind}{}", note.text))?;
+            match note.warns_of() {
+                Some(id) => out.line(format_args!("           WARNING [{id}] {}", note.text))?,
+                None => out.line(format_args!("           {}", note.text))?,
+            }
         }
         if let Some(file) = &data.examined.snapshot_file {
             out.line(format_args!("snapshot   {}", file.display()))?;
@@ -204,9 +202,21 @@ impl Report<'_> {
             return out.line(format_args!("rookeeper would not take over"));
         }
         let file = self.file.display();
-        out.line(format_args!("to move    stop ZooKeeper, then: rookeeper server {file}"))?;
-        out.line(format_args!(
-            "the way back  stop rookeeper, then start ZooKeeper on the same {file}; the directory stays ZooKeeper's until rookeeper data seal"
-        ))
+        match self.servers() {
+            1 => {
+                out.line(format_args!("to move    stop ZooKeeper, then: rookeeper server {file}"))?;
+                out.line(format_args!(
+                    "the way back  stop rookeeper, then start ZooKeeper on the same {file}; the directory stays ZooKeeper's until rookeeper data seal"
+                ))
+            }
+            servers => {
+                out.line(format_args!(
+                    "to move    check the others as well, stop ZooKeeper on all {servers} servers, then on each: rookeeper server {file}"
+                ))?;
+                out.line(format_args!(
+                    "the way back  stop rookeeper on all of them, then start ZooKeeper on the same {file}"
+                ))
+            }
+        }
     }
 }

@@ -15,6 +15,7 @@ use super::place::{Place, above_version};
 use super::progress::Progress;
 use super::state::contents;
 use super::words::{Hex, Instant, counted};
+use crate::message::MessageId;
 use crate::storage::{self, Disk, Examined, LogEnd, Loss, RealDisk, StorageError, Target};
 
 /// Make a data directory of a backup, or of a copy of ZooKeeper's.
@@ -206,14 +207,20 @@ fn expect_reached(examined: &Examined, zxid_max: i64) -> Result<(), CommandError
             if zxid_max < i64::MAX && examined.last_zxid < zxid_max =>
         {
             let (last, wanted) = (Hex(examined.last_zxid), Hex(zxid_max));
-            Err(CommandError::Refused(format!(
-                "the backup ends at {last}, before {wanted}; take a newer one, or leave out --to-zxid"
-            )))
+            Err(CommandError::Refused(
+                MessageId::BACKUP_TOO_OLD,
+                format!(
+                    "the backup ends at {last}, before {wanted}; take a newer one, or leave out --to-zxid"
+                ),
+            ))
         }
-        LogEnd::Damaged(error) => Err(CommandError::Refused(format!(
-            "{error}\n  To restore what is before the damage: --to-zxid {}",
-            Hex(examined.last_zxid)
-        ))),
+        LogEnd::Damaged(error) => Err(CommandError::Refused(
+            error.id(),
+            format!(
+                "{error}\n  To restore what is before the damage: --to-zxid {}",
+                Hex(examined.last_zxid)
+            ),
+        )),
         _ => Ok(()),
     }
 }

@@ -19,6 +19,7 @@ use super::words::{
     AclEntry, Hex, Instant, Plain, acl_for_people, acl_for_scripts, counted, data_for_people,
     data_for_scripts, is_below,
 };
+use crate::message::MessageId;
 use crate::storage::{
     RealDisk, Refused, Replay, SnapshotId, SnapshotOrigin, StorageError, Writer, load_snapshot,
 };
@@ -338,13 +339,16 @@ impl Visit for Verify {
         let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
         let parent = if parent.is_empty() { "/" } else { parent };
         if path != "/" && !self.known.contains(parent) {
-            return Err(CommandError::Refused(format!(
-                "{} stands before its parent, so the znodes make no tree",
-                Plain(path)
-            )));
+            return Err(CommandError::Refused(
+                MessageId::SNAPSHOT_NO_TREE,
+                format!("{} stands before its parent, so the znodes make no tree", Plain(path)),
+            ));
         }
         if !self.known.insert(path.into()) {
-            return Err(CommandError::Refused(format!("{} stands there twice", Plain(path))));
+            return Err(CommandError::Refused(
+                MessageId::SNAPSHOT_NO_TREE,
+                format!("{} stands there twice", Plain(path)),
+            ));
         }
         Ok(())
     }
@@ -387,23 +391,26 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandE
             Ok(Verdict::Fine)
         }
         Err(CommandError::Storage(error)) if !matches!(error, StorageError::Io { .. }) => {
-            invalid(file, &error.to_string(), json, out)
+            invalid(file, error.id(), &error.to_string(), json, out)
         }
-        Err(CommandError::Refused(reason)) => invalid(file, &reason, json, out),
+        Err(CommandError::Refused(id, reason)) => invalid(file, id, &reason, json, out),
         Err(error) => Err(error),
     }
 }
 
 fn invalid(
     file: &Path,
+    id: MessageId,
     reason: &str,
     json: bool,
     out: &mut Output,
 ) -> Result<Verdict, CommandError> {
     if json {
-        out.json(&json!({ "file": file, "valid": false, "problem": reason }))?;
+        out.json(
+            &json!({ "file": file, "valid": false, "id": id.to_string(), "problem": reason }),
+        )?;
     } else {
-        out.line(format_args!("{}: NOT VALID: {reason}", file.display()))?;
+        out.line(format_args!("{}: NOT VALID: [{id}] {reason}", file.display()))?;
     }
     Ok(Verdict::Problems)
 }

@@ -6,6 +6,7 @@ use super::Note;
 use super::error::ConfigError;
 use super::settings::Settings;
 use super::value::{bad_value, property_bool};
+use crate::message::MessageId;
 
 /// The schemes that a connection can be required to have shown an identity of.
 const SCHEMES: [&str; 2] = ["digest", "ip"];
@@ -73,9 +74,10 @@ impl Access {
         let skip_acl = settings.get("skipACL").is_some_and(|setting| setting.value == "yes");
         if skip_acl {
             let place = settings.place_of("skipACL", "skipACL");
-            notes.push(Note::warning(format!(
-                "{place}: skipACL=yes: no ACL is checked, anyone may do anything"
-            )));
+            notes.push(Note::warning(
+                MessageId::ACLS_OFF,
+                format!("{place}: skipACL=yes: no ACL is checked, anyone may do anything"),
+            ));
         }
         let digest = property_bool(settings, "DigestAuthenticationProvider.enabled", true, notes)
             .then(|| DigestScheme::from_settings(settings))

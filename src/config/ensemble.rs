@@ -10,6 +10,7 @@ use super::server_line::{self, FORM, ServerLine};
 use super::settings::{Setting, Settings};
 use super::value::{Number, bad_value, native_bool};
 use super::{ConfigError, ListenAddress, Note};
+use crate::message::MessageId;
 
 /// The members of an ensemble, from the lines `server.N`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,10 +163,10 @@ fn parse(
     let ServerLine { addresses, observer, client } =
         ServerLine::parse(&setting.value).ok_or_else(|| bad(FORM))?;
     if addresses.len() > 1 {
-        notes.push(Note::warning(format!(
-            "{}: {key} has several addresses, only the first is used",
-            setting.origin
-        )));
+        notes.push(Note::warning(
+            MessageId::SEVERAL_ADDRESSES,
+            format!("{}: {key} has several addresses, only the first is used", setting.origin),
+        ));
     }
     let (host, port, election_port) = addresses.into_iter().next().ok_or_else(|| bad(FORM))?;
     Ok((id, EnsembleServer { host, port, election_port, observer, client }))

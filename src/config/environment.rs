@@ -10,6 +10,7 @@ use super::keys;
 use super::settings::{Entry, MyId, Origin};
 use super::shell::{self, Unknown};
 use super::{ConfigError, Note};
+use crate::message::MessageId;
 
 /// Files beside zoo.cfg that are part of a start script: Debian's, and those of zkEnv.sh in its order.
 const SCRIPTS: [&str; 3] = ["environment", "zookeeper-env.sh", "java.env"];
@@ -181,7 +182,7 @@ impl Scripts<'_> {
         let bytes = match super::read(path) {
             Ok(bytes) => bytes,
             Err(error) => {
-                notes.push(Note::warning(error.to_string()));
+                notes.push(Note::warning(MessageId::SCRIPT_UNREADABLE, error.to_string()));
                 return;
             }
         };
@@ -205,7 +206,10 @@ impl Scripts<'_> {
                 Err(Unknown::Conditional) => "only a shell could say whether it is executed",
             };
             if FLAGS.contains(&name.as_str()) || name == NO_AUTOCREATE {
-                notes.push(Note::warning(format!("{origin}: {name} is not read here: {why}")));
+                notes.push(Note::warning(
+                    MessageId::SCRIPT_NEEDS_SHELL,
+                    format!("{origin}: {name} is not read here: {why}"),
+                ));
             }
         }
     }

@@ -6,6 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
+use crate::message::MessageId;
+
 /// A configuration that no server can be started with; exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -109,6 +111,24 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// The message that it is.
+    #[must_use]
+    pub const fn id(&self) -> MessageId {
+        match self {
+            Self::Unreadable { .. } => MessageId::CONFIG_UNREADABLE,
+            Self::Directory { .. } => MessageId::CONFIG_IS_DIRECTORY,
+            Self::TooLarge { .. } => MessageId::CONFIG_TOO_LARGE,
+            Self::MalformedEscape { .. } => MessageId::MALFORMED_ESCAPE,
+            Self::BadValue { .. } => MessageId::BAD_VALUE,
+            Self::Refused { .. } => MessageId::KEY_REFUSED,
+            Self::NotSet { .. } => MessageId::KEY_NOT_SET,
+            Self::Contradiction { .. } => MessageId::CONTRADICTION,
+            Self::NotPem { .. } => MessageId::STORE_NOT_PEM,
+            Self::NoMyId { .. } => MessageId::NO_MYID,
+            Self::Ensemble { .. } => MessageId::ENSEMBLE_FORM,
+        }
+    }
+
     /// The key whose value cannot be taken, where the others can be judged without it.
     pub(super) fn key_of_bad_value(&self) -> Option<&str> {
         match self {

@@ -52,6 +52,8 @@ use environment::Environment;
 use settings::{Entry, Origin, Settings};
 use standalone::Defaults;
 
+use crate::message::MessageId;
+
 /// A configuration, and what to log about how it came to be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
@@ -77,8 +79,8 @@ pub struct Note {
 pub enum Severity {
     /// Nothing is wrong.
     Info,
-    /// Something differs from what was probably meant.
-    Warning,
+    /// Something differs from what was probably meant: which of the messages it is.
+    Warning(MessageId),
 }
 
 impl Note {
@@ -86,8 +88,17 @@ impl Note {
         Self { severity: Severity::Info, text }
     }
 
-    fn warning(text: String) -> Self {
-        Self { severity: Severity::Warning, text }
+    fn warning(id: MessageId, text: String) -> Self {
+        Self { severity: Severity::Warning(id), text }
+    }
+
+    /// The message that it is, of a warning.
+    #[must_use]
+    pub const fn warns_of(&self) -> Option<MessageId> {
+        match self.severity {
+            Severity::Info => None,
+            Severity::Warning(id) => Some(id),
+        }
     }
 }
 

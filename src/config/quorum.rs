@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::settings::{Setting, Settings};
 use super::value::{INT_MAX, Number, bad_value, native_bool, property_bool};
 use super::{ConfigError, Note};
+use crate::message::MessageId;
 
 /// What stands between a server's port for the others and whoever reaches it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -220,9 +221,10 @@ pub(super) fn snap_sync_bytes(settings: &Settings) -> Result<Option<NonZeroU64>,
 pub(super) fn leader_serves(settings: &Settings, notes: &mut Vec<Note>) -> bool {
     let Some(Setting { value, origin, .. }) = settings.get("leaderServes") else { return true };
     if value != "no" && value != "yes" {
-        notes.push(Note::warning(format!(
+        let text = format!(
             "{origin}: leaderServes is {value:?} and counts as yes; ZooKeeper takes only no as no"
-        )));
+        );
+        notes.push(Note::warning(MessageId::UNKNOWN_WORD, text));
     }
     value != "no"
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use super::settings::Settings;
 use super::value::{bad_value, resolve};
 use super::{ConfigError, Ensemble, ListenAddress, Note};
+use crate::message::MessageId;
 
 pub(super) const FORM: &str =
     "host:port:port[:participant|observer][;[host:]port], the first two ports unlike";
@@ -50,19 +51,25 @@ pub(super) fn join_client_address(
     if line.observer {
         return Err(bad("a participant: an observer cannot run alone"));
     }
-    notes.push(Note::warning(format!(
-        "{}: {key} is the only server, so this runs standalone, as ZooKeeper would",
-        setting.origin
-    )));
+    notes.push(Note::warning(
+        MessageId::ALONE_IN_LIST,
+        format!(
+            "{}: {key} is the only server, so this runs standalone, as ZooKeeper would",
+            setting.origin
+        ),
+    ));
     let Some(own) = line.client else {
         return Ok(client);
     };
     match (my_id(settings, data_dir)?, client) {
         (Some(my_id), _) if my_id != id => {
-            notes.push(Note::warning(format!(
-                "{}: {key} is not this server (myid is {my_id}), its client port is not used",
-                setting.origin
-            )));
+            notes.push(Note::warning(
+                MessageId::LINE_OF_ANOTHER,
+                format!(
+                    "{}: {key} is not this server (myid is {my_id}), its client port is not used",
+                    setting.origin
+                ),
+            ));
             Ok(client)
         }
         (Some(_), Some(client)) if contradicts(client, own) => Err(ConfigError::Contradiction {

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use super::keys::{self, Fate, Key, Refusal};
 use super::{ConfigError, Note, value};
+use crate::message::MessageId;
 
 /// Where a value was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,9 +129,10 @@ impl Settings {
                     continue;
                 }
                 Some(error) => {
-                    notes.push(Note::warning(format!(
-                        "{error}; the default counts, as in ZooKeeper"
-                    )));
+                    notes.push(Note::warning(
+                        MessageId::VALUE_IGNORED,
+                        format!("{error}; the default counts, as in ZooKeeper"),
+                    ));
                     forgotten.push(name.clone());
                     continue;
                 }
@@ -139,9 +141,10 @@ impl Settings {
             match key.fate {
                 Fate::Works | Fate::Better => {}
                 Fate::NotYet(off) if setting.value.eq_ignore_ascii_case(off) => {}
-                Fate::NotYet(_) => {
-                    notes.push(Note::warning(not_in_effect(setting, name, key.note)))
-                }
+                Fate::NotYet(_) => notes.push(Note::warning(
+                    MessageId::KEY_NOT_IN_EFFECT,
+                    not_in_effect(setting, name, key.note),
+                )),
                 Fate::Meaningless => notes.push(Note::info(not_in_effect(setting, name, key.note))),
                 Fate::Refused(when) => match self.refuses(when, setting) {
                     Verdict::Refused(what, why) => refusals.push(ConfigError::Refused {
@@ -151,7 +154,10 @@ impl Settings {
                         why: why.unwrap_or_else(|| because(key.note)),
                     }),
                     Verdict::Without(why) => {
-                        notes.push(Note::warning(not_in_effect(setting, name, why)));
+                        notes.push(Note::warning(
+                            MessageId::KEY_NOT_IN_EFFECT,
+                            not_in_effect(setting, name, why),
+                        ));
                     }
                     Verdict::Fine => {}
                 },
@@ -257,7 +263,10 @@ impl Settings {
         let Entry { name, value, origin } = entry;
         let written = trim(&name).to_owned();
         if written.is_empty() {
-            notes.push(Note::warning(format!("{origin}: a value without a key is ignored")));
+            notes.push(Note::warning(
+                MessageId::VALUE_WITHOUT_KEY,
+                format!("{origin}: a value without a key is ignored"),
+            ));
             return;
         }
         let name = keys::canonical(&written).to_owned();
@@ -333,13 +342,16 @@ fn keep(
         (&*present, setting)
     };
     if winner.value != loser.value {
-        notes.push(Note::warning(format!(
-            "{}: {} is overridden by {} ({})",
-            loser.origin,
-            loser.written.escape_debug(),
-            winner.written.escape_debug(),
-            winner.origin
-        )));
+        notes.push(Note::warning(
+            MessageId::KEY_OVERRIDDEN,
+            format!(
+                "{}: {} is overridden by {} ({})",
+                loser.origin,
+                loser.written.escape_debug(),
+                winner.written.escape_debug(),
+                winner.origin
+            ),
+        ));
     }
 }
 
@@ -356,7 +368,10 @@ fn unknown(written: &str, origin: &Origin) -> Note {
         Some(name) => format!("; did you mean {name}?"),
         None => String::new(),
     };
-    Note::warning(format!("{origin}: unknown key {} is ignored{meant}", written.escape_debug()))
+    Note::warning(
+        MessageId::UNKNOWN_KEY,
+        format!("{origin}: unknown key {} is ignored{meant}", written.escape_debug()),
+    )
 }
 
 /// Java's `String.trim`.

@@ -20,6 +20,7 @@ use super::settings::{Origin, Settings};
 use super::throttle::Throttle;
 use super::value::{self, INT_MAX, Number, native_bool, property_bool};
 use super::{ConfigError, Note};
+use crate::message::MessageId;
 
 /// Everything a server is told at start; values are final, nothing is looked up later.
 ///
@@ -336,17 +337,18 @@ fn directory(
     }
     let path = PathBuf::from(&setting.value);
     if path.is_relative() && !path.starts_with(".") {
-        notes.push(Note::warning(format!(
+        let text = format!(
             "{origin}: {key} is relative to the working directory: {}; write ./{} if that is meant",
             path.display(),
             path.display()
-        )));
+        );
+        notes.push(Note::warning(MessageId::RELATIVE_DIRECTORY, text));
     }
     if !setting.value.is_ascii() && matches!(origin, Origin::Line(..)) {
-        notes.push(Note::warning(format!(
-            "{origin}: {key} was read as Latin-1, as Java reads it: {}",
-            path.display()
-        )));
+        notes.push(Note::warning(
+            MessageId::DIRECTORY_IN_LATIN_1,
+            format!("{origin}: {key} was read as Latin-1, as Java reads it: {}", path.display()),
+        ));
     }
     Ok(Some(path))
 }
@@ -422,10 +424,13 @@ fn four_letter_words(settings: &Settings, notes: &mut Vec<Note>) -> FourLetterWo
     let words = FourLetterWords::parse(&setting.value);
     if let FourLetterWords::Listed(words) = &words {
         for word in words.iter().filter(|word| !KNOWN.contains(&word.as_str())) {
-            notes.push(Note::warning(format!(
-                "{}: 4lw.commands.whitelist has {word:?}, which is no four-letter word",
-                setting.origin
-            )));
+            notes.push(Note::warning(
+                MessageId::UNKNOWN_FOUR_LETTER_WORD,
+                format!(
+                    "{}: 4lw.commands.whitelist has {word:?}, which is no four-letter word",
+                    setting.origin
+                ),
+            ));
         }
     }
     words
@@ -441,11 +446,12 @@ fn snapshot_compression(settings: &Settings, notes: &mut Vec<Note>) -> SnapshotC
         "gz" => SnapshotCompression::Gzip,
         "snappy" => SnapshotCompression::Snappy,
         other => {
-            notes.push(Note::warning(format!(
+            let text = format!(
                 "{}: snapshot.compression.method is {other:?}, neither gz nor snappy: snapshots \
                  are not compressed",
                 setting.origin
-            )));
+            );
+            notes.push(Note::warning(MessageId::UNKNOWN_WORD, text));
             SnapshotCompression::None
         }
     }
@@ -473,10 +479,13 @@ fn raised(
         return Ok(u32::try_from(value).unwrap_or(u32::MAX));
     }
     if let Some(setting) = settings.get(number.key) {
-        notes.push(Note::warning(format!(
-            "{}: {} is {value}, raised to {least}, the least possible",
-            setting.origin, number.key
-        )));
+        notes.push(Note::warning(
+            MessageId::NUMBER_OUT_OF_RANGE,
+            format!(
+                "{}: {} is {value}, raised to {least}, the least possible",
+                setting.origin, number.key
+            ),
+        ));
     }
     Ok(least)
 }
@@ -490,16 +499,20 @@ fn force_sync(settings: &Settings, notes: &mut Vec<Note>) -> bool {
     match setting.value.as_str() {
         "yes" => true,
         "no" => {
-            notes.push(Note::warning(format!(
-                "{origin}: forceSync=no: ACKNOWLEDGED CHANGES CAN BE LOST when this machine \
+            notes.push(Note::warning(
+                MessageId::FORCE_SYNC_OFF,
+                format!(
+                    "{origin}: forceSync=no: ACKNOWLEDGED CHANGES CAN BE LOST when this machine \
                  stops, the log is not synced"
-            )));
+                ),
+            ));
             false
         }
         other => {
-            notes.push(Note::warning(format!(
-                "{origin}: forceSync is {other:?}, neither yes nor no: the log is synced"
-            )));
+            notes.push(Note::warning(
+                MessageId::UNKNOWN_WORD,
+                format!("{origin}: forceSync is {other:?}, neither yes nor no: the log is synced"),
+            ));
             true
         }
     }

@@ -7,6 +7,7 @@ use super::error::ConfigError;
 use super::settings::Settings;
 use super::standalone::property;
 use super::value::{INT_MAX, bad_value, property_bool};
+use crate::message::MessageId;
 
 /// Bounds beside those of connections and of the queue; all are off by default.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,15 +98,17 @@ fn large_requests(
     };
     let (place, threshold) = read("largeRequestThreshold", -1)?;
     if threshold == 0 || threshold < -1 {
-        notes.push(Note::warning(format!(
+        let text = format!(
             "{place}: largeRequestThreshold is {threshold}, neither -1 nor above zero: it is off, as in ZooKeeper"
-        )));
+        );
+        notes.push(Note::warning(MessageId::NUMBER_OUT_OF_RANGE, text));
     }
     let (place, bytes) = read("largeRequestMaxBytes", MAX_BYTES.into())?;
     if bytes <= 0 {
-        notes.push(Note::warning(format!(
+        let text = format!(
             "{place}: largeRequestMaxBytes is {bytes}, not above zero: {MAX_BYTES} counts, as in ZooKeeper"
-        )));
+        );
+        notes.push(Note::warning(MessageId::NUMBER_OUT_OF_RANGE, text));
     }
     let positive = |number: i64| u32::try_from(number).ok().filter(|number| *number > 0);
     let max_bytes = positive(bytes).unwrap_or(MAX_BYTES);
@@ -154,9 +157,10 @@ impl SessionWeights {
                 property(key, default.into(), -INT_MAX - 1, "a number of tokens").read(settings)?;
             Ok(u32::try_from(number).ok().filter(|weight| *weight > 0).unwrap_or_else(|| {
                 let place = settings.place_of(key, key);
-                notes.push(Note::warning(format!(
+                let text = format!(
                     "{place}: {key} is {number}, not above zero: {default} counts, as in ZooKeeper"
-                )));
+                );
+                notes.push(Note::warning(MessageId::NUMBER_OUT_OF_RANGE, text));
                 default
             }))
         };

@@ -10,6 +10,7 @@ use std::ops::RangeInclusive;
 use super::keys::{self, Key, Syntax};
 use super::settings::{Setting, Settings};
 use super::{ConfigError, Note};
+use crate::message::MessageId;
 
 /// Greatest value of a Java `int`, in which ZooKeeper keeps most numbers.
 pub(super) const INT_MAX: i64 = i32::MAX as i64;
@@ -106,9 +107,10 @@ pub(super) fn property_bool(
     let yes = setting.value.eq_ignore_ascii_case("true");
     if !yes && !setting.value.eq_ignore_ascii_case("false") {
         let Setting { origin, value, .. } = setting;
-        notes.push(Note::warning(format!(
+        let text = format!(
             "{origin}: {key} is {value:?} and counts as false; ZooKeeper takes only true as true"
-        )));
+        );
+        notes.push(Note::warning(MessageId::UNKNOWN_WORD, text));
     }
     yes
 }

@@ -11,6 +11,7 @@ use crate::engine::database::Database;
 use crate::engine::request::Work;
 use crate::engine::sequencer::Prepared;
 use crate::engine::time::Monotonic;
+use crate::message::MessageId;
 
 /// Between two looks at the disk.
 const LOOK_EVERY_MS: u64 = 100;
@@ -75,11 +76,13 @@ impl DiskRoom {
         match room {
             Room::Enough => tracing::info!(free, reserve, "the disk of the log has room again"),
             Room::Scarce => tracing::error!(
+                id = %MessageId::DISK_NEARLY_FULL,
                 free,
                 reserve,
                 "the disk of the log is nearly full: writes that need room are refused until there is more"
             ),
             Room::Least | Room::Full | Room::Nothing => tracing::error!(
+                id = %MessageId::DISK_ALL_BUT_FULL,
                 free,
                 reserve,
                 "the disk of the log is all but full: all but deletes and the end of sessions is refused"

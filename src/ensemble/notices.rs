@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::clients::Clients;
 use crate::engine::sequencer::Notice;
+use crate::message::MessageId;
 
 /// The least time between two notices in the log.
 const BETWEEN_NOTICES: Duration = Duration::from_secs(1);
@@ -30,15 +31,25 @@ impl Notices {
         self.told = Some(Instant::now());
         match notice {
             Notice::SequenceExhausted { parent } => tracing::error!(
+                id = %MessageId::SEQUENCE_EXHAUSTED,
                 parent,
                 "the sequence counter is at its end: no sequential znode can be created below this \
                  parent any more; create a new parent"
             ),
             Notice::QuotaRefused { limited } => {
-                tracing::warn!(limited, "a write was refused by a hard quota");
+                tracing::warn!(
+                    id = %MessageId::QUOTA_REFUSED,
+                    limited,
+                    "a write was refused by a hard quota"
+                );
             }
             Notice::QuotaExceeded { limited, path } => {
-                tracing::warn!(limited, path, "a write went beyond a soft quota");
+                tracing::warn!(
+                    id = %MessageId::QUOTA_EXCEEDED,
+                    limited,
+                    path,
+                    "a write went beyond a soft quota"
+                );
             }
         }
     }

@@ -39,6 +39,7 @@ pub use ready::{Member, Transport};
 pub use start::{Ensemble, Started};
 
 use super::standalone::OrderError;
+use crate::message::MessageId;
 use crate::storage::StorageError;
 
 /// The zxid of the snapshot that a message tells of.
@@ -118,4 +119,22 @@ pub enum EnsembleError {
     /// Raft found a breach of what it is promised.
     #[error("{0}; this is a defect, please report it")]
     Raft(#[from] ::raft::Error),
+}
+
+impl EnsembleError {
+    /// The message that it is.
+    #[must_use]
+    pub const fn id(&self) -> MessageId {
+        match self {
+            Self::Storage(error) => error.id(),
+            Self::Order(error) => error.id(),
+            Self::Entry { .. } => MessageId::UNKNOWN_ENTRY,
+            Self::Lost { .. } => MessageId::FINAL_ENTRIES_LOST,
+            Self::Foreign { .. } => MessageId::FOREIGN_DIRECTORY,
+            Self::NotBegun => MessageId::NO_ENSEMBLE_YET,
+            Self::Replaced { .. } => MessageId::DIRECTORY_REPLACED,
+            Self::WriterLost => MessageId::WRITER_LOST,
+            Self::Raft(_) => MessageId::RAFT_BROKEN,
+        }
+    }
 }

@@ -11,6 +11,7 @@ use crate::engine::apply::Mode;
 use crate::engine::database::{Database, Rules};
 use crate::engine::tree::Impossible;
 use crate::engine::zxid::Zxid;
+use crate::message::MessageId;
 use crate::storage::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 
 /// A database in the making.
@@ -62,6 +63,7 @@ impl Rebuild {
         let awaited = self.database.tree().acls().still_awaited();
         if awaited > 0 {
             tracing::error!(
+                id = %MessageId::ACLS_MISSING,
                 znodes = awaited,
                 "the snapshot names ACLs that neither it nor the log holds: the log is not that of the snapshot; \
                  these znodes let nobody in until their ACLs are set by the super user"

@@ -14,6 +14,7 @@ use crate::engine::WalkStep;
 use crate::engine::database::Database;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
+use crate::message::MessageId;
 use crate::storage::{
     CompleteSnapshot, Compression, DataDirectory, SnapshotWriter, StorageError, TxnLog,
 };
@@ -274,7 +275,11 @@ impl Snapshots {
             self.rest(&writing, now);
         }
         // The log reaches back to the snapshot before: nothing is lost, and the next one is due as usual.
-        tracing::error!(%error, "no snapshot could be taken; the log keeps everything");
+        tracing::error!(
+            id = %MessageId::SNAPSHOT_FAILED,
+            %error,
+            "no snapshot could be taken; the log keeps everything"
+        );
     }
 
     fn rest(&mut self, writing: &Writing, now: Monotonic) {

@@ -19,6 +19,7 @@ use crate::engine::sequencer::Sequencer;
 use crate::engine::time::Now;
 use crate::engine::tree::Impossible;
 use crate::engine::zxid::Zxid;
+use crate::message::MessageId;
 use crate::storage::{
     Compression, DataDirectory, StorageError, TxnLog, begin_aside, move_history_aside,
 };
@@ -37,6 +38,17 @@ pub enum OrderError {
         /// Why.
         reason: Impossible,
     },
+}
+
+impl OrderError {
+    /// The message that it is.
+    #[must_use]
+    pub const fn id(&self) -> MessageId {
+        match self {
+            Self::Log(_) => MessageId::LOG_NOT_WRITTEN,
+            Self::Diverged { .. } => MessageId::DIVERGED,
+        }
+    }
 }
 
 /// One turn of the orderer, for statistics.

@@ -1,6 +1,6 @@
 //! The form of a line.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
@@ -12,12 +12,15 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::repeats;
 
+/// The field that has the id of a message.
+const ID: &str = "id";
+
 /// One line for each event.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Line {
-    /// `2026-03-01T12:00:00.000000Z  INFO server::listener: message field=value`
+    /// `2026-03-01T12:00:00.000000Z  WARN server::listener: [RK0501] message field=value`
     Text,
-    /// An object with `time`, `level`, `target`, `message` and the fields.
+    /// An object with `time`, `level`, `target`, `id`, `message` and the other fields.
     Json,
 }
 
@@ -28,29 +31,20 @@ where
 {
     fn format_event(
         &self,
-        context: &FmtContext<'_, S, N>,
+        _: &FmtContext<'_, S, N>,
         writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
         let target = event.metadata().target();
         let target = target.strip_prefix("rookeeper::").unwrap_or(target);
         match self {
-            Self::Text => text(context, writer, target, event),
+            Self::Text => text(writer, target, event),
             Self::Json => json(writer, target, event),
         }
     }
 }
 
-fn text<S, N>(
-    context: &FmtContext<'_, S, N>,
-    mut writer: Writer<'_>,
-    target: &str,
-    event: &Event<'_>,
-) -> fmt::Result
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
+fn text(mut writer: Writer<'_>, target: &str, event: &Event<'_>) -> fmt::Result {
     let level = *event.metadata().level();
     SystemTime.format_time(&mut writer)?;
     if writer.has_ansi_escapes() {
@@ -58,10 +52,11 @@ where
     } else {
         write!(writer, " {level:>5} {target}: ")?;
     }
-    let mut fields = String::new();
-    context.format_fields(Writer::new(&mut fields), event)?;
+    let mut said = Said::default();
+    event.record(&mut said);
+    let Said { id, message, fields } = said;
     // A client's bytes in a field must not begin a line that looks like one of ours.
-    for character in fields.chars() {
+    for character in [id, message, fields].iter().flat_map(|part| part.chars()) {
         if character.is_control() {
             write!(writer, "{}", character.escape_default())?;
         } else {
@@ -71,6 +66,34 @@ where
     match repeats::left_out() {
         0 => writeln!(writer),
         left_out => writeln!(writer, " left_out={left_out}"),
+    }
+}
+
+/// What an event says, as text has it.
+#[derive(Default)]
+struct Said {
+    /// `[RK0510] `, if it has an id.
+    id: String,
+    message: String,
+    /// Each with a blank in front.
+    fields: String,
+}
+
+impl Visit for Said {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "message" => self.message.push_str(value),
+            _ => self.record_debug(field, &value),
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // A String takes whatever it is given.
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            ID => write!(self.id, "[{value:?}] "),
+            name => write!(self.fields, " {name}={value:?}"),
+        };
     }
 }
 

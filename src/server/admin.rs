@@ -36,6 +36,7 @@ use super::http_listener::{Client, HttpListener};
 use super::listener;
 use super::shared::Server;
 use crate::config::{self, Config};
+use crate::message::MessageId;
 
 /// `Commands.runCommand` says so where a command needs a server that serves.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
@@ -66,6 +67,7 @@ pub(super) fn start(config: &Config, ending: &CancellationToken) -> Subject {
             tokio::spawn(serve(port, config, Arc::clone(&subject), ending.clone()));
         }
         Err(error) => tracing::warn!(
+            id = %MessageId::NO_ADMIN_SERVER,
             %address,
             %error,
             "there is no AdminServer: its port cannot be had. Set admin.serverPort to another one, or \
@@ -89,7 +91,7 @@ async fn serve(
         .with_graceful_shutdown(async move { ending.cancelled().await })
         .await;
     if let Err(error) = served {
-        tracing::error!(%error, "the AdminServer is gone");
+        tracing::error!(id = %MessageId::ADMIN_SERVER_GONE, %error, "the AdminServer is gone");
     }
 }
 
@@ -218,7 +220,13 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: 
         return not_serving();
     }
     if is_guarded && let Err(refused) = asker.authorize(server, headers.get(AUTHORIZATION)) {
-        tracing::warn!(peer = %client.peer, command = command.name(), %refused, "refused by the AdminServer");
+        tracing::warn!(
+            id = %MessageId::ADMIN_REFUSED,
+            peer = %client.peer,
+            command = command.name(),
+            %refused,
+            "refused by the AdminServer"
+        );
         let status = match refused {
             Refused::Missing | Refused::NotAuthenticated => StatusCode::UNAUTHORIZED,
             Refused::NotAuthorized => StatusCode::FORBIDDEN,

@@ -22,6 +22,7 @@ use crate::engine::acl::Identity;
 use crate::engine::session::SessionId;
 use crate::ensemble::Answer;
 use crate::logging::{RollingFile, queue_to};
+use crate::message::MessageId;
 
 /// Where programs on this machine leave lines for syslog.
 const SYSLOG: &str = "/dev/log";
@@ -336,7 +337,10 @@ impl Audit {
         // It takes the line or loses it.
         let _ = self.lines.lock().write_all(line.as_bytes());
         if self.lost.dropped_lines() > lost {
-            tracing::error!("lines of the audit log are lost: nothing takes them fast enough");
+            tracing::error!(
+                id = %MessageId::AUDIT_LINES_LOST,
+                "lines of the audit log are lost: nothing takes them fast enough"
+            );
         }
     }
 }

@@ -11,6 +11,7 @@ use sha2::{Sha224, Sha256, Sha384, Sha512};
 use super::connection::Connection;
 use crate::config::{Access, DigestAlgorithm, DigestScheme};
 use crate::engine::acl::Identity;
+use crate::message::MessageId;
 
 /// Takes an auth packet.
 ///
@@ -29,7 +30,12 @@ pub(super) fn authenticate(
         // Every connection has its address as an identity from the beginning.
         (Some("ip"), ..) => Ok(()),
         (scheme, ..) => {
-            tracing::warn!(client = %connection.peer(), ?scheme, "authentication failed");
+            tracing::warn!(
+                id = %MessageId::AUTHENTICATION_FAILED,
+                client = %connection.peer(),
+                ?scheme,
+                "authentication failed"
+            );
             Err(ErrorCode::AuthFailed)
         }
     }

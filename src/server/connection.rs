@@ -38,6 +38,7 @@ use crate::engine::tracker::Attached;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Answer, Kind};
+use crate::message::MessageId;
 
 /// How long a client may take to read the last words of its connection.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -174,7 +175,11 @@ impl Connection {
             }
         }
         if all.len() > IDENTITIES_MAX {
-            tracing::warn!(client = %self.peer, "closing a connection that shows too many identities");
+            tracing::warn!(
+                id = %MessageId::TOO_MANY_IDENTITIES,
+                client = %self.peer,
+                "closing a connection that shows too many identities"
+            );
             self.close();
             return;
         }
@@ -250,7 +255,11 @@ impl Connection {
         self.outbox.put(|out| out.extend_from_slice(frame));
         self.counters().sent += 1;
         if self.outbox.len() > EVENTS_MAX {
-            tracing::warn!(client = %self.peer, "closing a connection that does not read its events");
+            tracing::warn!(
+                id = %MessageId::EVENTS_NOT_READ,
+                client = %self.peer,
+                "closing a connection that does not read its events"
+            );
             self.close();
         }
     }

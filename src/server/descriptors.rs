@@ -4,13 +4,19 @@ use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::message::MessageId;
+
 /// Raises the limit as far as the system lets this process, as a JVM does. A refusal leaves it as it is.
 pub(super) fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum
         && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
     {
-        tracing::warn!(%error, "the limit of open files stays at its soft value");
+        tracing::warn!(
+            id = %MessageId::OPEN_FILES_LIMIT,
+            %error,
+            "the limit of open files stays at its soft value"
+        );
     }
 }
 

@@ -17,6 +17,7 @@ use crate::engine::request::{Chore, Work};
 use crate::engine::sequencer::Sequencer;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::{Expiry, Inquiry, OrderError, Snapshots, Standalone, Submission};
+use crate::message::MessageId;
 
 /// How long the orderer waits for requests while a snapshot waits for the disk.
 const SNAPSHOT_PAUSE: Duration = Duration::from_millis(2);
@@ -70,7 +71,10 @@ pub(super) fn run(
         for inquiry in batch.inquiries {
             match inquiry {
                 Inquiry::LogState => dump(server, &mut standalone),
-                Inquiry::HandOver => tracing::warn!("asked to hand over, but this server is alone"),
+                Inquiry::HandOver => tracing::warn!(
+                    id = %MessageId::HAND_OVER_ALONE,
+                    "asked to hand over, but this server is alone"
+                ),
                 // Whoever asked may have stopped waiting.
                 Inquiry::Expiry(to) => {
                     let global = Some(standalone.sequencer().expiry_buckets().collect());
@@ -138,6 +142,7 @@ pub(super) fn synced(server: &Server, took: Duration) {
     if took >= server.config.fsync_warning_threshold {
         series.count(Counter::FsyncsTooLong, 1);
         tracing::warn!(
+            id = %MessageId::SLOW_SYNC,
             ms = millis(took),
             "syncing the transaction log took long; clients wait for it"
         );
@@ -148,7 +153,11 @@ pub(super) fn synced(server: &Server, took: Duration) {
 /// session is charged for.
 pub(super) fn due(server: &Server, sequencer: &mut Sequencer, now: Now, late: u64) -> Vec<Chore> {
     let late = if late >= STALL_MS {
-        tracing::warn!(ms = late, "the server stood still; session deadlines move by as much");
+        tracing::warn!(
+            id = %MessageId::STOOD_STILL,
+            ms = late,
+            "the server stood still; session deadlines move by as much"
+        );
         late
     } else {
         0

@@ -31,6 +31,7 @@ use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Share, Shared, Submission};
+use crate::message::MessageId;
 
 /// Bytes read at once; a larger frame comes in several reads, so that memory follows what arrived.
 const READ: usize = 8 << 10;
@@ -166,6 +167,7 @@ impl Inbox {
             }
             _ => {
                 tracing::warn!(
+                    id = %MessageId::FRAME_TOO_LONG,
                     client = %connection.peer(),
                     len,
                     "closing a connection: a frame may have {} bytes, \
@@ -180,6 +182,7 @@ impl Inbox {
     fn over_budget(&self, connection: &Connection) -> Step {
         self.server.stats.series.count(Counter::LargeRequestsRejected, 1);
         tracing::warn!(
+            id = %MessageId::LARGE_REQUESTS_TOO_MANY,
             client = %connection.peer(),
             "closing a connection: a large request is beyond largeRequestMaxBytes"
         );
@@ -260,6 +263,7 @@ impl Inbox {
             let Some(deficit) = server.connection_throttle.take(wanted, now) else {
                 server.stats.series.count(Counter::ConnectionsRejected, 1);
                 tracing::warn!(
+                    id = %MessageId::TOO_MANY_SESSIONS_AT_ONCE,
                     client = %connection.peer(),
                     "closing a connection: too many ask for a session, connection_throttle_tokens"
                 );
@@ -270,6 +274,7 @@ impl Inbox {
         }
         if server.replica.is_behind(Zxid(request.last_zxid_seen)) {
             tracing::warn!(
+                id = %MessageId::CLIENT_AHEAD,
                 client = %connection.peer(),
                 seen = %Zxid(request.last_zxid_seen),
                 applied = %server.replica.applied(),
@@ -293,7 +298,12 @@ impl Inbox {
             }
             Work::Attach { timeout_ms }
         } else {
-            tracing::warn!(client = %connection.peer(), %session, "wrong password for a session");
+            tracing::warn!(
+                id = %MessageId::WRONG_PASSWORD,
+                client = %connection.peer(),
+                %session,
+                "wrong password for a session"
+            );
             connection.refuse_session();
             return Step::Leave;
         };

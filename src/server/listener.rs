@@ -15,6 +15,7 @@ use super::figures::series::Counter;
 use super::shared::Server;
 
 use crate::config::ListenAddress;
+use crate::message::MessageId;
 
 /// Java's default for `listen(2)`.
 const BACKLOG: u32 = 50;
@@ -73,7 +74,11 @@ pub(super) async fn accept(listener: TcpListener, server: Arc<Server>) {
         match accepted {
             Ok((socket, peer)) => take(&server, socket, peer, most),
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                tracing::warn!(
+                    id = %MessageId::CLIENT_NOT_ACCEPTED,
+                    %error,
+                    "cannot accept a connection"
+                );
                 tokio::time::sleep(REST).await;
             }
         }
@@ -87,7 +92,11 @@ fn take(server: &Arc<Server>, socket: TcpStream, peer: SocketAddr, most: Option<
     let max = config.max_client_cnxns.map(NonZeroU32::get);
     if !server.connections.admit(peer.ip(), max, most) {
         server.stats.series.count(Counter::ConnectionsRejected, 1);
-        tracing::warn!(client = %peer, "refusing a connection: too many, see maxClientCnxns, maxCnxns and the limit of open files");
+        tracing::warn!(
+            id = %MessageId::TOO_MANY_CONNECTIONS,
+            client = %peer,
+            "refusing a connection: too many, see maxClientCnxns, maxCnxns and the limit of open files"
+        );
         return;
     }
     let options = SockRef::from(&socket);

@@ -26,6 +26,7 @@ use crate::ensemble::founding::Answer;
 use crate::ensemble::{
     EnsembleError, Expiry, FromPeer, Inquiry, Member, Peer, Said, Snapshots, Written, server_of,
 };
+use crate::message::MessageId;
 
 /// The first life of a server as a member; another begins with each directory that was emptied.
 pub(super) const FIRST_LIFE: u32 = 1;
@@ -113,11 +114,18 @@ pub(super) fn run(
 fn hand_over(member: &mut Member<Peers>) {
     if !member.is_leading() {
         let leader = server_of(member.leader());
-        tracing::warn!(leader, "asked to hand over, but this server does not lead");
+        tracing::warn!(
+            id = %MessageId::HAND_OVER_NOT_LEADING,
+            leader,
+            "asked to hand over, but this server does not lead"
+        );
     } else if let Some(to) = member.hand_over_to_best() {
         tracing::info!(to, "asked to hand over: another server is to lead");
     } else {
-        tracing::warn!("asked to hand over, but no other server that votes is there");
+        tracing::warn!(
+            id = %MessageId::HAND_OVER_NOBODY,
+            "asked to hand over, but no other server that votes is there"
+        );
     }
 }
 

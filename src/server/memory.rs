@@ -14,6 +14,8 @@ use super::figures::process;
 use super::shared::Server;
 use crate::config::Config;
 
+use crate::message::MessageId;
+
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// What is left to requests on their way, snapshots and connections: an eighth, within these bounds.
@@ -181,6 +183,7 @@ pub(super) async fn watch(server: Arc<Server>) {
             server.replica.set_memory_short(is_short);
             if is_short {
                 tracing::error!(
+                    id = %MessageId::MEMORY_NEARLY_FULL,
                     used,
                     limit,
                     reserve,

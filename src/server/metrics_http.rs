@@ -14,6 +14,8 @@ use super::figures::exposition;
 use super::http_listener::HttpListener;
 use super::shared::Server;
 
+use crate::message::MessageId;
+
 /// A fifth of the time that quantiles are about.
 const BETWEEN_MARKS: Duration = Duration::from_secs(120);
 /// How long a connection may be without an answer: above the usual pause between two scrapes.
@@ -34,7 +36,7 @@ pub(super) async fn serve(listener: TcpListener, server: Arc<Server>) {
         .with_graceful_shutdown(async move { ending.cancelled().await })
         .await;
     if let Err(error) = served {
-        tracing::error!(%error, "/metrics is not served any more");
+        tracing::error!(id = %MessageId::METRICS_GONE, %error, "/metrics is not served any more");
     }
 }
 

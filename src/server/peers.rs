@@ -43,6 +43,7 @@ use crate::ensemble::{
     FromPeer, PeerMessage, Queue, Said, SnapshotStatus, Transport, Word, member_id, put_said,
     server_of,
 };
+use crate::message::MessageId;
 use crate::storage::{DataDirectory, SessionSecret, SnapshotFile};
 
 /// Bytes that may wait to be sent to a peer; it has to begin anew behind them.
@@ -229,7 +230,12 @@ impl Transport for Peers {
             let status = match send_snapshot(&common, &peer, message, file).await {
                 Ok(()) => SnapshotStatus::Finish,
                 Err(error) => {
-                    tracing::warn!(peer = server_of(to), %error, "cannot send a snapshot");
+                    tracing::warn!(
+                        id = %MessageId::SNAPSHOT_NOT_SENT,
+                        peer = server_of(to),
+                        %error,
+                        "cannot send a snapshot"
+                    );
                     SnapshotStatus::Failure
                 }
             };

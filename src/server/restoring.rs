@@ -12,6 +12,7 @@ use crate::engine::database::Database;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Clients as _, OrderError, Snapshots, Standalone, Submission};
+use crate::message::MessageId;
 use crate::storage::StorageError;
 
 type Asker = oneshot::Sender<Result<Zxid, StorageError>>;
@@ -82,27 +83,28 @@ impl Restoring {
         )?;
         server.role.set(Role::Standalone);
         let is_done = restored.is_ok();
-        match &restored {
-            Ok(zxid) => {
-                snapshots.replaced();
-                let ms = millis(began.elapsed());
-                server.stats.series.record(Measure::Restore, ms);
-                let sessions = standalone.sequencer().sessions_count();
-                tracing::info!(
-                    %zxid,
-                    %before,
-                    sessions,
-                    aside,
-                    ms,
-                    "another state was put in the place of the one that was served; what led to that one is aside"
-                );
-            }
-            Err(error) => {
-                tracing::error!(%error, "the state that was sent cannot be kept; nothing has changed")
-            }
+        if let Ok(zxid) = &restored {
+            snapshots.replaced();
+            let ms = millis(began.elapsed());
+            server.stats.series.record(Measure::Restore, ms);
+            let sessions = standalone.sequencer().sessions_count();
+            tracing::info!(
+                %zxid,
+                %before,
+                sessions,
+                aside,
+                ms,
+                "another state was put in the place of the one that was served; what led to that one is aside"
+            );
         }
-        // Whoever asked may have stopped waiting.
-        let _ = asker.send(restored);
+        // Whoever asked tells why not, but may have stopped waiting.
+        if let Err(Err(error)) = asker.send(restored) {
+            tracing::warn!(
+                id = %MessageId::NOT_RESTORED,
+                %error,
+                "the snapshot that was sent is not restored; nothing has changed"
+            );
+        }
         Ok(is_done)
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::shared::Server;
 use crate::config::Purge;
 use crate::engine::time::Monotonic;
+use crate::message::MessageId;
 use crate::storage::{self, DataDirectory, FillStep, SpareFiller};
 
 /// Between two slices of a spare, which goes to the disk in small ones: the log's sync queues behind what is under way.
@@ -35,7 +36,11 @@ pub(super) fn fill_spares(mut filler: SpareFiller) {
                 }
                 Err(error) => {
                     if !has_failed {
-                        tracing::error!(%error, "cannot prepare a log segment ahead, tried again");
+                        tracing::error!(
+                            id = %MessageId::SPARE_FAILED,
+                            %error,
+                            "cannot prepare a log segment ahead, tried again"
+                        );
                     }
                     has_failed = true;
                     thread::sleep(BETWEEN_ATTEMPTS);
@@ -44,7 +49,7 @@ pub(super) fn fill_spares(mut filler: SpareFiller) {
         }
     };
     if let Err(error) = thread::Builder::new().name("spares".to_owned()).spawn(fill) {
-        tracing::error!(%error, "no log segments are prepared ahead");
+        tracing::error!(id = %MessageId::NO_SPARES, %error, "no log segments are prepared ahead");
     }
 }
 
@@ -61,6 +66,7 @@ pub(super) async fn watch_for_hanging(server: Arc<Server>) {
         let began = server.group_began.load(Ordering::Relaxed);
         if let Some(ms) = hanging.look(began, server.clock.monotonic()) {
             tracing::warn!(
+                id = %MessageId::GROUP_HANGS,
                 ms,
                 "a group of requests does not end; most likely the disk of the log hangs"
             );
@@ -114,7 +120,7 @@ pub(super) async fn purge(server: Arc<Server>, every: Duration) {
         let keep = server.config.snap_retain_count as usize;
         let purged = tokio::task::spawn_blocking(move || remove_old(&directory, keep)).await;
         if let Err(error) = purged {
-            tracing::error!(%error, "purging ended unexpectedly");
+            tracing::error!(id = %MessageId::PURGE_ENDED, %error, "purging ended unexpectedly");
         }
     }
 }
@@ -125,13 +131,20 @@ pub(super) fn purge_once(server: &Server) -> Option<JoinHandle<()>> {
     let keep = server.config.snap_retain_count as usize;
     let purge = move || remove_old(&directory, keep);
     let started = thread::Builder::new().name("purge".to_owned()).spawn(purge);
-    started.inspect_err(|error| tracing::error!(%error, "nothing old is purged")).ok()
+    let started = started.inspect_err(|error| {
+        tracing::error!(id = %MessageId::PURGE_NOT_STARTED, %error, "nothing old is purged");
+    });
+    started.ok()
 }
 
 fn remove_old(directory: &DataDirectory, keep: usize) {
     match storage::purge(directory, keep) {
         Ok(purged) => tracing::info!(?purged, "purged old snapshots and logs"),
-        Err(error) => tracing::error!(%error, "cannot purge old snapshots and logs"),
+        Err(error) => tracing::error!(
+            id = %MessageId::PURGE_FAILED,
+            %error,
+            "cannot purge old snapshots and logs"
+        ),
     }
 }
 

@@ -9,6 +9,7 @@ use jute::DecodeError;
 use super::directory::quoted;
 use super::file_name;
 use super::loss::Loss;
+use crate::message::MessageId;
 
 /// Why an operation on the data directory failed.
 #[derive(Debug, thiserror::Error)]
@@ -270,6 +271,42 @@ pub struct WayOut {
 }
 
 impl StorageError {
+    /// The message that it is.
+    #[must_use]
+    pub const fn id(&self) -> MessageId {
+        match self {
+            Self::Io { .. } => MessageId::DISK_REFUSED,
+            Self::NoRoom { .. } => MessageId::NO_ROOM_FOR_SNAPSHOT,
+            Self::FolderMissing { .. } => MessageId::FOLDER_MISSING,
+            Self::Locked { .. } => MessageId::DIRECTORY_LOCKED,
+            Self::Misplaced { .. } => MessageId::FILES_MISPLACED,
+            Self::Header { .. } => MessageId::NO_HEADER,
+            Self::Damage { .. } => MessageId::LOG_DAMAGED,
+            Self::NoReadableSnapshot { .. } => MessageId::NO_READABLE_SNAPSHOT,
+            Self::LogWithoutSnapshot { .. } => MessageId::LOG_WITHOUT_SNAPSHOT,
+            Self::Emptied { .. } => MessageId::DIRECTORY_EMPTIED,
+            Self::NoSnapshotUpTo { .. } => MessageId::NO_SNAPSHOT_UP_TO,
+            Self::CutBehindEnd { .. } => MessageId::CUT_BEHIND_END,
+            Self::HalfRestored { .. } => MessageId::RESTORE_BROKEN_OFF,
+            Self::NotEmpty { .. } => MessageId::TARGET_NOT_EMPTY,
+            Self::Moving { .. } => MessageId::FILES_KEEP_MOVING,
+            Self::Snapshot { .. } => MessageId::SNAPSHOT_INVALID,
+            Self::Unfit { .. } => MessageId::TRANSACTION_UNFIT,
+            Self::Refused { .. } => MessageId::SNAPSHOT_UNFIT,
+            Self::Poisoned => MessageId::LOG_POISONED,
+            Self::OutOfOrder { .. } => MessageId::OUT_OF_ORDER,
+            Self::GroupTooLarge { .. } => MessageId::GROUP_TOO_LARGE,
+            Self::Epoch { .. } => MessageId::EPOCH_FILE,
+            Self::RaftState { .. } => MessageId::RAFT_STATE_FILE,
+            Self::WentOn { .. } => MessageId::ZOOKEEPER_WENT_ON,
+            Self::Member { .. } => MessageId::MEMBER_STARTED_ALONE,
+            Self::Members => MessageId::TOO_MANY_MEMBERS,
+            Self::Sealed { .. } => MessageId::SEAL_FILE,
+            Self::SessionsBeforeKey { .. } => MessageId::SESSIONS_BEFORE_KEY_FILE,
+            Self::SessionKey { .. } => MessageId::SESSION_KEY_FILE,
+        }
+    }
+
     /// How to start all the same, of a refusal that gives up what the files hold.
     #[must_use]
     pub fn way_out(&self) -> Option<&WayOut> {

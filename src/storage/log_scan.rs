@@ -19,6 +19,8 @@ use super::tail::{Tail, judge};
 use super::txn_log::follows;
 use super::way_out;
 
+use crate::message::MessageId;
+
 /// Transactions from one word about the progress to the next.
 const TXNS_A_WORD: u64 = 5_000;
 
@@ -187,6 +189,7 @@ impl LogScan {
 
     fn tell_of_cut(&self, path: &Path, offset: u64, bytes: u64) {
         tracing::warn!(
+            id = %MessageId::TORN_END_CUT,
             file = %path.display(), offset, bytes,
             last_zxid = format_args!("{:#x}", self.last_zxid()),
             "cutting off the torn last group of the log; a write that a crash interrupted leaves \
@@ -265,6 +268,7 @@ impl LogScan {
                 return Err(self.damage(path, *offset, reason));
             }
             tracing::warn!(
+                id = %MessageId::RECORDS_IN_SNAPSHOT_ONLY,
                 file = %path.display(), offset,
                 "records are missing that the snapshot holds; older snapshots are of no use"
             );

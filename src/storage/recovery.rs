@@ -17,6 +17,8 @@ use super::snapshot_reader::{self, Loaded};
 use super::txn_log::{LogOptions, TxnLog};
 use super::way_out::{of_no_snapshot, refuse_emptied};
 
+use crate::message::MessageId;
+
 /// ZooKeeper looks at no more snapshots than this.
 const SNAPSHOTS_TRIED: usize = 100;
 
@@ -130,6 +132,7 @@ pub(crate) fn must_reach(
         Some(error) if is_whole => Err(with_way_out(directory, from.id, error)),
         _ => {
             tracing::warn!(
+                id = %MessageId::LOG_ENDS_IN_SNAPSHOT,
                 snapshot = format_args!("{:#x}", from.id.zxid),
                 log_end = format_args!("{last:#x}"),
                 newest = format_args!("{:#x}", from.newest),
@@ -159,7 +162,11 @@ pub(crate) fn load_snapshot(
             continue;
         }
         if !snapshot_reader::looks_whole(disk, &path)? {
-            tracing::warn!(file = %path.display(), "ignoring a snapshot that is not whole");
+            tracing::warn!(
+                id = %MessageId::SNAPSHOT_NOT_WHOLE,
+                file = %path.display(),
+                "ignoring a snapshot that is not whole"
+            );
             passed_over.push((path, "it is not whole: its writer did not finish".to_owned()));
             continue;
         }
@@ -173,7 +180,7 @@ pub(crate) fn load_snapshot(
             // A disk that fails says nothing about the snapshot.
             Err(error @ StorageError::Io { .. }) => return Err(error),
             Err(error) => {
-                tracing::warn!(%error, "trying an older snapshot");
+                tracing::warn!(id = %MessageId::OLDER_SNAPSHOT, %error, "trying an older snapshot");
                 passed_over.push((path, error.to_string()));
                 newest.get_or_insert(error);
             }

@@ -45,12 +45,12 @@ fn everything_is_said_at_once_with_file_and_line() {
     let file = zoo_cfg(root.path(), "tickTime=x\noraclePath=/o\ntiktime=1\ncnxTimeout=5\n");
     let ended = run(&["config", "check", &file, "-Dzookeeper.snapCount=y"]);
     let expected = [
-        format!("REFUSED    {file}:4: oraclePath is refused: two servers need each other, and no oracle decides for one of them."),
+        format!("REFUSED    [RK0106] {file}:4: oraclePath is refused: two servers need each other, and no oracle decides for one of them."),
         "           Remove oraclePath if the server may do without what it asks for.".to_owned(),
-        format!("REFUSED    {file}:3: tickTime is \"x\", expected a number of milliseconds from 1 to 2147483647"),
+        format!("REFUSED    [RK0105] {file}:3: tickTime is \"x\", expected a number of milliseconds from 1 to 2147483647"),
         "           Correct tickTime, or remove it for its default.".to_owned(),
-        format!("WARNING    {file}:5: unknown key tiktime is ignored; did you mean tickTime?"),
-        "WARNING    command line, -D: snapCount is \"y\", expected a whole number from -2147483648 to 2147483647; the default counts, as in ZooKeeper".to_owned(),
+        format!("WARNING    [RK0121] {file}:5: unknown key tiktime is ignored; did you mean tickTime?"),
+        "WARNING    [RK0123] command line, -D: snapCount is \"y\", expected a whole number from -2147483648 to 2147483647; the default counts, as in ZooKeeper".to_owned(),
         format!("           {file}:6: cnxTimeout is known, not in effect here. Servers reach each other in another way."),
         "in effect  4 keys: clientPort, dataDir, snapCount, tickTime".to_owned(),
         "a start would be refused".to_owned(),
@@ -67,6 +67,12 @@ fn everything_is_said_at_once_with_file_and_line() {
     };
     assert!(texts(&report["refusals"])[0].starts_with(&format!("{file}:4: oraclePath")));
     assert!(texts(&report["notes"])[0].starts_with(&format!("{file}:5: unknown key")));
+    let ids = |what: &Value| -> Vec<Value> {
+        what.as_array().expect("a list").iter().map(|one| one["id"].clone()).collect()
+    };
+    assert_eq!(ids(&report["refusals"]), ["RK0106", "RK0105"]);
+    // A line that is no warning has none.
+    assert_eq!(ids(&report["notes"]), [json!("RK0121"), Value::Null]);
     assert_eq!(report["keys_in_effect"], json!(["clientPort", "dataDir", "tickTime"]));
 }
 
@@ -78,7 +84,10 @@ fn the_environment_counts_as_at_a_start() {
     let output = command.env("JVMFLAGS", "-Dzookeeper.oraclePath=/o").output().expect("it runs");
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.starts_with("REFUSED    environment, JVMFLAGS: oraclePath is refused"), "{said}");
+    assert!(
+        said.starts_with("REFUSED    [RK0106] environment, JVMFLAGS: oraclePath is refused"),
+        "{said}"
+    );
 }
 
 /// What is documented is what the code has; `rookeeper config keys` prints what belongs there.
@@ -119,7 +128,10 @@ fn a_zoo_cfg_in_the_folder_of_the_image_is_found() {
     };
     let (code, said) = check();
     assert_eq!(code, Some(2));
-    assert!(said.starts_with("REFUSED    environment, ZOO_TICK_TIME: tickTime is"), "{said}");
+    assert!(
+        said.starts_with("REFUSED    [RK0105] environment, ZOO_TICK_TIME: tickTime is"),
+        "{said}"
+    );
     let file = zoo_cfg(root.path(), "");
     let (code, said) = check();
     assert_eq!(code, Some(0));

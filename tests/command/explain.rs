@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::fixture::{fine, object, run};
 
-fn page() -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md"))
+fn page(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name))
         .expect("the page")
 }
 
@@ -61,16 +61,44 @@ fn keys_come_from_the_table_of_keys() {
 }
 
 #[test]
+fn a_message_is_found_by_its_id() {
+    for word in ["RK0510", "rk0510", "[RK0510]"] {
+        let row = object(&["explain", word, "--json"]);
+        assert_eq!((&row["kind"], &row["id"]), (&"message".into(), &"RK0510".into()), "{word}");
+    }
+    let said = fine(&["explain", "RK0207"]).out;
+    assert!(said.starts_with("RK0207, a message of rookeeper\n  A log that "), "{said}");
+    assert!(said.contains("\n  To do: "), "{said}");
+}
+
+/// What is printed can be explained.
+#[test]
+fn a_refusal_says_an_id_that_is_explained() {
+    let ended = run(&["data", "check", "/no/such/directory"]);
+    let id = ended.err.strip_prefix("rookeeper: [").and_then(|rest| rest.split_once(']'));
+    let (id, _) = id.unwrap_or_else(|| panic!("no id: {ended:?}"));
+    let row = object(&["explain", id, "--json"]);
+    assert_eq!(row["kind"], "message");
+    assert_eq!(row["id"], id);
+}
+
+#[test]
 fn what_is_unknown_has_a_neighbour_or_none_and_is_code_2() {
     for (word, answer) in [
-        ("NoNod", "rookeeper: NoNod is no error code, exit code or key; did you mean NoNode?\n"),
+        (
+            "NoNod",
+            "rookeeper: [RK0809] NoNod is no error code, exit code, key or message id; did you mean NoNode?\n",
+        ),
         (
             "tiktime",
-            "rookeeper: tiktime is no error code, exit code or key; did you mean tickTime?\n",
+            "rookeeper: [RK0809] tiktime is no error code, exit code, key or message id; did you mean tickTime?\n",
         ),
-        ("-104", "rookeeper: -104 is no error code, exit code or key\n"),
-        ("99999999999", "rookeeper: 99999999999 is no error code, exit code or key\n"),
-        ("", "rookeeper:  is no error code, exit code or key\n"),
+        ("-104", "rookeeper: [RK0809] -104 is no error code, exit code, key or message id\n"),
+        (
+            "99999999999",
+            "rookeeper: [RK0809] 99999999999 is no error code, exit code, key or message id\n",
+        ),
+        ("", "rookeeper: [RK0809]  is no error code, exit code, key or message id\n"),
     ] {
         let ended = run(&["explain", word]);
         assert_eq!((ended.code, ended.out.as_str(), ended.err.as_str()), (2, "", answer));
@@ -84,14 +112,24 @@ fn the_documentation_has_every_error_code() {
     let (errors, _) = table.split_once("\n\n").expect("two tables");
     assert!(errors.lines().count() > 30, "{errors}");
     assert!(
-        page().contains(&format!("\n{errors}\n\n")),
+        page("operations.md").contains(&format!("\n{errors}\n\n")),
         "docs/operations.md differs from\n{errors}"
     );
 }
 
+/// `rookeeper explain` prints what belongs there, from its first heading on.
+#[test]
+fn the_documentation_has_every_message_and_no_other() {
+    let all = fine(&["explain"]).out;
+    let begin = all.find("\n## ").expect("a heading");
+    let (page, table) = (page("messages.md"), &all[begin..]);
+    assert!(table.lines().filter(|line| line.starts_with("| RK")).count() > 100, "{table}");
+    assert!(page.ends_with(table), "docs/messages.md does not end in\n{table}");
+}
+
 #[test]
 fn the_documentation_has_every_exit_code() {
-    let page = page();
+    let page = page("operations.md");
     let rows = rows();
     // The table's header, and whose exit codes it has.
     for (header, of) in [

@@ -43,7 +43,7 @@ fn a_standalone_zookeeper_can_be_taken_over() {
 }
 
 #[test]
-fn what_prevents_a_move_is_said() {
+fn an_ensemble_moves_as_a_whole() {
     let root = tempfile::tempdir().expect("a folder");
     let ensemble = "server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n";
     let file = config(root.path(), &format!("initLimit=10\nsyncLimit=5\n{ensemble}"));
@@ -52,9 +52,15 @@ fn what_prevents_a_move_is_said() {
     let my_id = root.path().join("data/myid");
     fs::write(&my_id, "1").expect("written");
     let ended = run(&["migrate", "check", &file]);
-    assert_eq!(ended.code, 1, "{}", ended.err);
-    assert!(ended.out.contains("PROBLEM    this is one of 3 servers"), "{}", ended.out);
-    fs::remove_file(my_id).expect("removed");
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    assert!(ended.out.contains("stop ZooKeeper on all 3 servers, then on each: "), "{}", ended.out);
+    let report = object(&["migrate", "check", "--json", &file]);
+    assert_eq!((&report["can_migrate"], &report["servers"]), (&true.into(), &3.into()));
+}
+
+#[test]
+fn what_prevents_a_move_is_said() {
+    let root = tempfile::tempdir().expect("a folder");
     assert_eq!(run(&["migrate", "check", "/no/such/zoo.cfg"]).code, 2);
 
     let file = config(root.path(), "");

@@ -547,7 +547,7 @@ fn a_server_whose_disk_was_emptied_comes_back_and_votes() {
         servers[wiped].run();
         until("it follows", || mode(&servers[wiped]) == "follower");
         let id = wiped + 1;
-        let seat = format!("id=0x{life}{id:02x}");
+        let seat = format!("member=0x{life}{id:02x}");
         assert!(servers[wiped].log().contains(&seat), "no {seat} in {}", servers[wiped].log());
         // It has become a voter: with it, two of three go on.
         until("it votes, and what it was before does not", || {

@@ -124,6 +124,7 @@ fn one_server_a_directory() {
     assert_eq!(output.status.code(), Some(3));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains(&format!("process {}", server.pid())), "{text}");
+    assert!(text.contains("rookeeper: [RK0204] the data directory cannot be used\n"), "{text}");
     server.connect(TIMEOUT_MS).ok(&create("/a", vec![], CreateMode::Persistent));
 }
 
@@ -136,6 +137,7 @@ fn a_port_in_use_is_code_4() {
     assert_eq!(output.status.code(), Some(4));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains(&server.address().port().to_string()), "{text}");
+    assert!(text.contains("rookeeper: [RK0702] cannot listen on "), "{text}");
 }
 
 #[test]
@@ -234,7 +236,9 @@ fn a_log_that_cannot_be_written_ends_the_process() {
     let status = server.wait();
     assert_eq!(status.code(), Some(1), "{}", server.log());
     assert!(refused.elapsed() < Duration::from_secs(3), "{:?}", refused.elapsed());
-    assert!(server.log().contains("the transaction log cannot be written"), "{}", server.log());
+    let log = server.log();
+    assert!(log.contains("rookeeper: [RK0301] the server had to stop\n"), "{log}");
+    assert!(log.contains("the transaction log cannot be written"), "{log}");
     drop(other);
     let acknowledged = acknowledged.load(Ordering::SeqCst);
     assert!(acknowledged > 20, "{acknowledged}");

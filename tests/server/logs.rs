@@ -63,7 +63,7 @@ fn no_secret_is_logged_at_any_level() {
     let audit = fs::read_to_string(folder.join("zookeeper_audit.log")).expect("an audit log");
     assert!(audit.contains("user=127.0.0.1,bob\t"), "{audit}");
     let log = process.log();
-    assert!(log.contains("wrong password for a session"), "{log}");
+    assert!(log.contains("[RK0510] wrong password for a session"), "{log}");
     let mut secrets: Vec<String> =
         [PASSWORD, SUPER_DIGEST, "not-for-the-log"].map(str::to_owned).into();
     secrets.extend(prints(&password));
@@ -105,5 +105,5 @@ fn who_does_the_same_wrong_again_does_not_fill_the_disk() {
     };
     let told: Vec<&serde_json::Value> = lines.iter().filter(says).collect();
     assert!(!told.is_empty() && told.len() as u64 <= seconds + 1, "{told:#?} in {seconds} s");
-    assert_eq!(told[0]["level"], "WARN");
+    assert_eq!((&told[0]["level"], &told[0]["id"]), (&"WARN".into(), &"RK0506".into()));
 }

@@ -38,6 +38,7 @@ use crate::ensemble::replica::Replica;
 use crate::ensemble::snapshots::Snapshots;
 use crate::ensemble::steps::Applier;
 use crate::ensemble::words::{Stream, Word};
+use crate::message::MessageId;
 use crate::storage::{DataDirectory, ReceivedSnapshot, SnapshotFile};
 
 /// Ticks without a word of the leader before a member stands for election; up to twice as many.
@@ -452,7 +453,12 @@ impl<T: Transport> Member<T> {
         }
         self.left_disk = now;
         if let Some(to) = self.hand_over_to_best() {
-            tracing::warn!(ms, to, "the disk of the log hangs: another server is to lead");
+            tracing::warn!(
+                id = %MessageId::LEADER_LEAVES_DISK,
+                ms,
+                to,
+                "the disk of the log hangs: another server is to lead"
+            );
         }
     }
 
@@ -686,8 +692,11 @@ impl slog::Drain for ToTracing {
     ) -> Result<(), slog::Never> {
         let text = record.msg();
         match record.level() {
-            slog::Level::Critical | slog::Level::Error => tracing::error!("{text}"),
-            slog::Level::Warning => tracing::warn!("{text}"),
+            slog::Level::Critical | slog::Level::Error => tracing::error!(
+                id = %MessageId::RAFT_ERROR,
+                "{text}"
+            ),
+            slog::Level::Warning => tracing::warn!(id = %MessageId::RAFT_WARNING, "{text}"),
             slog::Level::Info => tracing::info!("{text}"),
             slog::Level::Debug | slog::Level::Trace => tracing::debug!("{text}"),
         }

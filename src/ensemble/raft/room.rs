@@ -15,6 +15,7 @@ use super::told::Told;
 use crate::engine::time::Monotonic;
 use crate::ensemble::disk_room::{DiskRoom, Room};
 use crate::ensemble::words::Word;
+use crate::message::MessageId;
 
 /// Between two attempts to hand over.
 const BETWEEN_ATTEMPTS_MS: u64 = 1000;
@@ -79,7 +80,10 @@ impl<T: Transport> Member<T> {
         if own < Room::Full {
             (rooms.passes_over, rooms.passes_over_since) = (false, None);
         } else if !was_full {
-            tracing::error!("the disk of the log is full: this server takes no more transactions");
+            tracing::error!(
+                id = %MessageId::MEMBER_DISK_FULL,
+                "the disk of the log is full: this server takes no more transactions"
+            );
         }
         if rooms.passes_over {
             rooms.passes_over_since.get_or_insert(now);
@@ -107,6 +111,7 @@ impl<T: Transport> Member<T> {
         if let Some(to) = has_more(own, others) {
             self.rooms.left = now;
             tracing::warn!(
+                id = %MessageId::LEADER_LEAVES_SHORT_DISK,
                 to = server_of(to),
                 "the disk of the log is short: another server is to lead"
             );

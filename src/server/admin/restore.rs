@@ -17,6 +17,7 @@ use super::commands::Command;
 use super::{Admin, Answer};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::Inquiry;
+use crate::message::MessageId;
 use crate::server::figures::series::Counter;
 use crate::server::shared::Server;
 use crate::server::{ServerError, data, memory};
@@ -76,7 +77,11 @@ pub(super) async fn answer(
         }
         Err(error) => {
             server.stats.series.count(Counter::RestoreErrors, 1);
-            tracing::warn!(%error, "the snapshot that was sent is not restored; nothing has changed");
+            tracing::warn!(
+                id = %MessageId::NOT_RESTORED,
+                %error,
+                "the snapshot that was sent is not restored; nothing has changed"
+            );
             refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
         }
     }

@@ -14,6 +14,7 @@ use super::commands::Command;
 use super::{Admin, Answer, parameter};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::Inquiry;
+use crate::message::MessageId;
 use crate::server::figures::series::Counter;
 use crate::server::shared::Server;
 use crate::storage::{SnapshotFile, StorageError};
@@ -45,7 +46,11 @@ pub(super) async fn answer(admin: &Admin, server: &Server, query: &str) -> Respo
         }
         Err(error) => {
             server.stats.series.count(Counter::SnapshotErrors, 1);
-            tracing::error!(%error, "the snapshot that was asked for cannot be read");
+            tracing::error!(
+                id = %MessageId::SNAPSHOT_NOT_SERVED,
+                %error,
+                "the snapshot that was asked for cannot be read"
+            );
             refuse(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "the snapshot cannot be read; the log says why",

@@ -1,6 +1,7 @@
 //! The paths that clients asked for most of late, from samples, in bounded memory.
 
-use hashbrown::HashMap;
+use std::collections::HashMap;
+
 use jute::protocol::{MultiOp, ReadOp, Request};
 use parking_lot::Mutex;
 
@@ -26,7 +27,7 @@ impl Requests {
     }
 }
 
-type Slot = HashMap<String, Requests>;
+type Slot = HashMap<Box<str>, Requests>;
 
 #[derive(Debug, Default)]
 struct Slots {
@@ -92,7 +93,7 @@ impl Slots {
             let median = *counts.select_nth_unstable(middle).1;
             self.now.retain(|_, requests| requests.all() > median);
         }
-        self.now.entry_ref(path).or_default()
+        self.now.entry(path.into()).or_default()
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use crate::message::MessageId;
+
 /// The same is said once in that time.
 const BETWEEN: Duration = Duration::from_secs(60);
 /// Different things in that time.
@@ -38,7 +40,10 @@ impl Complaints {
         }
         if !self.is_full && !self.made.contains(&what) {
             self.is_full = true;
-            tracing::warn!("more is wrong with connections of the ensemble than is said");
+            tracing::warn!(
+                id = %MessageId::COMPLAINTS_LEFT_OUT,
+                "more is wrong with connections of the ensemble than is said"
+            );
         }
         false
     }

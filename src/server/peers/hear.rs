@@ -18,6 +18,7 @@ use super::strangers::Place;
 use super::{BETWEEN_DIALS, Common, SILENT_MAX, introduction, timeout};
 use crate::ensemble::server_of;
 use crate::ensemble::{FRAME_HEAD_LEN, FromPeer, parse_head, parse_said};
+use crate::message::MessageId;
 
 /// Bytes of a peer that may wait for the orderer before no more of it is read.
 const UNHEARD_MAX: u32 = 64 << 20;
@@ -47,7 +48,11 @@ pub(super) async fn accept(listener: TcpListener, common: Arc<Common>) {
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a server of the ensemble");
+                tracing::warn!(
+                    id = %MessageId::PEER_NOT_ACCEPTED,
+                    %error,
+                    "cannot accept a server of the ensemble"
+                );
                 tokio::time::sleep(BETWEEN_DIALS).await;
             }
         }

@@ -28,6 +28,7 @@ use crate::ensemble::{
     Before, EnsembleError, FRAME_HEAD_LEN, FromPeer, Said, member_id, parse_head, parse_said,
     put_said,
 };
+use crate::message::MessageId;
 use crate::server::ServerError;
 use crate::server::member::FIRST_LIFE;
 use crate::storage::{Members, SESSIONS_BEFORE_MAX, SessionKey, SessionSecret};
@@ -104,7 +105,11 @@ impl Peers {
             }
             if complained.map_or(began, |last| last).elapsed() >= BETWEEN_COMPLAINTS {
                 complained = Some(Instant::now());
-                tracing::warn!(?others, "still waiting for an ensemble to belong to");
+                tracing::warn!(
+                    id = %MessageId::WAITING_FOR_ENSEMBLE,
+                    ?others,
+                    "still waiting for an ensemble to belong to"
+                );
             }
             tokio::select! {
                 () = ending.cancelled() => return Ok(false),
@@ -139,10 +144,10 @@ impl Common {
         ensemble: &config::Ensemble,
         others: &BTreeMap<u8, Standing>,
     ) {
-        let Ok(fresh) = nonce().inspect_err(|error| tracing::warn!(%error, "no random bytes"))
-        else {
-            return;
-        };
+        let fresh = nonce().inspect_err(|error| {
+            tracing::warn!(id = %MessageId::NO_RANDOM_BYTES, %error, "no random bytes");
+        });
+        let Ok(fresh) = fresh else { return };
         let Some(before) = self.take_before() else { return };
         let heard = others.values().filter_map(|standing| match standing {
             Standing::Before(base) => Some(base.accepted),
@@ -208,6 +213,7 @@ impl Common {
         let ending = ending.count();
         if ending > 0 {
             tracing::warn!(
+                id = %MessageId::SESSIONS_END_AT_FOUNDING,
                 sessions = ending,
                 "these sessions end: their passwords are of session.key, which {}; passwords are ZooKeeper's from here on",
                 match is_too_much {
@@ -229,6 +235,7 @@ impl Common {
                 Ok(Answer::Founded) => return,
                 Ok(Answer::Refused(reason)) => {
                     tracing::warn!(
+                        id = %MessageId::PEER_NOT_IN_NEW_ENSEMBLE,
                         peer = peer.server,
                         reason,
                         "a server does not belong to the new ensemble"
@@ -250,7 +257,7 @@ impl Common {
                     let secret = handed.map(|handed| handed_secret::take(&self.security, *handed));
                     let Some(before) = self.take_before() else { return };
                     tracing::info!(
-                        id = format_args!("{:#x}", seat.id),
+                        member = format_args!("{:#x}", seat.id),
                         "this server has a seat in the ensemble"
                     );
                     let done = spawn_blocking(move || before.take(seat, secret.as_ref())).await;
@@ -258,7 +265,12 @@ impl Common {
                     return;
                 }
                 Ok(Answer::Refused(reason)) => {
-                    tracing::warn!(peer = peer.server, reason, "no seat in the ensemble");
+                    tracing::warn!(
+                        id = %MessageId::NO_SEAT,
+                        peer = peer.server,
+                        reason,
+                        "no seat in the ensemble"
+                    );
                 }
                 _ => {}
             }
@@ -317,6 +329,7 @@ impl Common {
         };
         if let Err(reason) = may {
             tracing::warn!(
+                id = %MessageId::FOUNDING_REFUSED,
                 ensemble = format_args!("{ensemble:016x}"),
                 reason,
                 "asked to belong to an ensemble: refused"

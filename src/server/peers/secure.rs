@@ -13,6 +13,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, pem};
 use super::secret::Secret;
 use super::tls::Tls;
 use crate::config;
+use crate::message::MessageId;
 
 /// The first byte of a TLS connection: a record with a handshake. No hello begins so.
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -88,6 +89,23 @@ pub enum SecurityError {
     },
 }
 
+impl SecurityError {
+    /// The message that it is.
+    #[must_use]
+    pub const fn id(&self) -> MessageId {
+        match self {
+            Self::Unreadable { .. } => MessageId::SECURITY_FILE_UNREADABLE,
+            Self::NotPem { .. } => MessageId::SECURITY_FILE_NOT_PEM,
+            Self::NoCertificate { .. } => MessageId::NO_CERTIFICATE,
+            Self::NoKey { .. } => MessageId::NO_PRIVATE_KEY,
+            Self::EncryptedKey { .. } => MessageId::KEY_ENCRYPTED,
+            Self::Unfit { .. } => MessageId::CERTIFICATES_UNFIT,
+            Self::NoCipher { .. } => MessageId::NO_CIPHER_LEFT,
+            Self::ShortSecret { .. } => MessageId::SHORT_SECRET,
+        }
+    }
+}
+
 /// How this server knows the others, and they it.
 #[derive(Debug)]
 pub(in crate::server) struct Security {
@@ -120,6 +138,7 @@ impl Security {
     pub(in crate::server) fn announce(&self) {
         match (self.is_lenient, self.is_certified(), &self.secret) {
             (true, ..) => tracing::warn!(
+                id = %MessageId::PORT_UNIFICATION,
                 "portUnification=true: whoever reaches the ensemble's port is taken for one of its servers; \
                  take it out once every server has TLS or the secret"
             ),
@@ -133,6 +152,7 @@ impl Security {
                 "the servers of the ensemble know each other by a secret; what they say is not encrypted"
             ),
             (false, false, None) => tracing::warn!(
+                id = %MessageId::NOT_AUTHENTICATED,
                 "the servers of the ensemble do not authenticate each other: whoever reaches the ensemble's port can \
                  read and change everything; set sslQuorum or quorum.auth.secretFile, or let nobody else reach it"
             ),
@@ -259,6 +279,7 @@ pub(super) fn warn_if_open(path: &Path) {
     let mode = std::fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
     if mode & 0o007 != 0 {
         tracing::warn!(
+            id = %MessageId::SECRET_READABLE,
             file = %path.display(),
             "every user of this machine can read this secret: chmod o= {}",
             path.display()

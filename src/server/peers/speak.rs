@@ -16,6 +16,7 @@ use super::hello::{self, WORDS};
 use super::secure::Stream;
 use super::{BETWEEN_DIALS, Common, DIAL_MAX, Peer, SILENT_MAX, Unsent, timeout};
 use crate::ensemble::FromPeer;
+use crate::message::MessageId;
 
 /// Keeps a connection to a peer.
 pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
@@ -44,6 +45,7 @@ impl Peer {
     pub(super) fn complain(&self, error: &io::Error) {
         if self.complaints.lock().is_due(error.to_string()) {
             tracing::warn!(
+                id = %MessageId::PEER_UNREACHABLE,
                 peer = self.server,
                 address = %format_args!("{}:{}", self.host, self.port),
                 %error,

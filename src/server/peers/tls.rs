@@ -30,6 +30,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 use super::secure::{SecurityError, read, warn_if_open};
 use crate::config::{ClientAuth, QuorumTls};
+use crate::message::MessageId;
 
 /// TLS by the files as they are now.
 #[derive(Debug)]
@@ -117,6 +118,7 @@ impl Tls {
                     tracing::info!("read the certificates of the ensemble anew");
                 }
                 Err(error) => tracing::warn!(
+                    id = %MessageId::CERTIFICATES_NOT_TAKEN,
                     %error,
                     "the certificates of the ensemble have changed and are of no use; the old ones are kept"
                 ),
@@ -158,7 +160,10 @@ fn provider(config: &QuorumTls) -> Result<CryptoProvider, SecurityError> {
         format!("{:?}", suite.suite()).replace("TLS13_", "TLS_")
     };
     for named in names.iter().filter(|named| !known.iter().any(|suite| name(suite) == **named)) {
-        tracing::warn!("ssl.quorum.ciphersuites: there is no {named} here, it is left out");
+        tracing::warn!(
+            id = %MessageId::UNKNOWN_CIPHER,
+            "ssl.quorum.ciphersuites: there is no {named} here, it is left out"
+        );
     }
     provider.cipher_suites.retain(|suite| names.contains(&name(suite)));
     let is_spoken = |suite: &tokio_rustls::rustls::SupportedCipherSuite| match suite.tls13() {
