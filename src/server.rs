@@ -1,6 +1,6 @@
 //! The server: sockets, threads, clocks and randomness around the engine.
 //!
-//! [`run`] recovers the data directory, opens the ports, and ends on a signal or when the log fails.
+//! [`run`] opens the ports, recovers the data directory, and ends on a signal or when the log fails.
 
 mod admin;
 mod audit;
@@ -28,6 +28,7 @@ mod outbox;
 mod password;
 mod peers;
 mod reaper;
+mod restoring;
 mod shared;
 mod unsent;
 mod upkeep;
@@ -36,6 +37,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -57,8 +59,10 @@ use self::password::Passwords;
 use self::peers::{Peers, Security};
 use self::shared::{CurrentRole, Others, Role, Server};
 use crate::config::{self, Config, ListenAddress, SessionsLive};
+use crate::engine::database::Database;
 use crate::engine::local::LocalSessions;
 use crate::engine::sequencer::Sequencer;
+use crate::engine::time::Monotonic;
 use crate::engine::tracker::first_session_id;
 use crate::ensemble::{
     Before, EnsembleError, Inquiry, Member, OrderError, Queue, Replica, Snapshots, Standalone,
@@ -74,6 +78,10 @@ const STANDALONE_ID: u8 = 1;
 /// What the first id of sessions of one server only has above the first that the same server gives as a leader, which may
 /// be of the same millisecond: half of what a millisecond has.
 const LOCAL_IDS: i64 = 1 << 15;
+
+/// How long whoever connects waits for the data directory to be read. Most are read by then. Later, words are answered as
+/// by a server that does not serve, and connect requests by the end of the connection, as ZooKeeper does at once.
+const READING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why a server did not start, or ended by itself.
 #[derive(Debug, thiserror::Error)]
@@ -196,7 +204,6 @@ impl Ground {
         config: &Config,
         server_id: u8,
         directory: Arc<DataDirectory>,
-        passwords: Passwords,
         ending: CancellationToken,
     ) -> Result<Self, ServerError> {
         let audit = config.logs.audit.as_ref().map(|to| {
@@ -206,7 +213,8 @@ impl Ground {
         let clock = Clock::start();
         let stats = Arc::new(Stats::default());
         let queue = Arc::new(Queue::default());
-        let passwords = Arc::new(passwords);
+        // What they are made of is in the directory.
+        let passwords = Arc::new(Passwords::default());
         let connections = Connections::new(
             server_id,
             Arc::clone(&queue),
@@ -254,24 +262,32 @@ async fn serve_alone(
     ending: CancellationToken,
     admin: &admin::Subject,
 ) -> Result<(), ServerError> {
-    let Data { directory, database, recovered, passwords, times } = Data::open(&config)?;
-    let ground = Ground::new(&config, 0, Arc::clone(&directory), passwords, ending)?;
+    let directory = data::open_alone(&config)?;
+    let ground = Ground::new(&config, 0, Arc::clone(&directory), ending)?;
+    let replica = Arc::new(Replica::new(data::empty(&config)?));
+    let server = ground.server(config, Arc::clone(&replica), Role::Reading);
+    let (client_port, port) = open_ports(&server, admin)?;
+    let (tell, is_read) = oneshot::channel();
+    tokio::spawn(take_connections(client_port, Arc::clone(&server), is_read));
+    let config = &server.config;
+    let Data { database, recovered, secret, times } = Data::read(config, &directory)?;
     for (measure, value) in [
         (Measure::DatabaseLoad, times.all),
         (Measure::SnapshotLoad, times.snapshot),
         (Measure::TxnsLoad, times.txns),
         (Measure::TxnsLoaded, recovered.txns),
     ] {
-        ground.stats.series.record(measure, value);
+        server.stats.series.record(measure, value);
     }
-    let now = ground.clock.monotonic();
-    let first_session = first_session_id(STANDALONE_ID, Clock::wall().0);
-    let tick_ms = u64::from(config.tick_time_ms);
-    let sequencer = Sequencer::new(&database, tick_ms, first_session, now);
-    let replica = Arc::new(Replica::new(database));
+    if let Some(secret) = secret {
+        server.passwords.set(secret);
+    }
+    let now = server.clock.monotonic();
+    let sequencer = sequencer_of(&database, config, now);
+    *replica.exclusive().database() = database;
     let mut snapshots = Snapshots::new(
         directory,
-        data::compression(&config),
+        data::compression(config),
         u64::from(config.snap_count),
         config.snap_size_limit_bytes.map(NonZeroU64::get),
         recovered.txns,
@@ -281,17 +297,38 @@ async fn serve_alone(
         // From here on everything is exact: a snapshot of ours stands behind whatever is logged.
         snapshots.begin(&replica, &mut log, now);
     }
-    let server = ground.server(config, Arc::clone(&replica), Role::Standalone);
-    let client_port = open_ports(&server, admin)?;
     upkeep::fill_spares(log.spare_filler());
     if let Some(every) = upkeep::purge_interval(&server) {
         tokio::spawn(upkeep::purge(Arc::clone(&server), every));
     }
     let standalone = Standalone::new(replica, sequencer, log, Arc::clone(&server.connections) as _);
+    // From here on a signal is an end in good order.
+    let signals = Signals::listen()?;
     let orderer = start_orderer(&server, move |server| {
         driver::run(server, standalone, snapshots).map_err(ServerError::from)
     })?;
-    take_clients(server, client_port, orderer).await
+    prepare_to_serve(&server)?;
+    server.role.set(Role::Standalone);
+    announce(&server, port);
+    // Where that took its time, they are taken already.
+    let _ = tell.send(());
+    until_the_end(&server, orderer, signals).await
+}
+
+/// The sequencer of a server that is alone.
+fn sequencer_of(database: &Database, config: &Config, now: Monotonic) -> Sequencer {
+    let first_session = first_session_id(STANDALONE_ID, Clock::wall().0);
+    Sequencer::new(database, u64::from(config.tick_time_ms), first_session, now)
+}
+
+/// Takes connections once the data directory is read, or has been read for a while.
+async fn take_connections(
+    client_port: TcpListener,
+    server: Arc<Server>,
+    is_read: oneshot::Receiver<()>,
+) {
+    let _ = tokio::time::timeout(READING_PATIENCE, is_read).await;
+    listener::accept(client_port, server).await;
 }
 
 async fn serve_as_member(
@@ -303,8 +340,7 @@ async fn serve_as_member(
     let security = Security::load(&members.security)?;
     security.announce();
     let (ensemble, directory) = data::open_member(&config, members)?;
-    let ground =
-        Ground::new(&config, members.my_id, Arc::clone(&directory), Passwords::default(), ending)?;
+    let ground = Ground::new(&config, members.my_id, Arc::clone(&directory), ending)?;
     let peers = Peers::new(
         members,
         security,
@@ -321,9 +357,9 @@ async fn serve_as_member(
         source,
     })?;
     peers.listen(peer_port);
-    let replica = Arc::new(Replica::new(data::empty(&ensemble)));
+    let replica = Arc::new(Replica::new(data::empty(&config)?));
     let server = ground.server(config, replica, Role::None);
-    let client_port = open_ports(&server, admin)?;
+    let (client_port, port) = open_ports(&server, admin)?;
     tracing::info!(
         myid = members.my_id,
         servers = members.servers.len(),
@@ -364,11 +400,18 @@ async fn serve_as_member(
             .map_err(|error| ServerError::System("a thread", error))?;
         member::run(server, member, &disk, &members).map_err(ServerError::from)
     })?;
-    take_clients(server, client_port, orderer).await
+    let signals = Signals::listen()?;
+    prepare_to_serve(&server)?;
+    announce(&server, port);
+    tokio::spawn(listener::accept(client_port, Arc::clone(&server)));
+    until_the_end(&server, orderer, signals).await
 }
 
-/// The port for clients, bound, and what goes on beside them.
-fn open_ports(server: &Arc<Server>, admin: &admin::Subject) -> Result<TcpListener, ServerError> {
+/// The port for clients, bound, with its number, and what goes on beside them.
+fn open_ports(
+    server: &Arc<Server>,
+    admin: &admin::Subject,
+) -> Result<(TcpListener, u16), ServerError> {
     let client_port = bind(&server.config.client_listen, "clients", server)?;
     if let Some(listen) = &server.config.metrics_listen {
         let metrics_port = bind(listen, "metrics", server)?;
@@ -378,23 +421,19 @@ fn open_ports(server: &Arc<Server>, admin: &admin::Subject) -> Result<TcpListene
     let _ = admin.set(Arc::clone(server));
     tokio::spawn(upkeep::watch_for_hanging(Arc::clone(server)));
     tokio::spawn(memory::watch(Arc::clone(server)));
-    Ok(client_port)
+    let configured = server.config.client_listen.port;
+    let port = client_port.local_addr().map_or(configured, |address| address.port());
+    Ok((client_port, port))
 }
 
-async fn take_clients(
-    server: Arc<Server>,
-    client_port: TcpListener,
-    orderer: oneshot::Receiver<Result<(), ServerError>>,
-) -> Result<(), ServerError> {
-    let signals = Signals::listen()?;
+/// What has to be there before clients have sessions.
+fn prepare_to_serve(server: &Server) -> Result<(), ServerError> {
     let unsent = server.connections.unsent();
     start_thread("sender", move || unsent.send_for_ever())?;
-    announce(&server, &client_port);
     if let Some(audit) = &server.audit {
         audit.started();
     }
-    tokio::spawn(listener::accept(client_port, Arc::clone(&server)));
-    until_the_end(&server, orderer, signals).await
+    Ok(())
 }
 
 fn bind(
@@ -429,9 +468,8 @@ fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), S
 }
 
 /// What to type next, and who may connect.
-fn announce(server: &Server, client_port: &TcpListener) {
+fn announce(server: &Server, port: u16) {
     let config = &server.config;
-    let port = client_port.local_addr().map_or(config.client_listen.port, |address| address.port());
     let who = match config.client_listen.address {
         Some(address) if address.is_loopback() => "only programs on this machine can connect",
         _ => "anyone who can reach this address can connect, and znodes are open by default",

@@ -53,6 +53,7 @@ mod snapshot_writer;
 mod spare;
 mod tail;
 mod txn_log;
+mod upload;
 mod way_out;
 mod window;
 
@@ -74,6 +75,7 @@ mod zookeeper_test;
 #[cfg(test)]
 pub(crate) use disk::sim;
 
+pub(crate) use aside::{begin_aside, move_history_aside};
 pub use aside::{move_data_aside, move_snapshots_aside};
 pub use backup::{Backup, Target, backup, plan_backup, restore};
 pub use compression::Compression;
@@ -96,7 +98,8 @@ pub use recovery::{Recovered, RecoveryOptions, recover};
 pub use replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 pub use session_key::{SessionKey, SessionSecret, write_sessions_before_key};
 pub use snapshot_reader::{Loaded, load as load_snapshot};
-pub use snapshot_writer::SnapshotWriter;
+pub use snapshot_writer::{CompleteSnapshot, SnapshotWriter};
 pub use spare::{FillStep, SpareFiller};
 pub use txn_log::{LogOptions, TxnLog};
+pub use upload::UploadedSnapshot;
 pub use way_out::logs_reach_back;

@@ -249,7 +249,7 @@ impl Server {
     }
 
     /// Starts a stopped server; it serves later.
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         assert!(self.child.is_none(), "the server is still running");
         let log = OpenOptions::new()
             .create(true)
@@ -295,12 +295,20 @@ impl Server {
         }
     }
 
-    pub(crate) fn wait_until_serving(&mut self) -> Result<(), String> {
+    /// Waits for a server that was begun.
+    ///
+    /// # Errors
+    /// What it said in its end.
+    pub fn wait_until_serving(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + START_DEADLINE;
-        // Apache ZooKeeper never answers a word that comes in the instant between listening and
-        // serving: short patience, next socket.
+        let patience = match self.kind {
+            // A word that comes in the instant between listening and serving is never answered: next socket.
+            Kind::Reference | Kind::Release(_) => Duration::from_millis(300),
+            // One that comes while it reads a small directory waits for that, and more of them would be counted.
+            Kind::Rookeeper => Duration::from_secs(5),
+        };
         let serves = |address| {
-            four_letter_words::ask_within(address, "srvr", Duration::from_millis(300))
+            four_letter_words::ask_within(address, "srvr", patience)
                 .is_ok_and(|text| text.contains("Mode:"))
         };
         while !serves(self.address()) {

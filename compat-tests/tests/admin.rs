@@ -2,12 +2,15 @@
 //! line by line, and the same values where nothing but requests makes them.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use compat_tests::http::{self, Answer};
 use compat_tests::request::{self, mode, op};
-use compat_tests::{Ensemble, Kind, RawClient, Server, tree};
+use compat_tests::{ConnectRequest, Ensemble, Kind, RawClient, Server, tree};
 
 /// Each command with its other names, but for those that take a snapshot or a body.
 const COMMANDS: [(&str, &[&str]); 26] = [
@@ -451,6 +454,206 @@ fn a_snapshot_is_what_zookeeper_restores() {
     }
     let [expected, actual] = trees;
     assert_eq!(expected, actual);
+}
+
+/// Of the session in a snapshot: it must not expire before the restored tree was looked at, on a slow machine either.
+const OWNERS_TIMEOUT: i32 = 10_000;
+
+/// A server with a tree of its own, and a snapshot of it.
+fn source(kind: Kind) -> (Server, RawClient, Answer) {
+    let source = Server::start(kind, &[ON]);
+    let mut client = source.connect(OWNERS_TIMEOUT);
+    for number in 0..200 {
+        let path = format!("/n{number:04}");
+        let body = request::create(&path, Some(&[b'x'; 1000]), mode::PERSISTENT);
+        call(&mut client, op::CREATE, &body);
+    }
+    call(&mut client, op::CREATE, &request::create("/e", Some(b"of one"), mode::EPHEMERAL));
+    call(&mut client, op::SET_ACL, &request::set_acl("/n0000", &[(ALL, "digest", DIGEST_OF_U)]));
+    let taken = http::get(source.admin(), "/commands/snapshot", &[AUTHORIZED]).expect("an answer");
+    assert_eq!(taken.status, 200);
+    (source, client, taken)
+}
+
+fn restore(server: &Server, snapshot: &[u8]) -> Answer {
+    let headers = [AUTHORIZED, "Content-Type: application/octet-stream"];
+    let path = "/commands/restore";
+    http::send(server.admin(), "POST", path, &headers, Some(snapshot)).expect("an answer")
+}
+
+fn tree_of(server: &Server) -> tree::Tree {
+    let mut client = server.connect(20_000);
+    call(&mut client, op::AUTH, &request::auth("digest", b"u:p"));
+    let tree = tree::walk(&mut client).expect("a tree");
+    client.close().expect("closed");
+    tree
+}
+
+/// What a server says of a snapshot that it is sent, and what it has then.
+fn restored(kind: Kind, snapshot: &Answer) -> (Said, tree::Tree, Server) {
+    let server = Server::start(kind, &[ON]);
+    let mut client = server.connect(20_000);
+    call(&mut client, op::CREATE, &request::create("/mine", None, mode::PERSISTENT));
+    let answer = restore(&server, &snapshot.body);
+    let said = vec![("restored".to_owned(), format!("{} {}", answer.status, answer.text()))];
+    let tree = tree_of(&server);
+    (said, tree, server)
+}
+
+/// What either streams, both restore.
+#[test]
+fn a_snapshot_takes_the_place_of_what_is_served() {
+    for from in [Kind::Reference, Kind::subject()] {
+        let (source, client, snapshot) = source(from);
+        let (theirs, expected, reference) = restored(Kind::Reference, &snapshot);
+        let (ours, actual, mut server) = restored(Kind::subject(), &snapshot);
+        compare(&theirs, &ours);
+        assert_eq!(expected, actual);
+        assert_eq!(actual.len(), 200 + 5, "{:?}", actual.keys());
+        drop((source, client, reference));
+        if server.kind() != Kind::Rookeeper {
+            continue;
+        }
+        server.kill();
+        server.restart();
+        let mut left = tree_of(&server);
+        let mut expected = actual;
+        for tree in [&mut left, &mut expected] {
+            tree.remove("/e");
+            tree.remove("/");
+        }
+        assert_eq!(left, expected);
+    }
+}
+
+/// The sessions of a snapshot are sessions, and those who do not come are not missed for ever.
+#[test]
+fn a_restored_session_expires() {
+    let (_source, _owner, snapshot) = source(Kind::subject());
+    let server = Server::start(Kind::subject(), &[ON]);
+    // Those of a snapshot that ZooKeeper restored never end.
+    if server.kind() != Kind::Rookeeper {
+        return;
+    }
+    assert_eq!(restore(&server, &snapshot.body).status, 200);
+    let mut client = server.connect(20_000);
+    let is_there = |client: &mut RawClient| {
+        let reply = client.call(op::EXISTS, &request::path_watch("/e", false));
+        reply.expect("a reply").err == 0
+    };
+    assert!(is_there(&mut client));
+    let deadline = Instant::now() + Duration::from_secs(40);
+    while is_there(&mut client) {
+        assert!(Instant::now() < deadline, "the session does not expire");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Nobody who was there takes the other state for the one of before, and nobody is kept out.
+#[test]
+fn a_restore_under_clients() {
+    let (_source, _owner, snapshot) = source(Kind::subject());
+    let mut server = Server::start(Kind::subject(), &[ON, "admin.rateLimiterIntervalInMS=0"]);
+    if server.kind() != Kind::Rookeeper {
+        return;
+    }
+    let (mut client, session) =
+        RawClient::open(server.address(), &ConnectRequest::new(20_000)).expect("a session");
+    // Beyond all that the snapshot has seen.
+    call(&mut client, op::CREATE, &request::create("/mine", None, mode::PERSISTENT));
+    for _ in 0..300 {
+        call(&mut client, op::SET_DATA, &request::set_data("/mine", b"x", -1));
+    }
+    call(&mut client, op::GET_DATA, &request::path_watch("/mine", true));
+    let seen = client.call(op::EXISTS, &request::path_watch("/", false)).expect("a reply").zxid;
+    for round in 0..3 {
+        let answer = restore(&server, &snapshot.body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        // At once: what was said to be there is.
+        server.kill();
+        server.restart();
+        assert!(tree_of(&server).contains_key("/n0199"), "round {round}");
+    }
+    let answer = restore(&server, &snapshot.body);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert!(client.call(op::EXISTS, &request::path_watch("/", false)).is_err(), "it is closed");
+    let again = ConnectRequest { last_zxid_seen: seen, ..ConnectRequest::again(&session) };
+    let (_, again) = RawClient::open(server.address(), &again).expect("an answer");
+    assert!(again.refused(), "its session is not in the snapshot");
+    let fresh = ConnectRequest { last_zxid_seen: seen, ..ConnectRequest::new(20_000) };
+    let (mut client, session) = RawClient::open(server.address(), &fresh).expect("an answer");
+    assert!(!session.refused());
+    let reply = client.call(op::EXISTS, &request::path_watch("/mine", false)).expect("a reply");
+    assert!(reply.err == -101 && reply.zxid > seen, "{reply:?}");
+}
+
+/// What is refused, with the error left out: here it says why.
+fn refused_restores(server: &Server, snapshot: &[u8]) -> Said {
+    let mut said = Said::new();
+    let mut ask = |what: &str, authorization: &[&str], body: &[u8]| {
+        let sent =
+            http::send(server.admin(), "POST", "/commands/restore", authorization, Some(body));
+        let answer = sent.expect("an answer");
+        let text = answer.text();
+        let lines = text.lines().map(|line| match line.contains("\"error\"") {
+            true if answer.status >= 429 => "  error",
+            _ => line,
+        });
+        let kind = answer.header("content-type").unwrap_or_default();
+        let lines: Vec<&str> = lines.collect();
+        said.push((what.to_owned(), format!("{} {kind}\n{}", answer.status, lines.join("\n"))));
+    };
+    ask("nobody", &[], snapshot);
+    ask("no scheme", &["Authorization: nope a:b"], snapshot);
+    let before = tree_of(server);
+    ask("no snapshot", &[AUTHORIZED], b"no snapshot");
+    ask("nothing", &[AUTHORIZED], b"");
+    ask("cut", &[AUTHORIZED], &snapshot[..snapshot.len() / 2]);
+    let mut flipped = snapshot.to_vec();
+    flipped[snapshot.len() / 2] ^= 1;
+    ask("a bit of it is another", &[AUTHORIZED], &flipped);
+    assert_eq!(tree_of(server), before, "{:?}", server.kind());
+    said
+}
+
+#[test]
+fn a_restore_that_is_refused_changes_nothing() {
+    let (_source, _owner, snapshot) = source(Kind::Reference);
+    let lines = [ON, "admin.rateLimiterIntervalInMS=0"];
+    let expected = refused_restores(&Server::start(Kind::Reference, &lines), &snapshot.body);
+    let server = Server::start(Kind::subject(), &lines);
+    compare(&expected, &refused_restores(&server, &snapshot.body));
+
+    for (line, status) in [
+        ("admin.restore.enabled=false", 503),
+        // The first one counts, whatever became of it.
+        ("admin.rateLimiterIntervalInMS=300000", 429),
+    ] {
+        let of = |kind| {
+            let server = Server::start(kind, &[ON, line]);
+            [&b"no snapshot"[..], &snapshot.body].map(|body| restore(&server, body).status)
+        };
+        let theirs = of(Kind::Reference);
+        assert_eq!((theirs[1], of(Kind::subject())), (status, theirs), "{line}");
+    }
+    if server.kind() == Kind::Rookeeper {
+        // Its end never comes.
+        let before = tree_of(&server);
+        let mut stream = TcpStream::connect(server.admin()).expect("connected");
+        let head = format!(
+            "POST /commands/restore HTTP/1.1\r\nHost: x\r\n{AUTHORIZED}\r\nContent-Length: {}\r\n\r\n",
+            snapshot.body.len()
+        );
+        stream.write_all(head.as_bytes()).expect("sent");
+        stream.write_all(&snapshot.body[..snapshot.body.len() / 2]).expect("sent");
+        stream.shutdown(Shutdown::Write).expect("shut down");
+        stream.read_to_end(&mut Vec::new()).expect("an answer or none");
+        assert_eq!(tree_of(&server), before);
+        let left = fs::read_dir(server.data_dir().join("version-2")).expect("listed");
+        let names = left.map(|entry| entry.expect("an entry").file_name().into_string());
+        let names: Vec<String> = names.map(|name| name.expect("UTF-8")).collect();
+        assert!(!names.iter().any(|name| name.contains("upload")), "{names:?}");
+    }
 }
 
 /// One by its role.

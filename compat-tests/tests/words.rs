@@ -1,13 +1,18 @@
 //! Four-letter words of an idle and of a busy server: line by line the same shape as Apache
 //! ZooKeeper's, and the same numbers where nothing but requests makes them.
 
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use compat_tests::four_letter_words::{ask, shape};
+use compat_tests::four_letter_words::{ask, ask_within, shape};
 use compat_tests::request::{self, mode, op};
-use compat_tests::{Ensemble, Kind, RawClient, Server};
+use compat_tests::{ConnectRequest, Ensemble, Kind, RawClient, Server, Session, http};
 
 const WORDS: [&str; 15] = [
     "conf", "cons", "dirs", "dump", "envi", "gtmk", "hash", "isro", "mntr", "ruok", "srvr", "stat",
@@ -248,4 +253,117 @@ fn of_a_leader_and_of_a_follower() {
             assert!(is_of_a_summary(key), "{role}: {key} is missing");
         }
     }
+}
+
+/// The newest snapshot of a directory, that opens when somebody writes it: until then a start waits. It is none then.
+struct WaitedFor {
+    path: PathBuf,
+}
+
+impl WaitedFor {
+    fn plant(server: &Server) -> Self {
+        let path = server.data_dir().join("version-2/snapshot.7fffffffff");
+        let made = Command::new("mkfifo").arg(&path).status().expect("mkfifo runs");
+        assert!(made.success(), "mkfifo {}", path.display());
+        Self { path }
+    }
+
+    /// The start goes on. Whoever looks at the snapshot again finds a short file.
+    fn let_go(self) {
+        // Without waiting for a reader: there is one, or the server does not read its directory.
+        const O_NONBLOCK: i32 = 0o4000;
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let end: File = loop {
+            match OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(&self.path) {
+                Ok(end) => break end,
+                Err(error) => assert!(Instant::now() < deadline, "nobody reads it: {error}"),
+            }
+            thread::sleep(Duration::from_millis(10));
+        };
+        let short = self.path.with_file_name("short");
+        fs::write(&short, b"").expect("written");
+        fs::rename(&short, &self.path).expect("renamed");
+        drop(end);
+    }
+}
+
+/// What a connect request is answered with until the end of the stream, and nothing if that never comes.
+fn connect(server: &Server, request: &ConnectRequest) -> Option<Vec<u8>> {
+    let mut stream = TcpStream::connect(server.address()).expect("connected");
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("set");
+    let payload = request.bytes();
+    let len = u32::try_from(payload.len()).expect("it is short");
+    stream.write_all(&[&len.to_be_bytes()[..], &payload].concat()).expect("sent");
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        // Whoever closes with bytes unread resets.
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Some(answer),
+        read => read.ok().map(|_| answer),
+    }
+}
+
+/// What a server says while it reads its data directory, and the session of before it then gives back.
+fn while_it_reads(kind: Kind) -> (Vec<(String, Vec<String>)>, bool) {
+    let mut server = Server::start(kind, &["admin.enableServer=true"]);
+    let request = ConnectRequest::new(20_000);
+    let (mut client, session): (_, Session) =
+        RawClient::open(server.address(), &request).expect("a session");
+    call(&mut client, op::CREATE, &request::create("/e", None, mode::EPHEMERAL));
+    server.kill();
+    let snapshot = WaitedFor::plant(&server);
+    server.begin();
+    let deadline = Instant::now() + Duration::from_secs(40);
+    let patience = Duration::from_millis(300);
+    while !ask_within(server.address(), "ruok", patience).is_ok_and(|said| said == "imok") {
+        assert!(Instant::now() < deadline, "it does not answer");
+        thread::sleep(Duration::from_millis(20));
+    }
+
+    let mut said = Vec::new();
+    for word in WORDS.into_iter().chain(["crst", "srst"]) {
+        let text = match word {
+            // Values are the machine's.
+            "envi" => answer(&server, word),
+            _ => vec![ask_with(&server, word.as_bytes())],
+        };
+        said.push((word.to_owned(), text));
+    }
+    let mut mask = b"stmk".to_vec();
+    mask.extend(258_i64.to_be_bytes());
+    said.push(("stmk".into(), vec![ask_with(&server, &mask)]));
+    said.push(("telnet's close".into(), vec![ask_with(&server, &TELNET_CLOSE)]));
+    for (what, request) in [("a new session", request), ("again", ConnectRequest::again(&session))]
+    {
+        said.push((what.into(), vec![format!("{:?}", connect(&server, &request))]));
+    }
+    for command in ["ruok", "server_stats", "monitor", "leader"] {
+        let path = format!("/commands/{command}");
+        let text = http::get(server.admin(), &path, &[]).expect("an answer").text();
+        let state = |line: &&str| line.contains("server_state") || line.contains("\"error\"");
+        let lines = text.lines().filter(state).map(str::to_owned).collect();
+        said.push((path, lines));
+    }
+    if kind == Kind::Rookeeper {
+        let ready = http::get(server.admin(), "/health/ready", &[]).expect("an answer");
+        assert_eq!(ready.status, 503, "{}", ready.text());
+    }
+
+    snapshot.let_go();
+    server.wait_until_serving().expect("it serves");
+    let (mut client, again) =
+        RawClient::open(server.address(), &ConnectRequest::again(&session)).expect("a connection");
+    let reply = client.call(op::EXISTS, &request::path_watch("/e", false)).expect("a reply");
+    assert_eq!(reply.err, 0, "{kind:?}");
+    (said, again.id == session.id)
+}
+
+/// Nobody is told anything that is final.
+#[test]
+fn while_the_data_directory_is_read() {
+    let (expected, theirs) = while_it_reads(Kind::Reference);
+    let (actual, ours) = while_it_reads(Kind::subject());
+    let serves_nobody = "This ZooKeeper instance is not currently serving requests\n";
+    assert!(expected.contains(&("srvr".into(), vec![serves_nobody.into()])), "{expected:#?}");
+    assert_eq!(expected, actual);
+    assert!(theirs && ours, "the session goes on: {theirs} {ours}");
 }

@@ -17,10 +17,12 @@ pub struct Admin {
     pub idle_timeout: Option<Duration>,
     /// The path of the commands (`admin.commandURL`, `/commands`), without a slash at its end.
     pub command_url: String,
-    /// Time between two snapshots that are asked for (`admin.rateLimiterIntervalInMS`, 5 minutes).
+    /// Time between two snapshots that are asked for, and between two that are sent (`admin.rateLimiterIntervalInMS`, 5 minutes).
     pub rate_limiter_interval: Duration,
     /// Whether snapshots are given (`admin.snapshot.enabled`, true).
     pub snapshot_enabled: bool,
+    /// Whether snapshots are taken that are sent (`admin.restore.enabled`, true).
+    pub restore_enabled: bool,
     /// Whether a proxy in front tells who asks (`IPAuthenticationProvider.usexforwardedfor`, false).
     pub x_forwarded_for: bool,
 }
@@ -58,6 +60,7 @@ impl Admin {
             command_url: if url.is_empty() { String::new() } else { format!("/{url}") },
             rate_limiter_interval: Duration::from_millis(interval.into()),
             snapshot_enabled: property_bool(settings, "admin.snapshot.enabled", true, notes),
+            restore_enabled: property_bool(settings, "admin.restore.enabled", true, notes),
             x_forwarded_for: property_bool(
                 settings,
                 "IPAuthenticationProvider.usexforwardedfor",

@@ -96,6 +96,7 @@ fn defaults_are_those_of_zookeeper() {
             command_url: "/commands".to_owned(),
             rate_limiter_interval: Duration::from_secs(300),
             snapshot_enabled: true,
+            restore_enabled: true,
             x_forwarded_for: false,
         }),
         shown_file: Some(BASE.to_owned()),
@@ -300,6 +301,7 @@ fn every_key_in_effect_sets_its_field() {
         ("admin.commandURL=/a/b/", |c| admin(c).command_url = "/a/b".to_owned()),
         ("admin.rateLimiterIntervalInMS=0", |c| admin(c).rate_limiter_interval = Duration::ZERO),
         ("admin.snapshot.enabled=false", |c| admin(c).snapshot_enabled = false),
+        ("admin.restore.enabled=false", |c| admin(c).restore_enabled = false),
         ("IPAuthenticationProvider.usexforwardedfor=true", |c| admin(c).x_forwarded_for = true),
         ("electionAlg=3", |_| ()),
         // Of an ensemble, and this is none.

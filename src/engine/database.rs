@@ -236,6 +236,12 @@ impl Database {
         self.tree.set_digest(digest.filter(|_| self.rules.digest));
     }
 
+    /// The same state is that of a later zxid.
+    pub fn move_to(&mut self, zxid: Zxid) {
+        debug_assert!(zxid >= self.last_zxid, "{zxid} is not behind {}", self.last_zxid);
+        self.last_zxid = zxid;
+    }
+
     /// Finds the quotas of a loaded tree and counts what they are about anew.
     fn find_quotas(&mut self) {
         let Some(root) = self.tree.find(path::QUOTA) else { return };

@@ -8,11 +8,12 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::founding::Answer;
 use super::raft::{EnsembleError, PeerMessage, Said, SnapshotStatus, Written};
+use crate::engine::database::Database;
 use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
-use crate::storage::ReceivedSnapshot;
+use crate::storage::{ReceivedSnapshot, StorageError};
 
 /// A request's share of what may be on its way.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub enum Inquiry {
     Expiry(SyncSender<Expiry>),
     /// A snapshot of what is applied now is to be taken; its zxid is said once it is durable, and nothing if there is none.
     Snapshot(oneshot::Sender<Zxid>),
+    /// Another state is to take the place of the applied one. Only who orders alone does it, and says which zxid it has then.
+    Replace(Box<Database>, oneshot::Sender<Result<Zxid, StorageError>>),
 }
 
 /// Sessions by the time at which they expire, soonest first.

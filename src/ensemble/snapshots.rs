@@ -15,7 +15,9 @@ use crate::engine::database::Database;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 use crate::message::MessageId;
-use crate::storage::{Compression, DataDirectory, SnapshotWriter, StorageError, TxnLog};
+use crate::storage::{
+    CompleteSnapshot, Compression, DataDirectory, SnapshotWriter, StorageError, TxnLog,
+};
 
 /// Znodes that the walk visits at once: some tens of microseconds under a shared hold.
 const NODES_A_STEP: u32 = 256;
@@ -199,6 +201,12 @@ impl Snapshots {
         self.writing = None;
     }
 
+    /// Another state took the place of this one, and its snapshot stands.
+    pub fn replaced(&mut self) {
+        self.abandon();
+        (self.txns, self.bytes, self.done) = (0, 0, None);
+    }
+
     /// The snapshot that is done since the last call: the index and the zxid of what it shows.
     pub const fn take_done(&mut self) -> Option<(u64, Zxid)> {
         self.done.take()
@@ -299,22 +307,31 @@ fn start(
 /// # Errors
 /// When the disk refuses; there is no snapshot then.
 pub fn write_walk(
-    mut writer: SnapshotWriter,
+    writer: SnapshotWriter,
     steps: impl IntoIterator<Item = WalkStep>,
 ) -> Result<u64, StorageError> {
+    complete_walk(writer, steps)?.map_or(Ok(0), CompleteSnapshot::publish)
+}
+
+/// The same, for a file that has not its name yet.
+fn complete_walk(
+    mut writer: SnapshotWriter,
+    steps: impl IntoIterator<Item = WalkStep>,
+) -> Result<Option<CompleteSnapshot>, StorageError> {
     for step in steps {
         match step {
             WalkStep::Bytes(bytes) => writer.write(&bytes)?,
             WalkStep::Finished { zxid, digest } => {
-                return writer.finish(digest.map(|digest| SnapshotDigest {
+                let digest = digest.map(|digest| SnapshotDigest {
                     zxid: zxid.0,
                     version: DIGEST_VERSION,
                     digest,
-                }));
+                });
+                return writer.complete(digest).map(Some);
             }
         }
     }
-    Ok(0)
+    Ok(None)
 }
 
 /// Writes `snapshot.0`. ZooKeeper refuses a log without a snapshot: there is one before the first transaction.
@@ -339,10 +356,22 @@ pub(super) fn snapshot_of(
     index: u64,
     compression: Compression,
 ) -> Result<(), StorageError> {
+    complete_snapshot_of(directory, database, index, compression, 0)?.publish().map(|_| ())
+}
+
+/// The same, for a file that has not its name yet; `reserve` is free space that it leaves.
+pub(super) fn complete_snapshot_of(
+    directory: &DataDirectory,
+    database: &mut Database,
+    index: u64,
+    compression: Compression,
+    reserve: u64,
+) -> Result<CompleteSnapshot, StorageError> {
     database.begin_walk();
     let zxid = database.last_zxid().0;
     let tree = database.tree();
     let writer = SnapshotWriter::create(directory, zxid, index, compression)?;
-    write_walk(writer, std::iter::from_fn(|| tree.advance_walk(u32::MAX, 0)))?;
-    Ok(())
+    let steps = std::iter::from_fn(|| tree.advance_walk(NODES_A_STEP, 0));
+    let complete = complete_walk(writer.with_reserve(reserve), steps)?;
+    Ok(complete.unwrap_or_else(|| unreachable!("a walk of a tree that nobody else has ends")))
 }

@@ -11,14 +11,18 @@ use super::disk_room::DiskRoom;
 use super::notices::Notices;
 use super::queue::Submission;
 use super::replica::Replica;
+use super::snapshots::complete_snapshot_of;
 use super::steps::{self, Applier};
+use crate::engine::database::Database;
 use crate::engine::request::{Chore, Work};
 use crate::engine::sequencer::Sequencer;
 use crate::engine::time::Now;
 use crate::engine::tree::Impossible;
 use crate::engine::zxid::Zxid;
 use crate::message::MessageId;
-use crate::storage::{StorageError, TxnLog};
+use crate::storage::{
+    Compression, DataDirectory, StorageError, TxnLog, begin_aside, move_history_aside,
+};
 
 /// Why ordering had to stop. The process ends.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +106,46 @@ impl Standalone {
     /// The log.
     pub const fn log(&mut self) -> &mut TxnLog {
         &mut self.log
+    }
+
+    /// Puts another state in the place of this one, with what led to it, and orders from there on with the sequencer that
+    /// `sequencer` makes of it. Nobody may be served meanwhile. What led to this state is moved into a folder named `aside`
+    /// beside. Its last zxid is behind those of this state: clients have seen them.
+    ///
+    /// A start makes this state until a snapshot of the other one is on the disk with all of it, and the other one from
+    /// then on. Gives its zxid, or why this state stays.
+    ///
+    /// # Errors
+    /// When the disk fails where it is not known any more which of both a start makes.
+    pub fn replace(
+        &mut self,
+        mut database: Database,
+        sequencer: impl FnOnce(&Database) -> Sequencer,
+        directory: &DataDirectory,
+        compression: Compression,
+        aside: &str,
+    ) -> Result<Result<Zxid, StorageError>, OrderError> {
+        let (last, index) = (Zxid(self.log.last_zxid()), self.log.next_index());
+        if database.last_zxid() <= last {
+            database.move_to(last.next());
+        }
+        let zxid = database.last_zxid();
+        // In the place of a record, which no log has: with an older snapshot, what follows is refused.
+        let reserve = self.log.reserve();
+        let prepared = complete_snapshot_of(directory, &mut database, index, compression, reserve)
+            .and_then(|snapshot| begin_aside(directory, aside).map(|()| snapshot));
+        let snapshot = match prepared {
+            Ok(snapshot) => snapshot,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.log.go_on_behind(zxid.0, index.saturating_add(1), || {
+            snapshot.publish()?;
+            move_history_aside(directory, zxid.0, aside)
+        })?;
+        self.sequencer = sequencer(&database);
+        // What was there is dropped behind the hold: a large tree takes its time.
+        let _ = std::mem::replace(self.applier.replica.exclusive().database(), database);
+        Ok(Ok(zxid))
     }
 
     /// Orders, writes, applies and answers one group.

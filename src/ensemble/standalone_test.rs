@@ -25,6 +25,8 @@ use crate::storage::{
     Compression, DataDirectory, DirectoryOptions, LogOptions, RecoveryOptions, logs_in, recover,
 };
 
+#[path = "standalone_test/another_state.rs"]
+mod another_state;
 #[path = "standalone_test/serving_snapshot.rs"]
 mod serving_snapshot;
 

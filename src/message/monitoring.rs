@@ -32,4 +32,9 @@ RK0606 AUDIT_LINES_LOST
 "Changes were done that are in no line of it. Nothing else is lost."
 "Look at the disk of the audit log, or at whoever reads standard output or syslog."
 
+RK0607 NOT_RESTORED
+"A snapshot that was sent over HTTP to be restored was refused."
+"Nothing was changed: the server has what it had. If it had closed its connections already, clients come back by themselves."
+"Look at the reason in the line: send a whole snapshot, or make room. `rookeeper snapshot verify` tells what is wrong with a file."
+
 }

@@ -1,6 +1,6 @@
 //! The AdminServer: commands and their answers over HTTP (reference 14), and `/health`.
 //!
-//! It listens before the data directory is read, so that a process that recovers is seen to live. What is asked meanwhile is
+//! It listens before the data directory is taken, so that a process that recovers is seen to live. What is asked meanwhile is
 //! answered like on a server without a leader.
 
 mod authorization;
@@ -10,6 +10,7 @@ mod ensemble;
 mod health;
 mod json;
 mod rate;
+mod restore;
 mod snapshot;
 mod statistics;
 
@@ -51,6 +52,7 @@ struct Admin {
     /// One command at a time: some answers are as large as all watches together.
     turn: Mutex<()>,
     snapshots: RateLimiter,
+    restores: RateLimiter,
 }
 
 /// Listens, if it can, until the server ends.
@@ -82,8 +84,8 @@ async fn serve(
     ending: CancellationToken,
 ) {
     let listener = HttpListener::new(port, config.idle_timeout);
-    let snapshots = RateLimiter::new(config.rate_limiter_interval);
-    let admin = Arc::new(Admin { config, subject, turn: Mutex::new(()), snapshots });
+    let [snapshots, restores] = [(); 2].map(|()| RateLimiter::new(config.rate_limiter_interval));
+    let admin = Arc::new(Admin { config, subject, turn: Mutex::new(()), snapshots, restores });
     let router = Router::new().fallback(answer).with_state(admin);
     let served = axum::serve(listener, router.into_make_service_with_connect_info::<Client>())
         .with_graceful_shutdown(async move { ending.cancelled().await })
@@ -149,8 +151,7 @@ async fn answer(
     request: Request,
 ) -> Response {
     let _answering = client.answering();
-    // What is sent along is not read.
-    let (request, _) = request.into_parts();
+    let (request, body) = request.into_parts();
     let method = request.method.clone();
     if method == Method::TRACE {
         return StatusCode::FORBIDDEN.into_response();
@@ -173,7 +174,7 @@ async fn answer(
     }
     match below.strip_prefix('/') {
         None | Some("") => list(&admin.config.command_url).into_response(),
-        Some(name) => run(&admin, name, &client, &request).await,
+        Some(name) => run(&admin, name, &client, &request, body).await,
     }
 }
 
@@ -197,16 +198,16 @@ fn list(url: &str) -> Response {
     response
 }
 
-async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts) -> Response {
+/// What is sent along is read by a command that wants it only.
+async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: Body) -> Response {
     let Some(command) = Command::find(name) else {
         return Answer::error(name, StatusCode::OK, format!("Unknown command: {name}"))
             .into_response();
     };
     let server = admin.subject.get();
     let serving = server.filter(|server| server.serves() || !command.needs_service());
-    let Some(server) = serving else {
-        return Answer::error(name, StatusCode::OK, NOT_SERVING).into_response();
-    };
+    let not_serving = || Answer::error(name, StatusCode::OK, NOT_SERVING).into_response();
+    let Some(server) = serving else { return not_serving() };
     let headers = &request.headers;
     let asker = Asker::new(client.peer, headers, admin.config.x_forwarded_for);
     let is_guarded = match command.guard() {
@@ -214,6 +215,10 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts) -> Res
         Guard::Elsewhere => !asker.is_on_this_machine(),
         Guard::Everywhere => true,
     };
+    // What the root lets whom do is in the data.
+    if is_guarded && server.knows_nothing() {
+        return not_serving();
+    }
     if is_guarded && let Err(refused) = asker.authorize(server, headers.get(AUTHORIZATION)) {
         tracing::warn!(
             id = %MessageId::ADMIN_REFUSED,
@@ -240,6 +245,9 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts) -> Res
         );
         refusal.headers.insert(ALLOW, HeaderValue::from_static(allows));
         return refusal.into_response();
+    }
+    if command == Command::Restore {
+        return restore::answer(admin, server, headers, body).await;
     }
     let query = request.uri.query().unwrap_or_default();
     let _turn = admin.turn.lock().await;

@@ -535,16 +535,17 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let Self { connection, server } = self;
         connection.outbox.abandon();
+        // In this order: the orderer leaves no watch for a connection that is not open, and whoever hears of the end is not
+        // counted any more.
+        server.connections.remove(connection.id);
+        server.connections.leave(connection.peer.ip());
         // Whoever still sends reads an end first, as from ZooKeeper, and not only the reset. The client may have ended
         // the connection before.
         let _ = SockRef::from(&connection.socket).shutdown(Shutdown::Write);
-        // In this order: the orderer leaves no watch for a connection that is not open.
-        server.connections.remove(connection.id);
         // A few at a time: everybody waits for the hold meanwhile.
         while server.replica.shared().watches().lock().forget_some(connection.id, FORGOTTEN_A_HOLD)
         {
         }
-        server.connections.leave(connection.peer.ip());
     }
 }
 

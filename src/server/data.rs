@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use super::ServerError;
 use super::clock;
-use super::password::Passwords;
 use crate::config::{self, Config, SnapshotCompression};
 use crate::engine::database::{Database, Rules};
 use crate::engine::zxid::Zxid;
@@ -20,12 +19,12 @@ use crate::storage::{
 /// Far enough from the last number that whatever is decided at once has one.
 const ZXIDS_A_TERM: u32 = u32::MAX - (1 << 24);
 
-/// A data directory, opened and read.
+/// What a data directory holds.
 pub(super) struct Data {
-    pub(super) directory: Arc<DataDirectory>,
     pub(super) database: Database,
     pub(super) recovered: Recovered,
-    pub(super) passwords: Passwords,
+    /// What session passwords are made of, if it is not ZooKeeper's formula.
+    pub(super) secret: Option<SessionSecret>,
     pub(super) times: LoadTimes,
 }
 
@@ -38,14 +37,12 @@ pub(super) struct LoadTimes {
 }
 
 impl Data {
-    /// Takes the directory and reads what it holds.
-    pub(super) fn open(config: &Config) -> Result<Self, ServerError> {
+    /// Reads it.
+    pub(super) fn read(config: &Config, directory: &DataDirectory) -> Result<Self, ServerError> {
         let started = Instant::now();
-        let directory = Arc::new(open_directory(config)?);
-        RaftStateFile::refuse_member(&directory)?;
-        let mut rebuild = Rebuild::new(random()?, rules(config));
+        let mut rebuild = rebuild(config)?;
         let recovered = storage::recover(
-            &directory,
+            directory,
             RecoveryOptions { trust_empty: config.snapshot_trust_empty, log: log_options(config) },
             &mut rebuild,
         )?;
@@ -60,9 +57,9 @@ impl Data {
         }
         let mut database = rebuild.finish();
         if recovered.fresh {
-            first_snapshot(&directory, &mut database, compression(config))?;
+            first_snapshot(directory, &mut database, compression(config))?;
         }
-        let passwords = passwords(&directory, &recovered)?;
+        let secret = session_secret(directory, &recovered)?;
         tracing::info!(
             directory = %directory.snapshots().display(),
             zxid = %Zxid(recovered.last_zxid),
@@ -73,8 +70,15 @@ impl Data {
             ms = clock::millis(started.elapsed()),
             "recovered the data directory"
         );
-        Ok(Self { directory, database, recovered, passwords, times })
+        Ok(Self { database, recovered, secret, times })
     }
+}
+
+/// Takes the directory of a server that is alone.
+pub(super) fn open_alone(config: &Config) -> Result<Arc<DataDirectory>, ServerError> {
+    let directory = Arc::new(open_directory(config)?);
+    RaftStateFile::refuse_member(&directory)?;
+    Ok(directory)
 }
 
 /// The directory of a member of an ensemble, or of who is to be one, and how it is kept.
@@ -96,9 +100,14 @@ pub(super) fn open_member(
     Ok((ensemble, directory))
 }
 
-/// The state of a member before it has any.
-pub(super) fn empty(ensemble: &Ensemble) -> Database {
-    Database::new(ensemble.seed, ensemble.rules)
+/// The state of a server before it has read any.
+pub(super) fn empty(config: &Config) -> Result<Database, ServerError> {
+    Ok(Database::new(random()?, rules(config)))
+}
+
+/// A state to be made of what is read.
+pub(super) fn rebuild(config: &Config) -> Result<Rebuild, ServerError> {
+    Ok(Rebuild::new(random()?, rules(config)))
 }
 
 fn rules(config: &Config) -> Rules {
@@ -131,7 +140,7 @@ pub(super) fn compression(config: &Config) -> Compression {
 }
 
 /// A log file ends where the next one is prepared, or earlier where zoo.cfg wants it.
-fn log_options(config: &Config) -> LogOptions {
+pub(super) fn log_options(config: &Config) -> LogOptions {
     let mut options = LogOptions::new(kilobytes(config.prealloc_bytes), config.force_sync);
     if let Some(limit) = config.txn_log_size_limit_bytes {
         options.segment_len = options.segment_len.min(limit.get());
@@ -164,22 +173,25 @@ fn may_begin(config: &Config) -> Result<(), ServerError> {
 /// The key of a directory in which nothing has happened is made, that of an earlier one read: behind the first
 /// snapshot, so that a key without one tells of a snapshot that is gone. A directory that ZooKeeper wrote last has none:
 /// its sessions have ZooKeeper's passwords, and those of before ended under ZooKeeper, which does not know the key.
-fn passwords(directory: &DataDirectory, recovered: &Recovered) -> Result<Passwords, ServerError> {
+fn session_secret(
+    directory: &DataDirectory,
+    recovered: &Recovered,
+) -> Result<Option<SessionSecret>, ServerError> {
     let disk = directory.disk().as_ref();
     let folder = directory.snapshots();
     if recovered.snapshot.origin == SnapshotOrigin::Java {
         SessionKey::remove(disk, folder)?;
-        return Ok(Passwords::default());
+        return Ok(None);
     }
     let found = SessionSecret::read(disk, folder)?;
     let is_begun = recovered.fresh || (recovered.last_zxid == 0 && recovered.txns == 0);
     if found.is_some() || !is_begun {
-        return Ok(Passwords::new(found));
+        return Ok(found);
     }
     let mut bytes = [0; SessionKey::LEN];
     fill_random(&mut bytes)?;
     let key = SessionKey::create(disk, folder, bytes)?;
-    Ok(Passwords::new(Some(SessionSecret { key, before: Vec::new() })))
+    Ok(Some(SessionSecret { key, before: Vec::new() }))
 }
 
 fn fill_random(bytes: &mut [u8]) -> Result<(), ServerError> {

@@ -11,6 +11,7 @@ use super::clock::{Clock, millis};
 use super::figures::monitor;
 use super::figures::series::{Counter, Measure};
 use super::reaper::Reaper;
+use super::restoring::Restoring;
 use super::shared::Server;
 use crate::engine::request::{Chore, Work};
 use crate::engine::sequencer::Sequencer;
@@ -41,8 +42,10 @@ pub(super) fn run(
     let mut last_turn = server.clock.monotonic();
     let mut patience = Duration::ZERO;
     let mut next_step = Instant::now();
+    let mut restoring = Restoring::default();
     loop {
         let mut batch = server.queue.take(patience);
+        restoring.drop_requests_of_before(server, &mut batch.submissions);
         let now = server.clock.now();
         let turn = now.monotonic.since(last_turn);
         let late = turn.saturating_sub(millis(patience));
@@ -78,11 +81,17 @@ pub(super) fn run(
                     let _ = to.try_send(Expiry { local: None, global });
                 }
                 Inquiry::Snapshot(asker) => snapshots.ask(asker),
+                Inquiry::Replace(database, asker) => restoring.ask(database, asker),
             }
         }
         if batch.is_last {
             finish(server, &mut standalone, &mut snapshots);
             return Ok(());
+        }
+        if restoring.restore(server, &mut standalone, &mut snapshots)? {
+            let now = server.clock.monotonic();
+            reaper = Reaper::new(&server.config.reaper, now);
+            last_turn = now;
         }
         patience = snapshot(server, &mut standalone, &mut snapshots, now.monotonic, &mut next_step)
             .min(reaper.patience(now.monotonic));

@@ -95,6 +95,8 @@ pub(super) fn run(
                     let _ = to.try_send(Expiry { local, global });
                 }
                 Inquiry::Snapshot(asker) => life.snapshots.ask(asker),
+                // The others would not have it.
+                Inquiry::Replace(..) => {}
             }
         }
         if batch.is_last {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::figures::process;
 use super::shared::Server;
+use crate::config::Config;
 
 use crate::message::MessageId;
 
@@ -153,6 +154,13 @@ impl Shortage {
         }
         self.tree.is_some()
     }
+}
+
+/// Whether a state that a snapshot of so many bytes shows has room beside what there is: it takes about as many.
+pub(super) fn has_room(config: &Config, bytes: u64) -> bool {
+    let Some(budget) = Budget::find(config.memory_limit_bytes) else { return true };
+    let Some(used) = budget.used() else { return true };
+    budget.limit.saturating_sub(used) >= bytes.saturating_add(budget.reserve() / 2)
 }
 
 /// Looks at the memory until the server ends.

@@ -29,16 +29,7 @@ struct Keyed {
 }
 
 impl Passwords {
-    /// Those of a directory with what it holds; ZooKeeper's if that is nothing.
-    pub(super) fn new(secret: Option<SessionSecret>) -> Self {
-        let passwords = Self::default();
-        if let Some(secret) = secret {
-            passwords.set(secret);
-        }
-        passwords
-    }
-
-    /// From here on there is a key. A member learns late of it, but before it has clients.
+    /// From here on there is a key. It comes late, out of the data directory, but before there are clients.
     pub(super) fn set(&self, secret: SessionSecret) {
         let SessionSecret { key, before } = secret;
         let before = before.into_iter().map(SessionId).collect();

@@ -18,6 +18,7 @@ use super::large_requests::LargeRequests;
 use super::listings::Listings;
 use super::password::Passwords;
 use crate::config::{Config, SessionsLive};
+use crate::engine::zxid::Zxid;
 use crate::ensemble::{Queue, Replica};
 use crate::storage::DataDirectory;
 
@@ -32,6 +33,8 @@ const REQUEST_OVERHEAD: u32 = 512;
 pub(super) enum Role {
     /// It has none.
     Standalone,
+    /// It has none, and serves no clients: its data is being read.
+    Reading,
     /// Nobody leads: it serves no clients.
     None,
     Leader,
@@ -40,14 +43,14 @@ pub(super) enum Role {
 }
 
 impl Role {
-    const ALL: [Self; 5] =
-        [Self::Standalone, Self::None, Self::Leader, Self::Follower, Self::Observer];
+    const ALL: [Self; 6] =
+        [Self::Standalone, Self::Reading, Self::None, Self::Leader, Self::Follower, Self::Observer];
 }
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Standalone => "standalone",
+            Self::Standalone | Self::Reading => "standalone",
             Self::None => "none",
             Self::Leader => "leader",
             Self::Follower => "follower",
@@ -66,12 +69,13 @@ impl CurrentRole {
     }
 
     pub(super) fn get(&self) -> Role {
-        let role = usize::from(self.0.load(Ordering::Relaxed));
+        let role = usize::from(self.0.load(Ordering::Acquire));
         Role::ALL.get(role).copied().unwrap_or(Role::None)
     }
 
+    /// Whoever sees it sees what was done before: a server that begins to serve has what it read.
     pub(super) fn set(&self, role: Role) {
-        self.0.store(role as u8, Ordering::Relaxed);
+        self.0.store(role as u8, Ordering::Release);
     }
 }
 
@@ -131,7 +135,7 @@ impl Server {
     pub(super) fn serves_as(&self, role: Role) -> bool {
         let ensemble = self.config.ensemble.as_ref();
         match role {
-            Role::None => false,
+            Role::None | Role::Reading => false,
             Role::Leader => ensemble.is_none_or(|ensemble| ensemble.leader_serves),
             Role::Standalone | Role::Follower | Role::Observer => true,
         }
@@ -140,6 +144,11 @@ impl Server {
     /// Whether it has clients now.
     pub(super) fn serves(&self) -> bool {
         self.serves_as(self.role.get())
+    }
+
+    /// Whether nothing was read yet, as far as can be told: who may do what is not known then.
+    pub(super) fn knows_nothing(&self) -> bool {
+        !self.serves() && self.replica.applied() == Zxid::ZERO
     }
 
     /// Whether new sessions live on this server only.

@@ -1,7 +1,10 @@
 //! Files of a data directory that are kept, but not used: they go into a folder beside theirs.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
+use super::backup::SMALL_FILES;
+use super::copy::Copier;
 use super::directory::DataDirectory;
 use super::disk::Disk;
 use super::error::{During, StorageError};
@@ -50,7 +53,45 @@ pub fn move_data_aside(directory: &DataDirectory, aside: &str) -> Result<(), Sto
     disk.sync_folder(directory.logs()).during("sync the folder", directory.logs())
 }
 
-/// Moves files into `aside`, which is made beside their folder, the last one first.
+/// Makes the folder of [`move_history_aside`], and copies into it what stays here and says how to read what comes there.
+///
+/// # Errors
+/// When the disk refuses.
+pub(crate) fn begin_aside(directory: &DataDirectory, aside: &str) -> Result<(), StorageError> {
+    let disk = directory.disk().as_ref();
+    let target = directory.snapshots().with_file_name(aside);
+    disk.create_folder(&target).during("create the folder", &target)?;
+    let mut nobody_waits = |_| ();
+    let mut copier = Copier::new(disk, &target, &mut nobody_waits);
+    for name in SMALL_FILES {
+        copier.copy_if_there(directory.snapshots(), name)?;
+    }
+    copier.finish().map(|_| ())
+}
+
+/// Moves what led to another state than that of the snapshot of `zxid`, which stays alone: all other snapshots, then all
+/// logs, into a folder named `aside` beside, durably.
+///
+/// # Errors
+/// When the disk refuses. A start begins from the snapshot of `zxid` all the same, if it is the newest one.
+pub(crate) fn move_history_aside(
+    directory: &DataDirectory,
+    zxid: i64,
+    aside: &str,
+) -> Result<(), StorageError> {
+    let disk = directory.disk().as_ref();
+    let mut snapshots = directory.snapshot_files()?;
+    snapshots.retain(|(of, _)| *of != zxid);
+    let snapshots: Vec<PathBuf> = snapshots.into_iter().map(|(_, path)| path).collect();
+    // First: without the snapshot that stays, none of them may be tried with a log of the new state.
+    move_all(disk, directory.snapshots(), &snapshots, aside)?;
+    let logs: Vec<PathBuf> =
+        directory.log_zxids()?.into_iter().map(|zxid| directory.log_path(zxid)).collect();
+    move_all(disk, directory.logs(), &logs, aside)
+}
+
+/// Moves files into `aside`, which is made beside their folder, the last one first. One that a purge has taken away
+/// meanwhile needs no place.
 pub(super) fn move_all(
     disk: &dyn Disk,
     folder: &Path,
@@ -64,7 +105,10 @@ pub(super) fn move_all(
     disk.create_folder(&target).during("create the folder", &target)?;
     for file in files.iter().rev() {
         let Some(name) = file.file_name() else { continue };
-        disk.rename(file, &target.join(name)).during("move away", file)?;
+        match disk.rename(file, &target.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            moved => moved.during("move away", file)?,
+        }
         disk.sync_folder(&target).during("sync the folder", &target)?;
         disk.sync_folder(folder).during("sync the folder", folder)?;
     }

@@ -26,7 +26,7 @@ const TRIES: usize = 10;
 /// How often a write that goes on is waited for.
 const LOOKS: usize = 10;
 /// Files beside snapshots and logs that belong to the state.
-const SMALL_FILES: [&str; 5] = [
+pub(super) const SMALL_FILES: [&str; 5] = [
     file_name::CURRENT_EPOCH,
     file_name::ACCEPTED_EPOCH,
     file_name::SESSION_KEY,

@@ -128,7 +128,7 @@ impl EntryLog {
         let mut segments = own_segments(&directory)?;
         let next = log.next_index();
         // One that was begun and got no record would stand in the way of what comes instead of it.
-        log.rewind(log.last_zxid(), next, || {
+        log.go_on_behind(log.last_zxid(), next, || {
             while let Some(empty) = segments.pop_if(|segment| segment.index >= next) {
                 remove(&directory, empty)?;
             }
@@ -412,7 +412,7 @@ impl EntryWriter {
             return Err(StorageError::OutOfOrder { last: log.last_zxid(), zxid: base.zxid });
         };
         *has_changed = true;
-        log.rewind(zxid, from, || {
+        log.go_on_behind(zxid, from, || {
             while segments.len() > kept {
                 if let Some(begin) = segments.pop() {
                     remove(directory, begin)?;

@@ -26,6 +26,8 @@ pub(crate) const RESTORING: &str = "rookeeper.restoring";
 pub(crate) const RAFT_STATE: &str = "raft.state";
 /// A snapshot that comes from another member.
 pub(crate) const HANDOVER: &str = "handover";
+/// A snapshot that an operator sends.
+pub(crate) const UPLOAD: &str = "upload";
 
 /// What a name says that a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

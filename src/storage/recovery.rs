@@ -108,7 +108,7 @@ pub(crate) fn begin_empty(
         zxid: 0,
         reason,
     })?;
-    Ok(Loaded { id: none, newest: 0 })
+    Ok(Loaded { id: none, newest: 0, stated: None })
 }
 
 /// A snapshot that was written while transactions went on becomes the tree of one instant only with all of those.
@@ -199,7 +199,7 @@ pub(crate) fn load_snapshot(
 
 /// What shows a later transaction is of no use for a state.
 fn up_to(loaded: Loaded, shown_max: i64, path: &Path) -> Result<Loaded, StorageError> {
-    let Loaded { id: SnapshotId { zxid, .. }, newest } = loaded;
+    let Loaded { id: SnapshotId { zxid, .. }, newest, .. } = loaded;
     if newest <= shown_max {
         return Ok(loaded);
     }

@@ -89,6 +89,8 @@ pub struct Loaded {
     /// `id.zxid <= newest`: the newest transaction that it shows, as far as its znodes and its digest tell. One of
     /// ZooKeeper was written while transactions went on.
     pub newest: i64,
+    /// The zxid that its last tail says, where it has one. That of its name counts, as in ZooKeeper.
+    pub stated: Option<i64>,
 }
 
 /// Reads the snapshot at `path`, which begins `replay` anew.
@@ -125,8 +127,15 @@ fn read(
     let file_len = file.size().during("read", path)?;
     let content = Content::new(file, Compression::of(path));
     let checksum = Adler32::new();
-    let mut stream =
-        Stream { path: path.to_owned(), zxid, content, file_len, checksum, newest: zxid };
+    let mut stream = Stream {
+        path: path.to_owned(),
+        zxid,
+        content,
+        file_len,
+        checksum,
+        newest: zxid,
+        stated: None,
+    };
     let header = jute::decode::<FileHeader>(stream.take(HEADER_LEN)?).map(|(header, _)| header);
     let header = match header {
         Ok(header) if header.magic == SNAPSHOT_MAGIC => header,
@@ -142,7 +151,7 @@ fn read(
     replay.end(digest).map_err(|refused| stream.refused(refused))?;
     // ZooKeeper's digest is that of the end of the writing.
     let newest = stream.newest.max(digest.map_or(0, |digest| digest.zxid));
-    Ok(Loaded { id, newest })
+    Ok(Loaded { id, newest, stated: stream.stated })
 }
 
 fn open(disk: &dyn Disk, path: &Path) -> Result<Content, StorageError> {
@@ -162,6 +171,7 @@ struct Stream {
     file_len: u64,
     checksum: Adler32,
     newest: i64,
+    stated: Option<i64>,
 }
 
 impl Stream {
@@ -234,8 +244,7 @@ impl Stream {
             self.seal()?;
         }
         if self.peek(ZXID_TAIL + 1)?.len() == ZXID_TAIL {
-            // The zxid in the name counts, as in ZooKeeper.
-            self.i64()?;
+            self.stated = Some(self.i64()?);
             self.seal()?;
         }
         if !self.peek(1)?.is_empty() {

@@ -99,12 +99,23 @@ impl SnapshotWriter {
 
     /// Ends the stream, seals it, and gives the file its name. Returns the length of the file.
     ///
+    /// # Errors
+    /// When the disk refuses; the snapshot is gone then, the log is unharmed.
+    pub fn finish(self, digest: Option<SnapshotDigest>) -> Result<u64, StorageError> {
+        self.complete(digest)?.publish()
+    }
+
+    /// Ends the stream and seals it: all of it is durable then, but for its name.
+    ///
     /// Without a digest (`digest.enabled=false`) the tail with the last zxid is left out as well:
     /// ZooKeeper would take it for a digest.
     ///
     /// # Errors
     /// When the disk refuses; the snapshot is gone then, the log is unharmed.
-    pub fn finish(mut self, digest: Option<SnapshotDigest>) -> Result<u64, StorageError> {
+    pub fn complete(
+        mut self,
+        digest: Option<SnapshotDigest>,
+    ) -> Result<CompleteSnapshot, StorageError> {
         self.put(|out| out.put_slice(b"\0\0\0\x01/"))?;
         self.seal()?;
         if let Some(digest) = digest {
@@ -118,11 +129,7 @@ impl SnapshotWriter {
         self.pack.finish().during("pack", &self.temporary)?;
         self.flush()?;
         self.file.sync_all().during("sync", &self.temporary)?;
-        let path = self.folder.join(&self.name);
-        self.disk.rename(&self.temporary, &path).during("rename a new snapshot to", &path)?;
-        self.finished = true;
-        self.disk.sync_folder(&self.folder).during("sync the folder", &self.folder)?;
-        Ok(self.offset)
+        Ok(CompleteSnapshot(self))
     }
 
     /// The checksum of all bytes so far, and ZooKeeper's mark behind it.
@@ -167,6 +174,25 @@ impl SnapshotWriter {
         self.offset = self.offset.saturating_add(packed.len() as u64);
         packed.clear();
         Ok(())
+    }
+}
+
+/// A whole snapshot without its name; dropped, it leaves nothing.
+#[derive(Debug)]
+pub struct CompleteSnapshot(SnapshotWriter);
+
+impl CompleteSnapshot {
+    /// Gives the file its name, durably. Returns its length.
+    ///
+    /// # Errors
+    /// When the disk refuses: whether it has its name is then not known.
+    pub fn publish(self) -> Result<u64, StorageError> {
+        let Self(mut writer) = self;
+        let path = writer.folder.join(&writer.name);
+        writer.disk.rename(&writer.temporary, &path).during("rename a new snapshot to", &path)?;
+        writer.finished = true;
+        writer.disk.sync_folder(&writer.folder).during("sync the folder", &writer.folder)?;
+        Ok(writer.offset)
     }
 }
 

@@ -165,14 +165,15 @@ impl TxnLog {
         self.segment = None;
     }
 
-    /// Goes back to where `last_zxid` is the last record and `next_index` the next one, once `cut`
-    /// has taken away what stood behind it; the next group begins a segment. A failure poisons the
-    /// log, as one of [`commit`](Self::commit) does.
-    pub(crate) fn rewind(
+    /// Goes on where `last_zxid` is the last record and `next_index` the next one, once `settle` has
+    /// made that so: what stood behind is cut off, or another state stands in the place of this one.
+    /// The next group begins a segment. A failure poisons the log, as one of
+    /// [`commit`](Self::commit) does.
+    pub(crate) fn go_on_behind(
         &mut self,
         last_zxid: i64,
         next_index: u64,
-        cut: impl FnOnce() -> Result<(), StorageError>,
+        settle: impl FnOnce() -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
         if self.poisoned {
             return Err(StorageError::Poisoned);
@@ -181,7 +182,7 @@ impl TxnLog {
         self.segment = None;
         self.group.clear();
         self.group_records = 0;
-        cut()?;
+        settle()?;
         self.epoch.set(epoch_of(last_zxid))?;
         self.poisoned = false;
         self.last_zxid = last_zxid;

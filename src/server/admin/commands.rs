@@ -2,8 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use axum::http::StatusCode;
-
 use super::json::{Fields, Json};
 use super::{Answer, connections, ensemble, parameter, statistics};
 use crate::logging;
@@ -138,14 +136,10 @@ pub(super) fn answer(command: Command, server: &Server, query: &str) -> Answer {
         Command::Observers => ensemble::observers(server),
         // Nothing is counted of observers that could be reset.
         Command::ObserverConnectionStatReset | Command::Ruok => Fields::new(),
-        Command::Restore => {
-            let why = "the tree of a running server is not replaced here: stop it and use rookeeper restore";
-            return Answer::error(command.name(), StatusCode::SERVICE_UNAVAILABLE, why);
-        }
         Command::ServerStats => statistics::server_stats(server),
         Command::SetTraceMask => set_trace_mask(server, query),
-        // Is answered elsewhere: it takes its time.
-        Command::Snapshot => Fields::new(),
+        // Are answered elsewhere: they take their time.
+        Command::Restore | Command::Snapshot => Fields::new(),
         Command::StatReset => {
             server.stats.reset();
             Fields::new()

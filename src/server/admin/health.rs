@@ -14,7 +14,7 @@ pub(super) fn answer(probe: &str, method: &Method, server: Option<&Arc<Server>>)
     let (what, reason) = match probe {
         // Whoever answers lives.
         "live" => ("live", None),
-        "ready" => ("ready", server.map_or(Some(RECOVERS), |server| not_ready(server))),
+        "ready" => ("ready", server.map_or(Some(READS), |server| not_ready(server))),
         _ => return not_found(),
     };
     if !matches!(*method, Method::GET | Method::HEAD) {
@@ -32,12 +32,13 @@ pub(super) fn answer(probe: &str, method: &Method, server: Option<&Arc<Server>>)
     (status, json_body(fields)).into_response()
 }
 
-const RECOVERS: &str = "it reads its data directory";
+const READS: &str = "it reads its data directory";
 
 /// Why clients would be turned away, if they would.
 fn not_ready(server: &Server) -> Option<&'static str> {
     match server.role.get() {
         Role::Standalone | Role::Follower | Role::Observer | Role::Leader => None,
+        Role::Reading => Some(READS),
         // Nothing is known of the others before it has read what it has.
         Role::None if server.others.voters.load(Ordering::Relaxed) == 0 => {
             Some("it reads its data directory, or waits for others to begin an ensemble with")

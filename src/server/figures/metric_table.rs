@@ -40,7 +40,6 @@ const NO_AGE: &str = "a request of a connection that is gone is done all the sam
 const NO_CACHE: &str = "answers are made from the tree each time";
 const NO_THROTTLE: &str = "a busy server reads no more from its clients' sockets instead";
 const NO_TLS: &str = "clients speak without TLS";
-const NO_RESTORE: &str = "the tree of a running server is not replaced";
 const NO_DEAD: &str = "watches go with their connection";
 const ENDS: &str = "the process ends then";
 
@@ -100,7 +99,7 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     of("watch_bytes", "bytes of events sent"),
     never("stale_requests_dropped", NO_AGE),
     of("throttled_ops", "requests refused because they waited beyond throttled_op_wait_time"),
-    never("insecure_admin_count", NO_RESTORE),
+    never("insecure_admin_count", "the AdminServer speaks without TLS"),
     of("connection_rejected", "connections refused for their number or their pace"),
     of(
         "sessionless_connections_expired",
@@ -138,7 +137,7 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     of("proposal_count", "transactions proposed where this server leads"),
     of("large_requests_rejected", "connections closed for a request beyond largeRequestMaxBytes"),
     never("outstanding_changes_removed", "changes in flight are not counted one by one"),
-    never("restore_error_count", NO_RESTORE),
+    of("restore_error_count", "snapshots that were sent to be served and could not be"),
     of("cnxn_closed_without_zk_server_running", "connections closed because nobody leads"),
     of("looking_count", "times without a known leader"),
     of("snapshot_rate_limited_count", "snapshots that were asked for too soon after another"),
@@ -152,7 +151,10 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     never("response_packet_get_children_cache_misses", NO_CACHE),
     of("snap_count", "servers that got what they lacked as a snapshot of this leader"),
     of("stale_sessions_expired", "sessions that expired"),
-    never("restore_rate_limited_count", NO_RESTORE),
+    of(
+        "restore_rate_limited_count",
+        "snapshots that were sent to be served too soon after another",
+    ),
     never("response_packet_get_children_cache_hits", NO_CACHE),
     of("sync_processor_request_queued", "transactions written to the log"),
     never("tls_handshake_exceeded", NO_TLS),
@@ -187,7 +189,10 @@ pub(in crate::server) const BASIC: &[Row] = &[
     of("fsynctime", "milliseconds of a sync of the log"),
     of("inflight_snap_count", "snapshots on their way to others when one more began"),
     never("reads_issued_from_session_queue", NO_STAGES),
-    never("restore_time", NO_RESTORE),
+    of(
+        "restore_time",
+        "milliseconds without service while another state took the place of the served one",
+    ),
     never("learner_request_processor_queue_size", NO_STAGES),
     of("snapshottime", "milliseconds of writing a snapshot"),
     of("unavailable_time", "milliseconds without service"),

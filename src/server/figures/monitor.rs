@@ -21,6 +21,10 @@ use super::stats::{self, Summary};
 /// Lines that `mntr` may have: some collectors take no more. Keys that are beyond are left out.
 const LINES_MAX: usize = 499;
 
+/// Gauges of what the server holds.
+const OF_DATA: [&str; 4] =
+    ["znode_count", "ephemerals_count", "approximate_data_size", "global_sessions"];
+
 /// A gauge's value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::server) enum Value {
@@ -72,7 +76,10 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
         ("non_mtls_local_conn_count", Value::Integer(0)),
     ]);
     let role = server.role.get();
-    if role != Role::Standalone {
+    if role == Role::Reading {
+        // What it holds is not known yet.
+        gauges.retain(|name, _| !OF_DATA.contains(name));
+    } else if role != Role::Standalone {
         gauges.insert("quorum_size", integer(others.voters.load(Ordering::Relaxed) as usize));
     }
     if role == Role::Leader {
@@ -130,7 +137,7 @@ pub(in crate::server) fn mntr(server: &Server) -> String {
     let role = server.role.get();
     let mut text = format!("zk_version\t{VERSION}\nzk_server_state\t{role}\n");
     match role {
-        Role::Standalone | Role::None => {}
+        Role::Standalone | Role::Reading | Role::None => {}
         Role::Leader => text.push_str("zk_peer_state\tleading - broadcast\n"),
         Role::Follower => text.push_str("zk_peer_state\tfollowing - broadcast\n"),
         Role::Observer => {

@@ -294,7 +294,7 @@ impl Watch {
             match role {
                 Role::Follower => series.record(Measure::FollowerSync, ms),
                 Role::Observer => series.record(Measure::ObserverSync, ms),
-                Role::Leader | Role::None | Role::Standalone => {}
+                Role::Leader | Role::None | Role::Standalone | Role::Reading => {}
             }
         }
     }
