@@ -20,7 +20,7 @@ use super::connection::{Connection, java_address};
 use super::connection_throttle::Wanted;
 use super::figures::hot_paths::{Sample, Sampler};
 use super::figures::namespace::Reads;
-use super::figures::series::{Counter, Measure};
+use super::figures::series::{Counter, Measure, Series};
 use super::figures::stats;
 use super::four_letter;
 use super::large_requests::OverBudget;
@@ -93,6 +93,7 @@ pub(super) struct Inbox {
     /// Bytes of requests that were here when the last such sync was asked for: the reads in them may be answered.
     synced_bytes: usize,
     sampler: Sampler,
+    reads: Reads,
 }
 
 impl Inbox {
@@ -111,6 +112,7 @@ impl Inbox {
             syncs_reads,
             synced_bytes: 0,
             sampler: Sampler::default(),
+            reads: Reads::default(),
         }
     }
 
@@ -347,8 +349,22 @@ impl Inbox {
     ) -> Step {
         let server = Arc::clone(&self.server);
         let received = server.clock.monotonic();
-        let mut answers = Answers::new(connection, &server, received);
-        let mut taken = Taken::new(connection, &server);
+        let mut reads = std::mem::take(&mut self.reads);
+        let answers = Answers::new(connection, &server, received, &mut reads);
+        let step = self.take_requests(connection, room, answers);
+        reads.flush();
+        self.reads = reads;
+        step
+    }
+
+    fn take_requests(
+        &mut self,
+        connection: &Connection,
+        room: &mut Option<OwnedSemaphorePermit>,
+        mut answers: Answers<'_>,
+    ) -> Step {
+        let (server, received) = (answers.server, answers.received);
+        let mut taken = Taken::new(connection, server);
         let mut heard = false;
         self.sampler.begin();
         loop {
@@ -382,7 +398,7 @@ impl Inbox {
             let step = match request {
                 Ok(request) if is_known && self.belongs_to_orderer(&request, is_alone) => {
                     let weight = server.weight(len);
-                    let Some(room) = take_room(&server, room, weight) else {
+                    let Some(room) = take_room(server, room, weight) else {
                         self.waits_since.get_or_insert(received);
                         return Step::NeedsRoom(weight);
                     };
@@ -400,7 +416,7 @@ impl Inbox {
                 }
                 Ok(request) if is_known && is_alone && self.needs_sync(&request, len) => {
                     let weight = server.weight(len);
-                    let Some(room) = take_room(&server, room, weight) else {
+                    let Some(room) = take_room(server, room, weight) else {
                         self.waits_since.get_or_insert(received);
                         return Step::NeedsRoom(weight);
                     };
@@ -596,7 +612,7 @@ struct Answers<'a> {
     zxid: Zxid,
     count: usize,
     sizes: Sizes,
-    reads: Reads<'a>,
+    reads: &'a mut Reads,
 }
 
 /// Bytes of the answers that were made last.
@@ -621,7 +637,12 @@ impl Sizes {
 }
 
 impl<'a> Answers<'a> {
-    fn new(connection: &'a Connection, server: &'a Server, received: Monotonic) -> Self {
+    fn new(
+        connection: &'a Connection,
+        server: &'a Server,
+        received: Monotonic,
+        reads: &'a mut Reads,
+    ) -> Self {
         Self {
             connection,
             server,
@@ -631,7 +652,7 @@ impl<'a> Answers<'a> {
             zxid: Zxid::ZERO,
             count: 0,
             sizes: Sizes::NONE,
-            reads: Reads::new(&server.stats.series),
+            reads,
         }
     }
 
@@ -659,7 +680,7 @@ impl<'a> Answers<'a> {
         let xid = if is_ping { xid::PING } else { request_xid };
         self.zxid = hold.last_zxid();
         if let Ok(response) = &answer {
-            count_read(&mut self.reads, request, response);
+            count_read(self.reads, &self.server.stats.series, request, response);
         }
         let before = self.out.len() + LENGTH_LEN;
         match answer {
@@ -740,17 +761,17 @@ impl<'a> Answers<'a> {
 }
 
 /// What ZooKeeper counts as read from a namespace.
-fn count_read(reads: &mut Reads<'_>, request: &Request<'_>, response: &Response<'_>) {
+fn count_read(reads: &mut Reads, series: &Series, request: &Request<'_>, response: &Response<'_>) {
     match (request, response) {
         (Request::GetData(body), Response::GetData(found)) => {
-            reads.count(&body.path, found.data.as_ref().map_or(0, |data| data.len()));
+            reads.count(series, &body.path, found.data.as_ref().map_or(0, |data| data.len()));
         }
-        (Request::Exists(body), _) => reads.count(&body.path, 0),
+        (Request::Exists(body), _) => reads.count(series, &body.path, 0),
         (Request::GetChildren(body), Response::Children(found)) => {
-            reads.count(&body.path, found.children.iter().map(|name| name.len()).sum());
+            reads.count(series, &body.path, found.children.iter().map(|name| name.len()).sum());
         }
         (Request::GetChildren2(body), Response::Children2(found)) => {
-            reads.count(&body.path, found.children.iter().map(|name| name.len()).sum());
+            reads.count(series, &body.path, found.children.iter().map(|name| name.len()).sum());
         }
         _ => {}
     }

@@ -223,7 +223,7 @@ impl Answer<'_> {
         let names_len = list.list.names_len();
         self.connection.outbox().put_list(&head, list, &tail);
         drop(hold);
-        Reads::new(&self.server.stats.series).count(&asked.body.path, names_len);
+        Reads::default().count(&self.server.stats.series, &asked.body.path, names_len);
         self.count(zxid, len);
         Step::Answered
     }

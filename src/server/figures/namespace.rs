@@ -39,46 +39,35 @@ pub(in crate::server) fn count_written(series: &Series, txn: &Txn<'_>) {
     }
 }
 
-/// Counts reads. Those of one kind behind one another are counted at once: clients repeat themselves.
-pub(in crate::server) struct Reads<'a> {
-    series: &'a Series,
+/// Counts the reads of a connection. Those of one kind behind one another are counted at once: clients repeat themselves.
+#[derive(Default)]
+pub(in crate::server) struct Reads {
     /// A path that is the last one's namespace and nothing more; empty before the first one.
     last: String,
     /// What that namespace has.
     its: Option<Arc<Distribution>>,
-    /// The first bytes of paths below a short one, and which of them count: one look for most reads.
+    /// The first bytes of paths below a short one, and which of them count: one look for most reads. None count where there
+    /// is no such path.
     start: u64,
     mask: u64,
     value: u64,
     times: u64,
 }
 
-impl<'a> Reads<'a> {
-    pub(in crate::server) const fn new(series: &'a Series) -> Self {
-        Self {
-            series,
-            last: String::new(),
-            its: None,
-            start: NO_START,
-            mask: 0,
-            value: 0,
-            times: 0,
-        }
-    }
-
+impl Reads {
     /// A znode was read, with so many bytes beside its Stat.
-    pub(in crate::server) fn count(&mut self, path: &str, bytes: usize) {
+    pub(in crate::server) fn count(&mut self, series: &Series, path: &str, bytes: usize) {
         let value = (path.len() + bytes + STAT_LEN) as u64;
         let start = path.as_bytes().first_chunk().map_or(0, |start| u64::from_le_bytes(*start));
-        if start & self.mask == self.start && value == self.value {
+        if start & self.mask == self.start && value == self.value && self.mask != 0 {
             self.times += 1;
         } else {
-            self.count_other(path, value);
+            self.count_other(series, path, value);
         }
     }
 
     #[inline(never)]
-    fn count_other(&mut self, path: &str, value: u64) {
+    fn count_other(&mut self, series: &Series, path: &str, value: u64) {
         let is_last = self.is_last(path.as_bytes());
         if is_last && value == self.value {
             self.times += 1;
@@ -87,7 +76,7 @@ impl<'a> Reads<'a> {
         if !is_last {
             let Some(name) = of(path) else { return };
             self.flush();
-            self.its = self.series.of_key(KeyedMeasure::NamespaceRead, name);
+            self.its = series.of_key(KeyedMeasure::NamespaceRead, name);
             self.last.clear();
             self.last.extend(["/", name]);
             (self.start, self.mask) = start_of(name);
@@ -104,7 +93,8 @@ impl<'a> Reads<'a> {
         !last.is_empty() && matches!(rest.first(), None | Some(b'/')) && start == last
     }
 
-    fn flush(&mut self) {
+    /// Has everything counted that came so far.
+    pub(in crate::server) fn flush(&mut self) {
         if self.times > 0
             && let Some(its) = &self.its
         {
@@ -114,20 +104,17 @@ impl<'a> Reads<'a> {
     }
 }
 
-/// What masked bytes never are.
-const NO_START: u64 = 1;
-
 /// The bytes that paths below a namespace begin with, and the mask over them, where they are few.
 fn start_of(name: &str) -> (u64, u64) {
     let mut start = [0; size_of::<u64>()];
     let path = format!("/{name}/");
-    let Some(place) = start.get_mut(..path.len()) else { return (NO_START, 0) };
+    let Some(place) = start.get_mut(..path.len()) else { return (0, 0) };
     place.copy_from_slice(path.as_bytes());
     let mask = u64::MAX >> (u64::BITS as usize - 8 * path.len());
     (u64::from_le_bytes(start), mask)
 }
 
-impl Drop for Reads<'_> {
+impl Drop for Reads {
     fn drop(&mut self) {
         self.flush();
     }
@@ -148,7 +135,7 @@ mod tests {
     #[test]
     fn reads_are_counted_by_namespace_however_they_come() {
         let series = Series::default();
-        let mut reads = Reads::new(&series);
+        let mut reads = Reads::default();
         for (path, bytes) in [
             ("/", 9),
             ("/a", 0),
@@ -165,7 +152,7 @@ mod tests {
             ("/", 9),
             ("/a", 0),
         ] {
-            reads.count(path, bytes);
+            reads.count(&series, path, bytes);
         }
         drop(reads);
         let found: Vec<(String, Summary)> = series
