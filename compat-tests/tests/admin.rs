@@ -168,6 +168,17 @@ fn shape(server: &Server, command: &str, text: &str) -> Vec<String> {
     }
 }
 
+/// The key of a figure that a leader has of each other server, without that one's number: which servers those are is a matter
+/// of who leads.
+fn without_server(key: &str) -> String {
+    let is_part = |part: &&str| !part.bytes().all(|byte| byte.is_ascii_digit());
+    if key.ends_with("_learner_handler_qp_size") {
+        key.split('_').filter(is_part).collect::<Vec<_>>().join("_")
+    } else {
+        key.to_owned()
+    }
+}
+
 /// Keys of `monitor` with the types of their values.
 fn figures(text: &str) -> Vec<(String, &'static str, String)> {
     let lines =
@@ -181,7 +192,7 @@ fn figures(text: &str) -> Vec<(String, &'static str, String)> {
                 _ if value.parse::<f64>().is_ok() => "double",
                 _ => panic!("{key} is {value}"),
             };
-            (key.trim_matches('"').to_owned(), kind, value.to_owned())
+            (without_server(key.trim_matches('"')), kind, value.to_owned())
         })
         .collect()
 }
@@ -665,6 +676,14 @@ fn with_role<'a>(ensemble: &'a Ensemble, role: &str) -> &'a Server {
     ensemble.servers().iter().find(is).expect("a server of the role")
 }
 
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 fn in_an_ensemble(kind: Kind) -> Said {
     let mut ensemble = Ensemble::start(kind, &[ON, "tickTime=2000"]);
     let mut said = Said::new();
@@ -673,6 +692,13 @@ fn in_an_ensemble(kind: Kind) -> Said {
         let mut client = server.connect(20_000);
         call(&mut client, op::CREATE, &request::create("/e1", Some(b"data"), mode::EPHEMERAL));
         call(&mut client, op::GET_DATA, &request::path_watch("/e1", true));
+        if role == "leader" {
+            // A leader counts a follower from the first time that it had something for it.
+            until("both followers are counted", || {
+                let text = get(server, "/commands/monitor").text();
+                text.matches("_learner_handler_qp_size").count() >= 2 * 5
+            });
+        }
         let mut of_role = Said::new();
         look(server, role, &mut of_role);
         // ZooKeeper has the text only where it is alone; and here the first entry of a term has a zxid that is a multiple of
@@ -697,15 +723,7 @@ fn in_an_ensemble(kind: Kind) -> Said {
     let second = ensemble.kill_leader();
     let left =
         ensemble.server((0..3).find(|number| ![first, second].contains(number)).expect("one"));
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        let text = get(left, "/commands/ruok").text();
-        if text.contains("error\" : \"") {
-            break;
-        }
-        assert!(Instant::now() < deadline, "it serves alone: {text}");
-        thread::sleep(Duration::from_millis(50));
-    }
+    until("it serves no more", || get(left, "/commands/ruok").text().contains("error\" : \""));
     for command in ["ruok", "conf", "stats", "snapshot", "wchs", "leader", "isro"] {
         let text = get(left, &format!("/commands/{command}")).text();
         said.push((format!("{command}, without a leader"), text));
