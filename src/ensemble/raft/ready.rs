@@ -45,6 +45,8 @@ use crate::storage::{DataDirectory, ReceivedSnapshot, SnapshotFile};
 const ELECTION_TICKS: usize = 10;
 /// The same behind the end of the leader's connection, which all see at once.
 const TICKS_TO_DIFFER: usize = 4;
+/// Ticks by which the others may have heard of the leader later: they give no vote for as long as [`ELECTION_TICKS`].
+const TICKS_TO_FORGET: usize = 2;
 /// How much faster the clock of elections runs then: two who stand at the same time try again that much sooner.
 const HASTE: usize = 3;
 /// Ticks between a leader's signs of life.
@@ -665,8 +667,9 @@ impl<T: Transport> Member<T> {
                 voters += 1;
                 before = before.wrapping_add(usize::from(voter < raft.id));
             }
-            let part = (ELECTION_TICKS / voters.max(1)).max(1);
-            (before % voters.max(1) * part + draw % part) % ELECTION_TICKS
+            let places = ELECTION_TICKS - TICKS_TO_FORGET;
+            let part = (places / voters.max(1)).max(1);
+            TICKS_TO_FORGET + (before % voters.max(1) * part + draw % part) % places
         };
         raft.set_randomized_election_timeout(ELECTION_TICKS + more);
     }
