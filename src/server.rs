@@ -284,7 +284,8 @@ async fn serve_alone(
     }
     let now = server.clock.monotonic();
     let sequencer = sequencer_of(&database, config, now);
-    *replica.exclusive().database() = database;
+    let before = replica.exclusive().install(database);
+    drop(before);
     let mut snapshots = Snapshots::new(
         directory,
         data::compression(config),

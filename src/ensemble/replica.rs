@@ -82,10 +82,12 @@ impl Exclusive<'_> {
         &mut self.guard
     }
 
-    /// Puts another database in the place of this one.
-    pub fn install(&mut self, mut database: Database) {
+    /// Puts another database in the place of this one. Gives that one back, to be dropped behind the hold: with a large tree
+    /// it takes its time.
+    #[must_use]
+    pub fn install(&mut self, mut database: Database) -> Database {
         database.succeed(&self.guard);
-        *self.guard = database;
+        std::mem::replace(&mut *self.guard, database)
     }
 
     /// Publishes the last zxid, as dropping the hold does, and lets waiting readers in before it goes on.

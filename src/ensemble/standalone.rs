@@ -143,8 +143,8 @@ impl Standalone {
             move_history_aside(directory, zxid.0, aside)
         })?;
         self.sequencer = sequencer(&database);
-        // What was there is dropped behind the hold: a large tree takes its time.
-        let _ = std::mem::replace(self.applier.replica.exclusive().database(), database);
+        let before = self.applier.replica.exclusive().install(database);
+        drop(before);
         Ok(Ok(zxid))
     }
 

@@ -149,7 +149,8 @@ impl<T: Transport> Member<T> {
     ) -> Result<(Self, DiskWriter), EnsembleError> {
         let Started { store, writer, database, applied, secret: _ } = started;
         let id = store.promises.id;
-        replica.exclusive().install(database);
+        let before = replica.exclusive().install(database);
+        drop(before);
         let config = Config {
             id,
             applied,
@@ -571,7 +572,8 @@ impl<T: Transport> Member<T> {
             if let Some(local) = &mut self.local {
                 database.sessions().keys().for_each(|session| local.forget(*session));
             }
-            self.applier.replica.exclusive().install(database);
+            let before = self.applier.replica.exclusive().install(database);
+            drop(before);
         }
         let mut unsent = Vec::new();
         self.go_on_durable(&mut unsent);

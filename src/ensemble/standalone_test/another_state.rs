@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::engine::NodeId;
 use crate::engine::database::Database;
+use crate::engine::listing::{Listing, Progress};
 use crate::ensemble::snapshots::snapshot_of;
 use crate::storage::{StorageError, UploadedSnapshot, examine};
 
@@ -129,6 +130,21 @@ fn it_is_served_and_goes_on_behind_all_that_was_seen() {
         assert_eq!(shown(&world), after);
         assert_eq!(world.standalone.replica().applied().0, zxid.0 + 2);
     }
+}
+
+/// Numbers of znodes mean something else in the other state, and zxids may: here all of them are the same.
+#[test]
+fn a_long_listing_of_before_does_not_go_on_in_it() {
+    let mut world = with_changes("/ours", 3);
+    let snapshot = take_snapshot(&mut world);
+    let replica = Arc::clone(world.standalone.replica());
+    let begin = || Listing::begin(&replica.shared(), NodeId::ROOT);
+    let go_on = |listing: Listing| listing.advance(&replica.shared(), NodeId::ROOT, usize::MAX);
+    assert!(matches!(go_on(begin()), Progress::Done(_)));
+    let listing = begin();
+    replace(&mut world, &snapshot).expect("the disk works").expect("it is whole");
+    assert!(matches!(go_on(listing), Progress::Changed));
+    assert!(matches!(go_on(begin()), Progress::Done(_)));
 }
 
 #[test]

@@ -144,7 +144,7 @@ impl World {
     fn put_late_tree(&mut self, at: usize, member: &Member<Post>) {
         let now = self.timeline.now();
         if let Some((tree, _)) = self.servers[at].late.take_if(|(_, when)| *when <= now) {
-            member.replica().exclusive().install(tree);
+            let _ = member.replica().exclusive().install(tree);
         }
     }
 
