@@ -1,5 +1,7 @@
 //! Another state in the place of the one that a lone server serves, as an operator asked for by a snapshot.
 
+use std::fmt::Display;
+
 use time::OffsetDateTime;
 use time::macros::format_description;
 use tokio::sync::oneshot;
@@ -99,14 +101,19 @@ impl Restoring {
         }
         // Whoever asked tells why not, but may have stopped waiting.
         if let Err(Err(error)) = asker.send(restored) {
-            tracing::warn!(
-                id = %MessageId::NOT_RESTORED,
-                %error,
-                "the snapshot that was sent is not restored; nothing has changed"
-            );
+            tell_not_restored(&error);
         }
         Ok(is_done)
     }
+}
+
+/// Says why the state stays what it is.
+pub(super) fn tell_not_restored(error: &dyn Display) {
+    tracing::warn!(
+        id = %MessageId::NOT_RESTORED,
+        %error,
+        "the snapshot that was sent is not restored; nothing has changed"
+    );
 }
 
 /// A name for the folder of what led to the state of before.

@@ -17,8 +17,8 @@ use super::commands::Command;
 use super::{Admin, Answer};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::Inquiry;
-use crate::message::MessageId;
 use crate::server::figures::series::Counter;
+use crate::server::restoring::tell_not_restored;
 use crate::server::shared::Server;
 use crate::server::{ServerError, data, memory};
 use crate::storage::{StorageError, UploadedSnapshot};
@@ -77,11 +77,7 @@ pub(super) async fn answer(
         }
         Err(error) => {
             server.stats.series.count(Counter::RestoreErrors, 1);
-            tracing::warn!(
-                id = %MessageId::NOT_RESTORED,
-                %error,
-                "the snapshot that was sent is not restored; nothing has changed"
-            );
+            tell_not_restored(&error);
             refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
         }
     }
