@@ -8,10 +8,13 @@
 //! [applied](database::Database::apply). Reads are [answered](read::answer).
 
 pub mod acl;
+mod acl_list;
 pub mod apply;
 pub mod database;
 mod digest;
-mod expiry;
+pub mod expiry;
+mod fixup;
+mod identity;
 mod index;
 pub mod listing;
 pub mod local;
@@ -20,6 +23,7 @@ mod owner;
 pub mod path;
 mod prepare;
 pub mod quota;
+mod quota_table;
 pub mod read;
 pub mod reaper;
 pub mod request;
@@ -34,6 +38,7 @@ pub mod tree;
 mod walk;
 pub mod watch;
 mod watch_registry;
+mod watchers;
 mod znode;
 pub mod zxid;
 
@@ -44,11 +49,17 @@ mod digest_test;
 #[cfg(test)]
 mod fuzzy_test;
 #[cfg(test)]
+mod limits_test;
+#[cfg(test)]
 mod listing_test;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
 mod model_test;
+#[cfg(test)]
+mod quota_test;
+#[cfg(test)]
+mod read_back_test;
 #[cfg(test)]
 mod read_test;
 #[cfg(test)]
@@ -59,5 +70,5 @@ mod transcript_test;
 mod walk_test;
 
 pub use owner::Owner;
-pub use walk::WalkStep;
-pub use znode::NodeId;
+pub use walk::{LateWalk, WalkStep};
+pub use znode::{Below, NodeId};

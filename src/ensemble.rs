@@ -20,14 +20,16 @@ mod words;
 
 pub use self::raft::{
     Appended, Before, DiskWriter, Ensemble, EnsembleError, FRAME_HEAD_LEN, FRAME_MAX, FrameError,
-    Member, Peer, PeerLog, PeerMessage, Said, SnapshotStatus, Started, Transport, Write, Written,
-    member_id, parse_head, parse_said, put_said, server_of, snapshot_zxid,
+    List, Member, Peer, PeerLog, PeerMessage, Said, SnapshotStatus, Started, Transport, Write,
+    Written, member_id, parse_head, parse_said, put_said, server_of, snapshot_zxid,
 };
 pub use clients::{Answer, Clients, Kind};
 pub use disk_room::Room;
-pub use queue::{Batch, Expiry, ExpiryBuckets, FromPeer, Inquiry, Queue, Share, Submission};
+pub use queue::{
+    Batch, EXPIRIES_AT_ONCE, Expiry, FromPeer, Inquiry, Queue, Scope, Share, Submission,
+};
 pub use rebuild::Rebuild;
 pub use replica::{Exclusive, Replica, Shared};
 pub use snapshots::{Need, Snapshots, first_snapshot, write_walk};
-pub use standalone::{GroupReport, OrderError, Standalone};
+pub use standalone::{GroupReport, OrderError, Standalone, orphans};
 pub use words::{Asked, Stream, Verdict, Word};

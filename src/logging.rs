@@ -2,9 +2,10 @@
 //!
 //! Owns the form of a line, the level from `ROOKEEPER_LOG`, the form from `ROOKEEPER_LOG_FORMAT`, and that a standard
 //! error which is closed or which nobody reads, or a disk that is full, neither ends nor delays the server: lines go
-//! through bounded queues and are dropped when those are full. Never decides what is worth a line.
+//! through bounded queues and are dropped when those are full, and how many is said later. Never decides what is worth a line.
 
 mod line;
+mod lost;
 mod repeats;
 mod rolling_file;
 
@@ -16,6 +17,7 @@ use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tracing::Level;
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::LevelFilter;
@@ -23,6 +25,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
 use line::Line;
+use lost::{Dropped, Losing};
 use repeats::Repeats;
 pub(crate) use rolling_file::RollingFile;
 
@@ -43,15 +46,12 @@ const EXIT_DELAY_MAX: Duration = Duration::from_millis(500);
 /// The level of this process.
 static LEVEL: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
-/// Keeps the writers of log lines; dropping it writes what still waits, for half a second at most.
-#[derive(Debug)]
-#[must_use = "without it lines are lost at exit"]
-pub struct Logging {
-    workers: Vec<WorkerGuard>,
-}
+/// The writers of log lines.
+static WORKERS: Mutex<Vec<WorkerGuard>> = Mutex::new(Vec::new());
 
-/// Starts logging for the whole process, to `file` as well if there is one; a second call has no effect.
-pub fn start(file: Option<&Path>) -> Logging {
+/// Starts logging for the whole process, to `file` as well if there is one; a second call has no effect. Who ends the
+/// process calls [`end`] first.
+pub fn start(file: Option<&Path>) {
     let mut refused = Vec::new();
     let directives = env::var(LEVEL_VARIABLE).unwrap_or_default();
     let filter = filter(&directives).unwrap_or_else(|error| {
@@ -59,25 +59,26 @@ pub fn start(file: Option<&Path>) -> Logging {
         refused.push((MessageId::LOG_LEVEL_UNKNOWN, text));
         EnvFilter::new(Level::INFO.as_str())
     });
-    let is_json = match env::var(FORMAT_VARIABLE).unwrap_or_default().as_str() {
-        "json" => true,
-        "text" | "" => false,
+    let form = match env::var(FORMAT_VARIABLE).unwrap_or_default().as_str() {
+        "json" => Line::Json,
+        "text" | "" => Line::Text,
         other => {
             let text =
                 format!("{FORMAT_VARIABLE} is {other:?}, neither text nor json; text counts");
             refused.push((MessageId::LOG_FORM_UNKNOWN, text));
-            false
+            Line::Text
         }
     };
-    let colours = !is_json && io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none();
-    let (lines, worker) = queue_to(io::stderr());
+    let is_text = matches!(form, Line::Text);
+    let colours = is_text && io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none();
+    let (lines, worker) = queue_to(io::stderr(), form);
     let mut workers = vec![worker];
-    let mut layers = vec![layer(lines, is_json, colours)];
+    let mut layers = vec![layer(lines, form, colours)];
     match file.map(|path| (path, RollingFile::open(path))) {
         Some((_, Ok(file))) => {
-            let (lines, worker) = queue_to(file);
+            let (lines, worker) = queue_to(file, form);
             workers.push(worker);
-            layers.push(layer(lines, is_json, false));
+            layers.push(layer(lines, form, false));
         }
         Some((path, Err(error))) => {
             let path = path.display();
@@ -97,30 +98,39 @@ pub fn start(file: Option<&Path>) -> Logging {
         panic::set_hook(Box::new(
             |info| tracing::error!(id = %MessageId::PANIC, "{info}; this is a defect, please report it"),
         ));
-    } else {
-        workers.clear();
+        *WORKERS.lock() = workers;
     }
     for (id, refused) in refused {
         tracing::warn!(%id, "{refused}");
     }
-    Logging { workers }
+}
+
+/// Writes what still waits, for half a second at most; what is said later is lost.
+pub fn end() {
+    // On a full queue the worker's guard prints to standard output, which may stall as well.
+    let workers = std::mem::take(&mut *WORKERS.lock());
+    within(EXIT_DELAY_MAX, move || drop(workers));
 }
 
 /// A thread that writes lines, and the queue to it.
-pub(crate) fn queue_to(writer: impl io::Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
-    NonBlockingBuilder::default()
+fn queue_to(writer: impl io::Write + Send + 'static, form: Line) -> (NonBlocking, WorkerGuard) {
+    let dropped = Dropped::default();
+    let (lines, worker) = NonBlockingBuilder::default()
         .buffered_lines_limit(QUEUE_LINES)
         .thread_name("log")
-        .finish(writer)
+        .finish(Losing::new(writer, form, Dropped::clone(&dropped)));
+    // Nobody else has it.
+    let _ = dropped.set(lines.error_counter());
+    (lines, worker)
 }
 
-fn layer<S, W>(lines: W, is_json: bool, colours: bool) -> Box<dyn Layer<S> + Send + Sync>
+fn layer<S, W>(lines: W, form: Line, colours: bool) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
     W: for<'a> fmt::MakeWriter<'a> + Send + Sync + 'static,
 {
     let layer = fmt::layer().with_writer(lines).with_ansi(colours);
-    layer.event_format(if is_json { Line::Json } else { Line::Text }).boxed()
+    layer.event_format(form).boxed()
 }
 
 /// The level, or the directives, as they are now.
@@ -138,14 +148,6 @@ pub fn set_level(directives: &str) -> Result<(), String> {
     let filter = filter(directives)?;
     let level = LEVEL.get().ok_or("there is no log")?;
     level.reload(filter).map_err(|error| error.to_string())
-}
-
-impl Drop for Logging {
-    fn drop(&mut self) {
-        // On a full queue the worker's guard prints to standard output, which may stall as well.
-        let workers = std::mem::take(&mut self.workers);
-        within(EXIT_DELAY_MAX, move || drop(workers));
-    }
 }
 
 /// Writes `text` to standard error now, for half a second at most; failing to is ignored.
@@ -190,8 +192,6 @@ mod tests {
     use std::sync::Arc;
     use std::time::Instant;
 
-    use parking_lot::Mutex;
-
     use super::*;
 
     #[derive(Clone, Default)]
@@ -212,10 +212,26 @@ mod tests {
         let lines = Lines::default();
         let writer = lines.clone();
         let Ok(filter) = filter(directives) else { panic!("{directives} is refused") };
-        let layer = layer(move || writer.clone(), is_json, colours);
+        let form = if is_json { Line::Json } else { Line::Text };
+        let layer = layer(move || writer.clone(), form, colours);
         let subscriber = Registry::default().with(filter).with(Repeats::default()).with(layer);
         tracing::subscriber::with_default(subscriber, log);
         String::from_utf8(lines.0.lock().clone()).expect("UTF-8")
+    }
+
+    /// Lines wait by their number; clients choose the paths in some.
+    #[test]
+    fn a_long_value_is_cut_and_the_line_is_whole() {
+        let long = "ä\n".repeat(1 << 20);
+        let log = || tracing::info!(path = long, short = 7, "{long}");
+        let text = all_written("info", false, false, log);
+        assert!(text.len() < 20_000, "{} bytes", text.len());
+        assert!(text.ends_with("… short=7\n"), "{}", &text[text.len() - 20..]);
+        let json = all_written("info", true, false, log);
+        let line: serde_json::Value = serde_json::from_str(&json).expect("an object");
+        let len = |name: &str| line[name].as_str().map_or(0, str::len);
+        assert!((4000..4200).contains(&len("path")) && (4000..4200).contains(&len("message")));
+        assert_eq!(line["short"], 7);
     }
 
     /// What is written of the events in `log`, without the time.

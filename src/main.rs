@@ -13,7 +13,7 @@ use rookeeper::cli::{self, CliArguments};
 use rookeeper::command::{self, Tool};
 use rookeeper::config::{self, ConfigError, Define, Refusals, Severity};
 use rookeeper::logging;
-use rookeeper::server::ServerError;
+use rookeeper::server::{ServerError, Signals};
 
 const BAD_CONFIGURATION: u8 = 2;
 
@@ -89,6 +89,10 @@ fn main() -> ExitCode {
 
 /// Runs a server to its end.
 fn server(file: Option<&Path>, defines: &[Define]) -> ExitCode {
+    let signals = match Signals::hear() {
+        Ok(signals) => signals,
+        Err(error) => return ended_by(&ServerError::System("signals", error)),
+    };
     let refused = |error: &ConfigError| {
         logging::print(&format!("rookeeper: [{}] {error}\n  {}\n", error.id(), error.remedy()));
     };
@@ -107,7 +111,7 @@ fn server(file: Option<&Path>, defines: &[Define]) -> ExitCode {
         }
     };
 
-    let logging = logging::start(config.logs.file.as_deref());
+    logging::start(config.logs.file.as_deref());
     tracing::info!("rookeeper {}", env!("CARGO_PKG_VERSION"));
     for note in examined.notes {
         match note.severity {
@@ -115,15 +119,17 @@ fn server(file: Option<&Path>, defines: &[Define]) -> ExitCode {
             Severity::Warning(id) => tracing::warn!(%id, "{}", note.text),
         }
     }
-    let ended = rookeeper::server::run(config);
-    drop(logging);
+    let ended = rookeeper::server::run(config, &signals);
+    logging::end();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            logging::print(&failure(&error));
-            error.exit_code().into()
-        }
+        Err(error) => ended_by(&error),
     }
+}
+
+fn ended_by(error: &ServerError) -> ExitCode {
+    logging::print(&failure(error));
+    error.exit_code().into()
 }
 
 /// What ended the server, and below it each cause on a line.

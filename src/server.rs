@@ -18,6 +18,8 @@ mod figures;
 mod four_letter;
 mod http_listener;
 mod inbox;
+mod inventory;
+mod large_answers;
 mod large_requests;
 mod listener;
 mod listings;
@@ -30,6 +32,8 @@ mod peers;
 mod reaper;
 mod restoring;
 mod shared;
+mod signals;
+mod unread;
 mod unsent;
 mod upkeep;
 
@@ -41,7 +45,6 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -53,24 +56,27 @@ use self::data::Data;
 use self::disk::Disk;
 use self::figures::series::Measure;
 use self::figures::stats::Stats;
+use self::inventory::Inventories;
 use self::large_requests::LargeRequests;
 use self::listings::Listings;
 use self::password::Passwords;
 use self::peers::{Peers, Security};
 use self::shared::{CurrentRole, Others, Role, Server};
-use crate::config::{self, Config, ListenAddress, SessionsLive};
+use self::unread::Unread;
+use crate::config::{self, Config, ListenAddress, Purge, SessionsLive};
 use crate::engine::database::Database;
 use crate::engine::local::LocalSessions;
 use crate::engine::sequencer::Sequencer;
 use crate::engine::time::Monotonic;
 use crate::engine::tracker::first_session_id;
 use crate::ensemble::{
-    Before, EnsembleError, Inquiry, Member, OrderError, Queue, Replica, Snapshots, Standalone,
+    Before, EnsembleError, Member, OrderError, Queue, Replica, Snapshots, Standalone,
 };
 use crate::message::MessageId;
 use crate::storage::{DataDirectory, RaftStateFile, SnapshotOrigin, StorageError};
 
 pub use self::peers::SecurityError;
+pub use self::signals::Signals;
 
 /// The server's number in session ids, as a standalone ZooKeeper has it.
 const STANDALONE_ID: u8 = 1;
@@ -163,27 +169,27 @@ impl ServerError {
     }
 }
 
-/// Runs a server until SIGTERM or SIGINT.
+/// Runs a server until a signal ends it.
 ///
 /// # Errors
 /// Why it did not start or had to end.
-pub fn run(config: Config) -> Result<(), ServerError> {
+pub fn run(config: Config, signals: &Signals) -> Result<(), ServerError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| ServerError::System("a runtime", error))?;
-    let ended = runtime.block_on(serve(config));
+    let ended = runtime.block_on(serve(config, signals));
     runtime.shutdown_background();
     ended
 }
 
-async fn serve(config: Config) -> Result<(), ServerError> {
+async fn serve(config: Config, signals: &Signals) -> Result<(), ServerError> {
     descriptors::raise_limit();
     let ending = CancellationToken::new();
     let admin = admin::start(&config, &ending);
     match config.ensemble.clone() {
-        Some(ensemble) => serve_as_member(config, &ensemble, ending, &admin).await,
-        None => serve_alone(config, ending, &admin).await,
+        Some(ensemble) => serve_as_member(config, &ensemble, ending, &admin, signals).await,
+        None => serve_alone(config, ending, &admin, signals).await,
     }
 }
 
@@ -206,12 +212,13 @@ impl Ground {
         directory: Arc<DataDirectory>,
         ending: CancellationToken,
     ) -> Result<Self, ServerError> {
-        let audit = config.logs.audit.as_ref().map(|to| {
-            Audit::open(to).map_err(|error| ServerError::System("a place for the audit log", error))
-        });
-        let audit = audit.transpose()?.map(Arc::new);
         let clock = Clock::start();
         let stats = Arc::new(Stats::default());
+        let audit = config.logs.audit.as_ref().map(|to| {
+            Audit::open(to, config.logs.audit_fails_closed, Arc::clone(&stats))
+                .map_err(|error| ServerError::System("a place for the audit log", error))
+        });
+        let audit = audit.transpose()?;
         let queue = Arc::new(Queue::default());
         // What they are made of is in the directory.
         let passwords = Arc::new(Passwords::default());
@@ -222,6 +229,7 @@ impl Ground {
             Arc::clone(&stats),
             Arc::clone(&passwords),
             audit.clone(),
+            Arc::new(Unread::new(memory::unread_limit(config), config.jute_max_buffer as usize)),
         );
         let connections = Arc::new(connections);
         Ok(Self { clock, stats, queue, passwords, audit, connections, directory, ending })
@@ -237,6 +245,7 @@ impl Ground {
             room: Arc::new(Semaphore::new(room_bytes as usize)),
             room_bytes,
             listings: Listings::new(),
+            inventories: Inventories::new(),
             large_requests: config.throttle.large_requests.map(LargeRequests::new),
             connection_throttle: ConnectionThrottle::new(
                 config.throttle.connections,
@@ -261,6 +270,7 @@ async fn serve_alone(
     config: Config,
     ending: CancellationToken,
     admin: &admin::Subject,
+    signals: &Signals,
 ) -> Result<(), ServerError> {
     let directory = data::open_alone(&config)?;
     let ground = Ground::new(&config, 0, Arc::clone(&directory), ending)?;
@@ -299,12 +309,15 @@ async fn serve_alone(
         snapshots.begin(&replica, &mut log, now);
     }
     upkeep::fill_spares(log.spare_filler());
-    if let Some(every) = upkeep::purge_interval(&server) {
+    if let Purge::Every(every) = config.purge {
         tokio::spawn(upkeep::purge(Arc::clone(&server), every));
     }
-    let standalone = Standalone::new(replica, sequencer, log, Arc::clone(&server.connections) as _);
+    let clients = Arc::clone(&server.connections) as _;
+    let mut standalone = Standalone::new(replica, sequencer, log, clients);
+    let ended = standalone.end_orphans(server.clock.now())?;
+    snapshots.count(ended.txns, ended.bytes);
     // From here on a signal is an end in good order.
-    let signals = Signals::listen()?;
+    signals.are_for(&server);
     let orderer = start_orderer(&server, move |server| {
         driver::run(server, standalone, snapshots).map_err(ServerError::from)
     })?;
@@ -313,7 +326,7 @@ async fn serve_alone(
     announce(&server, port);
     // Where that took its time, they are taken already.
     let _ = tell.send(());
-    until_the_end(&server, orderer, signals).await
+    until_the_end(&server, orderer).await
 }
 
 /// The sequencer of a server that is alone.
@@ -337,6 +350,7 @@ async fn serve_as_member(
     members: &config::Ensemble,
     ending: CancellationToken,
     admin: &admin::Subject,
+    signals: &Signals,
 ) -> Result<(), ServerError> {
     let security = Security::load(&members.security)?;
     security.announce();
@@ -401,11 +415,11 @@ async fn serve_as_member(
             .map_err(|error| ServerError::System("a thread", error))?;
         member::run(server, member, &disk, &members).map_err(ServerError::from)
     })?;
-    let signals = Signals::listen()?;
+    signals.are_for(&server);
     prepare_to_serve(&server)?;
     announce(&server, port);
     tokio::spawn(listener::accept(client_port, Arc::clone(&server)));
-    until_the_end(&server, orderer, signals).await
+    until_the_end(&server, orderer).await
 }
 
 /// The port for clients, bound, with its number, and what goes on beside them.
@@ -422,6 +436,9 @@ fn open_ports(
     let _ = admin.set(Arc::clone(server));
     tokio::spawn(upkeep::watch_for_hanging(Arc::clone(server)));
     tokio::spawn(memory::watch(Arc::clone(server)));
+    if let Some(audit) = &server.audit {
+        tokio::spawn(audit::watch(Arc::clone(audit), Arc::clone(server)));
+    }
     let configured = server.config.client_listen.port;
     let port = client_port.local_addr().map_or(configured, |address| address.port());
     Ok((client_port, port))
@@ -487,59 +504,12 @@ fn announce(server: &Server, port: u16) {
     tracing::info!("try: zkCli.sh -server {host}:{port} create /hello world");
 }
 
-/// The signals that the server answers to; before the first client comes, the system's answer holds.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    /// The terminal is gone.
-    hangup: Signal,
-    quit: Signal,
-    /// Another server is to lead.
-    hand_over: Signal,
-}
-
-impl Signals {
-    fn listen() -> Result<Self, ServerError> {
-        let listen = |kind| signal(kind).map_err(|error| ServerError::System("signals", error));
-        Ok(Self {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-            hangup: listen(SignalKind::hangup())?,
-            quit: listen(SignalKind::quit())?,
-            hand_over: listen(SignalKind::user_defined1())?,
-        })
-    }
-}
-
-/// Waits for a signal or for the orderer, then ends what there is.
+/// Waits for the orderer's end, then ends what there is.
 async fn until_the_end(
     server: &Arc<Server>,
-    mut orderer: oneshot::Receiver<Result<(), ServerError>>,
-    mut signals: Signals,
+    orderer: oneshot::Receiver<Result<(), ServerError>>,
 ) -> Result<(), ServerError> {
-    let ended = loop {
-        tokio::select! {
-            ended = &mut orderer => break ended,
-            _ = signals.terminate.recv() => {}
-            _ = signals.interrupt.recv() => {}
-            _ = signals.hangup.recv() => {}
-            _ = signals.quit.recv() => {
-                server.queue.ask(Inquiry::LogState);
-                continue;
-            }
-            _ = signals.hand_over.recv() => {
-                server.queue.ask(Inquiry::HandOver);
-                continue;
-            }
-        }
-        tracing::info!("ending: no more requests are taken");
-        if let Some(audit) = &server.audit {
-            audit.stopping();
-        }
-        server.ending.cancel();
-        server.queue.end();
-        break (&mut orderer).await;
-    };
+    let ended = orderer.await;
     server.ending.cancel();
     if let Some(audit) = &server.audit {
         audit.end();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use jute::Record as _;
 use jute::protocol::{ConnectRequest, Request, put_frame};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
 use crate::request;
@@ -136,6 +137,22 @@ impl Connection {
             Ok(read) => Ok(read == 0),
             Err(error) => Ok(error.kind() != io::ErrorKind::WouldBlock),
         }
+    }
+
+    /// Whether the server has ended it, whatever is still to be read.
+    pub(crate) fn is_over(&self) -> io::Result<bool> {
+        let mut looks = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        Ok(poll(&mut looks, Some(&Timespec::default()))? > 0)
+    }
+
+    /// Sends requests and waits for the answers, whatever they say.
+    pub(crate) fn exchange(&mut self, frames: &[u8], count: usize) -> io::Result<()> {
+        self.socket.write_all(frames)?;
+        let mut missing = count;
+        while missing > 0 {
+            missing -= usize::from(!head(&self.body()?)?.is_event());
+        }
+        Ok(())
     }
 
     /// Sends one request and waits for its answer's head; events in between are passed over.

@@ -82,7 +82,9 @@ pub(crate) fn table(rows: &[Row]) -> String {
 
 /// Three or four significant digits.
 fn number(value: f64) -> String {
-    if value >= 1e4 {
+    if value.is_infinite() {
+        "no answers".to_owned()
+    } else if value >= 1e4 {
         format!("{:.0}k", value / 1e3)
     } else if value >= 100.0 {
         format!("{value:.0}")

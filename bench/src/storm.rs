@@ -1,5 +1,8 @@
 //! What others can do to a client that asks little: its latencies alone, and while connections come and go, while somebody
-//! never reads his answers, and while many list a znode of a million children.
+//! never reads his answers, and while many list a znode of a million children. Beside rookeeper, also each shape of
+//! request that costs the most for its bytes.
+
+mod shapes;
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,7 +22,8 @@ use crate::load::{self, Load, Pace};
 use crate::measure::Figures;
 use crate::population;
 use crate::request::{self, ROOT, Workload};
-use crate::subject::{Launch, Subject};
+use crate::storm::shapes::{SHAPES, Shape};
+use crate::subject::{self, Launch, Subject};
 
 /// Of the victim: requests a second, nine gets and one set, over so many connections.
 const RATE: f64 = 1000.0;
@@ -34,13 +38,15 @@ const OWN_DESCRIPTORS: u32 = 128;
 /// How long the first of them may take.
 const FILL_DEADLINE: Duration = Duration::from_secs(60);
 const LISTERS: u32 = 50;
+/// For the shapes that are after quotas.
+const QUOTAS: &str = "enforceQuota=true\n";
 /// So many sessions of before may be left, and they may take so long.
 const CALM: u32 = 100;
 const CALM_DEADLINE: Duration = Duration::from_secs(180);
 const BETWEEN_WORDS: Duration = Duration::from_millis(500);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 enum Kind {
     None,
     /// So many are open, and others take their places.
@@ -51,6 +57,7 @@ enum Kind {
     Listings {
         listers: u32,
     },
+    Shape(&'static Shape),
 }
 
 impl Kind {
@@ -61,13 +68,14 @@ impl Kind {
             Self::Connections { .. } => "p99 us, connections come and go",
             Self::Unread => "p99 us, a client never reads",
             Self::Listings { .. } => "p99 us, 50 list a million children",
+            Self::Shape(shape) => shape.p99,
         }
     }
 
     /// So many a second, where that is of interest.
     const fn what_it_does(self) -> Option<&'static str> {
         match self {
-            Self::None | Self::Unread => None,
+            Self::None | Self::Unread | Self::Shape(_) => None,
             Self::Connections { .. } => Some("connections that come more"),
             Self::Listings { .. } => Some("listings more"),
         }
@@ -128,6 +136,15 @@ impl Storm<'_> {
             self.count();
         }
         Ok(())
+    }
+
+    /// Does it again where the server ended the connection.
+    fn take_shape(&self, shape: &Shape, client: u32) {
+        while self.goes_on() {
+            if (shape.act)(self, client).is_err() {
+                thread::sleep(BETWEEN_LOOKS);
+            }
+        }
     }
 
     fn list(&self, number: u32) -> io::Result<()> {
@@ -196,9 +213,50 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
             Err(error) => return Err(error),
         }
     }
+    if launch.kind == subject::Kind::Rookeeper {
+        drop(subject);
+        let shaped = beside_shapes(launch, &load, value_len)?;
+        timeouts += shaped.timeouts;
+        fallen += shaped.fallen;
+        figures.extend(shaped.figures);
+    }
     figures.insert("timeouts", timeouts);
     figures.insert("storms that ended it, or the victim's connections", f64::from(fallen));
     Ok(figures)
+}
+
+/// What the shapes did.
+struct Shaped {
+    figures: Figures,
+    timeouts: f64,
+    fallen: u32,
+}
+
+/// Each shape on a server of its own: what one leaves is not the next one's. Apache ZooKeeper is spared them.
+fn beside_shapes(launch: &Launch<'_>, load: &Load, value_len: usize) -> io::Result<Shaped> {
+    let launch = Launch { settings: QUOTAS.to_owned(), ..launch.clone() };
+    let mut shaped = Shaped { figures: Figures::new(), timeouts: 0.0, fallen: 0 };
+    for shape in SHAPES {
+        let subject = launch.fresh()?;
+        population::create(subject.address(), launch.znodes, value_len)?;
+        shapes::prepare(subject.address())?;
+        subject.forget_peak()?;
+        match under(&subject, load, Kind::Shape(shape)) {
+            Ok(weather) => {
+                shaped.figures.insert(shape.p99, weather.p99_us());
+                shaped.timeouts += weather.timeouts();
+            }
+            // Whoever gets no answer waits for ever.
+            Err(_) => {
+                shaped.fallen += 1;
+                shaped.figures.insert(shape.p99, f64::INFINITY);
+            }
+        }
+        if let (Some(name), Ok(peak)) = (shape.peak, subject.peak_rss()) {
+            shaped.figures.insert(name, peak as f64 / 1e6);
+        }
+    }
+    Ok(shaped)
 }
 
 /// Waits until the sessions of thousands of connections are over: they expire half a minute behind them.
@@ -236,6 +294,11 @@ fn under(subject: &Subject, load: &Load, kind: Kind) -> io::Result<Weather> {
             Kind::Unread => {
                 scope.spawn(|| storm.never_read());
             }
+            Kind::Shape(shape) => {
+                for client in 0..shape.clients {
+                    scope.spawn(move || storm.take_shape(shape, client));
+                }
+            }
             Kind::Listings { listers } => {
                 for number in 0..listers {
                     scope.spawn(move || storm.list(number));
@@ -248,7 +311,7 @@ fn under(subject: &Subject, load: &Load, kind: Kind) -> io::Result<Weather> {
             load::run(&[subject.address()], load, || before = count(), || after = count());
         over.store(true, Ordering::Relaxed);
         let done_a_second = (after - before) as f64 / load.measured.as_secs_f64();
-        let named = |error| io::Error::other(format!("{kind:?}: {error}"));
+        let named = |error| io::Error::other(format!("{}: {error}", kind.name()));
         Ok(Weather { latency: measured.map_err(named)?.latency, done_a_second })
     })
 }

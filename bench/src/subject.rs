@@ -223,6 +223,13 @@ impl Subject {
         self.memory("VmHWM:")
     }
 
+    /// From now on the most is that of what comes.
+    pub(crate) fn forget_peak(&self) -> io::Result<()> {
+        /// What the kernel takes for it (proc(5), clear_refs).
+        const PEAK: &str = "5";
+        fs::write(format!("/proc/{}/clear_refs", self.child.id()), PEAK)
+    }
+
     fn memory(&self, field: &str) -> io::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(field));

@@ -10,6 +10,7 @@
 //! - [`http`] asks an AdminServer.
 //! - [`held_sessions`] are stock clients whose sessions must outlive a change of servers.
 //! - [`compatibility`] keeps what a client's checks say, for `docs/compatibility.md`.
+//! - [`random`] is chance from a seed.
 //! - [`metrics_page`] takes `/metrics` apart.
 //! - [`named_test`] finds the tests that documents name.
 //! - [`zoo_cfg`] starts servers on zoo.cfg files as they are found in production.
@@ -34,6 +35,7 @@ mod transcript;
 
 pub mod four_letter_words;
 pub mod metrics_page;
+pub mod random;
 pub mod request;
 pub mod tree;
 pub mod zoo_cfg;

@@ -53,6 +53,8 @@ pub struct Server {
     child: Option<Child>,
     /// Lines of the configuration that Apache ZooKeeper takes as properties of the JVM only.
     properties: Vec<String>,
+    /// How many files and sockets rookeeper may have open, where that is told: by a comment in zoo.cfg.
+    open_files: Option<u32>,
     /// Holds zoo.cfg, the data directory and the log; removed at the end.
     dir: TempDir,
 }
@@ -119,7 +121,10 @@ impl Server {
         let class_path =
             config.iter().find_map(|line| line.strip_prefix("metricsProvider.classPath="));
         let class_path = class_path.map(ToOwned::to_owned);
-        Self { kind, port, admin, metrics_port, class_path, child: None, properties, dir }
+        let open_files = config.iter().find_map(|line| line.strip_prefix("#open.files="));
+        let open_files = open_files.map(|most| most.parse().expect("a number"));
+        let child = None;
+        Self { kind, port, admin, metrics_port, class_path, child, properties, open_files, dir }
     }
 
     /// The same with a zoo.cfg that is made of its directory, where `data` is empty.
@@ -138,6 +143,7 @@ impl Server {
             class_path: None,
             child: None,
             properties: Vec::new(),
+            open_files: None,
             dir,
         }
     }
@@ -288,11 +294,27 @@ impl Server {
                 command
             }
             Kind::Rookeeper => {
-                let mut command = Command::new(rookeeper());
+                let mut command = match self.open_files {
+                    None => Command::new(rookeeper()),
+                    Some(most) => {
+                        let mut command = Command::new("sh");
+                        let limited = format!("ulimit -n {most} && exec \"$0\" \"$@\"");
+                        command.args(["-c", &limited]).arg(rookeeper());
+                        command
+                    }
+                };
                 command.arg("server");
                 command
             }
         }
+    }
+
+    /// The number of its process.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn process(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
     }
 
     /// Waits for a server that was begun.

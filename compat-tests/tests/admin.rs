@@ -56,11 +56,16 @@ const COUNTED: [&str; 9] = [
 ];
 
 /// Figures of our own, and one that ZooKeeper has of every thousandth transaction only.
-const OURS: [&str; 5] = [
+const OURS: [&str; 10] = [
+    "audit_lines_lost",
     "peer_lag_entries",
     "peer_lag_bytes",
     "disk_nearly_full_refused",
     "fsync_threshold_exceed_count",
+    "unread_bytes",
+    "unread_closed_count",
+    "unsealed_bytes",
+    "maxbuffer_count",
     "_ack_latency",
 ];
 
@@ -421,6 +426,61 @@ fn who_may_take_a_snapshot() {
     let expected = authorized(&Server::start(Kind::Reference, &lines));
     let actual = authorized(&Server::start(Kind::subject(), &lines));
     compare(&expected, &actual);
+}
+
+const SUPER: &str = "DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
+/// Who comes through a proxy does not come from this machine.
+const FROM_ELSEWHERE: &str = "Forwarded: for=10.0.0.1";
+
+/// From another machine it takes more than what everybody may do: not so on ZooKeeper, which is what the key brings back.
+#[test]
+fn from_another_machine_world_is_not_enough() {
+    const INTERVAL: &str = "admin.rateLimiterIntervalInMS=0";
+    let status = |server: &Server, method: &str, path: &str, shown: &str| {
+        let shown = format!("Authorization: {shown}");
+        let headers = [FROM_ELSEWHERE, shown.as_str()];
+        let body = (method == "POST").then_some(&b"no snapshot"[..]);
+        let answer = http::send(server.admin(), method, path, &headers, body).expect("an answer");
+        let names_key = answer.text().contains("admin.remote.allowWorld=true");
+        assert_eq!(answer.status == 403, names_key, "{}", answer.text());
+        answer.status
+    };
+    let snapshot = "/commands/snapshot?streaming=false";
+    let server = Server::start(Kind::Rookeeper, &[ON, SUPER, INTERVAL]);
+    let all = |shown: &str| {
+        [("GET", snapshot), ("POST", "/commands/restore"), ("GET", "/commands/stat_reset")]
+            .map(|(method, path)| status(&server, method, path, shown))
+    };
+    for shown in ["digest any:thing", "digest u:p", "ip"] {
+        assert_eq!(all(shown), [403; 3], "{shown}");
+    }
+    // What was sent is none.
+    assert_eq!(all("digest super:secret"), [200, 500, 200]);
+    let mut client = server.connect(20_000);
+    let acl = [(ALL, "world", "anyone"), (ALL, "digest", DIGEST_OF_U)];
+    call(&mut client, op::SET_ACL, &request::set_acl("/", &acl));
+    assert_eq!(all("digest any:thing"), [403; 3]);
+    assert_eq!(all("digest u:p"), [200, 403, 200]);
+    client.close().expect("closed");
+
+    let lines = [ON, SUPER, INTERVAL, "admin.remote.allowWorld=true"];
+    let server = Server::start(Kind::Rookeeper, &lines);
+    assert_eq!(status(&server, "GET", snapshot, "digest any:thing"), 200);
+    assert_eq!(status(&server, "POST", "/commands/restore", "digest any:thing"), 500);
+}
+
+/// Whoever is refused again and again does not fill the disk.
+#[test]
+fn refusals_do_not_flood_the_log() {
+    let server = Server::start(Kind::Rookeeper, &[ON]);
+    let began = Instant::now();
+    for _ in 0..300 {
+        assert_eq!(get(&server, "/commands/snapshot").status, 401);
+    }
+    let most = usize::try_from(began.elapsed().as_secs()).expect("a short time") + 1;
+    let log = server.log();
+    let lines = log.lines().filter(|line| line.contains("RK0603")).count();
+    assert!((1..=most).contains(&lines), "{lines} lines in {most} s:\n{log}");
 }
 
 /// What is streamed here, ZooKeeper restores.

@@ -234,8 +234,8 @@ fn missing(page: &MetricsPage, leads: bool) -> Vec<String> {
 }
 
 fn is_own(name: &str) -> bool {
-    let own = ["disk_nearly_full_refused", "fsync_threshold_exceed_count"];
-    let starts = ["rookeeper_", "process_", "peer_lag_"];
+    let own = ["audit_lines_lost", "disk_nearly_full_refused", "fsync_threshold_exceed_count"];
+    let starts = ["rookeeper_", "process_", "peer_lag_", "response_above_", "unread_", "unsealed_"];
     own.contains(&name) || starts.iter().any(|start| name.starts_with(start))
 }
 

@@ -198,3 +198,48 @@ fn rust_client() {
         run(&[folder.join("debug/checks").display().to_string()], server)
     });
 }
+
+const RUST_CRATES: [&str; 6] = [
+    "zookeeper: containers",
+    "zookeeper: ZkQueue",
+    "zookeeper: LeaderLatch",
+    "zookeeper-async: shared_lock",
+    "zookeeper-async: LeaderLatch",
+    "tokio-zookeeper: containers",
+];
+
+/// Crates whose recipes make znodes by a create with the flags of a container.
+#[test]
+#[ignore = "scripts/test --all"]
+fn rust_crates() {
+    let client = Client {
+        name: "Rust crates zookeeper, zookeeper-async, tokio-zookeeper",
+        version: "0.8.0, 5.0.0, 0.4.0",
+        what: "their queue, locks and latches",
+    };
+    on_both(client, &RUST_CRATES, CONFIG, |server| {
+        let folder = built("rust_crates/Cargo.toml", "rust-crates", |manifest, folder| {
+            let mut cargo = Command::new(env!("CARGO"));
+            cargo.args(["build", "--quiet", "--locked", "--manifest-path", manifest]);
+            cargo.args(["--target-dir", folder]);
+            cargo
+        });
+        let program = folder.join("debug/checks").display().to_string();
+        Program::start(&[program, server.address().to_string()], &[])
+    });
+}
+
+/// It builds each chroot by such a create, and its package has its suite.
+#[test]
+#[ignore = "scripts/test --all"]
+fn aiozk_suite() {
+    let folder = repository().join("compat-tests/clients/aiozk");
+    let tests = std::fs::read_to_string(folder.join("tests.txt")).expect("the suite's tests");
+    let tests: Vec<&str> = tests.lines().collect();
+    let client = Client { name: "aiozk", version: "0.32.0", what: "its own test suite" };
+    on_both(client, &tests, &["extendedTypesEnabled=true"], |server| {
+        let python = cache().join("aiozk/bin/python");
+        let words = [python, folder.join("run.py")].map(|path| path.display().to_string());
+        Program::start(&[&words[..], &[server.address().to_string()]].concat(), &[])
+    });
+}

@@ -1,6 +1,6 @@
 //! `rookeeper top` on this server's AdminServer and on that of Apache ZooKeeper.
 
-use std::io::{Read, Write};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,6 +77,48 @@ fn it_shows_who_asks_most() {
         assert!(lines.starts_with(&format!("{}  standalone\n", server.admin())), "{lines}");
         assert!(lines.contains(&sessions[1]), "{lines}");
     }
+}
+
+/// Whoever watches a restart sees it.
+#[test]
+fn it_goes_on_after_a_second_without_an_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let mut command = Command::new(rookeeper());
+    command.args(["top", "--json", "--server", &address]).stdout(std::process::Stdio::piped());
+    let mut running = command.spawn().expect("it runs");
+    let lines = BufReader::new(running.stdout.take().expect("it is piped")).lines();
+    let ended = AtomicBool::new(false);
+    let answer = |stream: &mut std::net::TcpStream, body: &str| {
+        let mut request = [0; 1000];
+        if stream.read(&mut request).is_ok_and(|read| read > 0) {
+            let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\n\r\n{body}").as_bytes());
+        }
+    };
+    let monitor = r#"{"packets_received":5,"server_state":"standalone","connections":[]}"#;
+    let said: Vec<String> = thread::scope(|scope| {
+        scope.spawn(|| {
+            // A sample is three answers; the first one of the second sample fails.
+            for (number, stream) in listener.incoming().enumerate() {
+                let mut stream = stream.expect("it asks");
+                answer(&mut stream, if number == 3 { "" } else { monitor });
+                if ended.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        let said = lines.take(2).map_while(Result::ok).collect();
+        ended.store(true, Ordering::Relaxed);
+        let _ = running.kill();
+        running.wait().expect("it ends");
+        let _ = std::net::TcpStream::connect(&address);
+        said
+    });
+    let said: Vec<Value> =
+        said.iter().map(|line| serde_json::from_str(line).expect("one object")).collect();
+    let [failed, turn] = &said[..] else { panic!("{said:?}") };
+    assert!(failed["error"].as_str().is_some_and(|error| error.contains(&address)), "{failed}");
+    assert_eq!((&turn["role"], &turn["error"]), (&Value::from("standalone"), &Value::Null));
 }
 
 #[test]

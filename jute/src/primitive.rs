@@ -92,12 +92,64 @@ impl<'a> Record<'a> for Option<Cow<'a, [u8]>> {
     }
 }
 
-fn text(bytes: &[u8]) -> Cow<'_, str> {
+/// A text as jute has it. Java's writer makes two surrogates of three bytes each of a character beyond U+FFFF: here they
+/// are that character again, where Java's reader makes U+FFFD of each. Whatever else is not UTF-8 reads as U+FFFD, as with
+/// Java; path checks then refuse it.
+#[must_use]
+pub fn text(bytes: &[u8]) -> Cow<'_, str> {
     // Most are valid, and this is the quicker check.
-    str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+    str::from_utf8(bytes).map_or_else(|_| Cow::Owned(mended(bytes)), Cow::Borrowed)
 }
 
-/// A nullable string. Invalid UTF-8 reads as U+FFFD, as Java's decoder has it; path checks then refuse it.
+fn mended(mut bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    loop {
+        let error = match str::from_utf8(bytes) {
+            Ok(valid) => {
+                text.push_str(valid);
+                return text;
+            }
+            Err(error) => error,
+        };
+        let (valid, broken) = bytes.split_at(error.valid_up_to());
+        text.push_str(str::from_utf8(valid).unwrap_or_default());
+        let (char, len) = match surrogate(broken) {
+            Some(unit) => {
+                let low = broken.get(SURROGATE_LEN..).and_then(surrogate);
+                let pair = [Some(unit), low].into_iter().flatten();
+                match char::decode_utf16(pair).next() {
+                    Some(Ok(char)) => (char, 2 * SURROGATE_LEN),
+                    _ => (char::REPLACEMENT_CHARACTER, SURROGATE_LEN),
+                }
+            }
+            None => {
+                let len = match broken {
+                    // Java takes what begins a surrogate as one.
+                    [0xed, 0xa0..=0xbf, ..] => 2,
+                    _ => error.error_len().unwrap_or(broken.len()),
+                };
+                (char::REPLACEMENT_CHARACTER, len)
+            }
+        };
+        text.push(char);
+        bytes = broken.get(len..).unwrap_or_default();
+    }
+}
+
+/// Bytes of a surrogate, which UTF-8 does not have.
+const SURROGATE_LEN: usize = 3;
+
+/// The surrogate that the bytes begin with.
+fn surrogate(bytes: &[u8]) -> Option<u16> {
+    match *bytes.first_chunk::<SURROGATE_LEN>()? {
+        [0xed, second @ 0xa0..=0xbf, third @ 0x80..=0xbf] => {
+            Some(0xd000 | u16::from(second & 0x3f) << 6 | u16::from(third & 0x3f))
+        }
+        _ => None,
+    }
+}
+
+/// A nullable string, read as [`text`].
 impl<'a> Record<'a> for Option<Cow<'a, str>> {
     fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         map(run, |bytes| bytes.map(text)).parse(input)
@@ -193,5 +245,35 @@ impl<T: IntoStatic> IntoStatic for Vec<T> {
 
     fn into_static(self) -> Self::Static {
         self.into_iter().map(T::into_static).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn surrogates_are_the_character_that_they_were() {
+        // U+1F600, U+10000 and U+10FFFF by Java's encoder; what is left of a pair, Java's decoder.
+        let cases: [(&[u8], &str); 15] = [
+            (b"\xed\xa0\xbd\xed\xb8\x80", "\u{1f600}"),
+            (b"a\xed\xa0\xbd\xed\xb8\x80b\xed\xa0\xbd\xed\xb8\x80", "a\u{1f600}b\u{1f600}"),
+            (b"\xed\xa0\x80\xed\xb0\x80", "\u{10000}"),
+            (b"\xed\xaf\xbf\xed\xbf\xbf", "\u{10ffff}"),
+            ("\u{1f600}".as_bytes(), "\u{1f600}"),
+            (b"\xed\xa0\xbd", "\u{fffd}"),
+            (b"\xed\xa0\xbdx", "\u{fffd}x"),
+            (b"\xed\xb8\x80\xed\xa0\xbd", "\u{fffd}\u{fffd}"),
+            (b"\xed\xa0\xbd\xed\xa0\xbd\xed\xb8\x80", "\u{fffd}\u{1f600}"),
+            (b"\xed\xa0", "\u{fffd}"),
+            (b"\xed\xa0x", "\u{fffd}x"),
+            (b"\xed", "\u{fffd}"),
+            (b"\xe2\x82", "\u{fffd}"),
+            (b"\xe0\x80\x80", "\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xf0\x28\x8c\xbc", "\u{fffd}(\u{fffd}\u{fffd}"),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(text(bytes), expected, "{bytes:x?}");
+        }
     }
 }

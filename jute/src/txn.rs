@@ -184,6 +184,42 @@ impl<'a> Txn<'a> {
         }
     }
 
+    /// Bytes of the transaction in its record, without the header.
+    #[must_use]
+    pub fn body_len(&self) -> usize {
+        const NUMBER: usize = 4;
+        let text = |text: &str| NUMBER + text.len();
+        let data = |data: &Option<Cow<'_, [u8]>>| NUMBER + data.as_deref().map_or(0, <[u8]>::len);
+        let list = |list: &Option<Vec<Acl<'_>>>| {
+            let entries = list.iter().flatten().map(|Acl { scheme, id, .. }| {
+                NUMBER
+                    + text(scheme.as_deref().unwrap_or_default())
+                    + text(id.as_deref().unwrap_or_default())
+            });
+            NUMBER + entries.sum::<usize>()
+        };
+        match self {
+            Self::CreateSession(_) | Self::Error(_) => NUMBER,
+            Self::CloseSession(txn) => {
+                NUMBER + txn.paths_to_delete.iter().map(|path| text(path)).sum::<usize>()
+            }
+            Self::Create(txn) | Self::Create2(txn) => {
+                text(&txn.path) + data(&txn.data) + list(&txn.acl) + 1 + NUMBER
+            }
+            Self::CreateContainer(txn) => {
+                text(&txn.path) + data(&txn.data) + list(&txn.acl) + NUMBER
+            }
+            Self::CreateTtl(txn) => text(&txn.path) + data(&txn.data) + list(&txn.acl) + NUMBER + 8,
+            Self::Delete(txn) | Self::DeleteContainer(txn) => text(&txn.path),
+            Self::SetData(txn) | Self::Reconfig(txn) => text(&txn.path) + data(&txn.data) + NUMBER,
+            Self::SetAcl(txn) => text(&txn.path) + list(&txn.acl) + NUMBER,
+            Self::Check(txn) => text(&txn.path) + NUMBER,
+            Self::Multi(txns) => {
+                NUMBER + txns.iter().map(|txn| 2 * NUMBER + txn.body_len()).sum::<usize>()
+            }
+        }
+    }
+
     fn encode_body<B: BufMut>(&self, out: &mut B) {
         match self {
             Self::CreateSession(txn) => txn.encode(out),

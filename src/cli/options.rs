@@ -1,5 +1,7 @@
 //! What stands ahead of the command: servers, timeout, and how to show what comes back.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::time::Duration;
 
 /// As `rookeeper cli --help` prints it.
@@ -13,7 +15,8 @@ Options:
   -timeout, --timeout MS                  Session timeout to ask for [30000]
   -r                                      A server without a quorum will do, for reads
   -waitforconnection                      Wait for a connection before the command
-  --auth SCHEME:TOKEN                     Say who this is, as addauth does; repeatable
+  --auth SCHEME:TOKEN                     Say who this is, as addauth does; repeatable. Others on this machine can see it
+  --auth-file FILE                        The same from a file, a SCHEME:TOKEN a line; - is standard input
   --json                                  One JSON document a command
   -h, --help                              This
 ";
@@ -65,12 +68,12 @@ pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
             "-waitforconnection" | "--waitforconnection" => options.wait = true,
             "--json" => options.json = true,
             "--auth" => {
-                let identity = value()?;
-                let (scheme, token) = identity
-                    .split_once(':')
-                    .ok_or("--auth takes SCHEME:TOKEN, as in digest:user:password")?;
-                options.identities.push((scheme.to_owned(), token.to_owned()));
+                let identity = identity(&value()?);
+                options
+                    .identities
+                    .push(identity.ok_or("--auth takes SCHEME:TOKEN, as in digest:user:password")?);
             }
+            "--auth-file" => options.identities.extend(identities_of(&value()?)?),
             "-client-configuration" | "--client-configuration" => {
                 let file = value()?;
                 return Err(format!(
@@ -99,6 +102,34 @@ pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
     Ok(Asked::Run(options))
 }
 
+fn identity(text: &str) -> Option<(String, String)> {
+    let (scheme, token) = text.split_once(':')?;
+    Some((scheme.to_owned(), token.to_owned()))
+}
+
+/// Bytes of a file of identities that are read.
+const IDENTITIES_MAX: u64 = 1 << 20;
+
+/// Identities from where nobody else sees them; empty lines and those that begin with # are none.
+fn identities_of(file: &str) -> Result<Vec<(String, String)>, String> {
+    let mut text = String::new();
+    let read = match file {
+        "-" => io::stdin().take(IDENTITIES_MAX).read_to_string(&mut text),
+        _ => File::open(file).and_then(|it| it.take(IDENTITIES_MAX).read_to_string(&mut text)),
+    };
+    read.map_err(|error| format!("--auth-file {file} cannot be read: {error}"))?;
+    let lines =
+        text.lines().zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|(line, number)| {
+            // What stands there is not repeated: it is secret.
+            identity(line).ok_or_else(|| {
+                format!("--auth-file {file}: line {number} is not SCHEME:TOKEN, as in digest:user:password")
+            })
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +155,21 @@ mod tests {
         let options = parsed("get / --json").expect("options");
         assert_eq!((options.json, options.command.len()), (true, 2));
         assert!(!parsed("create / -- --json").expect("options").json);
+    }
+
+    #[test]
+    fn identities_come_from_a_file() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let option = format!("--auth-file {} ls /", file.path().display());
+        std::fs::write(&file, "# who\ndigest:u:p w\n\nip:\r\n").expect("it is written");
+        let expected =
+            [("digest".to_owned(), "u:p w".to_owned()), ("ip".to_owned(), String::new())];
+        assert_eq!(parsed(&option).expect("options").identities, expected);
+        std::fs::write(&file, "ip:\nsecret\n").expect("it is written");
+        let told = parsed(&option).expect_err("it has no colon");
+        assert!(told.contains("line 2 is not SCHEME:TOKEN") && !told.contains("secret"), "{told}");
+        let told = parsed("--auth-file /nowhere/at/all ls /").expect_err("it is not there");
+        assert!(told.starts_with("--auth-file /nowhere/at/all cannot be read: "), "{told}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::ensemble;
 use crate::message::MessageId;
 use crate::storage::{
     self, Compression, CutPlan, LogEnd, Loss, RaftStateFile, SessionKey, SnapshotOrigin,
-    StorageError, Writer, seal,
+    StorageError, Then, Writer, seal,
 };
 
 /// Look into a data directory, cut its log, or seal it.
@@ -205,8 +205,14 @@ fn tell_refusal(error: &StorageError, out: &mut Output) -> Result<(), CommandErr
     out.line(format_args!("A START REFUSES: [{}] {error}", error.id()))?;
     if let Some(way_out) = error.way_out() {
         out.line(format_args!("this would start: {}", way_out.command))?;
-        let tree = if way_out.gives_up_tree { "all znodes, " } else { "" };
-        out.line(format_args!("and lose: {tree}{}", loss_for_people(&way_out.loss)))?;
+        let lost = loss_for_people(&way_out.loss);
+        match way_out.then {
+            Then::Works => out.line(format_args!("and lose: {lost}"))?,
+            Then::BeginsAnew => out.line(format_args!("and lose: all znodes, {lost}"))?,
+            Then::AsksOthers => out.line(format_args!(
+                "and load everything from the other members: only while a majority of them runs"
+            ))?,
+        }
     }
     Ok(())
 }

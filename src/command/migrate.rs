@@ -14,7 +14,7 @@ use super::state::{State, contents};
 use super::words::{Hex, Instant, Plain, counted};
 use crate::config::{self, Config};
 use crate::engine::database::Database;
-use crate::storage::SessionKey;
+use crate::storage::{self, SessionKey};
 
 /// Segments of the log that rookeeper has at once: two prepared, one in use.
 const SEGMENTS: u64 = 3;
@@ -40,6 +40,7 @@ pub(super) fn run(command: &MigrateCommand, out: &mut Output) -> Result<Verdict,
     let directory = folders.look()?;
     let data = State::read(&directory, &folders)?;
     let has_key = SessionKey::read(directory.disk().as_ref(), directory.snapshots())?.is_some();
+    let unsealed = storage::unsealed_bytes(&directory)?;
     let free = [&folders.data_dir, &folders.data_log_dir].map(|dir| bytes_free(dir));
     let needed = needed(&loaded.config, &data);
     let mut problems = Vec::new();
@@ -55,8 +56,16 @@ pub(super) fn run(command: &MigrateCommand, out: &mut Output) -> Result<Verdict,
         }
     }
     let verdict = if problems.is_empty() { Verdict::Fine } else { Verdict::Problems };
-    let report =
-        Report { file, loaded: &loaded, data: &data, has_key, free, needed, problems: &problems };
+    let report = Report {
+        file,
+        loaded: &loaded,
+        data: &data,
+        has_key,
+        free,
+        needed,
+        unsealed,
+        problems: &problems,
+    };
     if *json {
         report.for_scripts(out)?
     } else {
@@ -102,6 +111,8 @@ struct Report<'a> {
     has_key: bool,
     free: [Option<u64>; 2],
     needed: u64,
+    /// Bytes of ZooKeeper's files, which stay until the directory is sealed.
+    unsealed: u64,
     problems: &'a [String],
 }
 
@@ -140,6 +151,7 @@ impl Report<'_> {
             "read_ms": data.read_ms,
             "bytes_needed": self.needed,
             "bytes_free": self.free,
+            "bytes_kept_until_seal": self.unsealed,
         }))
     }
 
@@ -190,6 +202,10 @@ impl Report<'_> {
             "disk       {} bytes needed, {} free",
             self.needed,
             free.map_or_else(|| "an unknown number".to_owned(), u64::to_string)
+        ))?;
+        out.line(format_args!(
+            "kept       {} of ZooKeeper's files stay until rookeeper data seal",
+            counted(self.unsealed, "byte")
         ))?;
         out.line(format_args!(
             "start      about {} ms, the time that reading took now",

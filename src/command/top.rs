@@ -3,11 +3,13 @@
 mod admin;
 mod sample;
 
+use std::error::Error as _;
 use std::io::{self, IsTerminal as _};
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use serde::Serialize;
 
 use super::error::CommandError;
 use super::output::Output;
@@ -40,14 +42,28 @@ pub(super) fn run(arguments: &TopArguments, out: &mut Output) -> Result<(), Comm
     };
     let redraws = !arguments.json && !arguments.once && io::stdout().is_terminal();
     let mut before = take()?;
+    let start = if redraws { NEW_SCREEN } else { "" };
     loop {
         thread::sleep(TURN);
-        let after = take()?;
+        let after = match take() {
+            Ok(after) => after,
+            Err(error) if arguments.once => return Err(error),
+            // A server that restarts is there again soon.
+            Err(error) => {
+                let error = in_one_line(&error);
+                if arguments.json {
+                    out.json(&Failed { error })?;
+                } else {
+                    out.line(format_args!("{start}{server}  {error}; trying again"))?;
+                }
+                out.flush()?;
+                continue;
+            }
+        };
         let turn = Turn::between(&before, &after);
         if arguments.json {
             out.json(&turn)?;
         } else {
-            let start = if redraws { NEW_SCREEN } else { "" };
             show(start, server, &turn, out)?;
         }
         out.flush()?;
@@ -58,6 +74,23 @@ pub(super) fn run(arguments: &TopArguments, out: &mut Output) -> Result<(), Comm
     }
 }
 
+/// A second of which nothing is known.
+#[derive(Serialize)]
+struct Failed {
+    error: String,
+}
+
+fn in_one_line(error: &CommandError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
 fn show(start: &str, server: &str, turn: &Turn, out: &mut Output) -> Result<(), CommandError> {
     out.line(format_args!("{start}{server}  {}", turn.role))?;
     out.line(format_args!(
@@ -65,7 +98,7 @@ fn show(start: &str, server: &str, turn: &Turn, out: &mut Output) -> Result<(), 
         turn.requests_per_second, turn.outstanding_requests
     ))?;
     out.line(format_args!(
-        "latency      {} ms on average, {} ms at most",
+        "latency      {:.1} ms on average, {} ms at most since the start",
         turn.avg_latency, turn.max_latency
     ))?;
     out.line(format_args!(

@@ -18,6 +18,8 @@ pub struct Access {
     pub skip_acl: bool,
     /// The scheme `digest`; `None` where it is switched off.
     pub digest: Option<DigestScheme>,
+    /// The scheme `ensemble`; `None` where no `authProvider` names it.
+    pub ensemble: Option<EnsembleScheme>,
     /// `enforce.auth`: every request needs an identity of one of these schemes; `None` where it is off.
     pub enforced: Option<Vec<String>>,
 }
@@ -29,6 +31,13 @@ pub struct DigestScheme {
     pub algorithm: DigestAlgorithm,
     /// The id (`super:hash`) that makes its owner the super user.
     pub super_digest: Option<String>,
+}
+
+/// The scheme `ensemble`: a client says where it means to be. It is no identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnsembleScheme {
+    /// The names that are right; `None` where all are.
+    pub names: Option<Vec<String>>,
 }
 
 /// A hash by its Java name.
@@ -44,6 +53,18 @@ pub enum DigestAlgorithm {
     Sha384,
     /// `SHA-512`.
     Sha512,
+    /// `SHA-512/224`.
+    Sha512Cut224,
+    /// `SHA-512/256`.
+    Sha512Cut256,
+    /// `SHA3-224`.
+    Sha3At224,
+    /// `SHA3-256`.
+    Sha3At256,
+    /// `SHA3-384`.
+    Sha3At384,
+    /// `SHA3-512`.
+    Sha3At512,
 }
 
 /// Without the super user's hash.
@@ -52,6 +73,7 @@ impl fmt::Debug for Access {
         f.debug_struct("Access")
             .field("skip_acl", &self.skip_acl)
             .field("digest", &self.digest)
+            .field("ensemble", &self.ensemble)
             .field("enforced", &self.enforced)
             .finish()
     }
@@ -82,7 +104,13 @@ impl Access {
         let digest = property_bool(settings, "DigestAuthenticationProvider.enabled", true, notes)
             .then(|| DigestScheme::from_settings(settings))
             .transpose()?;
-        Ok(Self { skip_acl, digest, enforced: enforced(settings, notes)? })
+        let ensemble =
+            settings.has_provider("EnsembleAuthenticationProvider").then(|| EnsembleScheme {
+                names: settings.get("ensembleAuthName").map(|setting| {
+                    setting.value.split(',').map(|name| name.trim().to_owned()).collect()
+                }),
+            });
+        Ok(Self { skip_acl, digest, ensemble, enforced: enforced(settings, notes)? })
     }
 }
 
@@ -97,9 +125,16 @@ impl DigestScheme {
                 "SHA-256" => DigestAlgorithm::Sha256,
                 "SHA-384" => DigestAlgorithm::Sha384,
                 "SHA-512" => DigestAlgorithm::Sha512,
+                "SHA-512/224" => DigestAlgorithm::Sha512Cut224,
+                "SHA-512/256" => DigestAlgorithm::Sha512Cut256,
+                "SHA3-224" => DigestAlgorithm::Sha3At224,
+                "SHA3-256" => DigestAlgorithm::Sha3At256,
+                "SHA3-384" => DigestAlgorithm::Sha3At384,
+                "SHA3-512" => DigestAlgorithm::Sha3At512,
                 _ => {
-                    let expected = "SHA1, SHA-224, SHA-256, SHA-384 or SHA-512".to_owned();
-                    return Err(bad_value(key, setting, expected));
+                    let expected = "SHA1, SHA-224, SHA-256, SHA-384, SHA-512, SHA-512/224, \
+                                    SHA-512/256, SHA3-224, SHA3-256, SHA3-384 or SHA3-512";
+                    return Err(bad_value(key, setting, expected.to_owned()));
                 }
             },
         };

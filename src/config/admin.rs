@@ -23,6 +23,8 @@ pub struct Admin {
     pub snapshot_enabled: bool,
     /// Whether snapshots are taken that are sent (`admin.restore.enabled`, true).
     pub restore_enabled: bool,
+    /// Whether who connects from another machine needs no more than ZooKeeper asks for (`admin.remote.allowWorld`, false).
+    pub remote_allow_world: bool,
     /// Whether a proxy in front tells who asks (`IPAuthenticationProvider.usexforwardedfor`, false).
     pub x_forwarded_for: bool,
 }
@@ -61,6 +63,7 @@ impl Admin {
             rate_limiter_interval: Duration::from_millis(interval.into()),
             snapshot_enabled: property_bool(settings, "admin.snapshot.enabled", true, notes),
             restore_enabled: property_bool(settings, "admin.restore.enabled", true, notes),
+            remote_allow_world: property_bool(settings, "admin.remote.allowWorld", false, notes),
             x_forwarded_for: property_bool(
                 settings,
                 "IPAuthenticationProvider.usexforwardedfor",

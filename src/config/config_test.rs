@@ -69,6 +69,7 @@ fn defaults_are_those_of_zookeeper() {
             connections: None,
         },
         jute_max_buffer: 1_048_575,
+        jute_max_record: 2_097_150,
         four_letter_words: FourLetterWords::Listed(["srvr".to_owned()].into()),
         tick_time_ms: 3000,
         min_session_timeout_ms: 6000,
@@ -88,7 +89,7 @@ fn defaults_are_those_of_zookeeper() {
         force_sync: true,
         digest_enabled: true,
         snap_retain_count: 3,
-        purge: Purge::Unset,
+        purge: Purge::Every(Duration::from_secs(3600)),
         metrics_listen: None,
         admin: Some(Admin {
             listen: ListenAddress { address: None, port: 8080 },
@@ -97,12 +98,14 @@ fn defaults_are_those_of_zookeeper() {
             rate_limiter_interval: Duration::from_secs(300),
             snapshot_enabled: true,
             restore_enabled: true,
+            remote_allow_world: false,
             x_forwarded_for: false,
         }),
         shown_file: Some(BASE.to_owned()),
         access: Access {
             skip_acl: false,
             digest: Some(DigestScheme { algorithm: DigestAlgorithm::Sha1, super_digest: None }),
+            ensemble: None,
             enforced: None,
         },
         enforce_quota: false,
@@ -110,6 +113,7 @@ fn defaults_are_those_of_zookeeper() {
         ensemble: None,
         logs: Logs::default(),
         memory_limit_bytes: None,
+        unread_limit_bytes: None,
         reaper: Reaper {
             check_interval: Duration::from_secs(60),
             max_per_minute: 10_000,
@@ -161,6 +165,9 @@ fn every_key_in_effect_sets_its_field() {
             c.client_listen.address = Some(IpAddr::from([127, 0, 0, 2]));
         }),
         ("clientPortAddress=[::1]", |c| {
+            c.client_listen.address = Some(Ipv6Addr::LOCALHOST.into());
+        }),
+        ("clientPortAddress=::1%lo", |c| {
             c.client_listen.address = Some(Ipv6Addr::LOCALHOST.into());
         }),
         ("clientPortAddress=0.0.0.0", |_| ()),
@@ -249,7 +256,12 @@ fn every_key_in_effect_sets_its_field() {
         ("digest.enabled=False", |c| c.digest_enabled = false),
         ("extendedTypesEnabled=true", |c| c.extended_types_enabled = true),
         ("extendedTypesEnabled=yes", |_| ()),
-        ("jute.maxbuffer=0x9fffff", |c| c.jute_max_buffer = 10_485_759),
+        ("jute.maxbuffer=0x9fffff", |c| {
+            (c.jute_max_buffer, c.jute_max_record) = (10_485_759, 20_971_518);
+        }),
+        ("jute.maxbuffer.extrasize=10000", |c| c.jute_max_record = 1_058_575),
+        ("jute.maxbuffer.extrasize=-1", |c| c.jute_max_record = 1_049_599),
+        ("jute.maxbuffer.extrasize=2147483647", |c| c.jute_max_record = 2_147_483_647),
         ("skipACL=yes", |c| c.access.skip_acl = true),
         ("skipACL=true", |_| ()),
         ("DigestAuthenticationProvider.enabled=false", |c| c.access.digest = None),
@@ -263,6 +275,22 @@ fn every_key_in_effect_sets_its_field() {
                 digest.algorithm = DigestAlgorithm::Sha256;
             }
         }),
+        ("DigestAuthenticationProvider.digestAlg=sha3-256", |c| {
+            if let Some(digest) = &mut c.access.digest {
+                digest.algorithm = DigestAlgorithm::Sha3At256;
+            }
+        }),
+        ("authProvider.2=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider", |c| {
+            c.access.ensemble = Some(EnsembleScheme { names: None });
+        }),
+        (
+            "authProvider.2=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider\nensembleAuthName=a, b",
+            |c| {
+                let names = Some(vec!["a".to_owned(), "b".to_owned()]);
+                c.access.ensemble = Some(EnsembleScheme { names });
+            },
+        ),
+        ("ensembleAuthName=a", |_| ()),
         ("enforce.auth.enabled=true\nenforce.auth.schemes= digest ,ip", |c| {
             c.access.enforced = Some(vec!["digest".to_owned(), "ip".to_owned()]);
         }),
@@ -302,6 +330,7 @@ fn every_key_in_effect_sets_its_field() {
         ("admin.rateLimiterIntervalInMS=0", |c| admin(c).rate_limiter_interval = Duration::ZERO),
         ("admin.snapshot.enabled=false", |c| admin(c).snapshot_enabled = false),
         ("admin.restore.enabled=false", |c| admin(c).restore_enabled = false),
+        ("admin.remote.allowWorld=true", |c| admin(c).remote_allow_world = true),
         ("IPAuthenticationProvider.usexforwardedfor=true", |c| admin(c).x_forwarded_for = true),
         ("electionAlg=3", |_| ()),
         // Of an ensemble, and this is none.
@@ -318,8 +347,10 @@ fn every_key_in_effect_sets_its_field() {
         ("localSessionsEnabled=true", |_| ()),
         ("localSessionsUpgradingEnabled=true", |_| ()),
         ("memoryLimitInKb=5", |c| c.memory_limit_bytes = bytes(5 << 10)),
+        ("unreadLimitInKb=7", |c| c.unread_limit_bytes = bytes(7 << 10)),
         ("log.dir=/var/log/zk", |c| c.logs.file = Some("/var/log/zk/zookeeper.log".into())),
         ("audit.enable=true", |c| c.logs.audit = Some(AuditTo::Stdout)),
+        ("audit.failClosed=true", |c| c.logs.audit_fails_closed = true),
         // Of a folder, or of an audit log, and there is none.
         ("log.file=z.log", |_| ()),
         ("audit.impl.class=a.b.C", |_| ()),
@@ -427,6 +458,10 @@ fn a_value_that_a_key_in_effect_cannot_take_stops_the_start() {
         ("dataLogDir=", "dataLogDir is \"\", expected a directory"),
         ("electionAlg=0", "electionAlg is \"0\", expected 3, the only one supported"),
         ("standaloneEnabled=yes", "standaloneEnabled is \"yes\", expected true or false"),
+        (
+            "clientPortAddress=::1%nowhere",
+            "clientPortAddress is \"::1%nowhere\", expected an address, or a host name that can be resolved",
+        ),
         (
             "clientPortAddress=256.1.1.1.",
             "clientPortAddress is \"256.1.1.1.\", expected an address, or a host name that can be resolved",
@@ -583,7 +618,10 @@ fn the_table_of_keys_holds_each_once_with_a_sentence() {
             "leader.snapSyncLimitInKbPerSecond",
             "linearizableReads",
             "audit.log",
+            "audit.failClosed",
             "memoryLimitInKb",
+            "admin.remote.allowWorld",
+            "unreadLimitInKb",
         ];
         assert_eq!(
             is_own.contains(&key.name),
@@ -642,6 +680,11 @@ fn a_server_list_is_an_ensemble_and_myid_says_who_this_is() {
     fs::write(dir.path().join("myid"), "1").expect("written");
     let missing = format!("{path}/myid: this server is 1, and zoo.cfg has no line server.1");
     assert_eq!(error(&format!("{limits}{three}")), missing);
+
+    fs::write(dir.path().join("myid"), "255").expect("written");
+    let last = "extendedTypesEnabled=true\nserver.254=a:1:2\nserver.255=b:1:2";
+    let most = "this server is 255, and with extendedTypesEnabled 254 is the most";
+    assert_eq!(error(&format!("{limits}{last}")), format!("{path}/myid: {most}"));
 }
 
 #[test]
@@ -752,6 +795,17 @@ fn a_known_key_without_effect_says_so_once_and_hides_its_value() {
         assert!(!notes[0].contains("hunter2"), "{notes:?}");
     }
     assert_eq!(config("initLimit=10\nssl.clientAuth=none"), config(""));
+}
+
+#[test]
+fn whoever_asks_for_read_only_mode_may_ask_isro() {
+    // `FourLetterCommands` adds it to the list, whatever that is.
+    let words = |lines| load_lines(lines).expect(lines).config.four_letter_words;
+    let allowed = |lines| ["isro", "srvr", "ruok"].map(|word| words(lines).allows(word));
+    assert_eq!(allowed("readonlymode.enabled=true"), [true, true, false]);
+    let listed = "4lw.commands.whitelist=ruok\nreadonlymode.enabled=true";
+    assert_eq!(allowed(listed), [true, true, true]);
+    assert_eq!(allowed("4lw.commands.whitelist=ruok"), [false, true, true]);
 }
 
 #[test]

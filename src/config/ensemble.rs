@@ -1,6 +1,7 @@
 //! The server list: who belongs to the ensemble, and which of them this server is.
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
@@ -34,6 +35,34 @@ pub struct Ensemble {
     pub leader_serves: bool,
     /// Where the sessions of this server's clients live.
     pub sessions: SessionsLive,
+}
+
+impl Ensemble {
+    /// The list as ZooKeeper prints it, in `/zookeeper/config` and elsewhere (`QuorumMaj.toString`): lists of zoo.cfg have
+    /// version 0. No end of the last line.
+    #[must_use]
+    pub fn list(&self) -> String {
+        let mut text = String::new();
+        for (id, server) in &self.servers {
+            let role = if server.observer { "observer" } else { "participant" };
+            let host = match server.host.parse::<Ipv6Addr>() {
+                // As Java prints it: without abbreviation.
+                Ok(address) => {
+                    let parts = address.segments().map(|part| format!("{part:x}"));
+                    format!("[{}]", parts.join(":"))
+                }
+                Err(_) => server.host.clone(),
+            };
+            let (port, election) = (server.port, server.election_port);
+            text.push_str(&format!("server.{id}={host}:{port}:{election}:{role}"));
+            if let Some(client) = server.client {
+                text.push_str(&format!(";{client}"));
+            }
+            text.push('\n');
+        }
+        text.push_str("version=0");
+        text
+    }
 }
 
 /// Where new sessions live (`localSessionsEnabled`, `localSessionsUpgradingEnabled`).

@@ -17,6 +17,8 @@ pub struct Logs {
     pub file: Option<PathBuf>,
     /// Where what clients changed is written down (`audit.enable`, false); `None` is nowhere.
     pub audit: Option<AuditTo>,
+    /// Whether changes are refused while that takes nothing (`audit.failClosed`, false).
+    pub audit_fails_closed: bool,
 }
 
 /// A place for audit lines.
@@ -55,6 +57,7 @@ impl Logs {
                 folder.map_or(AuditTo::Stdout, |folder| AuditTo::File(folder.join(name)))
             }
         };
-        Ok(Self { file, audit: is_audited.then(to) })
+        let audit_fails_closed = property_bool(settings, "audit.failClosed", false, notes);
+        Ok(Self { file, audit: is_audited.then(to), audit_fails_closed })
     }
 }

@@ -37,7 +37,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::str::FromStr;
 
-pub use access::{Access, DigestAlgorithm, DigestScheme};
+pub use access::{Access, DigestAlgorithm, DigestScheme, EnsembleScheme};
 pub use admin::Admin;
 pub use ensemble::{Ensemble, EnsembleServer, SessionsLive};
 pub use error::ConfigError;

@@ -228,6 +228,13 @@ impl Settings {
         self.values.get(key)
     }
 
+    /// Whether an `authProvider.N` names this class of ZooKeeper's.
+    pub(super) fn has_provider(&self, class: &str) -> bool {
+        self.values.iter().any(|(key, setting)| {
+            key.starts_with("authProvider.") && own_provider(&setting.value) == Some(class)
+        })
+    }
+
     /// Whether a known key is set that has no effect.
     pub(super) fn is_set(&self, key: &str) -> bool {
         self.values.contains_key(key)
@@ -303,14 +310,16 @@ enum Verdict {
 
 /// What becomes of a class behind `authProvider.N`.
 fn provider(class: &str) -> Verdict {
-    match class.strip_prefix("org.apache.zookeeper.server.auth.") {
-        Some("DigestAuthenticationProvider" | "IPAuthenticationProvider") => Verdict::Fine,
+    match own_provider(class) {
         Some(
-            "SASLAuthenticationProvider"
-            | "X509AuthenticationProvider"
-            | "EnsembleAuthenticationProvider"
-            | "KeyAuthenticationProvider",
-        ) => Verdict::Without(
+            "DigestAuthenticationProvider"
+            | "IPAuthenticationProvider"
+            | "EnsembleAuthenticationProvider",
+        ) => Verdict::Fine,
+        Some("KeyAuthenticationProvider") => Verdict::Without(
+            "It is a sample that knows whoever comes while there is no /key; whoever shows an identity of it is turned away, and no ACL can name one.",
+        ),
+        Some("SASLAuthenticationProvider" | "X509AuthenticationProvider") => Verdict::Without(
             "Not yet: there is no such scheme; whoever shows an identity of it is turned away, and no ACL can name one.",
         ),
         _ => Verdict::Refused(
@@ -318,6 +327,11 @@ fn provider(class: &str) -> Verdict {
             Some("the class is not ZooKeeper's own, and what it would check is not known."),
         ),
     }
+}
+
+/// A class of ZooKeeper's own, without its package.
+fn own_provider(class: &str) -> Option<&str> {
+    class.strip_prefix("org.apache.zookeeper.server.auth.")
 }
 
 /// What a note of the table says behind `is refused: `.

@@ -45,6 +45,8 @@ pub struct Config {
     pub throttle: Throttle,
     /// Bytes of the largest request frame (`jute.maxbuffer`, 1048575); above zero.
     pub jute_max_buffer: u32,
+    /// Bytes that a record of the log may have, `jute.maxbuffer` and `jute.maxbuffer.extrasize`, which is as much again.
+    pub jute_max_record: u32,
     /// Four-letter words that are answered (`4lw.commands.whitelist`, srvr).
     pub four_letter_words: FourLetterWords,
     /// Milliseconds of a tick (`tickTime`, 3000; 2000 without a file); above zero.
@@ -101,6 +103,9 @@ pub struct Config {
     pub reconfig_enabled: bool,
     /// Bytes that this process may take (`memoryLimitInKb`); `None`, the default, is what its control group may.
     pub memory_limit_bytes: Option<NonZeroU64>,
+    /// Bytes that clients may leave unread, all together (`unreadLimitInKb`); `None`, the default, is a part of what this process
+    /// may take.
+    pub unread_limit_bytes: Option<NonZeroU64>,
     /// The removal of containers and znodes with a time to live.
     pub reaper: Reaper,
     /// Where log lines and audit lines go.
@@ -128,8 +133,6 @@ impl fmt::Display for ListenAddress {
 /// When old snapshots and logs are purged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purge {
-    /// Nothing is said: in a directory that this server began, not in one of ZooKeeper.
-    Unset,
     /// 0 and less.
     Never,
     /// At the start, and then so often.
@@ -198,6 +201,16 @@ impl Defaults {
     };
 }
 
+/// What ZooKeeper reads back of its log (`BinaryInputArchive`).
+fn max_record(settings: &Settings, max_buffer: u32) -> Result<u32, ConfigError> {
+    const LEAST_EXTRA: i64 = 1024;
+    let default = max_buffer.into();
+    let extra = property("jute.maxbuffer.extrasize", default, -INT_MAX, "a number of bytes")
+        .read(settings)?
+        .max(LEAST_EXTRA);
+    Ok(u32::try_from((i64::from(max_buffer) + extra).min(INT_MAX)).unwrap_or(u32::MAX))
+}
+
 impl Config {
     /// Reads every field; `place` names the file for what is missing in it.
     pub(super) fn from_settings(
@@ -225,6 +238,15 @@ impl Config {
             None => server_line::join_client_address(settings, &data_dir, client_listen, notes),
         }?
         .ok_or_else(|| nothing_to_listen_on(settings, place))?;
+        let extended_types_enabled = property_bool(settings, "extendedTypesEnabled", false, notes);
+        // As in ZooKeeper (`EphemeralType.validateServerId`): its sessions would be taken for times to live.
+        if extended_types_enabled && ensemble.as_ref().is_some_and(|its| its.my_id == u8::MAX) {
+            return Err(ConfigError::Contradiction {
+                place: data_dir.join("myid").display().to_string(),
+                what: "this server is 255, and with extendedTypesEnabled 254 is the most"
+                    .to_owned(),
+            });
+        }
         let jute_max_buffer =
             property("jute.maxbuffer", 1_048_575, 1, "a number of bytes").read_u32(settings)?;
         Ok(Self {
@@ -247,11 +269,12 @@ impl Config {
             .read_u32(settings)?,
             throttle: Throttle::from_settings(settings, notes)?,
             jute_max_buffer,
+            jute_max_record: max_record(settings, jute_max_buffer)?,
             four_letter_words: four_letter_words(settings, notes),
             tick_time_ms,
             min_session_timeout_ms,
             max_session_timeout_ms,
-            extended_types_enabled: property_bool(settings, "extendedTypesEnabled", false, notes),
+            extended_types_enabled,
             data_dir,
             data_log_dir,
             data_dir_autocreate: property_bool(settings, "datadir.autocreate", true, notes),
@@ -275,6 +298,7 @@ impl Config {
             enforce_quota: property_bool(settings, "enforceQuota", false, notes),
             reconfig_enabled: native_bool(settings, "reconfigEnabled", false)?,
             memory_limit_bytes: kilobytes(settings, "memoryLimitInKb", -1)?,
+            unread_limit_bytes: kilobytes(settings, "unreadLimitInKb", -1)?,
             reaper: Reaper::from_settings(settings)?,
             logs: Logs::from_settings(settings, notes)?,
             ensemble,
@@ -418,10 +442,15 @@ fn four_letter_words(settings: &Settings, notes: &mut Vec<Note>) -> FourLetterWo
         "conf", "cons", "crst", "dirs", "dump", "envi", "gtmk", "hash", "isro", "mntr", "ruok",
         "srst", "srvr", "stat", "stmk", "wchc", "wchp", "wchs",
     ];
-    let Some(setting) = settings.get("4lw.commands.whitelist") else {
-        return FourLetterWords::parse("");
-    };
-    let words = FourLetterWords::parse(&setting.value);
+    let setting = settings.get("4lw.commands.whitelist");
+    let mut words = FourLetterWords::parse(setting.map_or("", |setting| &setting.value));
+    // What a client asks that looks for a server to write to.
+    if let FourLetterWords::Listed(words) = &mut words
+        && settings.says_true("readonlymode.enabled")
+    {
+        words.insert("isro".to_owned());
+    }
+    let Some(setting) = setting else { return words };
     if let FourLetterWords::Listed(words) = &words {
         for word in words.iter().filter(|word| !KNOWN.contains(&word.as_str())) {
             notes.push(Note::warning(
@@ -518,13 +547,17 @@ fn force_sync(settings: &Settings, notes: &mut Vec<Note>) -> bool {
     }
 }
 
+/// Between two purges where zoo.cfg says nothing.
+const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
+
 fn purge(settings: &Settings) -> Result<Purge, ConfigError> {
     const KEY: &str = "autopurge.purgeInterval";
     let hours = native(KEY, 0, "a number of hours").read_limit(settings)?;
     Ok(match hours {
         Some(hours) => Purge::Every(Duration::from_secs(u64::from(hours.get()) * 3600)),
         None if settings.get(KEY).is_some() => Purge::Never,
-        None => Purge::Unset,
+        // ZooKeeper purges nothing then, and its operators' disks fill up.
+        None => Purge::Every(PURGE_INTERVAL),
     })
 }
 

@@ -3,7 +3,7 @@
 //! Owns Java's number and boolean syntaxes and the resolving of host names. Never knows which key
 //! it reads for, apart from naming it in an error.
 
-use std::net::{IpAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs as _};
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 
@@ -132,7 +132,7 @@ pub(super) fn address(
 /// `Some(None)` for every address.
 pub(super) fn resolve(host: &str) -> Option<Option<IpAddr>> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let address = match bare.parse() {
+    let address = match without_zone(bare).parse() {
         Ok(address) => address,
         Err(_) if bare.is_empty() => return None,
         Err(_) => {
@@ -141,6 +141,16 @@ pub(super) fn resolve(host: &str) -> Option<Option<IpAddr>> {
         }
     };
     Some(Some(address).filter(|address| !address.is_unspecified()))
+}
+
+/// Java takes a zone behind any IPv6 address whose interface is there; only link-local ones need it.
+fn without_zone(address: &str) -> &str {
+    let Some((bare, zone)) = address.split_once('%') else { return address };
+    let is_there = || (format!("fe80::1%{zone}"), 0).to_socket_addrs().is_ok();
+    match bare.parse::<Ipv6Addr>() {
+        Ok(parsed) if !parsed.is_unicast_link_local() && is_there() => bare,
+        _ => address,
+    }
 }
 
 /// The error for a value that `key` cannot take.

@@ -1,23 +1,11 @@
-//! Access control: who a connection is, what a list permits, and the table of lists (reference 8).
-
-use std::sync::Arc;
+//! The table of ACL lists.
 
 use hashbrown::HashMap;
-use jute::{Acl, ErrorCode, perms};
+use jute::Acl;
 
-use super::scheme;
-
-/// One identity of a connection.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Identity {
-    /// `ip`, `digest`, `super`, ...
-    pub scheme: String,
-    /// What the scheme knows the client by.
-    pub id: String,
-}
-
-/// A list as it is stored and shared.
-pub type AclList = Arc<[Acl<'static>]>;
+pub use super::acl_list::AclList;
+use super::acl_list::Sought;
+pub use super::identity::{IDENTITIES_BYTES_MAX, Identities, Identity, TooMany};
 
 /// The number of a list in the [`AclTable`]; 0 is no list: anyone may do anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -51,6 +39,9 @@ pub struct AclTable {
     /// Slots of `entries` that hold nothing.
     free: Vec<usize>,
     ids: HashMap<AclList, AclId>,
+    /// While a snapshot is loaded, what the numbers in it are here. ZooKeeper's only rise, with every list that it ever
+    /// had.
+    stored: HashMap<i64, AclId>,
     /// Whether znodes may come whose list was made while their snapshot was written.
     is_fuzzy: bool,
     /// What such znodes have until the log tells.
@@ -60,44 +51,36 @@ pub struct AclTable {
 impl AclTable {
     /// The number of a list, with one more use.
     pub fn intern(&mut self, list: &[Acl<'_>]) -> AclId {
-        if let Some(&id) = self.ids.get(list) {
+        if let Some(&id) = self.ids.get(&Sought(list)) {
             self.retain(id);
             return id;
         }
-        let list: AclList = list.iter().cloned().map(jute::IntoStatic::into_static).collect();
+        let list = AclList::new(list);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             self.entries.len() - 1
         });
         let id = Self::id_of(slot);
-        self.put(slot, list, id);
-        self.retain(id);
+        self.ids.insert(list.clone(), id);
+        if let Some(entry) = self.entries.get_mut(slot) {
+            *entry = Some(Entry { anyone: list.anyone(), list, uses: 1 });
+        }
         id
     }
 
     /// A list as it is stored, shared with the znodes that have it.
     pub fn share(&self, list: &[Acl<'static>]) -> AclList {
-        self.ids.get_key_value(list).map_or_else(|| list.into(), |(list, _)| Arc::clone(list))
+        let known = self.ids.get_key_value(&Sought(list));
+        known.map_or_else(|| AclList::new(list), |(list, _)| list.clone())
     }
 
-    /// Puts a list where a snapshot had it, unused as yet.
-    ///
-    /// # Errors
-    /// The number itself when it is not one that a table can have.
-    pub fn load(&mut self, stored: i64, list: &[Acl<'_>]) -> Result<AclId, i64> {
-        /// Beyond what interning can give out; guards the table's size against a damaged snapshot.
-        const MAX: i64 = 1 << 24;
-        if !(1..=MAX).contains(&stored) {
-            return Err(stored);
+    /// Takes a list of a snapshot. Its number there is any that ZooKeeper can have given out; here it has another one, and
+    /// both belong together until [`Self::finish_load`].
+    pub fn load(&mut self, stored: i64, list: &[Acl<'_>]) {
+        let id = self.intern(list);
+        if let Some(before) = self.stored.insert(stored, id) {
+            self.release(before);
         }
-        let slot = usize::try_from(stored - 1).map_err(|_| stored)?;
-        if self.entries.len() <= slot {
-            self.entries.resize_with(slot + 1, || None);
-        }
-        let id = Self::id_of(slot);
-        let list = list.iter().cloned().map(jute::IntoStatic::into_static).collect();
-        self.put(slot, list, id);
-        Ok(id)
     }
 
     /// Takes znodes of a snapshot that ZooKeeper wrote while lists were made: it writes the lists first, and then
@@ -108,21 +91,23 @@ impl AclTable {
 
     /// The list that a znode of a snapshot names. One that the log is still to bring lets nobody in until then.
     pub fn of_snapshot(&mut self, stored: i64) -> Option<AclId> {
-        let id = AclId(u32::try_from(stored).ok().filter(|id| *id > 0)?);
-        if self.contains(id) {
-            return Some(id);
+        if stored == AclId::OPEN.stored() {
+            return Some(AclId::OPEN);
         }
-        self.is_fuzzy.then(|| self.awaited())
+        match self.stored.get(&stored) {
+            Some(id) => Some(*id),
+            None => self.is_fuzzy.then(|| self.awaited()),
+        }
     }
 
     fn awaited(&mut self) -> AclId {
         if let Some(id) = self.awaited {
             return id;
         }
-        let list: AclList = [Acl::anyone(0)].into();
+        let list = AclList::new(&[Acl::anyone(0)]);
         let id = Self::id_of(self.entries.len());
         // Not in the index: a client's own list of this content is another one.
-        self.entries.push(Some(Entry { anyone: anyone(&list), list, uses: 0 }));
+        self.entries.push(Some(Entry { anyone: list.anyone(), list, uses: 0 }));
         self.awaited = Some(id);
         id
     }
@@ -133,28 +118,15 @@ impl AclTable {
         self.awaited.and_then(|id| self.entry(id)).map_or(0, |entry| entry.uses)
     }
 
-    /// Forgets the lists that no znode uses.
-    pub fn purge_unused(&mut self) {
-        self.free.clear();
-        for (slot, entry) in self.entries.iter_mut().enumerate() {
-            if entry.as_ref().is_none_or(|entry| entry.uses == 0) {
-                *entry = None;
-                self.free.push(slot);
-            }
+    /// Ends a snapshot: its numbers are forgotten, and the lists that no znode uses.
+    pub fn finish_load(&mut self) {
+        for id in std::mem::take(&mut self.stored).into_values() {
+            self.release(id);
         }
-        let entries = &self.entries;
-        self.ids.retain(|_, id| matches!(entries.get(id.0 as usize - 1), Some(Some(_))));
     }
 
     fn id_of(slot: usize) -> AclId {
         AclId(u32::try_from(slot + 1).unwrap_or(u32::MAX))
-    }
-
-    fn put(&mut self, slot: usize, list: AclList, id: AclId) {
-        self.ids.insert(Arc::clone(&list), id);
-        if let Some(entry) = self.entries.get_mut(slot) {
-            *entry = Some(Entry { anyone: anyone(&list), list, uses: 0 });
-        }
     }
 
     fn entry(&self, id: AclId) -> Option<&Entry> {
@@ -179,8 +151,8 @@ impl AclTable {
         if entry.uses > 0 {
             return;
         }
-        // A damaged table of a snapshot can hold a list twice; only its last number is in the index.
-        let list = Arc::clone(&entry.list);
+        // The awaited one is not in the index, where another of its content may be.
+        let list = entry.list.clone();
         if self.ids.get(&list) == Some(&id) {
             self.ids.remove(&list);
         }
@@ -200,7 +172,7 @@ impl AclTable {
         self.entry(id).map(|entry| &entry.list)
     }
 
-    /// Whether a number of a snapshot has its list.
+    /// Whether a number has its list.
     #[must_use]
     pub fn contains(&self, id: AclId) -> bool {
         id == AclId::OPEN || self.entry(id).is_some()
@@ -221,82 +193,11 @@ impl AclTable {
     }
 }
 
-/// What `world:anyone` may do by this list; everything where it is empty.
-fn anyone(list: &[Acl<'_>]) -> i32 {
-    if list.is_empty() {
-        return perms::ALL;
-    }
-    list.iter().filter(|acl| is_anyone(acl)).fold(0, |perms, acl| perms | acl.perms)
-}
-
-fn is_anyone(acl: &Acl<'_>) -> bool {
-    acl.scheme.as_deref() == Some("world") && acl.id.as_deref() == Some("anyone")
-}
-
-/// Whether a connection may do one of the bits of `perm` by a list (`ZooKeeperServer.checkACL`).
-#[must_use]
-pub fn permits(list: &[Acl<'_>], perm: i32, identities: &[Identity]) -> bool {
-    list.is_empty()
-        || identities.iter().any(|identity| identity.scheme == "super")
-        || list.iter().any(|acl| {
-            acl.perms & perm != 0
-                && (is_anyone(acl)
-                    || identities.iter().any(|identity| scheme::matches(acl, identity)))
-        })
-}
-
-/// Makes a client's list one that can be stored (`PrepRequestProcessor.fixupACL`): duplicates go, `auth` becomes the
-/// connection's own identities. Without `digest_scheme` an entry cannot name `digest`.
-///
-/// # Errors
-/// [`ErrorCode::InvalidAcl`] for an empty list, and for an entry that no scheme understands;
-/// [`ErrorCode::MarshallingError`] where a scheme's id is null.
-pub fn fixup(
-    list: Option<&[Acl<'_>]>,
-    identities: &[Identity],
-    digest_scheme: bool,
-) -> Result<Vec<Acl<'static>>, ErrorCode> {
-    let mut fixed = Vec::new();
-    let list = list.unwrap_or_default();
-    for (position, acl) in list.iter().enumerate() {
-        let earlier = list.get(..position).unwrap_or_default();
-        if earlier.contains(acl) {
-            continue;
-        }
-        match acl.scheme.as_deref() {
-            Some("auth") => {
-                let before = fixed.len();
-                fixed.extend(
-                    identities.iter().filter(|identity| scheme::counts_for_auth(identity)).map(
-                        |identity| Acl {
-                            perms: acl.perms,
-                            scheme: Some(identity.scheme.clone().into()),
-                            id: Some(identity.id.clone().into()),
-                        },
-                    ),
-                );
-                if fixed.len() == before {
-                    return Err(ErrorCode::InvalidAcl);
-                }
-            }
-            // Switched off, it is a scheme like any that is not there.
-            Some("digest") if !digest_scheme => return Err(ErrorCode::InvalidAcl),
-            // ZooKeeper stumbles over the null, and answers as it does to what it cannot read.
-            Some("world" | "digest" | "ip") if acl.id.is_none() => {
-                return Err(ErrorCode::MarshallingError);
-            }
-            _ if is_anyone(acl) || scheme::is_valid(acl) => {
-                fixed.push(jute::IntoStatic::into_static(acl.clone()));
-            }
-            _ => return Err(ErrorCode::InvalidAcl),
-        }
-    }
-    if fixed.is_empty() { Err(ErrorCode::InvalidAcl) } else { Ok(fixed) }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use jute::perms;
 
     use super::*;
 
@@ -339,38 +240,46 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_a_snapshot_keep_their_numbers() {
+    fn a_snapshots_numbers_are_any_that_zookeeper_gave_out() {
+        // It counts up for every list that it ever had, and keeps what it had then.
+        let numbers = [1, 2, (1 << 24) + 1, 1 << 31, (1 << 32) + 1, 1 << 62, i64::MAX, i64::MIN, 0];
         let mut table = AclTable::default();
-        let (a, b) = ([entry(1, "a:h")], [entry(1, "b:h")]);
-        assert_eq!(table.load(7, &a), Ok(AclId(7)));
-        assert_eq!(table.load(3, &b), Ok(AclId(3)));
-        for number in [0, -1, i64::MIN, i64::MAX, 1 << 25] {
-            assert_eq!(table.load(number, &a), Err(number));
+        let list = |number: i64| [Acl { id: Some(format!("{number}:h").into()), ..entry(1, "") }];
+        numbers.iter().for_each(|number| table.load(*number, &list(*number)));
+        assert_eq!((table.entries.len(), table.stored.len()), (numbers.len(), numbers.len()));
+        let ids = numbers.map(|number| table.of_snapshot(number).unwrap());
+        for (id, number) in ids.iter().zip(numbers) {
+            assert_eq!(**table.list(*id).unwrap(), list(number), "{number}");
         }
-        table.retain(AclId(7));
-        table.purge_unused();
-        assert!(table.contains(AclId(7)) && !table.contains(AclId(3)));
-        assert_eq!(table.intern(&a), AclId(7));
-        // The gaps are filled before the table grows.
-        let numbers: BTreeSet<u32> = ["b:h", "c:h", "d:h", "e:h", "f:h", "g:h"]
-            .map(|id| table.intern(&[entry(1, id)]).0)
-            .into();
-        assert_eq!(numbers, (1..7).collect());
+        assert_eq!(table.of_snapshot(-1), Some(AclId::OPEN));
+        assert_eq!(table.of_snapshot(3), None);
+        // Of the znodes' lists those stay that a znode names, and no number of the snapshot does.
+        ids.iter().skip(1).for_each(|id| table.retain(*id));
+        table.finish_load();
+        assert_eq!((table.of_snapshot(2), table.iter().count()), (None, numbers.len() - 1));
+        let more: Vec<AclId> = (3..6).map(|number| table.intern(&list(number))).collect();
+        assert_eq!(more, [ids[0], AclId(10), AclId(11)]);
+        // What a snapshot of this table says are its own numbers.
+        let stored: BTreeSet<i64> = table.iter().map(|(id, _)| id.stored()).collect();
+        assert_eq!(stored, (1..=11).collect());
     }
 
     #[test]
-    fn a_list_that_a_snapshot_holds_twice_goes_twice() {
+    fn a_number_or_a_list_that_a_snapshot_holds_twice_is_one() {
         let mut table = AclTable::default();
-        let list = [entry(1, "a:h")];
-        table.load(1, &list).unwrap();
-        table.load(2, &list).unwrap();
-        table.retain(AclId(1));
-        table.retain(AclId(2));
-        table.purge_unused();
-        table.release(AclId(1));
-        assert_eq!(table.intern(&list), AclId(2));
-        table.release(AclId(2));
-        table.release(AclId(2));
+        let (a, b) = ([entry(1, "a:h")], [entry(1, "b:h")]);
+        table.load(1, &a);
+        table.load(2, &a);
+        table.load(3, &a);
+        // The last one counts, as in a map of ZooKeeper's.
+        table.load(3, &b);
+        let ids = [1, 2, 3].map(|number| table.of_snapshot(number).unwrap());
+        ids.iter().for_each(|id| table.retain(*id));
+        table.finish_load();
+        assert_eq!((ids[0], table.intern(&a), table.intern(&b)), (ids[1], ids[0], ids[2]));
+        [ids[0], ids[0], ids[1], ids[2]].iter().for_each(|id| table.release(*id));
+        assert_eq!(table.iter().count(), 1);
+        table.release(ids[2]);
         assert_eq!((table.iter().count(), table.ids.len()), (0, 0));
     }
 

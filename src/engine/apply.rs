@@ -1,10 +1,10 @@
 //! Applying finished transactions. Nothing is decided here: what a transaction says is done, or cannot be.
 
-use std::borrow::Cow;
-
 use jute::Acl;
 use jute::protocol::{Create2Response, CreateResponse, MultiResult, Response};
-use jute::txn::{CloseSessionTxn, DeleteTxn, SetAclTxn, SetDataTxn, Txn, TxnDigest, TxnHeader};
+use jute::txn::{
+    CloseSessionTxn, DIGEST_VERSION, DeleteTxn, SetAclTxn, SetDataTxn, Txn, TxnDigest, TxnHeader,
+};
 
 use super::acl::AclList;
 use super::database::Database;
@@ -50,7 +50,6 @@ impl Database {
         mode: Mode,
         events: &mut Vec<Event>,
     ) -> Result<Response<'t>, Impossible> {
-        let changes_nothing = matches!(txn, Txn::Error(_));
         let response = match txn {
             Txn::Multi(txns) => {
                 if txns.iter().any(|txn| matches!(txn, Txn::Error(_))) {
@@ -81,10 +80,14 @@ impl Database {
                 _ => Response::Empty,
             },
         };
-        self.last_zxid = Zxid(header.zxid);
-        if !changes_nothing {
-            let digest = digest.filter(|_| mode == Mode::Strict);
-            self.tree.set_digest(digest.map(|digest| digest.tree_digest));
+        self.write_statistics();
+        // ZooKeeper only complains of a zxid that falls, in logs that overlap, and goes on from the highest.
+        self.last_zxid = match mode {
+            Mode::Strict => Zxid(header.zxid),
+            Mode::Tolerant => self.last_zxid.max(Zxid(header.zxid)),
+        };
+        if let Some(digest) = digest.filter(|digest| digest.version == DIGEST_VERSION) {
+            self.compare_digest(digest.tree_digest);
         }
         self.log_digest();
         Ok(response)
@@ -106,7 +109,7 @@ impl Database {
                     data: txn.data.as_deref(),
                     acl: txn.acl.as_deref().unwrap_or_default(),
                     owner: if txn.ephemeral {
-                        Owner::Session(SessionId(header.client_id))
+                        self.ephemeral_owner(header.client_id, &txn.path)?
                     } else {
                         Owner::None
                     },
@@ -137,7 +140,7 @@ impl Database {
                     path: &txn.path,
                     data: txn.data.as_deref(),
                     acl: txn.acl.as_deref().unwrap_or_default(),
-                    owner: Owner::Ttl(txn.ttl),
+                    owner: Owner::of_ttl(txn.ttl, self.rules.extended_types),
                     parent_cversion: txn.parent_cversion,
                     counts_twice: false,
                 };
@@ -162,6 +165,12 @@ impl Database {
                 Ok(MultiResult::Error(0))
             }
         }
+    }
+
+    /// Who owns an ephemeral znode: as with ZooKeeper what a snapshot's reader will take the session's id for.
+    fn ephemeral_owner(&self, session: i64, path: &str) -> Result<Owner, Impossible> {
+        Owner::from_stored(session, self.rules.extended_types)
+            .ok_or_else(|| Impossible::UnknownOwner { path: path.into(), owner: session })
     }
 
     /// Who may be told of a change; without ACLs, anyone.
@@ -211,22 +220,21 @@ impl Database {
             Err(Impossible::NodeExists(_)) if mode == Mode::Tolerant => {
                 if let Some(node) = self.tree.find(path) {
                     let aversion = self.tree.stat_persisted(node).aversion;
-                    self.tree.set_acl(node, acl, aversion);
+                    self.tree.set_acl(node, path, acl, aversion);
                 }
                 if create.counts_twice && creates > before {
-                    self.tree.set_counters(parent, creates, zxid);
+                    self.tree.set_counters(parent, above(path), creates, zxid);
                 }
                 return Ok(None);
             }
             Err(error) => return Err(error),
         };
         if mode == Mode::Strict || creates > before {
-            self.tree.set_counters(parent, creates, zxid);
+            self.tree.set_counters(parent, above(path), creates, zxid);
         }
         match QuotaNode::parse(path) {
-            Some(QuotaNode::Limits(limited)) => self.quotas.add(limited),
             Some(QuotaNode::Stats(limited)) => self.count_quota(limited),
-            None => {}
+            _ => self.read_quota(path),
         }
         self.grow_quota(path, Growth { count: 1, bytes: len(create.data) });
         let change = Change {
@@ -255,6 +263,7 @@ impl Database {
             Some(node) => Some(self.tree.parent(node)),
             None => self.tree.parent_of(path),
         };
+        self.write_statistics_at(path);
         let data_len = node.map_or(0, |node| len(self.tree.data(node)));
         let deleted = match node {
             Some(node) => self.tree.delete(node, path),
@@ -264,16 +273,14 @@ impl Database {
             let stat = self.tree.stat_persisted(parent);
             if deleted.is_ok() || mode == Mode::Tolerant {
                 let pzxid = if mode == Mode::Strict { zxid } else { zxid.max(Zxid(stat.pzxid)) };
-                self.tree.set_counters(parent, stat.cversion, pzxid);
+                self.tree.set_counters(parent, above(path), stat.cversion, pzxid);
             }
         }
         let changed = match deleted {
             Ok(changed) => changed,
             Err(error) => return tolerate(mode, error).map(|_| ()),
         };
-        if let Some(QuotaNode::Limits(limited)) = QuotaNode::parse(path) {
-            self.quotas.remove(limited);
-        }
+        self.read_quota(path);
         self.grow_quota(path, Growth { count: -1, bytes: -data_len });
         let change = Change {
             path,
@@ -316,9 +323,11 @@ impl Database {
             let path = txn.path.to_string();
             return Err(Impossible::Version { path, ours, theirs: txn.version });
         }
+        self.write_statistics_at(&txn.path);
         let data = txn.data.as_deref();
         let bytes = len(data) - len(self.tree.data(node));
-        self.tree.set_data(node, data, txn.version, zxid, header.time);
+        self.tree.set_data(node, &txn.path, data, txn.version, zxid, header.time);
+        self.read_quota(&txn.path);
         self.grow_quota(&txn.path, Growth { count: 0, bytes });
         let readers = self.tree.readers(node);
         let change = Change {
@@ -340,7 +349,8 @@ impl Database {
             let path = txn.path.to_string();
             return Err(Impossible::Version { path, ours, theirs: txn.version });
         }
-        self.tree.set_acl(node, txn.acl.as_deref().unwrap_or_default(), txn.version);
+        let acl = txn.acl.as_deref().unwrap_or_default();
+        self.tree.set_acl(node, &txn.path, acl, txn.version);
         Ok(Some(node))
     }
 
@@ -357,14 +367,22 @@ impl Database {
         for path in &txn.paths_to_delete {
             self.delete(header, path, mode, events)?;
         }
-        let left: Vec<Cow<'_, str>> =
-            self.tree.ephemerals(session).map(|node| self.tree.path(node).into()).collect();
-        for path in &left {
-            self.delete(header, path, mode, events)?;
+        let left: Vec<NodeId> = self.tree.ephemerals(session).collect();
+        for node in left {
+            // Behind a fuzzy snapshot one may have gone with another.
+            if self.tree.owner(node) == Owner::Session(session) {
+                let path = self.tree.path(node);
+                self.delete(header, &path, mode, events)?;
+            }
         }
         self.sessions.remove(&session);
         Ok(())
     }
+}
+
+/// The parent's path; the root's is empty.
+fn above(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
 /// Bytes of data; null has none.

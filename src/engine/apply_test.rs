@@ -3,18 +3,21 @@
 use std::borrow::Cow;
 
 use jute::persist::{SnapshotNode, SnapshotSession};
-use jute::protocol::Response;
+use jute::protocol::{PathRequest, Request, Response};
 use jute::txn::{
     CreateContainerTxn, CreateSessionTxn, CreateTtlTxn, CreateTxn, DIGEST_VERSION, DeleteTxn,
     SetAclTxn, SetDataTxn, Txn, TxnDigest, TxnHeader,
 };
 use jute::{Acl, StatPersisted};
 
+use super::acl::Identities;
 use super::apply::Mode;
 use super::database::{Database, Rules};
 use super::owner::Owner;
+use super::read::{self, Caller};
 use super::session::SessionId;
-use super::tree::Impossible;
+use super::tree::{Impossible, VISITED};
+use super::watch::ConnectionId;
 use super::zxid::Zxid;
 
 pub(super) const RULES: Rules = Rules {
@@ -25,6 +28,7 @@ pub(super) const RULES: Rules = Rules {
     reconfig: false,
     max_never_used_ms: None,
     enforce_quota: false,
+    record_max: 2 * 0xf_ffff,
 };
 
 /// Applies a transaction of session 7 as the next one, a second behind the one before.
@@ -156,45 +160,53 @@ fn a_reconfiguration_leaves_the_config_at_version_minus_one() {
 fn the_digest_of_every_128th_zxid_is_kept_a_thousand_times() {
     // Reference 11.4.
     let mut database = Database::new(1, RULES);
-    let mut apply = |zxid, tree_digest: Option<i64>| {
+    let mut apply = |zxid| {
         let header = TxnHeader { client_id: zxid, cxid: 0, zxid, time: 0 };
         let txn = Txn::CreateSession(CreateSessionTxn { timeout_ms: 4000 });
-        let digest =
-            tree_digest.map(|tree_digest| TxnDigest { version: DIGEST_VERSION, tree_digest });
-        database.apply(&header, txn, digest, Mode::Strict, &mut Vec::new()).unwrap();
-        database.digests().collect::<Vec<_>>()
+        database.apply(&header, txn, None, Mode::Strict, &mut Vec::new()).unwrap();
+        let sum = database.tree().compute_digest();
+        assert!(database.digests().all(|(_, digest)| digest == sum));
+        database.digests().map(|(zxid, _)| zxid.0 / 128).collect::<Vec<_>>()
     };
     for zxid in [1, 127, 129, 255] {
-        assert_eq!(apply(zxid, Some(zxid)), []);
+        assert_eq!(apply(zxid), Vec::<i64>::new());
     }
-    assert_eq!(apply(256, None), [], "a sum that is not known");
-    assert_eq!(apply(384, Some(5)), [(Zxid(384), 5)]);
-    for round in 4..=1026 {
-        apply(128 * round, Some(round));
+    assert_eq!(apply(256), [2]);
+    for round in 3..=1025 {
+        apply(128 * round);
     }
-    let last = apply(128 * 1027, Some(1027));
-    let expected: Vec<(Zxid, i64)> = (4..=1027).map(|round| (Zxid(128 * round), round)).collect();
-    assert_eq!((last.len(), last), (1024, expected));
+    assert_eq!(apply(128 * 1026), (3..=1026).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_digest_that_is_not_the_trees_is_counted_and_told_of_once_in_a_row() {
+    let mut database = database();
+    let sum = database.tree().compute_digest();
+    let mut apply = |version, tree_digest| {
+        let zxid = database.last_zxid().0 + 1;
+        let header = TxnHeader { client_id: 7, cxid: 1, zxid, time: 1000 };
+        let txn = Txn::CreateSession(CreateSessionTxn { timeout_ms: 4000 });
+        let digest = Some(TxnDigest { version, tree_digest });
+        database.apply(&header, txn, digest, Mode::Strict, &mut Vec::new()).unwrap();
+        assert_eq!(database.tree().digest(), Some(sum), "what is said changes nothing");
+        (database.mismatches(), database.take_mismatch().map(|first| (first.zxid.0, first.said)))
+    };
+    assert_eq!(apply(DIGEST_VERSION, sum), (0, None));
+    assert_eq!(apply(DIGEST_VERSION, 5), (1, Some((5, 5))));
+    assert_eq!(apply(DIGEST_VERSION, 6), (2, None));
+    assert_eq!(apply(DIGEST_VERSION, sum), (2, None));
+    assert_eq!(apply(1, 7), (2, None), "another way to make it");
+    assert_eq!(apply(DIGEST_VERSION, 8), (3, Some((9, 8))));
 }
 
 #[test]
 fn without_digests_none_is_summed_up() {
     let mut database = Database::new(1, Rules { digest: false, ..RULES });
-    database.ensure_digest();
     assert_eq!(database.tree().digest(), None);
     make(&mut database, "/a", b"", Owner::None);
-    database.ensure_digest();
     assert_eq!(database.tree().digest(), None);
-    database.finish_load(Zxid(9), Some(5));
+    database.finish_load(Zxid(9));
     assert_eq!(database.tree().digest(), None, "a snapshot's");
-}
-
-#[test]
-fn a_digest_that_is_known_is_not_summed_up_again() {
-    let mut database = Database::empty(1, RULES);
-    database.finish_load(Zxid(9), Some(5));
-    database.ensure_digest();
-    assert_eq!(database.tree().digest(), Some(5));
 }
 
 #[test]
@@ -204,8 +216,8 @@ fn a_snapshots_znodes_need_their_parents_lists_and_owners() {
         let stat = StatPersisted { ephemeral_owner, ..StatPersisted::default() };
         SnapshotNode { data: None, acl, stat }
     };
-    database.load_acl(1, &[Acl::anyone(31)]).unwrap();
-    database.load_acl(2, &[Acl::anyone(2)]).unwrap();
+    database.load_acl(1, &[Acl::anyone(31)]);
+    database.load_acl(2, &[Acl::anyone(2)]);
     database.load_session(SnapshotSession { id: 7, timeout_ms: 4000 });
     database.load_node("/a", &node(1, 7)).unwrap();
     database.load_node("/b", &node(-1, 0)).unwrap();
@@ -220,11 +232,11 @@ fn a_snapshots_znodes_need_their_parents_lists_and_owners() {
     );
     assert_eq!(database.load_node("/c/x", &node(1, 0)), Err(Impossible::NoNode("/c/x".to_owned())));
     assert_eq!(database.load_node("/a", &node(1, 0)), Err(Impossible::NodeExists("/a".to_owned())));
-    database.finish_load(Zxid(9), None);
+    database.finish_load(Zxid(9));
     let tree = database.tree();
     // The root, the two that fit, and the server's own three. The second list is nobody's.
     assert_eq!(tree.count(), 6);
-    assert!(tree.acls().iter().all(|(id, _)| id.0 != 2));
+    assert!(tree.acls().iter().all(|(_, list)| **list != [Acl::anyone(2)]));
     assert_eq!((tree.ephemerals_count(), tree.ephemerals(SessionId(7)).count()), (1, 1));
     assert_eq!(tree.sessions_with_ephemerals(), [SessionId(7)]);
 }
@@ -233,15 +245,50 @@ fn a_snapshots_znodes_need_their_parents_lists_and_owners() {
 fn sessions_with_ephemerals_are_listed_in_order() {
     let mut database = database();
     assert_eq!(database.tree().sessions_with_ephemerals(), []);
-    for (path, session) in [("/e", 9), ("/f", -5), ("/g", 9), ("/h", 3)] {
+    // Of server 251, and so below zero.
+    let negative = -5 << 56;
+    for (path, session) in [("/e", 9), ("/f", negative), ("/g", 9), ("/h", 3)] {
         let zxid = database.last_zxid().0 + 1;
         let header = TxnHeader { client_id: session, cxid: 1, zxid, time: 0 };
         let txn = create(&database, path, b"", Owner::Session(SessionId(session)));
         database.apply(&header, txn, None, Mode::Strict, &mut Vec::new()).unwrap();
     }
-    let sessions = [SessionId(-5), SessionId(3), SessionId(9)];
+    let sessions = [SessionId(negative), SessionId(3), SessionId(9)];
     assert_eq!(database.tree().sessions_with_ephemerals(), sessions);
     assert_eq!(database.tree().ephemerals_count(), 4);
     apply(&mut database, delete("/h")).unwrap();
-    assert_eq!(database.tree().sessions_with_ephemerals(), [SessionId(-5), SessionId(9)]);
+    assert_eq!(database.tree().sessions_with_ephemerals(), [SessionId(negative), SessionId(9)]);
+}
+
+#[test]
+fn statistics_cost_the_same_however_much_there_is_to_count() {
+    let mut database = Database::new(1, RULES);
+    make(&mut database, "/a", b"12", Owner::None);
+    for number in 0..1000 {
+        make(&mut database, &format!("/a/{number}"), b"123", Owner::None);
+    }
+    make(&mut database, "/zookeeper/quota/a", b"", Owner::None);
+    let before = VISITED.get();
+    for _ in 0..3 {
+        for (stats, expected) in [
+            // Each counts itself as well, where it is below: empty, as its client made it.
+            ("/zookeeper/quota/zookeeper_stats", "count=1007,bytes=3002"),
+            ("/zookeeper/quota/a/zookeeper_stats", "count=1001,bytes=3002"),
+        ] {
+            make(&mut database, stats, b"", Owner::None);
+            let node = database.tree.find(stats).unwrap();
+            assert_eq!(database.tree.data(node), Some(expected.as_bytes()));
+            let delete = Txn::Delete(DeleteTxn { path: stats.into() });
+            apply(&mut database, delete).unwrap();
+        }
+    }
+    let caller = Caller {
+        connection: ConnectionId(1),
+        session: SessionId(1),
+        identities: &Identities::default(),
+    };
+    let request = Request::GetAllChildrenNumber(PathRequest { path: "/a".into() });
+    let answer = read::answer(&database, &caller, &request, &mut Vec::new());
+    assert_eq!(answer, Ok(Response::AllChildrenNumber(1000)));
+    assert_eq!(VISITED.get(), before);
 }

@@ -1,15 +1,19 @@
 //! Everything that transactions made: the tree, the sessions, and beside them the watches, which are volatile.
 
 use std::collections::VecDeque;
+use std::ops::Bound;
 
 use jute::persist::{SnapshotNode, SnapshotSession};
 use jute::{Acl, ErrorCode, perms};
 use parking_lot::Mutex;
 
-use super::acl::{self, Identity};
+use super::acl::Identities;
+use super::owner::Owner;
 use super::path;
-use super::quota::{self, Growth, Quota, QuotaNode, QuotaTable, Track};
+use super::quota::{self, Growth, Quota, QuotaNode, Track};
+use super::quota_table::QuotaTable;
 use super::session::{SessionId, Sessions};
+use super::time::WallClock;
 use super::tree::{Impossible, Tree};
 use super::watch::WatchTable;
 use super::znode::NodeId;
@@ -32,6 +36,8 @@ pub struct Rules {
     pub max_never_used_ms: Option<i64>,
     /// Whether quotas refuse what is beyond them.
     pub enforce_quota: bool,
+    /// Bytes that a record of the log may have. ZooKeeper starts on no log with a longer one.
+    pub record_max: usize,
 }
 
 impl Default for Rules {
@@ -44,8 +50,20 @@ impl Default for Rules {
             reconfig: false,
             max_never_used_ms: None,
             enforce_quota: false,
+            record_max: 2 * 0xf_ffff,
         }
     }
+}
+
+/// A sum over the tree that is not the one that a file or a transaction says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Where in the order of transactions.
+    pub zxid: Zxid,
+    /// What is said.
+    pub said: i64,
+    /// What the znodes make.
+    pub found: i64,
 }
 
 /// The applied state of a server.
@@ -60,6 +78,12 @@ pub struct Database {
     pub(super) rules: Rules,
     /// The digest at every 128th zxid, the last ones.
     pub(super) digests: VecDeque<(Zxid, i64)>,
+    /// Transactions that said another sum than the tree has after them.
+    pub(super) mismatches: u64,
+    /// The first of those without another between them that nobody was told of.
+    pub(super) mismatch: Option<Mismatch>,
+    /// Whether the sum that was said last was another one.
+    pub(super) mismatching: bool,
     /// How many came before it in its place: numbers of znodes mean something else in each.
     pub(super) incarnation: u64,
 }
@@ -70,24 +94,27 @@ impl Database {
     pub fn new(seed: u64, rules: Rules) -> Self {
         let mut database = Self::empty(seed, rules);
         database.add_reserved();
-        if rules.digest {
-            let digest = database.tree.compute_digest();
-            database.tree.set_digest(Some(digest));
-        }
         database
     }
 
     /// The root alone, for a snapshot to fill.
     #[must_use]
     pub fn empty(seed: u64, rules: Rules) -> Self {
+        let mut tree = Tree::new(seed, rules.extended_types);
+        if rules.digest {
+            tree.keep_digest();
+        }
         Self {
-            tree: Tree::new(seed, rules.extended_types),
+            tree,
             sessions: Sessions::new(),
             watches: Mutex::new(WatchTable::new(seed)),
             quotas: QuotaTable::default(),
             last_zxid: Zxid::ZERO,
             rules,
             digests: VecDeque::new(),
+            mismatches: 0,
+            mismatch: None,
+            mismatching: false,
             incarnation: 0,
         }
     }
@@ -108,7 +135,7 @@ impl Database {
             let made = self.tree.load(path, &node);
             debug_assert!(made.is_ok(), "{path} has its parent: {made:?}");
             if let Some(node) = self.tree.find(path).filter(|_| !acl.is_empty()) {
-                self.tree.set_acl(node, acl, -1);
+                self.tree.set_acl(node, path, acl, -1);
             }
         }
     }
@@ -142,6 +169,30 @@ impl Database {
         self.digests.iter().copied()
     }
 
+    /// How many sums were said that are not those of the tree, in the places of this one as well.
+    #[must_use]
+    pub const fn mismatches(&self) -> u64 {
+        self.mismatches
+    }
+
+    /// The first of them, or the first after one that was right, since the last call.
+    pub const fn take_mismatch(&mut self) -> Option<Mismatch> {
+        self.mismatch.take()
+    }
+
+    /// Compares the sum with what is said of it. Nothing follows from it here: ZooKeeper's own are wrong at times.
+    pub fn compare_digest(&mut self, said: i64) {
+        let Some(found) = self.tree.digest() else { return };
+        if said == found {
+            self.mismatching = false;
+            return;
+        }
+        self.mismatches += 1;
+        if !std::mem::replace(&mut self.mismatching, true) {
+            self.mismatch = Some(Mismatch { zxid: self.last_zxid, said, found });
+        }
+    }
+
     /// Keeps the digest of now, if it is one of those that are kept.
     pub(super) fn log_digest(&mut self) {
         const INTERVAL: i64 = 128;
@@ -156,6 +207,18 @@ impl Database {
         }
     }
 
+    /// Sessions with ephemeral znodes that are in no table, in the order of their ids. An owner that is a time to live where
+    /// those are switched on is none: ZooKeeper deletes such znodes when it is started without them.
+    pub(super) fn orphans(&self) -> Vec<SessionId> {
+        let mut sessions = self.tree.sessions_with_ephemerals();
+        sessions.retain(|session| {
+            let is_time_to_live =
+                matches!(Owner::from_stored(session.0, true), Some(Owner::Ttl(_)));
+            !self.sessions.contains_key(session) && !is_time_to_live
+        });
+        sessions
+    }
+
     /// What this server was told to keep to.
     #[must_use]
     pub const fn rules(&self) -> Rules {
@@ -166,18 +229,28 @@ impl Database {
     ///
     /// # Errors
     /// [`ErrorCode::NoAuth`] when it may not.
-    pub fn check(&self, node: NodeId, perm: i32, identities: &[Identity]) -> Result<(), ErrorCode> {
+    pub fn check(&self, node: NodeId, perm: i32, identities: &Identities) -> Result<(), ErrorCode> {
         let id = self.tree.acl(node);
         if self.rules.skip_acl || self.tree.acls().permits_anyone(id, perm) {
             return Ok(());
         }
-        let list = self.tree.acls().list(id).map(|list| &**list).unwrap_or_default();
-        if acl::permits(list, perm, identities) { Ok(()) } else { Err(ErrorCode::NoAuth) }
+        match self.tree.acls().list(id) {
+            Some(list) if !identities.may(list, perm) => Err(ErrorCode::NoAuth),
+            _ => Ok(()),
+        }
     }
 
     /// Is to take the place of `before`.
     pub const fn succeed(&mut self, before: &Self) {
         self.incarnation = before.incarnation + 1;
+        self.mismatches += before.mismatches;
+    }
+
+    /// Changes what no transaction did.
+    #[cfg(test)]
+    pub fn spoil(&mut self) {
+        let creates = self.tree.stat_persisted(NodeId::ROOT).cversion;
+        self.tree.set_counters(NodeId::ROOT, path::ROOT, creates, Zxid(-1));
     }
 
     /// Begins a snapshot of this instant.
@@ -195,12 +268,9 @@ impl Database {
         self.sessions.insert(SessionId(session.id), session.timeout_ms);
     }
 
-    /// Adds an ACL list of a snapshot.
-    ///
-    /// # Errors
-    /// The list's number, when it is none that a snapshot can have.
-    pub fn load_acl(&mut self, stored: i64, list: &[Acl<'_>]) -> Result<(), i64> {
-        self.tree.load_acl(stored, list)
+    /// Adds an ACL list of a snapshot, by its number there.
+    pub fn load_acl(&mut self, stored: i64, list: &[Acl<'_>]) {
+        self.tree.load_acl(stored, list);
     }
 
     /// Adds a znode of a snapshot.
@@ -224,8 +294,8 @@ impl Database {
         self.tree.end_bulk()
     }
 
-    /// Ends a snapshot that shows the tree at `zxid`. `digest` is its own sum over it, where it has one.
-    pub fn finish_load(&mut self, zxid: Zxid, digest: Option<i64>) {
+    /// Ends a snapshot that shows the tree at `zxid`.
+    pub fn finish_load(&mut self, zxid: Zxid) {
         // Those of ZooKeeper 3.4 have no /zookeeper/config, and ZooKeeper adds none.
         if self.tree.find(path::ZOOKEEPER).is_none() {
             self.add_reserved();
@@ -233,13 +303,20 @@ impl Database {
         self.tree.finish_load();
         self.find_quotas();
         self.last_zxid = zxid;
-        self.tree.set_digest(digest.filter(|_| self.rules.digest));
     }
 
     /// The same state is that of a later zxid.
     pub fn move_to(&mut self, zxid: Zxid) {
         debug_assert!(zxid >= self.last_zxid, "{zxid} is not behind {}", self.last_zxid);
         self.last_zxid = zxid;
+    }
+
+    /// Shows the members of an ensemble in `/zookeeper/config`, each server those of its own list, as ZooKeeper does
+    /// (`ZKDatabase.initConfigInZKDatabase`). That is no transaction; no digest has what is below `/zookeeper`.
+    pub fn show_members(&mut self, list: &str, since: WallClock) {
+        if let Some(node) = self.tree.find(path::CONFIG) {
+            self.tree.set_data(node, path::CONFIG, Some(list.as_bytes()), -1, Zxid::ZERO, since.0);
+        }
     }
 
     /// Finds the quotas of a loaded tree and counts what they are about anew.
@@ -249,16 +326,53 @@ impl Database {
         self.tree.for_each_below(root, |node, _| nodes.push(node));
         for node in nodes {
             let path = self.tree.path(node);
+            self.read_quota(&path);
             if let Some(QuotaNode::Limits(limited)) = QuotaNode::parse(&path) {
-                self.quotas.add(limited);
                 self.count_quota(limited);
             }
         }
     }
 
-    /// The quotas as they stand.
+    /// Reads limits or statistics, if the path is one of such, when they are others.
+    pub(super) fn read_quota(&mut self, path: &str) {
+        let tree = &self.tree;
+        let data = || tree.find(path).map(|node| tree.data(node));
+        match QuotaNode::parse(path) {
+            Some(QuotaNode::Limits(limited)) => self.quotas.set_limits(limited, data()),
+            Some(QuotaNode::Stats(limited)) => self.quotas.set_statistics(limited, data()),
+            None => {}
+        }
+    }
+
+    /// The deepest path with a quota that a znode belongs to. The root can have none. As many steps as the path has names.
+    pub(super) fn deepest_quota<'a>(&self, path: &'a str) -> Option<&'a str> {
+        if self.quotas.is_empty() {
+            return None;
+        }
+        let mut at = self.tree.find(path::QUOTA)?;
+        let (mut len, mut deepest) = (0, None);
+        for name in path::names(path.strip_prefix('/')?) {
+            let Some(below) = self.tree.child(at, name) else { break };
+            at = below;
+            len += 1 + name.len();
+            if self.tree.child(at, quota::LIMITS).is_some() {
+                deepest = path.get(..len);
+            }
+        }
+        deepest
+    }
+
+    /// Up to `most` sessions with their timeouts, from the one after `last` on.
     #[must_use]
-    pub fn quotas(&self) -> Vec<Quota> {
+    pub fn sessions_after(&self, last: Option<SessionId>, most: usize) -> Vec<(SessionId, i32)> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let some = self.sessions.range((from, Bound::Unbounded)).take(most);
+        some.map(|(session, timeout_ms)| (*session, *timeout_ms)).collect()
+    }
+
+    /// Up to `most` quotas as they stand, in the order of their paths, from the one after `last` on.
+    #[must_use]
+    pub fn quotas(&self, last: Option<&str>, most: usize) -> Vec<Quota> {
         let track = |path: String| {
             let node = self.tree.find(&path)?;
             Track::parse(self.tree.data(node)).ok()
@@ -268,39 +382,54 @@ impl Database {
             limits: track(quota::limits_path(path)),
             used: track(quota::stats_path(path)),
         };
-        self.quotas.all().map(quota).collect()
+        self.quotas.limited(last).take(most).map(quota).collect()
     }
 
-    /// Counts the znodes and bytes from a path on and writes them into its statistics.
+    /// Writes how many znodes and bytes there are from a path on into its statistics.
     pub(super) fn count_quota(&mut self, limited: &str) {
         let Some(stats) = self.tree.find(&quota::stats_path(limited)) else { return };
         let (mut count, mut bytes) = (0, 0);
         if let Some(node) = self.tree.find(limited) {
-            count = 1;
-            bytes = i64::from(self.tree.stat(node).data_length);
-            self.tree.for_each_below(node, |_, len| {
-                count += 1;
-                bytes += i64::try_from(len).unwrap_or(i64::MAX);
-            });
+            let below = self.tree.below(node);
+            count = i64::try_from(below.znodes).unwrap_or(i64::MAX).saturating_add(1);
+            bytes = i64::try_from(below.bytes).unwrap_or(i64::MAX);
+            bytes = bytes.saturating_add(i64::from(self.tree.stat(node).data_length));
         }
-        self.tree.set_data_silently(stats, Track::of(count, bytes).to_string().as_bytes());
+        let text = Track::of(count, bytes).to_string();
+        self.tree.set_data_silently(stats, text.as_bytes());
+        self.quotas.set_statistics(limited, Some(Some(text.as_bytes())));
     }
 
     /// Adds what a change below a quota has changed to the quota's statistics.
     pub(super) fn grow_quota(&mut self, path: &str, growth: Growth) {
-        let Some(limited) = self.quotas.deepest(path) else { return };
-        let Some(stats) = self.tree.find(&quota::stats_path(limited)) else { return };
-        // ZooKeeper ends over statistics that a client made unreadable; here they begin anew.
-        let mut track = Track::parse(self.tree.data(stats)).unwrap_or_default();
-        track.grow(growth);
-        self.tree.set_data_silently(stats, track.to_string().as_bytes());
+        let Some(limited) = self.deepest_quota(path) else { return };
+        let longer = self.quotas.grow(limited, growth).filter(|longer| *longer != 0);
+        if let Some(longer) = longer
+            && let Some(stats) = self.tree.find(&quota::stats_path(limited))
+        {
+            self.tree.announce_data(stats, longer);
+        }
     }
 
-    /// Sums the tree up where that is wanted and no transaction said the sum.
-    pub fn ensure_digest(&mut self) {
-        if self.rules.digest && self.tree.digest().is_none() {
-            let digest = self.tree.compute_digest();
-            self.tree.set_digest(Some(digest));
+    /// Writes the statistics that the transaction changed.
+    pub(super) fn write_statistics(&mut self) {
+        while let Some(limited) = self.quotas.next_unwritten() {
+            self.write_statistics_of(&limited);
+        }
+    }
+
+    /// Writes those of one path, if they are not.
+    pub(super) fn write_statistics_of(&mut self, limited: &str) {
+        let Some(text) = self.quotas.take_text(limited) else { return };
+        if let Some(stats) = self.tree.find(&quota::stats_path(limited)) {
+            self.tree.set_announced_data(stats, text.as_bytes());
+        }
+    }
+
+    /// As [`Self::write_statistics_of`], where a client is about to change or delete them.
+    pub(super) fn write_statistics_at(&mut self, path: &str) {
+        if let Some(QuotaNode::Stats(limited)) = QuotaNode::parse(path) {
+            self.write_statistics_of(limited);
         }
     }
 }

@@ -7,6 +7,9 @@ use hashbrown::HashMap;
 use super::session::SessionId;
 use super::time::Monotonic;
 
+/// Sessions that are looked at in one step: most were heard of and only move on, and there can be very many of them.
+const LOOKED_AT: usize = 32_768;
+
 /// Sessions by the end of the bucket that their deadline falls into.
 ///
 /// Touching a session costs nothing here: its last sign of life is looked up when its bucket ends, and a session
@@ -51,7 +54,8 @@ impl ExpiryQueue {
     }
 
     /// Takes out up to `most` sessions whose bucket has ended and whose deadline, asked for now, has passed. The
-    /// others go to the bucket of their deadline; one without a deadline is forgotten.
+    /// others go to the bucket of their deadline; one without a deadline is forgotten. What is left after a look at
+    /// [`LOOKED_AT`] sessions is still due.
     pub(super) fn expired(
         &mut self,
         now: Monotonic,
@@ -59,7 +63,9 @@ impl ExpiryQueue {
         mut deadline: impl FnMut(SessionId) -> Option<Monotonic>,
     ) -> Vec<SessionId> {
         let mut expired = Vec::new();
+        let mut looked_at = 0;
         while expired.len() < most
+            && looked_at < LOOKED_AT
             && let Some(mut entry) = self.buckets.first_entry()
             && *entry.key() <= now
         {
@@ -68,6 +74,7 @@ impl ExpiryQueue {
                 entry.remove();
                 continue;
             };
+            looked_at += 1;
             if self.bucket_of.get(&session) != Some(&end) {
                 continue;
             }
@@ -81,17 +88,37 @@ impl ExpiryQueue {
         expired
     }
 
-    /// The buckets with their sessions, soonest first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Monotonic, Vec<SessionId>)> {
-        self.buckets.iter().filter_map(|(&end, sessions)| {
-            let living: Vec<SessionId> = sessions
-                .iter()
-                .copied()
-                .filter(|session| self.bucket_of.get(session) == Some(&end))
-                .collect();
-            (!living.is_empty()).then_some((end, living))
-        })
+    /// Looks at up to `most` sessions from a place on, soonest first, and tells when their buckets end. Gives where to go on;
+    /// nothing at the end.
+    pub(super) fn walk(
+        &self,
+        from: ExpiryPlace,
+        most: usize,
+        mut each: impl FnMut(Monotonic, SessionId),
+    ) -> Option<ExpiryPlace> {
+        let mut left = most.max(1);
+        for (&bucket, sessions) in self.buckets.range(from.bucket..) {
+            let seen = if bucket == from.bucket { from.seen } else { 0 };
+            for (at, session) in sessions.iter().enumerate().skip(seen) {
+                if left == 0 {
+                    return Some(ExpiryPlace { bucket, seen: at });
+                }
+                left -= 1;
+                if self.bucket_of.get(session) == Some(&bucket) {
+                    each(bucket, *session);
+                }
+            }
+        }
+        None
     }
+}
+
+/// Where a walk over the buckets goes on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ExpiryPlace {
+    bucket: Monotonic,
+    /// So many of the bucket were seen.
+    seen: usize,
 }
 
 #[cfg(test)]
@@ -135,9 +162,37 @@ mod tests {
         let mut queue = ExpiryQueue::new(2000);
         queue.put(A, Monotonic(4000));
         queue.put(A, Monotonic(40_000));
-        assert_eq!(queue.iter().collect::<Vec<_>>(), [(Monotonic(42_000), vec![A])]);
+        let mut all = Vec::new();
+        assert!(
+            queue
+                .walk(ExpiryPlace::default(), 99, |end, session| all.push((end, session)))
+                .is_none()
+        );
+        assert_eq!(all, [(Monotonic(42_000), A)]);
         assert!(queue.expired(Monotonic(6000), 9, |_| Some(Monotonic(40_000))).is_empty());
         assert_eq!(queue.expired(Monotonic(42_000), 9, |_| Some(Monotonic(40_000))), [A]);
+    }
+
+    #[test]
+    fn a_step_looks_at_some_however_many_there_are() {
+        const SESSIONS: i64 = 70_000;
+        let mut queue = ExpiryQueue::new(2000);
+        (1..=SESSIONS).for_each(|id| queue.put(SessionId(id), Monotonic(4000)));
+        // All but one were heard of.
+        let (mut expired, mut asked) = (Vec::new(), Vec::new());
+        while queue.next() == Some(Monotonic(6000)) {
+            let mut asked_now = 0;
+            expired.extend(queue.expired(Monotonic(6000), 9, |session| {
+                asked_now += 1;
+                Some(Monotonic(if session == A { 4000 } else { 9000 }))
+            }));
+            asked.push(asked_now);
+        }
+        assert_eq!((expired, asked), (vec![A], vec![32_768, 32_768, 4464]));
+        assert_eq!(queue.next(), Some(Monotonic(10_000)));
+        let mut there = 0;
+        assert!(queue.walk(ExpiryPlace::default(), usize::MAX, |_, _| there += 1).is_none());
+        assert_eq!(there, 69_999);
     }
 
     #[test]
@@ -152,5 +207,28 @@ mod tests {
             [2, 2, 1, 0]
         );
         assert_eq!(queue.next(), None);
+    }
+
+    #[test]
+    fn sessions_are_walked_a_few_at_a_time() {
+        let mut queue = ExpiryQueue::new(10);
+        let expected: Vec<(Monotonic, SessionId)> = (0..50)
+            .map(|number| (Monotonic((number / 7 + 1) * 10), SessionId(number.cast_signed())))
+            .collect();
+        for (end, session) in &expected {
+            queue.put(*session, Monotonic(end.0 - 1));
+            // It was in an earlier bucket before.
+            queue.put(SessionId(session.0 + 100), Monotonic(1));
+            queue.remove(SessionId(session.0 + 100));
+        }
+        for most in [1, 3, 7, 200] {
+            let (mut all, mut place) = (Vec::new(), Some(ExpiryPlace::default()));
+            while let Some(from) = place {
+                let before = all.len();
+                place = queue.walk(from, most, |end, session| all.push((end, session)));
+                assert!(all.len() - before <= most);
+            }
+            assert_eq!(all, expected, "{most} at a time");
+        }
     }
 }

@@ -106,6 +106,9 @@ fn lists<'a>(nodes: impl Iterator<Item = &'a Shown>) -> Vec<Vec<Acl<'static>>> {
     lists
 }
 
+/// The number of the first list: there were many before.
+const FIRST_LIST: i64 = 1 << 40;
+
 /// Begins a snapshot behind the `from`-th transaction, and loads it.
 fn load(instants: &[Instant], from: usize, pace: &[usize]) -> Database {
     let pace = pace.iter().cycle();
@@ -117,19 +120,19 @@ fn load(instants: &[Instant], from: usize, pace: &[usize]) -> Database {
     }
     // The lists come first. One that was made since has a number that nobody explains.
     let of_then = lists(instants[from].nodes.values());
-    for (number, list) in (1..).zip(&of_then) {
-        database.load_acl(number, list).unwrap();
+    for (number, list) in (FIRST_LIST..).zip(&of_then) {
+        database.load_acl(number, list);
     }
     database.expect_fuzzy();
     let all: Vec<_> =
         of_then.into_iter().chain(lists(writer.nodes.iter().map(|(_, shown)| shown))).collect();
     for (path, shown) in writer.nodes {
-        let number = |list| all.iter().position(|one| *one == list).unwrap() + 1;
-        let acl = shown.acl.map_or(-1, |list| i64::try_from(number(list)).unwrap());
+        let place = |list| all.iter().position(|one| *one == list).unwrap();
+        let acl = shown.acl.map_or(-1, |list| FIRST_LIST + i64::try_from(place(list)).unwrap());
         let node = SnapshotNode { data: shown.data.map(Into::into), acl, stat: shown.stat };
         database.load_node(path.trim_end_matches('/'), &node).unwrap();
     }
-    database.finish_load(instants[from].zxid, None);
+    database.finish_load(instants[from].zxid);
     database
 }
 
@@ -225,7 +228,7 @@ fn the_counters_of_a_parent_move_forward_only() {
         if is_there {
             database.load_node("/a", &node(StatPersisted::default())).unwrap();
         }
-        database.finish_load(Zxid(2), None);
+        database.finish_load(Zxid(2));
         let header = TxnHeader { client_id: 7, cxid: 1, zxid: 5, time: 0 };
         apply(&mut database, &TxnRecord { header, txn: txn.clone(), digest: None }, Mode::Tolerant);
         let root = database.tree().stat_persisted(super::NodeId::ROOT);

@@ -15,6 +15,8 @@ use super::znode::NodeId;
 pub const LONG: usize = 4096;
 /// Bytes of a list that stand together.
 const CHUNK: usize = 128 << 10;
+/// So many are filled under one hold at most, unless all of the list is to be made under it.
+const CHUNKS_AT_ONCE: usize = 2;
 
 /// What differs once the children of a znode have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +83,11 @@ impl Listing {
         if Marks::of(database, parent) != self.list.marks {
             return Progress::Changed;
         }
+        let chunks = self.list.chunks.len() + CHUNKS_AT_ONCE;
         for _ in 0..most {
+            if most < usize::MAX && self.list.chunks.len() >= chunks {
+                break;
+            }
             let Some((name, next)) = self.next.and_then(|child| database.tree.sibling(child))
             else {
                 self.end_chunk();

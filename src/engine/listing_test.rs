@@ -1,23 +1,28 @@
 //! Long listings against those that are made at once.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use bytes::BytesMut;
 use jute::protocol::{Request, WatchRequest};
 use jute::txn::{DeleteTxn, SetDataTxn, Txn};
 use proptest::prelude::*;
 
+use super::acl::Identities;
 use super::apply_test::{RULES, apply, make};
 use super::database::Database;
 use super::listing::{List, Listing, Progress};
 use super::owner::Owner;
-use super::read::{self, Caller};
+use super::read::{self, Caller, Most};
 use super::session::SessionId;
 use super::watch::ConnectionId;
 use super::znode::NodeId;
 
-const CALLER: Caller<'_> =
-    Caller { connection: ConnectionId(1), session: SessionId(7), identities: &[] };
+static NOBODY: LazyLock<Identities> = LazyLock::new(Identities::default);
+
+fn caller() -> Caller<'static> {
+    Caller { connection: ConnectionId(1), session: SessionId(7), identities: &NOBODY }
+}
 
 fn list_request() -> Request<'static> {
     Request::GetChildren(WatchRequest { path: "/p".into(), watch: false })
@@ -25,7 +30,7 @@ fn list_request() -> Request<'static> {
 
 /// The body of the answer that is made at once.
 fn whole(database: &Database) -> BytesMut {
-    let response = read::answer(database, &CALLER, &list_request(), &mut Vec::new()).unwrap();
+    let response = read::answer(database, &caller(), &list_request(), &mut Vec::new()).unwrap();
     let mut out = BytesMut::new();
     response.encode(&mut out);
     out
@@ -115,9 +120,10 @@ fn pieces_of_any_size_make_the_whole() {
 fn only_a_listing_that_is_too_long_for_one_hold_is_not_answered() {
     let mut database = family(&(0..4096).map(|number| number.to_string()).collect::<Vec<_>>());
     let answer = |database: &Database| {
-        read::answer_unless_long(database, &CALLER, &list_request(), &mut Vec::new()).map(
-            |answer| answer == read::answer(database, &CALLER, &list_request(), &mut Vec::new()),
-        )
+        read::answer_unless_long(database, &caller(), &list_request(), Most::USUAL, &mut Vec::new())
+            .map(|answer| {
+                answer == read::answer(database, &caller(), &list_request(), &mut Vec::new())
+            })
     };
     assert_eq!(answer(&database), Some(true));
     create(&mut database, "/p/one more");

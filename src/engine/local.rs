@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use jute::CreateMode;
 use jute::protocol::{CreateRequest, MultiOp, Request};
 
+use super::expiry::ExpiryPlace;
 use super::request::{Origin, Work};
 use super::session::{SessionId, Sessions};
 use super::time::Monotonic;
@@ -104,9 +105,14 @@ impl LocalSessions {
         self.tracker.len()
     }
 
-    /// The expiry buckets, soonest first.
-    pub fn expiry_buckets(&self) -> impl Iterator<Item = (Monotonic, Vec<SessionId>)> {
-        self.tracker.buckets()
+    /// Looks at up to `most` sessions and the time at which they expire, soonest first. Gives where to go on.
+    pub fn walk_expiry(
+        &self,
+        from: ExpiryPlace,
+        most: usize,
+        each: impl FnMut(Monotonic, SessionId),
+    ) -> Option<ExpiryPlace> {
+        self.tracker.walk_expiry(from, most, each)
     }
 }
 
@@ -136,7 +142,7 @@ mod tests {
     const B: ConnectionId = ConnectionId(2);
 
     fn origin(connection: ConnectionId, session: SessionId) -> Origin {
-        Origin { connection, session, xid: 1, identities: Arc::new([]), received: Monotonic(0) }
+        Origin { connection, session, xid: 1, identities: Arc::default(), received: Monotonic(0) }
     }
 
     fn open(local: &mut LocalSessions) -> SessionId {
@@ -215,7 +221,8 @@ mod tests {
         let session = open(&mut local);
         let close = passed(&mut local, &origin(A, session), Request::CloseSession);
         assert_eq!(close, Work::OfLocal(Request::CloseSession));
-        assert_eq!((local.count(), local.expiry_buckets().count()), (0, 0));
+        let walked = local.walk_expiry(ExpiryPlace::default(), 9, |_, session| panic!("{session}"));
+        assert_eq!((local.count(), walked.is_none()), (0, true));
         // One that became a session of all servers after all, although its client came back here meanwhile.
         let mut local = LocalSessions::new(500, 7, true);
         let session = open(&mut local);

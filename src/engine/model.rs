@@ -362,7 +362,7 @@ impl Model {
         let life = match (op, flags) {
             (21, 5 | 6) if ttl > 0 && ttl <= 1_099_511_627_775 => Life::Ttl(ttl),
             (19, 0..=4) => Life::Container,
-            (1 | 15, 0 | 2) => Life::Persistent,
+            (1 | 15, 0 | 2 | 4) => Life::Persistent,
             (1 | 15, 1 | 3) => Life::Ephemeral(self.clients[client].session),
             _ => return Err(ErrorCode::BadArguments),
         };

@@ -15,7 +15,7 @@ use jute::txn::TxnRecord;
 use jute::{Acl, StatPersisted, perms};
 use proptest::prelude::*;
 
-use super::acl::{self, Identity};
+use super::acl::{Identities, Identity};
 use super::apply::Mode;
 use super::database::{Database, Rules};
 use super::model::{Client, Life, Model, Node, Reply, Told};
@@ -405,7 +405,7 @@ impl Pair {
         model.add_quota("/b", None);
         let rules = Rules { extended_types: true, enforce_quota: true, ..Rules::default() };
         let mut database = Database::empty(3, rules);
-        database.load_acl(1, &[Acl::anyone(1)]).unwrap();
+        database.load_acl(1, &[Acl::anyone(1)]);
         for (path, node) in &model.nodes {
             let node = SnapshotNode {
                 data: node.data.clone().map(Into::into),
@@ -414,8 +414,7 @@ impl Pair {
             };
             database.load_node(path.trim_end_matches('/'), &node).unwrap();
         }
-        database.finish_load(Zxid::ZERO, None);
-        database.ensure_digest();
+        database.finish_load(Zxid::ZERO);
         Self::of(database, model)
     }
 
@@ -452,7 +451,7 @@ impl Pair {
             connection: ConnectionId(client.connection),
             session: SessionId(client.session),
             xid: 1,
-            identities: Arc::from(client.identities.as_slice()),
+            identities: Arc::new(client.identities.clone().into()),
             received: self.now().monotonic,
         };
         let now = self.now();
@@ -602,7 +601,7 @@ impl Pair {
                 let caller = Caller {
                     connection: ConnectionId(client.connection),
                     session: SessionId(client.session),
-                    identities: &client.identities,
+                    identities: &client.identities.clone().into(),
                 };
                 read::answer(&self.database, &caller, &request, &mut events).map(owned)
             }
@@ -629,9 +628,9 @@ impl Pair {
         let mut told = Vec::new();
         for event in events {
             for receiver in &event.receivers {
-                let identities = &self.receivers[&receiver.0];
-                let readers = event.readers.as_deref().unwrap_or_default();
-                if acl::permits(readers, perms::READ, identities) {
+                let identities = Identities::from(self.receivers[&receiver.0].clone());
+                let readers = event.readers.as_ref();
+                if readers.is_none_or(|list| identities.may(list, perms::READ)) {
                     told.push((receiver.0, event.event_type, event.path.to_string(), event.zxid.0));
                 }
             }
@@ -666,6 +665,15 @@ impl Pair {
             assert_eq!(tree.stat(id), self.model.stat(path), "{path}");
             assert_eq!(tree.stat_persisted(id).cversion, node.creates, "{path}");
             assert_eq!(tree.data(id), node.data.as_deref(), "{path}");
+            let of_it = format!("{}/", path.trim_end_matches('/'));
+            let below = nodes.iter().filter(|(at, _)| *at != path && at.starts_with(&of_it));
+            let lens = below.map(|(_, node)| node.data.as_ref().map_or(0, Vec::len) as u64);
+            let below = tree.below(id);
+            assert_eq!(
+                (below.znodes, below.bytes),
+                lens.fold((0, 0), |(znodes, bytes), len| (znodes + 1, bytes + len)),
+                "{path}"
+            );
             let owner = match node.life {
                 Life::Persistent => Owner::None,
                 Life::Ephemeral(session) => Owner::Session(SessionId(session)),

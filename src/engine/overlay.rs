@@ -2,11 +2,11 @@
 //!
 //! A request is checked against the tree and, before it, against this. What is applied is retired from here.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use hashbrown::hash_map::EntryRef;
+use hashbrown::hash_map::{Entry, EntryRef};
 use jute::StatPersisted;
 
 use super::acl::AclList;
@@ -16,6 +16,7 @@ use super::owner::Owner;
 use super::path;
 use super::quota::Growth;
 use super::session::SessionId;
+use super::znode::NodeId;
 use super::zxid::Zxid;
 
 /// A znode as it will be once everything in flight is applied.
@@ -32,8 +33,32 @@ pub(super) struct Pending {
     pub(super) acl: Option<AclList>,
     /// Bytes of data.
     pub(super) data_len: usize,
-    /// What path and data give to the digest, where that is wanted.
-    pub(super) content: Option<ContentDigest>,
+    /// What path and data give to the digest.
+    pub(super) content: Content,
+}
+
+/// What a znode's path and data give to the digest.
+#[derive(Debug, Clone)]
+pub(super) enum Content {
+    /// Nobody wants it.
+    Unwanted,
+    /// That of the tree, which nobody needed so far: who only looks at a znode does not pay for its data.
+    OfTree,
+    Known(ContentDigest),
+}
+
+impl Content {
+    /// As it is where it must be known.
+    fn of(&self, database: &Database, path: &str) -> Self {
+        match self {
+            Self::OfTree => {
+                let tree = &database.tree;
+                let of_tree = tree.find(path).map(|node| tree.content(node, path));
+                Self::Known(of_tree.unwrap_or_else(|| ContentDigest::new(path, None)))
+            }
+            known => known.clone(),
+        }
+    }
 }
 
 impl Pending {
@@ -46,9 +71,9 @@ impl Pending {
     }
 
     /// What the znode counts in the digest of the tree.
-    fn digest(&self) -> i64 {
-        match &self.content {
-            Some(content) if self.exists => content.with(&self.stat),
+    fn digest(&self, content: &Content) -> i64 {
+        match content {
+            Content::Known(content) if self.exists => content.with(&self.stat),
             _ => 0,
         }
     }
@@ -73,11 +98,30 @@ pub(super) struct Overlay {
     digest: i64,
     /// What the transaction being prepared replaced.
     undo: Vec<(Arc<str>, Option<Pending>)>,
-    /// What the transactions in flight add below paths with a quota, oldest first. The parts of one transaction do
-    /// not see each other's.
-    growth: VecDeque<(Zxid, Box<str>, Growth)>,
+    /// What the transactions in flight add below paths with a quota. The parts of one transaction do not see each
+    /// other's.
+    growth: HashMap<Arc<str>, Growth>,
+    /// The same by transaction, oldest first.
+    grown: VecDeque<(Zxid, Arc<str>, Growth)>,
     /// The same of the transaction being prepared.
-    growing: Vec<(Zxid, Box<str>, Growth)>,
+    growing: HashMap<String, Growth>,
+    /// Sessions that end, and by which transaction: what they own in the tree will not be there. They can own very much,
+    /// so nothing is kept of each znode.
+    closing: HashMap<SessionId, Zxid>,
+    /// The same in their order.
+    closings: VecDeque<(Zxid, SessionId)>,
+    /// What that leaves on parents for which there is nothing in `pending`.
+    losses: HashMap<NodeId, Loss>,
+    /// The same by transaction, oldest first, with the number of children.
+    lost: VecDeque<(Zxid, NodeId, i32)>,
+}
+
+/// Children that a znode of the tree loses with the sessions that own them.
+#[derive(Debug, Default)]
+struct Loss {
+    children: i32,
+    /// By the last transaction of several.
+    zxid: Zxid,
 }
 
 impl Overlay {
@@ -86,7 +130,7 @@ impl Overlay {
         let path = path::canonical(path);
         match self.pending.get(path) {
             Some(pending) => pending.exists.then(|| pending.clone()),
-            None => Self::from_tree(database, path),
+            None => self.in_tree(database, path),
         }
     }
 
@@ -94,31 +138,62 @@ impl Overlay {
     pub(super) fn exists(&self, database: &Database, path: &str) -> bool {
         match self.pending.get(path::canonical(path)) {
             Some(pending) => pending.exists,
-            None => database.tree.find(path).is_some(),
+            None => {
+                let tree = &database.tree;
+                tree.find(path).is_some_and(|node| !self.ends_with(tree.owner(node)))
+            }
         }
     }
 
-    fn from_tree(database: &Database, path: &str) -> Option<Pending> {
+    /// Whether what has this owner in the tree goes with its session.
+    fn ends_with(&self, owner: Owner) -> bool {
+        matches!(owner, Owner::Session(session) if self.closing.contains_key(&session))
+    }
+
+    fn in_tree(&self, database: &Database, path: &str) -> Option<Pending> {
         let tree = &database.tree;
         let node = tree.find(path)?;
+        let owner = tree.owner(node);
+        if self.ends_with(owner) {
+            return None;
+        }
         let data = tree.data(node);
+        let mut stat = tree.stat_persisted(node);
+        let mut num_children = tree.stat(node).num_children;
+        if let Some(loss) = self.losses.get(&node) {
+            stat.pzxid = loss.zxid.0;
+            num_children -= loss.children;
+        }
         Some(Pending {
             zxid: Zxid::ZERO,
             exists: true,
-            stat: tree.stat_persisted(node),
-            owner: tree.owner(node),
-            num_children: tree.stat(node).num_children,
+            stat,
+            owner,
+            num_children,
             acl: tree.acls().list(tree.acl(node)).cloned(),
             data_len: data.map_or(0, <[u8]>::len),
-            content: database.rules.digest.then(|| ContentDigest::new(path, data)),
+            content: if database.rules.digest { Content::OfTree } else { Content::Unwanted },
         })
     }
 
     /// Records a znode as it will be after the transaction `pending.zxid`. `before` is what [`Self::view`] gave.
-    pub(super) fn put(&mut self, path: &str, before: Option<&Pending>, pending: Pending) {
+    pub(super) fn put(
+        &mut self,
+        database: &Database,
+        path: &str,
+        before: Option<&Pending>,
+        mut pending: Pending,
+    ) {
         let path = path::canonical(path);
-        let was = before.map_or(0, Pending::digest);
-        self.digest = self.digest.wrapping_sub(was).wrapping_add(pending.digest());
+        let mut was = 0;
+        if let Some(before) = before {
+            let content = before.content.of(database, path);
+            if matches!(pending.content, Content::OfTree) {
+                pending.content = content.clone();
+            }
+            was = before.digest(&content);
+        }
+        self.digest = self.digest.wrapping_sub(was).wrapping_add(pending.digest(&pending.content));
         let zxid = pending.zxid;
         let owner = pending.session();
         let (path, replaced) = match self.pending.entry_ref(path) {
@@ -168,23 +243,32 @@ impl Overlay {
     }
 
     /// Adds to what the transaction being prepared adds below a path with a quota.
-    pub(super) fn grow(&mut self, limited: &str, zxid: Zxid, growth: Growth) {
-        self.growing.push((zxid, limited.into(), growth));
+    pub(super) fn grow(&mut self, limited: &str, growth: Growth) {
+        self.growing.entry_ref(limited).or_default().add(growth);
+    }
+
+    /// As [`Self::grow`], for a znode that goes with so many bytes of data.
+    pub(super) fn shrink(&mut self, database: &Database, path: &str, data_len: usize) {
+        if database.rules.enforce_quota
+            && let Some(limited) = database.deepest_quota(path)
+        {
+            let bytes = i64::try_from(data_len).unwrap_or(i64::MAX);
+            self.grow(limited, Growth { count: -1, bytes: -bytes });
+        }
     }
 
     /// What the transactions in flight add below a path with a quota.
     pub(super) fn growth(&self, limited: &str) -> Growth {
-        let mut sum = Growth::default();
-        for (_, _, growth) in self.growth.iter().filter(|(_, path, _)| **path == *limited) {
-            sum.count = sum.count.saturating_add(growth.count);
-            sum.bytes = sum.bytes.saturating_add(growth.bytes);
-        }
-        sum
+        self.growth.get(limited).copied().unwrap_or_default()
     }
 
     /// The transaction being prepared is decided.
-    pub(super) fn settle(&mut self) {
-        self.growth.extend(self.growing.drain(..));
+    pub(super) fn settle(&mut self, zxid: Zxid) {
+        for (limited, growth) in self.growing.drain() {
+            let limited: Arc<str> = limited.into();
+            self.growth.entry(Arc::clone(&limited)).or_default().add(growth);
+            self.grown.push_back((zxid, limited, growth));
+        }
     }
 
     /// Undoes what was put since `mark`.
@@ -203,18 +287,72 @@ impl Overlay {
         self.digest = mark.digest;
     }
 
-    /// The paths that a session will own: what it owns in the tree, less what changes in flight, and what will come.
-    pub(super) fn ephemerals(&self, database: &Database, session: SessionId) -> BTreeSet<String> {
+    /// The paths among those that change in flight that a session will own.
+    pub(super) fn ephemerals(&self, session: SessionId) -> Vec<Arc<str>> {
+        self.ephemerals.get(&session).into_iter().flatten().cloned().collect()
+    }
+
+    /// A session ends with the transaction `zxid`, and with it what it owns in the tree and no change in flight speaks of.
+    /// `each` is told of the paths, in the order of the znodes' numbers. This is never rolled back.
+    pub(super) fn close(
+        &mut self,
+        database: &Database,
+        session: SessionId,
+        zxid: Zxid,
+        mut each: impl FnMut(&str),
+    ) {
         let tree = &database.tree;
-        let mut paths: BTreeSet<String> = tree
-            .ephemerals(session)
-            .map(|node| tree.path(node))
-            .filter(|path| !self.pending.contains_key(path.as_str()))
-            .collect();
-        // Among the changed ones, those that stay its own: one may have been deleted and made again by another.
-        let coming = self.ephemerals.get(&session).into_iter().flatten();
-        paths.extend(coming.map(|path| String::from(&**path)));
-        paths
+        let mut parents: BTreeMap<NodeId, i32> = BTreeMap::new();
+        let mut path = String::new();
+        for node in tree.ephemerals(session) {
+            tree.write_path(node, &mut path);
+            if self.pending.contains_key(path.as_str()) {
+                continue;
+            }
+            each(&path);
+            let data = tree.data(node);
+            self.shrink(database, &path, data.map_or(0, <[u8]>::len));
+            if database.rules.digest {
+                let digest = tree.content(node, &path).with(&tree.stat_persisted(node));
+                self.digest = self.digest.wrapping_sub(digest);
+            }
+            *parents.entry(tree.parent(node)).or_default() += 1;
+        }
+        for (parent, children) in parents {
+            self.lose(database, parent, children, zxid);
+        }
+        self.closing.insert(session, zxid);
+        self.closings.push_back((zxid, session));
+    }
+
+    /// Records what a znode of the tree loses with the transaction `zxid`.
+    fn lose(&mut self, database: &Database, node: NodeId, children: i32, zxid: Zxid) {
+        let tree = &database.tree;
+        let path = tree.path(node);
+        if self.pending.contains_key(path.as_str()) {
+            if let Some(before) = self.view(database, &path) {
+                let mut after = before.clone();
+                after.zxid = zxid;
+                after.stat.pzxid = zxid.0;
+                after.num_children -= children;
+                self.put(database, &path, Some(&before), after);
+            }
+            return;
+        }
+        let loss = self.losses.entry(node).or_default();
+        if database.rules.digest {
+            let content = tree.content(node, &path);
+            let mut stat = tree.stat_persisted(node);
+            if loss.children > 0 {
+                stat.pzxid = loss.zxid.0;
+            }
+            self.digest = self.digest.wrapping_sub(content.with(&stat));
+            stat.pzxid = zxid.0;
+            self.digest = self.digest.wrapping_add(content.with(&stat));
+        }
+        loss.children += children;
+        loss.zxid = zxid;
+        self.lost.push_back((zxid, node, children));
     }
 
     /// The digest of the tree once everything in flight is applied.
@@ -225,14 +363,38 @@ impl Overlay {
     /// Starts from the tree as it is: nothing is in flight.
     pub(super) fn rebase(&mut self, tree_digest: i64) {
         debug_assert!(self.order.is_empty(), "{} changes in flight", self.order.len());
+        debug_assert!(self.closing.is_empty(), "{} ends in flight", self.closing.len());
         self.digest = tree_digest;
+    }
+
+    /// What is kept of all that is in flight, and of what could be rolled back.
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> usize {
+        let of_sessions = self.ephemerals.len() + self.closing.len() + self.closings.len();
+        let of_losses = self.losses.len() + self.lost.len();
+        self.pending.len() + self.order.len() + self.undo.len() + of_sessions + of_losses
     }
 
     /// Forgets what is applied: every change up to `applied`.
     pub(super) fn retire(&mut self, applied: Zxid) {
         self.undo.clear();
-        while self.growth.front().is_some_and(|(zxid, ..)| *zxid <= applied) {
-            self.growth.pop_front();
+        while let Some((_, limited, growth)) = self.grown.pop_front_if(|it| it.0 <= applied) {
+            let sum = self.growth.entry(Arc::clone(&limited)).or_default();
+            sum.subtract(growth);
+            if *sum == Growth::default() {
+                self.growth.remove(&limited);
+            }
+        }
+        while let Some((_, session)) = self.closings.pop_front_if(|it| it.0 <= applied) {
+            self.closing.remove(&session);
+        }
+        while let Some((_, node, children)) = self.lost.pop_front_if(|it| it.0 <= applied) {
+            if let Entry::Occupied(mut entry) = self.losses.entry(node) {
+                entry.get_mut().children -= children;
+                if entry.get().children == 0 {
+                    entry.remove();
+                }
+            }
         }
         while let Some((zxid, _)) = self.order.front()
             && *zxid <= applied
@@ -266,7 +428,7 @@ mod tests {
             num_children: 0,
             acl: None,
             data_len: 0,
-            content: Some(ContentDigest::new("/x", None)),
+            content: Content::Known(ContentDigest::new("/x", None)),
         }
     }
 
@@ -282,15 +444,16 @@ mod tests {
         for zxid in [5, 6, 7] {
             overlay.begin();
             let before = overlay.view(&database, "/x");
-            overlay.put("/x", before.as_ref(), pending(zxid, Owner::None, true));
-            overlay.put(&format!("/{zxid}"), None, pending(zxid, Owner::Session(A), true));
+            overlay.put(&database, "/x", before.as_ref(), pending(zxid, Owner::None, true));
+            let owned = pending(zxid, Owner::Session(A), true);
+            overlay.put(&database, &format!("/{zxid}"), None, owned);
         }
         overlay.retire(Zxid(5));
         assert!(!overlay.exists(&database, "/5"));
         assert_eq!(overlay.view(&database, "/x").unwrap().stat.mzxid, 7);
         overlay.retire(Zxid(6));
         assert_eq!(overlay.view(&database, "/x").unwrap().stat.mzxid, 7);
-        assert_eq!(overlay.ephemerals(&database, A), BTreeSet::from(["/7".to_owned()]));
+        assert_eq!(overlay.ephemerals(A), ["/7".into()]);
         overlay.retire(Zxid(7));
         assert_empty(&overlay);
         // The tree knows nothing of them here.
@@ -302,22 +465,22 @@ mod tests {
         let database = Database::new(1, Rules::default());
         let mut overlay = Overlay::default();
         overlay.begin();
-        overlay.put("/x", None, pending(5, Owner::Session(A), true));
+        overlay.put(&database, "/x", None, pending(5, Owner::Session(A), true));
         let digest = overlay.digest();
         assert_ne!(digest, 0);
         let mark = overlay.begin();
         let x = overlay.view(&database, "/x");
-        overlay.put("/x", x.as_ref(), pending(6, Owner::None, false));
-        overlay.put("/x", None, pending(6, Owner::Session(B), true));
-        overlay.put("/y", None, pending(6, Owner::Session(B), true));
-        assert_eq!(overlay.ephemerals(&database, A), BTreeSet::new());
-        assert_eq!(overlay.ephemerals(&database, B).len(), 2);
+        overlay.put(&database, "/x", x.as_ref(), pending(6, Owner::None, false));
+        overlay.put(&database, "/x", None, pending(6, Owner::Session(B), true));
+        overlay.put(&database, "/y", None, pending(6, Owner::Session(B), true));
+        assert_eq!(overlay.ephemerals(A), []);
+        assert_eq!(overlay.ephemerals(B).len(), 2);
         overlay.roll_back(mark);
         assert_eq!(overlay.digest(), digest);
         assert!(!overlay.exists(&database, "/y"));
         assert_eq!(overlay.view(&database, "/x").unwrap().owner, Owner::Session(A));
-        assert_eq!(overlay.ephemerals(&database, A).len(), 1);
-        assert_eq!(overlay.ephemerals(&database, B).len(), 0);
+        assert_eq!(overlay.ephemerals(A).len(), 1);
+        assert_eq!(overlay.ephemerals(B).len(), 0);
         assert_eq!(overlay.order.len(), 1);
         overlay.retire(Zxid(5));
         assert_empty(&overlay);
@@ -330,6 +493,7 @@ mod tests {
         let node = overlay.view(&database, path::QUOTA).unwrap();
         overlay.begin();
         overlay.put(
+            &database,
             path::QUOTA,
             Some(&node),
             Pending { exists: false, zxid: Zxid(1), ..node.clone() },
@@ -341,12 +505,40 @@ mod tests {
     }
 
     #[test]
+    fn growth_below_a_quota_is_a_sum_however_much_is_in_flight() {
+        let growth = |count, bytes| Growth { count, bytes };
+        let mut overlay = Overlay::default();
+        for zxid in [5, 6, 7] {
+            overlay.begin();
+            for _ in 0..1000 {
+                overlay.grow("/a", growth(1, zxid));
+            }
+            overlay.grow("/b", growth(1, 0));
+            // What is being prepared does not count yet.
+            assert_eq!(overlay.growth("/b"), growth(zxid - 5, 0));
+            overlay.settle(Zxid(zxid));
+        }
+        assert_eq!(overlay.growth("/a"), growth(3000, 18_000));
+        assert_eq!((overlay.growth.len(), overlay.grown.len()), (2, 6));
+        // What is refused adds nothing.
+        overlay.begin();
+        overlay.grow("/a", growth(1, 1));
+        overlay.begin();
+        overlay.settle(Zxid(8));
+        overlay.retire(Zxid(6));
+        assert_eq!(overlay.growth("/a"), growth(1000, 7000));
+        overlay.retire(Zxid(8));
+        assert_eq!((overlay.growth.len(), overlay.grown.len()), (0, 0));
+    }
+
+    #[test]
     fn both_spellings_of_the_root_are_one() {
         let database = Database::new(1, Rules::default());
         let mut overlay = Overlay::default();
         let root = overlay.view(&database, "").unwrap();
         overlay.begin();
-        overlay.put("", Some(&root), Pending { zxid: Zxid(3), data_len: 4, ..root.clone() });
+        let longer = Pending { zxid: Zxid(3), data_len: 4, ..root.clone() };
+        overlay.put(&database, "", Some(&root), longer);
         assert_eq!(overlay.view(&database, "/").unwrap().data_len, 4);
         assert_eq!(overlay.view(&database, "").unwrap().data_len, 4);
     }

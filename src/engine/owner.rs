@@ -63,6 +63,15 @@ impl Owner {
         })
     }
 
+    /// What a transaction makes of a time to live. Only ZooKeeper's log has one that cannot be, of a createTTL whose mode has
+    /// none: ZooKeeper ends when it applies it, and so nobody was told of the znode. Here it lives until it is deleted.
+    #[must_use]
+    pub fn of_ttl(ttl: i64, extended_types: bool) -> Self {
+        let stored = Self::Ttl(ttl).stored();
+        let owner = Self::from_stored(stored, extended_types);
+        owner.filter(|_| (1..=MAX_TTL_MS).contains(&ttl)).unwrap_or(Self::None)
+    }
+
     /// Whether the znode belongs to a session.
     #[must_use]
     pub const fn is_ephemeral(self) -> bool {
@@ -81,6 +90,19 @@ mod tests {
         assert_eq!(Owner::Ttl(MAX_TTL_MS).stored().cast_unsigned(), 0xff00_00ff_ffff_ffff);
         for owner in [Owner::None, Owner::Session(SessionId(7)), Owner::Container, Owner::Ttl(1)] {
             assert_eq!(Owner::from_stored(owner.stored(), true), Some(owner));
+        }
+    }
+
+    #[test]
+    fn a_time_to_live_that_cannot_be_is_none() {
+        for ttl in [0, -1, i64::MIN, MAX_TTL_MS + 1, i64::MAX] {
+            assert_eq!(Owner::of_ttl(ttl, true), Owner::None, "{ttl}");
+            assert_eq!(Owner::of_ttl(ttl, false), Owner::None, "{ttl}");
+        }
+        for ttl in [1, MAX_TTL_MS] {
+            assert_eq!(Owner::of_ttl(ttl, true), Owner::Ttl(ttl));
+            let stored = SessionId(Owner::Ttl(ttl).stored());
+            assert_eq!(Owner::of_ttl(ttl, false), Owner::Session(stored));
         }
     }
 

@@ -13,15 +13,16 @@ use jute::txn::{
 };
 use jute::{Acl, CreateMode, ErrorCode, OpCode, StatPersisted, perms};
 
-use super::acl::{self, Identity};
+use super::acl::Identities;
 use super::database::Database;
 use super::digest::ContentDigest;
-use super::overlay::{Overlay, Pending};
+use super::fixup::{Fixup, Storable};
+use super::overlay::{Content, Overlay, Pending};
 use super::owner::{MAX_TTL_MS, Owner};
 use super::path;
-use super::quota::{self, Growth, Track, Verdict};
+use super::quota::{self, Growth, Verdict};
 use super::reaper;
-use super::sequencer::Notice;
+use super::sequencer::{Harm, Notice};
 use super::session::SessionId;
 use super::time::Now;
 use super::zxid::Zxid;
@@ -29,6 +30,12 @@ use super::zxid::Zxid;
 /// Bytes of the paths that the end of a session lists. ZooKeeper starts on no log with a record above twice
 /// `jute.maxbuffer`, 2 MiB by default (ZOOKEEPER-4306).
 const CLOSE_PATHS_MAX: usize = 1 << 20;
+
+/// Bytes of a record beside the body of its transaction: header, digest, and what the log of an ensemble adds.
+pub(super) const RECORD_LEN: usize = 32 + 12 + 8;
+/// Bytes of a multi beside its parts, and of a part beside its body.
+const MULTI_LEN: usize = 4;
+const PART_LEN: usize = 8;
 
 /// What plain creates carry for a time to live.
 const NO_TTL: i64 = -1;
@@ -40,12 +47,14 @@ pub(super) struct Prepare<'a> {
     pub(super) database: &'a Database,
     pub(super) overlay: &'a mut Overlay,
     pub(super) notices: &'a mut Vec<Notice>,
-    pub(super) identities: &'a [Identity],
+    pub(super) identities: &'a Identities,
     pub(super) session: SessionId,
     /// Whether the session lives on one server only.
     pub(super) is_local: bool,
     pub(super) zxid: Zxid,
     pub(super) now: Now,
+    /// Bytes that are left to the transaction.
+    pub(super) room: usize,
 }
 
 /// Why a multi is refused.
@@ -58,9 +67,18 @@ pub(super) enum MultiRefusal {
 
 type Decided = Result<Txn<'static>, ErrorCode>;
 
-impl Prepare<'_> {
+impl<'a> Prepare<'a> {
     /// Decides a write that is a request by itself.
     pub(super) fn single(&mut self, request: Request<'static>) -> Decided {
+        let mark = self.overlay.mark();
+        let decided = self.write(request).and_then(|txn| {
+            self.charge(txn.body_len())?;
+            Ok(txn)
+        });
+        decided.inspect_err(|_| self.overlay.roll_back(mark))
+    }
+
+    fn write(&mut self, request: Request<'static>) -> Decided {
         match request {
             Request::Create(create) => self.create(OpCode::Create, create, NO_TTL),
             Request::Create2(create) => self.create(OpCode::Create2, create, NO_TTL),
@@ -85,8 +103,15 @@ impl Prepare<'_> {
         let mark = self.overlay.mark();
         let count = ops.len();
         let mut txns = Vec::with_capacity(count);
+        if self.charge(MULTI_LEN).is_err() {
+            return Err(MultiRefusal::Whole(ErrorCode::MarshallingError));
+        }
         for op in ops {
-            match self.part(op) {
+            let part = self.part(op).and_then(|txn| {
+                self.charge(PART_LEN + txn.body_len())?;
+                Ok(txn)
+            });
+            match part {
                 Ok(txn) => txns.push(txn),
                 Err(error @ ErrorCode::MarshallingError) => {
                     self.overlay.roll_back(mark);
@@ -107,6 +132,17 @@ impl Prepare<'_> {
             }
         }
         Ok(Txn::Multi(txns))
+    }
+
+    /// Takes bytes of what the transaction may have.
+    fn charge(&mut self, len: usize) -> Result<(), ErrorCode> {
+        self.room = self.room.checked_sub(len).ok_or(ErrorCode::MarshallingError)?;
+        Ok(())
+    }
+
+    /// Whether so many bytes can still be taken: what is larger is refused before it is made.
+    const fn fits(&self, len: usize) -> Result<(), ErrorCode> {
+        if len > self.room { Err(ErrorCode::MarshallingError) } else { Ok(()) }
     }
 
     fn part(&mut self, op: MultiOp<'static>) -> Decided {
@@ -130,7 +166,7 @@ impl Prepare<'_> {
 
     /// The mode and the owner that a create asks for.
     fn owner(
-        &self,
+        &mut self,
         op_code: OpCode,
         flags: i32,
         ttl: i64,
@@ -147,14 +183,13 @@ impl Prepare<'_> {
         }
         let owner = match op_code {
             // ZooKeeper logs a transaction here that kills it (reference 18.1).
-            OpCode::CreateTtl => return Err(ErrorCode::BadArguments),
+            OpCode::CreateTtl => return Err(self.refuse(Harm::TtlWithoutMode)),
             OpCode::CreateContainer => Owner::Container,
-            // ZooKeeper makes a plain znode of it and a wrong digest (reference 18.1).
-            _ if mode == CreateMode::Container => return Err(ErrorCode::BadArguments),
             _ if mode.is_ephemeral() && self.is_local => {
                 return Err(ErrorCode::EphemeralOnLocalSession);
             }
             _ if mode.is_ephemeral() => Owner::Session(self.session),
+            // With the flags of a container too (ZooKeeper's own digest is then that of a container).
             _ => Owner::None,
         };
         Ok((mode, owner))
@@ -164,7 +199,7 @@ impl Prepare<'_> {
         let CreateRequest { path, data, acl, flags } = create;
         let (mode, owner) = self.owner(op_code, flags, ttl)?;
         let parent_path = path::parent(&path)?;
-        let acl = self.fixed(acl.as_deref())?;
+        let acl = self.storable(acl)?;
         let parent = self.view(parent_path)?;
         self.permit(&parent, perms::CREATE)?;
         let creates = parent.stat.cversion;
@@ -180,8 +215,8 @@ impl Prepare<'_> {
         path::validate(&path)?;
         // ZooKeeper logs a transaction here that ends it, at each start again: what is logged here must stay something
         // that it can take over.
-        if path == quota::LIMITS_OF_ALL {
-            return Err(ErrorCode::BadArguments);
+        if quota::are_fatal_limits(&path) {
+            return Err(self.refuse(Harm::FatalQuota));
         }
         if self.overlay.exists(self.database, &path) {
             return Err(ErrorCode::NodeExists);
@@ -191,6 +226,8 @@ impl Prepare<'_> {
         }
         let data_len = data.as_deref().map_or(0, <[u8]>::len);
         self.check_quota(&path, Growth { count: 1, bytes: signed(data_len) })?;
+        self.fits(acl.len() + data_len)?;
+        let acl = acl.made();
         let parent_cversion = creates.saturating_add(1);
         let mut parent_after = parent.clone();
         parent_after.stat.cversion = parent_cversion;
@@ -234,11 +271,15 @@ impl Prepare<'_> {
             data_len: data.map_or(0, <[u8]>::len),
             content: self.content(path, data),
         };
-        self.overlay.put(path, None, pending);
+        self.overlay.put(self.database, path, None, pending);
     }
 
-    fn content(&self, path: &str, data: Option<&[u8]>) -> Option<ContentDigest> {
-        self.database.rules.digest.then(|| ContentDigest::new(path, data))
+    fn content(&self, path: &str, data: Option<&[u8]>) -> Content {
+        if self.database.rules.digest {
+            Content::Known(ContentDigest::new(path, data))
+        } else {
+            Content::Unwanted
+        }
     }
 
     /// Records what a create or delete of `path` leaves on its parent.
@@ -246,7 +287,7 @@ impl Prepare<'_> {
         after.zxid = self.zxid;
         after.stat.pzxid = self.zxid.0;
         if let Ok(parent) = path::parent(path) {
-            self.overlay.put(parent, Some(before), after);
+            self.overlay.put(self.database, parent, Some(before), after);
         }
     }
 
@@ -263,22 +304,21 @@ impl Prepare<'_> {
         if node.num_children > 0 {
             return Err(ErrorCode::NotEmpty);
         }
+        // ZooKeeper itself may have made it.
+        if quota::are_fatal_limits(&path) {
+            return Err(self.refuse(Harm::FatalQuota));
+        }
         self.put_deleted(&path, &parent, node);
         Ok(Txn::Delete(DeleteTxn { path }))
     }
 
     fn put_deleted(&mut self, path: &str, parent: &Pending, node: Pending) {
-        if self.database.rules.enforce_quota
-            && let Some(limited) = self.database.quotas.deepest(path)
-        {
-            let growth = Growth { count: -1, bytes: -signed(node.data_len) };
-            self.overlay.grow(limited, self.zxid, growth);
-        }
+        self.overlay.shrink(self.database, path, node.data_len);
         let mut parent_after = parent.clone();
         parent_after.num_children -= 1;
         self.put_parent(path, parent, parent_after);
         let gone = Pending { zxid: self.zxid, exists: false, ..node.clone() };
-        self.overlay.put(path, Some(&node), gone);
+        self.overlay.put(self.database, path, Some(&node), gone);
     }
 
     fn set_data(&mut self, set: SetDataRequest<'static>) -> Decided {
@@ -290,6 +330,9 @@ impl Prepare<'_> {
         let bytes = signed(data_len) - signed(node.data_len);
         self.check_quota(&path, Growth { count: 0, bytes })?;
         check_version(version, node.stat.version)?;
+        if quota::are_fatal_stats(&path, data.as_deref()) {
+            return Err(self.refuse(Harm::FatalQuota));
+        }
         let mut after = node.clone();
         after.zxid = self.zxid;
         after.stat.version = node.stat.version.wrapping_add(1);
@@ -298,23 +341,25 @@ impl Prepare<'_> {
         after.data_len = data_len;
         after.content = self.content(&path, data.as_deref());
         let version = after.stat.version;
-        self.overlay.put(&path, Some(&node), after);
+        self.overlay.put(self.database, &path, Some(&node), after);
         Ok(Txn::SetData(SetDataTxn { path, data, version }))
     }
 
     fn set_acl(&mut self, set: SetAclRequest<'static>) -> Decided {
         let SetAclRequest { path, acl, version } = set;
         path::validate(&path)?;
-        let acl = self.fixed(acl.as_deref())?;
+        let acl = self.storable(acl)?;
         let node = self.view(&path)?;
         self.permit(&node, perms::ADMIN)?;
         check_version(version, node.stat.aversion)?;
+        self.fits(acl.len())?;
+        let acl = acl.made();
         let mut after = node.clone();
         after.zxid = self.zxid;
         after.stat.aversion = node.stat.aversion.wrapping_add(1);
         after.acl = Some(self.database.tree.acls().share(&acl));
         let version = after.stat.aversion;
-        self.overlay.put(&path, Some(&node), after);
+        self.overlay.put(self.database, &path, Some(&node), after);
         Ok(Txn::SetAcl(SetAclTxn { path, acl: Some(acl), version }))
     }
 
@@ -329,21 +374,25 @@ impl Prepare<'_> {
 
     /// The session's ephemeral znodes go with it, those still in flight included.
     pub(super) fn close_session(&mut self) -> Txn<'static> {
-        let paths = self.overlay.ephemerals(self.database, self.session);
-        for path in &paths {
-            let parent = path::parent(path).and_then(|parent| self.view(parent));
-            if let (Ok(parent), Ok(node)) = (parent, self.view(path)) {
-                self.put_deleted(path, &parent, node);
+        let mut paths = Vec::new();
+        let (mut len, most) = (size_of::<i32>(), CLOSE_PATHS_MAX.min(self.room));
+        // Whoever applies it deletes what is left of the session's as well, ZooKeeper too.
+        let mut list = |path: &str| {
+            len = len.saturating_add(path.len() + size_of::<i32>());
+            if len <= most {
+                paths.push(Cow::Owned(path.to_owned()));
+            }
+        };
+        for path in self.overlay.ephemerals(self.session) {
+            let parent = path::parent(&path).and_then(|parent| self.view(parent));
+            if let (Ok(parent), Ok(node)) = (parent, self.view(&path)) {
+                self.put_deleted(&path, &parent, node);
+                list(&path);
             }
         }
-        // Whoever applies it deletes what is left of the session's as well, ZooKeeper too.
-        let mut len = 0;
-        let fitting = paths.into_iter().take_while(|path| {
-            len += path.len() + size_of::<i32>();
-            len <= CLOSE_PATHS_MAX
-        });
-        let paths_to_delete = fitting.map(Cow::Owned).collect();
-        Txn::CloseSession(CloseSessionTxn { paths_to_delete })
+        self.overlay.close(self.database, self.session, self.zxid, list);
+        paths.sort_unstable();
+        Txn::CloseSession(CloseSessionTxn { paths_to_delete: paths })
     }
 
     /// Deletes a container or a znode with a time to live, if it is still time.
@@ -357,7 +406,7 @@ impl Prepare<'_> {
             self.now.wall,
         );
         let parent = path::parent(path).and_then(|parent| self.view(parent)).ok()?;
-        if !is_due || path::is_reserved(path) {
+        if !is_due || path::is_reserved(path) || quota::are_fatal_limits(path) {
             return None;
         }
         self.put_deleted(path, &parent, node);
@@ -370,44 +419,52 @@ impl Prepare<'_> {
         if !self.database.rules.enforce_quota {
             return Ok(());
         }
-        let Some(limited) = self.database.quotas.deepest(path) else { return Ok(()) };
-        let tree = &self.database.tree;
-        let track = |path: String| tree.find(&path).map(|node| Track::parse(tree.data(node)));
-        let limits = track(quota::limits_path(limited));
-        let used = track(quota::stats_path(limited));
-        let (Some(limits), Some(used)) = (limits, used) else { return Ok(()) };
-        // What cannot be read limits nothing and refuses everything, as in ZooKeeper.
+        let quotas = &self.database.quotas;
+        let Some(limited) = self.database.deepest_quota(path) else { return Ok(()) };
+        let Some(limits) = quotas.limits(limited) else { return Ok(()) };
+        // What cannot be read limits nothing and refuses everything, as in ZooKeeper. Statistics are asked for last.
         let limits = limits.or(Err(ErrorCode::MarshallingError))?;
-        let mut used = used.or(Err(ErrorCode::MarshallingError))?;
-        used.grow(self.overlay.growth(limited));
-        match quota::judge(&limits, &used, growth) {
-            Verdict::Exceeded => {
-                self.notices.push(Notice::QuotaRefused { limited: limited.to_owned() });
-                return Err(ErrorCode::QuotaExceeded);
+        if limits.concern(growth) {
+            let Some(used) = quotas.used(limited) else { return Ok(()) };
+            let used = used.or(Err(ErrorCode::MarshallingError))?;
+            match quota::judge(&limits, used.plus(self.overlay.growth(limited)), growth) {
+                Verdict::Exceeded => {
+                    self.notices.push(Notice::QuotaRefused { limited: limited.to_owned() });
+                    return Err(ErrorCode::QuotaExceeded);
+                }
+                Verdict::Warned => self.notices.push(Notice::QuotaExceeded {
+                    limited: limited.to_owned(),
+                    path: path.to_owned(),
+                }),
+                Verdict::Within => {}
             }
-            Verdict::Warned => self
-                .notices
-                .push(Notice::QuotaExceeded { limited: limited.to_owned(), path: path.to_owned() }),
-            Verdict::Within => {}
         }
-        self.overlay.grow(limited, self.zxid, growth);
+        self.overlay.grow(limited, growth);
         Ok(())
+    }
+
+    fn refuse(&mut self, harm: Harm) -> ErrorCode {
+        self.notices.push(Notice::RefusedOnPurpose { session: self.session, harm });
+        ErrorCode::BadArguments
     }
 
     fn view(&self, path: &str) -> Result<Pending, ErrorCode> {
         self.overlay.view(self.database, path).ok_or(ErrorCode::NoNode)
     }
 
-    fn fixed(&self, list: Option<&[Acl<'_>]>) -> Result<Vec<Acl<'static>>, ErrorCode> {
-        acl::fixup(list, self.identities, self.database.rules.digest_scheme)
+    fn storable(&self, list: Option<Vec<Acl<'static>>>) -> Result<Storable<'a>, ErrorCode> {
+        let Self { identities, database: Database { rules, .. }, .. } = *self;
+        let fixup =
+            Fixup { identities, digest_scheme: rules.digest_scheme, bytes_max: rules.record_max };
+        fixup.storable(list)
     }
 
     fn permit(&self, node: &Pending, perm: i32) -> Result<(), ErrorCode> {
-        let list = node.acl.as_deref().unwrap_or_default();
-        if self.database.rules.skip_acl || acl::permits(list, perm, self.identities) {
-            Ok(())
-        } else {
-            Err(ErrorCode::NoAuth)
+        match &node.acl {
+            Some(list) if !self.database.rules.skip_acl && !self.identities.may(list, perm) => {
+                Err(ErrorCode::NoAuth)
+            }
+            _ => Ok(()),
         }
     }
 }

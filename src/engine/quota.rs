@@ -5,13 +5,13 @@
 //! bytes from `/a` on. Clients make both; the server keeps the statistics true, without a version and without an
 //! event.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::path;
 
 /// The znode with the limits.
-const LIMITS: &str = "zookeeper_limits";
+pub(super) const LIMITS: &str = "zookeeper_limits";
 /// The znode with the statistics.
 const STATS: &str = "zookeeper_stats";
 /// A limit that is not set.
@@ -49,6 +49,8 @@ impl Track {
     /// [`NoTrack`] for null and for a text that ZooKeeper cannot read.
     pub fn parse(data: Option<&[u8]>) -> Result<Self, NoTrack> {
         let text = String::from_utf8_lossy(data.ok_or(NoTrack)?);
+        #[cfg(test)]
+        PARSED.set(PARSED.get() + text.len());
         let text = text.trim_end_matches(SEPARATORS);
         let mut track = Self::default();
         if text.is_empty() {
@@ -98,11 +100,15 @@ impl Track {
         if hard > UNSET { hard } else { self.bytes() }
     }
 
-    /// Adds to statistics.
-    pub(super) fn grow(&mut self, growth: Growth) {
-        for (name, by) in [(COUNT, growth.count), (BYTES, growth.bytes)] {
-            self.numbers.insert(name.to_owned(), self.get(name).saturating_add(by));
-        }
+    /// Both numbers of statistics.
+    pub(super) fn used(&self) -> Growth {
+        Growth { count: self.count(), bytes: self.bytes() }
+    }
+
+    /// What stands behind them in the text.
+    pub(super) fn rest(&self) -> String {
+        let both = Self::of(self.count(), self.bytes()).to_string();
+        self.to_string().split_off(both.len())
     }
 }
 
@@ -116,6 +122,12 @@ impl fmt::Display for Track {
         }
         Ok(())
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Bytes of limits and statistics that were parsed.
+    pub(super) static PARSED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// A quota as it stands.
@@ -136,6 +148,71 @@ pub(super) struct Growth {
     pub(super) bytes: i64,
 }
 
+/// The numbers of limits that a check asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    count: Limit,
+    bytes: Limit,
+}
+
+/// A soft limit and a hard one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Limit {
+    soft: i64,
+    hard: i64,
+}
+
+impl Limits {
+    pub(super) fn of(track: &Track) -> Self {
+        let limit = |soft, hard| Limit { soft: track.get(soft), hard: track.get(hard) };
+        Self { count: limit(COUNT, COUNT_HARD_LIMIT), bytes: limit(BYTES, BYTES_HARD_LIMIT) }
+    }
+
+    /// Whether they have anything to say about a change: what is used need not be known otherwise.
+    pub(super) const fn concern(&self, growth: Growth) -> bool {
+        self.count.concerns(growth.count) || self.bytes.concerns(growth.bytes)
+    }
+}
+
+impl Limit {
+    const fn concerns(self, growth: i64) -> bool {
+        growth != 0 && (self.soft > UNSET || self.hard > UNSET)
+    }
+
+    const fn judge(self, used: i64, growth: i64) -> Verdict {
+        let is_hard = self.hard > UNSET;
+        let limit = if is_hard { self.hard } else { self.soft };
+        if !self.concerns(growth) || used.saturating_add(growth) <= limit {
+            Verdict::Within
+        } else if is_hard {
+            Verdict::Exceeded
+        } else {
+            Verdict::Warned
+        }
+    }
+}
+
+impl Growth {
+    /// Statistics that say nothing.
+    pub(super) const UNKNOWN: Self = Self { count: UNSET, bytes: UNSET };
+
+    pub(super) const fn plus(self, other: Self) -> Self {
+        let count = self.count.saturating_add(other.count);
+        Self { count, bytes: self.bytes.saturating_add(other.bytes) }
+    }
+
+    pub(super) const fn add(&mut self, other: Self) {
+        self.count = self.count.wrapping_add(other.count);
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+    }
+
+    /// Takes back what was added.
+    pub(super) const fn subtract(&mut self, other: Self) {
+        self.count = self.count.wrapping_sub(other.count);
+        self.bytes = self.bytes.wrapping_sub(other.bytes);
+    }
+}
+
 /// What a limit has to say about a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -147,20 +224,9 @@ pub(super) enum Verdict {
 }
 
 /// What the limits say about `used` after `growth` (`ZooKeeperServer.checkQuota`).
-pub(super) fn judge(limits: &Track, used: &Track, growth: Growth) -> Verdict {
-    let one = |hard: &str, soft: &str, growth: i64| {
-        let is_hard = limits.get(hard) > UNSET;
-        let limit = limits.get(if is_hard { hard } else { soft });
-        if growth == 0 || limit <= UNSET || used.get(soft).saturating_add(growth) <= limit {
-            Verdict::Within
-        } else if is_hard {
-            Verdict::Exceeded
-        } else {
-            Verdict::Warned
-        }
-    };
-    let count = one(COUNT_HARD_LIMIT, COUNT, growth.count);
-    let bytes = one(BYTES_HARD_LIMIT, BYTES, growth.bytes);
+pub(super) const fn judge(limits: &Limits, used: Growth, growth: Growth) -> Verdict {
+    let count = limits.count.judge(used.count, growth.count);
+    let bytes = limits.bytes.judge(used.bytes, growth.bytes);
     match (count, bytes) {
         (Verdict::Exceeded, _) | (_, Verdict::Exceeded) => Verdict::Exceeded,
         (Verdict::Warned, _) | (_, Verdict::Warned) => Verdict::Warned,
@@ -198,47 +264,31 @@ pub(super) fn stats_path(limited: &str) -> String {
 }
 
 /// The limits of the whole tree would be here.
-pub(super) const LIMITS_OF_ALL: &str = "/zookeeper/quota/zookeeper_limits";
+const LIMITS_OF_ALL: &str = "/zookeeper/quota/zookeeper_limits";
+
+/// Whether limits of this path keep ZooKeeper from starting, when they are made or deleted, or when a snapshot has them. It
+/// takes every parent that begins with `/zookeeper` for one below `/zookeeper/quota` and cuts as many characters off
+/// (`DataTree.deleteNode`); nothing but blanks may not be left. In a snapshot the path ends for it at the first name that
+/// begins like that of limits (`DataTree.traverseNode`).
+pub(super) fn are_fatal_limits(path: &str) -> bool {
+    let parent = path.strip_suffix(LIMITS).and_then(|above| above.strip_suffix('/'));
+    parent.is_some_and(|parent| {
+        let mut left = parent.chars().skip(path::QUOTA.len());
+        parent.starts_with(path::ZOOKEEPER)
+            && (left.all(|char| matches!(char, '/' | ' ')) || path.starts_with(LIMITS_OF_ALL))
+    })
+}
+
+/// Whether these data would be statistics that ZooKeeper cannot read: at the next change that counts there it ends, and at
+/// each start again (`DataTree.updateQuotaStat`).
+pub(super) fn are_fatal_stats(path: &str, data: Option<&[u8]>) -> bool {
+    matches!(QuotaNode::parse(path), Some(QuotaNode::Stats(limited)) if !limited.is_empty())
+        && Track::parse(data).is_err()
+}
 
 /// The path of its limits.
 pub(super) fn limits_path(limited: &str) -> String {
     format!("{}{limited}/{LIMITS}", path::QUOTA)
-}
-
-/// The paths that have a quota.
-#[derive(Debug, Default)]
-pub(super) struct QuotaTable {
-    limited: BTreeSet<String>,
-}
-
-impl QuotaTable {
-    pub(super) fn add(&mut self, limited: &str) {
-        self.limited.insert(limited.to_owned());
-    }
-
-    pub(super) fn remove(&mut self, limited: &str) {
-        self.limited.remove(limited);
-    }
-
-    /// All of them.
-    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
-        self.limited.iter().map(String::as_str)
-    }
-
-    /// The deepest path with a quota that a znode belongs to. The root can have none.
-    pub(super) fn deepest<'a>(&self, path: &'a str) -> Option<&'a str> {
-        if self.limited.is_empty() {
-            return None;
-        }
-        let mut at = path;
-        while !at.is_empty() {
-            if self.limited.contains(at) {
-                return Some(at);
-            }
-            at = at.rsplit_once('/').map_or("", |(parent, _)| parent);
-        }
-        None
-    }
 }
 
 #[cfg(test)]
@@ -248,6 +298,58 @@ mod tests {
     #[test]
     fn the_whole_tree_is_a_path_like_any() {
         assert_eq!(limits_path(""), LIMITS_OF_ALL);
+    }
+
+    #[test]
+    fn statistics_that_zookeeper_cannot_read_are_fatal() {
+        let stats = "/zookeeper/quota/a/zookeeper_stats";
+        for data in [None, Some("x"), Some("count"), Some("count="), Some("="), Some(";count=1")] {
+            assert!(are_fatal_stats(stats, data.map(str::as_bytes)), "{data:?}");
+        }
+        for data in ["", ",", "count=1", "==5", "count=1=x,other=2"] {
+            assert!(!are_fatal_stats(stats, Some(data.as_bytes())), "{data:?}");
+        }
+        // Nothing counts there.
+        for path in ["/zookeeper/quota/zookeeper_stats", "/zookeeper/quota/a/zookeeper_limits"] {
+            assert!(!are_fatal_stats(path, Some(b"x")), "{path}");
+        }
+    }
+
+    #[test]
+    fn limits_that_zookeeper_cannot_cut_are_fatal() {
+        // What 3.9.5 makes of directories with such znodes is in compat-tests/tests/taken_back.
+        for parent in [
+            "/zookeeper",
+            "/zookeeperx",
+            "/zookeeper/abcd",
+            "/zookeeper/abcde",
+            "/zookeeper/abcde ",
+            "/zookeeper/abcde/ / ",
+            "/zookeeper/\u{e4}bcde",
+            "/zookeeperabcdef",
+            "/zookeeper/quota",
+            "/zookeeper/quota/ ",
+            "/zookeeper/quota/zookeeper_limitsx",
+            "/zookeeper/quota/zookeeper_limits/a",
+        ] {
+            assert!(are_fatal_limits(&format!("{parent}/zookeeper_limits")), "{parent}");
+            assert!(!are_fatal_limits(&format!("{parent}/zookeeper_stats")), "{parent}");
+            assert!(!are_fatal_limits(&format!("{parent}/xzookeeper_limits")), "{parent}");
+        }
+        for parent in [
+            "",
+            "/a",
+            "/zookeepe",
+            "/zookeeper/config",
+            "/zookeeper/abcdef",
+            "/zookeeperabcdefg",
+            "/zookeeper/quota/a",
+            "/zookeeper/quota/ /a",
+            "/zookeeper/quota/a/zookeeper_limits",
+            "/zookeeper/quota/zookeeper_stats",
+        ] {
+            assert!(!are_fatal_limits(&format!("{parent}/zookeeper_limits")), "{parent}");
+        }
     }
 
     #[test]
@@ -274,23 +376,10 @@ mod tests {
             ("byteHardLimit=5", growth(1, 0), Verdict::Within),
         ];
         for (limits, growth, expected) in cases {
-            let limits = Track::parse(Some(limits.as_bytes())).unwrap();
-            assert_eq!(judge(&limits, &Track::of(3, 10), growth), expected, "{limits} {growth:?}");
+            let track = Track::parse(Some(limits.as_bytes())).unwrap();
+            let used = Growth { count: 3, bytes: 10 };
+            assert_eq!(judge(&Limits::of(&track), used, growth), expected, "{limits} {growth:?}");
         }
-    }
-
-    #[test]
-    fn the_deepest_quota_counts() {
-        let mut table = QuotaTable::default();
-        assert_eq!(table.deepest("/a/b"), None);
-        table.add("/a");
-        table.add("/a/b/c");
-        assert_eq!(table.deepest("/a"), Some("/a"));
-        assert_eq!(table.deepest("/a/b"), Some("/a"));
-        assert_eq!(table.deepest("/a/b/c/d"), Some("/a/b/c"));
-        assert_eq!(table.deepest("/ab"), None);
-        table.remove("/a");
-        assert_eq!(table.deepest("/a/b"), None);
     }
 
     #[test]

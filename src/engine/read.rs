@@ -9,7 +9,7 @@ use jute::protocol::{
 };
 use jute::{Acl, ErrorCode, perms};
 
-use super::acl::Identity;
+use super::acl::Identities;
 use super::database::Database;
 use super::listing;
 use super::path;
@@ -19,9 +19,24 @@ use super::watch::{CATCH_UP, ConnectionId, Event, WatchTable};
 use super::znode::NodeId;
 use super::zxid::Zxid;
 
-/// Bytes that the parts of one multiRead may give before the others are refused: a request of a megabyte can name
-/// the largest znode fifty thousand times, and no client takes a reply of this size.
+/// The most that is answered at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Most {
+    /// Children of a listing that is not long.
+    pub children: usize,
+    /// Bytes that the parts of one multiRead may give before the others are refused: a request of a megabyte can name the
+    /// largest znode fifty thousand times, and no client takes a reply of this size. Never more than 64 MiB.
+    pub multi_read: usize,
+}
+
+impl Most {
+    /// What holds unless memory is scarce.
+    pub const USUAL: Self = Self { children: listing::LONG, multi_read: MULTI_READ_MAX };
+}
+
 const MULTI_READ_MAX: usize = 64 << 20;
+/// A listing with more bytes than this is a long one, too.
+const LIST_MAX: usize = 1 << 20;
 
 /// Who asks.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +46,7 @@ pub struct Caller<'a> {
     /// Its session.
     pub session: SessionId,
     /// Who it has shown to be.
-    pub identities: &'a [Identity],
+    pub identities: &'a Identities,
 }
 
 /// Whether an operation reads only: such a request is answered from the tree, others are ordered first.
@@ -69,16 +84,18 @@ pub const fn is_read(request: &Request<'_>) -> bool {
     }
 }
 
-/// Whether an answer can be far larger than a znode.
+/// Whether an answer can be far larger than its request and a znode's data, or cost as much.
 #[must_use]
-pub const fn is_listing(request: &Request<'_>) -> bool {
+pub const fn can_be_large(request: &Request<'_>) -> bool {
     matches!(
         request,
-        Request::GetChildren(_)
+        Request::GetAcl(_)
+            | Request::GetChildren(_)
             | Request::GetChildren2(_)
             | Request::GetEphemerals(_)
             | Request::GetAllChildrenNumber(_)
             | Request::MultiRead(_)
+            | Request::WhoAmI
             | Request::SetWatches(_)
             | Request::SetWatches2(_)
     )
@@ -101,12 +118,13 @@ pub fn answer<'t>(
         Request::GetData(body) => read.data(body),
         Request::GetChildren(body) | Request::GetChildren2(body) => {
             let node = read.parent(body)?;
-            Ok(read.children(request, body, node))
+            let names = database.tree.children(node).map(Cow::Borrowed).collect();
+            Ok(read.children(request, body, node, names))
         }
         Request::GetAcl(body) => read.acl(&body.path),
         Request::GetAllChildrenNumber(body) => read.all_children_number(&body.path),
         Request::GetEphemerals(body) => Ok(read.ephemerals(&body.path)),
-        Request::MultiRead(ops) => Ok(Response::Multi(read.multi(ops))),
+        Request::MultiRead(ops) => Ok(Response::Multi(read.multi(ops, MULTI_READ_MAX))),
         Request::WhoAmI => Ok(read.who_am_i()),
         Request::Sync(body) => Ok(Response::Sync(SyncResponse { path: body.path.clone() })),
         Request::SetWatches(body) => {
@@ -142,15 +160,59 @@ pub fn answer_unless_long<'t>(
     database: &'t Database,
     caller: &Caller<'_>,
     request: &Request<'t>,
+    most: Most,
     events: &mut Vec<Event>,
 ) -> Option<Result<Response<'t>, ErrorCode>> {
     let read = Read { database, caller };
     match request {
         Request::GetChildren(body) | Request::GetChildren2(body) => match read.parent(body) {
-            Ok(node) if database.tree.num_children(node) > listing::LONG => None,
-            parent => Some(parent.map(|node| read.children(request, body, node))),
+            Ok(node) if database.tree.num_children(node) > most.children => None,
+            Ok(node) => {
+                let (names, _) = read.names(node, LIST_MAX)?;
+                Some(Ok(read.children(request, body, node, names)))
+            }
+            Err(error) => Some(Err(error)),
         },
+        Request::MultiRead(ops) => {
+            let results = read.multi(ops, most.multi_read.min(MULTI_READ_MAX));
+            Some(Ok(Response::Multi(results)))
+        }
         _ => Some(answer(database, caller, request, events)),
+    }
+}
+
+/// Bytes of the data that a getData gives, if the caller may see it.
+#[must_use]
+pub fn data_len(database: &Database, request: &Request<'_>) -> usize {
+    let Request::GetData(body) = request else { return 0 };
+    let node = database.tree.find(&body.path);
+    node.and_then(|node| database.tree.data(node)).map_or(0, <[u8]>::len)
+}
+
+/// About how many bytes an answer has, where that can be many.
+#[must_use]
+pub fn expected_len(response: &Response<'_>) -> usize {
+    const PART: usize = 100;
+    let names = |names: &[Cow<'_, str>]| names.iter().map(|name| text_len(name)).sum();
+    match response {
+        Response::Multi(results) => {
+            let part = |result: &MultiResult<'_>| {
+                PART + match result {
+                    MultiResult::GetData(data, _) => data.as_ref().map_or(0, |data| data.len()),
+                    MultiResult::GetChildren(children) => names(children),
+                    _ => 0,
+                }
+            };
+            results.iter().map(part).sum()
+        }
+        Response::Ephemerals(found) => names(&found.ephemerals),
+        Response::GetAcl(found) => PART + found.acl.iter().map(entry_len).sum::<usize>(),
+        Response::WhoAmI(found) => {
+            let one = |shown: &ClientInfo<'_>| text_len(&shown.auth_scheme) + text_len(&shown.user);
+            found.client_info.iter().map(one).sum()
+        }
+        Response::GetData(found) => PART + found.data.as_ref().map_or(0, |data| data.len()),
+        _ => 0,
     }
 }
 
@@ -234,9 +296,9 @@ impl<'t> Read<'t, '_> {
         request: &Request<'_>,
         body: &WatchRequest<'_>,
         node: NodeId,
+        children: Vec<Cow<'t, str>>,
     ) -> Response<'t> {
         self.watch_children(body);
-        let children = self.names(node);
         if matches!(request, Request::GetChildren(_)) {
             Response::Children(ChildrenResponse { children })
         } else {
@@ -245,8 +307,19 @@ impl<'t> Read<'t, '_> {
         }
     }
 
-    fn names(&self, node: NodeId) -> Vec<Cow<'t, str>> {
-        self.database.tree.children(node).map(Cow::Borrowed).collect()
+    /// The names of a znode's children, and how many bytes they come to; `None` if that is more than `most`.
+    fn names(&self, node: NodeId, most: usize) -> Option<(Vec<Cow<'t, str>>, usize)> {
+        let tree = &self.database.tree;
+        let mut len = 0;
+        let mut names = Vec::with_capacity(tree.num_children(node).min(listing::LONG));
+        for name in tree.children(node) {
+            len += size_of::<Cow<'_, str>>() + name.len();
+            if len > most {
+                return None;
+            }
+            names.push(Cow::Borrowed(name));
+        }
+        Some((names, len))
     }
 
     fn acl(&self, path: &str) -> Result<Response<'t>, ErrorCode> {
@@ -256,7 +329,7 @@ impl<'t> Read<'t, '_> {
         let is_admin = self.database.check(node, perms::ADMIN, self.caller.identities).is_ok();
         let acl = match tree.acls().list(tree.acl(node)) {
             None => vec![Acl::anyone(perms::ALL)],
-            Some(list) if is_admin => list.to_vec(),
+            Some(list) if is_admin => list.iter().map(as_it_is).collect(),
             Some(list) => list.iter().map(masked).collect(),
         };
         Ok(Response::GetAcl(GetAclResponse { acl, stat: tree.stat(node) }))
@@ -270,28 +343,33 @@ impl<'t> Read<'t, '_> {
         let number = match path {
             path::ROOT => tree.count() - 1,
             "" => tree.count(),
-            _ => tree.descendants(node),
+            _ => tree.below(node).znodes,
         };
         Ok(Response::AllChildrenNumber(i32::try_from(number).unwrap_or(i32::MAX)))
     }
 
     fn ephemerals(&self, prefix: &str) -> Response<'t> {
         let tree = &self.database.tree;
-        let all = prefix.trim().is_empty() || prefix == path::ROOT;
-        let ephemerals = tree
-            .ephemerals(self.caller.session)
-            .map(|node| tree.path(node))
-            .filter(|path| all || path.starts_with(prefix))
-            .map(Cow::Owned)
-            .collect();
+        // `String.trim`: what is not behind the blank. A path with blanks around it is no prefix of any other.
+        let trimmed = prefix.trim_matches(|char| char <= ' ');
+        let all = trimmed.is_empty() || trimmed == path::ROOT;
+        let mut path = String::new();
+        let mut ephemerals = Vec::new();
+        for node in tree.ephemerals(self.caller.session) {
+            path.clear();
+            tree.write_path(node, &mut path);
+            if all || path.starts_with(prefix) {
+                ephemerals.push(Cow::Owned(path.clone()));
+            }
+        }
         Response::Ephemerals(EphemeralsResponse { ephemerals })
     }
 
     /// Each part by itself: one that fails leaves the others alone. So does one that the answer has no room for.
-    fn multi(&self, ops: &[ReadOp<'_>]) -> Vec<MultiResult<'t>> {
+    fn multi(&self, ops: &[ReadOp<'_>], most: usize) -> Vec<MultiResult<'t>> {
         let mut size = 0;
         let mut one = |op: &ReadOp<'_>| {
-            if size > MULTI_READ_MAX {
+            if size > most {
                 return Err(ErrorCode::BadArguments);
             }
             let (ReadOp::GetData(path) | ReadOp::GetChildren(path)) = op;
@@ -305,8 +383,8 @@ impl<'t> Read<'t, '_> {
                     MultiResult::GetData(data.map(Cow::Borrowed), tree.stat(node))
                 }
                 ReadOp::GetChildren(_) => {
-                    let names = self.names(node);
-                    size += names.iter().map(|name| size_of_val(name) + name.len()).sum::<usize>();
+                    let (names, len) = self.names(node, usize::MAX).unwrap_or_default();
+                    size += len;
                     MultiResult::GetChildren(names)
                 }
             })
@@ -320,6 +398,7 @@ impl<'t> Read<'t, '_> {
         let client_info = self
             .caller
             .identities
+            .all()
             .iter()
             .map(|identity| ClientInfo {
                 auth_scheme: identity.scheme.clone().into(),
@@ -394,12 +473,29 @@ impl<'t> Read<'t, '_> {
     }
 }
 
+/// An entry, without a copy of what it says.
+fn as_it_is<'t>(acl: &'t Acl<'static>) -> Acl<'t> {
+    let [scheme, id] = [&acl.scheme, &acl.id].map(|text| text.as_deref().map(Cow::Borrowed));
+    Acl { perms: acl.perms, scheme, id }
+}
+
 /// Hides the hash of a digest id from those who may not administer the znode (CVE-2019-0201).
-fn masked(acl: &Acl<'static>) -> Acl<'static> {
+fn masked<'t>(acl: &'t Acl<'static>) -> Acl<'t> {
     match (acl.scheme.as_deref(), acl.id.as_deref().and_then(|id| id.split_once(':'))) {
         (Some("digest"), Some((user, _))) => {
-            Acl { id: Some(format!("{user}:x").into()), ..acl.clone() }
+            Acl { id: Some(format!("{user}:x").into()), ..as_it_is(acl) }
         }
-        _ => acl.clone(),
+        _ => as_it_is(acl),
     }
+}
+
+/// Bytes of a text in an answer.
+const fn text_len(text: &str) -> usize {
+    size_of::<i32>() + text.len()
+}
+
+/// Bytes of an entry in an answer.
+fn entry_len(acl: &Acl<'_>) -> usize {
+    let text = |text: &Option<Cow<'_, str>>| text_len(text.as_deref().unwrap_or_default());
+    size_of::<i32>() + text(&acl.scheme) + text(&acl.id)
 }

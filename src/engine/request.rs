@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jute::protocol::Request;
 
-use super::acl::Identity;
+use super::acl::Identities;
 use super::session::SessionId;
 use super::time::Monotonic;
 use super::watch::ConnectionId;
@@ -19,7 +19,7 @@ pub struct Origin {
     /// The client's number for it.
     pub xid: i32,
     /// Who the client has shown to be.
-    pub identities: Arc<[Identity]>,
+    pub identities: Arc<Identities>,
     /// When it came in.
     pub received: Monotonic,
 }
@@ -57,6 +57,8 @@ pub enum Work {
 pub enum Chore {
     /// A session was not heard of for its timeout.
     Expire(SessionId),
+    /// A session that is in no table has ephemeral znodes.
+    Orphan(SessionId),
     /// A container is empty, or a time to live has passed.
     Reap(String),
     /// Something is to be written down that is none of the tree's business: it becomes a transaction that failed.

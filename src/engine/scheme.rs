@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use jute::Acl;
 
-use super::acl::Identity;
+use super::identity::Identity;
 
 /// Whether an entry names an id that its scheme can have. `world` and `auth` are the caller's business.
 pub(super) fn is_valid(acl: &Acl<'_>) -> bool {
@@ -47,49 +47,96 @@ pub(super) fn user_name(identity: &Identity) -> &str {
     }
 }
 
-/// An address and how many of its leading bits count.
-struct IpPrefix {
+/// An address of which only so many leading bits count; the others are zero.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct IpPrefix {
     address: IpAddr,
     bits: u32,
 }
 
 impl IpPrefix {
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (parse_address(address)?, Some(bits.parse().ok()?)),
+            Some((address, bits)) => (parse_address(address)?, Some(java_int(bits, 10)?)),
             None => (parse_address(text)?, None),
         };
         let width = if address.is_ipv4() { Ipv4Addr::BITS } else { Ipv6Addr::BITS };
-        let bits = bits.unwrap_or(width);
-        (bits <= width).then_some(Self { address, bits })
+        let bits = bits.map_or(Some(width), |bits| u32::try_from(bits).ok())?;
+        (bits <= width).then(|| Self::of(address, bits))
+    }
+
+    /// The one of this length that an address is in.
+    pub(super) fn of(address: IpAddr, bits: u32) -> Self {
+        let address = match address {
+            IpAddr::V4(address) => {
+                let mask = u32::MAX.checked_shl(Ipv4Addr::BITS - bits).unwrap_or_default();
+                IpAddr::V4(Ipv4Addr::from_bits(address.to_bits() & mask))
+            }
+            IpAddr::V6(address) => {
+                let mask = u128::MAX.checked_shl(Ipv6Addr::BITS - bits).unwrap_or_default();
+                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
+            }
+        };
+        Self { address, bits }
+    }
+
+    /// Whether it is one of IPv4, and its length.
+    pub(super) const fn length(&self) -> (bool, u32) {
+        (self.address.is_ipv4(), self.bits)
     }
 
     fn contains(&self, other: IpAddr) -> bool {
-        match (self.address, other) {
-            (IpAddr::V4(a), IpAddr::V4(b)) => {
-                let differing = a.to_bits() ^ b.to_bits();
-                differing.leading_zeros() >= self.bits
-            }
-            (IpAddr::V6(a), IpAddr::V6(b)) => {
-                let differing = a.to_bits() ^ b.to_bits();
-                differing.leading_zeros() >= self.bits
-            }
-            _ => false,
-        }
+        self.address.is_ipv4() == other.is_ipv4() && Self::of(other, self.bits) == *self
     }
 }
 
-/// Dotted quads as Java's `Integer.parseInt` reads them (leading zeros allowed), else IPv6.
-fn parse_address(text: &str) -> Option<IpAddr> {
-    let mut octets = [0_u8; 4];
+/// An address as `IPAuthenticationProvider` reads it: with a colon eight segments or fewer around one `::`, and no
+/// dotted quad among them; else four numbers.
+pub(super) fn parse_address(text: &str) -> Option<IpAddr> {
+    if text.contains(':') { parse_v6(text).map(IpAddr::V6) } else { parse_v4(text).map(IpAddr::V4) }
+}
+
+fn parse_v4(text: &str) -> Option<Ipv4Addr> {
     let mut parts = text.split('.');
-    let quad = octets.iter_mut().all(|octet| {
-        parts.next().and_then(|part| part.parse().ok()).map(|value| *octet = value).is_some()
-    });
-    if quad && parts.next().is_none() {
-        return Some(IpAddr::from(octets));
+    let mut octets = [0_u8; 4];
+    for octet in &mut octets {
+        *octet = u8::try_from(java_int(parts.next()?, 10)?).ok()?;
     }
-    text.parse::<Ipv6Addr>().ok().map(IpAddr::V6)
+    parts.next().is_none().then(|| octets.into())
+}
+
+fn parse_v6(text: &str) -> Option<Ipv6Addr> {
+    let mut segments = [0_u16; 8];
+    let (head, tail) = match text.split_once("::") {
+        Some((_, tail)) if tail.contains("::") => return None,
+        Some((head, tail)) => (segments_of(head)?, segments_of(tail)?),
+        None => (segments_of(text)?, Vec::new()),
+    };
+    let is_whole = head.len() == segments.len();
+    let is_short = text.contains("::") && head.len() + tail.len() < segments.len();
+    if !is_whole && !is_short || is_whole && text.contains("::") {
+        return None;
+    }
+    segments.get_mut(..head.len())?.copy_from_slice(&head);
+    let from = segments.len() - tail.len();
+    segments.get_mut(from..)?.copy_from_slice(&tail);
+    Some(segments.into())
+}
+
+/// Segments between single colons; none in an empty text.
+fn segments_of(text: &str) -> Option<Vec<u16>> {
+    let one = |text: &str| {
+        let segment = java_int(text, 16).filter(|_| text.len() <= 4)?;
+        // Of a number below zero, which can have three digits here, ZooKeeper takes the two low bytes.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as it says")]
+        Some(segment as u16)
+    };
+    if text.is_empty() { Some(Vec::new()) } else { text.split(':').map(one).collect() }
+}
+
+/// Java's `Integer.parseInt`, but for digits beyond ASCII.
+fn java_int(text: &str, radix: u32) -> Option<i32> {
+    i32::from_str_radix(text, radix).ok()
 }
 
 #[cfg(test)]
@@ -119,6 +166,12 @@ mod tests {
             ["10.0.0.1", "10.0.0.0/8", "10.0.0.0/0", "10.0.0.0/32", "::1", "fe80::/10", "::/128"];
         let invalid =
             ["10.0.0", "10.0.0.256", "10.0.0.0/33", "10.0.0.0/-1", "::/129", "host", "", "/8"];
+        // More of them, and what 3.9.5 says: compat-tests/tests/handshake/acls.rs.
+        let as_zookeeper =
+            [("::ffff:102:304", true), ("::ffff:1.2.3.4", false), ("::1.2.3.4", false)];
+        for (id, expected) in as_zookeeper {
+            assert_eq!(is_valid(&acl("ip", id)), expected, "{id}");
+        }
         for id in valid {
             assert!(is_valid(&acl("ip", id)), "{id}");
         }
@@ -138,6 +191,12 @@ mod tests {
             ("::1", "0:0:0:0:0:0:0:1", true),
             ("fe80::/10", "fe81::1", true),
             ("fe80::/10", "ff80::1", false),
+            ("fe80::1/127", "fe80::", true),
+            ("fe80::1/128", "fe80::", false),
+            ("::/0", "ff80::1", true),
+            // Two low bytes of -15.
+            ("-f::", "fff1:0:0:0:0:0:0:0", true),
+            ("-0.0.0.0/+1", "127.0.0.1", true),
         ];
         for (id, address, expected) in matching {
             assert_eq!(

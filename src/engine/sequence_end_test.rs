@@ -33,14 +33,13 @@ impl Parent {
             let node = SnapshotNode { data: Some(b"".as_slice().into()), acl: -1, stat };
             database.load_node(path, &node).unwrap();
         }
-        database.finish_load(Zxid(5), None);
-        database.ensure_digest();
+        database.finish_load(Zxid(5));
         let mut sequencer = Sequencer::new(&database, 500, 1, NOW.monotonic);
         let mut origin = Origin {
             connection: ConnectionId(1),
             session: SessionId::NONE,
             xid: 1,
-            identities: Arc::new([]),
+            identities: Arc::default(),
             received: NOW.monotonic,
         };
         let work = Work::Open { timeout_ms: 10_000 };

@@ -7,9 +7,11 @@ use jute::ErrorCode;
 use jute::protocol::{MultiResult, Request};
 use jute::txn::{CreateSessionTxn, DIGEST_VERSION, Txn, TxnDigest, TxnHeader, TxnRecord};
 
+use super::acl::Identities;
 use super::database::Database;
+use super::expiry::ExpiryPlace;
 use super::overlay::Overlay;
-use super::prepare::{MultiRefusal, Prepare};
+use super::prepare::{MultiRefusal, Prepare, RECORD_LEN};
 use super::request::{Chore, Origin, Work};
 use super::session::SessionId;
 use super::time::{Monotonic, Now};
@@ -51,6 +53,13 @@ pub enum Notice {
         /// The path with the quota.
         limited: String,
     },
+    /// A client wants what ZooKeeper takes and this server does not.
+    RefusedOnPurpose {
+        /// The client.
+        session: SessionId,
+        /// Why not.
+        harm: Harm,
+    },
     /// A write went beyond a soft quota.
     QuotaExceeded {
         /// The path with the quota.
@@ -60,15 +69,29 @@ pub enum Notice {
     },
 }
 
+/// What a request would do that ZooKeeper takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Harm {
+    /// createTTL in a mode that has no time to live: its transaction ends ZooKeeper at each start.
+    TtlWithoutMode,
+    /// Limits or statistics of a quota in a place, or with data, where ZooKeeper cannot have them: the same.
+    FatalQuota,
+}
+
 /// The orderer.
 #[derive(Debug)]
 pub struct Sequencer {
     pub(super) overlay: Overlay,
     pub(super) tracker: SessionTracker,
     pub(super) notices: Vec<Notice>,
+    /// Sessions that are in no table and have ephemeral znodes.
+    orphans: Vec<SessionId>,
     /// Of the last transaction prepared.
     last_zxid: Zxid,
 }
+
+/// Sessions in no table that end in one group.
+const ORPHANS_AT_ONCE: usize = 256;
 
 impl Sequencer {
     /// Goes on behind what `database` has applied. Every session has its full timeout ahead.
@@ -78,8 +101,17 @@ impl Sequencer {
             overlay: Overlay::default(),
             tracker: SessionTracker::new(&database.sessions, tick_ms, first_session_id, now),
             notices: Vec::new(),
+            orphans: database.orphans(),
             last_zxid: database.last_zxid,
         }
+    }
+
+    /// What a snapshot of ZooKeeper's and its log can leave: ephemeral znodes of sessions that are gone. ZooKeeper deletes
+    /// them at each start and writes nothing down (`ZooKeeperServer.loadData`); here their sessions are closed once more.
+    /// Some at a time, until there are none.
+    pub fn take_orphans(&mut self) -> Vec<Chore> {
+        let some = self.orphans.len().saturating_sub(ORPHANS_AT_ONCE);
+        self.orphans.split_off(some).into_iter().map(Chore::Orphan).collect()
     }
 
     /// Decides a request.
@@ -160,6 +192,7 @@ impl Sequencer {
             is_local,
             zxid,
             now,
+            room: database.rules.record_max.saturating_sub(RECORD_LEN),
         };
         let txn = match request {
             Request::Sync(_) => return Prepared::Read(request),
@@ -189,7 +222,7 @@ impl Sequencer {
     ) -> Option<TxnRecord<'static>> {
         let zxid = self.begin(database);
         let session = match chore {
-            Chore::Expire(session) => *session,
+            Chore::Expire(session) | Chore::Orphan(session) => *session,
             Chore::Reap(_) => SessionId::NONE,
             Chore::Remark { of, .. } => SessionId(*of),
         };
@@ -197,11 +230,12 @@ impl Sequencer {
             database,
             overlay: &mut self.overlay,
             notices: &mut self.notices,
-            identities: &[],
+            identities: &Identities::default(),
             session,
             is_local: false,
             zxid,
             now,
+            room: database.rules.record_max.saturating_sub(RECORD_LEN),
         };
         let txn = match chore {
             Chore::Expire(session) => {
@@ -210,6 +244,7 @@ impl Sequencer {
                 }
                 prepare.close_session()
             }
+            Chore::Orphan(_) => prepare.close_session(),
             Chore::Reap(path) => prepare.reap(path)?,
             Chore::Remark { code, .. } => Txn::Error(*code),
         };
@@ -234,8 +269,8 @@ impl Sequencer {
         txn: Txn<'static>,
         now: Now,
     ) -> TxnRecord<'static> {
-        self.overlay.settle();
         self.last_zxid = self.last_zxid.next();
+        self.overlay.settle(self.last_zxid);
         let header =
             TxnHeader { client_id: session.0, cxid: xid, zxid: self.last_zxid.0, time: now.wall.0 };
         let digest = database
@@ -283,9 +318,14 @@ impl Sequencer {
         self.tracker.len()
     }
 
-    /// The expiry buckets, soonest first.
-    pub fn expiry_buckets(&self) -> impl Iterator<Item = (Monotonic, Vec<SessionId>)> {
-        self.tracker.buckets()
+    /// Looks at up to `most` sessions and the time at which they expire, soonest first. Gives where to go on.
+    pub fn walk_expiry(
+        &self,
+        from: ExpiryPlace,
+        most: usize,
+        each: impl FnMut(Monotonic, SessionId),
+    ) -> Option<ExpiryPlace> {
+        self.tracker.walk_expiry(from, most, each)
     }
 
     /// What an operator should know of since the last call.
@@ -299,11 +339,15 @@ mod tests {
     use std::sync::Arc;
 
     use jute::Acl;
-    use jute::protocol::{CreateRequest, DeleteRequest, SetDataRequest};
+    use jute::protocol::{
+        CheckVersionRequest, CreateRequest, DeleteRequest, MultiOp, SetDataRequest,
+    };
+    use jute::txn::CloseSessionTxn;
 
     use super::*;
     use crate::engine::apply::Mode;
     use crate::engine::database::Rules;
+    use crate::engine::digest::HASHED;
     use crate::engine::time::WallClock;
 
     const TICK_MS: u64 = 500;
@@ -324,7 +368,7 @@ mod tests {
         database: &mut Database,
         connection: ConnectionId,
     ) -> Origin {
-        let identities = Arc::new([]);
+        let identities = Arc::default();
         let (session, received) = (SessionId::NONE, Monotonic(0));
         let origin = Origin { connection, session, xid: 0, identities, received };
         let work = Work::Open { timeout_ms: 1000 };
@@ -365,6 +409,105 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_session_takes_no_room_for_each_of_its_znodes() {
+        const ZNODES: usize = 5000;
+        let mut database = Database::new(1, Rules::default());
+        let mut sequencer = Sequencer::new(&database, TICK_MS, 7, Monotonic(0));
+        let [owner, other] =
+            [1, 2].map(|connection| open(&mut sequencer, &mut database, ConnectionId(connection)));
+        let create = |path: &str, flags| {
+            let (data, acl) = (Some(b"".as_slice().into()), Some(vec![Acl::anyone(31)]));
+            Request::Create(CreateRequest { path: path.to_owned().into(), data, acl, flags })
+        };
+        let set = |path: &str| {
+            let (path, data) = (path.to_owned().into(), Some(b"set".as_slice().into()));
+            Request::SetData(SetDataRequest { path, data, version: -1 })
+        };
+        let delete = |path: &str| {
+            Request::Delete(DeleteRequest { path: path.to_owned().into(), version: -1 })
+        };
+        let decide = |sequencer: &mut Sequencer, database: &Database, origin: &Origin, request| {
+            match sequencer.prepare(database, origin, Work::Request(request), now(0)) {
+                Prepared::Txn(record) => Ok(record),
+                Prepared::Refused(error) => Err(error),
+                prepared => panic!("{prepared:?}"),
+            }
+        };
+        let mut made = vec![create("/p", 0), create("/q", 0)];
+        made.extend((0..ZNODES).map(|number| create(&format!("/p/{number}"), 1)));
+        for request in made {
+            let record = decide(&mut sequencer, &database, &owner, request).unwrap();
+            apply(&mut sequencer, &mut database, record);
+        }
+        // In flight: what was changed before, the end, and what comes after it.
+        let mut in_flight = Vec::new();
+        let before = [
+            (&other, set("/p/0")),
+            (&other, delete("/p/1")),
+            (&owner, create("/q/new", 1)),
+            (&owner, Request::CloseSession),
+        ];
+        for (origin, request) in before {
+            in_flight.push(decide(&mut sequencer, &database, origin, request).unwrap());
+        }
+        let Txn::CloseSession(CloseSessionTxn { paths_to_delete }) = &in_flight[3].txn else {
+            panic!("{:?}", in_flight[3])
+        };
+        assert_eq!(paths_to_delete.len(), ZNODES);
+        assert!(paths_to_delete.is_sorted() && paths_to_delete.contains(&"/q/new".into()));
+        let entries = sequencer.overlay.entries();
+        assert!(entries < 40, "{entries}");
+        let gone = [set("/p/0"), set("/p/7"), delete("/q/new")];
+        for request in gone {
+            let refused = decide(&mut sequencer, &database, &other, request);
+            assert_eq!(refused, Err(ErrorCode::NoNode));
+        }
+        for request in [create("/p/7", 1), delete("/q"), delete("/p/7"), delete("/p")] {
+            if request == delete("/p/7") {
+                let refused = decide(&mut sequencer, &database, &other, delete("/p"));
+                assert_eq!(refused, Err(ErrorCode::NotEmpty));
+            }
+            in_flight.push(decide(&mut sequencer, &database, &other, request).unwrap());
+        }
+        for record in in_flight {
+            apply(&mut sequencer, &mut database, record);
+            assert_eq!(database.tree.digest(), Some(database.tree.compute_digest()));
+        }
+        assert_eq!(sequencer.overlay.entries(), 0);
+        assert_eq!((database.tree.find("/p"), database.tree.find("/q")), (None, None));
+    }
+
+    #[test]
+    fn who_only_looks_at_a_znode_does_not_pay_for_its_data() {
+        const LEN: usize = 100_000;
+        let mut database = Database::new(1, Rules::default());
+        let mut sequencer = Sequencer::new(&database, TICK_MS, 7, Monotonic(0));
+        let origin = open(&mut sequencer, &mut database, ConnectionId(1));
+        let create = |path: &str, len| {
+            let (data, acl) = (Some(vec![7; len].into()), Some(vec![Acl::anyone(31)]));
+            MultiOp::Create(CreateRequest { path: path.to_owned().into(), data, acl, flags: 0 })
+        };
+        let check = || MultiOp::Check(CheckVersionRequest { path: "/x".into(), version: 0 });
+        let mut run = |ops| {
+            let before = HASHED.get();
+            let work = Work::Request(Request::Multi(ops));
+            let record = match sequencer.prepare(&database, &origin, work, now(0)) {
+                Prepared::Txn(record) => record,
+                prepared => panic!("{prepared:?}"),
+            };
+            let hashed = HASHED.get() - before;
+            apply(&mut sequencer, &mut database, record);
+            assert_eq!(database.tree.digest(), Some(database.tree.compute_digest()));
+            hashed
+        };
+        assert_eq!(run(vec![create("/x", LEN)]), LEN);
+        assert_eq!(run((0..100).map(|_| check()).collect()), 0);
+        // Its children change it, but not its data, whose sum was kept when it was made.
+        let children = (0..100).map(|number| create(&format!("/x/{number}"), 1));
+        assert_eq!(run(children.collect()), 100);
+    }
+
+    #[test]
     fn a_session_is_opened_expires_and_is_gone() {
         let mut database = Database::new(1, Rules::default());
         let mut sequencer = Sequencer::new(&database, TICK_MS, 7, Monotonic(0));
@@ -376,14 +519,15 @@ mod tests {
         assert_eq!(sequencer.sessions_count(), 2);
         // Reference 9.2: the bucket of 1000 ends at 1500.
         assert_eq!(sequencer.next_expiry(), Some(Monotonic(1500)));
-        let buckets: Vec<_> = sequencer.expiry_buckets().collect();
-        assert_eq!(buckets, [(Monotonic(1500), sessions.clone())]);
+        let mut buckets = Vec::new();
+        let each = |end, session| buckets.push((end, session));
+        assert!(sequencer.walk_expiry(ExpiryPlace::default(), 9, each).is_none());
+        assert_eq!(buckets, [7, 8].map(|session| (Monotonic(1500), SessionId(session))));
         assert_eq!(sequencer.expired(Monotonic(1499), 0), []);
         let mut expired = sequencer.expired(Monotonic(1500), 0);
         expired.sort_unstable();
         assert_eq!(expired, sessions);
         assert_eq!(sequencer.next_expiry(), None);
-        assert_eq!(sequencer.expiry_buckets().count(), 0);
         let chore = Chore::Expire(sessions[0]);
         let record = sequencer.prepare_chore(&database, &chore, now(1500)).unwrap();
         assert_eq!(record.header.client_id, 7);
@@ -394,5 +538,43 @@ mod tests {
         assert_eq!(sequencer.sessions_count(), 1);
         assert_eq!(sequencer.prepare_chore(&database, &chore, now(1500)), None, "it is gone");
         assert_eq!(database.sessions().keys().copied().collect::<Vec<_>>(), [SessionId(8)]);
+    }
+
+    #[test]
+    fn ephemeral_znodes_of_sessions_that_are_gone_are_closed_with_them() {
+        let rules = Rules { extended_types: false, ..Rules::default() };
+        let mut database = Database::new(1, rules);
+        let time_to_live = 0xff00_0000_0000_0005_u64.cast_signed();
+        let owners = [("/mine", 3), ("/a", 5), ("/a2", 5), ("/b", 6), ("/ttl", time_to_live)];
+        for (path, owner) in owners {
+            let stat = jute::StatPersisted { ephemeral_owner: owner, ..Default::default() };
+            let node = jute::persist::SnapshotNode { data: None, acl: -1, stat };
+            database.load_node(path, &node).unwrap();
+        }
+        database.load_session(jute::persist::SnapshotSession { id: 3, timeout_ms: 1000 });
+        database.finish_load(Zxid(9));
+        let mut sequencer = Sequencer::new(&database, TICK_MS, 100, Monotonic(0));
+        // Nobody takes such a session over meanwhile.
+        let (session, received) = (SessionId(5), Monotonic(0));
+        let (connection, identities) = (ConnectionId(1), Arc::default());
+        let origin = Origin { connection, session, xid: 0, identities, received };
+        let attach = Work::Attach { timeout_ms: 1000 };
+        let prepared = sequencer.prepare(&database, &origin, attach, now(0));
+        assert!(matches!(prepared, Prepared::NoSession), "{prepared:?}");
+
+        let chores = sequencer.take_orphans();
+        assert_eq!(chores, [Chore::Orphan(SessionId(5)), Chore::Orphan(SessionId(6))]);
+        assert_eq!(sequencer.take_orphans(), []);
+        for chore in &chores {
+            let record = sequencer.prepare_chore(&database, chore, now(0)).unwrap();
+            assert!(matches!(record.txn, Txn::CloseSession(_)), "{record:?}");
+            apply(&mut sequencer, &mut database, record);
+        }
+        let left = owners.map(|(path, _)| database.tree().find(path).is_some());
+        assert_eq!(left, [true, false, false, false, true]);
+        assert_eq!(database.tree().digest(), Some(database.tree().compute_digest()));
+        // The next start finds none.
+        let again = Sequencer::new(&database, TICK_MS, 100, Monotonic(0)).take_orphans();
+        assert_eq!(again, []);
     }
 }

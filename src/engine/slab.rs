@@ -92,14 +92,6 @@ impl<T> Slab<T> {
         u32::try_from(slots).unwrap_or(u32::MAX)
     }
 
-    /// The values, in the order of their numbers.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.chunks.iter().flat_map(|chunk| &chunk.slots).filter_map(|slot| match slot {
-            Slot::Used(value) => Some(value),
-            Slot::Free(_) => None,
-        })
-    }
-
     pub(super) fn get(&self, number: u32) -> Option<&T> {
         match self.chunks.get(number as usize / CHUNK)?.slots.get(number as usize % CHUNK)? {
             Slot::Used(value) => Some(value),

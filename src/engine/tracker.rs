@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashMap;
 
-use super::expiry::ExpiryQueue;
+use super::expiry::{ExpiryPlace, ExpiryQueue};
 use super::session::{SessionId, Sessions};
 use super::time::Monotonic;
 use super::watch::ConnectionId;
@@ -230,9 +230,14 @@ impl SessionTracker {
         self.sessions.len()
     }
 
-    /// The expiry buckets, soonest first.
-    pub(super) fn buckets(&self) -> impl Iterator<Item = (Monotonic, Vec<SessionId>)> {
-        self.expiry.iter()
+    /// Looks at up to `most` sessions and the time at which they expire, soonest first. Gives where to go on.
+    pub(super) fn walk_expiry(
+        &self,
+        from: ExpiryPlace,
+        most: usize,
+        each: impl FnMut(Monotonic, SessionId),
+    ) -> Option<ExpiryPlace> {
+        self.expiry.walk(from, most, each)
     }
 }
 
@@ -333,7 +338,9 @@ mod tests {
         assert_eq!(tracker.closed(session), None);
         assert_eq!(tracker.check(session, A), Err(NotTaken::Unknown));
         assert!(tracker.attach(session, 1000, B, Monotonic(0)).is_none());
-        assert_eq!((tracker.len(), tracker.buckets().count()), (0, 0));
+        let walked =
+            tracker.walk_expiry(ExpiryPlace::default(), 9, |_, session| panic!("{session}"));
+        assert_eq!((tracker.len(), walked.is_none()), (0, true));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use jute::txn::{Txn, TxnRecord};
 use jute::{Acl, ErrorCode, OpCode, Stat, perms};
 use sha1::Digest as _;
 
-use super::acl::{self, Identity};
+use super::acl::{Identities, Identity};
 use super::apply::Mode;
 use super::database::{Database, Rules};
 use super::read::{self, Caller};
@@ -499,7 +499,7 @@ impl Ranks {
 struct Client {
     session: SessionId,
     connection: ConnectionId,
-    identities: Arc<[Identity]>,
+    identities: Arc<Identities>,
 }
 
 /// What a request became.
@@ -534,7 +534,8 @@ impl Runner {
     fn connect(&mut self, session: SessionId) -> Client {
         self.connections += 1;
         let ip = Identity { scheme: "ip".to_owned(), id: "127.0.0.1".to_owned() };
-        Client { session, connection: ConnectionId(self.connections), identities: Arc::new([ip]) }
+        let identities = Arc::new(vec![ip].into());
+        Client { session, connection: ConnectionId(self.connections), identities }
     }
 
     fn origin(&self, client: &Client) -> Origin {
@@ -622,9 +623,7 @@ impl Runner {
         let hash = base64::engine::general_purpose::STANDARD.encode(sha1::Sha1::digest(token));
         let identity = Identity { scheme: "digest".to_owned(), id: format!("{user}:{hash}") };
         let client = self.clients.get_mut(name).unwrap();
-        if !client.identities.contains(&identity) {
-            client.identities = client.identities.iter().cloned().chain([identity]).collect();
-        }
+        Arc::make_mut(&mut client.identities).add(identity).unwrap();
     }
 
     /// What the session's connection receives for it. All events of it are added to `told`.
@@ -776,9 +775,9 @@ impl Runner {
 
 /// Whether an event reaches a client: it watches, and may read.
 fn is_told(client: &Client, event: &Event) -> bool {
-    let list = event.readers.as_deref().unwrap_or_default();
+    let readers = event.readers.as_ref();
     event.receivers.contains(&client.connection)
-        && acl::permits(list, perms::READ, &client.identities)
+        && readers.is_none_or(|list| client.identities.may(list, perms::READ))
 }
 
 /// The words of the first line switch what they name.

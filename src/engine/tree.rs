@@ -3,7 +3,7 @@
 //! Owns the znodes, their index, the ACL lists, who owns which ephemeral znode, and the walk of a snapshot in
 //! progress. Decides nothing: whether a change is allowed was settled before it comes here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use hashbrown::HashMap;
@@ -18,8 +18,8 @@ use super::owner::Owner;
 use super::path;
 use super::session::{SessionId, Sessions};
 use super::trail::Trail;
-use super::walk::{Walk, WalkStep};
-use super::znode::{Birth, NodeId, Znode, Znodes};
+use super::walk::{LateWalk, Walk, WalkStep};
+use super::znode::{Below, Birth, NodeId, Znode, Znodes};
 use super::zxid::Zxid;
 
 /// Why a change cannot be made. Nothing was changed.
@@ -65,20 +65,25 @@ pub enum Impossible {
     Full,
 }
 
+/// Data of so many bytes is hashed again whenever a counter of its znode changes.
+const HASHED_AGAIN: usize = 4 << 10;
+
 /// The tree.
 #[derive(Debug)]
 pub struct Tree {
     znodes: Znodes,
     index: Index,
     acls: AclTable,
-    ephemerals: HashMap<SessionId, BTreeSet<NodeId>>,
+    ephemerals: BTreeMap<SessionId, BTreeSet<NodeId>>,
     ephemerals_count: usize,
     /// Containers and znodes with a time to live: what the reaper looks at.
     reapable: BTreeSet<NodeId>,
     /// Bytes of all paths and data.
     data_size: u64,
-    /// The sum over all znodes, where it is known.
+    /// The sum over all znodes, where it is kept.
     digest: Option<i64>,
+    /// What long data gives to it: the counters of a parent change more often than its data does.
+    contents: HashMap<NodeId, ContentDigest>,
     /// Whether owners may be times to live.
     extended_types: bool,
     /// A shared hold of the tree is enough to advance it.
@@ -91,6 +96,8 @@ pub struct Tree {
 #[derive(Debug)]
 struct Bulk {
     trail: Trail,
+    /// Znodes from here on were loaded in bulk.
+    first: u32,
     /// Znodes from here on are not in the index.
     indexed: u32,
 }
@@ -139,11 +146,12 @@ impl Tree {
             znodes,
             index: Index::new(seed),
             acls: AclTable::default(),
-            ephemerals: HashMap::new(),
+            ephemerals: BTreeMap::new(),
             ephemerals_count: 0,
             reapable: BTreeSet::new(),
             data_size: 0,
             digest: None,
+            contents: HashMap::new(),
             extended_types,
             walk: Mutex::new(None),
             bulk: None,
@@ -158,6 +166,11 @@ impl Tree {
         }
         path::names(path.strip_prefix('/')?)
             .try_fold(NodeId::ROOT, |parent, name| self.index.find(&self.znodes, parent, name))
+    }
+
+    /// The child of a znode that has this name.
+    pub(super) fn child(&self, id: NodeId, name: &str) -> Option<NodeId> {
+        self.index.find(&self.znodes, id, name)
     }
 
     /// The parent of a path that need not exist, and the last name.
@@ -255,17 +268,40 @@ impl Tree {
         path
     }
 
+    /// Puts the full path of a znode into `path`, empty for the root.
+    pub(super) fn write_path(&self, id: NodeId, path: &mut String) {
+        self.znodes.write_path(id, path);
+    }
+
     /// The znodes of a session, in the order of their numbers.
     pub fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = NodeId> {
         self.ephemerals.get(&session).into_iter().flatten().copied()
     }
 
-    /// Sessions with ephemeral znodes, in the order of their ids.
+    /// How many sessions have ephemeral znodes.
     #[must_use]
+    pub fn ephemeral_owners(&self) -> usize {
+        self.ephemerals.len()
+    }
+
+    /// Looks at ephemeral znodes by the order of their sessions, after the last one seen, until `each` has had enough. Whether
+    /// it had not.
+    pub fn ephemerals_after(
+        &self,
+        last: Option<(SessionId, NodeId)>,
+        mut each: impl FnMut(SessionId, NodeId) -> bool,
+    ) -> bool {
+        let from = last.map_or(Bound::Unbounded, |(session, _)| Bound::Included(session));
+        self.ephemerals.range((from, Bound::Unbounded)).all(|(session, nodes)| {
+            let seen = last.filter(|(last, _)| last == session);
+            let from = seen.map_or(Bound::Unbounded, |(_, node)| Bound::Excluded(node));
+            nodes.range((from, Bound::Unbounded)).all(|node| each(*session, *node))
+        })
+    }
+
+    /// Sessions with ephemeral znodes, in the order of their ids.
     pub fn sessions_with_ephemerals(&self) -> Vec<SessionId> {
-        let mut sessions: Vec<SessionId> = self.ephemerals.keys().copied().collect();
-        sessions.sort_unstable();
-        sessions
+        self.ephemerals.keys().copied().collect()
     }
 
     /// Containers and znodes with a time to live behind `after`, in the order of their numbers.
@@ -274,19 +310,19 @@ impl Tree {
         self.reapable.range((from, Bound::Unbounded)).copied()
     }
 
-    /// Znodes below a znode, at any depth.
+    /// What is below a znode, at any depth. It is kept, not counted now.
     #[must_use]
-    pub fn descendants(&self, id: NodeId) -> usize {
-        let mut count = 0;
-        self.for_each_below(id, |_, _| count += 1);
-        count
+    pub fn below(&self, id: NodeId) -> Below {
+        self.znodes.below(id)
     }
 
-    /// Visits every znode below a znode, at any depth.
+    /// Visits every znode below a znode, at any depth: nothing that a client may ask for.
     pub fn for_each_below(&self, id: NodeId, mut visit: impl FnMut(NodeId, usize)) {
         let mut waiting = vec![id];
         while let Some(parent) = waiting.pop() {
             for (child, node) in self.znodes.children(parent) {
+                #[cfg(test)]
+                VISITED.set(VISITED.get() + 1);
                 visit(child, node.data_len());
                 if self.znodes.num_children(child) > 0 {
                     waiting.push(child);
@@ -295,18 +331,45 @@ impl Tree {
         }
     }
 
-    /// The sum over all znodes, where it is known.
+    /// The sum over all znodes, where it is kept.
     #[must_use]
     pub const fn digest(&self) -> Option<i64> {
         self.digest
     }
 
-    /// What the next transaction says the sum is; `None` to stop keeping it.
-    pub const fn set_digest(&mut self, digest: Option<i64>) {
-        self.digest = digest;
+    /// Keeps the sum from here on, where there is nothing but the root.
+    pub(super) fn keep_digest(&mut self) {
+        debug_assert_eq!(self.count(), 1, "znodes that are not counted");
+        self.digest = Some(0);
+        self.count_in(NodeId::ROOT, path::ROOT);
     }
 
-    /// Sums up all znodes, one by one.
+    /// What path and data of a znode give to the digest.
+    pub(super) fn content(&self, id: NodeId, path: &str) -> ContentDigest {
+        let known = self.contents.get(&id);
+        known.copied().unwrap_or_else(|| ContentDigest::new(path, self.data(id)))
+    }
+
+    /// A znode is about to change or to go.
+    fn count_out(&mut self, id: NodeId, path: &str) {
+        self.add_to_digest(id, path, i64::wrapping_sub);
+    }
+
+    /// A znode has come or changed.
+    fn count_in(&mut self, id: NodeId, path: &str) {
+        self.add_to_digest(id, path, i64::wrapping_add);
+    }
+
+    fn add_to_digest(&mut self, id: NodeId, path: &str, add: fn(i64, i64) -> i64) {
+        let Some(sum) = self.digest else { return };
+        let content = self.content(id, path);
+        if self.data(id).is_some_and(|data| data.len() > HASHED_AGAIN) {
+            self.contents.insert(id, content);
+        }
+        self.digest = Some(add(sum, content.with(&self.znodes.stat_persisted(id))));
+    }
+
+    /// Sums up all znodes, one by one: what the kept sum has to be.
     #[must_use]
     pub fn compute_digest(&self) -> i64 {
         let one = |id: NodeId| {
@@ -371,10 +434,11 @@ impl Tree {
             },
         });
         match inserted {
-            Ok(id) => Ok((
-                id,
-                Changed { node_acl: self.reader_acl(acl), parent_acl: self.readers(parent) },
-            )),
+            Ok(id) => {
+                self.count_in(id, path);
+                let node_acl = self.reader_acl(acl);
+                Ok((id, Changed { node_acl, parent_acl: self.readers(parent) }))
+            }
             Err(error) => {
                 self.acls.release(acl);
                 Err(error)
@@ -395,6 +459,8 @@ impl Tree {
         }
         self.preserve(parent);
         let id = self.add(path, &birth(hash))?;
+        let bytes = self.znodes.get(id).map_or(0, Znode::data_len);
+        self.znodes.grow_above(id, 1, signed(bytes));
         if let Some(walk) = self.walk.get_mut() {
             walk.leave_out(id);
         }
@@ -432,10 +498,12 @@ impl Tree {
         }
         let Some(node) = self.znodes.get(id) else { return Err(Impossible::NoNode(path.into())) };
         let (parent, acl, hash) = (node.parent, node.acl, node.hash);
-        self.data_size -= bytes_of(path, node.data_len());
+        let bytes = node.data_len();
+        self.data_size -= bytes_of(path, bytes);
         let changed = Changed { node_acl: self.reader_acl(acl), parent_acl: self.readers(parent) };
         self.preserve(id);
         self.preserve(parent);
+        self.count_out(id, path);
         match self.znodes.owner(id) {
             Owner::None => {}
             Owner::Session(session) => {
@@ -452,54 +520,84 @@ impl Tree {
             }
         }
         self.index.remove(&self.znodes, id, hash);
+        self.znodes.grow_above(id, -1, -signed(bytes));
+        self.contents.remove(&id);
         self.znodes.remove(id);
         self.acls.release(acl);
         Ok(changed)
     }
 
-    /// Replaces the data.
+    /// Replaces the data of the znode of `path`.
     pub fn set_data(
         &mut self,
         id: NodeId,
+        path: &str,
         data: Option<&[u8]>,
         version: i32,
         zxid: Zxid,
         time: i64,
     ) {
-        self.preserve(id);
-        let before = self.znodes.get(id).map_or(0, Znode::data_len) as u64;
-        self.data_size = self.data_size - before + data.map_or(0, <[u8]>::len) as u64;
-        self.znodes.set_data(id, data);
+        self.count_out(id, path);
+        self.replace_data(id, data);
         if let Some(node) = self.znodes.get_mut(id) {
             node.version = version;
             node.mzxid = zxid.0;
             node.mtime = time;
         }
+        self.count_in(id, path);
     }
 
-    /// Replaces the data and nothing else: how the server keeps its statistics.
+    /// Replaces the data and nothing else: how the server keeps its statistics, which count nothing in the digest.
     pub fn set_data_silently(&mut self, id: NodeId, data: &[u8]) {
+        self.replace_data(id, Some(data));
+    }
+
+    /// The data will be so many bytes longer: it counts already.
+    pub(super) fn announce_data(&mut self, id: NodeId, longer: i64) {
+        self.data_size = self.data_size.wrapping_add_signed(longer);
+        self.znodes.grow_above(id, 0, longer);
+    }
+
+    /// As [`Self::set_data_silently`], for data whose length counts already.
+    pub(super) fn set_announced_data(&mut self, id: NodeId, data: &[u8]) {
+        #[cfg(test)]
+        WRITTEN.set(WRITTEN.get() + data.len());
         self.preserve(id);
-        let before = self.znodes.get(id).map_or(0, Znode::data_len) as u64;
-        self.data_size = self.data_size - before + data.len() as u64;
+        self.contents.remove(&id);
         self.znodes.set_data(id, Some(data));
     }
 
-    /// Replaces the ACL.
-    pub fn set_acl(&mut self, id: NodeId, acl: &[Acl<'_>], aversion: i32) {
+    fn replace_data(&mut self, id: NodeId, data: Option<&[u8]>) {
         self.preserve(id);
+        let before = self.znodes.get(id).map_or(0, Znode::data_len);
+        let after = data.map_or(0, <[u8]>::len);
+        self.data_size = self.data_size - before as u64 + after as u64;
+        self.contents.remove(&id);
+        self.znodes.set_data(id, data);
+        if before != after {
+            self.znodes.grow_above(id, 0, signed(after) - signed(before));
+        }
+    }
+
+    /// Replaces the ACL of the znode of `path`.
+    pub fn set_acl(&mut self, id: NodeId, path: &str, acl: &[Acl<'_>], aversion: i32) {
+        self.preserve(id);
+        self.count_out(id, path);
         let renewed = self.acls.intern(acl);
         if let Some(node) = self.znodes.get_mut(id) {
             let before = std::mem::replace(&mut node.acl, renewed);
             self.acls.release(before);
         }
         self.znodes.set_aversion(id, aversion);
+        self.count_in(id, path);
     }
 
-    /// Sets what a create or delete below a path leaves on it: the creates so far and the zxid.
-    pub fn set_counters(&mut self, id: NodeId, creates: i32, pzxid: Zxid) {
+    /// Sets what a create or delete below the znode of `path` leaves on it: the creates so far and the zxid.
+    pub fn set_counters(&mut self, id: NodeId, path: &str, creates: i32, pzxid: Zxid) {
         self.preserve(id);
+        self.count_out(id, path);
         self.znodes.set_counters(id, creates, pzxid.0);
+        self.count_in(id, path);
     }
 
     /// The parent of a znode; the root is its own.
@@ -514,12 +612,9 @@ impl Tree {
         self.find_parent(path).map(|(parent, _)| parent)
     }
 
-    /// Adds an ACL list of a snapshot under its number.
-    ///
-    /// # Errors
-    /// The number, when it is none that a snapshot can have.
-    pub fn load_acl(&mut self, stored: i64, list: &[Acl<'_>]) -> Result<(), i64> {
-        self.acls.load(stored, list).map(|_| ())
+    /// Adds an ACL list of a snapshot, by its number there.
+    pub fn load_acl(&mut self, stored: i64, list: &[Acl<'_>]) {
+        self.acls.load(stored, list);
     }
 
     /// Takes znodes whose ACL list is still to come.
@@ -536,29 +631,25 @@ impl Tree {
         let Some(owner) = Owner::from_stored(stored, self.extended_types) else {
             return Err(Impossible::UnknownOwner { path: path.into(), owner: stored });
         };
-        let acl = match node.acl {
-            -1 => AclId::OPEN,
-            acl => (self.acls.of_snapshot(acl))
-                .ok_or_else(|| Impossible::NoAcl { path: path.into(), acl })?,
-        };
+        let acl = (self.acls.of_snapshot(node.acl))
+            .ok_or_else(|| Impossible::NoAcl { path: path.into(), acl: node.acl })?;
         self.acls.retain(acl);
         if path.is_empty() {
             self.acls.release(self.acl(NodeId::ROOT));
+            self.count_out(NodeId::ROOT, path);
             if let Some(root) = self.znodes.get_mut(NodeId::ROOT) {
                 root.acl = acl;
                 root.czxid = node.stat.czxid;
                 root.ctime = node.stat.ctime;
             }
-            let data = node.data.as_deref();
-            self.set_data(
-                NodeId::ROOT,
-                data,
-                node.stat.version,
-                Zxid(node.stat.mzxid),
-                node.stat.mtime,
-            );
-            self.znodes.set_aversion(NodeId::ROOT, node.stat.aversion);
-            self.znodes.set_counters(NodeId::ROOT, node.stat.cversion, node.stat.pzxid);
+            self.count_in(NodeId::ROOT, path);
+            let (data, stat) = (node.data.as_deref(), node.stat);
+            let (mzxid, pzxid) = (Zxid(stat.mzxid), Zxid(stat.pzxid));
+            self.set_data(NodeId::ROOT, path, data, stat.version, mzxid, stat.mtime);
+            self.set_counters(NodeId::ROOT, path, stat.cversion, pzxid);
+            self.count_out(NodeId::ROOT, path);
+            self.znodes.set_aversion(NodeId::ROOT, stat.aversion);
+            self.count_in(NodeId::ROOT, path);
             return Ok(());
         }
         let data = node.data.as_deref();
@@ -570,6 +661,7 @@ impl Tree {
             if let Some(Bulk { trail, .. }) = &mut self.bulk {
                 trail.go(path, id, path.len() - name.len() - 1, parent);
             }
+            self.count_loaded(path, data, &stat);
             return Ok(());
         }
         let Some((parent, name)) = self.find_parent(path) else {
@@ -577,13 +669,21 @@ impl Tree {
         };
         let birth = |hash| Birth { parent, name, hash, data, acl, owner, stat };
         self.insert(path, parent, name, birth)?;
+        self.count_loaded(path, data, &stat);
         Ok(())
+    }
+
+    fn count_loaded(&mut self, path: &str, data: Option<&[u8]>, stat: &StatPersisted) {
+        if let Some(sum) = &mut self.digest {
+            *sum = sum.wrapping_add(ContentDigest::new(path, data).with(stat));
+        }
     }
 
     /// From here on loaded znodes are found by where they hang, and get into the index together. That one came twice is
     /// told late, and not where.
     pub fn begin_bulk(&mut self) {
-        self.bulk = Some(Bulk { trail: Trail::default(), indexed: self.znodes.end() });
+        let end = self.znodes.end();
+        self.bulk = Some(Bulk { trail: Trail::default(), first: end, indexed: end });
     }
 
     /// Ends that: all znodes are in the index.
@@ -592,7 +692,9 @@ impl Tree {
     /// [`Impossible`] when one came twice.
     pub fn end_bulk(&mut self) -> Result<(), Impossible> {
         self.index_loaded()?;
-        self.bulk = None;
+        if let Some(bulk) = self.bulk.take() {
+            self.znodes.count_below(bulk.first);
+        }
         Ok(())
     }
 
@@ -623,7 +725,7 @@ impl Tree {
 
     /// Ends loading: lists that no znode uses are forgotten.
     pub fn finish_load(&mut self) {
-        self.acls.purge_unused();
+        self.acls.finish_load();
     }
 
     /// Begins a snapshot of this instant. One that was under way is dropped.
@@ -633,16 +735,17 @@ impl Tree {
     }
 
     /// Writes up to `nodes` further znodes of the snapshot and hands over its bytes once there are `enough`, or at
-    /// the end. `None` where there is nothing to hand over yet, or no walk. Needs a shared hold of the tree only.
+    /// the end. `None` where there is nothing to hand over yet, or no walk, or one that is late. Needs a shared hold of the
+    /// tree only.
     pub fn advance_walk(&self, nodes: u32, enough: usize) -> Option<WalkStep> {
         let mut slot = self.walk.lock();
-        let walk = slot.as_mut()?;
-        walk.advance(&self.znodes, nodes);
-        if walk.pending() < enough && !walk.is_finished() {
+        let walk = slot.as_mut().filter(|walk| !walk.is_late())?;
+        walk.advance(&self.znodes, nodes, enough);
+        if walk.pending() < enough && !walk.is_to_be_taken() {
             return None;
         }
         let step = walk.take();
-        if matches!(step, WalkStep::Finished { .. }) {
+        if !matches!(step, WalkStep::Bytes(_)) {
             *slot = None;
         }
         Some(step)
@@ -654,10 +757,29 @@ impl Tree {
         self.walk.lock().is_some()
     }
 
+    /// Ends the snapshot under way if it is late: more waits to be taken than there is memory for. Gives back what it had, to
+    /// be dropped behind the hold.
+    pub fn end_late_walk(&self) -> Option<LateWalk> {
+        self.walk.lock().take_if(|walk| walk.is_late()).map(LateWalk)
+    }
+
     /// Drops the snapshot under way.
     pub fn abandon_walk(&self) {
         *self.walk.lock() = None;
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Znodes that were visited one by one.
+    pub(super) static VISITED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    /// Bytes of statistics that were written.
+    pub(super) static WRITTEN: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// A length as a difference of lengths.
+fn signed(len: usize) -> i64 {
+    i64::try_from(len).unwrap_or(i64::MAX)
 }
 
 const fn bytes_of(path: &str, data: usize) -> u64 {

@@ -2,16 +2,72 @@
 //!
 //! Znodes are written in the order of their numbers, a few at a time. A znode that is about to change and was not
 //! written yet is written first, as it was when the walk began; its unwritten ancestors go before it, because a
-//! snapshot's reader wants parents before children. Znodes that come into being after the beginning are left out.
+//! snapshot's reader wants parents before children. Znodes that come into being after the beginning are left out. What is
+//! written waits until somebody takes it; a walk for which too much waits is over.
 
 use bytes::BufMut as _;
 use jute::Record as _;
 use jute::persist::SnapshotSession;
 
-use super::acl::AclTable;
-use super::session::Sessions;
+use super::acl::{AclId, AclList, AclTable};
+use super::session::{SessionId, Sessions};
 use super::znode::{NodeId, Znodes};
 use super::zxid::Zxid;
+
+/// Bytes of what changed before the walk came to it, that wait to be taken: a walk that has more is late, and over. Whoever
+/// takes them, a disk, is too slow for what changes, and neither the changes nor memory are there to make up for it.
+pub(super) const LATE: usize = 64 << 20;
+
+/// Bytes of what stands before the znodes that are written at once, and of one list more: some tens of microseconds.
+const HEAD_A_STEP: usize = 64 << 10;
+
+/// What stands before the znodes, as it was when the walk began: 16 bytes a session and as many a list, which is shared.
+#[derive(Debug)]
+struct Head {
+    sessions: std::vec::IntoIter<(SessionId, i32)>,
+    lists: std::vec::IntoIter<(AclId, AclList)>,
+    /// Written and not taken. Znodes wait elsewhere until all of the head is taken.
+    out: Vec<u8>,
+}
+
+impl Head {
+    fn new(sessions: &Sessions, acls: &AclTable) -> Self {
+        let sessions: Vec<_> = sessions.iter().map(|(id, timeout)| (*id, *timeout)).collect();
+        let lists: Vec<_> = acls.iter().map(|(id, list)| (id, list.clone())).collect();
+        let mut out = Vec::new();
+        put_count(&mut out, sessions.len());
+        if sessions.is_empty() {
+            put_count(&mut out, lists.len());
+        }
+        Self { sessions: sessions.into_iter(), lists: lists.into_iter(), out }
+    }
+
+    /// Writes some more.
+    fn advance(&mut self) {
+        let enough = self.out.len().saturating_add(HEAD_A_STEP);
+        while self.out.len() < enough {
+            if let Some((id, timeout_ms)) = self.sessions.next() {
+                SnapshotSession { id: id.0, timeout_ms }.encode(&mut self.out);
+                if self.sessions.len() == 0 {
+                    put_count(&mut self.out, self.lists.len());
+                }
+            } else if let Some((id, list)) = self.lists.next() {
+                self.out.put_i64(id.stored());
+                put_count(&mut self.out, list.len());
+                for acl in list.iter() {
+                    acl.encode(&mut self.out);
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Whether all of it is written.
+    fn is_written(&self) -> bool {
+        self.sessions.len() == 0 && self.lists.len() == 0
+    }
+}
 
 /// A walk that has begun.
 #[derive(Debug)]
@@ -24,7 +80,13 @@ pub(super) struct Walk {
     end: u32,
     /// One bit for each number below `end`: written, or not there at the beginning.
     written: Vec<u64>,
+    /// Until it is taken.
+    head: Option<Head>,
     out: Vec<u8>,
+    /// A change came while so much waited, and what it changed is not written: the walk shows no instant any more.
+    is_late: bool,
+    /// Znodes that are still to be written.
+    missing: usize,
 }
 
 /// A piece of a snapshot, or its end.
@@ -39,10 +101,18 @@ pub enum WalkStep {
         /// The sum over its znodes, where it is kept.
         digest: Option<i64>,
     },
+    /// Everything was handed out, and so many znodes are not among it: a defect, and no snapshot.
+    Lacking(usize),
 }
 
+/// A walk that is over because it was late.
+#[derive(Debug)]
+pub struct LateWalk(
+    #[cfg_attr(not(test), expect(dead_code, reason = "only to be dropped"))] pub(super) Walk,
+);
+
 impl Walk {
-    /// Begins with what stands before the znodes: sessions and ACL lists.
+    /// Begins, and keeps what stands before the znodes: sessions and ACL lists.
     pub(super) fn new(
         zxid: Zxid,
         digest: Option<i64>,
@@ -50,21 +120,12 @@ impl Walk {
         acls: &AclTable,
         znodes: &Znodes,
     ) -> Self {
-        let mut out = Vec::new();
-        put_count(&mut out, sessions.len());
-        for (&id, &timeout_ms) in sessions {
-            SnapshotSession { id: id.0, timeout_ms }.encode(&mut out);
-        }
-        put_count(&mut out, acls.iter().count());
-        for (id, list) in acls.iter() {
-            out.put_i64(id.stored());
-            put_count(&mut out, list.len());
-            for acl in list.iter() {
-                acl.encode(&mut out);
-            }
-        }
+        let head = Some(Head::new(sessions, acls));
         let end = znodes.end();
-        Self { zxid, digest, next: 0, end, written: vec![0; end.div_ceil(u64::BITS) as usize], out }
+        let written = vec![0; end.div_ceil(u64::BITS) as usize];
+        let missing = znodes.count();
+        let out = Vec::new();
+        Self { zxid, digest, next: 0, end, written, head, out, is_late: false, missing }
     }
 
     /// Marks a number and tells whether it was marked before. Numbers behind the end always were.
@@ -80,8 +141,20 @@ impl Walk {
         })
     }
 
-    /// Writes a znode that is about to change or go, if it was not.
+    /// Writes a znode that is about to change or go, if it was not. Where too much waits the walk is late from here on.
     pub(super) fn preserve(&mut self, znodes: &Znodes, id: NodeId) {
+        if self.is_late {
+            return;
+        }
+        if self.out.len() > LATE {
+            self.is_late = !self.mark(id);
+        } else {
+            self.reach(znodes, id);
+        }
+    }
+
+    /// Writes a znode, if it was not.
+    fn reach(&mut self, znodes: &Znodes, id: NodeId) {
         let Some(node) = znodes.get(id) else { return };
         if self.mark(id) {
             return;
@@ -125,34 +198,65 @@ impl Walk {
             stat: znodes.stat_persisted(id),
         }
         .encode(&mut self.out);
+        self.missing = self.missing.saturating_sub(1);
     }
 
-    /// Writes up to `nodes` further znodes.
-    pub(super) fn advance(&mut self, znodes: &Znodes, nodes: u32) {
+    /// Writes some of what stands before the znodes, or up to `nodes` further znodes, until `enough` bytes wait.
+    pub(super) fn advance(&mut self, znodes: &Znodes, nodes: u32, enough: usize) {
+        if let Some(head) = &mut self.head {
+            head.advance();
+            return;
+        }
         for _ in 0..nodes {
-            if self.next >= self.end {
+            if self.next >= self.end || self.out.len() > enough {
                 return;
             }
-            self.preserve(znodes, NodeId(self.next));
+            self.reach(znodes, NodeId(self.next));
             self.next += 1;
         }
     }
 
-    pub(super) const fn is_finished(&self) -> bool {
-        self.next >= self.end
+    /// Whether the walk is over because too much waited to be taken.
+    pub(super) const fn is_late(&self) -> bool {
+        self.is_late
     }
 
-    /// Bytes that wait to be taken.
-    pub(super) const fn pending(&self) -> usize {
+    /// Whether all that is left is to be taken.
+    pub(super) fn is_finished(&self) -> bool {
+        self.head.is_none() && self.next >= self.end
+    }
+
+    /// Whether what waits is to be taken, however little: it is the end, or what stands before the znodes has ended.
+    pub(super) fn is_to_be_taken(&self) -> bool {
+        self.head.as_ref().map_or_else(|| self.is_finished(), Head::is_written)
+    }
+
+    /// Bytes that can be taken.
+    pub(super) fn pending(&self) -> usize {
+        self.head.as_ref().map_or(self.out.len(), |head| head.out.len())
+    }
+
+    /// Bytes of znodes that wait to be taken.
+    #[cfg(test)]
+    pub(super) const fn waiting(&self) -> usize {
         self.out.len()
     }
 
     /// Takes what was written so far.
     pub(super) fn take(&mut self) -> WalkStep {
-        if self.out.is_empty() && self.is_finished() {
-            WalkStep::Finished { zxid: self.zxid, digest: self.digest }
-        } else {
+        if let Some(head) = &mut self.head {
+            let bytes = std::mem::take(&mut head.out);
+            if head.is_written() {
+                self.head = None;
+            }
+            return WalkStep::Bytes(bytes);
+        }
+        if !self.out.is_empty() || !self.is_finished() {
             WalkStep::Bytes(std::mem::take(&mut self.out))
+        } else if self.missing > 0 {
+            WalkStep::Lacking(self.missing)
+        } else {
+            WalkStep::Finished { zxid: self.zxid, digest: self.digest }
         }
     }
 }

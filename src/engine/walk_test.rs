@@ -4,15 +4,19 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jute::persist::{SnapshotNode, SnapshotSession};
+use jute::txn::{CloseSessionTxn, SetAclTxn, SetDataTxn, Txn, TxnHeader};
 use jute::{Acl, Record, StatPersisted};
 use proptest::prelude::*;
 
 use super::WalkStep;
+use super::apply::Mode;
+use super::apply_test::{apply, make};
 use super::database::{Database, Rules};
 use super::model::{Life, Node};
 use super::model_test::{Pair, Step, step};
 use super::owner::Owner;
 use super::session::SessionId;
+use super::walk::LATE;
 use super::zxid::Zxid;
 
 /// What a snapshot has to show.
@@ -51,6 +55,7 @@ impl Instant {
                 assert_eq!((zxid, digest), (Zxid(self.zxid), self.digest));
                 true
             }
+            Some(WalkStep::Lacking(znodes)) => panic!("{znodes} znodes are not there"),
         }
     }
 
@@ -71,7 +76,7 @@ impl Instant {
         for _ in 0..take::<i32>(&mut rest) {
             let id: i64 = take(&mut rest);
             let list: Vec<Acl<'_>> = take(&mut rest);
-            loaded.load_acl(id, &list).unwrap();
+            loaded.load_acl(id, &list);
             assert!(acls.insert(id, list).is_none());
         }
         let mut seen = BTreeSet::new();
@@ -93,7 +98,7 @@ impl Instant {
             loaded.load_node(if path == "/" { "" } else { path }, &node).unwrap();
         }
         assert_eq!(seen, self.nodes.keys().cloned().collect());
-        loaded.finish_load(Zxid(self.zxid), self.digest);
+        loaded.finish_load(Zxid(self.zxid));
         assert_eq!(Some(loaded.tree.compute_digest()), self.digest);
         assert_eq!(loaded.tree.count(), self.nodes.len());
         for &session in &self.sessions {
@@ -186,6 +191,101 @@ fn a_walk_can_be_dropped_and_begun_anew() {
     instant.compare();
 }
 
+/// They are written a few at a time, before all znodes.
+#[test]
+fn sessions_and_lists_are_those_of_the_beginning_however_late_they_are_written() {
+    const LISTS: usize = 200;
+    let list = |number: usize| {
+        let id = format!("{number}:{}", "x".repeat(10_000));
+        vec![Acl { perms: 31, scheme: Some("digest".into()), id: Some(id.into()) }]
+    };
+    let set_acl = |database: &mut Database, path: &str, acl: Vec<Acl<'static>>, version: i32| {
+        let set = SetAclTxn { path: path.to_owned().into(), acl: Some(acl), version };
+        apply(database, Txn::SetAcl(set)).expect("it fits");
+    };
+    let mut database = Database::new(1, Rules::default());
+    let sessions = (1..=20_000).map(|id| SnapshotSession { id, timeout_ms: 10_000 });
+    sessions.clone().for_each(|session| database.load_session(session));
+    for number in 0..LISTS {
+        make(&mut database, &format!("/{number}"), b"", Owner::None);
+        set_acl(&mut database, &format!("/{number}"), list(number), 1);
+    }
+    let mut expected = Vec::new();
+    20_000_i32.encode(&mut expected);
+    sessions.for_each(|session| session.encode(&mut expected));
+    // The reserved znodes have one of their own.
+    let known: Vec<_> = database.tree().acls().iter().collect();
+    i32::try_from(known.len()).expect("few").encode(&mut expected);
+    for (id, list) in known {
+        id.stored().encode(&mut expected);
+        list.to_vec().encode(&mut expected);
+    }
+    database.begin_walk();
+    let mut bytes = Vec::new();
+    for turn in 0.. {
+        // Each list goes, and its number is given to another one.
+        let (number, version) = (turn % LISTS, turn / LISTS + 2);
+        let version = i32::try_from(version).expect("few");
+        set_acl(&mut database, &format!("/{number}"), list(LISTS + turn), version);
+        let (client_id, zxid) = (turn as i64 + 1, database.last_zxid().0 + 1);
+        let header = TxnHeader { client_id, cxid: 1, zxid, time: 1000 };
+        let close = Txn::CloseSession(CloseSessionTxn { paths_to_delete: Vec::new() });
+        database.apply(&header, close, None, Mode::Strict, &mut Vec::new()).expect("it fits");
+        match database.tree().advance_walk(1, 1) {
+            Some(WalkStep::Bytes(more)) => bytes.extend(more),
+            Some(WalkStep::Finished { .. }) => break,
+            Some(WalkStep::Lacking(znodes)) => panic!("{znodes} znodes are missing"),
+            None => {}
+        }
+    }
+    assert!(bytes.starts_with(&expected));
+    let mut rest = &bytes[expected.len()..];
+    let mut paths = BTreeSet::new();
+    while !rest.is_empty() {
+        let path: Cow<'_, str> = take(&mut rest);
+        let node: SnapshotNode<'_> = take(&mut rest);
+        assert!(paths.insert(path.to_string()), "{path} stands there twice");
+        let has_list = path.strip_prefix('/').is_some_and(|name| name.parse::<usize>().is_ok());
+        assert!(!has_list || node.stat.aversion == 1, "{path}");
+    }
+    assert!((0..LISTS).all(|number| paths.contains(&format!("/{number}"))));
+}
+
+/// While whoever takes the bytes does not: its disk is slow.
+#[test]
+fn a_walk_for_which_too_much_waits_is_over_and_takes_no_more() {
+    const LEN: usize = 1 << 20;
+    let mut database = Database::new(1, Rules::default());
+    let path = |number: usize| format!("/{number}");
+    let data = vec![7; LEN];
+    (0..200).for_each(|number| make(&mut database, &path(number), &data, Owner::None));
+    let change = |database: &mut Database, number: usize| {
+        let set = SetDataTxn { path: path(number).into(), data: None, version: 1 };
+        apply(database, Txn::SetData(set)).expect("it fits");
+    };
+    // Whose bytes are taken may change as much as it will.
+    database.begin_walk();
+    for number in 0..100 {
+        change(&mut database, number);
+        assert!(matches!(database.tree.advance_walk(0, 1), Some(WalkStep::Bytes(_))));
+        assert!(database.tree.end_late_walk().is_none(), "behind {number}");
+    }
+    database.begin_walk();
+    for number in 100..200 {
+        assert!(database.tree.is_walking());
+        change(&mut database, number);
+    }
+    assert!(database.tree.advance_walk(10, 1).is_none());
+    let late = database.tree.end_late_walk().expect("it is late");
+    let waits = late.0.waiting();
+    assert!((LATE..LATE + 2 * LEN).contains(&waits), "{waits} bytes");
+    assert!(!database.tree.is_walking() && database.tree.end_late_walk().is_none());
+    // The next one is another.
+    database.begin_walk();
+    let steps = std::iter::from_fn(|| database.tree.advance_walk(u32::MAX, 0));
+    assert!(steps.into_iter().any(|step| matches!(step, WalkStep::Finished { .. })));
+}
+
 /// Those of ZooKeeper 3.4 have no `/zookeeper/config`; ZooKeeper 3.9.5 adds none (asked).
 #[test]
 fn a_loaded_tree_has_the_reserved_znodes_of_its_snapshot() {
@@ -198,6 +298,49 @@ fn a_loaded_tree_has_the_reserved_znodes_of_its_snapshot() {
         };
         database.load_node(path, &node).expect("loads");
     }
-    database.finish_load(Zxid(7), None);
+    database.finish_load(Zxid(7));
     assert_eq!(database.tree().count(), 3);
+}
+
+/// However large the znodes are that a slice comes to, and however much of what changed waits already.
+#[test]
+fn a_walk_shows_every_znode_of_a_large_tree() {
+    const LEN: usize = 1 << 20;
+    const ZNODES: usize = 100;
+    for changed in [0, LATE / LEN - 1] {
+        let mut database = Database::new(1, Rules::default());
+        let before = database.tree.count();
+        let path = |number: usize| format!("/{number}");
+        let data = vec![7; LEN];
+        (0..ZNODES).for_each(|number| make(&mut database, &path(number), &data, Owner::None));
+        database.begin_walk();
+        for number in ZNODES - changed..ZNODES {
+            let set = SetDataTxn { path: path(number).into(), data: None, version: 1 };
+            apply(&mut database, Txn::SetData(set)).expect("it fits");
+        }
+        let mut bytes = Vec::new();
+        loop {
+            assert!(database.tree.end_late_walk().is_none());
+            match database.tree.advance_walk(256, LEN) {
+                Some(WalkStep::Bytes(more)) => bytes.extend(more),
+                Some(WalkStep::Finished { .. }) => break,
+                Some(WalkStep::Lacking(znodes)) => panic!("{znodes} znodes are not there"),
+                None => {}
+            }
+        }
+        let mut rest = bytes.as_slice();
+        assert_eq!(take::<i32>(&mut rest), 0, "sessions");
+        for _ in 0..take::<i32>(&mut rest) {
+            let _: (i64, Vec<Acl<'_>>) = (take(&mut rest), take(&mut rest));
+        }
+        let mut shown = 0;
+        while !rest.is_empty() {
+            let path: Cow<'_, str> = take(&mut rest);
+            let node: SnapshotNode<'_> = take(&mut rest);
+            let is_large = node.data.is_some_and(|data| data.len() == LEN);
+            assert_eq!(is_large, path.len() > 1 && !path.starts_with("/zookeeper"), "{path}");
+            shown += 1;
+        }
+        assert_eq!(shown, before + ZNODES);
+    }
 }

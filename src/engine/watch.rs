@@ -6,6 +6,7 @@ use jute::protocol::{AddWatchMode, EventType, WatcherType};
 
 use super::acl::AclList;
 use super::watch_registry::Registry;
+pub use super::watch_registry::{WatchPair, WatchPlace};
 use super::zxid::Zxid;
 
 /// A client connection. A watch belongs to one, and goes with it.
@@ -163,14 +164,27 @@ impl WatchTable {
         (self.data.connections(), self.data.paths(), self.data.count())
     }
 
-    /// Watched paths by connection, data watches only: what `wchc` lists.
-    pub fn data_by_connection(&self) -> impl Iterator<Item = (ConnectionId, Vec<&str>)> {
-        self.data.by_connection()
+    /// Where a walk over watches on data begins.
+    #[must_use]
+    pub fn begin_data_walk(&self) -> WatchPlace {
+        self.data.begin_walk()
     }
 
-    /// Watching connections by path, data watches only: what `wchp` lists.
-    pub fn data_by_path(&self) -> impl Iterator<Item = (&str, Vec<ConnectionId>)> {
-        self.data.by_path()
+    /// Looks at watches on data from a place on, path by path, until `each` has had enough or so many were looked at. Gives
+    /// where to go on; nothing at the end.
+    pub fn walk_data(
+        &self,
+        from: WatchPlace,
+        most: usize,
+        each: impl FnMut(WatchPair, &str, ConnectionId) -> bool,
+    ) -> Option<WatchPlace> {
+        self.data.walk(from, most, each)
+    }
+
+    /// Who watches which path by a pair that such a walk came by, if they still do.
+    #[must_use]
+    pub fn data_watch(&self, pair: WatchPair) -> Option<(ConnectionId, &str)> {
+        self.data.watch_of(pair)
     }
 
     /// A znode came into being.
@@ -237,7 +251,6 @@ impl Change<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use jute::protocol::AddWatchMode::{Persistent, PersistentRecursive};
 
@@ -347,6 +360,25 @@ mod tests {
         assert_eq!(events[0].receivers, [A]);
     }
 
+    /// All watches on data, walked so many at a time; with what is done between two pieces.
+    fn walked(
+        watches: &mut WatchTable,
+        most: usize,
+        mut between: impl FnMut(&mut WatchTable),
+    ) -> Vec<(WatchPair, String, ConnectionId)> {
+        let (mut all, mut place) = (Vec::new(), Some(watches.begin_data_walk()));
+        while let Some(from) = place {
+            let before = all.len();
+            place = watches.walk_data(from, most, |pair, path, connection| {
+                all.push((pair, path.to_owned(), connection));
+                true
+            });
+            assert!(all.len() - before <= most, "a piece has no more than was asked for");
+            between(watches);
+        }
+        all
+    }
+
     #[test]
     fn watches_on_data_are_listed_by_both_their_ends() {
         let mut watches = WatchTable::new(3);
@@ -354,11 +386,57 @@ mod tests {
         watches.add("/x", A, Persistent);
         watches.watch_data("/y", A);
         watches.watch_children("/z", B);
-        let by_path: BTreeMap<&str, Vec<ConnectionId>> = watches.data_by_path().collect();
-        assert_eq!(by_path, BTreeMap::from([("/x", vec![A, B]), ("/y", vec![A])]));
-        let by_connection: BTreeMap<ConnectionId, Vec<&str>> =
-            watches.data_by_connection().collect();
-        assert_eq!(by_connection, BTreeMap::from([(A, vec!["/x", "/y"]), (B, vec!["/x"])]));
+        let mut all = walked(&mut watches, 2, |_| {});
+        let mut rows: Vec<(&str, ConnectionId)> =
+            all.iter().map(|(_, path, connection)| (path.as_str(), *connection)).collect();
+        rows.sort_unstable();
+        assert_eq!(rows, [("/x", A), ("/x", B), ("/y", A)]);
+        // In the order of the pairs those of a connection stand together.
+        all.sort_unstable();
+        let by_connection: Vec<ConnectionId> = all.iter().map(|its| its.2).collect();
+        assert!(by_connection == [A, A, B] || by_connection == [B, A, A]);
+        for (pair, path, connection) in &all {
+            assert_eq!(watches.data_watch(*pair), Some((*connection, path.as_str())));
+        }
+        watches.remove("/x", A, WatcherType::Any);
+        let gone = all.iter().filter(|(pair, ..)| watches.data_watch(*pair).is_none());
+        assert_eq!(gone.map(|its| (its.1.as_str(), its.2)).collect::<Vec<_>>(), [("/x", A)]);
+    }
+
+    #[test]
+    fn what_stays_is_walked_once_whatever_changes_meanwhile() {
+        for most in [2, 3, 7, 64] {
+            let mut watches = WatchTable::new(3);
+            // One path has many watchers, and many have one or two.
+            let stays: Vec<(String, ConnectionId)> = (0..60)
+                .map(|number| ("/many".to_owned(), ConnectionId(number)))
+                .chain((0..90).map(|number| (format!("/{}", number / 2), ConnectionId(number))))
+                .collect();
+            for (path, connection) in &stays {
+                watches.watch_data(path, *connection);
+                watches.watch_data(&format!("{path}/gone"), *connection);
+            }
+            let mut step = 0;
+            let all = walked(&mut watches, most, |watches| {
+                for number in [step, 90 - step % 90] {
+                    let path = format!("/{}/gone", number / 2);
+                    watches.remove(&path, ConnectionId(number), WatcherType::Any);
+                    watches.remove("/many/gone", ConnectionId(number), WatcherType::Any);
+                    watches.watch_data(&format!("/new{number}"), ConnectionId(number));
+                }
+                step += 1;
+                assert!(step < 5000, "it comes to an end");
+            });
+            let mut found: Vec<(String, ConnectionId)> = all
+                .into_iter()
+                .map(|(_, path, connection)| (path, connection))
+                .filter(|(path, _)| !path.ends_with("gone") && !path.starts_with("/new"))
+                .collect();
+            let mut expected = stays.clone();
+            expected.sort_unstable();
+            found.sort_unstable();
+            assert_eq!(found, expected, "{most} at a time");
+        }
     }
 
     #[test]

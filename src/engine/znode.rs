@@ -4,6 +4,7 @@ use jute::{Stat, StatPersisted};
 
 use super::acl::AclId;
 use super::owner::Owner;
+use super::session::SessionId;
 use super::slab::Slab;
 
 /// A znode's number. Numbers of deleted znodes are given out again.
@@ -51,7 +52,31 @@ struct Kin {
     creates: i32,
     aversion: i32,
     pzxid: i64,
-    owner: Owner,
+    /// Who `keeper` speaks of, or how long it keeps the znode.
+    kept: i64,
+    /// Bytes of data of all znodes below, at any depth.
+    bytes_below: u64,
+    /// How many these are.
+    znodes_below: u32,
+    keeper: Keeper,
+}
+
+/// The kind of an [`Owner`], by itself, so that it takes a byte.
+#[derive(Debug, Clone, Copy)]
+enum Keeper {
+    None,
+    Session,
+    Container,
+    Ttl,
+}
+
+/// All znodes below one, at any depth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Below {
+    /// How many there are.
+    pub znodes: usize,
+    /// Bytes of their data.
+    pub bytes: u64,
 }
 
 /// A znode as it comes into being.
@@ -78,6 +103,31 @@ fn blob(name: &[u8], data: &[u8]) -> Box<[u8]> {
     blob.extend_from_slice(name);
     blob.extend_from_slice(data);
     blob.into_boxed_slice()
+}
+
+impl Kin {
+    const fn owner(&self) -> Owner {
+        match self.keeper {
+            Keeper::None => Owner::None,
+            Keeper::Session => Owner::Session(SessionId(self.kept)),
+            Keeper::Container => Owner::Container,
+            Keeper::Ttl => Owner::Ttl(self.kept),
+        }
+    }
+
+    const fn set_owner(&mut self, owner: Owner) {
+        (self.keeper, self.kept) = match owner {
+            Owner::None => (Keeper::None, 0),
+            Owner::Session(session) => (Keeper::Session, session.0),
+            Owner::Container => (Keeper::Container, 0),
+            Owner::Ttl(ms) => (Keeper::Ttl, ms),
+        };
+    }
+
+    const fn grow_below(&mut self, znodes: i32, bytes: i64) {
+        self.znodes_below = self.znodes_below.wrapping_add_signed(znodes);
+        self.bytes_below = self.bytes_below.wrapping_add_signed(bytes);
+    }
 }
 
 impl Znode {
@@ -143,14 +193,17 @@ impl Znodes {
                 creates: 0,
                 aversion: 0,
                 pzxid: node.czxid,
-                owner: Owner::None,
+                kept: 0,
+                bytes_below: 0,
+                znodes_below: 0,
+                keeper: Keeper::None,
             })?;
         }
         self.kin.get_mut(node.kin)
     }
 
     /// Adds a znode as the first child of its parent; the root is its own parent. The parent's counters are not
-    /// touched but for the number of its children. `None` when there are 2^32 - 1 already.
+    /// touched but for the number of its children, nor is anything counted for those above. `None` when there are 2^32 - 1 already.
     pub(super) fn insert(&mut self, birth: &Birth<'_>) -> Option<NodeId> {
         let Birth { parent, name, hash, data, acl, owner, stat } = *birth;
         let name_len = u32::try_from(name.len()).ok().filter(|len| len & NULL_DATA == 0)?;
@@ -175,7 +228,7 @@ impl Znodes {
             || stat.pzxid != stat.czxid
         {
             let kin = self.kin_mut(id)?;
-            kin.owner = owner;
+            kin.set_owner(owner);
             kin.creates = stat.cversion;
             kin.aversion = stat.aversion;
             kin.pzxid = stat.pzxid;
@@ -212,6 +265,46 @@ impl Znodes {
         }
     }
 
+    /// Counts for all that are above a znode what comes, goes or becomes larger with it.
+    pub(super) fn grow_above(&mut self, id: NodeId, znodes: i32, bytes: i64) {
+        let mut at = id;
+        while at != NodeId::ROOT
+            && let Some(node) = self.get(at)
+        {
+            at = node.parent;
+            if let Some(kin) = self.kin_mut(at) {
+                kin.grow_below(znodes, bytes);
+            }
+        }
+    }
+
+    /// Counts the znodes with the numbers from `first` on, each of which is higher than its parent's, for all that are
+    /// above them.
+    pub(super) fn count_below(&mut self, first: u32) {
+        for number in (first.max(1)..self.end()).rev() {
+            let id = NodeId(number);
+            let Some(node) = self.get(id) else { continue };
+            let parent = node.parent;
+            debug_assert!(parent.0 < number, "{number} was there before its parent");
+            let Below { znodes, bytes } = self.below(id);
+            let znodes = (znodes as u32).wrapping_add(1).cast_signed();
+            let bytes = bytes.wrapping_add(node.data_len() as u64).cast_signed();
+            if parent.0 < first {
+                self.grow_above(id, znodes, bytes);
+            } else if let Some(kin) = self.kin_mut(parent) {
+                kin.grow_below(znodes, bytes);
+            }
+        }
+    }
+
+    /// What is below a znode.
+    pub(super) fn below(&self, id: NodeId) -> Below {
+        self.kin(id).map_or_else(Below::default, |kin| Below {
+            znodes: kin.znodes_below as usize,
+            bytes: kin.bytes_below,
+        })
+    }
+
     pub(super) fn set_data(&mut self, id: NodeId, data: Option<&[u8]>) {
         if let Some(node) = self.nodes.get_mut(id.0) {
             let name_len = node.name_len();
@@ -241,7 +334,7 @@ impl Znodes {
     }
 
     pub(super) fn owner(&self, id: NodeId) -> Owner {
-        self.kin(id).map_or(Owner::None, |kin| kin.owner)
+        self.kin(id).map_or(Owner::None, Kin::owner)
     }
 
     pub(super) fn num_children(&self, id: NodeId) -> i32 {
@@ -277,7 +370,7 @@ impl Znodes {
             version: node.version,
             cversion: kin.map_or(0, |kin| kin.creates),
             aversion: kin.map_or(0, |kin| kin.aversion),
-            ephemeral_owner: kin.map_or(0, |kin| kin.owner.stored()),
+            ephemeral_owner: kin.map_or(0, |kin| kin.owner().stored()),
             pzxid: kin.map_or(node.czxid, |kin| kin.pzxid),
         }
     }
@@ -296,7 +389,7 @@ impl Znodes {
             version: node.version,
             cversion: creates.wrapping_mul(2).wrapping_sub(num_children),
             aversion: kin.map_or(0, |kin| kin.aversion),
-            ephemeral_owner: kin.map_or(0, |kin| kin.owner.shown()),
+            ephemeral_owner: kin.map_or(0, |kin| kin.owner().shown()),
             data_length: i32::try_from(node.data_len()).unwrap_or(i32::MAX),
             num_children,
             pzxid: kin.map_or(node.czxid, |kin| kin.pzxid),

@@ -33,8 +33,15 @@ pub trait Clients: Send + Sync {
     /// Puts events into the outboxes of their receivers.
     fn events(&self, events: &[Event]);
 
-    /// Puts an answer into its connection's outbox; `zxid` is the last one applied.
-    fn answer(&self, origin: &Origin, kind: Kind, zxid: Zxid, answer: Answer<'_>);
+    /// Puts an answer into its connection's outbox; `zxid` is the last one applied, and `path` that of a read.
+    fn answer(
+        &self,
+        origin: &Origin,
+        kind: Kind,
+        zxid: Zxid,
+        path: Option<&str>,
+        answer: Answer<'_>,
+    );
 
     /// A request, whoever asked for it, was refused by the quota of this path.
     fn refused_by_quota(&self, limited: &str);

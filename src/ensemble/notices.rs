@@ -1,30 +1,40 @@
 //! What an operator should know of, on its way to the log.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::clients::Clients;
-use crate::engine::sequencer::Notice;
+use crate::engine::sequencer::{Harm, Notice};
+use crate::engine::session::SessionId;
 use crate::message::MessageId;
 
 /// The least time between two notices in the log.
 const BETWEEN_NOTICES: Duration = Duration::from_secs(1);
+
+/// Clients and harms of which was told that they were refused. With so many they are told again.
+const REFUSED_MAX: usize = 1024;
 
 /// Writes notices to the log, at most one a second: clients cause them as often as they like.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     /// When one was last logged.
     told: Option<Instant>,
+    /// Who was refused what, once each.
+    refused: HashSet<(SessionId, Harm)>,
 }
 
 impl Notices {
     /// Tells of all, and writes the first of them to the log, if it is time for one.
     pub(super) fn tell(&mut self, notices: &[Notice], clients: &dyn Clients) {
         for notice in notices {
-            if let Notice::QuotaRefused { limited } = notice {
-                clients.refused_by_quota(limited);
+            match notice {
+                Notice::QuotaRefused { limited } => clients.refused_by_quota(limited),
+                Notice::RefusedOnPurpose { session, harm } => self.refused(*session, *harm),
+                _ => {}
             }
         }
-        let Some(notice) = notices.first() else { return };
+        let is_told = |notice: &&Notice| !matches!(notice, Notice::RefusedOnPurpose { .. });
+        let Some(notice) = notices.iter().find(is_told) else { return };
         if self.told.is_some_and(|told| told.elapsed() < BETWEEN_NOTICES) {
             return;
         }
@@ -51,6 +61,32 @@ impl Notices {
                     "a write went beyond a soft quota"
                 );
             }
+            Notice::RefusedOnPurpose { .. } => {}
+        }
+    }
+
+    /// Once for each client and harm; of one harm, the log itself takes a line a second.
+    fn refused(&mut self, session: SessionId, harm: Harm) {
+        if self.refused.len() >= REFUSED_MAX {
+            self.refused.clear();
+        }
+        if !self.refused.insert((session, harm)) {
+            return;
+        }
+        let client = format_args!("{:#x}", session.0);
+        match harm {
+            Harm::TtlWithoutMode => tracing::warn!(
+                id = %MessageId::REFUSED_ON_PURPOSE,
+                client,
+                "refused to a session: createTTL in a mode that has no time to live, whose \
+                 transaction ends a ZooKeeper at each start"
+            ),
+            Harm::FatalQuota => tracing::warn!(
+                id = %MessageId::REFUSED_ON_PURPOSE,
+                client,
+                "refused to a session: a quota where ZooKeeper can have none, or statistics that it cannot \
+                 read, which end a ZooKeeper at each start"
+            ),
         }
     }
 }

@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::founding::Answer;
 use super::raft::{EnsembleError, PeerMessage, Said, SnapshotStatus, Written};
 use crate::engine::database::Database;
+use crate::engine::expiry::ExpiryPlace;
 use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
@@ -48,25 +49,28 @@ pub enum Inquiry {
     LogState,
     /// If it leads, another one is to lead; what comes of it goes to the log.
     HandOver,
-    /// Its sessions by the time at which they expire.
-    Expiry(SyncSender<Expiry>),
+    /// Some of its sessions by the time at which they expire.
+    Expiry(Scope, ExpiryPlace, SyncSender<Expiry>),
     /// A snapshot of what is applied now is to be taken; its zxid is said once it is durable, and nothing if there is none.
     Snapshot(oneshot::Sender<Zxid>),
     /// Another state is to take the place of the applied one. Only who orders alone does it, and says which zxid it has then.
     Replace(Box<Database>, oneshot::Sender<Result<Zxid, StorageError>>),
 }
 
-/// Sessions by the time at which they expire, soonest first.
-pub type ExpiryBuckets = Vec<(Monotonic, Vec<SessionId>)>;
-
-/// The sessions that expire on a server.
-#[derive(Debug, Default)]
-pub struct Expiry {
-    /// Those that live there only, if there can be any.
-    pub local: Option<ExpiryBuckets>,
+/// Which sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Those that live on one server only, if there can be any.
+    Local,
     /// Those of all servers; only whoever orders knows when they expire.
-    pub global: Option<ExpiryBuckets>,
+    Global,
 }
+
+/// Sessions that are told of at once: whoever asks for more asks again, and everybody else has a turn between.
+pub const EXPIRIES_AT_ONCE: usize = 1024;
+
+/// Some sessions and when they expire, soonest first, and where to go on. None where that is not known.
+pub type Expiry = Option<(Vec<(Monotonic, SessionId)>, Option<ExpiryPlace>)>;
 
 /// Something from another member, or about the way to it.
 #[derive(Debug)]

@@ -36,7 +36,7 @@ pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_s
 pub use ground::Before;
 pub use progress::{Appended, Peer, PeerLog};
 pub use ready::{Member, Transport};
-pub use start::{Ensemble, Started};
+pub use start::{Ensemble, List, Started};
 
 use super::standalone::OrderError;
 use crate::message::MessageId;
@@ -83,7 +83,7 @@ pub enum EnsembleError {
     },
     /// What a majority had is not on this disk any more.
     #[error(
-        "the log ends at entry {last}, but entry {commit} was final: acknowledged transactions are missing. Bring back the newest files of this very server, or leave it out of the ensemble"
+        "the log ends at entry {last}, but entry {commit} was final: acknowledged transactions are missing. While a majority of the other members runs, move the data directory away and start on an empty one, which loads everything from them; else bring back the newest files of this very server"
     )]
     Lost {
         /// The last entry that is there.

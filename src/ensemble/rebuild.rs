@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use jute::Acl;
 use jute::persist::{SnapshotDigest, SnapshotNode, SnapshotSession};
-use jute::txn::TxnRecord;
+use jute::txn::{DIGEST_VERSION, TxnRecord};
 
 use super::loader::{Batch, Loader};
 use crate::engine::apply::Mode;
-use crate::engine::database::{Database, Rules};
+use crate::engine::database::{Database, Mismatch, Rules};
 use crate::engine::tree::Impossible;
 use crate::engine::zxid::Zxid;
 use crate::message::MessageId;
@@ -31,6 +31,12 @@ pub struct Rebuild {
     rules: Rules,
     zxid: Zxid,
     mode: Mode,
+    /// The digest of a snapshot that went on changing, of an instant to come.
+    awaited: Option<SnapshotDigest>,
+    /// Whether the tree is that of one instant, so that the digests of transactions can be compared.
+    compares: bool,
+    /// Whether a digest that is not the tree's was told: one start tells one, and how many there were.
+    tells_mismatch: bool,
     /// When somebody who waits was last told, or the start.
     told: Instant,
     /// When the snapshot was read to its end.
@@ -48,7 +54,22 @@ impl Rebuild {
         let told = Instant::now();
         let (exact, batch, loader) = (false, Batch::default(), None);
         let (zxid, mode) = (Zxid::ZERO, Mode::Strict);
-        Self { database, exact, batch, loader, seed, rules, zxid, mode, told, loaded: None }
+        let (awaited, compares, loaded) = (None, true, None);
+        Self {
+            database,
+            exact,
+            batch,
+            loader,
+            seed,
+            rules,
+            zxid,
+            mode,
+            awaited,
+            compares,
+            tells_mismatch: true,
+            told,
+            loaded,
+        }
     }
 
     /// When the snapshot was read to its end.
@@ -59,7 +80,7 @@ impl Rebuild {
 
     /// The database, whole.
     #[must_use]
-    pub fn finish(mut self) -> Database {
+    pub fn finish(self) -> Database {
         let awaited = self.database.tree().acls().still_awaited();
         if awaited > 0 {
             tracing::error!(
@@ -69,8 +90,42 @@ impl Rebuild {
                  these znodes let nobody in until their ACLs are set by the super user"
             );
         }
-        self.database.ensure_digest();
+        let mismatches = self.database.mismatches();
+        if mismatches > 1 {
+            tracing::warn!(
+                id = %MessageId::DIGEST_MISMATCH,
+                mismatches,
+                "so many digests of the snapshot and of transactions are not those of the tree"
+            );
+        }
         self.database
+    }
+
+    /// Of the first digest that is not the tree's: ZooKeeper's own is wrong after each create with the flags of a container.
+    fn tell_mismatch(&mut self) {
+        if let Some(mismatch) = self.database.take_mismatch()
+            && std::mem::take(&mut self.tells_mismatch)
+        {
+            tell_mismatch(&mismatch);
+        }
+    }
+
+    /// Compares the tree with the digest of a snapshot that went on changing, once it is that of the same instant: those of
+    /// transactions can be compared only from there on.
+    fn compare_awaited(&mut self) {
+        let Some(awaited) = self.awaited else {
+            return;
+        };
+        let last = self.database.last_zxid().0;
+        if last < awaited.zxid {
+            return;
+        }
+        self.awaited = None;
+        if last == awaited.zxid {
+            self.database.compare_digest(awaited.digest);
+            self.compares = true;
+            self.tell_mismatch();
+        }
     }
 
     /// Adds what was read since the last call.
@@ -107,6 +162,17 @@ impl Rebuild {
     }
 }
 
+/// Of a digest that is not the tree's.
+pub(super) fn tell_mismatch(mismatch: &Mismatch) {
+    tracing::warn!(
+        id = %MessageId::DIGEST_MISMATCH,
+        zxid = %mismatch.zxid,
+        said = format_args!("{:#x}", mismatch.said),
+        found = format_args!("{:#x}", mismatch.found),
+        "the digest that is said to be the tree's is another one"
+    );
+}
+
 fn refused(error: &Impossible) -> Refused {
     Refused(error.to_string())
 }
@@ -129,6 +195,8 @@ impl Replay for Rebuild {
         if self.mode == Mode::Tolerant {
             self.database.expect_fuzzy();
         }
+        self.awaited = None;
+        self.compares = self.mode == Mode::Strict;
     }
 
     fn session(&mut self, id: i64, timeout_ms: i32) -> Result<(), Refused> {
@@ -137,9 +205,8 @@ impl Replay for Rebuild {
     }
 
     fn acl(&mut self, id: i64, acl: Vec<Acl<'_>>) -> Result<(), Refused> {
-        self.database
-            .load_acl(id, &acl)
-            .map_err(|id| Refused(format!("{id} is no number of an ACL list")))
+        self.database.load_acl(id, &acl);
+        Ok(())
     }
 
     fn node(&mut self, path: &str, node: &SnapshotNode<'_>) -> Result<(), Refused> {
@@ -158,14 +225,24 @@ impl Replay for Rebuild {
     }
 
     fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused> {
-        // The digest of a snapshot that went on changing belongs to none of its instants.
-        let digest = digest
-            .filter(|digest| self.mode == Mode::Strict && digest.zxid == self.zxid.0)
-            .map(|digest| digest.digest);
         self.settle().map_err(|error| refused(&error))?;
-        self.database.finish_load(self.zxid, digest);
+        self.database.finish_load(self.zxid);
         self.loaded = Some(Instant::now());
-        Ok(())
+        let digest = digest.filter(|digest| digest.version == DIGEST_VERSION);
+        if self.mode == Mode::Tolerant {
+            self.awaited = digest.filter(|digest| digest.zxid >= self.zxid.0);
+            // The first one is written before anybody is served, and has none.
+            self.compares = self.zxid == Zxid::ZERO && self.awaited.is_none();
+            self.compare_awaited();
+            return Ok(());
+        }
+        let said = digest.filter(|digest| digest.zxid == self.zxid.0).map(|digest| digest.digest);
+        match (said, self.database.tree().digest()) {
+            (Some(said), Some(found)) if said != found => Err(Refused(format!(
+                "its znodes make the digest {found:#x}, and it says {said:#x}: some are not as they were written"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn progress(&mut self, reading: Reading, done: u64, total: u64) {
@@ -182,10 +259,18 @@ impl Replay for Rebuild {
 
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
         let TxnRecord { header, txn, digest } = record;
+        let last = self.database.last_zxid();
+        let falls = Zxid(header.zxid) <= last;
+        if falls && self.mode == Mode::Strict {
+            return Err(Refused(format!("it comes after {last}: the logs overlap")));
+        }
+        let digest = digest.filter(|_| self.compares && !falls);
         self.database
-            .apply(header, txn.clone(), *digest, self.mode, &mut Vec::new())
-            .map(|_| ())
-            .map_err(|error| refused(&error))
+            .apply(header, txn.clone(), digest, self.mode, &mut Vec::new())
+            .map_err(|error| refused(&error))?;
+        self.compare_awaited();
+        self.tell_mismatch();
+        Ok(())
     }
 }
 

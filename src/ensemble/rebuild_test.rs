@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use jute::persist::SnapshotNode;
+use jute::persist::{SnapshotDigest, SnapshotNode};
+use jute::txn::{CreateSessionTxn, DIGEST_VERSION, Txn, TxnDigest, TxnHeader, TxnRecord};
 use jute::{Record as _, StatPersisted};
 
 use super::Rebuild;
@@ -11,7 +12,8 @@ use crate::engine::database::{Database, Rules};
 
 use crate::storage::sim::SimDisk;
 use crate::storage::{
-    Compression, DataDirectory, DirectoryOptions, SnapshotWriter, StorageError, load_snapshot,
+    Compression, DataDirectory, DirectoryOptions, RecoveryOptions, Replay as _, SnapshotId,
+    SnapshotOrigin, SnapshotWriter, StorageError, load_snapshot, recover,
 };
 
 const ZXID: i64 = 0x77;
@@ -73,6 +75,45 @@ fn whole() -> Vec<(String, SnapshotNode<'static>)> {
     paths().into_iter().enumerate().map(|(number, path)| (path, node(number, -1))).collect()
 }
 
+/// A count and bytes, as jute has them.
+fn put(stream: &mut Vec<u8>, bytes: &[u8]) {
+    stream.extend(u32::try_from(bytes.len()).expect("short").to_be_bytes());
+    stream.extend(bytes);
+}
+
+#[test]
+fn characters_are_what_javas_writer_made_surrogates_of() {
+    // U+1F600, as `BinaryOutputArchive.stringToByteBuffer` writes it.
+    let surrogates = b"\xed\xa0\xbd\xed\xb8\x80";
+    let mut stream = vec![0; 4];
+    stream.extend(1_u32.to_be_bytes());
+    stream.extend(7_i64.to_be_bytes());
+    stream.extend([1_u32.to_be_bytes(), 31_u32.to_be_bytes()].concat());
+    put(&mut stream, b"digest");
+    put(&mut stream, surrogates);
+    let znodes: [(&[u8], i64); 3] = [(b"", -1), (b"/x", 7), (b"/\xed\xa0\xbd\xed\xb8\x80", -1)];
+    for (path, acl) in znodes {
+        put(&mut stream, path);
+        node(0, acl).encode(&mut stream);
+    }
+    let disk = SimDisk::default();
+    let options =
+        DirectoryOptions { data_dir: "/data".into(), data_log_dir: "/data".into(), create: true };
+    let directory = DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens");
+    let mut writer =
+        SnapshotWriter::create(&directory, ZXID, 0, Compression::None).expect("begins");
+    writer.write(&stream).expect("writes");
+    writer.finish(None).expect("finishes");
+    let path = Path::new("/data/version-2").join(format!("snapshot.{ZXID:x}"));
+    let mut rebuild = Rebuild::new(7, Rules::default());
+    load_snapshot(&disk, &path, ZXID, &mut rebuild).expect("loads");
+    let database = rebuild.finish();
+    let tree = database.tree();
+    let list = tree.acls().list(tree.acl(tree.find("/x").expect("x"))).expect("its list");
+    assert_eq!(list[0].id.as_deref(), Some("\u{1f600}"));
+    assert!(tree.find("/\u{1f600}").is_some());
+}
+
 #[test]
 fn the_tree_is_that_of_one_znode_at_a_time() {
     let nodes = whole();
@@ -81,8 +122,7 @@ fn the_tree_is_that_of_one_znode_at_a_time() {
     for (path, node) in &nodes {
         one_by_one.load_node(path, node).expect("fits");
     }
-    one_by_one.finish_load(crate::engine::zxid::Zxid(ZXID), None);
-    one_by_one.ensure_digest();
+    one_by_one.finish_load(crate::engine::zxid::Zxid(ZXID));
     let (ahead, expected) = (ahead.tree(), one_by_one.tree());
     assert_eq!((ahead.count(), ahead.digest()), (expected.count(), expected.digest()));
     assert_eq!(ahead.data_size(), expected.data_size());
@@ -90,6 +130,8 @@ fn the_tree_is_that_of_one_znode_at_a_time() {
         let id = ahead.find(path).unwrap_or_else(|| panic!("{path} is missing"));
         assert_eq!(ahead.data(id), node.data.as_deref(), "{path}");
         assert_eq!(ahead.stat_persisted(id), node.stat, "{path}");
+        let below = |tree: &crate::engine::tree::Tree| tree.find(path).map(|id| tree.below(id));
+        assert_eq!(below(ahead), below(expected), "{path}");
         let children = |tree: &crate::engine::tree::Tree| -> Option<Vec<String>> {
             Some(tree.children(tree.find(path)?).map(str::to_owned).collect())
         };
@@ -148,4 +190,147 @@ fn a_broken_seal_behind_a_znode_that_comes_twice_is_not_what_is_told() {
     disk.plant(&path, &bytes);
     load_snapshot(&disk, &path, ZXID, &mut rebuild).expect("loads");
     assert_eq!(rebuild.finish().tree().count(), load(&whole()).expect("loads").tree().count());
+}
+
+fn said(zxid: i64, digest: i64) -> Option<SnapshotDigest> {
+    Some(SnapshotDigest { zxid, version: DIGEST_VERSION, digest })
+}
+
+/// Writes a snapshot of `whole()` with this digest.
+fn write(directory: &DataDirectory, zxid: i64, digest: i64) {
+    let mut stream = vec![0; 8];
+    for (path, node) in whole() {
+        std::borrow::Cow::Borrowed(path.as_str()).encode(&mut stream);
+        node.encode(&mut stream);
+    }
+    let mut writer = SnapshotWriter::create(directory, zxid, 0, Compression::None).expect("begins");
+    writer.write(&stream).expect("writes");
+    writer.finish(said(zxid, digest)).expect("finishes");
+}
+
+#[test]
+fn a_snapshot_of_ours_with_another_digest_than_its_znodes_gives_way_to_an_older_one() {
+    let sum = load(&whole()).expect("loads").tree().compute_digest();
+    let options =
+        DirectoryOptions { data_dir: "/data".into(), data_log_dir: "/data".into(), create: true };
+    for (digest, expected) in [(sum, 0x78), (sum ^ 1, 0x77)] {
+        let disk = SimDisk::default();
+        let directory = DataDirectory::open(Arc::new(disk), &options).expect("opens");
+        write(&directory, 0x77, sum);
+        write(&directory, 0x78, digest);
+        let mut rebuild = Rebuild::new(7, Rules::default());
+        let recovered =
+            recover(&directory, RecoveryOptions::default(), &mut rebuild).expect("starts");
+        assert_eq!(recovered.snapshot.zxid, expected);
+        let database = rebuild.finish();
+        assert_eq!((database.tree().digest(), database.mismatches()), (Some(sum), 0));
+    }
+    let disk = SimDisk::default();
+    let directory = DataDirectory::open(Arc::new(disk), &options).expect("opens");
+    write(&directory, 0x77, sum ^ 1);
+    let mut rebuild = Rebuild::new(7, Rules::default());
+    let refused = recover(&directory, RecoveryOptions::default(), &mut rebuild);
+    assert!(matches!(refused, Err(StorageError::NoReadableSnapshot { .. })), "{refused:?}");
+}
+
+/// A session's opening: it changes no znode.
+fn opening(zxid: i64, digest: Option<i64>) -> TxnRecord<'static> {
+    let header = TxnHeader { client_id: zxid, cxid: 0, zxid, time: 0 };
+    let txn = Txn::CreateSession(CreateSessionTxn { timeout_ms: 4000 });
+    let digest = digest.map(|tree_digest| TxnDigest { version: DIGEST_VERSION, tree_digest });
+    TxnRecord { header, txn, digest }
+}
+
+/// What is behind a snapshot of ZooKeeper's, with these digests of its own and of the transactions after it: how many
+/// mismatches there are.
+fn mismatches(snapshot: Option<SnapshotDigest>, txns: &[(i64, i64)]) -> (i64, u64) {
+    mismatches_after(10, snapshot, txns)
+}
+
+fn mismatches_after(
+    zxid: i64,
+    snapshot: Option<SnapshotDigest>,
+    txns: &[(i64, i64)],
+) -> (i64, u64) {
+    let mut rebuild = Rebuild::new(7, Rules::default());
+    rebuild.begin(&SnapshotId { zxid, origin: SnapshotOrigin::Java });
+    rebuild.node("", &node(1, -1)).expect("fits");
+    rebuild.node("/a", &node(2, -1)).expect("fits");
+    rebuild.end(snapshot).expect("a digest of ZooKeeper's is never a reason");
+    for (zxid, digest) in txns {
+        rebuild.txn(&opening(*zxid, Some(*digest))).expect("fits");
+    }
+    let database = rebuild.finish();
+    (database.last_zxid().0, database.mismatches())
+}
+
+#[test]
+fn digests_of_zookeepers_are_compared_from_the_instant_of_its_snapshots_on() {
+    let nodes = [("".to_owned(), node(1, -1)), ("/a".to_owned(), node(2, -1))];
+    let mut database = Database::empty(1, Rules::default());
+    for (path, node) in &nodes {
+        database.load_node(path, node).expect("fits");
+    }
+    database.finish_load(crate::engine::zxid::Zxid(10));
+    let sum = database.tree().compute_digest();
+    let odd = sum + 1;
+    // At its own zxid, and wrong there; the transactions count from then on.
+    assert_eq!(mismatches(said(10, sum), &[(11, sum), (12, odd), (13, sum)]), (13, 1));
+    assert_eq!(mismatches(said(10, odd), &[(11, sum)]), (11, 1));
+    // It was written up to 12: before that nothing is meant.
+    assert_eq!(mismatches(said(12, sum), &[(11, odd), (12, odd), (13, sum), (14, odd)]), (14, 1));
+    assert_eq!(mismatches(said(12, odd), &[(11, odd), (12, odd), (13, odd)]), (13, 2));
+    // The very first snapshot is that of one instant, though it says nothing.
+    assert_eq!(mismatches_after(0, None, &[(1, sum), (2, odd), (3, odd)]), (3, 2));
+    // Where it was written up to is not there, or nobody says it.
+    for snapshot in [said(12, sum), said(9, sum), None] {
+        assert_eq!(mismatches(snapshot, &[(11, odd), (13, odd)]), (13, 0));
+    }
+}
+
+/// ZooKeeper's own is wrong after each create with the flags of a container, of which a log can hold very many.
+#[test]
+fn a_start_tells_of_one_mismatch_and_how_many_there_are() {
+    use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+    #[derive(Default, Clone)]
+    struct Lines(Arc<std::sync::atomic::AtomicUsize>);
+    impl<S: tracing::Subscriber> Layer<S> for Lines {
+        fn on_event(&self, _: &tracing::Event<'_>, _: Context<'_, S>) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+    let lines = Lines::default();
+    let subscriber = tracing_subscriber::registry().with(lines.clone());
+    let found = tracing::subscriber::with_default(subscriber, || {
+        let (_, right) = mismatches(None, &[]);
+        assert_eq!(right, 0);
+        let nodes = [("", node(1, -1)), ("/a", node(2, -1))];
+        let mut database = Database::empty(1, Rules::default());
+        for (path, node) in &nodes {
+            database.load_node(path, node).expect("fits");
+        }
+        database.finish_load(crate::engine::zxid::Zxid(10));
+        let sum = database.tree().compute_digest();
+        let txns: Vec<(i64, i64)> = (11..211).map(|zxid| (zxid, sum + zxid % 2)).collect();
+        mismatches(said(10, sum), &txns).1
+    });
+    assert_eq!(found, 100);
+    assert_eq!(lines.0.load(std::sync::atomic::Ordering::Relaxed), 2);
+}
+
+#[test]
+fn logs_of_zookeepers_that_overlap_give_the_highest_zxid() {
+    // `FileTxnSnapLog.fastForwardFromEdits` complains and applies them.
+    assert_eq!(mismatches(None, &[(11, 0), (12, 0), (11, 0)]), (12, 0));
+    let mut rebuild = Rebuild::new(7, Rules::default());
+    rebuild.begin(&SnapshotId { zxid: 10, origin: SnapshotOrigin::Exact { index: 10 } });
+    rebuild.node("", &node(1, -1)).expect("fits");
+    rebuild.end(None).expect("whole");
+    rebuild.txn(&opening(11, None)).expect("fits");
+    rebuild.txn(&opening(12, None)).expect("fits");
+    for zxid in [11, 12] {
+        let refused = rebuild.txn(&opening(zxid, None)).expect_err("is refused");
+        assert_eq!(refused.0, "it comes after 0xc: the logs overlap");
+    }
 }

@@ -1,4 +1,5 @@
-//! Snapshots while serving: when one is due, and its way from the tree to the disk.
+//! Snapshots while serving: when one is due, and its way from the tree to the disk. Nobody waits for that disk: a snapshot for
+//! which it is too slow is given up, and begun again later.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError, TrySendError};
@@ -27,6 +28,8 @@ const PIECE: usize = 1 << 20;
 const PIECES_WAITING: usize = 4;
 /// A snapshot is put off until this many times the last one's duration has passed.
 const REST: u64 = 4;
+/// One that was given up is begun again as much later as it took, and so many milliseconds at least.
+const REST_OF_LATE_MS: u64 = 10_000;
 
 /// What a member needs of snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +51,8 @@ struct Writing {
     /// Its place in the log.
     index: u64,
     began: Monotonic,
+    /// What was logged behind the one before.
+    logged: (u64, u64),
     pieces: SyncSender<WalkStep>,
     /// A piece that the writer had no room for.
     held_back: Option<WalkStep>,
@@ -72,6 +77,10 @@ pub struct Snapshots {
     not_before: Monotonic,
     last_duration_ms: u64,
     writing: Option<Writing>,
+    /// The writer of one that was given up, which the disk may still hold up.
+    given_up: Option<Receiver<Result<u64, StorageError>>>,
+    /// Whether it was said that the disk is too slow.
+    is_told: bool,
     /// The newest one that is done.
     done: Option<(u64, Zxid)>,
     /// Those who asked for one that has not begun.
@@ -98,6 +107,8 @@ impl Snapshots {
             not_before: Monotonic::default(),
             last_duration_ms: 0,
             writing: None,
+            given_up: None,
+            is_told: false,
             done: None,
             askers: Vec::new(),
         }
@@ -111,7 +122,7 @@ impl Snapshots {
     /// Whether somebody waits for one that can begin.
     #[must_use]
     pub fn is_asked_for(&self) -> bool {
-        self.writing.is_none() && !self.askers.is_empty()
+        self.may_begin() && !self.askers.is_empty()
     }
 
     /// Counts what was logged.
@@ -138,10 +149,16 @@ impl Snapshots {
         self.writing.is_some()
     }
 
+    /// Whether none is on its way, and no writer of one that was given up is left.
+    fn may_begin(&self) -> bool {
+        let is_left = |done: &Receiver<_>| matches!(done.try_recv(), Err(TryRecvError::Empty));
+        self.writing.is_none() && !self.given_up.as_ref().is_some_and(is_left)
+    }
+
     /// Whether it is time for one.
     #[must_use]
     pub fn is_due(&self, now: Monotonic) -> bool {
-        self.writing.is_none()
+        self.may_begin()
             && now >= self.not_before
             && (self.txns >= self.every_txns
                 || self.every_bytes.is_some_and(|every| self.bytes >= every))
@@ -175,8 +192,7 @@ impl Snapshots {
             hold.database().begin_walk();
             hold.database().last_zxid()
         };
-        self.txns = 0;
-        self.bytes = 0;
+        let logged = (std::mem::take(&mut self.txns), std::mem::take(&mut self.bytes));
         let (directory, compression) = (Arc::clone(&self.directory), self.compression);
         // Even making the file can wait for the disk, and the orderer does not.
         let (pieces, done) = start(move || {
@@ -188,6 +204,7 @@ impl Snapshots {
             zxid,
             index,
             began: now,
+            logged,
             pieces,
             held_back: None,
             handed_over: false,
@@ -198,7 +215,9 @@ impl Snapshots {
 
     /// Gives up the snapshot on its way: its tree is not there any more.
     pub fn abandon(&mut self) {
-        self.writing = None;
+        if let Some(writing) = self.writing.take() {
+            self.given_up = Some(writing.done);
+        }
     }
 
     /// Another state took the place of this one, and its snapshot stands.
@@ -233,12 +252,17 @@ impl Snapshots {
         if writing.handed_over {
             return false;
         }
+        let late = replica.shared().tree().end_late_walk();
+        if late.is_some() {
+            self.give_up(now);
+            return false;
+        }
         let step = match writing.held_back.take() {
             Some(step) => Some(step),
             None => replica.shared().tree().advance_walk(NODES_A_STEP, PIECE),
         };
         let Some(step) = step else { return true };
-        let is_end = matches!(step, WalkStep::Finished { .. });
+        let is_end = !matches!(step, WalkStep::Bytes(_));
         match writing.pieces.try_send(step) {
             Ok(()) => {
                 writing.handed_over = is_end;
@@ -257,6 +281,7 @@ impl Snapshots {
         let Some(writing) = self.writing.take() else { return };
         self.rest(&writing, now);
         self.done = Some((writing.index, writing.zxid));
+        self.is_told = false;
         for asker in writing.askers {
             // Whoever asked may have stopped waiting.
             let _ = asker.send(writing.zxid);
@@ -280,6 +305,24 @@ impl Snapshots {
             %error,
             "no snapshot could be taken; the log keeps everything"
         );
+    }
+
+    /// Gives up the snapshot on its way because its disk is too slow for what changes meanwhile.
+    fn give_up(&mut self, now: Monotonic) {
+        let Some(writing) = self.writing.take() else { return };
+        self.last_duration_ms = now.since(writing.began);
+        self.not_before = now.plus(self.last_duration_ms.max(REST_OF_LATE_MS));
+        self.txns += writing.logged.0;
+        self.bytes += writing.logged.1;
+        if !std::mem::replace(&mut self.is_told, true) {
+            tracing::error!(
+                id = %MessageId::SNAPSHOT_LATE,
+                zxid = %writing.zxid,
+                ms = self.last_duration_ms,
+                "a snapshot was given up: its disk is too slow for what changes meanwhile; the log keeps everything"
+            );
+        }
+        self.given_up = Some(writing.done);
     }
 
     fn rest(&mut self, writing: &Writing, now: Monotonic) {
@@ -329,6 +372,7 @@ fn complete_walk(
                 });
                 return writer.complete(digest).map(Some);
             }
+            WalkStep::Lacking(znodes) => return Err(StorageError::Lacking { znodes }),
         }
     }
     Ok(None)

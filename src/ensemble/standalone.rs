@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{slice, vec};
 
 use super::clients::Clients;
 use super::disk_room::DiskRoom;
@@ -23,6 +24,10 @@ use crate::message::MessageId;
 use crate::storage::{
     Compression, DataDirectory, StorageError, TxnLog, begin_aside, move_history_aside,
 };
+
+/// Bytes of transactions that become durable together; with one more. What is asked for in a few bytes can be a long ACL
+/// in the log.
+const GROUP_BYTES: usize = 64 << 20;
 
 /// Why ordering had to stop. The process ends.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +65,7 @@ pub struct GroupReport {
     pub bytes: u64,
     /// Requests that were refused because the disk is nearly full.
     pub refused_for_room: u64,
-    /// How long the sync took, where there was one.
+    /// How long the longest sync took, where there was one.
     pub sync: Option<Duration>,
 }
 
@@ -108,6 +113,23 @@ impl Standalone {
         &mut self.log
     }
 
+    /// Closes sessions that are gone and have ephemeral znodes. To be called before anybody is served, and while nobody is.
+    ///
+    /// # Errors
+    /// As [`run_group`](Self::run_group).
+    pub fn end_orphans(&mut self, now: Now) -> Result<GroupReport, OrderError> {
+        let mut sum = GroupReport::default();
+        loop {
+            let orphans = orphans(&mut self.sequencer);
+            if orphans.is_empty() {
+                return Ok(sum);
+            }
+            let report = self.run_group(&orphans, Vec::new(), now)?;
+            sum.txns += report.txns;
+            sum.bytes += report.bytes;
+        }
+    }
+
     /// Puts another state in the place of this one, with what led to it, and orders from there on with the sequencer that
     /// `sequencer` makes of it. Nobody may be served meanwhile. What led to this state is moved into a folder named `aside`
     /// beside. Its last zxid is behind those of this state: clients have seen them.
@@ -148,7 +170,7 @@ impl Standalone {
         Ok(Ok(zxid))
     }
 
-    /// Orders, writes, applies and answers one group.
+    /// Orders, writes, applies and answers what waits: one group, or several where one would be too long.
     ///
     /// # Errors
     /// When the log fails or a transaction does not fit. The caller ends the process: nothing of the group was
@@ -160,10 +182,27 @@ impl Standalone {
         now: Now,
     ) -> Result<GroupReport, OrderError> {
         let mut report = GroupReport::default();
-        if !submissions.is_empty() {
+        let (mut chores, mut submissions) = (chores.iter(), submissions.into_iter());
+        loop {
+            self.run_some(&mut chores, &mut submissions, now, &mut report)?;
+            if chores.len() == 0 && submissions.len() == 0 {
+                return Ok(report);
+            }
+        }
+    }
+
+    fn run_some(
+        &mut self,
+        chores: &mut slice::Iter<'_, Chore>,
+        submissions: &mut vec::IntoIter<Submission>,
+        now: Now,
+        report: &mut GroupReport,
+    ) -> Result<(), OrderError> {
+        if submissions.len() > 0 {
             let Self { disk_room, log, .. } = self;
             disk_room.look(log.reserve(), now.monotonic, || log.free_space().ok());
         }
+        let txns = report.txns;
         let steps = {
             let room = self.disk_room.room().max(self.applier.replica.memory_room());
             let Self { applier, sequencer, log, .. } = self;
@@ -175,16 +214,27 @@ impl Standalone {
             };
             let place = |record: &_| {
                 report.txns += 1;
-                log.append(record)
+                let before = log.group_len();
+                log.append(record).map(|()| log.group_len() - before)
             };
-            steps::decide(sequencer, &database, chores, submissions, now, refuse, place)?
+            steps::decide(
+                sequencer,
+                &database,
+                chores,
+                submissions,
+                now,
+                GROUP_BYTES,
+                refuse,
+                place,
+            )?
         };
-        if report.txns > 0 {
-            report.bytes = self.log.group_len() as u64;
-            self.disk_room.count(report.bytes);
+        if report.txns > txns {
+            let bytes = self.log.group_len() as u64;
+            report.bytes += bytes;
+            self.disk_room.count(bytes);
             let started = Instant::now();
             self.log.commit()?;
-            report.sync = Some(started.elapsed());
+            report.sync = report.sync.max(Some(started.elapsed()));
         }
         let sequencer = &mut self.sequencer;
         self.applier.under_hold(|applying| {
@@ -193,8 +243,18 @@ impl Standalone {
         self.sequencer.retire(self.applier.replica.applied());
         self.notices.tell(&self.sequencer.take_notices(), &*self.applier.clients);
         self.applier.clients.flush();
-        Ok(report)
+        Ok(())
     }
+}
+
+/// Sessions to close of which only ephemeral znodes are left, which is said.
+pub fn orphans(sequencer: &mut Sequencer) -> Vec<Chore> {
+    let orphans = sequencer.take_orphans();
+    if !orphans.is_empty() {
+        let sessions = orphans.len();
+        tracing::info!(sessions, "deleting ephemeral znodes of sessions that are gone");
+    }
+    orphans
 }
 
 #[cfg(test)]

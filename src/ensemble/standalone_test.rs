@@ -66,7 +66,7 @@ impl Clients for Seen {
 
     fn refused_by_quota(&self, _: &str) {}
 
-    fn answer(&self, origin: &Origin, _: Kind, zxid: Zxid, answer: Answer<'_>) {
+    fn answer(&self, origin: &Origin, _: Kind, zxid: Zxid, _: Option<&str>, answer: Answer<'_>) {
         let outcome = match answer {
             Ok(Response::Empty) => "ok".to_owned(),
             Ok(Response::Create(created)) => created.path.into_owned(),
@@ -167,7 +167,7 @@ impl World {
                     connection: ConnectionId(connection),
                     session: session.map_or(SessionId::NONE, |n| SessionId(FIRST_SESSION + n)),
                     xid: self.xid,
-                    identities: Arc::new([]),
+                    identities: Arc::default(),
                     received: self.now.monotonic,
                 };
                 let room = Arc::clone(&self.room).try_acquire_many_owned(10).expect("room");
@@ -645,7 +645,7 @@ fn a_panic_shows_nobody_half_a_group() {
         fn applies(&self, _: &Txn<'_>) {}
 
         fn refused_by_quota(&self, _: &str) {}
-        fn answer(&self, _: &Origin, _: Kind, _: Zxid, _: Answer<'_>) {
+        fn answer(&self, _: &Origin, _: Kind, _: Zxid, _: Option<&str>, _: Answer<'_>) {
             std::panic::resume_unwind(Box::new("as if by a defect"));
         }
         fn attached(&self, _: ConnectionId, _: &Attached) {}

@@ -9,6 +9,7 @@ use jute::txn::{Txn, TxnRecord};
 
 use super::clients::{Clients, Kind};
 use super::queue::{Share, Submission};
+use super::rebuild::tell_mismatch;
 use super::replica::{Exclusive, Replica};
 use super::standalone::OrderError;
 use crate::engine::apply::Mode;
@@ -49,29 +50,36 @@ impl Step {
     }
 }
 
-/// Decides requests in their order: `refuse` may give an answer before the tree is looked at, `place` gives each
-/// transaction its place in the log.
-pub(super) fn decide<E>(
+/// Decides chores and requests in their order: `refuse` may give an answer before the tree is looked at, `place` gives
+/// each transaction its place in the log, and its length. Beyond `bytes_max` of them the rest stays where it is.
+#[expect(clippy::too_many_arguments, reason = "what is decided, and by what")]
+pub(super) fn decide<'c, E>(
     sequencer: &mut Sequencer,
     database: &Database,
-    chores: &[Chore],
-    submissions: Vec<Submission>,
+    chores: &mut impl Iterator<Item = &'c Chore>,
+    submissions: &mut impl Iterator<Item = Submission>,
     now: Now,
+    bytes_max: usize,
     mut refuse: impl FnMut(&Work) -> Option<Prepared>,
-    mut place: impl FnMut(&TxnRecord<'static>) -> Result<(), E>,
+    mut place: impl FnMut(&TxnRecord<'static>) -> Result<usize, E>,
 ) -> Result<Vec<Step>, E> {
-    let mut steps = Vec::with_capacity(chores.len() + submissions.len());
-    for chore in chores {
+    let mut steps = Vec::with_capacity(chores.size_hint().0 + submissions.size_hint().0);
+    let mut bytes = 0;
+    while bytes < bytes_max
+        && let Some(chore) = chores.next()
+    {
         if let Some(record) = sequencer.prepare_chore(database, chore, now) {
-            place(&record)?;
+            bytes += place(&record)?;
             steps.push(Step { origin: None, outcome: Prepared::Txn(record), room: None });
         }
     }
-    for Submission { origin, work, room } in submissions {
+    while bytes < bytes_max
+        && let Some(Submission { origin, work, room }) = submissions.next()
+    {
         if let Work::Upgrade { timeout_ms, .. } = &work
             && let Some(record) = sequencer.upgrade(database, &origin, *timeout_ms, now)
         {
-            place(&record)?;
+            bytes += place(&record)?;
             steps.push(Step { origin: None, outcome: Prepared::Txn(record), room: None });
         }
         let outcome = match refuse(&work) {
@@ -80,7 +88,7 @@ pub(super) fn decide<E>(
         };
         let step = Step { origin: Some(origin), outcome, room };
         if let Some(record) = step.record() {
-            place(record)?;
+            bytes += place(record)?;
         }
         steps.push(step);
     }
@@ -146,7 +154,7 @@ impl Applying<'_> {
                 let owner = closed.and_then(|session| sequencer.session_closed(session));
                 match (origin, owner) {
                     (Some(origin), _) => {
-                        self.clients.answer(&origin, Kind::Update, zxid, Ok(response));
+                        self.clients.answer(&origin, Kind::Update, zxid, None, Ok(response));
                     }
                     (None, Some(owner)) => self.clients.close(owner),
                     (None, None) => {}
@@ -170,11 +178,11 @@ impl Applying<'_> {
             Prepared::Close => self.clients.close(origin.connection),
             Prepared::Refused(error) => {
                 let zxid = self.hold.database().last_zxid();
-                self.clients.answer(origin, Kind::Update, zxid, Err(error));
+                self.clients.answer(origin, Kind::Update, zxid, None, Err(error));
             }
             Prepared::RefusedMulti(results) => {
                 let zxid = self.hold.database().last_zxid();
-                self.clients.answer(origin, Kind::Update, zxid, Ok(Response::Multi(results)));
+                self.clients.answer(origin, Kind::Update, zxid, None, Ok(Response::Multi(results)));
             }
             Prepared::Read(request) => self.read(origin, &request),
             // These are transactions.
@@ -204,7 +212,7 @@ impl Applying<'_> {
             Some(attached) => self.clients.attached(origin.connection, attached),
             None => {
                 let zxid = self.hold.database().last_zxid();
-                self.clients.answer(origin, Kind::Update, zxid, Ok(response));
+                self.clients.answer(origin, Kind::Update, zxid, None, Ok(response));
             }
         }
         Ok(())
@@ -222,6 +230,9 @@ impl Applying<'_> {
             .database()
             .apply(&header, txn, digest, Mode::Strict, &mut self.events)
             .map_err(|reason| OrderError::Diverged { zxid: Zxid(header.zxid), reason })?;
+        if let Some(mismatch) = self.hold.database().take_mismatch() {
+            tell_mismatch(&mismatch);
+        }
         self.hold.publish();
         self.clients.events(&self.events);
         self.events.clear();
@@ -262,7 +273,46 @@ impl Applying<'_> {
         };
         let answer = read::answer(database, &caller, request, &mut self.events);
         self.clients.events(&self.events);
-        self.clients.answer(origin, Kind::Read, database.last_zxid(), answer);
+        let zxid = database.last_zxid();
+        self.clients.answer(origin, Kind::Read, zxid, request.path(), answer);
         self.events.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::database::Rules;
+    use crate::engine::time::{Monotonic, WallClock};
+    use crate::engine::watch::ConnectionId;
+
+    #[test]
+    fn no_more_is_decided_at_once_than_there_is_room_for() {
+        let database = Database::new(1, Rules::default());
+        let mut sequencer = Sequencer::new(&database, 500, 1, Monotonic(0));
+        let now = Now { monotonic: Monotonic(0), wall: WallClock(0) };
+        let submission = |number| {
+            let (connection, session) = (ConnectionId(number), SessionId::NONE);
+            let (identities, received) = (Arc::default(), Monotonic(0));
+            let origin = Origin { connection, session, xid: 0, identities, received };
+            Submission { origin, work: Work::Open { timeout_ms: 4000 }, room: None }
+        };
+        let mut submissions = (0..7).map(submission).collect::<Vec<_>>().into_iter();
+        let mut groups = Vec::new();
+        while submissions.len() > 0 {
+            let mut bytes = 0;
+            let place = |_: &TxnRecord<'static>| {
+                bytes += 40;
+                Ok::<_, OrderError>(40)
+            };
+            let chores = &mut std::iter::empty();
+            let all = &mut submissions;
+            let steps =
+                decide(&mut sequencer, &database, chores, all, now, 100, |_| None, place).unwrap();
+            let connections = steps.iter().filter_map(|step| step.origin.as_ref());
+            groups.push(connections.map(|origin| origin.connection.0).collect::<Vec<_>>());
+            assert!(bytes < 100 + 40, "{bytes}");
+        }
+        assert_eq!(groups, [vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::FmtContext;
@@ -11,9 +11,12 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::repeats;
+use crate::message::MessageId;
 
 /// The field that has the id of a message.
 const ID: &str = "id";
+/// Bytes of a value in a line. A client chooses some of them, and lines wait to be written.
+const VALUE_MAX: usize = 4096;
 
 /// One line for each event.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +25,26 @@ pub(super) enum Line {
     Text,
     /// An object with `time`, `level`, `target`, `id`, `message` and the other fields.
     Json,
+}
+
+impl Line {
+    /// The line which says that others are lost.
+    pub(super) fn lost(self, count: u64) -> String {
+        let mut time = String::new();
+        // A String takes whatever it is given.
+        let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+        let (id, said) = (MessageId::LOG_LINES_LOST, format!("{count} log lines were lost"));
+        match self {
+            Self::Text => format!("{time}  WARN logging: [{id}] {said}\n"),
+            Self::Json => {
+                let id = id.to_string();
+                let line = json!({
+                    "time": time, "level": "WARN", "target": "logging", "id": id, "message": said, "lost": count
+                });
+                format!("{line}\n")
+            }
+        }
+    }
 }
 
 impl<S, N> FormatEvent<S, N> for Line
@@ -38,13 +61,13 @@ where
         let target = event.metadata().target();
         let target = target.strip_prefix("rookeeper::").unwrap_or(target);
         match self {
-            Self::Text => text(writer, target, event),
-            Self::Json => json(writer, target, event),
+            Self::Text => write_text(writer, target, event),
+            Self::Json => write_json(writer, target, event),
         }
     }
 }
 
-fn text(mut writer: Writer<'_>, target: &str, event: &Event<'_>) -> fmt::Result {
+fn write_text(mut writer: Writer<'_>, target: &str, event: &Event<'_>) -> fmt::Result {
     let level = *event.metadata().level();
     SystemTime.format_time(&mut writer)?;
     if writer.has_ansi_escapes() {
@@ -69,6 +92,39 @@ fn text(mut writer: Writer<'_>, target: &str, event: &Event<'_>) -> fmt::Result 
     }
 }
 
+/// The beginning of a value, if it is long.
+#[derive(Default)]
+struct Beginning {
+    text: String,
+    is_cut: bool,
+}
+
+impl fmt::Write for Beginning {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        let room = VALUE_MAX.saturating_sub(self.text.len());
+        let (kept, rest) = part.split_at(part.floor_char_boundary(room));
+        if !self.is_cut {
+            self.text.push_str(kept);
+        }
+        if !rest.is_empty() {
+            self.is_cut = true;
+        }
+        Ok(())
+    }
+}
+
+/// A value as it stands in a line.
+fn shown(value: fmt::Arguments<'_>) -> String {
+    let mut beginning = Beginning::default();
+    // It takes whatever it is given.
+    let _ = beginning.write_fmt(value);
+    let Beginning { mut text, is_cut } = beginning;
+    if is_cut {
+        text.push('…');
+    }
+    text
+}
+
 /// What an event says, as text has it.
 #[derive(Default)]
 struct Said {
@@ -82,7 +138,7 @@ struct Said {
 impl Visit for Said {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
-            "message" => self.message.push_str(value),
+            "message" => self.message.push_str(&shown(format_args!("{value}"))),
             _ => self.record_debug(field, &value),
         }
     }
@@ -90,14 +146,14 @@ impl Visit for Said {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         // A String takes whatever it is given.
         let _ = match field.name() {
-            "message" => write!(self.message, "{value:?}"),
+            "message" => write!(self.message, "{}", shown(format_args!("{value:?}"))),
             ID => write!(self.id, "[{value:?}] "),
-            name => write!(self.fields, " {name}={value:?}"),
+            name => write!(self.fields, " {name}={}", shown(format_args!("{value:?}"))),
         };
     }
 }
 
-fn json(mut writer: Writer<'_>, target: &str, event: &Event<'_>) -> fmt::Result {
+fn write_json(mut writer: Writer<'_>, target: &str, event: &Event<'_>) -> fmt::Result {
     let mut time = String::new();
     SystemTime.format_time(&mut Writer::new(&mut time))?;
     let mut fields = Fields(Map::new());
@@ -139,11 +195,11 @@ impl Visit for Fields {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value);
+        self.put(field, shown(format_args!("{value}")));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, format!("{value:?}"));
+        self.put(field, shown(format_args!("{value:?}")));
     }
 }
 

@@ -37,18 +37,43 @@ struct Told {
     left_out: u64,
 }
 
+/// The causes that are remembered.
+#[derive(Debug, Default)]
+struct Causes {
+    told: HashMap<u64, Told>,
+    /// When the next of them is over, at the earliest, as far as it was looked for.
+    next_over: Option<Instant>,
+    #[cfg(test)]
+    looked_at: usize,
+}
+
 /// Lets the first line of each cause through, then one a second. Not those of `debug` and `trace`: who asks for them
 /// wants all.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    told: Mutex<HashMap<u64, Told>>,
+    told: Mutex<Causes>,
+}
+
+impl Causes {
+    /// Forgets those that are over, unless it is known that none is: there can be a line for each of many.
+    fn make_room(&mut self, now: Instant) {
+        if self.told.len() < CAUSES_MAX || self.next_over.is_some_and(|over| now < over) {
+            return;
+        }
+        #[cfg(test)]
+        {
+            self.looked_at += self.told.len();
+        }
+        self.told.retain(|_, its| now.duration_since(its.at) < BETWEEN);
+        self.next_over = self.told.values().map(|its| its.at + BETWEEN).min();
+    }
 }
 
 impl Repeats {
     /// Whether to tell `cause`, and how many lines of it were left out.
     fn tell(&self, cause: u64, now: Instant) -> Option<u64> {
-        let mut told = self.told.lock();
-        if let Some(its) = told.get_mut(&cause) {
+        let mut causes = self.told.lock();
+        if let Some(its) = causes.told.get_mut(&cause) {
             if now.duration_since(its.at) < BETWEEN {
                 its.left_out += 1;
                 return None;
@@ -56,11 +81,9 @@ impl Repeats {
             its.at = now;
             return Some(std::mem::take(&mut its.left_out));
         }
-        if told.len() >= CAUSES_MAX {
-            told.retain(|_, its| now.duration_since(its.at) < BETWEEN);
-        }
-        if told.len() < CAUSES_MAX {
-            told.insert(cause, Told { at: now, left_out: 0 });
+        causes.make_room(now);
+        if causes.told.len() < CAUSES_MAX {
+            causes.told.insert(cause, Told { at: now, left_out: 0 });
         }
         Some(0)
     }
@@ -129,7 +152,9 @@ mod tests {
         for cause in 0..10 * CAUSES_MAX as u64 {
             assert_eq!(repeats.tell(cause, began), Some(0));
         }
-        assert!(repeats.told.lock().len() <= CAUSES_MAX);
+        assert!(repeats.told.lock().told.len() <= CAUSES_MAX);
+        // That there is no room is found out once, not for each.
+        assert_eq!(repeats.told.lock().looked_at, CAUSES_MAX);
         // Those of before give way.
         let later = began + 2 * BETWEEN;
         assert_eq!(repeats.tell(u64::MAX, later), Some(0));

@@ -35,17 +35,17 @@ RK0206 NO_HEADER
 RK0207 LOG_DAMAGED
 "A log that had been synced cannot be read at some place, or transactions are missing in it."
 "ACKNOWLEDGED TRANSACTIONS are in what cannot be read. No server starts; nothing was changed."
-"Keep a copy of the directory. Restore the file from a backup. In an ensemble, if a majority of the others is well: move the directory away and start on an empty one instead. Only else: the command in the message starts without what is behind the damage, and says what that loses."
+"Keep a copy of the directory. In an ensemble, if a majority of the others is well: the command in the message moves the directory away, and a start on an empty one loads everything from them. Alone: restore the file from a backup; only else the command in the message, which starts without what is behind the damage, and says what that loses. With `forceSync=no` a power failure leaves this, too; the message says so where it may be."
 
 RK0208 NO_READABLE_SNAPSHOT
 "Not one of the snapshots that look whole can be read."
 "No server starts; nothing was changed. The logs may still hold everything."
-"Restore a snapshot from a backup. Where the command in the message is `rookeeper data first-snapshot`, the logs go back to the first transaction, and it loses nothing; else it moves everything aside and begins with an empty tree."
+"Restore a snapshot from a backup. Where the command in the message is `rookeeper data first-snapshot`, the logs go back to the first transaction, and it loses nothing; else it moves everything aside and begins with an empty tree; a member of an ensemble then loads everything from the others, while a majority of them runs."
 
 RK0209 LOG_WITHOUT_SNAPSHOT
 "There are transactions and no snapshot that they build on."
 "No server starts; nothing was changed. The logs may still hold everything."
-"Check that `dataDir` is the right one: snapshots are there, logs in `dataLogDir`. Restore a snapshot. Where the command in the message is `rookeeper data first-snapshot`, it loses nothing, and `snapshot.trust.empty=true` does the same for one start; else it moves everything aside and begins with an empty tree."
+"Check that `dataDir` is the right one: snapshots are there, logs in `dataLogDir`. Restore a snapshot. Where the command in the message is `rookeeper data first-snapshot`, it loses nothing, and `snapshot.trust.empty=true` does the same for one start; else it moves everything aside and begins with an empty tree. A member of an ensemble starts on no logs without a snapshot, whatever `snapshot.trust.empty` says: while a majority of the others runs, the command moves everything aside, and a start loads it from them."
 
 RK0210 DIRECTORY_EMPTIED
 "There is neither a snapshot nor a log, but a session key, a spare or a seal: there once was data."
@@ -151,6 +151,11 @@ RK0230 NO_DATABASE
 "The directory holds no database, and `db.autocreate` is false."
 "No server starts. Usually a disk that is not mounted or a wrong `dataDir`."
 "Mount or correct it. If it is to be new: create an empty file `initialize` in `dataDir`; it counts once."
+
+RK0231 LATER_VERSION
+"A file of the data directory has a format that only a later release knows."
+"No server starts: what this release does not know, it would lose. Nothing was changed."
+"Start the release that wrote it, or a later one."
 
 RK0251 TORN_END_CUT
 "The last group of the log is torn, and a start cuts it off."

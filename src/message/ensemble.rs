@@ -108,7 +108,7 @@ RK0425 UNKNOWN_CIPHER
 "Take it out, or correct its name (Java's names count)."
 
 RK0431 PEER_UNREACHABLE
-"This server cannot reach another one of the ensemble. It is tried again all the time; each reason is told once a minute."
+"This server cannot reach another one of the ensemble. It is tried again all the time; each reason is told once a minute, and that the other does not run from the tenth second on."
 "The ensemble goes on as long as a majority reaches each other."
 "The reason is in the line. Compare the lines `server.N` and look at the log of the other server, which says why if it refuses."
 

@@ -37,4 +37,9 @@ RK0713 LOG_FILE_NOT_OPENED
 "Log lines go to standard error only."
 "Check owner and mode of the folder, then restart."
 
+RK0714 LOG_LINES_LOST
+"Log lines were lost: the disk refused them, or nobody took them as fast as they came."
+"As many lines as the message says are missing ahead of it. Nothing else is lost: the server never waits for its log."
+"Make room on the disk of the log, or look at whoever reads standard error."
+
 }

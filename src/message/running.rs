@@ -77,6 +77,11 @@ RK0336 PURGE_NOT_STARTED
 "Nothing is lost; old files take space until the next turn."
 "Look at the limit of threads for this user or container."
 
+RK0337 SNAPSHOT_LATE
+"A snapshot was given up: 64 MiB of what changed meanwhile waited for its disk."
+"Nothing is lost: the log keeps everything, and the next attempt is 10 s later or more. Told once until one succeeds; until then logs pile up and a start takes longer. Requests did not wait."
+"A disk of `dataDir` that is slow or hangs: look at it. If it is only slow, take snapshots when less changes, or give `dataDir` a faster one."
+
 RK0341 SEQUENCE_EXHAUSTED
 "The counter below a parent for sequential znodes is at its end, 2147483647."
 "No sequential znode can be created there any more (-8): a name would come twice. Locks and queues there stand still; the data is safe."
@@ -91,5 +96,10 @@ RK0343 QUOTA_EXCEEDED
 "A write went beyond a soft quota."
 "It was done."
 "`listquota` of the path in the line; delete there, or raise it with `setquota`."
+
+RK0344 DIGEST_MISMATCH
+"The digest of the tree, as a transaction or a snapshot of Apache ZooKeeper says it, is not the one of the znodes that are here."
+"Nothing was refused. ZooKeeper says wrong ones after a create with the flags of a container, and is right again later. Of a transaction of this server it is a defect, or a server whose tree is not that of the others. `digest_mismatches_count` counts them."
+"Once, in a log of ZooKeeper's: nothing. Else compare the servers (`hash` of each, at the same zxid) and report it; a server that differs gets the others' tree by a start on an empty directory."
 
 }

@@ -14,6 +14,7 @@ mod restore;
 mod snapshot;
 mod statistics;
 
+use std::io;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
@@ -23,16 +24,18 @@ use axum::http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use futures_util::{StreamExt as _, stream};
 use percent_encoding::percent_decode_str;
 use tokio::net::TcpListener;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use self::authorization::{Asker, Refused};
-use self::commands::{Command, Guard};
+use self::commands::Command;
 use self::json::{Fields, Json};
 use self::rate::RateLimiter;
 use super::http_listener::{Client, HttpListener};
+use super::inventory::{Kind, Pieces, Sink};
 use super::listener;
 use super::shared::Server;
 use crate::config::{self, Config};
@@ -40,6 +43,12 @@ use crate::message::MessageId;
 
 /// `Commands.runCommand` says so where a command needs a server that serves.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
+
+/// What the server holds has not been listed in the time that there is.
+const TOOK_TOO_LONG: &str = "it took too long";
+
+/// Commands that may wait for their turn: others of the connections that there may be are left to probes.
+const WAITING_MAX: usize = 12;
 
 /// The server that the commands are about, once it stands.
 pub(super) type Subject = Arc<OnceLock<Arc<Server>>>;
@@ -51,6 +60,8 @@ struct Admin {
     subject: Subject,
     /// One command at a time: some answers are as large as all watches together.
     turn: Mutex<()>,
+    /// Those who wait for it.
+    waiting: Semaphore,
     snapshots: RateLimiter,
     restores: RateLimiter,
 }
@@ -85,7 +96,14 @@ async fn serve(
 ) {
     let listener = HttpListener::new(port, config.idle_timeout);
     let [snapshots, restores] = [(); 2].map(|()| RateLimiter::new(config.rate_limiter_interval));
-    let admin = Arc::new(Admin { config, subject, turn: Mutex::new(()), snapshots, restores });
+    let admin = Arc::new(Admin {
+        config,
+        subject,
+        turn: Mutex::new(()),
+        waiting: Semaphore::new(WAITING_MAX),
+        snapshots,
+        restores,
+    });
     let router = Router::new().fallback(answer).with_state(admin);
     let served = axum::serve(listener, router.into_make_service_with_connect_info::<Client>())
         .with_graceful_shutdown(async move { ending.cancelled().await })
@@ -210,26 +228,25 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: 
     let Some(server) = serving else { return not_serving() };
     let headers = &request.headers;
     let asker = Asker::new(client.peer, headers, admin.config.x_forwarded_for);
-    let is_guarded = match command.guard() {
-        Guard::None => false,
-        Guard::Elsewhere => !asker.is_on_this_machine(),
-        Guard::Everywhere => true,
-    };
+    let needs = command.needs(asker.is_on_this_machine(), admin.config.remote_allow_world);
     // What the root lets whom do is in the data.
-    if is_guarded && server.knows_nothing() {
+    if needs.is_some() && server.knows_nothing() {
         return not_serving();
     }
-    if is_guarded && let Err(refused) = asker.authorize(server, headers.get(AUTHORIZATION)) {
+    let shown = headers.get(AUTHORIZATION);
+    if let Some(needs) = needs
+        && let Err(refused) = asker.authorize(server, shown, needs)
+    {
         tracing::warn!(
             id = %MessageId::ADMIN_REFUSED,
-            peer = %client.peer,
+            client = %client.peer,
             command = command.name(),
             %refused,
             "refused by the AdminServer"
         );
         let status = match refused {
             Refused::Missing | Refused::NotAuthenticated => StatusCode::UNAUTHORIZED,
-            Refused::NotAuthorized => StatusCode::FORBIDDEN,
+            Refused::NotAuthorized | Refused::FromElsewhere(_) => StatusCode::FORBIDDEN,
         };
         return Answer::error(name, status, refused.to_string()).into_response();
     }
@@ -250,6 +267,13 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: 
         return restore::answer(admin, server, headers, body).await;
     }
     let query = request.uri.query().unwrap_or_default();
+    let Ok(_waiting) = admin.waiting.try_acquire() else {
+        let why = "too many commands wait for their turn: try again";
+        return Answer::error(command.name(), StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+    };
+    if let Some(kind) = connections::inventory(command) {
+        return take_inventory(command, kind, server).await;
+    }
     let _turn = admin.turn.lock().await;
     match command {
         Command::Snapshot => snapshot::answer(admin, server, query).await,
@@ -257,6 +281,31 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: 
         _ => {
             tokio::task::block_in_place(|| commands::answer(command, server, query)).into_response()
         }
+    }
+}
+
+/// Answers with what is found as it is found: in one piece where that is little.
+async fn take_inventory(command: Command, kind: Kind, server: &Arc<Server>) -> Response {
+    let failed = || {
+        Answer::error(command.name(), StatusCode::SERVICE_UNAVAILABLE, TOOK_TOO_LONG)
+            .into_response()
+    };
+    let Some(turn) = server.inventories.turn(kind).await else { return failed() };
+    let write = move |server: &Arc<Server>, to: &mut Sink| connections::write(command, server, to);
+    let mut pieces = Pieces::take(server, turn, write);
+    let headers = [(CONTENT_TYPE, "application/json")];
+    let Ok(first) = pieces.next().await else { return failed() };
+    let first = first.unwrap_or_default();
+    match pieces.next().await {
+        Ok(None) => (headers, first).into_response(),
+        Ok(Some(second)) => {
+            let begun = stream::iter([Ok(first), Ok(second)]);
+            let rest = stream::try_unfold(pieces, |mut pieces| async move {
+                Ok::<_, io::Error>(pieces.next().await?.map(|piece| (piece, pieces)))
+            });
+            (headers, Body::from_stream(begun.chain(rest))).into_response()
+        }
+        Err(_) => failed(),
     }
 }
 

@@ -1,38 +1,30 @@
-//! The audit log: who changed what, a line each, as ZooKeeper writes it (reference 12.7).
+//! The audit log: who changed what, a line each, as ZooKeeper writes it.
 //!
-//! A request is noted when it goes to the orderer and told when its answer comes. One that loses its connection
-//! before that is told as `invoked`: it may be done or not. Lines go through a bounded queue to a thread; where nobody
-//! takes them they are lost, and the log says so.
+//! A request is noted when it goes to the orderer and told when its answer comes, which leaves once the line is written
+//! ([`log`]). One that loses its connection before that is told as `invoked`: it may be done or not. Owns the facts, and the
+//! lines that they make; those are made by the log's own thread.
+
+mod form;
+mod log;
+mod sink;
 
 use std::borrow::Cow;
-use std::io::{self, Write};
-use std::os::unix::net::UnixDatagram;
-use std::process;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use jute::protocol::{MultiOp, MultiResult, Request, Response};
 use jute::{Acl, CreateMode, perms};
-use parking_lot::Mutex;
-use time::OffsetDateTime;
-use time::macros::format_description;
-use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, WorkerGuard};
 
-use super::environment;
-use crate::config::AuditTo;
-use crate::engine::acl::Identity;
+pub(super) use self::log::{Audit, watch};
+use super::connection::java_address;
+use crate::engine::acl::{Identities, Identity};
 use crate::engine::session::SessionId;
 use crate::ensemble::Answer;
-use crate::logging::{RollingFile, queue_to};
-use crate::message::MessageId;
 
-/// Where programs on this machine leave lines for syslog.
-const SYSLOG: &str = "/dev/log";
-/// Facility 13 of RFC 5424, log audit.
-const FACILITY: u8 = 13;
-const NOTICE: u8 = 5;
-const ERROR: u8 = 3;
-
-/// Words of the log4j layout that ZooKeeper comes with.
-const LOGGER: &str = "audit.Slf4jAuditLogger";
+/// What a fact takes in memory beside its texts, or a little more.
+const FACT_OVERHEAD: usize = 256;
+/// The same of an operation.
+const OPERATION_OVERHEAD: usize = 96;
 
 /// How an operation came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,18 +93,35 @@ enum What {
 /// A request that changes something, until its answer comes.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    /// The fields ahead of the operation.
-    who: String,
+    session: SessionId,
+    identities: Arc<Identities>,
+    address: IpAddr,
     what: What,
 }
 
 impl Asked {
-    /// `None` where a request changes nothing.
+    /// Whether a request changes something.
+    pub(super) const fn is_one(request: &Request<'_>) -> bool {
+        matches!(
+            request,
+            Request::Create(_)
+                | Request::Create2(_)
+                | Request::CreateContainer(_)
+                | Request::CreateTtl(_)
+                | Request::Delete(_)
+                | Request::SetData(_)
+                | Request::SetAcl(_)
+                | Request::Reconfig(_)
+                | Request::Multi(_)
+        )
+    }
+
+    /// `None` where it changes nothing.
     pub(super) fn of(
         request: &Request<'_>,
         session: SessionId,
-        identities: &[Identity],
-        address: &str,
+        identities: &Arc<Identities>,
+        address: IpAddr,
     ) -> Option<Self> {
         let what = match request {
             Request::Create(its) | Request::Create2(its) | Request::CreateContainer(its) => {
@@ -129,40 +138,142 @@ impl Asked {
             Request::Multi(parts) => What::Multi(parts.iter().map(Operation::of_part).collect()),
             _ => return None,
         };
-        let users: Vec<&str> = identities.iter().filter_map(user).collect();
-        let mut who = String::new();
-        put(&mut who, "session", &format!("0x{:x}", session.0));
-        put(&mut who, "user", &users.join(","));
-        put(&mut who, "ip", address);
-        Some(Self { who, what })
+        Some(Self { session, identities: Arc::clone(identities), address, what })
     }
 
     /// What came of it, a line each.
-    fn lines(&self, answer: Option<&Answer<'_>>) -> Vec<(Outcome, String)> {
-        let line = |operation: &Operation, znode: Option<&str>, outcome| {
-            (outcome, line(self.who.clone(), operation, znode, outcome))
+    fn lines(&self, came: &Came, mut put: impl FnMut(Outcome, &str)) {
+        let users: Vec<&str> = self.identities.all().iter().filter_map(user).collect();
+        let mut who = String::new();
+        put_field(&mut who, "session", &format!("0x{:x}", self.session.0));
+        put_field(&mut who, "user", &users.join(","));
+        put_field(&mut who, "ip", &java_address(self.address));
+        let whole = Operation::without_znode("multiOperation");
+        let outcome = came.outcome();
+        match (&self.what, came) {
+            (What::Multi(parts), Came::Done(created)) => {
+                for (part, znode) in parts.iter().zip(created) {
+                    if let Some(part) = part {
+                        put(outcome, &line(&who, part, znode.as_deref(), outcome));
+                    }
+                }
+            }
+            (What::Multi(_), _) => put(outcome, &line(&who, &whole, None, outcome)),
+            (What::One(operation), Came::Done(created)) => {
+                let znode = created.first().and_then(Option::as_deref);
+                put(outcome, &line(&who, operation, znode, outcome));
+            }
+            (What::One(operation), _) => put(outcome, &line(&who, operation, None, outcome)),
+        }
+    }
+
+    fn operations(&self) -> impl Iterator<Item = &Operation> {
+        let (one, parts) = match &self.what {
+            What::One(operation) => (Some(operation), &[][..]),
+            What::Multi(parts) => (None, &parts[..]),
         };
-        match (&self.what, answer) {
-            (What::One(operation), None) => vec![line(operation, None, Outcome::Invoked)],
-            (What::One(operation), Some(Err(_))) => vec![line(operation, None, Outcome::Failure)],
-            (What::One(operation), Some(Ok(response))) => {
-                vec![line(operation, created(response), Outcome::Success)]
+        one.into_iter().chain(parts.iter().flatten())
+    }
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// Its parts are done: of each the path, where that is another than was asked for.
+    Done(Vec<Option<String>>),
+    Refused,
+    /// Nothing is known of it.
+    Invoked,
+}
+
+impl Came {
+    pub(super) fn of(answer: &Answer<'_>) -> Self {
+        let path = |path: &Cow<'_, str>| Some(path.clone().into_owned());
+        match answer {
+            Err(_) => Self::Refused,
+            Ok(Response::Multi(results)) if !all_done(results) => Self::Refused,
+            Ok(Response::Multi(results)) => {
+                let created = results.iter().map(|result| match result {
+                    MultiResult::Create(its) | MultiResult::Create2(its, _) => path(its),
+                    _ => None,
+                });
+                Self::Done(created.collect())
             }
-            (What::Multi(parts), Some(Ok(Response::Multi(results)))) if all_done(results) => {
-                let done = parts.iter().zip(results);
-                done.filter_map(|(part, result)| {
-                    let znode = match result {
-                        MultiResult::Create(path) | MultiResult::Create2(path, _) => Some(path),
-                        _ => None,
-                    };
-                    let znode = znode.map(|path| &**path);
-                    part.as_ref().map(|part| line(part, znode, Outcome::Success))
-                })
-                .collect()
+            Ok(Response::Create(its)) => Self::Done(vec![path(&its.path)]),
+            Ok(Response::Create2(its)) => Self::Done(vec![path(&its.path)]),
+            Ok(_) => Self::Done(Vec::new()),
+        }
+    }
+
+    const fn outcome(&self) -> Outcome {
+        match self {
+            Self::Done(_) => Outcome::Success,
+            Self::Refused => Outcome::Failure,
+            Self::Invoked => Outcome::Invoked,
+        }
+    }
+}
+
+/// What there is to tell.
+#[derive(Debug)]
+enum Fact {
+    Request(Asked, Came),
+    EphemeralsGone(SessionId, Vec<String>),
+    Server(&'static str, Outcome),
+}
+
+impl Fact {
+    /// What it takes in memory, or a little more.
+    fn weight(&self) -> usize {
+        let texts: usize = match self {
+            Self::Request(asked, came) => {
+                let operations = asked.operations().map(|operation| {
+                    let texts = [&operation.znode, &operation.acl];
+                    let texts = texts.iter().filter_map(|text| text.as_ref()).map(String::len);
+                    OPERATION_OVERHEAD + texts.sum::<usize>()
+                });
+                let created = match came {
+                    Came::Done(created) => created.iter().flatten().map(String::len).sum(),
+                    _ => 0,
+                };
+                operations.sum::<usize>() + created
             }
-            (What::Multi(_), answer) => {
-                let outcome = answer.map_or(Outcome::Invoked, |_| Outcome::Failure);
-                vec![line(&Operation::without_znode("multiOperation"), None, outcome)]
+            Self::EphemeralsGone(_, znodes) => {
+                znodes.iter().map(|znode| size_of::<String>() + znode.len()).sum()
+            }
+            Self::Server(..) => 0,
+        };
+        FACT_OVERHEAD + texts
+    }
+
+    /// How many lines it makes.
+    fn line_count(&self) -> u64 {
+        let lines = match self {
+            Self::Request(asked, Came::Done(_)) => asked.operations().count(),
+            Self::EphemeralsGone(_, znodes) => znodes.len(),
+            Self::Request(..) | Self::Server(..) => 1,
+        };
+        lines as u64
+    }
+
+    /// Gives its lines; `own_user` is whose process this is.
+    fn lines(&self, own_user: &str, mut put: impl FnMut(Outcome, &str)) {
+        let mut who = String::new();
+        match self {
+            Self::Request(asked, came) => asked.lines(came, put),
+            Self::EphemeralsGone(session, znodes) => {
+                put_field(&mut who, "session", &format!("0x{:x}", session.0));
+                put_field(&mut who, "user", own_user);
+                for znode in znodes {
+                    let name = "ephemeralZNodeDeletionOnSessionCloseOrExpire";
+                    let line = line(&who, &Operation::of(name, znode), None, Outcome::Success);
+                    put(Outcome::Success, &line);
+                }
+            }
+            Self::Server(operation, outcome) => {
+                put_field(&mut who, "user", own_user);
+                let line = line(&who, &Operation::without_znode(operation), None, *outcome);
+                put(*outcome, &line);
             }
         }
     }
@@ -170,15 +281,6 @@ impl Asked {
 
 fn all_done(results: &[MultiResult<'_>]) -> bool {
     !results.iter().any(|result| matches!(result, MultiResult::Error(_)))
-}
-
-/// The path with its suffix.
-fn created<'a>(response: &'a Response<'_>) -> Option<&'a str> {
-    match response {
-        Response::Create(its) => Some(&its.path),
-        Response::Create2(its) => Some(&its.path),
-        _ => None,
-    }
 }
 
 fn mode_name(mode: CreateMode) -> &'static str {
@@ -223,7 +325,7 @@ fn acl_text(acl: &[Acl<'_>]) -> String {
     text
 }
 
-fn put(line: &mut String, key: &str, value: &str) {
+fn put_field(line: &mut String, key: &str, value: &str) {
     if !line.is_empty() {
         line.push('\t');
     }
@@ -234,142 +336,20 @@ fn put(line: &mut String, key: &str, value: &str) {
 }
 
 /// `znode` is there where it is another than was asked for.
-fn line(mut who: String, operation: &Operation, znode: Option<&str>, outcome: Outcome) -> String {
-    put(&mut who, "operation", operation.name);
+fn line(who: &str, operation: &Operation, znode: Option<&str>, outcome: Outcome) -> String {
+    let mut line = who.to_owned();
+    put_field(&mut line, "operation", operation.name);
     if let Some(znode) = znode.or(operation.znode.as_deref()) {
-        put(&mut who, "znode", znode);
+        put_field(&mut line, "znode", znode);
     }
     if let Some(znode_type) = operation.znode_type {
-        put(&mut who, "znode_type", znode_type);
+        put_field(&mut line, "znode_type", znode_type);
     }
     if let Some(acl) = &operation.acl {
-        put(&mut who, "acl", acl);
+        put_field(&mut line, "acl", acl);
     }
-    put(&mut who, "result", outcome.name());
-    who
-}
-
-/// The audit log of a server.
-#[derive(Debug)]
-pub(super) struct Audit {
-    lines: Mutex<NonBlocking>,
-    lost: ErrorCounter,
-    is_syslog: bool,
-    /// Whose process this is.
-    own_user: String,
-    worker: Mutex<Option<WorkerGuard>>,
-}
-
-impl Audit {
-    /// # Errors
-    /// When there is no such place.
-    pub(super) fn open(to: &AuditTo) -> io::Result<Self> {
-        let (lines, worker) = match to {
-            AuditTo::Stdout => queue_to(io::stdout()),
-            AuditTo::Syslog => queue_to(Syslog::connect()?),
-            AuditTo::File(path) => queue_to(RollingFile::open(path)?),
-        };
-        Ok(Self {
-            lost: lines.error_counter(),
-            lines: Mutex::new(lines),
-            is_syslog: *to == AuditTo::Syslog,
-            own_user: environment::user_name(),
-            worker: Mutex::new(Some(worker)),
-        })
-    }
-
-    /// The server takes clients from here on.
-    pub(super) fn started(&self) {
-        self.of_server("serverStart", Outcome::Success);
-    }
-
-    /// The server is asked to end.
-    pub(super) fn stopping(&self) {
-        self.of_server("serverStop", Outcome::Invoked);
-    }
-
-    fn of_server(&self, operation: &'static str, outcome: Outcome) {
-        let mut who = String::new();
-        put(&mut who, "user", &self.own_user);
-        self.write(outcome, &line(who, &Operation::without_znode(operation), None, outcome));
-    }
-
-    /// Waits a moment until every line is written; none comes behind this.
-    pub(super) fn end(&self) {
-        drop(self.worker.lock().take());
-    }
-
-    /// A request has its answer; `None` where it has lost its connection instead.
-    pub(super) fn answered(&self, asked: &Asked, answer: Option<&Answer<'_>>) {
-        for (outcome, line) in asked.lines(answer) {
-            self.write(outcome, &line);
-        }
-    }
-
-    /// A session has ended, and its ephemeral with it.
-    pub(super) fn ephemeral_gone(&self, session: SessionId, znode: &str) {
-        let mut who = String::new();
-        put(&mut who, "session", &format!("0x{:x}", session.0));
-        put(&mut who, "user", &self.own_user);
-        let operation = Operation::of("ephemeralZNodeDeletionOnSessionCloseOrExpire", znode);
-        self.write(Outcome::Success, &line(who, &operation, None, Outcome::Success));
-    }
-
-    fn write(&self, outcome: Outcome, line: &str) {
-        let now = OffsetDateTime::now_utc();
-        let is_failure = outcome == Outcome::Failure;
-        let line = if self.is_syslog {
-            let format = format_description!(
-                "[month repr:short] [day padding:space] [hour]:[minute]:[second]"
-            );
-            let severity = if is_failure { ERROR } else { NOTICE };
-            let priority = FACILITY * 8 + severity;
-            let time = now.format(format).unwrap_or_default();
-            format!("<{priority}>{time} rookeeper[{}]: {line}", process::id())
-        } else {
-            let format = format_description!(
-                "[year]-[month]-[day] [hour]:[minute]:[second],[subsecond digits:3]"
-            );
-            let level = if is_failure { "ERROR" } else { "INFO" };
-            format!("{} {level} {LOGGER}: {line}\n", now.format(format).unwrap_or_default())
-        };
-        let lost = self.lost.dropped_lines();
-        // It takes the line or loses it.
-        let _ = self.lines.lock().write_all(line.as_bytes());
-        if self.lost.dropped_lines() > lost {
-            tracing::error!(
-                id = %MessageId::AUDIT_LINES_LOST,
-                "lines of the audit log are lost: nothing takes them fast enough"
-            );
-        }
-    }
-}
-
-/// This machine's syslog.
-#[derive(Debug)]
-struct Syslog(UnixDatagram);
-
-impl Syslog {
-    fn connect() -> io::Result<Self> {
-        let socket = UnixDatagram::unbound()?;
-        socket.connect(SYSLOG)?;
-        Ok(Self(socket))
-    }
-}
-
-impl Write for Syslog {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // It may have been restarted.
-        if self.0.send(line).is_err() {
-            self.0.connect(SYSLOG)?;
-            self.0.send(line)?;
-        }
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    put_field(&mut line, "result", outcome.name());
+    line
 }
 
 #[cfg(test)]
@@ -381,20 +361,35 @@ mod tests {
 
     fn asked(request: &Request<'_>) -> Asked {
         let identity = |scheme: &str, id: &str| Identity { scheme: scheme.into(), id: id.into() };
-        let identities = [identity("ip", "::1"), identity("super", ""), identity("digest", "b:#")];
-        Asked::of(request, SessionId(0xab), &identities, "::1").expect("it changes something")
+        let identities = Identities::from(vec![
+            identity("ip", "::1"),
+            identity("super", ""),
+            identity("digest", "b:#"),
+        ]);
+        let address = [127, 0, 0, 1].into();
+        let asked = Asked::of(request, SessionId(0xab), &Arc::new(identities), address);
+        assert!(Asked::is_one(request));
+        asked.expect("it changes something")
     }
 
     fn lines(asked: &Asked, answer: Option<Answer<'_>>) -> Vec<String> {
-        let lines = asked.lines(answer.as_ref());
-        lines.into_iter().map(|(_, line)| line.replace('\t', " ")).collect()
+        told(asked, answer.as_ref()).iter().map(|line| line.replace('\t', " ")).collect()
+    }
+
+    fn told(asked: &Asked, answer: Option<&Answer<'_>>) -> Vec<String> {
+        let came = answer.map_or(Came::Invoked, Came::of);
+        let fact = Fact::Request(asked.clone(), came);
+        let mut lines = Vec::new();
+        fact.lines("root", |_, line| lines.push(line.to_owned()));
+        assert_eq!(fact.line_count(), lines.len() as u64);
+        lines
     }
 
     fn create(path: &str, mode: CreateMode) -> CreateRequest<'_> {
         CreateRequest { path: path.into(), data: None, acl: None, flags: mode.flags() }
     }
 
-    const WHO: &str = "session=0xab user=::1,b ip=::1";
+    const WHO: &str = "session=0xab user=::1,b ip=127.0.0.1";
 
     #[test]
     fn what_is_not_known_to_be_done_is_told_as_asked_for() {
@@ -443,17 +438,19 @@ mod tests {
     fn a_path_begins_no_field_and_no_line_of_its_own() {
         let path = "/a\tresult=success\nsession=0x1";
         let one = asked(&Request::Delete(DeleteRequest { path: path.into(), version: -1 }));
-        let lines = one.lines(Some(&Err(ErrorCode::NoNode)));
-        let text = &lines[0].1;
+        let lines = told(&one, Some(&Err(ErrorCode::NoNode)));
+        let text = &lines[0];
         assert_eq!(text.split('\t').count(), 6, "{text}");
         assert!(!text.contains('\n') && text.ends_with("\tresult=failure"), "{text}");
     }
 
     #[test]
     fn reads_are_not_audited() {
-        let identities: [Identity; 0] = [];
+        let identities = Arc::new(Identities::default());
         for request in [Request::Ping, Request::WhoAmI, Request::CloseSession] {
-            assert!(Asked::of(&request, SessionId(1), &identities, "").is_none());
+            let address = [127, 0, 0, 1].into();
+            assert!(Asked::of(&request, SessionId(1), &identities, address).is_none());
+            assert!(!Asked::is_one(&request));
         }
     }
 }

@@ -3,29 +3,51 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use jute::OpCode;
 use jute::protocol::{AuthPacket, Response, SaslResponse};
-use jute::{ErrorCode, OpCode};
 use sha1::{Digest, Sha1};
-use sha2::{Sha224, Sha256, Sha384, Sha512};
+use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
+use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 
 use super::connection::Connection;
-use crate::config::{Access, DigestAlgorithm, DigestScheme};
-use crate::engine::acl::Identity;
+use super::figures::series::{Counter, Series};
+use crate::config::{Access, DigestAlgorithm, DigestScheme, EnsembleScheme};
+use crate::engine::acl::{Identity, TooMany};
 use crate::message::MessageId;
+
+/// Why an auth packet ends its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotTaken {
+    /// With -115: of a scheme that is not here, what a scheme refuses, or more identities than a connection may have. Stock
+    /// clients give up then.
+    Failed,
+    /// Without a word, so that the client tries another server: it means another ensemble.
+    Elsewhere,
+}
 
 /// Takes an auth packet.
 ///
 /// # Errors
-/// [`ErrorCode::AuthFailed`] for a scheme that is not here, and for what a scheme refuses. The connection is closed.
+/// [`NotTaken`]; the connection is to be closed.
 pub(super) fn authenticate(
     access: &Access,
+    series: &Series,
     connection: &Connection,
     packet: &AuthPacket<'_>,
-) -> Result<(), ErrorCode> {
+) -> Result<(), NotTaken> {
+    if let (Some("ensemble"), Some(scheme)) = (packet.scheme.as_deref(), &access.ensemble) {
+        return is_meant(scheme, series, connection, packet.auth.as_deref().unwrap_or_default());
+    }
     match (packet.scheme.as_deref(), &access.digest, packet.auth.as_deref()) {
         (Some("digest"), Some(digest), Some(token)) => {
-            connection.add_identities(digest_identities(digest, token));
-            Ok(())
+            connection.add_identities(digest_identities(digest, token)).map_err(|TooMany| {
+                tracing::warn!(
+                    id = %MessageId::TOO_MANY_IDENTITIES,
+                    client = %connection.peer(),
+                    "closing a connection that shows too many identities"
+                );
+                NotTaken::Failed
+            })
         }
         // Every connection has its address as an identity from the beginning.
         (Some("ip"), ..) => Ok(()),
@@ -36,7 +58,36 @@ pub(super) fn authenticate(
                 ?scheme,
                 "authentication failed"
             );
-            Err(ErrorCode::AuthFailed)
+            Err(NotTaken::Failed)
+        }
+    }
+}
+
+/// Whether a client means this ensemble (`EnsembleAuthenticationProvider`).
+fn is_meant(
+    scheme: &EnsembleScheme,
+    series: &Series,
+    connection: &Connection,
+    name: &[u8],
+) -> Result<(), NotTaken> {
+    match &scheme.names {
+        Some(names) if !name.is_empty() => {
+            let said = String::from_utf8_lossy(name);
+            if names.iter().any(|name| *name == said) {
+                series.count(Counter::EnsembleAuthSuccesses, 1);
+                return Ok(());
+            }
+            series.count(Counter::EnsembleAuthFailures, 1);
+            tracing::warn!(
+                id = %MessageId::ANOTHER_ENSEMBLE,
+                client = %connection.peer(),
+                "closing a connection: the client means another ensemble"
+            );
+            Err(NotTaken::Elsewhere)
+        }
+        _ => {
+            series.count(Counter::EnsembleAuthSkips, 1);
+            Ok(())
         }
     }
 }
@@ -45,7 +96,7 @@ pub(super) fn authenticate(
 pub(super) fn is_enough(access: &Access, connection: &Connection, op: i32) -> bool {
     let Some(schemes) = &access.enforced else { return true };
     matches!(OpCode::from_code(op), Some(OpCode::Auth | OpCode::Sasl))
-        || connection.identities().iter().any(|identity| schemes.contains(&identity.scheme))
+        || connection.identities().all().iter().any(|identity| schemes.contains(&identity.scheme))
 }
 
 /// What a client is told that wants SASL where none is set up.
@@ -75,6 +126,12 @@ fn digest_id(algorithm: DigestAlgorithm, token: &[u8]) -> String {
         DigestAlgorithm::Sha256 => BASE64_STANDARD.encode(Sha256::digest(text)),
         DigestAlgorithm::Sha384 => BASE64_STANDARD.encode(Sha384::digest(text)),
         DigestAlgorithm::Sha512 => BASE64_STANDARD.encode(Sha512::digest(text)),
+        DigestAlgorithm::Sha512Cut224 => BASE64_STANDARD.encode(Sha512_224::digest(text)),
+        DigestAlgorithm::Sha512Cut256 => BASE64_STANDARD.encode(Sha512_256::digest(text)),
+        DigestAlgorithm::Sha3At224 => BASE64_STANDARD.encode(Sha3_224::digest(text)),
+        DigestAlgorithm::Sha3At256 => BASE64_STANDARD.encode(Sha3_256::digest(text)),
+        DigestAlgorithm::Sha3At384 => BASE64_STANDARD.encode(Sha3_384::digest(text)),
+        DigestAlgorithm::Sha3At512 => BASE64_STANDARD.encode(Sha3_512::digest(text)),
     };
     format!("{user}:{hash}")
 }
@@ -85,10 +142,22 @@ mod tests {
 
     #[test]
     fn digest_ids_are_zookeepers() {
-        // Reference 8.5; the second printed by DigestAuthenticationProvider of 3.9.5 with digestAlg=SHA-256.
+        // Reference 8.5; the others are shown by 3.9.5 with digestAlg=SHA-256 and SHA3-256, and made by Python's hashlib.
         let ids = [
             (DigestAlgorithm::Sha1, "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ="),
             (DigestAlgorithm::Sha256, "u:/Y8xRBngpX5duYn15uUqIRaIaCviy5TEwSk419hCwuA="),
+            (DigestAlgorithm::Sha512Cut224, "u:uQhd9bjKXP6GHJndVVZ2qIjzcJFAYrjzPmzxOg=="),
+            (DigestAlgorithm::Sha512Cut256, "u:GahcuEqKVDomB4u/ebwuUp9/SoZ9jjQVdblytNb5wPo="),
+            (DigestAlgorithm::Sha3At224, "u:VetFxgqKhf3M+E8Pj5X4NLMXFF7lPCr+KjMt9g=="),
+            (DigestAlgorithm::Sha3At256, "u:3+U94Pf1dSrKR/q5qu/huTFf1Fha6TtpdtpSdhWvIS0="),
+            (
+                DigestAlgorithm::Sha3At384,
+                "u:d4zgobLcJSLRER2rxMYl64bQqLziPCVxzKEWJoX+pEfq/zm0wPI8ZyXDgZrO/jZl",
+            ),
+            (
+                DigestAlgorithm::Sha3At512,
+                "u:CxK7PYZe5JmbxbczQTl9zOaNZXrjA0kC+0x9tzWMsGKrpYRMUAdSUKhye+ylfkRhhXm3ReL68pT1mUct81OUyQ==",
+            ),
         ];
         for (algorithm, id) in ids {
             assert_eq!(digest_id(algorithm, b"u:p"), id);

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -29,10 +29,12 @@ use super::figures::series::Counter;
 use super::figures::stats::{self, Summary};
 use super::inbox::{Inbox, Step};
 use super::listings;
-use super::outbox::{EVENTS_MAX, Outbox, Sent};
+use super::outbox::{Outbox, Sent};
 use super::password::PASSWORD_LEN;
 use super::shared::Server;
-use crate::engine::acl::Identity;
+use super::unread::{Rank, Unread};
+use crate::engine::acl::{Identities, Identity, TooMany};
+use crate::engine::read;
 use crate::engine::request::Origin;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, WallClock};
@@ -47,8 +49,6 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// Watches of a closed connection that are taken away under one hold.
 const FORGOTTEN_A_HOLD: usize = 256;
-/// Identities that a client may show. Each is copied when another comes, and looked at in every check.
-const IDENTITIES_MAX: usize = 256;
 
 /// What `cons` shows of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -117,21 +117,28 @@ pub(super) struct Connection {
     /// Whether the client sent the readOnly byte, and so wants it back.
     wants_read_only: AtomicBool,
     session: OnceLock<Attached>,
-    identities: Mutex<Arc<[Identity]>>,
+    identities: Mutex<Arc<Identities>>,
     counters: Mutex<Counters>,
     /// Of each request with the orderer, what the audit log is to say; nothing where there is none.
     audited: Mutex<VecDeque<Option<Asked>>>,
 }
 
 impl Connection {
-    pub(super) fn new(id: ConnectionId, peer: SocketAddr, socket: TcpStream, clock: Clock) -> Self {
-        let identities = [Identity { scheme: "ip".to_owned(), id: java_address(peer.ip()) }];
+    pub(super) fn new(
+        id: ConnectionId,
+        peer: SocketAddr,
+        socket: TcpStream,
+        clock: Clock,
+        unread: Arc<Unread>,
+    ) -> Self {
+        let address = Identity { scheme: "ip".to_owned(), id: java_address(peer.ip()) };
+        let identities = Arc::new(Identities::from(vec![address]));
         Self {
             id,
             peer,
             socket,
             clock,
-            outbox: Outbox::default(),
+            outbox: Outbox::new(id, unread),
             kick: Notify::new(),
             in_flight: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
@@ -140,7 +147,7 @@ impl Connection {
             touched: AtomicBool::new(false),
             wants_read_only: AtomicBool::new(false),
             session: OnceLock::new(),
-            identities: Mutex::new(identities.into()),
+            identities: Mutex::new(identities),
             counters: Mutex::new(Counters::new()),
             audited: Mutex::default(),
         }
@@ -163,29 +170,18 @@ impl Connection {
     }
 
     /// Who the client has shown to be.
-    pub(super) fn identities(&self) -> Arc<[Identity]> {
+    pub(super) fn identities(&self) -> Arc<Identities> {
         Arc::clone(&self.identities.lock())
     }
 
-    /// The client has shown to be someone more.
-    pub(super) fn add_identities(&self, more: impl IntoIterator<Item = Identity>) {
+    /// The client has shown to be someone more. They are copied only where a request is on its way with them.
+    pub(super) fn add_identities(
+        &self,
+        more: impl IntoIterator<Item = Identity>,
+    ) -> Result<(), TooMany> {
         let mut identities = self.identities.lock();
-        let mut all = identities.to_vec();
-        for identity in more {
-            if !all.contains(&identity) {
-                all.push(identity);
-            }
-        }
-        if all.len() > IDENTITIES_MAX {
-            tracing::warn!(
-                id = %MessageId::TOO_MANY_IDENTITIES,
-                client = %self.peer,
-                "closing a connection that shows too many identities"
-            );
-            self.close();
-            return;
-        }
-        *identities = all.into();
+        let all = Arc::make_mut(&mut identities);
+        more.into_iter().try_for_each(|identity| all.add(identity))
     }
 
     pub(super) fn counters(&self) -> parking_lot::MutexGuard<'_, Counters> {
@@ -254,9 +250,9 @@ impl Connection {
     /// Appends an event's frame. A client that lets too much of it lie is disconnected: it asks for what it missed
     /// when it comes back.
     pub(super) fn put_event(&self, frame: &[u8]) {
-        self.outbox.put(|out| out.extend_from_slice(frame));
+        let is_enough = !self.outbox.put_event(frame);
         self.counters().sent += 1;
-        if self.outbox.own_len() > EVENTS_MAX {
+        if is_enough {
             tracing::warn!(
                 id = %MessageId::EVENTS_NOT_READ,
                 client = %self.peer,
@@ -266,26 +262,41 @@ impl Connection {
         }
     }
 
-    /// Appends the orderer's answer. Gives its length.
+    /// Appends the orderer's answer, which may have to wait for a number. Gives its length.
     pub(super) fn put_answer(
         &self,
         origin: &Origin,
         zxid: Zxid,
         now: Monotonic,
         answer: Answer<'_>,
+        behind: Option<(u64, &AtomicU64)>,
     ) -> usize {
         let mut len = 0;
-        self.outbox.put(|out| {
+        let write = |out: &mut BytesMut| {
             let before = out.len() + LENGTH_LEN;
             match answer {
-                Ok(response) => put_reply(out, origin.xid, zxid.0, &response),
+                Ok(response) => {
+                    out.reserve(read::expected_len(&response));
+                    put_reply(out, origin.xid, zxid.0, &response);
+                }
                 Err(error) => put_refusal(out, origin.xid, zxid.0, error),
             }
             len = out.len() - before;
-        });
+        };
+        match behind {
+            Some((number, open)) => self.outbox.put_behind(number, open, write),
+            None => self.outbox.put(write),
+        };
         self.counters().answered(zxid, now, now.since(origin.received), 1);
         self.answered();
         len
+    }
+
+    /// What waited for numbers up to this one may leave.
+    pub(super) fn let_out(&self, open: &AtomicU64) {
+        if self.outbox.let_out(open) {
+            self.kick.notify_one();
+        }
     }
 
     /// The orderer is done with one request.
@@ -339,9 +350,21 @@ impl Connection {
         self.kick.notify_one();
     }
 
-    /// Sends what waits as far as the socket takes it; the task goes on with the rest.
+    /// The same if it still has this rank among those that do not read. Gives how much that leaves unread.
+    pub(super) fn close_unread(&self, rank: Rank) -> Option<usize> {
+        let len = self.outbox.abandon_at(rank)?;
+        self.kick.notify_one();
+        Some(len)
+    }
+
+    /// Sends for the group in progress.
     pub(super) fn send_now(&self) {
         self.touched.store(false, Ordering::Relaxed);
+        self.send_some();
+    }
+
+    /// Sends what waits as far as the socket takes it; the task goes on with the rest.
+    pub(super) fn send_some(&self) {
         match self.send() {
             // The task may sleep until there is room, or until everything is sent: it was told to leave that here.
             Ok(Sent::All) if self.outbox.take_awaited() => self.kick.notify_one(),
@@ -355,8 +378,37 @@ impl Connection {
         self.outbox.send(|bytes| self.socket.try_write(bytes))
     }
 
+    /// Sends until no more than `left` bytes wait.
+    ///
+    /// # Errors
+    /// When the client is gone, or does not read them before `end`.
+    pub(super) async fn send_all(&self, left: usize, end: Instant) -> io::Result<()> {
+        loop {
+            let sent = self.send()?;
+            if self.outbox.len() <= left {
+                return Ok(());
+            }
+            let end = end.min(Instant::now() + LAST_WORDS);
+            tokio::select! {
+                ready = self.ready(interest(false, sent == Sent::Blocked)) => drop(ready?),
+                () = self.kick.notified() => {}
+                () = tokio::time::sleep_until(end) => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
+    }
+
     /// Sends some of a long list. That a client reads it is a sign of life: what else it sends waits meanwhile.
     async fn send_of_list(&self, server: &Server) -> io::Result<Sent> {
+        // Whoever takes nothing stands still, and has no turn.
+        let is_writable = tokio::select! {
+            biased;
+            ready = self.socket.writable() => ready.map(|()| true)?,
+            () = std::future::ready(()) => false,
+        };
+        if !is_writable {
+            return Ok(Sent::Blocked);
+        }
+        self.outbox.pause();
         let mut taken = 0;
         let write = |bytes: &[u8]| self.socket.try_write(bytes).inspect(|sent| taken += sent);
         let sent = server.listings.send(|| self.outbox.send_of_list(write)).await?;
@@ -441,12 +493,30 @@ impl Connection {
                     tokio::task::yield_now().await;
                     continue;
                 }
+                Step::Word(word) => {
+                    Box::pin(word.tell(self, server)).await?;
+                    self.outbox.end();
+                    continue;
+                }
                 Step::List => {
                     Box::pin(listings::answer(self, server, &mut inbox)).await?;
                     continue;
                 }
+                Step::NeedsUnread(bytes) => {
+                    let room = server.connections.room(bytes);
+                    if let Some(taken) = Box::pin(self.wait_for(server, &mut inbox, room)).await? {
+                        inbox.grant(taken);
+                    }
+                    continue;
+                }
                 Step::NeedsRoom(bytes) => {
                     room = Arc::clone(&server.room).acquire_many_owned(bytes).await.ok();
+                    continue;
+                }
+                Step::NeedsAuditRoom => {
+                    if let Some(audit) = &server.audit {
+                        audit.room().await;
+                    }
                     continue;
                 }
                 Step::Drain => {

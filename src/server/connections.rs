@@ -1,9 +1,13 @@
 //! The open connections: where the orderer's answers and events go.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::IpAddr;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use hashbrown::HashMap;
@@ -12,30 +16,43 @@ use jute::protocol::{EventType, LENGTH_LEN, put_event};
 use jute::txn::Txn;
 use parking_lot::{Mutex, RwLock};
 
-use super::audit::Audit;
+use super::audit::{Audit, Came};
 use super::clock::Clock;
 use super::connection::Connection;
 use super::figures::namespace;
 use super::figures::series::{Counter, KeyedCounter, Measure};
 use super::figures::stats::{self, Stats};
+use super::large_answers::LargeAnswers;
 use super::password::Passwords;
+use super::unread::{Claim, Unread};
 use super::unsent::Unsent;
-use crate::engine::acl;
 use crate::engine::request::Origin;
 use crate::engine::session::SessionId;
-use crate::engine::time::WallClock;
+use crate::engine::time::{Monotonic, WallClock};
 use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Answer, Clients, Kind, Queue};
+use crate::message::MessageId;
 
 /// Connections that the orderer sends for without the sender's help.
 const SENT_ALONE: usize = 32;
+/// Who has read nothing for so long is closed for those who wait for room.
+const STALLED: Duration = Duration::from_millis(500);
+/// How long somebody waits for room before anybody is closed who leaves something unread.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two looks at who that is.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+/// Connections that are taken from the list under one hold by whoever looks at all of them.
+const LOOKED_AT: usize = 256;
 
 /// The open connections.
 #[derive(Debug)]
 pub(super) struct Connections {
     open: RwLock<HashMap<ConnectionId, Arc<Connection>>>,
+    /// The same, oldest first, for those who look at all: the orderer waits for none of them.
+    in_order: Mutex<BTreeMap<ConnectionId, Arc<Connection>>>,
     next_id: AtomicU64,
     /// How many each address has.
     by_address: Mutex<HashMap<IpAddr, u32>>,
@@ -49,6 +66,8 @@ pub(super) struct Connections {
     stats: Arc<Stats>,
     passwords: Arc<Passwords>,
     audit: Option<Arc<Audit>>,
+    unread: Arc<Unread>,
+    large_answers: LargeAnswers,
 }
 
 impl Connections {
@@ -60,9 +79,11 @@ impl Connections {
         stats: Arc<Stats>,
         passwords: Arc<Passwords>,
         audit: Option<Arc<Audit>>,
+        unread: Arc<Unread>,
     ) -> Self {
         Self {
             open: RwLock::new(HashMap::new()),
+            in_order: Mutex::default(),
             next_id: AtomicU64::new(first_id(server, Clock::wall()).0),
             by_address: Mutex::new(HashMap::new()),
             touched: Mutex::new(Vec::new()),
@@ -72,7 +93,102 @@ impl Connections {
             stats,
             passwords,
             audit,
+            unread,
+            large_answers: LargeAnswers::default(),
         }
+    }
+
+    /// What all their clients have not read.
+    pub(super) const fn unread(&self) -> &Arc<Unread> {
+        &self.unread
+    }
+
+    /// An answer of so many bytes was made.
+    #[inline]
+    pub(super) fn made<'p>(
+        &self,
+        connection: &Connection,
+        len: usize,
+        path: impl FnOnce() -> Option<&'p str>,
+        now: Monotonic,
+    ) {
+        self.large_answers.look_at(len, path, connection.peer(), now, &self.stats.series);
+    }
+
+    /// Waits for room for a large answer. Who has read nothing for a while is closed for it; later, whoever has read nothing for
+    /// the longest. Those who want no more than a frame do not queue: those who want much could keep them there for ever.
+    pub(super) async fn room(&self, bytes: usize) -> Claim {
+        let is_a_frame = self.unread.is_a_frame(bytes);
+        let _turn = if is_a_frame { None } else { Some(self.unread.turn.lock().await) };
+        let began = Instant::now();
+        loop {
+            if let Some(taken) = self.look_for_room(bytes, began) {
+                return taken;
+            }
+            self.unread.wait(BETWEEN_LOOKS).await;
+        }
+    }
+
+    /// Takes room for somebody who began to wait for it then, and closes for it who is to be closed.
+    fn look_for_room(&self, bytes: usize, began: Instant) -> Option<Claim> {
+        let mut hurried = self.unread.look.lock();
+        loop {
+            if let Some(taken) = self.unread.try_take_waited(bytes) {
+                return Some(taken);
+            }
+            if self.close_longest(STALLED) {
+                continue;
+            }
+            // Many may wait for a frame: they have one patience together.
+            let is_a_frame = self.unread.is_a_frame(bytes);
+            let since = hurried.filter(|_| is_a_frame).map_or(began, |last| last.max(began));
+            if since.elapsed() < PATIENCE || !self.close_longest(Duration::ZERO) {
+                return None;
+            }
+            if is_a_frame {
+                *hurried = Some(Instant::now());
+            }
+        }
+    }
+
+    /// Closes those who have read nothing for the longest while more waits than may, `connection` being what something was put
+    /// into last.
+    pub(super) fn shed(&self, connection: &Connection) {
+        if !self.unread.is_over() {
+            return;
+        }
+        // Whether anybody reads it shows when it is sent.
+        connection.send_some();
+        if connection.outbox().own_len() > self.unread.half() {
+            self.tell_unread(connection, connection.outbox().own_len());
+            connection.close();
+        }
+        while self.unread.is_over() && self.close_longest(Duration::ZERO) {}
+    }
+
+    /// Closes the connection whose client has read nothing for the longest, if that is so long. False if there is none.
+    fn close_longest(&self, at_least: Duration) -> bool {
+        let Some(longest) = self.unread.longest(at_least) else { return false };
+        match self.get(longest.connection) {
+            // It may have read something meanwhile.
+            Some(connection) => {
+                if let Some(len) = connection.close_unread(longest.rank) {
+                    self.tell_unread(&connection, len);
+                }
+            }
+            None => self.unread.leave(longest.rank),
+        }
+        true
+    }
+
+    fn tell_unread(&self, connection: &Connection, bytes: usize) {
+        self.stats.series.count(Counter::UnreadClosed, 1);
+        tracing::warn!(
+            id = %MessageId::UNREAD_TOO_MUCH,
+            client = %connection.peer(),
+            bytes,
+            "closing the connection that has read nothing for the longest: there is no memory for more that nobody reads"
+        );
     }
 
     /// What the sender's thread has to do.
@@ -111,14 +227,16 @@ impl Connections {
     }
 
     pub(super) fn add(&self, connection: &Arc<Connection>) {
+        self.in_order.lock().insert(connection.id(), Arc::clone(connection));
         self.open.write().insert(connection.id(), Arc::clone(connection));
     }
 
     pub(super) fn remove(&self, connection: ConnectionId) {
         let removed = self.open.write().remove(&connection);
+        self.in_order.lock().remove(&connection);
         if let (Some(audit), Some(connection)) = (&self.audit, removed) {
-            for asked in connection.audited().drain(..).flatten() {
-                audit.answered(&asked, None);
+            for asked in std::mem::take(&mut *connection.audited()).into_iter().flatten() {
+                audit.never_answered(asked);
             }
         }
     }
@@ -127,11 +245,44 @@ impl Connections {
         self.open.read().len()
     }
 
-    /// All of them, oldest first.
-    pub(super) fn all(&self) -> Vec<Arc<Connection>> {
-        let mut all: Vec<Arc<Connection>> = self.open.read().values().cloned().collect();
-        all.sort_unstable_by_key(|connection| connection.id());
-        all
+    /// Some of them, oldest first, from the one after `last` on; empty when there are no more.
+    pub(super) fn after(&self, last: Option<ConnectionId>) -> Vec<Arc<Connection>> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let in_order = self.in_order.lock();
+        in_order
+            .range((from, Bound::Unbounded))
+            .take(LOOKED_AT)
+            .map(|(_, its)| Arc::clone(its))
+            .collect()
+    }
+
+    /// Looks at all of them, oldest first, a few at a time. Who comes meanwhile may not be seen.
+    pub(super) fn each(&self, mut look: impl FnMut(&Connection)) {
+        let looked: Result<(), Infallible> = self.try_each(|connection| {
+            look(connection);
+            Ok(())
+        });
+        let Ok(()) = looked;
+    }
+
+    /// The same until `look` fails.
+    ///
+    /// # Errors
+    /// That of `look`.
+    pub(super) fn try_each<E>(
+        &self,
+        mut look: impl FnMut(&Connection) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let end = ConnectionId(self.next_id.load(Ordering::Relaxed));
+        let mut last = None;
+        loop {
+            let some = self.after(last);
+            some.iter().try_for_each(|connection| look(connection))?;
+            last = some.last().map(|connection| connection.id());
+            if last.is_none_or(|last| last >= end) {
+                return Ok(());
+            }
+        }
     }
 
     pub(super) fn get(&self, connection: ConnectionId) -> Option<Arc<Connection>> {
@@ -174,11 +325,12 @@ impl Clients for Connections {
                 let may_read = event
                     .readers
                     .as_ref()
-                    .is_none_or(|list| acl::permits(list, perms::READ, &connection.identities()));
+                    .is_none_or(|list| connection.identities().may(list, perms::READ));
                 if may_read {
                     stats::add(&self.stats.packets_sent, 1);
                     series.count(Counter::WatchBytes, (frame.len() - LENGTH_LEN) as u64);
                     connection.put_event(&frame);
+                    self.shed(&connection);
                     self.touch(connection);
                 }
             }
@@ -195,21 +347,34 @@ impl Clients for Connections {
         namespace::count_written(&self.stats.series, txn);
     }
 
-    fn answer(&self, origin: &Origin, kind: Kind, zxid: Zxid, answer: Answer<'_>) {
+    fn answer(
+        &self,
+        origin: &Origin,
+        kind: Kind,
+        zxid: Zxid,
+        path: Option<&str>,
+        answer: Answer<'_>,
+    ) {
         let Some(connection) = self.get(origin.connection) else { return };
         if connection.end_own_sync(&answer) {
             return;
         }
-        if let Some(audit) = &self.audit {
+        let behind = self.audit.as_ref().map(|audit| {
             let asked = connection.audited().pop_front().flatten();
-            if let Some(asked) = asked {
-                audit.answered(&asked, Some(&answer));
-            }
-        }
+            let number = match asked {
+                Some(asked) => audit.answered(asked, Came::of(&answer), &connection),
+                // The end of a session is told by its ephemerals.
+                None if connection.is_leaving() => audit.after_all(&connection),
+                None => 0,
+            };
+            (number, audit.open_up_to())
+        });
         let now = self.clock.monotonic();
         stats::add(&self.stats.packets_sent, 1);
         self.stats.record_latency(kind, now.since(origin.received), 1);
-        let len = connection.put_answer(origin, zxid, now, answer);
+        let len = connection.put_answer(origin, zxid, now, answer, behind);
+        self.made(&connection, len, || path, now);
+        self.shed(&connection);
         self.stats.record_response_size(len, len, len);
         self.stats.series.count(Counter::ResponseBytes, len as u64);
         self.touch(connection);
@@ -229,8 +394,9 @@ impl Clients for Connections {
     }
 
     fn ephemerals_end(&self, session: SessionId, paths: &[Cow<'_, str>]) {
-        if let Some(audit) = &self.audit {
-            paths.iter().for_each(|path| audit.ephemeral_gone(session, path));
+        if let Some(audit) = self.audit.as_ref().filter(|_| !paths.is_empty()) {
+            let paths = paths.iter().map(|path| path.clone().into_owned());
+            audit.ephemerals_gone(session, paths.collect());
         }
     }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::ServerError;
-use super::clock;
+use super::clock::{self, Clock};
 use crate::config::{self, Config, SnapshotCompression};
 use crate::engine::database::{Database, Rules};
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Ensemble, Rebuild, first_snapshot};
+use crate::ensemble::{Ensemble, List, Rebuild, first_snapshot};
 use crate::storage::{
     self, Compression, DataDirectory, DirectoryOptions, LogOptions, RaftStateFile, RealDisk,
     Recovered, RecoveryOptions, SessionKey, SessionSecret, SnapshotOrigin, StorageError,
@@ -96,6 +96,7 @@ pub(super) fn open_member(
         rules: rules(config),
         seed: random()?,
         zxids_a_term: ZXIDS_A_TERM,
+        list: Some(List { text: members.list(), since: Clock::wall() }),
     };
     Ok((ensemble, directory))
 }
@@ -119,6 +120,7 @@ fn rules(config: &Config) -> Rules {
         reconfig: config.reconfig_enabled,
         max_never_used_ms: config.reaper.max_never_used.map(|max| clock::millis(max).cast_signed()),
         enforce_quota: config.enforce_quota,
+        record_max: (config.jute_max_record as usize).min(storage::RECORD_MAX),
     }
 }
 

@@ -13,10 +13,14 @@ use super::figures::series::{Counter, Measure};
 use super::reaper::Reaper;
 use super::restoring::Restoring;
 use super::shared::Server;
+use crate::engine::expiry::ExpiryPlace;
 use crate::engine::request::{Chore, Work};
 use crate::engine::sequencer::Sequencer;
+use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
-use crate::ensemble::{Expiry, Inquiry, OrderError, Snapshots, Standalone, Submission};
+use crate::ensemble::{
+    EXPIRIES_AT_ONCE, Inquiry, OrderError, Scope, Snapshots, Standalone, Submission,
+};
 use crate::message::MessageId;
 
 /// How long the orderer waits for requests while a snapshot waits for the disk.
@@ -76,9 +80,12 @@ pub(super) fn run(
                     "asked to hand over, but this server is alone"
                 ),
                 // Whoever asked may have stopped waiting.
-                Inquiry::Expiry(to) => {
-                    let global = Some(standalone.sequencer().expiry_buckets().collect());
-                    let _ = to.try_send(Expiry { local: None, global });
+                Inquiry::Expiry(scope, from, to) => {
+                    let sequencer = (scope == Scope::Global).then(|| standalone.sequencer());
+                    let _ = to.try_send(
+                        sequencer
+                            .map(|its| expiries(|most, each| its.walk_expiry(from, most, each))),
+                    );
                 }
                 Inquiry::Snapshot(asker) => snapshots.ask(asker),
                 Inquiry::Replace(database, asker) => restoring.ask(database, asker),
@@ -168,10 +175,21 @@ pub(super) fn due(server: &Server, sequencer: &mut Sequencer, now: Now, late: u6
     }
     let expired = sequencer.expired(now, late);
     server.stats.series.count(Counter::SessionsExpired, expired.len() as u64);
-    for session in &expired {
-        tracing::info!(%session, "expiring a session that was not heard of");
-    }
+    tell_expired(&expired, "expiring sessions that were not heard of");
     expired.into_iter().map(Chore::Expire).collect()
+}
+
+/// Sessions that are named in one line.
+const NAMED_SESSIONS: usize = 8;
+
+/// One line for all that expire together, with the ids of the first few.
+pub(super) fn tell_expired(expired: &[SessionId], what: &str) {
+    if expired.is_empty() {
+        return;
+    }
+    let named: Vec<String> =
+        expired.iter().take(NAMED_SESSIONS).map(SessionId::to_string).collect();
+    tracing::info!(count = expired.len(), first = named.join(" "), "{what}");
 }
 
 /// Goes on with the snapshot on its way or begins one that is due. Gives how long there is nothing else to do.
@@ -240,6 +258,15 @@ fn finish(server: &Server, standalone: &mut Standalone, snapshots: &mut Snapshot
     }
 }
 
+/// What a walk over sessions comes by at once, and where it goes on.
+pub(super) fn expiries(
+    walk: impl FnOnce(usize, &mut dyn FnMut(Monotonic, SessionId)) -> Option<ExpiryPlace>,
+) -> (Vec<(Monotonic, SessionId)>, Option<ExpiryPlace>) {
+    let mut all = Vec::new();
+    let next = walk(EXPIRIES_AT_ONCE, &mut |end, session| all.push((end, session)));
+    (all, next)
+}
+
 /// What SIGQUIT asks for.
 fn dump(server: &Server, standalone: &mut Standalone) {
     let sessions = standalone.sequencer().sessions_count();
@@ -261,7 +288,7 @@ fn dump(server: &Server, standalone: &mut Standalone) {
         "state"
     );
     drop(database);
-    for connection in server.connections.all() {
+    server.connections.each(|connection| {
         let counters = *connection.counters();
         tracing::info!(
             peer = %connection.peer(),
@@ -272,7 +299,7 @@ fn dump(server: &Server, standalone: &mut Standalone) {
             sent = counters.sent,
             "connection"
         );
-    }
+    });
 }
 
 #[cfg(test)]
@@ -280,6 +307,29 @@ mod tests {
     use jute::protocol::WatchRequest;
 
     use super::*;
+
+    #[test]
+    fn sessions_that_expire_together_are_one_line() {
+        use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+        #[derive(Default, Clone)]
+        struct Lines(Arc<std::sync::atomic::AtomicUsize>);
+        impl<S: tracing::Subscriber> Layer<S> for Lines {
+            fn on_event(&self, _: &tracing::Event<'_>, _: Context<'_, S>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let lines = Lines::default();
+        let subscriber = tracing_subscriber::registry().with(lines.clone());
+        let counts = tracing::subscriber::with_default(subscriber, || {
+            [0, 1, 256].map(|count| {
+                let expired: Vec<SessionId> = (0..count).map(SessionId).collect();
+                tell_expired(&expired, "expiring sessions that were not heard of");
+                lines.0.swap(0, Ordering::Relaxed)
+            })
+        });
+        assert_eq!(counts, [0, 1, 1]);
+    }
 
     #[test]
     fn only_what_waited_for_longer_is_throttled() {

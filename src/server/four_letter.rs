@@ -1,25 +1,25 @@
 //! Four-letter words: what monitoring asks on the client port (reference 13).
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use jute::OpCode;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-use super::connection::{Connection, java_address};
+use super::connection::{Connection, Counters, java_address};
 use super::environment;
 use super::figures::monitor;
 use super::figures::stats;
+use super::inventory::{self, Kind, Pieces, Sink};
 use super::shared::{Role, Server};
 use crate::config::{self, FourLetterWords};
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
-use crate::engine::watch::ConnectionId;
-use crate::ensemble::{Expiry, ExpiryBuckets, Inquiry};
+use crate::ensemble::Scope;
 
 /// The release of ZooKeeper that this is like.
 pub(super) const ZOOKEEPER_VERSION: &str = "3.9.5";
@@ -32,8 +32,6 @@ pub(super) const TRACE_MASK: i64 = 306;
 
 /// `AbstractFourLetterCommand.ZK_NOT_SERVING`.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
-/// How long `dump` waits for the orderer.
-const ORDERER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What telnet sends when its user interrupts it.
 const TELNET_CLOSE: [u8; 4] = [0xff, 0xf4, 0xff, 0xfd];
@@ -95,30 +93,69 @@ impl Word {
         }
     }
 
-    /// What the word is answered with.
-    pub(super) fn answer(self, server: &Server, argument: &[u8]) -> String {
+    /// What it is answered with where it is not answered.
+    fn refusal(self, server: &Server) -> Option<String> {
         let name = self.name();
         if !server.config.four_letter_words.allows(name) {
-            return format!("{name} is not executed because it is not in the whitelist.\n");
+            return Some(format!("{name} is not executed because it is not in the whitelist.\n"));
         }
         let needs_service =
             !matches!(self, Self::Envi | Self::Gtmk | Self::Ruok | Self::Stmk | Self::TelnetClose);
-        if needs_service && !server.serves() {
-            return match self {
-                Self::Isro => "null".to_owned(),
-                Self::Hash => NOT_SERVING.trim_end().to_owned(),
-                _ => NOT_SERVING.to_owned(),
-            };
+        (needs_service && !server.serves()).then(|| match self {
+            Self::Isro => "null".to_owned(),
+            Self::Hash => NOT_SERVING.trim_end().to_owned(),
+            _ => NOT_SERVING.to_owned(),
+        })
+    }
+
+    /// Of what it takes an inventory.
+    const fn inventory(self) -> Option<Kind> {
+        match self {
+            Self::Cons | Self::Stat => Some(Kind::Connections),
+            Self::Dump => Some(Kind::Sessions),
+            Self::Wchc | Self::Wchp => Some(Kind::Watches),
+            _ => None,
+        }
+    }
+
+    /// Whether it is answered piece by piece.
+    pub(super) fn takes_inventory(self, server: &Server) -> bool {
+        self.inventory().is_some() && self.refusal(server).is_none()
+    }
+
+    /// Answers it piece by piece.
+    ///
+    /// # Errors
+    /// When the client is gone or reads too slowly.
+    pub(super) async fn tell(
+        self,
+        connection: &Connection,
+        server: &Arc<Server>,
+    ) -> io::Result<()> {
+        let Some(kind) = self.inventory() else { return Ok(()) };
+        let Some(turn) = server.inventories.turn(kind).await else { return Ok(()) };
+        let write = move |server: &Arc<Server>, to: &mut Sink| match self {
+            Self::Cons => cons(server, to),
+            Self::Dump => dump(server, to),
+            Self::Stat => summary(server, true, to),
+            Self::Wchc => watches_by_session(server, to),
+            _ => watches_by_path(server, to),
+        };
+        Pieces::take(server, turn, write).send(connection).await
+    }
+
+    /// What the word is answered with, if that is not told piece by piece.
+    pub(super) fn answer(self, server: &Server, argument: &[u8]) -> String {
+        if let Some(refusal) = self.refusal(server) {
+            return refusal;
         }
         match self {
             Self::Conf => conf(server),
-            Self::Cons => cons(server),
             Self::Crst => {
                 reset_connections(server);
                 "Connection stats reset.\n".to_owned()
             }
             Self::Dirs => dirs(server),
-            Self::Dump => dump(server),
             Self::Envi => environment::text(),
             Self::Gtmk => server.trace_mask.load(Ordering::Relaxed).to_string(),
             Self::Hash => hash(server),
@@ -129,12 +166,10 @@ impl Word {
                 server.stats.reset();
                 "Server stats reset.\n".to_owned()
             }
-            Self::Srvr => summary(server, false),
-            Self::Stat => summary(server, true),
+            Self::Srvr => in_memory(|to| summary(server, false, to)),
             Self::Stmk => set_trace_mask(server, argument),
             Self::TelnetClose => String::new(),
-            Self::Wchc => watches_by_session(server),
-            Self::Wchp => watches_by_path(server),
+            Self::Cons | Self::Dump | Self::Stat | Self::Wchc | Self::Wchp => String::new(),
             Self::Wchs => wchs(server),
         }
     }
@@ -142,9 +177,7 @@ impl Word {
 
 /// Forgets what was counted of each connection.
 pub(super) fn reset_connections(server: &Server) {
-    for connection in server.connections.all() {
-        connection.counters().reset();
-    }
+    server.connections.each(|connection| connection.counters().reset());
 }
 
 fn set_trace_mask(server: &Server, argument: &[u8]) -> String {
@@ -170,81 +203,71 @@ fn hash(server: &Server) -> String {
     text
 }
 
-/// Asks the orderer when its sessions expire.
-pub(super) fn expiry(server: &Server) -> Expiry {
-    let (to, answer) = mpsc::sync_channel(1);
-    server.queue.ask(Inquiry::Expiry(to));
-    answer.recv_timeout(ORDERER_PATIENCE).unwrap_or_default()
+fn in_memory(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
+    let mut text = Vec::new();
+    // Memory refuses nothing.
+    let _ = write(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Sessions by the time at which they expire, and what they own.
-fn dump(server: &Server) -> String {
-    let Expiry { local, global } = expiry(server);
-    let mut text = "SessionTracker dump:\n".to_owned();
+fn dump(server: &Server, to: &mut impl Write) -> io::Result<()> {
+    writeln!(to, "SessionTracker dump:")?;
     let now = server.clock.now();
-    let has_local = local.is_some();
+    let local = inventory::expiries(server, Scope::Local);
+    let ahead = if local.is_some() { "Global " } else { "" };
     if let Some(local) = local {
-        text.push_str("Local ");
-        put_session_sets(&mut text, local, now);
+        write!(to, "Local ")?;
+        put_session_sets(to, &local, now)?;
     }
-    match global {
+    match inventory::expiries(server, Scope::Global) {
         Some(global) => {
-            text.push_str(if has_local { "Global " } else { "" });
-            put_session_sets(&mut text, global, now);
+            write!(to, "{ahead}")?;
+            put_session_sets(to, &global, now)?;
         }
         None => {
-            let database = server.replica.shared();
-            let _ = writeln!(text, "Global Sessions({}):", database.sessions().len());
-            for (session, timeout_ms) in database.sessions() {
-                let _ = writeln!(text, "{session}\t{timeout_ms}ms");
-            }
+            let count = server.replica.shared().sessions().len();
+            writeln!(to, "Global Sessions({count}):")?;
+            inventory::each_session(server, |session, timeout_ms| {
+                writeln!(to, "{session}\t{timeout_ms}ms")
+            })?;
         }
     }
-    text.push_str("ephemeral nodes dump:\n");
-    {
-        let database = server.replica.shared();
-        let owners = database.tree().sessions_with_ephemerals();
-        let _ = writeln!(text, "Sessions with Ephemerals ({}):", owners.len());
-        for session in owners {
-            let _ = writeln!(text, "{session}:");
-            for node in database.tree().ephemerals(session) {
-                let _ = writeln!(text, "\t{}", database.tree().path(node));
-            }
+    let owners = server.replica.shared().tree().ephemeral_owners();
+    writeln!(to, "ephemeral nodes dump:\nSessions with Ephemerals ({owners}):")?;
+    let mut ephemerals = inventory::ephemerals(server);
+    while let Some(session) = ephemerals.head() {
+        writeln!(to, "{session}:")?;
+        while let Some(path) = ephemerals.next_of(&session) {
+            writeln!(to, "\t{path}")?;
         }
     }
-    let connections = server.connections.all();
-    let _ = writeln!(
-        text,
-        "Connections dump:\nConnections Sets ({})/({}):",
-        usize::from(!connections.is_empty()),
-        connections.len()
-    );
-    if !connections.is_empty() {
-        let _ =
-            writeln!(text, "{} expire at {}:", connections.len(), java_date(now.monotonic, now));
+    let count = server.connections.count();
+    writeln!(to, "Connections dump:\nConnections Sets ({})/({count}):", usize::from(count > 0))?;
+    if count > 0 {
+        writeln!(to, "{count} expire at {}:", java_date(now.monotonic, now))?;
     }
-    for connection in connections {
-        let peer = connection.peer();
-        let _ = writeln!(
-            text,
-            "\tip: /{}:{} sessionId: {}",
-            java_address(peer.ip()),
-            peer.port(),
-            connection.session_id()
-        );
-    }
-    text
+    server.connections.try_each(|connection| {
+        let (peer, session) = (connection.peer(), connection.session_id());
+        writeln!(to, "\tip: /{}:{} sessionId: {session}", java_address(peer.ip()), peer.port())
+    })
 }
 
-fn put_session_sets(text: &mut String, buckets: ExpiryBuckets, now: Now) {
-    let sessions: usize = buckets.iter().map(|(_, sessions)| sessions.len()).sum();
-    let _ = writeln!(text, "Session Sets ({})/({sessions}):", buckets.len());
-    for (end, sessions) in buckets {
-        let _ = writeln!(text, "{} expire at {}:", sessions.len(), java_date(end, now));
-        for session in sessions {
-            let _ = writeln!(text, "\t{session}");
+fn put_session_sets(
+    to: &mut impl Write,
+    sessions: &[(Monotonic, SessionId)],
+    now: Now,
+) -> io::Result<()> {
+    let buckets = || sessions.chunk_by(|(one, _), (next, _)| one == next);
+    writeln!(to, "Session Sets ({})/({}):", buckets().count(), sessions.len())?;
+    for bucket in buckets() {
+        let Some((end, _)) = bucket.first() else { continue };
+        writeln!(to, "{} expire at {}:", bucket.len(), java_date(*end, now))?;
+        for (_, session) in bucket {
+            writeln!(to, "\t{session}")?;
         }
     }
+    Ok(())
 }
 
 /// A reading of the monotonic clock as `java.util.Date` prints it, in UTC.
@@ -261,56 +284,26 @@ fn java_date(at: Monotonic, now: Now) -> String {
         .unwrap_or_default()
 }
 
-/// Watched paths by session, data watches only.
-pub(super) fn watched_paths(server: &Server) -> BTreeMap<SessionId, BTreeSet<String>> {
-    let mut by_session: BTreeMap<SessionId, BTreeSet<String>> = BTreeMap::new();
-    for (connection, paths) in server.replica.shared().watches().lock().data_by_connection() {
-        if let Some(connection) = server.connections.get(connection) {
-            by_session
-                .entry(connection.session_id())
-                .or_default()
-                .extend(paths.into_iter().map(str::to_owned));
+fn watches_by_session(server: &Server, to: &mut impl Write) -> io::Result<()> {
+    let mut watches = inventory::watches_by_session(server);
+    while let Some(session) = watches.head() {
+        writeln!(to, "{session}")?;
+        while let Some(path) = watches.next_of(&session) {
+            writeln!(to, "\t{path}")?;
         }
     }
-    by_session
+    writeln!(to)
 }
 
-fn watches_by_session(server: &Server) -> String {
-    let mut text = String::new();
-    for (session, paths) in watched_paths(server) {
-        let _ = writeln!(text, "{session}");
-        for path in paths {
-            let _ = writeln!(text, "\t{path}");
+fn watches_by_path(server: &Server, to: &mut impl Write) -> io::Result<()> {
+    let mut watches = inventory::watches_by_path(server);
+    while let Some(path) = watches.head() {
+        writeln!(to, "{path}")?;
+        while let Some(session) = watches.next_of(&path) {
+            writeln!(to, "\t{session}")?;
         }
     }
-    text.push('\n');
-    text
-}
-
-/// Watching sessions by path, data watches only.
-pub(super) fn watching_sessions(server: &Server) -> BTreeMap<String, Vec<SessionId>> {
-    let by_path: BTreeMap<String, Vec<ConnectionId>> = {
-        let database = server.replica.shared();
-        let watches = database.watches().lock();
-        watches.data_by_path().map(|(path, watchers)| (path.to_owned(), watchers)).collect()
-    };
-    let sessions = |watchers: Vec<ConnectionId>| {
-        let there = watchers.into_iter().filter_map(|id| server.connections.get(id));
-        there.map(|connection| connection.session_id()).collect()
-    };
-    by_path.into_iter().map(|(path, watchers)| (path, sessions(watchers))).collect()
-}
-
-fn watches_by_path(server: &Server) -> String {
-    let mut text = String::new();
-    for (path, sessions) in watching_sessions(server) {
-        let _ = writeln!(text, "{path}");
-        for session in sessions {
-            let _ = writeln!(text, "\t{session}");
-        }
-    }
-    text.push('\n');
-    text
+    writeln!(to)
 }
 
 fn conf(server: &Server) -> String {
@@ -350,44 +343,26 @@ fn put_membership(text: &mut String, ensemble: &config::Ensemble, tick_ms: u32) 
         let _ = writeln!(text, "electionPort={election}\nquorumPort={quorum}\npeerType={kind}");
     }
     text.push_str("membership: \n");
-    for (id, server) in &ensemble.servers {
-        let role = if server.observer { "observer" } else { "participant" };
-        let host = match server.host.contains(':') {
-            true => format!("[{}]", server.host),
-            false => server.host.clone(),
-        };
-        let _ = write!(text, "server.{id}={host}:{}:{}:{role}", server.port, server.election_port);
-        if let Some(client) = server.client {
-            let _ = write!(text, ";{client}");
-        }
-        text.push('\n');
-    }
-    text.push_str("version=0");
+    text.push_str(&ensemble.list());
 }
 
 /// `srvr`, and `stat` with the clients.
-fn summary(server: &Server, with_clients: bool) -> String {
-    let mut text = format!("Zookeeper version: {VERSION}\n");
+fn summary(server: &Server, with_clients: bool, to: &mut impl Write) -> io::Result<()> {
+    writeln!(to, "Zookeeper version: {VERSION}")?;
     if with_clients {
-        text.push_str("Clients:\n");
-        for connection in server.connections.all() {
-            let counters = *connection.counters();
-            let _ = writeln!(
-                text,
-                "{}(queued={},recved={},sent={})",
-                peer(&connection),
-                connection.in_flight(),
-                counters.received,
-                counters.sent
-            );
-        }
-        text.push('\n');
+        writeln!(to, "Clients:")?;
+        server.connections.try_each(|connection| {
+            let Counters { received, sent, .. } = *connection.counters();
+            let queued = connection.in_flight();
+            writeln!(to, "{}(queued={queued},recved={received},sent={sent})", peer(connection))
+        })?;
+        writeln!(to)?;
     }
     let latency = server.stats.latency();
     let zxid = server.replica.applied();
     let nodes = server.replica.shared().tree().count() + 1;
-    let _ = write!(
-        text,
+    write!(
+        to,
         "Latency min/avg/max: {}/{}/{}\nReceived: {}\nSent: {}\nConnections: {}\nOutstanding: {}\n\
          Zxid: {zxid}\nMode: {}\nNode count: {nodes}\n",
         latency.min,
@@ -398,12 +373,12 @@ fn summary(server: &Server, with_clients: bool) -> String {
         server.connections.count(),
         monitor::outstanding(server),
         server.role.get(),
-    );
+    )?;
     if server.role.get() == Role::Leader {
         let [last, min, max] = server.stats.quorum.proposal_sizes();
-        let _ = writeln!(text, "Proposal sizes last/min/max: {last}/{min}/{max}");
+        writeln!(to, "Proposal sizes last/min/max: {last}/{min}/{max}")?;
     }
-    text
+    Ok(())
 }
 
 /// ` /address:port[interest]`; the interest is always in reading.
@@ -412,32 +387,31 @@ fn peer(connection: &Connection) -> String {
     format!(" /{}:{}[1]", java_address(peer.ip()), peer.port())
 }
 
-fn cons(server: &Server) -> String {
-    let mut text = String::new();
-    for connection in server.connections.all() {
+fn cons(server: &Server, to: &mut impl Write) -> io::Result<()> {
+    server.connections.try_each(|connection| {
         let counters = *connection.counters();
-        let _ = write!(
-            text,
+        write!(
+            to,
             "{}(queued={},recved={},sent={}",
-            peer(&connection),
+            peer(connection),
             connection.in_flight(),
             counters.received,
             counters.sent
-        );
+        )?;
         if let Some(attached) = connection.session() {
-            let _ = write!(
-                text,
+            write!(
+                to,
                 ",sid={},lop={},est={},to={}",
                 attached.session,
                 counters.last_op.map_or("NA", operation),
                 counters.established.0,
                 attached.timeout_ms
-            );
+            )?;
             if counters.last_cxid >= 0 {
-                let _ = write!(text, ",lcxid={:#x}", counters.last_cxid);
+                write!(to, ",lcxid={:#x}", counters.last_cxid)?;
             }
-            let _ = write!(
-                text,
+            write!(
+                to,
                 ",lzxid={},lresp={},llat={},minlat={},avglat={},maxlat={}",
                 counters.last_zxid,
                 counters.last_response.0,
@@ -445,12 +419,11 @@ fn cons(server: &Server) -> String {
                 counters.latency.min,
                 counters.latency.sum / counters.latency.count.max(1),
                 counters.latency.max
-            );
+            )?;
         }
-        text.push_str(")\n");
-    }
-    text.push('\n');
-    text
+        writeln!(to, ")")
+    })?;
+    writeln!(to)
 }
 
 /// The operation as `cons` abbreviates it.

@@ -16,7 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::audit;
 use super::auth;
-use super::connection::{Connection, java_address};
+use super::connection::Connection;
 use super::connection_throttle::Wanted;
 use super::figures::hot_paths::{Sample, Sampler};
 use super::figures::namespace::Reads;
@@ -26,7 +26,8 @@ use super::four_letter;
 use super::large_requests::OverBudget;
 use super::listings::Asked;
 use super::shared::{Role, Server};
-use crate::engine::read::{self, Caller};
+use super::unread::{Claim, Unread};
+use crate::engine::read::{self, Caller, Most};
 use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
@@ -38,11 +39,16 @@ use crate::message::MessageId;
 const READ: usize = 8 << 10;
 /// The same, while a large frame is on its way.
 const READ_LARGE: usize = 64 << 10;
-/// Requests answered under one hold.
+/// Requests answered under one hold, if each costs about what its answer has.
 const ANSWERS_A_HOLD: usize = 64;
 /// Reads of one connection that may stand with the orderer: it makes their answers before the client has read those
 /// ahead.
 const READS_IN_FLIGHT: usize = 32;
+
+/// While clients leave much unread, answers above this length wait for room, and reads for what is with the orderer.
+const SMALL: usize = 16 << 10;
+/// Children that are listed at once then; more are a long listing.
+const FEW_CHILDREN: usize = 256;
 
 /// A buffer larger than this is not kept for the next connection.
 const SPARE_MAX: usize = 64 << 10;
@@ -64,10 +70,16 @@ pub(super) enum Step {
     Full,
     /// Get this many bytes of the queue's room.
     NeedsRoom(u32),
+    /// Get this many bytes of what clients may leave unread.
+    NeedsUnread(usize),
+    /// Wait until the audit log has room.
+    NeedsAuditRoom,
     /// Come back at once: others had to have a turn.
     Again,
     /// Make the long listing that is first.
     List,
+    /// Send what a word is answered with, piece by piece.
+    Word(four_letter::Word),
     /// Send what waits, then close.
     Leave,
     /// Close.
@@ -88,6 +100,8 @@ pub(super) struct Inbox {
     /// When the request that waits for the queue's room began to.
     waits_since: Option<Monotonic>,
     reads_in_flight: usize,
+    /// Room for the large answer to what is first.
+    granted: Option<Claim>,
     /// Whether a read waits for a sync (`linearizableReads`).
     syncs_reads: bool,
     /// Bytes of requests that were here when the last such sync was asked for: the reads in them may be answered.
@@ -109,6 +123,7 @@ impl Inbox {
             submissions: Vec::new(),
             waits_since: None,
             reads_in_flight: 0,
+            granted: None,
             syncs_reads,
             synced_bytes: 0,
             sampler: Sampler::default(),
@@ -144,6 +159,11 @@ impl Inbox {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
             Err(error) => Err(error),
         }
+    }
+
+    /// There is room for the large answer that is to come next.
+    pub(super) fn grant(&mut self, taken: Claim) {
+        self.granted = Some(taken);
     }
 
     /// Whether more may be read behind a request that waits.
@@ -235,9 +255,13 @@ impl Inbox {
         };
         stats::add(&self.server.stats.packets_received, 1);
         connection.counters().received += 1;
+        if word.takes_inventory(&self.server) {
+            stats::add(&self.server.stats.packets_sent, 1);
+            return Step::Word(word);
+        }
         // Some look into folders, which a slow disk may hold up.
         let text = tokio::task::block_in_place(|| word.answer(&self.server, argument));
-        connection.outbox().put(|out| out.extend_from_slice(text.as_bytes()));
+        connection.outbox().put_answers(&mut text.as_bytes().into(), None);
         stats::add(&self.server.stats.packets_sent, 1);
         connection.outbox().end();
         Step::Leave
@@ -317,7 +341,7 @@ impl Inbox {
             connection.refuse_session();
             return Step::Leave;
         };
-        let weight = server.weight(len);
+        let weight = server.weight(len, &connection.identities());
         let Some(room) = take_room(server, room, weight) else { return Step::NeedsRoom(weight) };
         stats::add(&server.stats.packets_received, 1);
         server.stats.series.count(Counter::ConnectionRequests, 1);
@@ -350,7 +374,9 @@ impl Inbox {
         let server = Arc::clone(&self.server);
         let received = server.clock.monotonic();
         let mut reads = std::mem::take(&mut self.reads);
-        let answers = Answers::new(connection, &server, received, &mut reads);
+        // What is not needed now is not needed.
+        let granted = self.granted.take();
+        let answers = Answers::new(connection, &server, received, granted, &mut reads);
         let step = self.take_requests(connection, room, answers);
         reads.flush();
         self.reads = reads;
@@ -395,9 +421,28 @@ impl Inbox {
                 Ok(request) if self.sampler.is_due() => Sample::of(request),
                 _ => None,
             };
+            let audit = server.audit.as_ref();
+            let audit = audit.filter(|_| request.as_ref().is_ok_and(audit::Asked::is_one));
             let step = match request {
+                Ok(_) if is_known && audit.is_some_and(|audit| audit.refuses()) => {
+                    if !is_alone {
+                        return Step::Drain;
+                    }
+                    if answers.is_at_end() {
+                        return Step::Again;
+                    }
+                    answers.refuse(
+                        header.xid,
+                        server.replica.applied(),
+                        ErrorCode::OperationTimeout,
+                    );
+                    None
+                }
+                Ok(_) if is_known && audit.is_some_and(|audit| !audit.has_room()) => {
+                    return Step::NeedsAuditRoom;
+                }
                 Ok(request) if is_known && self.belongs_to_orderer(&request, is_alone) => {
-                    let weight = server.weight(len);
+                    let weight = server.weight(len, &connection.identities());
                     let Some(room) = take_room(server, room, weight) else {
                         self.waits_since.get_or_insert(received);
                         return Step::NeedsRoom(weight);
@@ -415,7 +460,7 @@ impl Inbox {
                     self.submit(connection, header.xid, request, room, received)
                 }
                 Ok(request) if is_known && is_alone && self.needs_sync(&request, len) => {
-                    let weight = server.weight(len);
+                    let weight = server.weight(len, &connection.identities());
                     let Some(room) = take_room(server, room, weight) else {
                         self.waits_since.get_or_insert(received);
                         return Step::NeedsRoom(weight);
@@ -437,7 +482,7 @@ impl Inbox {
                     Some(Step::Leave)
                 }
                 Ok(request) => match answers.take(header.xid, &request) {
-                    Some(Step::List) => return Step::List,
+                    Some(step @ (Step::List | Step::NeedsUnread(_))) => return step,
                     step => step,
                 },
                 Err(error) => answers.malformed(&header, error),
@@ -495,8 +540,9 @@ impl Inbox {
         if read::is_read(request) {
             !is_alone
                 && !self.syncs(request)
-                && !read::is_listing(request)
+                && !read::can_be_large(request)
                 && self.reads_in_flight < READS_IN_FLIGHT
+                && !self.server.connections.unread().is_scarce()
         } else {
             !matches!(request, Request::Auth(_) | Request::Sasl(_))
         }
@@ -534,8 +580,8 @@ impl Inbox {
         }
         self.reads_in_flight += usize::from(read::is_read(&request));
         if self.server.audit.is_some() && !connection.has_own_sync() {
-            let address = java_address(connection.peer().ip());
-            let asked = audit::Asked::of(&request, origin.session, &origin.identities, &address);
+            let address = connection.peer().ip();
+            let asked = audit::Asked::of(&request, origin.session, &origin.identities, address);
             connection.audited().push_back(asked);
         }
         connection.submitted();
@@ -611,8 +657,33 @@ struct Answers<'a> {
     out: BytesMut,
     zxid: Zxid,
     count: usize,
+    /// What the answers took of [`ANSWERS_A_HOLD`].
+    spent: usize,
     sizes: Sizes,
+    room: Room,
     reads: &'a mut Reads,
+}
+
+/// Room of what clients may leave unread.
+#[derive(Default)]
+struct Room {
+    /// For the next large answer, which waited for it.
+    granted: Option<Claim>,
+    /// What the answers that were made have taken.
+    taken: Option<Claim>,
+}
+
+impl Room {
+    /// Takes room for an answer of so many bytes; false if it has to wait for some.
+    fn take(&mut self, unread: &Arc<Unread>, len: usize) -> bool {
+        let granted = self.granted.take_if(|granted| granted.is_enough_for(len));
+        let Some(taken) = granted.or_else(|| unread.try_take(len)) else { return false };
+        match &mut self.taken {
+            Some(all) => all.merge(taken),
+            none => *none = Some(taken),
+        }
+        true
+    }
 }
 
 /// Bytes of the answers that were made last.
@@ -641,6 +712,7 @@ impl<'a> Answers<'a> {
         connection: &'a Connection,
         server: &'a Server,
         received: Monotonic,
+        granted: Option<Claim>,
         reads: &'a mut Reads,
     ) -> Self {
         Self {
@@ -651,14 +723,16 @@ impl<'a> Answers<'a> {
             out: BytesMut::new(),
             zxid: Zxid::ZERO,
             count: 0,
+            spent: 0,
             sizes: Sizes::NONE,
+            room: Room { granted, taken: None },
             reads,
         }
     }
 
     /// Whether enough was answered under one hold.
     const fn is_at_end(&self) -> bool {
-        self.count >= ANSWERS_A_HOLD
+        self.spent >= ANSWERS_A_HOLD
     }
 
     fn read(&mut self, request_xid: i32, request: &Request<'_>) -> Option<Step> {
@@ -670,9 +744,26 @@ impl<'a> Answers<'a> {
             identities: &identities,
         };
         let mut events = Vec::new();
-        let Some(answer) = read::answer_unless_long(hold, &caller, request, &mut events) else {
+        let unread = self.server.connections.unread();
+        let mut most = Most { multi_read: unread.quarter(), ..Most::USUAL };
+        if unread.is_scarce() {
+            most.children = FEW_CHILDREN;
+            let len = read::data_len(hold, request);
+            if len > SMALL && !self.room.take(unread, len) {
+                return Some(Step::NeedsUnread(len));
+            }
+        }
+        let Some(answer) = read::answer_unless_long(hold, &caller, request, most, &mut events)
+        else {
             return Some(Step::List);
         };
+        let len = answer.as_ref().map_or(0, read::expected_len);
+        // What can be far larger than a znode leaves no watch: it can be made again.
+        let is_data = matches!(answer, Ok(Response::GetData(_)));
+        if len > SMALL && !is_data && !self.room.take(unread, len) {
+            return Some(Step::NeedsUnread(len));
+        }
+        self.out.reserve(len);
         for event in &events {
             put_event(&mut self.out, event.zxid.0, event.event_type, &event.path);
         }
@@ -687,10 +778,13 @@ impl<'a> Answers<'a> {
             Ok(response) => put_reply(&mut self.out, xid, self.zxid.0, &response),
             Err(error) => put_refusal(&mut self.out, xid, self.zxid.0, error),
         }
+        let len = self.out.len() - before;
         if !is_ping {
-            self.sizes.count(self.out.len() - before);
+            self.sizes.count(len);
         }
+        self.server.connections.made(self.connection, len, || request.path(), self.received);
         self.count += 1;
+        self.spent += share_of_hold(request);
         None
     }
 
@@ -698,10 +792,18 @@ impl<'a> Answers<'a> {
     fn take(&mut self, xid: i32, request: &Request<'_>) -> Option<Step> {
         match request {
             Request::Auth(packet) => {
-                let outcome =
-                    auth::authenticate(&self.server.config.access, self.connection, packet);
-                self.put(xid, Zxid::ZERO, outcome.map(|()| Response::Empty));
-                outcome.err().map(|_| Step::Leave)
+                let Server { config, stats, .. } = self.server;
+                match auth::authenticate(&config.access, &stats.series, self.connection, packet) {
+                    Ok(()) => {
+                        self.put(xid, Zxid::ZERO, Ok(Response::Empty));
+                        None
+                    }
+                    Err(auth::NotTaken::Failed) => {
+                        self.refuse(xid, Zxid::ZERO, ErrorCode::AuthFailed);
+                        Some(Step::Leave)
+                    }
+                    Err(auth::NotTaken::Elsewhere) => Some(Step::Leave),
+                }
             }
             // ZooKeeper fails over the token's length.
             Request::Sasl(packet) if packet.token.is_none() => Some(Step::Leave),
@@ -716,7 +818,13 @@ impl<'a> Answers<'a> {
     /// Refuses what is no request. An operation that is none ends the connection, and so does half an identity.
     fn malformed(&mut self, header: &RequestHeader, error: DecodeError) -> Option<Step> {
         let code = match (OpCode::from_code(header.op), error) {
-            (_, DecodeError::UnknownOperation(_)) => {
+            (_, DecodeError::UnknownOperation(op)) => {
+                tracing::warn!(
+                    id = %MessageId::REFUSED_ON_PURPOSE,
+                    client = %self.connection.peer(),
+                    op,
+                    "closing a connection: what it asks for is no operation of clients"
+                );
                 self.refuse(header.xid, Zxid(-1), ErrorCode::Unimplemented);
                 return Some(Step::Leave);
             }
@@ -740,23 +848,34 @@ impl<'a> Answers<'a> {
             Err(error) => put_refusal(&mut self.out, xid, zxid.0, error),
         }
         self.count += 1;
+        self.spent += 1;
     }
 
     /// Puts the answers into the outbox and ends the hold.
     fn publish(&mut self) {
         if self.count > 0 {
-            self.connection.outbox().put(|out| out.extend_from_slice(&self.out));
-            self.out.clear();
+            self.connection.outbox().put_answers(&mut self.out, self.room.taken.take());
             let count = self.count as u64;
             self.connection.answered_here(self.server, self.zxid, count, self.received);
-            self.count = 0;
+            (self.count, self.spent) = (0, 0);
             let Sizes { last, min, max, sum } = std::mem::replace(&mut self.sizes, Sizes::NONE);
             if sum > 0 {
                 self.server.stats.record_response_size(last, min, max);
                 self.server.stats.series.count(Counter::ResponseBytes, sum);
             }
         }
-        self.hold = None;
+        if self.hold.take().is_some() {
+            self.server.connections.shed(self.connection);
+        }
+    }
+}
+
+/// What a request takes of [`ANSWERS_A_HOLD`].
+const fn share_of_hold(request: &Request<'_>) -> usize {
+    match request {
+        // All that the session owns is looked at, also for an answer with none of it.
+        Request::GetEphemerals(_) => ANSWERS_A_HOLD,
+        _ => 1,
     }
 }
 
@@ -780,5 +899,32 @@ fn count_read(reads: &mut Reads, series: &Series, request: &Request<'_>, respons
 impl Drop for Answers<'_> {
     fn drop(&mut self) {
         self.publish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jute::protocol::{EphemeralsRequest, WatchRequest};
+
+    use super::*;
+
+    #[test]
+    fn what_may_look_at_much_and_answer_little_has_a_hold_for_itself() {
+        let many = |request: &Request<'_>| {
+            let mut holds = 1;
+            let mut spent = 0;
+            for _ in 0..640 {
+                if spent >= ANSWERS_A_HOLD {
+                    (holds, spent) = (holds + 1, 0);
+                }
+                spent += share_of_hold(request);
+            }
+            holds
+        };
+        let path = "/none/of/them";
+        let read = Request::GetData(WatchRequest { path: path.into(), watch: false });
+        assert_eq!(many(&read), 10);
+        // However many ephemeral znodes the session has, each is held against the path.
+        assert_eq!(many(&Request::GetEphemerals(EphemeralsRequest { path: path.into() })), 640);
     }
 }

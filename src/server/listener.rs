@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::connection::Connection;
-use super::descriptors;
+use super::descriptors::Takers;
 use super::figures::series::Counter;
 use super::shared::Server;
 
@@ -50,17 +50,13 @@ fn bind_one(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Descriptors that connections leave to the log, to snapshots and to monitoring: a log that gets none ends the
-/// process.
-const RESERVE: u32 = 64;
-
 /// How many connections there may be: `maxCnxns`, and what the limit of descriptors leaves.
 fn most(server: &Server) -> Option<u32> {
-    let limit = u32::try_from(descriptors::limit()).unwrap_or(u32::MAX);
-    // 0 stands for no limit.
-    let left = (limit > 0).then(|| limit - RESERVE.min(limit / 2));
-    let configured = server.config.max_cnxns.map(NonZeroU32::get);
-    left.into_iter().chain(configured).min()
+    let config = &server.config;
+    let http_ports = u64::from(config.admin.is_some()) + u64::from(config.metrics_listen.is_some());
+    let peers = config.ensemble.as_ref().map(|its| its.servers.len().saturating_sub(1) as u64);
+    let left = Takers { http_ports, peers }.clients_max();
+    left.into_iter().chain(config.max_cnxns.map(NonZeroU32::get)).min()
 }
 
 /// Takes connections until the server ends.
@@ -107,7 +103,8 @@ fn take(server: &Arc<Server>, socket: TcpStream, peer: SocketAddr, most: Option<
         tracing::debug!(%peer, %error, "cannot set socket options");
     }
     let id = server.connections.next_id();
-    let connection = Arc::new(Connection::new(id, peer, socket, server.clock));
+    let unread = Arc::clone(server.connections.unread());
+    let connection = Arc::new(Connection::new(id, peer, socket, server.clock, unread));
     server.connections.add(&connection);
     tokio::spawn(connection.run(Arc::clone(server)));
 }

@@ -10,15 +10,15 @@ use bytes::{Bytes, BytesMut};
 use jute::protocol::{LENGTH_LEN, ReplyHeader, WatchRequest, put_refusal};
 use jute::{ErrorCode, Record as _};
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::figures::namespace::Reads;
 use super::figures::series::Counter;
 use super::inbox::Inbox;
-use super::outbox::OUTBOX_MAX;
 use super::shared::Server;
+use super::unread::Claim;
 use crate::engine::listing::{List, Listing, Progress};
 use crate::engine::read::{self, Caller};
 use crate::engine::time::Monotonic;
@@ -33,14 +33,12 @@ const ATTEMPTS: u32 = 4;
 const SENDING_SHARE: u32 = 4;
 /// How much of that may be taken ahead.
 const AHEAD: Duration = Duration::from_millis(1);
-/// Bytes of all lists that wait to be sent, but for those that an outbox may hold anyway.
-const LISTS_MAX: u32 = 256 << 20;
 
 /// A list that is sent, to one client or to several.
 #[derive(Debug)]
 pub(super) struct LongList {
     list: List,
-    _room: Option<OwnedSemaphorePermit>,
+    _room: Option<Claim>,
 }
 
 impl LongList {
@@ -60,7 +58,6 @@ pub(super) struct Listings {
     making: Semaphore,
     /// When sending has had no more than its share again.
     sending: tokio::sync::Mutex<Instant>,
-    room: Arc<Semaphore>,
     /// What was made last, as long as somebody is sent it.
     last: Mutex<Weak<LongList>>,
 }
@@ -70,7 +67,6 @@ impl Listings {
         Self {
             making: Semaphore::new(1),
             sending: tokio::sync::Mutex::new(Instant::now()),
-            room: Arc::new(Semaphore::new(LISTS_MAX as usize)),
             last: Mutex::default(),
         }
     }
@@ -122,16 +118,16 @@ pub(super) async fn answer(
             Step::More(listing) => {
                 let needed = listing.expected_len();
                 making = Some(listing);
-                if needed > OUTBOX_MAX && room.is_none() {
-                    let needed = u32::try_from(needed).unwrap_or(u32::MAX).min(LISTS_MAX);
-                    room = Arc::clone(&listings.room).try_acquire_many_owned(needed).ok();
+                if room.is_none() {
+                    room = server.connections.unread().try_take(needed);
                     if room.is_none() {
-                        // Lists that need none do not wait behind this one.
+                        // Smaller lists do not wait behind this one.
                         drop(turn);
-                        let wait = Arc::clone(&listings.room).acquire_many_owned(needed);
-                        let got = connection.wait_for(server, inbox, wait).await?;
-                        let Some(got) = got else { return Ok(()) };
-                        room = got.ok();
+                        let wait = server.connections.room(needed);
+                        room = connection.wait_for(server, inbox, wait).await?;
+                        if room.is_none() {
+                            return Ok(());
+                        }
                         let again = listings.turn_to_make();
                         let again = connection.wait_for(server, inbox, again).await?;
                         let Some(again) = again else { return Ok(()) };
@@ -172,12 +168,7 @@ struct Answer<'a> {
 
 impl Answer<'_> {
     /// Lists further children under a hold. With the last one the answer goes into the outbox before the hold ends.
-    fn go_on(
-        &self,
-        making: Option<Listing>,
-        most: usize,
-        room: &mut Option<OwnedSemaphorePermit>,
-    ) -> Step {
+    fn go_on(&self, making: Option<Listing>, most: usize, room: &mut Option<Claim>) -> Step {
         let asked = &self.asked;
         let identities = self.connection.identities();
         let caller = Caller {
@@ -202,7 +193,10 @@ impl Answer<'_> {
                     Progress::More(listing) => return Step::More(listing),
                     Progress::Changed => return Step::Changed,
                     Progress::Done(list) => {
-                        let list = Arc::new(LongList { list, _room: room.take() });
+                        let unread = self.server.connections.unread();
+                        let mut room = room.take().unwrap_or_else(|| unread.take(list.len()));
+                        room.resize(list.len());
+                        let list = Arc::new(LongList { list, _room: Some(room) });
                         *last = Arc::downgrade(&list);
                         list
                     }
@@ -224,6 +218,8 @@ impl Answer<'_> {
         self.connection.outbox().put_list(&head, list, &tail);
         drop(hold);
         Reads::default().count(&self.server.stats.series, &asked.body.path, names_len);
+        let path = || Some(&*asked.body.path);
+        self.server.connections.made(self.connection, len, path, self.received);
         self.count(zxid, len);
         Step::Answered
     }

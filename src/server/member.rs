@@ -12,6 +12,7 @@ use hashbrown::{HashMap, HashSet};
 use tokio::sync::oneshot;
 
 use super::clock::{Clock, millis};
+use super::connection::Connection;
 use super::disk::Disk;
 use super::figures::quorum_stats::{Progress, Watch};
 use super::figures::series::Counter;
@@ -24,7 +25,8 @@ use crate::engine::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::Answer;
 use crate::ensemble::{
-    EnsembleError, Expiry, FromPeer, Inquiry, Member, Peer, Said, Snapshots, Written, server_of,
+    EnsembleError, FromPeer, Inquiry, Member, Peer, Said, Scope, Snapshots, Written, orphans,
+    server_of,
 };
 use crate::message::MessageId;
 
@@ -88,11 +90,17 @@ pub(super) fn run(
             match inquiry {
                 Inquiry::LogState => tracing::info!(?member, held = member.held(), "state"),
                 Inquiry::HandOver => hand_over(&mut member),
-                Inquiry::Expiry(to) => {
-                    let local = member.local_sessions().map(|its| its.expiry_buckets().collect());
-                    let global = member.sequencer().map(|its| its.expiry_buckets().collect());
+                Inquiry::Expiry(scope, from, to) => {
+                    let told = match scope {
+                        Scope::Local => member.local_sessions().map(|its| {
+                            driver::expiries(|most, each| its.walk_expiry(from, most, each))
+                        }),
+                        Scope::Global => member.sequencer().map(|its| {
+                            driver::expiries(|most, each| its.walk_expiry(from, most, each))
+                        }),
+                    };
                     // Whoever asked may have stopped waiting.
-                    let _ = to.try_send(Expiry { local, global });
+                    let _ = to.try_send(told);
                 }
                 Inquiry::Snapshot(asker) => life.snapshots.ask(asker),
                 // The others would not have it.
@@ -140,6 +148,8 @@ struct Life {
     next_report: Monotonic,
     /// When this server led, or heard its leader, last.
     led: Monotonic,
+    /// Its role and its leader, as the log has them.
+    told: (Role, u64),
     sync_limit_ms: u64,
     reaper: Reaper,
     snapshots: Snapshots,
@@ -173,6 +183,7 @@ impl Life {
             next_tick: now.plus(TICK_MS),
             next_report: now,
             led: now,
+            told: (Role::None, 0),
             sync_limit_ms: millis(ensemble.sync_limit),
             reaper: Reaper::new(&server.config.reaper, now),
             snapshots,
@@ -307,8 +318,10 @@ impl Life {
         if !member.takes_requests() {
             return Ok(());
         }
-        let mut chores =
-            member.sequencer().map_or_else(Vec::new, |its| driver::due(server, its, now, late));
+        let mut chores = match member.sequencer() {
+            Some(its) => [orphans(its), driver::due(server, its, now, late)].concat(),
+            None => Vec::new(),
+        };
         chores.append(&mut self.reaper.chores(&server.replica, now));
         if chores.is_empty() {
             return Ok(());
@@ -392,9 +405,12 @@ impl Life {
             // Clients are kept for a while: most elections are over sooner.
             return Ok(());
         }
+        let now_told = (role, if role == Role::None { 0 } else { leader });
+        if self.told != now_told {
+            self.told = now_told;
+            tell_role(member, role);
+        }
         if role != server.role.get() {
-            let (term, leader) = (member.term(), server_of(leader));
-            tracing::info!(%role, term, leader, "the role of this server is another");
             if server.role.get() == Role::Leader {
                 self.watch.leads_no_more(&server.stats);
             }
@@ -402,7 +418,7 @@ impl Life {
             count(&server.others, member);
             server.others.leads_since.store(now.monotonic.0, Ordering::Relaxed);
             if !server.serves() {
-                server.connections.all().iter().for_each(|connection| connection.close());
+                server.connections.each(Connection::close);
             }
         }
         Ok(())
@@ -441,11 +457,28 @@ fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, lat
     let late = if late >= driver::STALL_MS { late } else { 0 };
     let expired = member.expire_local(now, late);
     server.stats.series.count(Counter::SessionsExpired, expired.len() as u64);
-    for session in expired {
-        tracing::info!(%session, "expiring a session of this server that was not heard of");
-    }
+    driver::tell_expired(&expired, "expiring sessions of this server that were not heard of");
     let count = member.local_sessions().map_or(0, LocalSessions::count);
     server.others.local_sessions.store(count as u64, Ordering::Relaxed);
+}
+
+/// Who leads, since now, and with whom.
+fn tell_role(member: &Member<Peers>, role: Role) {
+    let (term, leader) = (member.term(), server_of(member.leader()));
+    match role {
+        Role::Leader => {
+            let is_with = |peer: &Peer| peer.is_there && peer.id != member.id();
+            let peers = member.peers().into_iter().filter(is_with);
+            let with: Vec<u8> = peers.map(|peer| peer.server).collect();
+            tracing::info!(term, ?with, "this server leads the ensemble");
+        }
+        Role::Follower | Role::Observer => {
+            tracing::info!(%role, term, leader, "this server follows the leader");
+        }
+        Role::None | Role::Reading | Role::Standalone => {
+            tracing::info!("this server has no leader: it serves nobody until there is one");
+        }
+    }
 }
 
 /// What monitoring shows of the others.

@@ -1,5 +1,6 @@
 //! How much memory this process may take, and whether the tree may grow: before the kernel ends the process for want of
-//! it, writes that grow the tree are refused.
+//! it, writes that grow the tree are refused. What clients have not read may take a part of what is left to that end, and is
+//! counted as if it always took it: a client that does not read keeps nobody from writing.
 //!
 //! The bound is that of the control group, which a container has, or `memoryLimitInKb`. Where there is neither, what the
 //! machine has is not this server's alone, and nothing is refused.
@@ -21,6 +22,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// What is left to requests on their way, snapshots and connections: an eighth, within these bounds.
 const RESERVE_MIN: u64 = 32 << 20;
 const RESERVE_MAX: u64 = 512 << 20;
+/// What clients may leave unread, all together, where memory has no limit; else half of the reserve where that is less.
+const UNREAD_MAX: u64 = 256 << 20;
+/// So many of the largest frames it is in any case.
+const UNREAD_FRAMES: u64 = 4;
 /// Version 1 says so where there is no limit: the largest number of pages.
 const NO_LIMIT: u64 = 1 << 60;
 
@@ -115,8 +120,10 @@ impl Budget {
         }
     }
 
-    fn reserve(&self) -> u64 {
-        (self.limit / 8).clamp(RESERVE_MIN, RESERVE_MAX).min(self.limit / 2)
+    /// What is left, of which clients may leave `unread` unread.
+    fn reserve(&self, unread: u64) -> u64 {
+        let reserve = (self.limit / 8).clamp(RESERVE_MIN, RESERVE_MAX);
+        reserve.max(unread.saturating_mul(2)).min(self.limit / 2)
     }
 }
 
@@ -156,17 +163,29 @@ impl Shortage {
     }
 }
 
+/// Bytes that clients may leave unread, all together (`unreadLimitInKb`).
+pub(super) fn unread_limit(config: &Config) -> usize {
+    let limit = config.unread_limit_bytes.map(NonZeroU64::get).unwrap_or_else(|| {
+        let budget = Budget::find(config.memory_limit_bytes);
+        budget.map_or(UNREAD_MAX, |budget| (budget.reserve(0) / 2).min(UNREAD_MAX))
+    });
+    let least = UNREAD_FRAMES * u64::from(config.jute_max_buffer);
+    usize::try_from(limit.max(least)).unwrap_or(usize::MAX)
+}
+
 /// Whether a state that a snapshot of so many bytes shows has room beside what there is: it takes about as many.
 pub(super) fn has_room(config: &Config, bytes: u64) -> bool {
     let Some(budget) = Budget::find(config.memory_limit_bytes) else { return true };
     let Some(used) = budget.used() else { return true };
-    budget.limit.saturating_sub(used) >= bytes.saturating_add(budget.reserve() / 2)
+    let reserve = budget.reserve(unread_limit(config) as u64);
+    budget.limit.saturating_sub(used) >= bytes.saturating_add(reserve / 2)
 }
 
 /// Looks at the memory until the server ends.
 pub(super) async fn watch(server: Arc<Server>) {
     let Some(budget) = Budget::find(server.config.memory_limit_bytes) else { return };
-    let (limit, reserve) = (budget.limit, budget.reserve());
+    let unread = server.connections.unread();
+    let (limit, reserve) = (budget.limit, budget.reserve(unread.limit() as u64));
     tracing::info!(limit, reserve, "memory has a limit");
     let mut shortage = Shortage::new(reserve);
     let mut turns = tokio::time::interval(LOOK_EVERY);
@@ -176,6 +195,8 @@ pub(super) async fn watch(server: Arc<Server>) {
             () = server.ending.cancelled() => return,
         }
         let Some(used) = budget.used() else { continue };
+        // What it has taken once the allocator has for the next time.
+        let used = used.saturating_sub(unread.highest().min(unread.limit()) as u64);
         let tree = || server.replica.shared().tree().data_size();
         let was_short = shortage.tree.is_some();
         let is_short = shortage.look(limit.saturating_sub(used), tree);
@@ -252,11 +273,14 @@ mod tests {
 
     #[test]
     fn the_reserve_is_an_eighth_within_bounds() {
-        let reserve = |limit| Budget { limit, group: None }.reserve() >> 20;
-        assert_eq!(reserve(20 << 20), 10);
-        assert_eq!(reserve(64 << 20), 32);
-        assert_eq!(reserve(800 << 20), 100);
-        assert_eq!(reserve(64 << 30), 512);
+        let reserve = |limit, unread| Budget { limit, group: None }.reserve(unread) >> 20;
+        assert_eq!(reserve(20 << 20, 0), 10);
+        assert_eq!(reserve(64 << 20, 16 << 20), 32);
+        assert_eq!(reserve(800 << 20, 50 << 20), 100);
+        assert_eq!(reserve(64 << 30, 256 << 20), 512);
+        // Twice what clients may leave unread, where that is configured to be more.
+        assert_eq!(reserve(64 << 30, 1 << 30), 2048);
+        assert_eq!(reserve(1 << 30, 1 << 30), 512);
     }
 
     #[test]

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{RawQuery, State};
+use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
 
 use super::figures::exposition;
-use super::http_listener::HttpListener;
+use super::http_listener::{Client, HttpListener};
 use super::shared::Server;
 
 use crate::message::MessageId;
@@ -31,8 +33,10 @@ pub(super) async fn serve(listener: TcpListener, server: Arc<Server>) {
             stats.series.mark();
         }
     }));
-    let router = Router::new().route("/metrics", get(metrics)).with_state(server);
-    let served = axum::serve(HttpListener::new(listener, Some(IDLE_MAX)), router)
+    let figures = Arc::new(Figures { server, turn: Mutex::new(()) });
+    let router = Router::new().route("/metrics", get(metrics)).with_state(figures);
+    let listener = HttpListener::new(listener, Some(IDLE_MAX));
+    let served = axum::serve(listener, router.into_make_service_with_connect_info::<Client>())
         .with_graceful_shutdown(async move { ending.cancelled().await })
         .await;
     if let Err(error) = served {
@@ -40,13 +44,24 @@ pub(super) async fn serve(listener: TcpListener, server: Arc<Server>) {
     }
 }
 
+/// What the figures are of, and whose turn it is to have them: one page is made at a time.
+struct Figures {
+    server: Arc<Server>,
+    turn: Mutex<()>,
+}
+
 async fn metrics(
-    State(server): State<Arc<Server>>,
+    State(figures): State<Arc<Figures>>,
+    ConnectInfo(client): ConnectInfo<Client>,
     RawQuery(query): RawQuery,
 ) -> impl IntoResponse {
+    let _answering = client.answering();
     let wanted = wanted(query.as_deref().unwrap_or_default());
-    let page = exposition::page(&server, &wanted);
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page)
+    let _turn = figures.turn.lock().await;
+    let server = Arc::clone(&figures.server);
+    // The figures of many connections and quotas take their time, in which this thread has clients to serve.
+    let page = spawn_blocking(move || exposition::page(&server, &wanted)).await;
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page.unwrap_or_default())
 }
 
 /// The names that `name[]=...` asks for; none is all.

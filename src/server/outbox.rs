@@ -1,24 +1,38 @@
 //! What waits to be sent on one connection.
 //!
 //! Whoever finds something to send while nobody else is sending, sends; others only append. So an append never waits
-//! for a socket.
+//! for a socket. What waits counts in the budget of all connections ([`Unread`]), by the memory that it takes.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::listings::LongList;
+use super::unread::{Claim, Rank, Unread};
+use crate::engine::watch::ConnectionId;
 
 /// Answers that may wait for a client before no more requests of it are read.
 pub(super) const OUTBOX_MAX: usize = 1 << 20;
-/// Events that may wait for a client before its connection is closed: it reconnects and asks what it missed.
+/// Events that may wait for a client before its connection is closed: it reconnects and asks what it missed. Never more than a
+/// quarter of what may wait for all.
 pub(super) const EVENTS_MAX: usize = 64 << 20;
+
+/// A client reads where its socket takes so much, or a sixteenth of what waits where that is more. Whoever takes less now and
+/// then stands still.
+const SHARE_LEAST: usize = 64 << 10;
+const SHARE_OF_ALL: usize = 16;
 
 /// Bytes of a long list that are sent in one turn.
 const LIST_A_TURN: usize = 128 << 10;
+/// What waits stands in pieces of about this length: none is moved again, and each is given back once it is sent.
+const PIECE: usize = 64 << 10;
+/// Answers of this length are not copied into the outbox.
+const MOVED: usize = 16 << 10;
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -27,31 +41,61 @@ struct Waiting {
     bytes: BytesMut,
     /// Someone has taken the bytes ahead of these and is sending them.
     sending: bool,
-    /// Bytes that the sender has in hand.
+    /// Bytes that the sender has in hand, and the memory that they take.
     in_hand: usize,
+    in_hand_held: usize,
+    /// Nothing of it is sent before this number is reached, that of an entry of the audit log; 0 waits for none.
+    behind: u64,
     /// Nothing is accepted any more; what waits is still sent.
     ended: bool,
     /// Nothing is sent any more either.
     abandoned: bool,
     /// Someone was told that another is sending, and may sleep until that one is done.
     awaited: bool,
+    /// What the budget counts for all this.
+    counted: usize,
+    /// Where this stands among those that are not read.
+    rank: Option<Rank>,
+    /// How long it had stood there before it had to wait for a turn of the server's.
+    stood: Duration,
+    /// Bytes that the socket took, less than its share.
+    taken: usize,
 }
 
-/// A reply with a long list, which stands in memory once for all who are sent it, and what waited when it came.
-#[derive(Debug)]
+/// What waits ahead of the rest, in pieces.
+#[derive(Debug, Default)]
 struct Ahead {
-    pieces: VecDeque<Bytes>,
-    _list: Arc<LongList>,
+    pieces: VecDeque<Piece>,
+    /// Bytes of all.
+    len: usize,
+    /// Bytes of those that are no list's, and the memory that they take.
+    own: usize,
+    held: usize,
+    /// So many of the first pieces end in a list, which the connection's task sends.
+    listed: usize,
+    /// A list stands in memory once for all who are sent it.
+    list: Option<Arc<LongList>>,
+}
+
+/// Bytes, and the memory that they take here; none for those of a list.
+#[derive(Debug)]
+struct Piece {
+    bytes: Bytes,
+    held: usize,
 }
 
 /// The outbox.
-#[derive(Debug, Default)]
-pub(super) struct Outbox(Mutex<Waiting>);
+#[derive(Debug)]
+pub(super) struct Outbox {
+    waiting: Mutex<Waiting>,
+    owner: ConnectionId,
+    unread: Arc<Unread>,
+}
 
 /// How a round of sending ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// Nothing waits.
+    /// Nothing waits, or what does may not leave yet.
     All,
     /// The socket takes no more now.
     Blocked,
@@ -61,103 +105,283 @@ pub(super) enum Sent {
     List,
 }
 
+impl Ahead {
+    fn push(&mut self, piece: Piece) {
+        self.count(&piece);
+        self.pieces.push_back(piece);
+    }
+
+    /// Puts a piece first that was first. What is ahead of a list is sent like it.
+    fn push_front(&mut self, piece: Piece, of_list: bool) {
+        self.count(&piece);
+        self.pieces.push_front(piece);
+        if of_list || self.listed > 0 {
+            self.listed += 1;
+        }
+    }
+
+    fn pop(&mut self) -> Option<Piece> {
+        let piece = self.pieces.pop_front()?;
+        self.listed = self.listed.saturating_sub(1);
+        self.len -= piece.bytes.len();
+        if piece.held > 0 {
+            self.own -= piece.bytes.len();
+            self.held -= piece.held;
+        }
+        Some(piece)
+    }
+
+    fn count(&mut self, piece: &Piece) {
+        self.len += piece.bytes.len();
+        if piece.held > 0 {
+            self.own += piece.bytes.len();
+            self.held += piece.held;
+        }
+    }
+}
+
 impl Waiting {
     fn len(&self) -> usize {
-        let ahead = self.ahead.as_ref();
-        let ahead = ahead.map_or(0, |ahead| ahead.pieces.iter().map(Bytes::len).sum());
-        ahead + self.bytes.len() + self.in_hand
+        self.ahead.as_ref().map_or(0, |ahead| ahead.len) + self.bytes.len() + self.in_hand
+    }
+
+    fn own_len(&self) -> usize {
+        self.ahead.as_ref().map_or(0, |ahead| ahead.own) + self.bytes.len() + self.in_hand
+    }
+
+    /// The memory that it takes, but for what an idle connection keeps.
+    fn held(&self) -> usize {
+        let ahead = self.ahead.as_ref().map_or(0, |ahead| ahead.held);
+        ahead + self.in_hand_held + held_by(&self.bytes)
     }
 
     fn is_empty(&self) -> bool {
         self.ahead.is_none() && self.bytes.is_empty() && self.in_hand == 0
     }
 
-    /// What was taken ahead of everything comes back.
-    fn put_back(&mut self, hand: BytesMut) {
-        match &mut self.ahead {
-            Some(ahead) => ahead.pieces.push_front(hand.freeze()),
-            None => {
-                let behind = std::mem::replace(&mut self.bytes, hand);
-                self.bytes.unsplit(behind);
-            }
+    fn has_list(&self) -> bool {
+        self.ahead.as_ref().is_some_and(|ahead| ahead.listed > 0)
+    }
+
+    fn ahead(&mut self) -> &mut Ahead {
+        self.ahead.get_or_insert_default()
+    }
+
+    /// Nothing is appended any more to what waits now.
+    fn end_piece(&mut self) {
+        if !self.bytes.is_empty() {
+            let held = held_by(&self.bytes);
+            let bytes = std::mem::take(&mut self.bytes).freeze();
+            self.ahead().push(Piece { bytes, held });
         }
+    }
+
+    fn abandon(&mut self) {
+        self.ended = true;
+        self.abandoned = true;
+        self.ahead = None;
+        self.bytes = BytesMut::new();
     }
 }
 
+/// The memory that a buffer takes for what is in it. One that is nearly empty is kept by the connection for what comes next.
+fn held_by(bytes: &BytesMut) -> usize {
+    bytes.capacity().min(2 * bytes.len())
+}
+
 impl Outbox {
+    /// That of a connection.
+    pub(super) fn new(owner: ConnectionId, unread: Arc<Unread>) -> Self {
+        Self { waiting: Mutex::default(), owner, unread }
+    }
+
+    /// Tells the budget what waits now, and how it stands: what the socket took, and whether it takes no more.
+    fn count(&self, waiting: &mut Waiting, taken: usize, is_blocked: bool) {
+        let (held, counted) = (waiting.held(), waiting.counted);
+        if held > counted {
+            self.unread.add(held - counted);
+        } else if held < counted {
+            self.unread.give_back(counted - held);
+        }
+        waiting.counted = held;
+        waiting.taken += taken;
+        let is_empty = waiting.is_empty();
+        let has_read = is_empty || waiting.taken >= SHARE_LEAST.max(waiting.len() / SHARE_OF_ALL);
+        if has_read {
+            (waiting.taken, waiting.stood) = (0, Duration::ZERO);
+        }
+        if is_empty {
+            if let Some(rank) = waiting.rank.take() {
+                self.unread.leave(rank);
+            }
+        } else if waiting.rank.map_or(is_blocked, |_| has_read) {
+            let stood = std::mem::take(&mut waiting.stood);
+            waiting.rank = Some(self.unread.stall(waiting.rank, self.owner, stood));
+        }
+    }
+
+    /// Nothing is sent until the server has a turn for it: no standstill of the client's.
+    pub(super) fn pause(&self) {
+        let mut waiting = self.waiting.lock();
+        if let Some(rank) = waiting.rank.take() {
+            waiting.stood = self.unread.pause(rank);
+        }
+    }
+
     /// Appends what `write` writes; false once the outbox has ended.
     pub(super) fn put(&self, write: impl FnOnce(&mut BytesMut)) -> bool {
-        let mut waiting = self.0.lock();
+        self.append(&mut self.waiting.lock(), write)
+    }
+
+    /// The same for what leaves no sooner than `reached` has this number, and what is there and comes behind it with it.
+    pub(super) fn put_behind(
+        &self,
+        number: u64,
+        reached: &AtomicU64,
+        write: impl FnOnce(&mut BytesMut),
+    ) -> bool {
+        let mut waiting = self.waiting.lock();
+        // Under the lock: who lets out what waits comes behind this.
+        if number > reached.load(Ordering::SeqCst) {
+            waiting.behind = number;
+        }
+        self.append(&mut waiting, write)
+    }
+
+    /// Whether what waited for a number may leave now.
+    pub(super) fn let_out(&self, reached: &AtomicU64) -> bool {
+        let mut waiting = self.waiting.lock();
+        let may_leave = waiting.behind > 0 && waiting.behind <= reached.load(Ordering::SeqCst);
+        if may_leave {
+            waiting.behind = 0;
+        }
+        may_leave
+    }
+
+    fn append(&self, waiting: &mut Waiting, write: impl FnOnce(&mut BytesMut)) -> bool {
         if waiting.ended {
             return false;
         }
         write(&mut waiting.bytes);
+        if waiting.bytes.len() >= PIECE {
+            waiting.end_piece();
+        }
+        self.count(waiting, 0, false);
         true
+    }
+
+    /// Appends an event. False if more of them wait than may.
+    pub(super) fn put_event(&self, frame: &[u8]) -> bool {
+        let mut waiting = self.waiting.lock();
+        if waiting.ended {
+            return true;
+        }
+        let len = waiting.bytes.len();
+        if len >= PIECE / 2 && len + frame.len() > PIECE {
+            waiting.end_piece();
+        }
+        waiting.bytes.extend_from_slice(frame);
+        self.count(&mut waiting, 0, false);
+        waiting.own_len() <= EVENTS_MAX.min(self.unread.quarter())
+    }
+
+    /// Appends answers, for which `taken` was taken, and leaves `answers` empty.
+    pub(super) fn put_answers(&self, answers: &mut BytesMut, taken: Option<Claim>) {
+        let mut waiting = self.waiting.lock();
+        if waiting.ended {
+            answers.clear();
+            return;
+        }
+        if answers.len() < MOVED {
+            waiting.bytes.extend_from_slice(answers);
+            answers.clear();
+        } else {
+            waiting.end_piece();
+            let held = held_by(answers).min(self.unread.half());
+            let bytes = std::mem::take(answers).freeze();
+            waiting.ahead().push(Piece { bytes, held });
+        }
+        waiting.counted += taken.map_or(0, Claim::hand_over);
+        self.count(&mut waiting, 0, false);
     }
 
     /// Appends a reply: `head`, the list, `tail`. False once the outbox has ended.
     pub(super) fn put_list(&self, head: &[u8], list: Arc<LongList>, tail: &[u8]) -> bool {
-        let mut waiting = self.0.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.ended {
             return false;
         }
-        let mut first = std::mem::replace(&mut waiting.bytes, BytesMut::from(tail));
-        first.extend_from_slice(head);
-        let mut pieces = match waiting.ahead.take() {
-            Some(ahead) => ahead.pieces,
-            None => VecDeque::with_capacity(list.chunks().len() + 2),
-        };
-        pieces.push_back(first.freeze());
-        pieces.extend(list.chunks().iter().cloned());
-        waiting.ahead = Some(Box::new(Ahead { pieces, _list: list }));
+        waiting.bytes.extend_from_slice(head);
+        waiting.end_piece();
+        let ahead = waiting.ahead();
+        ahead.pieces.reserve(list.chunks().len());
+        for bytes in list.chunks() {
+            ahead.push(Piece { bytes: bytes.clone(), held: 0 });
+        }
+        ahead.listed = ahead.pieces.len();
+        ahead.list = Some(list);
+        waiting.bytes.extend_from_slice(tail);
+        self.count(&mut waiting, 0, false);
         true
     }
 
     /// Bytes that wait.
     pub(super) fn len(&self) -> usize {
-        self.0.lock().len()
+        self.waiting.lock().len()
     }
 
     /// Bytes that wait and are nobody else's.
     pub(super) fn own_len(&self) -> usize {
-        let waiting = self.0.lock();
-        waiting.bytes.len() + waiting.in_hand
+        self.waiting.lock().own_len()
     }
 
     /// Whether as much waits as may lie there, with `more` that is about to come. A long list is as much by itself.
     pub(super) fn is_full(&self, more: usize) -> bool {
-        let waiting = self.0.lock();
-        waiting.ahead.is_some() || waiting.bytes.len() + waiting.in_hand + more >= OUTBOX_MAX
+        let waiting = self.waiting.lock();
+        waiting.has_list() || waiting.own_len() + more >= OUTBOX_MAX
     }
 
     /// Nothing more is accepted.
     pub(super) fn end(&self) {
-        self.0.lock().ended = true;
+        self.waiting.lock().ended = true;
     }
 
     /// Whether nothing more is accepted.
     pub(super) fn is_ended(&self) -> bool {
-        self.0.lock().ended
+        self.waiting.lock().ended
     }
 
     /// Whether nothing more is accepted and everything was sent.
     pub(super) fn is_done(&self) -> bool {
-        let waiting = self.0.lock();
+        let waiting = self.waiting.lock();
         waiting.ended && waiting.is_empty()
     }
 
     /// Drops what waits: the client is gone.
     pub(super) fn abandon(&self) {
-        let mut waiting = self.0.lock();
-        waiting.ended = true;
-        waiting.abandoned = true;
-        waiting.ahead = None;
-        waiting.bytes = BytesMut::new();
+        let mut waiting = self.waiting.lock();
+        waiting.abandon();
+        self.count(&mut waiting, 0, false);
+    }
+
+    /// Drops what waits if it still has this rank among those that are not read. Gives how much it was.
+    pub(super) fn abandon_at(&self, rank: Rank) -> Option<usize> {
+        let mut waiting = self.waiting.lock();
+        if waiting.rank != Some(rank) {
+            return None;
+        }
+        let len = waiting.len();
+        waiting.abandon();
+        // Whoever sends has something in hand still, and is not waited for.
+        self.unread.leave(rank);
+        waiting.rank = None;
+        self.count(&mut waiting, 0, false);
+        Some(len)
     }
 
     /// Whether someone was turned away by [`Sent::Elsewhere`] since the last call.
     pub(super) fn take_awaited(&self) -> bool {
-        std::mem::take(&mut self.0.lock().awaited)
+        std::mem::take(&mut self.waiting.lock().awaited)
     }
 
     /// Sends what waits by `write`, which never blocks, up to a long list.
@@ -168,37 +392,41 @@ impl Outbox {
         &self,
         mut write: impl FnMut(&[u8]) -> io::Result<usize>,
     ) -> io::Result<Sent> {
-        let mut waiting = self.0.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.sending {
             waiting.awaited = true;
             return Ok(Sent::Elsewhere);
         }
-        let mut result = Ok(Sent::All);
+        let (mut result, mut taken) = (Ok(Sent::All), 0);
         while matches!(result, Ok(Sent::All)) {
-            if waiting.ahead.is_some() {
-                return Ok(Sent::List);
-            }
-            if waiting.bytes.is_empty() {
+            if waiting.behind > 0 {
                 break;
+            } else if waiting.has_list() {
+                result = Ok(Sent::List);
+            } else if let Some(piece) = waiting.ahead.as_mut().and_then(|ahead| ahead.pop()) {
+                result = Self::send_piece(&mut waiting, piece, false, &mut write, &mut taken);
+            } else if waiting.bytes.is_empty() {
+                break;
+            } else {
+                let mut hand = std::mem::take(&mut waiting.bytes);
+                let (held, len) = (held_by(&hand), hand.len());
+                result = write_unlocked(&mut waiting, &mut hand, held, &mut write);
+                taken += len - hand.len();
+                if waiting.abandoned {
+                    break;
+                }
+                if hand.has_remaining() {
+                    waiting.ahead().push_front(Piece { bytes: hand.freeze(), held }, false);
+                } else if waiting.is_empty() && hand.capacity() <= KEPT {
+                    hand.clear();
+                    waiting.bytes = hand;
+                }
             }
-            let mut hand = std::mem::take(&mut waiting.bytes);
-            waiting.sending = true;
-            waiting.in_hand = hand.len();
-            drop(waiting);
-            result = write_out(&mut hand, &mut write);
-            waiting = self.0.lock();
-            waiting.sending = false;
-            waiting.in_hand = 0;
             if waiting.abandoned {
                 break;
             }
-            if hand.has_remaining() {
-                waiting.put_back(hand);
-            } else if waiting.is_empty() && hand.capacity() <= KEPT {
-                hand.clear();
-                waiting.bytes = hand;
-            }
         }
+        self.count(&mut waiting, taken, matches!(result, Ok(Sent::Blocked)));
         result
     }
 
@@ -210,46 +438,84 @@ impl Outbox {
         &self,
         mut write: impl FnMut(&[u8]) -> io::Result<usize>,
     ) -> io::Result<Sent> {
-        let mut result = Ok(Sent::All);
+        let (mut result, mut taken) = (Ok(Sent::All), 0);
         let mut sent = 0;
-        let mut waiting = self.0.lock();
+        let mut waiting = self.waiting.lock();
         while matches!(result, Ok(Sent::All)) && sent < LIST_A_TURN {
             if waiting.sending {
                 waiting.awaited = true;
                 return Ok(Sent::Elsewhere);
             }
-            let Some(ahead) = &mut waiting.ahead else { break };
-            let Some(mut hand) = ahead.pieces.pop_front() else {
-                waiting.ahead = None;
-                break;
-            };
-            waiting.sending = true;
-            waiting.in_hand = hand.len();
-            drop(waiting);
-            sent += hand.len();
-            result = write_out(&mut hand, &mut write);
-            waiting = self.0.lock();
-            waiting.sending = false;
-            waiting.in_hand = 0;
-            if hand.has_remaining()
-                && let Some(ahead) = &mut waiting.ahead
-            {
-                ahead.pieces.push_front(hand);
+            if waiting.behind > 0 {
+                return Ok(Sent::All);
             }
+            let ahead = waiting.ahead.as_mut().filter(|ahead| ahead.listed > 0);
+            let Some(piece) = ahead.and_then(|ahead| ahead.pop()) else { break };
+            sent += piece.bytes.len();
+            result = Self::send_piece(&mut waiting, piece, true, &mut write, &mut taken);
         }
+        self.count(&mut waiting, taken, matches!(result, Ok(Sent::Blocked)));
         match result {
             Ok(Sent::All) => Ok(Sent::List),
             result => result,
         }
     }
 
+    /// Sends the first piece ahead, which was taken out. What the socket leaves of it is the first one again.
+    fn send_piece(
+        waiting: &mut MutexGuard<'_, Waiting>,
+        mut piece: Piece,
+        of_list: bool,
+        write: impl FnMut(&[u8]) -> io::Result<usize>,
+        taken: &mut usize,
+    ) -> io::Result<Sent> {
+        let len = piece.bytes.len();
+        let result = write_unlocked(waiting, &mut piece.bytes, piece.held, write);
+        *taken += len - piece.bytes.len();
+        if let Some(ahead) = &mut waiting.ahead {
+            if piece.bytes.has_remaining() {
+                ahead.push_front(piece, of_list);
+            }
+            if ahead.listed == 0 {
+                ahead.list = None;
+            }
+            if ahead.pieces.is_empty() {
+                waiting.ahead = None;
+            }
+        }
+        result
+    }
+
     /// Gives back the memory of an idle connection.
     pub(super) fn shrink(&self) {
-        let mut waiting = self.0.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.is_empty() && !waiting.sending {
             waiting.bytes = BytesMut::new();
         }
     }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+/// Writes what is in hand while others may append.
+fn write_unlocked(
+    waiting: &mut MutexGuard<'_, Waiting>,
+    hand: &mut impl Buf,
+    held: usize,
+    write: impl FnMut(&[u8]) -> io::Result<usize>,
+) -> io::Result<Sent> {
+    waiting.sending = true;
+    waiting.in_hand = hand.remaining();
+    waiting.in_hand_held = held;
+    let result = MutexGuard::unlocked(waiting, || write_out(hand, write));
+    waiting.sending = false;
+    waiting.in_hand = 0;
+    waiting.in_hand_held = 0;
+    result
 }
 
 /// Writes until there is nothing left or the socket takes no more.
@@ -282,6 +548,10 @@ mod tests {
     use crate::engine::database::{Database, Rules};
     use crate::engine::listing::{Listing, Progress};
 
+    fn outbox() -> Outbox {
+        Outbox::new(ConnectionId(1), Arc::new(Unread::new(1 << 30, 100)))
+    }
+
     /// A list of a megabyte.
     fn list() -> Arc<LongList> {
         let mut database = Database::empty(1, Rules::default());
@@ -309,7 +579,7 @@ mod tests {
             taken.extend_from_slice(bytes);
             Ok(bytes.len())
         };
-        while !outbox.0.lock().is_empty() {
+        while !outbox.waiting.lock().is_empty() {
             if outbox.send(&mut write).unwrap() == Sent::List {
                 outbox.send_of_list(&mut write).unwrap();
             }
@@ -319,7 +589,7 @@ mod tests {
 
     #[test]
     fn a_list_goes_between_what_came_before_and_behind_it() {
-        let outbox = Outbox::default();
+        let outbox = outbox();
         let list = list();
         let names = list.chunks().concat();
         assert!(list.chunks().len() > 3);
@@ -328,7 +598,7 @@ mod tests {
         outbox.put(|out| out.extend_from_slice(b"behind"));
         assert!(outbox.is_full(0));
         assert_eq!(outbox.len(), 20 + names.len());
-        assert_eq!(outbox.own_len(), 10);
+        assert_eq!(outbox.own_len(), 20);
         let taken = send_all(&outbox);
         assert!(taken == [b"beforehead", &names[..], b"tailbehind"].concat());
         assert!(!outbox.is_full(0));
@@ -336,8 +606,39 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_for_a_number_holds_up_all_that_is_there() {
+        let (outbox, reached) = (outbox(), AtomicU64::new(3));
+        let list = list();
+        let put = |number: u64, bytes: &[u8]| {
+            assert!(outbox.put_behind(number, &reached, |out| out.extend_from_slice(bytes)));
+        };
+        let sends_nothing = || {
+            assert_eq!(outbox.send(|_| unreachable!()).unwrap(), Sent::All);
+            assert_eq!(outbox.send_of_list(|_| unreachable!()).unwrap(), Sent::All);
+        };
+        put(3, b"a");
+        assert!(send_all(&outbox) == b"a");
+        put(4, b"b");
+        outbox.put(|out| out.extend_from_slice(b"event"));
+        put(5, b"c");
+        outbox.put_list(b"head", Arc::clone(&list), b"tail");
+        put(3, b"last");
+        outbox.end();
+        sends_nothing();
+        reached.store(4, Ordering::SeqCst);
+        assert!(!outbox.let_out(&reached));
+        sends_nothing();
+        assert!(!outbox.is_done());
+        reached.store(u64::MAX, Ordering::SeqCst);
+        assert!(outbox.let_out(&reached) && !outbox.let_out(&reached));
+        let taken = send_all(&outbox);
+        assert!(taken == [b"beventchead", &list.chunks().concat()[..], b"taillast"].concat());
+        assert!(outbox.is_done());
+    }
+
+    #[test]
     fn what_another_has_in_hand_stays_ahead_of_a_list() {
-        let outbox = Outbox::default();
+        let outbox = outbox();
         let list = list();
         outbox.put(|out| out.extend_from_slice(b"ab"));
         let mut calls = 0;
@@ -357,7 +658,7 @@ mod tests {
 
     #[test]
     fn only_the_task_sends_a_list_and_not_all_of_it_at_once() {
-        let outbox = Outbox::default();
+        let outbox = outbox();
         let list = list();
         outbox.put_list(b"", Arc::clone(&list), b"tail");
         assert_eq!(outbox.send(|_| unreachable!()).unwrap(), Sent::List);
@@ -378,7 +679,7 @@ mod tests {
 
     #[test]
     fn an_abandoned_outbox_keeps_no_list() {
-        let outbox = Outbox::default();
+        let outbox = outbox();
         let list = list();
         outbox.put_list(b"", Arc::clone(&list), b"");
         let sent = outbox.send_of_list(|_| {
@@ -393,7 +694,7 @@ mod tests {
 
     #[test]
     fn what_a_full_socket_leaves_goes_first_the_next_time() {
-        let outbox = Outbox::default();
+        let outbox = outbox();
         outbox.put(|out| out.extend_from_slice(b"abcdef"));
         let mut taken = Vec::new();
         let mut calls = 0;
@@ -422,7 +723,7 @@ mod tests {
 
     #[test]
     fn an_append_while_another_sends_is_taken_along() {
-        let outbox = Outbox::default();
+        let outbox = outbox();
         outbox.put(|out| out.extend_from_slice(b"a"));
         let mut taken = Vec::new();
         outbox
@@ -440,7 +741,7 @@ mod tests {
 
     #[test]
     fn who_is_turned_away_is_known_to_the_sender() {
-        let outbox = Outbox::default();
+        let outbox = outbox();
         outbox.put(|out| out.extend_from_slice(b"a"));
         outbox
             .send(|bytes| {
@@ -454,7 +755,7 @@ mod tests {
 
     #[test]
     fn what_the_sender_holds_of_an_abandoned_outbox_does_not_come_back() {
-        let outbox = Outbox::default();
+        let outbox = outbox();
         outbox.put(|out| out.extend_from_slice(b"ab"));
         let sent = outbox.send(|_| {
             outbox.abandon();
@@ -467,12 +768,170 @@ mod tests {
 
     #[test]
     fn an_ended_outbox_takes_nothing_and_is_done_when_empty() {
-        let outbox = Outbox::default();
+        let outbox = outbox();
         outbox.put(|out| out.extend_from_slice(b"a"));
         outbox.end();
         assert!(!outbox.put(|_| unreachable!()));
         assert!(!outbox.is_done());
         outbox.send(|bytes| Ok(bytes.len())).unwrap();
         assert!(outbox.is_done());
+    }
+
+    /// Several outboxes against a model of a number and a time each; dice say what is put and what a socket takes.
+    #[test]
+    fn the_budget_counts_what_waits_and_knows_who_read_last() {
+        const OUTBOXES: u64 = 5;
+        const LARGEST: usize = 200_000;
+        let unread = Arc::new(Unread::new(1 << 30, 100));
+        let outboxes: Vec<Outbox> = (0..OUTBOXES)
+            .map(|number| Outbox::new(ConnectionId(number), Arc::clone(&unread)))
+            .collect();
+        let mut model = [(0_usize, None::<u32>, 0_usize); OUTBOXES as usize];
+        let mut dice = crate::storage::sim::Dice(1);
+        for step in 0..20_000 {
+            let at = dice.below(OUTBOXES) as usize;
+            let (outbox, (len, stalled, taken)) = (&outboxes[at], &mut model[at]);
+            let put = match dice.below(9) {
+                0..3 => {
+                    let event = vec![1; 1 + dice.below(3000) as usize];
+                    assert!(outbox.put_event(&event));
+                    event.len()
+                }
+                3 => {
+                    let mut answers = BytesMut::zeroed(1 + dice.below(LARGEST as u64) as usize);
+                    let put = answers.len();
+                    let claim = dice.coin().then(|| unread.take(put));
+                    outbox.put_answers(&mut answers, claim);
+                    assert!(answers.is_empty());
+                    put
+                }
+                4 => {
+                    let put = dice.below(1000) as usize;
+                    outbox.put(|out| out.extend_from_slice(&vec![1; put]));
+                    put
+                }
+                _ => 0,
+            };
+            *len += put;
+            if put == 0 {
+                let most = if dice.coin() { 1000 } else { 300_000 };
+                let mut room = dice.below(most) as usize;
+                let before = *len;
+                let sent = outbox.send(|bytes| match bytes.len().min(room) {
+                    0 => Err(io::ErrorKind::WouldBlock.into()),
+                    taken => {
+                        (room, *len) = (room - taken, *len - taken);
+                        Ok(taken)
+                    }
+                });
+                assert_eq!(sent.unwrap() == Sent::All, *len == 0);
+                *taken += before - *len;
+                let share = (*len / 16).max(65_536);
+                if *len == 0 {
+                    (*stalled, *taken) = (None, 0);
+                } else if *taken >= share {
+                    (*stalled, *taken) = (Some(step), 0);
+                } else if stalled.is_none() {
+                    *stalled = Some(step);
+                }
+            }
+            assert_eq!(outbox.len(), *len);
+            let all: usize = model.iter().map(|(len, ..)| len).sum();
+            let counted = unread.bytes();
+            let most = 2 * all + 2 * LARGEST * model.len();
+            assert!((all..=most).contains(&counted), "{counted} for {all}");
+            let longest = (0..OUTBOXES).filter(|at| model[*at as usize].1.is_some());
+            let longest = longest.min_by_key(|at| model[*at as usize].1);
+            let found = unread.longest(Duration::ZERO);
+            assert_eq!(found.map(|found| found.connection.0), longest);
+        }
+        drop(outboxes);
+        assert_eq!((unread.bytes(), unread.longest(Duration::ZERO)), (0, None));
+    }
+
+    /// Sends by a socket that takes so much, and then no more.
+    fn send_no_more_than(outbox: &Outbox, mut room: usize) {
+        let sent = outbox.send(|bytes| match bytes.len().min(room) {
+            0 => Err(io::ErrorKind::WouldBlock.into()),
+            taken => {
+                room -= taken;
+                Ok(taken)
+            }
+        });
+        assert_eq!(sent.unwrap(), Sent::Blocked);
+    }
+
+    fn longest(unread: &Unread) -> Option<u64> {
+        unread.longest(Duration::ZERO).map(|longest| longest.connection.0)
+    }
+
+    #[test]
+    fn who_reads_a_little_of_much_keeps_its_place() {
+        let unread = Arc::new(Unread::new(1 << 30, 100));
+        let [trickling, later] =
+            [1, 2].map(|number| Outbox::new(ConnectionId(number), Arc::clone(&unread)));
+        for _ in 0..4000 {
+            assert!(trickling.put_event(&[1; 1000]));
+        }
+        send_no_more_than(&trickling, 0);
+        assert!(later.put_event(&[1; 100_000]));
+        send_no_more_than(&later, 0);
+        for _ in 0..100 {
+            send_no_more_than(&trickling, 2000);
+            assert_eq!(longest(&unread), Some(1));
+        }
+        // Now it is a sixteenth.
+        send_no_more_than(&trickling, 50_000);
+        assert_eq!(longest(&unread), Some(2));
+        // Of little that waits it has to be 64 KiB.
+        send_no_more_than(&later, 65_535);
+        assert_eq!(longest(&unread), Some(2));
+        send_no_more_than(&later, 1);
+        assert_eq!(longest(&unread), Some(1));
+    }
+
+    #[test]
+    fn a_list_that_waits_for_the_servers_turn_does_not_stand_still() {
+        let unread = Arc::new(Unread::new(1 << 30, 100));
+        let [listing, later] =
+            [1, 2].map(|number| Outbox::new(ConnectionId(number), Arc::clone(&unread)));
+        let blocked = |_: &[u8]| Err(io::ErrorKind::WouldBlock.into());
+        listing.put_list(b"", list(), b"");
+        assert_eq!(listing.send_of_list(blocked).unwrap(), Sent::Blocked);
+        later.put(|out| out.extend_from_slice(b"a"));
+        send_no_more_than(&later, 0);
+        assert_eq!(longest(&unread), Some(1));
+        listing.pause();
+        assert_eq!(longest(&unread), Some(2));
+        // It is offered the next piece, and takes nothing.
+        later.abandon();
+        assert_eq!(longest(&unread), None);
+        assert_eq!(listing.send_of_list(blocked).unwrap(), Sent::Blocked);
+        assert_eq!(longest(&unread), Some(1));
+        listing.abandon();
+        assert_eq!(longest(&unread), None);
+    }
+
+    #[test]
+    fn who_has_read_meanwhile_is_not_closed() {
+        let unread = Arc::new(Unread::new(1 << 30, 100));
+        let outbox = Outbox::new(ConnectionId(1), Arc::clone(&unread));
+        outbox.put(|out| out.extend_from_slice(&[1; SHARE_LEAST + 4]));
+        send_no_more_than(&outbox, 0);
+        let before = unread.longest(Duration::ZERO).unwrap();
+        send_no_more_than(&outbox, SHARE_LEAST);
+        assert_eq!(outbox.abandon_at(before.rank), None);
+        let now = unread.longest(Duration::ZERO).unwrap();
+        assert_eq!(outbox.abandon_at(now.rank), Some(4));
+        assert_eq!((unread.bytes(), unread.longest(Duration::ZERO)), (0, None));
+        assert!(outbox.is_done());
+    }
+
+    #[test]
+    fn one_client_may_leave_a_quarter_of_all_events_unread() {
+        let unread = Arc::new(Unread::new(4000, 100));
+        let outbox = Outbox::new(ConnectionId(1), unread);
+        assert!((0..10).all(|_| outbox.put_event(&[1; 100])));
+        assert!(!outbox.put_event(&[1]));
     }
 }

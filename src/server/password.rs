@@ -36,11 +36,6 @@ impl Passwords {
         let _ = self.0.set(Keyed { key, before });
     }
 
-    /// Whether there is a key.
-    pub(super) fn are_keyed(&self) -> bool {
-        self.0.get().is_some()
-    }
-
     fn key_of(&self, session: SessionId) -> Option<&SessionKey> {
         let keyed = self.0.get()?;
         (!keyed.before.contains(&session)).then_some(&keyed.key)

@@ -38,6 +38,7 @@ use self::snapshot::{Pace, Part, send_snapshot};
 use self::speak::speak;
 use self::strangers::Strangers;
 use super::clock::Clock;
+use super::descriptors;
 use crate::config;
 use crate::ensemble::{
     FromPeer, PeerMessage, Queue, Said, SnapshotStatus, Transport, Word, member_id, put_said,
@@ -58,8 +59,16 @@ const BETWEEN_DIALS: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 struct Unsent {
     bytes: BytesMut,
+    /// Bytes that are being sent, and stand in memory until they are.
+    in_hand: usize,
     /// Whether there is a connection.
     is_up: bool,
+}
+
+impl Unsent {
+    fn len(&self) -> usize {
+        self.bytes.len() + self.in_hand
+    }
 }
 
 /// A peer.
@@ -163,7 +172,7 @@ impl Peers {
             runtime: Handle::current(),
             security,
             look_up: |host, port| Ok((host, port).to_socket_addrs()?.collect()),
-            strangers: Arc::default(),
+            strangers: Arc::new(Strangers::new(descriptors::strangers())),
             complaints: Mutex::default(),
             newest: Mutex::default(),
             receiving: Arc::new(Semaphore::new(1)),
@@ -203,7 +212,7 @@ impl Peers {
         if !unsent.is_up {
             return;
         }
-        if unsent.bytes.len() > UNSENT_MAX {
+        if unsent.len() > UNSENT_MAX {
             unsent.is_up = false;
             peer.overflowed.notify_one();
             return;

@@ -7,6 +7,7 @@ use time::macros::format_description;
 use tokio::sync::oneshot;
 
 use super::clock::{Clock, millis};
+use super::connection::Connection;
 use super::figures::series::Measure;
 use super::shared::{Role, Server};
 use super::{data, sequencer_of};
@@ -73,7 +74,7 @@ impl Restoring {
         let began = std::time::Instant::now();
         server.role.set(Role::Reading);
         self.since = server.connections.next_id();
-        server.connections.all().iter().for_each(|connection| connection.close());
+        server.connections.each(Connection::close);
         let aside = aside();
         let before = standalone.replica().applied();
         let restored = standalone.replace(
@@ -83,10 +84,12 @@ impl Restoring {
             data::compression(&server.config),
             &aside,
         )?;
+        let ended = standalone.end_orphans(server.clock.now())?;
         server.role.set(Role::Standalone);
         let is_done = restored.is_ok();
         if let Ok(zxid) = &restored {
             snapshots.replaced();
+            snapshots.count(ended.txns, ended.bytes);
             let ms = millis(began.elapsed());
             server.stats.series.record(Measure::Restore, ms);
             let sessions = standalone.sequencer().sessions_count();

@@ -14,10 +14,12 @@ use super::clock::Clock;
 use super::connection_throttle::ConnectionThrottle;
 use super::connections::Connections;
 use super::figures::stats::Stats;
+use super::inventory::Inventories;
 use super::large_requests::LargeRequests;
 use super::listings::Listings;
 use super::password::Passwords;
 use crate::config::{Config, SessionsLive};
+use crate::engine::acl::Identities;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Queue, Replica};
 use crate::storage::DataDirectory;
@@ -113,6 +115,8 @@ pub(super) struct Server {
     pub(super) large_requests: Option<LargeRequests>,
     /// Long listings, one at a time.
     pub(super) listings: Listings,
+    /// What monitoring lists, one of a kind at a time.
+    pub(super) inventories: Inventories,
     pub(super) connections: Arc<Connections>,
     pub(super) connection_throttle: ConnectionThrottle,
     pub(super) passwords: Arc<Passwords>,
@@ -151,6 +155,15 @@ impl Server {
         !self.serves() && self.replica.applied() == Zxid::ZERO
     }
 
+    /// Takes no more requests and answers those that it has.
+    pub(super) fn end(&self) {
+        if let Some(audit) = &self.audit {
+            audit.stopping();
+        }
+        self.ending.cancel();
+        self.queue.end();
+    }
+
     /// Whether new sessions live on this server only.
     pub(super) fn sessions_live_here(&self) -> bool {
         let ensemble = self.config.ensemble.as_ref();
@@ -163,12 +176,12 @@ impl Server {
         ROOM_BYTES.max(largest.saturating_mul(4))
     }
 
-    /// The share of the queue's bound that a request takes: its bytes, and at least as much as keeps the number of
-    /// requests within its limits.
-    pub(super) fn weight(&self, frame_len: usize) -> u32 {
+    /// The share of the queue's bound that a request takes: its bytes and those of the identities that go with it to
+    /// whoever orders, and at least as much as keeps the number of requests within its limits.
+    pub(super) fn weight(&self, frame_len: usize, identities: &Identities) -> u32 {
         let Config { global_outstanding_limit, throttle, .. } = &self.config;
         let most = most_requests(*global_outstanding_limit, throttle.max_requests);
-        weight(self.room_bytes, most, frame_len)
+        weight(self.room_bytes, most, frame_len.saturating_add(identities.bytes()))
     }
 }
 

@@ -6,10 +6,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::shared::Server;
-use crate::config::Purge;
 use crate::engine::time::Monotonic;
 use crate::message::MessageId;
-use crate::storage::{self, DataDirectory, FillStep, SpareFiller};
+use crate::storage::{self, FillStep, SpareFiller};
 
 /// Between two slices of a spare, which goes to the disk in small ones: the log's sync queues behind what is under way.
 const BETWEEN_SLICES: Duration = Duration::from_millis(3);
@@ -17,8 +16,8 @@ const BETWEEN_SLICES: Duration = Duration::from_millis(3);
 const BETWEEN_SLICES_AT_LEISURE: Duration = Duration::from_millis(10);
 /// Between a spare that failed and the next one.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(10);
-/// Between two purges where zoo.cfg says nothing.
-const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
+/// Between two words that files of ZooKeeper's wait for the seal.
+const BETWEEN_WORDS_MS: u64 = 24 * 3600 * 1000;
 /// Between two looks at whether a spare is wanted.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
@@ -98,16 +97,6 @@ impl Hanging {
     }
 }
 
-/// How often to purge: as zoo.cfg says, and where it says nothing, only in a directory that this server began or an
-/// operator sealed. Whoever comes from ZooKeeper has a purge of his own, or wants none.
-pub(super) fn purge_interval(server: &Server) -> Option<Duration> {
-    match server.config.purge {
-        Purge::Every(interval) => Some(interval),
-        Purge::Unset => server.passwords.are_keyed().then_some(PURGE_INTERVAL),
-        Purge::Never => None,
-    }
-}
-
 /// Purges old snapshots and logs, at the start and then every interval.
 pub(super) async fn purge(server: Arc<Server>, every: Duration) {
     let mut turns = tokio::time::interval(every);
@@ -116,9 +105,7 @@ pub(super) async fn purge(server: Arc<Server>, every: Duration) {
             _ = turns.tick() => {}
             () = server.ending.cancelled() => return,
         }
-        let directory = Arc::clone(&server.directory);
-        let keep = server.config.snap_retain_count as usize;
-        let purged = tokio::task::spawn_blocking(move || remove_old(&directory, keep)).await;
+        let purged = tokio::task::spawn_blocking(removing_old(&server)).await;
         if let Err(error) = purged {
             tracing::error!(id = %MessageId::PURGE_ENDED, %error, "purging ended unexpectedly");
         }
@@ -127,19 +114,28 @@ pub(super) async fn purge(server: Arc<Server>, every: Duration) {
 
 /// Purges once, on a thread of its own: which snapshots are whole shows only when they are read.
 pub(super) fn purge_once(server: &Server) -> Option<JoinHandle<()>> {
-    let directory = Arc::clone(&server.directory);
-    let keep = server.config.snap_retain_count as usize;
-    let purge = move || remove_old(&directory, keep);
-    let started = thread::Builder::new().name("purge".to_owned()).spawn(purge);
+    let started = thread::Builder::new().name("purge".to_owned()).spawn(removing_old(server));
     let started = started.inspect_err(|error| {
         tracing::error!(id = %MessageId::PURGE_NOT_STARTED, %error, "nothing old is purged");
     });
     started.ok()
 }
 
-fn remove_old(directory: &DataDirectory, keep: usize) {
-    match storage::purge(directory, keep) {
-        Ok(purged) => tracing::info!(?purged, "purged old snapshots and logs"),
+/// Removes what is old, and tells what waits for the seal.
+fn removing_old(server: &Server) -> impl FnOnce() + Send + 'static {
+    let (directory, stats) = (Arc::clone(&server.directory), Arc::clone(&server.stats));
+    let keep = server.config.snap_retain_count as usize;
+    let now = server.clock.monotonic();
+    move || match storage::purge(&directory, keep) {
+        Ok(purged) => {
+            tracing::info!(?purged, "purged old snapshots and logs");
+            if stats.unsealed.set(purged.unsealed_bytes, now, BETWEEN_WORDS_MS) {
+                tracing::info!(
+                    bytes = purged.unsealed_bytes,
+                    "old files that ZooKeeper wrote are kept for the way back, until `rookeeper data seal`"
+                );
+            }
+        }
         Err(error) => tracing::error!(
             id = %MessageId::PURGE_FAILED,
             %error,
@@ -150,6 +146,7 @@ fn remove_old(directory: &DataDirectory, keep: usize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::figures::stats::Unsealed;
     use super::*;
 
     #[test]
@@ -165,5 +162,21 @@ mod tests {
         assert_eq!(told(30_000, &[30_500, 31_500]), [1500]);
         assert_eq!(told(0, &[32_000]), [0; 0]);
         assert_eq!(told(40_000, &[41_000]), [1000]);
+    }
+
+    #[test]
+    fn what_waits_for_the_seal_is_told_once_a_day() {
+        const HOUR: u64 = 3_600_000;
+        let unsealed = Unsealed::default();
+        let mut told = Vec::new();
+        for hour in 0..60 {
+            // From the fifth on something waits.
+            let bytes = if hour < 5 { 0 } else { hour };
+            if unsealed.set(bytes, Monotonic(hour * HOUR + 7), BETWEEN_WORDS_MS) {
+                told.push(hour);
+            }
+            assert_eq!(unsealed.bytes.load(Ordering::Relaxed), bytes);
+        }
+        assert_eq!(told, [5, 29, 53]);
     }
 }

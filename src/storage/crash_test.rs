@@ -50,6 +50,8 @@ struct World {
 struct Seen {
     /// A torn end was cut off.
     cuts: usize,
+    /// A process ended because its disk failed, and the next one found what it had in memory.
+    killed_at_fault: usize,
     /// The process lived on behind a snapshot, a spare or a purge that failed.
     went_on: usize,
     /// A read failed at a start.
@@ -62,6 +64,7 @@ struct Seen {
 impl Seen {
     fn add(&mut self, other: Self) {
         self.cuts += other.cuts;
+        self.killed_at_fault += other.killed_at_fault;
         self.went_on += other.went_on;
         self.reads_failed += other.reads_failed;
         self.packed_starts += other.packed_starts;
@@ -80,8 +83,9 @@ fn acknowledged_transactions_survive_power_failures() {
             Err(violation) => panic!("seed {seed}: {violation}"),
         }
     }
-    let Seen { cuts, went_on, reads_failed, packed_starts, snapshots_purged } = seen;
-    let counts = [cuts, went_on, reads_failed, packed_starts, snapshots_purged];
+    let Seen { cuts, killed_at_fault, went_on, reads_failed, packed_starts, snapshots_purged } =
+        seen;
+    let counts = [cuts, killed_at_fault, went_on, reads_failed, packed_starts, snapshots_purged];
     assert!(seeds < 100 || counts.iter().all(|count| *count > 0), "never reached: {seen:?}");
 }
 
@@ -140,9 +144,11 @@ impl World {
         let mut lives = 0;
         while lives < 3 || world.txns < 200 {
             lives += 1;
-            world.life()?;
-            if world.dice.below(4) == 0 {
+            let failed = world.life()?;
+            // What a process did not bring to the disk is seen by the next one, and then the power fails.
+            if world.dice.below(4) == 0 || (failed && world.dice.coin()) {
                 world.disk.kill();
+                world.seen.killed_at_fault += usize::from(failed);
             } else {
                 let mut dice = Dice(world.dice.next());
                 world.disk.crash(&mut dice);
@@ -156,14 +162,15 @@ impl World {
         Ok(world)
     }
 
-    /// From a start to a power failure. What storage refuses after the failure is no violation.
-    fn life(&mut self) -> Result<(), String> {
-        let at = 1 + self.dice.below(400);
-        let fault = match self.dice.below(8) {
-            0 => Fault::Eio,
-            1 => Fault::Enospc,
-            _ => Fault::PowerLoss,
+    /// From a start to a power failure. What storage refuses after the failure is no violation. Whether the disk failed
+    /// for once.
+    fn life(&mut self) -> Result<bool, String> {
+        let (fault, span) = match self.dice.below(8) {
+            0 | 1 => (Fault::Eio, 100),
+            2 => (Fault::Enospc, 400),
+            _ => (Fault::PowerLoss, 400),
         };
+        let at = 1 + self.dice.below(span);
         self.disk.fail_after(at, fault);
         let is_small = self.dice.below(8) == 0;
         self.disk.set_free(is_small.then(|| self.dice.below(200_000)));
@@ -176,15 +183,15 @@ impl World {
         let outcome = self.live();
         let failed = self.disk.operations() > before + at;
         match outcome {
-            Ok(checked) => checked,
+            Ok(checked) => checked?,
             Err(StorageError::Io { action: "read", .. }) if read_fails => {
                 self.seen.reads_failed += 1;
-                Ok(())
             }
-            Err(StorageError::Io { .. }) if failed || is_small => Ok(()),
-            Err(StorageError::NoRoom { .. }) if is_small => Ok(()),
-            Err(error) => Err(error.to_string()),
+            Err(StorageError::Io { .. }) if failed || is_small => {}
+            Err(StorageError::NoRoom { .. }) if is_small => {}
+            Err(error) => return Err(error.to_string()),
         }
+        Ok(failed && fault == Fault::Eio)
     }
 
     fn live(&mut self) -> Result<Result<(), String>, StorageError> {

@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use std::io;
 use std::path::Path;
 
+mod kept_descriptors;
 mod real;
 #[cfg(test)]
 pub(crate) mod sim;

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use super::directory::DataDirectory;
 use super::error::{DamageReason, During, StorageError};
-use super::record::{EntryKind, TRAILER_LEN, Trailer, zxid_of_payload};
+use super::record::{EntryKind, GROUP_FULL, TRAILER_LEN, Trailer, zxid_of_payload};
 use super::replay::{SnapshotId, SnapshotOrigin};
 use super::segment::SegmentBegin;
 use super::segment_reader::{Origin, SegmentReader};
@@ -134,7 +134,7 @@ impl EntryLog {
             }
             Ok(())
         })?;
-        drop_before_gap(&directory, &mut segments, index)?;
+        drop_before_gap(&directory, &mut segments, base)?;
         segments.retain(|segment| segment.index > floor);
         let read = Self {
             directory: Arc::clone(&directory),
@@ -372,6 +372,8 @@ impl EntryWriter {
             if epoch_of(entry.zxid) != epoch_of(last) {
                 self.commit()?;
                 self.log.roll();
+            } else if self.log.group_len() >= GROUP_FULL {
+                self.commit()?;
             }
             self.log.append_encoded(entry.zxid, entry.kind, |out| {
                 out.extend_from_slice(&entry.payload);
@@ -493,6 +495,7 @@ impl Cursor {
                 offset,
                 reason,
                 last_good: zxid.saturating_sub(1),
+                unsynced: false,
                 way_out: None,
             };
             let Ok(found) = self.reader.next()? else {
@@ -546,17 +549,25 @@ pub(crate) fn own_segments(directory: &DataDirectory) -> Result<Vec<SegmentBegin
 }
 
 /// Forgets the segments before one that does not reach to the next, as if they had been purged. Recovery
-/// has looked at what stands behind the entry `known`, and before it only a reader can tell.
+/// has looked at what stands behind the entry `known`, which the snapshot shows, and before it only a reader can tell. The
+/// last segment must reach to that entry: else nothing says what stood between, nor of which terms.
 fn drop_before_gap(
     directory: &DataDirectory,
     segments: &mut Vec<SegmentBegin>,
-    known: u64,
+    known: SegmentBegin,
 ) -> Result<(), StorageError> {
+    let up_to_known = segments.partition_point(|segment| segment.index <= known.index);
+    if let Some(last) = up_to_known.checked_sub(1).and_then(|at| segments.get(at))
+        && !holds(directory, *last, known)?
+    {
+        segments.drain(..up_to_known);
+        return Ok(());
+    }
     let mut gap = None;
     for (at, pair) in segments.windows(2).enumerate().rev() {
         if let [begin, next] = pair
-            && next.index <= known.saturating_add(1)
-            && !reaches(directory, *begin, next.index)?
+            && next.index <= known.index.saturating_add(1)
+            && !ends_before(directory, *begin, next.index)?
         {
             gap = Some(at);
             break;
@@ -568,8 +579,30 @@ fn drop_before_gap(
     Ok(())
 }
 
-/// Whether a segment has every record before `end`.
-fn reaches(directory: &DataDirectory, begin: SegmentBegin, end: u64) -> Result<bool, StorageError> {
+/// Whether a segment, which begins at this entry or before it, has it in its place.
+fn holds(
+    directory: &DataDirectory,
+    begin: SegmentBegin,
+    entry: SegmentBegin,
+) -> Result<bool, StorageError> {
+    let path = directory.log_path(begin.zxid);
+    let reader = SegmentReader::open(directory.disk().as_ref(), &path)?;
+    let Some(mut reader) = reader else { return Ok(false) };
+    for _ in begin.index..entry.index {
+        if reader.next()?.is_err() {
+            return Ok(false);
+        }
+    }
+    let Ok(found) = reader.next()? else { return Ok(false) };
+    Ok(zxid_of_payload(found.payload) == Some(entry.zxid))
+}
+
+/// Whether the records of a segment are those up to `end` and no others: else its place in the log is not certain.
+fn ends_before(
+    directory: &DataDirectory,
+    begin: SegmentBegin,
+    end: u64,
+) -> Result<bool, StorageError> {
     let path = directory.log_path(begin.zxid);
     let reader = SegmentReader::open(directory.disk().as_ref(), &path)?;
     let Some(mut reader) = reader else { return Ok(false) };
@@ -578,7 +611,7 @@ fn reaches(directory: &DataDirectory, begin: SegmentBegin, end: u64) -> Result<b
             return Ok(false);
         }
     }
-    Ok(true)
+    Ok(reader.next()?.is_err())
 }
 
 /// Removes a segment, durably.

@@ -83,7 +83,11 @@ impl std::ops::Deref for Both {
 
 fn open(fixture: &Fixture) -> Result<Both, StorageError> {
     let directory = Arc::new(fixture.open());
-    discard_void_log(&directory)?;
+    let replaces = fixture.replaces.get();
+    if replaces != 0 {
+        discard_void_log(&directory, replaces)?;
+        fixture.replaces.set(0);
+    }
     let recovered = recover(&directory, fixture.options, &mut Any::default())?;
     if recovered.fresh {
         Ledger::default().snapshot(&directory, 0)?;
@@ -126,6 +130,30 @@ fn zxid(term: i64, counter: i64) -> i64 {
 
 fn all(log: &EntryLog) -> Vec<LogEntry> {
     log.entries(log.first_index(), u64::MAX, u64::MAX).expect("reads").expect("is there")
+}
+
+#[test]
+fn no_group_is_so_long_that_it_has_no_place() {
+    const LEN: usize = 16 << 20;
+    let fixture = fixture();
+    let mut both = open(&fixture).expect("opens");
+    let data = vec![7; LEN];
+    let of = |index: u64| {
+        let txn =
+            jute::txn::SetDataTxn { path: "/x".into(), data: Some((&data).into()), version: 1 };
+        let header = TxnHeader { client_id: 0, cxid: 0, zxid: zxid(1, index as i64), time: 0 };
+        let mut payload = Vec::new();
+        TxnRecord { header, txn: Txn::SetData(txn), digest: None }.encode(&mut payload);
+        LogEntry { index, zxid: header.zxid, kind: EntryKind::Ordinary, payload: payload.into() }
+    };
+    for index in 1..=6 {
+        both.writer.append(&[of(index)]).expect("is taken");
+        assert!(both.writer.log.group_len() < GROUP_FULL + LEN + 200, "behind {index}");
+    }
+    // Nothing had to be said for the first of them.
+    assert!(both.writer.log.durable_zxid() >= zxid(1, 4));
+    both.writer.commit().expect("is durable");
+    assert_eq!(both.writer.log.durable_zxid(), zxid(1, 6));
 }
 
 #[test]
@@ -363,13 +391,17 @@ fn a_snapshot_handed_over_takes_the_place_of_the_log_wherever_the_power_goes() {
             fixture.disk.fail_after(seed / 2, Fault::PowerLoss);
             let directory = Arc::clone(&log.directory);
             drop(log);
+            // As the promises have it.
+            fixture.replaces.set(of);
             let install = || -> Result<(), StorageError> {
-                let mut received = ReceivedSnapshot::create(directory, of, Compression::None)?;
+                let mut received =
+                    ReceivedSnapshot::create(Arc::clone(&directory), of, Compression::None)?;
                 for piece in bytes.chunks(300) {
                     received.write(piece)?;
                 }
                 assert!(received.is_whole(index)?);
-                received.install()
+                received.install()?;
+                discard_void_log(&directory, of).map(drop)
             };
             let done = install().is_ok();
             fixture.disk.crash(&mut dice);
@@ -451,4 +483,94 @@ fn entries_before_one_that_is_missing_are_as_good_as_purged() {
     assert_eq!((log.first_index(), log.last_index()), (8, 9));
     assert_eq!((log.zxid(6), log.zxid(7)), (None, Some(zxid(3, 0))));
     assert_eq!(log.entries(3, 9, u64::MAX).expect("reads"), None);
+}
+
+/// A log that ends before the member's own snapshot, in an older term, says nothing of the terms up to there.
+#[test]
+fn a_log_that_ends_before_the_snapshot_is_as_good_as_purged() {
+    // The last term's file is gone, or its only group cannot be read; or the older term goes on to the snapshot's index.
+    for (of_first_term, is_flipped) in [(50, false), (50, true), (60, false)] {
+        for segment_len in [1024, 1 << 20] {
+            let log = LogOptions { segment_len, spares: 1, force_sync: true };
+            let fixture = Fixture::new(log);
+            let mut log = open(&fixture).expect("opens");
+            let of = |index: u64| entry(index, zxid(1, index as i64 - 1));
+            log.append((1..=of_first_term).map(of).collect()).expect("appends");
+            if is_flipped {
+                let of = |index: u64| entry(index, zxid(2, index as i64 - 51));
+                log.append((51..=60).map(of).collect()).expect("appends");
+            }
+            let shown = zxid(2, 9);
+            let ledger = Ledger { txns: [(shown, vec![1])].into(), ..Ledger::default() };
+            ledger.snapshot(&log.directory, 60).expect("writes");
+            drop(log);
+            if is_flipped {
+                fixture.disk.flip(&Fixture::path("log.200000000"), 30, 0);
+            }
+            let case = format!("{of_first_term}, {is_flipped}, {segment_len}");
+            let expect = |log: &Both, last: u64| {
+                assert_eq!((log.zxid(59), log.zxid(60)), (None, Some(shown)), "{case}");
+                assert_eq!((log.first_index(), log.last_index()), (61, last), "{case}");
+                assert_eq!((log.writer.zxid(59), log.writer.zxid(60)), (None, Some(shown)));
+                assert_eq!(log.entries(60, 61, u64::MAX).expect("reads"), None, "{case}");
+            };
+            let mut log = open(&fixture).unwrap_or_else(|error| panic!("{case}: {error}"));
+            expect(&log, 60);
+            log.append(vec![entry(61, zxid(3, 0)), entry(62, zxid(3, 1))]).expect("appends");
+            log.append(vec![entry(61, zxid(4, 0))]).expect("cuts");
+            expect(&log, 61);
+            drop(log);
+            let log = open(&fixture).unwrap_or_else(|error| panic!("{case}: {error}"));
+            expect(&log, 61);
+            assert_eq!(all(&log), [entry(61, zxid(4, 0))], "{case}");
+        }
+    }
+}
+
+/// Forty entries, and a snapshot of the thirtieth by the member itself.
+fn forty_and_a_snapshot(segment_len: u64) -> Fixture {
+    let log = LogOptions { segment_len, spares: 1, force_sync: true };
+    let fixture = Fixture::new(log);
+    let mut log = open(&fixture).expect("opens");
+    for index in 1..=40 {
+        log.append(vec![entry(index, zxid(1, index as i64 - 1))]).expect("appends");
+    }
+    let ledger = Ledger { txns: [(zxid(1, 29), vec![1])].into(), ..Ledger::default() };
+    ledger.snapshot(&log.directory, 30).expect("writes");
+    fixture
+}
+
+#[test]
+fn a_flipped_bit_before_the_snapshot_takes_nothing_behind_it_away() {
+    // The second as if it had been handed over, which says that a log is to go, but not this one.
+    for (segment_len, replaces) in [(1024, 0), (1024, zxid(1, 29)), (1 << 20, zxid(1, 29))] {
+        let fixture = forty_and_a_snapshot(segment_len);
+        fixture.replaces.set(replaces);
+        let names = fixture.names();
+        for name in names.iter().filter(|name| name.starts_with("log.")) {
+            for at in (0..fixture.content(name).len().min(1 << 13)).step_by(3) {
+                let flipped = fixture.fork();
+                flipped.disk.flip(&Fixture::path(name), at, (at % 8) as u32);
+                let case = format!("{name}, byte {at}");
+                let before = flipped.image();
+                match open(&flipped) {
+                    // A bit in the group written last looks like a torn write.
+                    Ok(log) if log.last_index() == 39 => assert!(at > 0, "{case}"),
+                    Ok(log) => {
+                        assert_eq!(
+                            (log.last_index(), log.last_zxid()),
+                            (40, zxid(1, 39)),
+                            "{case}"
+                        );
+                        for index in log.first_index()..=40 {
+                            let expected = entry(index, zxid(1, index as i64 - 1));
+                            let found = log.entries(index, index + 1, u64::MAX);
+                            assert_eq!(found.expect("reads"), Some(vec![expected]), "{case}");
+                        }
+                    }
+                    Err(_) => assert_eq!(flipped.image(), before, "{case}: touched"),
+                }
+            }
+        }
+    }
 }

@@ -62,7 +62,7 @@ pub enum StorageError {
         expected: &'static str,
     },
     /// Acknowledged transactions cannot be read.
-    #[error("{} is damaged at offset {offset}: {reason}. The last good transaction before it is {}. Nothing was changed. Restore the file from a backup{}", path.display(), Zxid(*last_good), WayOut::shown(way_out.as_deref()))]
+    #[error("{} is damaged at offset {offset}: {reason}. The last good transaction before it is {}. Nothing was changed. {}Restore the file from a backup{}", path.display(), Zxid(*last_good), of_unsynced(*unsynced), WayOut::shown(way_out.as_deref()))]
     Damage {
         /// The log file.
         path: PathBuf,
@@ -72,8 +72,20 @@ pub enum StorageError {
         reason: DamageReason,
         /// The zxid of the state without what is there and behind.
         last_good: i64,
+        /// Whether the log was written without syncs, so that a power failure leaves this as well.
+        unsynced: bool,
         /// How to start all the same; `None` if what that loses cannot be told.
         way_out: Option<Box<WayOut>>,
+    },
+    /// A file has a format that only a later release knows.
+    #[error("{} was written by a later release: it has version {version} of its format, and this release knows up to {known}. Nothing was changed. Start that release, or a later one", path.display())]
+    LaterVersion {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+        /// The last that is known here.
+        known: u32,
     },
     /// Every snapshot that looks whole turned out not to be.
     #[error("none of the {tried} snapshots in {} can be read; the newest: {newest}. Nothing was changed. Restore one from a backup{}", folder.display(), WayOut::shown(way_out.as_deref()))]
@@ -155,6 +167,14 @@ pub enum StorageError {
         /// What is wrong there.
         reason: SnapshotReason,
     },
+    /// A snapshot that is being written has not all that it must show.
+    #[error(
+        "a snapshot lacks {znodes} znodes of the tree that it was to show, and is not kept: this is a defect of the server, report it; the log keeps everything"
+    )]
+    Lacking {
+        /// How many.
+        znodes: usize,
+    },
     /// The tree refused a transaction of the log.
     #[error("{}, offset {offset}: transaction {} does not fit the state before it, {}: {reason}. Nothing was changed. Restore the data directory from a backup{}", path.display(), Zxid(*zxid), Zxid(*last_good), WayOut::shown(way_out.as_deref()))]
     Unfit {
@@ -209,7 +229,7 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// The promises of a member of an ensemble are lost.
-    #[error("{} does not hold the newest term that this member has promised; a member that forgets its promises can break the ensemble's: empty its data directory and let it join anew", path.display())]
+    #[error("{} does not hold the newest term that this member has promised; a member that forgets its promises can break the ensemble's: while a majority of the others runs, move its data directory away and start it on an empty one", path.display())]
     RaftState {
         /// The file.
         path: PathBuf,
@@ -266,8 +286,20 @@ pub struct WayOut {
     pub command: String,
     /// What is lost of the log then.
     pub loss: Loss,
-    /// Whether all znodes are lost.
-    pub gives_up_tree: bool,
+    /// What a start does then.
+    pub then: Then,
+}
+
+/// What a start does after a way out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Then {
+    /// It works, with what the logs have up to there.
+    #[default]
+    Works,
+    /// It begins with an empty tree.
+    BeginsAnew,
+    /// The directory was that of a member of an ensemble: it has the others give it everything.
+    AsksOthers,
 }
 
 impl StorageError {
@@ -282,6 +314,7 @@ impl StorageError {
             Self::Misplaced { .. } => MessageId::FILES_MISPLACED,
             Self::Header { .. } => MessageId::NO_HEADER,
             Self::Damage { .. } => MessageId::LOG_DAMAGED,
+            Self::LaterVersion { .. } => MessageId::LATER_VERSION,
             Self::NoReadableSnapshot { .. } => MessageId::NO_READABLE_SNAPSHOT,
             Self::LogWithoutSnapshot { .. } => MessageId::LOG_WITHOUT_SNAPSHOT,
             Self::Emptied { .. } => MessageId::DIRECTORY_EMPTIED,
@@ -291,6 +324,7 @@ impl StorageError {
             Self::NotEmpty { .. } => MessageId::TARGET_NOT_EMPTY,
             Self::Moving { .. } => MessageId::FILES_KEEP_MOVING,
             Self::Snapshot { .. } => MessageId::SNAPSHOT_INVALID,
+            Self::Lacking { .. } => MessageId::SNAPSHOT_FAILED,
             Self::Unfit { .. } => MessageId::TRANSACTION_UNFIT,
             Self::Refused { .. } => MessageId::SNAPSHOT_UNFIT,
             Self::Poisoned => MessageId::LOG_POISONED,
@@ -321,6 +355,13 @@ impl StorageError {
     }
 }
 
+fn of_unsynced(unsynced: bool) -> &'static str {
+    match unsynced {
+        true => "The log was written with forceSync=no, and then a power failure leaves the same. ",
+        false => "",
+    }
+}
+
 /// The log tells the current epoch once more; what was agreed to, only the file.
 fn epoch_remedy(path: &Path) -> String {
     if path.ends_with(file_name::CURRENT_EPOCH) {
@@ -338,10 +379,17 @@ impl WayOut {
 
 impl fmt::Display for WayOut {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.then == Then::AsksOthers {
+            return write!(
+                out,
+                "this is a member of an ensemble: while a majority of the others runs, `{}`, after which a start loads everything from them; without such a majority nothing of this directory may be given up",
+                self.command
+            );
+        }
         write!(out, "`{}`, after which a start ", self.command)?;
-        out.write_str(match self.gives_up_tree {
-            true => "begins with an empty tree, loses all znodes; of the logs ",
-            false => "works, loses ",
+        out.write_str(match self.then {
+            Then::BeginsAnew => "begins with an empty tree, loses all znodes; of the logs ",
+            Then::Works | Then::AsksOthers => "works, loses ",
         })?;
         match (self.loss.first, self.loss.last) {
             _ if self.loss == Loss::default() => out.write_str("nothing"),
@@ -387,11 +435,13 @@ pub enum DamageReason {
     #[error("the record has the impossible length {0}")]
     Length(i32),
     /// The checksum is right but the payload is no transaction.
-    #[error("the record is whole but is no transaction: {0}; perhaps a newer version wrote it")]
+    #[error(
+        "the record is whole but is no transaction that this release knows: {0}; if a later release wrote it, start that one"
+    )]
     Decode(DecodeError),
     /// The checksum is right but the trailer is not one of this version.
     #[error(
-        "the record is whole but does not end in a trailer that this version knows; perhaps a newer version wrote it"
+        "the record is whole but does not end in a trailer that this release knows; if a later release wrote it, start that one"
     )]
     Trailer,
     /// Transactions are missing.
@@ -445,9 +495,6 @@ pub enum SnapshotReason {
     /// A count or length is negative.
     #[error("length or count {0} is impossible")]
     Length(i32),
-    /// A path or name is not UTF-8.
-    #[error("a string is not UTF-8")]
-    Utf8,
     /// A record cannot be decoded.
     #[error("{0}")]
     Decode(#[from] DecodeError),

@@ -20,6 +20,9 @@ pub(crate) const SESSIONS_BEFORE_KEY: &str = "sessions.before.key";
 /// Up to which zxid the files of ZooKeeper are released.
 pub(crate) const SEALED: &str = "rookeeper.sealed";
 
+/// The log is written without syncs.
+pub(crate) const UNSYNCED: &str = "rookeeper.unsynced";
+
 /// The data is that of a restore, and the log is not yet.
 pub(crate) const RESTORING: &str = "rookeeper.restoring";
 /// What a member of an ensemble has promised.

@@ -1,5 +1,6 @@
 //! What the tests of storage share: a directory on a simulated disk, and ways to look into it.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,12 +18,19 @@ pub(crate) const FOLDER: &str = "/data/version-2";
 pub(crate) struct Fixture {
     pub(crate) disk: SimDisk,
     pub(crate) options: RecoveryOptions,
+    /// The snapshot that takes the place of the log, as `raft.state` has it; 0 for none.
+    pub(crate) replaces: Cell<i64>,
 }
 
 impl Fixture {
     pub(crate) fn new(log: LogOptions) -> Self {
         let options = RecoveryOptions { trust_empty: false, log };
-        Self { disk: SimDisk::default(), options }
+        Self { disk: SimDisk::default(), options, replaces: Cell::default() }
+    }
+
+    /// The same on a disk of its own.
+    pub(crate) fn fork(&self) -> Self {
+        Self { disk: self.disk.fork(), options: self.options, replaces: self.replaces.clone() }
     }
 
     pub(crate) fn open(&self) -> DataDirectory {

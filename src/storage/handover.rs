@@ -2,7 +2,9 @@
 //!
 //! The file is written under a temporary name and checked to its last seal; it gets its name by
 //! [`ReceivedSnapshot::install`]. From then on a log that does not hold the snapshot's own entry is of
-//! no use, and [`discard_void_log`] removes it: at once, or at the next start if that was cut short.
+//! no use, and [`discard_void_log`] removes it: at once, or at the next start if that was cut short. That
+//! it is to go stands in `raft.state` before, and what cannot be read never says so: a log is removed where a
+//! record of it is another than the snapshot's, or where it ends in order before.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +21,8 @@ use super::replay::SnapshotOrigin;
 use super::segment::SegmentBegin;
 use super::segment_reader::{Origin, SegmentReader};
 use super::snapshot_reader;
+use super::tail::{Tail, judge};
+use super::txn_log::epoch_of;
 
 /// A snapshot of this server that another one is to have.
 #[derive(Debug)]
@@ -131,10 +135,10 @@ impl ReceivedSnapshot {
         self.zxid
     }
 
-    /// Makes the snapshot durable under its name, then takes away the log that does not lead to it.
+    /// Makes the snapshot durable under its name. The log that does not lead to it is then to go.
     ///
     /// # Errors
-    /// When the disk refuses. What is done then is finished by the next start.
+    /// When the disk refuses. The snapshot has its name or not.
     pub fn install(mut self) -> Result<(), StorageError> {
         self.file.sync_all().during("sync", &self.temporary)?;
         let disk = self.directory.disk();
@@ -142,8 +146,7 @@ impl ReceivedSnapshot {
         renamed.during("rename a snapshot handed over to", &self.path)?;
         self.installed = true;
         let folder = self.directory.snapshots();
-        disk.sync_folder(folder).during("sync the folder", folder)?;
-        discard_void_log(&self.directory).map(|_| ())
+        disk.sync_folder(folder).during("sync the folder", folder)
     }
 }
 
@@ -156,39 +159,40 @@ impl Drop for ReceivedSnapshot {
     }
 }
 
-/// Removes a log that ends before the newest snapshot, or has another entry in its place: that
-/// snapshot was handed over, and takes the place of the log. Tells how many segments went.
+/// Removes the log that the snapshot of `zxid`, which was handed over, takes the place of: one that ends before it in
+/// order, or has another entry in its place. Any other one stays, for recovery to judge. Tells which entry the snapshot
+/// shows; `None` if it is not there.
 ///
 /// # Errors
 /// When the disk refuses.
-pub fn discard_void_log(directory: &DataDirectory) -> Result<usize, StorageError> {
-    let Some((path, zxid, index)) = newest_exact(directory)? else { return Ok(0) };
+pub fn discard_void_log(directory: &DataDirectory, zxid: i64) -> Result<Option<u64>, StorageError> {
+    let Some((path, index)) = handed_over(directory, zxid)? else { return Ok(None) };
     let segments = own_segments(directory)?;
-    if segments.is_empty() || leads_to(directory, &segments, zxid, index)? {
-        return Ok(0);
-    }
-    if !snapshot_reader::seal_matches(directory.disk().as_ref(), &path)? {
-        return Ok(0);
+    if !is_void(directory, &segments, zxid, index)? {
+        return Ok(Some(index));
     }
     tracing::info!(snapshot = %path.display(), "the log gives way to a snapshot handed over");
     // The newest first: what is left is always void by the same rule.
     for begin in segments.iter().rev() {
         remove(directory, *begin)?;
     }
-    Ok(segments.len())
+    Ok(Some(index))
 }
 
-/// The newest snapshot that looks whole, if it is one of ours, with its zxid and the index that it shows.
-fn newest_exact(directory: &DataDirectory) -> Result<Option<(PathBuf, i64, u64)>, StorageError> {
+/// The whole snapshot of ours of this zxid, with the index that it shows.
+fn handed_over(
+    directory: &DataDirectory,
+    wanted: i64,
+) -> Result<Option<(PathBuf, u64)>, StorageError> {
     let disk = directory.disk().as_ref();
     for (zxid, path) in directory.snapshot_files()? {
-        if !snapshot_reader::looks_whole(disk, &path)? {
-            continue;
+        if zxid == wanted
+            && snapshot_reader::looks_whole(disk, &path)?
+            && let Some(SnapshotOrigin::Exact { index }) = snapshot_reader::origin(disk, &path)?
+            && snapshot_reader::seal_matches(disk, &path)?
+        {
+            return Ok(Some((path, index)));
         }
-        return Ok(match snapshot_reader::origin(disk, &path)? {
-            Some(SnapshotOrigin::Exact { index }) if index > 0 => Some((path, zxid, index)),
-            _ => None,
-        });
     }
     Ok(None)
 }
@@ -216,7 +220,11 @@ pub fn refuse_foreign(directory: &DataDirectory) -> Result<(), StorageError> {
     }
     for zxid in directory.log_zxids()?.into_iter().filter(|zxid| *zxid > newest) {
         let path = directory.log_path(zxid);
-        let reader = SegmentReader::open(disk, &path)?;
+        let reader = match SegmentReader::open(disk, &path) {
+            // Recovery says what to do about it.
+            Err(StorageError::Header { .. }) => continue,
+            reader => reader?,
+        };
         if reader.is_some_and(|reader| reader.origin() == Origin::Java) {
             return went_on(path);
         }
@@ -228,25 +236,34 @@ fn plain_path(directory: &DataDirectory, zxid: i64) -> PathBuf {
     directory.snapshots().join(file_name::snapshot(zxid, Compression::None))
 }
 
-/// Whether the log goes on behind the snapshot: it holds the snapshot's entry, or begins right behind.
-fn leads_to(
+/// Whether the log certainly does not hold the snapshot's entry: another record is in its place, or it ends in order
+/// before that.
+fn is_void(
     directory: &DataDirectory,
     segments: &[SegmentBegin],
     zxid: i64,
     index: u64,
 ) -> Result<bool, StorageError> {
     let after = segments.partition_point(|segment| segment.index <= index);
-    if let Some(begin) = after.checked_sub(1).and_then(|at| segments.get(at)) {
-        let path = directory.log_path(begin.zxid);
-        let reader = SegmentReader::open(directory.disk().as_ref(), &path)?;
-        let Some(mut reader) = reader else { return Ok(false) };
-        for at in begin.index..=index {
-            match reader.next()? {
-                Ok(found) if at == index => return Ok(zxid_of_payload(found.payload) == Some(zxid)),
-                Ok(_) => {}
-                Err(_) => break,
-            }
+    let Some(begin) = after.checked_sub(1).and_then(|at| segments.get(at)) else {
+        return Ok(false);
+    };
+    let path = directory.log_path(begin.zxid);
+    let reader = SegmentReader::open(directory.disk().as_ref(), &path)?;
+    let Some(mut reader) = reader else { return Ok(false) };
+    for at in begin.index..=index {
+        let Ok(found) = reader.next()? else { break };
+        let Some(found) = zxid_of_payload(found.payload) else { return Ok(false) };
+        let is_same_term = epoch_of(found) == epoch_of(zxid);
+        // In a term, zxids and indexes go on together: where they do not, the index is wrong, and says nothing.
+        if is_same_term && zxid.saturating_sub(found).cast_unsigned() != index - at {
+            return Ok(false);
+        }
+        if at == index {
+            return Ok(!is_same_term);
         }
     }
-    Ok(segments.get(after).is_some_and(|next| next.index == index.saturating_add(1)))
+    let end = reader.offset();
+    let is_end = judge(reader.window(), end, begin.zxid).during("read", &path)? == Tail::Clean;
+    Ok(is_end && after == segments.len())
 }

@@ -4,19 +4,21 @@
 //! unreadable record is either the torn end of the last group or damage. Segments of ZooKeeper are
 //! read by ZooKeeper's rules. Nothing is changed before [`LogScan::settle`].
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use jute::txn::TxnRecord;
 
 use super::directory::DataDirectory;
-use super::disk::Disk;
+use super::disk::{Disk, SLICE};
 use super::error::{DamageReason, During, StorageError};
-use super::record::{TRAILER_LEN, Trailer};
+use super::record::{TRAILER_LEN, Trailer, frame};
 use super::replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::segment::HEADER_LEN;
 use super::segment_reader::{Found, Origin, SegmentReader, Unreadable};
 use super::tail::{Tail, judge};
-use super::txn_log::follows;
+use super::txn_log::{epoch_of, follows};
+use super::unsynced::is_unsynced;
 use super::way_out;
 
 use crate::message::MessageId;
@@ -44,6 +46,21 @@ pub(crate) struct LogScan {
     bytes_before: u64,
     /// The last segment and what is to be done with it.
     ending: Option<(PathBuf, Ending)>,
+    /// Whether a segment of ZooKeeper was read: its zxids may leave some out, and no index counts them.
+    has_java: bool,
+    /// Whether the log was written without syncs.
+    unsynced: bool,
+    /// What was read, as far as the disk may never have had it.
+    unsure: Vec<Unsure>,
+}
+
+/// Records of a segment that no sync is known to have covered.
+#[derive(Debug)]
+struct Unsure {
+    path: PathBuf,
+    /// Without syncs, all of the segment.
+    from: u64,
+    to: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +103,9 @@ impl LogScan {
             total_bytes: 0,
             bytes_before: 0,
             ending: None,
+            has_java: false,
+            unsynced: is_unsynced(directory.disk().as_ref(), directory.logs())?,
+            unsure: Vec::new(),
         };
         let zxids = directory.log_zxids()?;
         // The newest log that begins at or before the snapshot can reach beyond it.
@@ -138,6 +158,10 @@ impl LogScan {
     pub(crate) fn next_index(&self) -> u64 {
         let counted = self.next_index.unwrap_or(1);
         let index = match self.snapshot.origin {
+            // Before the snapshot's entry, nothing says how many there are.
+            SnapshotOrigin::Exact { index } if index > 0 && self.is_all_in_snapshot() => {
+                index.saturating_add(1)
+            }
             SnapshotOrigin::Exact { index } => counted.max(index.saturating_add(1)),
             SnapshotOrigin::None | SnapshotOrigin::Java => counted,
         };
@@ -146,6 +170,10 @@ impl LogScan {
         }
         let place = u64::try_from(self.last_zxid() & 0xffff_ffff).unwrap_or(0);
         index.max(place.saturating_add(1))
+    }
+
+    fn is_all_in_snapshot(&self) -> bool {
+        self.last_zxid() == self.snapshot.zxid
     }
 
     /// Transactions that were replayed.
@@ -163,6 +191,16 @@ impl LogScan {
 
     /// Makes what was read durable, and cuts off what was not; returns the bytes cut.
     pub(crate) fn settle(&self, disk: &dyn Disk, folder: &Path) -> Result<u64, StorageError> {
+        let cut = self.settle_end(disk, folder)?;
+        // What an earlier process wrote can be read from memory and not be on the disk: a sync that failed leaves it so, and
+        // no other one writes it. What follows builds on it.
+        for Unsure { path, from, to } in &self.unsure {
+            write_again(disk, path, *from, *to)?;
+        }
+        Ok(cut)
+    }
+
+    fn settle_end(&self, disk: &dyn Disk, folder: &Path) -> Result<u64, StorageError> {
         let Some((path, ending)) = &self.ending else { return Ok(0) };
         let (at, end) = match *ending {
             Ending::Remove { torn } => {
@@ -181,8 +219,6 @@ impl LogScan {
             self.tell_of_cut(path, at, end - at);
             file.set_len(at).during("cut", path)?;
         }
-        // A killed process may have left records that are read but not yet durable, and what
-        // follows will build on them.
         file.sync_all().during("sync", path)?;
         Ok(end.saturating_sub(at))
     }
@@ -208,20 +244,28 @@ impl LogScan {
         match reader.origin() {
             Origin::Own { first_index } => self.begin_own(first_index)?,
             Origin::Java => {
-                self.java = true;
+                (self.java, self.has_java) = (true, true);
                 self.own_end = None;
             }
         }
         let own = matches!(reader.origin(), Origin::Own { .. });
         let mut first = own.then_some(name);
         let path = reader.path().to_owned();
+        let mut group = HEADER_LEN;
         let unreadable = loop {
             match reader.next()? {
-                Ok(found) => self.record(&path, own, first.take(), &found, replay)?,
+                Ok(found) => {
+                    self.record(&path, own, first.take(), &found, replay)?;
+                    let trailer = Trailer::of_payload(found.payload).filter(|_| own);
+                    if let Some(Trailer { distance, .. }) = trailer {
+                        group = found.offset.saturating_sub(u64::from(distance)).max(HEADER_LEN);
+                    }
+                }
                 Err(unreadable) => break unreadable,
             }
         };
         let offset = reader.offset();
+        self.count_unsure(&path, own, group, offset);
         if let Unreadable::Refused(reason) = unreadable {
             return Err(self.damage(&path, offset, reason));
         }
@@ -249,6 +293,18 @@ impl LogScan {
         self.end = Some((path.clone(), offset));
         self.ending = Some((path, ending));
         Ok(())
+    }
+
+    /// A group of ours is written when the one before is durable, and a segment is begun when the last group of the one
+    /// before is, or when a start has seen to it. ZooKeeper says nothing of the kind.
+    fn count_unsure(&mut self, path: &Path, own: bool, group: u64, to: u64) {
+        if own && !self.unsynced {
+            self.unsure.clear();
+        }
+        let from = if own && !self.unsynced { group } else { HEADER_LEN };
+        if from < to {
+            self.unsure.push(Unsure { path: path.to_owned(), from, to });
+        }
     }
 
     /// Between two segments of ours no index is missing, or only such as the snapshot holds.
@@ -297,7 +353,7 @@ impl LogScan {
             if name.is_some_and(|name| name != zxid) {
                 return Err(damage(DamageReason::Name { found: zxid }));
             }
-            if let Some(reason) = self.gap(zxid) {
+            if let Some(reason) = self.gap(zxid).or_else(|| self.misplaced(zxid)) {
                 return Err(damage(reason));
             }
         }
@@ -345,6 +401,18 @@ impl LogScan {
         }
     }
 
+    /// What is wrong with the index of a record of ours, by the snapshot: in an epoch, zxids and indexes go on together.
+    fn misplaced(&self, zxid: i64) -> Option<DamageReason> {
+        let SnapshotOrigin::Exact { index } = self.snapshot.origin else { return None };
+        if index == 0 || self.has_java || epoch_of(zxid) != epoch_of(self.snapshot.zxid) {
+            return None;
+        }
+        let behind = zxid.saturating_sub(self.snapshot.zxid);
+        let (expected, found) = (index.saturating_add_signed(behind), self.next_index?);
+        let found_i64 = i64::try_from(found).unwrap_or(i64::MAX);
+        (found != expected).then_some(DamageReason::IndexGap { expected, found: found_i64 })
+    }
+
     /// Damage there, if there is a log.
     pub(crate) fn damage_at_end(&self, reason: DamageReason) -> Option<StorageError> {
         self.end.as_ref().map(|(path, offset)| self.damage(path, *offset, reason))
@@ -356,9 +424,38 @@ impl LogScan {
             offset,
             reason,
             last_good: self.last_zxid(),
+            unsynced: self.unsynced,
             way_out: None,
         }
     }
+}
+
+/// Writes the records of a segment in a part of it once more, as they are, and makes them durable.
+fn write_again(disk: &dyn Disk, path: &Path, from: u64, to: u64) -> Result<(), StorageError> {
+    // What was clean and not on the disk may have gone from memory since it was read: what is written is read and checked
+    // once more.
+    let changed = || Err(io::Error::other("it reads otherwise than before")).during("read", path);
+    let Some(mut reader) = SegmentReader::open(disk, path)? else { return changed() };
+    let file = disk.open_for_write(path).during("open", path)?;
+    let (mut bytes, mut at) = (Vec::new(), from);
+    if from == HEADER_LEN {
+        let header = reader.window().copy(0, HEADER_LEN).during("read", path)?;
+        file.write_all_at(&header, 0).during("write again", path)?;
+    }
+    reader.seek(from);
+    while reader.offset() < to {
+        let Ok(found) = reader.next()? else { return changed() };
+        frame(&mut bytes, found.payload);
+        if bytes.len() >= SLICE || reader.offset() >= to {
+            file.write_all_at(&bytes, at).during("write again", path)?;
+            at = at.saturating_add(bytes.len() as u64);
+            bytes.clear();
+        }
+    }
+    if at != to {
+        return changed();
+    }
+    file.sync_all().during("sync", path)
 }
 
 fn size(directory: &DataDirectory, zxid: i64) -> Result<u64, StorageError> {

@@ -8,6 +8,7 @@ use super::directory::DataDirectory;
 use super::disk::Disk;
 use super::error::{During, StorageError};
 use super::record::{FRAME_LEN, HEAD_LEN, Head};
+use super::search::Search;
 use super::segment::HEADER_LEN;
 use super::window::Window;
 
@@ -15,6 +16,8 @@ use super::window::Window;
 const ZXID_AT: usize = 12;
 /// The least that a payload has.
 const PAYLOAD_MIN: usize = 32;
+/// Bytes that are searched at a time; a record across their end counts as unreadable.
+const SEARCHED: u64 = 32 << 20;
 
 /// Transactions of a part of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +64,7 @@ fn count(
 ) -> Result<(), StorageError> {
     let mut window = Window::new(disk.open(path).during("open", path)?).during("read", path)?;
     let mut at = from;
+    let mut piece = None;
     loop {
         if let Some(found) = whole(&mut window, at).during("read", path)? {
             at = found.end;
@@ -71,7 +75,7 @@ fn count(
             }
             continue;
         }
-        let next = next_whole(&mut window, at).during("read", path)?;
+        let next = next_whole(&mut window, &mut piece, at).during("read", path)?;
         let end = next.unwrap_or(window.len());
         let written = written(&mut window, at, end).during("read", path)?;
         loss.unreadable_bytes = loss.unreadable_bytes.saturating_add(written);
@@ -118,36 +122,36 @@ fn payload_len(head: Head, left: u64) -> Option<usize> {
     (len >= PAYLOAD_MIN && fits).then_some(len)
 }
 
-/// Where the next record behind `at` begins.
-fn next_whole(window: &mut Window, at: u64) -> std::io::Result<Option<u64>> {
+/// Some of a log, searched for the next record that is whole.
+struct Piece {
+    begin: u64,
+    search: Search,
+}
+
+/// Where the next record behind `at` begins. `piece` is what was searched before.
+fn next_whole(
+    window: &mut Window,
+    piece: &mut Option<Piece>,
+    at: u64,
+) -> std::io::Result<Option<u64>> {
     let mut from = at.saturating_add(1);
-    loop {
-        let left = window.len().saturating_sub(from);
-        let piece = window.piece(from)?;
-        if piece.len() < FRAME_LEN {
-            return Ok(None);
-        }
-        let step = piece.len().saturating_sub(HEAD_LEN).saturating_add(1) as u64;
-        // Most of a segment that was filled ahead of its use.
-        if piece.iter().all(|byte| *byte == 0) {
-            from = from.saturating_add(step);
+    while from.saturating_add(FRAME_LEN as u64) <= window.len() {
+        let end = |piece: &Piece| piece.begin.saturating_add(piece.search.bytes().len() as u64);
+        let Some(there) = piece.take_if(|piece| from < end(piece)) else {
+            let bytes = window.copy(from, from.saturating_add(SEARCHED))?;
+            *piece = Some(Piece { begin: from, search: Search::new(bytes) });
             continue;
-        }
-        let heads = piece.windows(HEAD_LEN).enumerate();
-        let candidates: Vec<u64> = heads
-            .filter(|(start, head)| {
-                let left = left.saturating_sub(*start as u64);
-                Head::parse(head).is_some_and(|head| payload_len(head, left).is_some())
-            })
-            .map(|(start, _)| from.saturating_add(start as u64))
-            .collect();
-        for candidate in candidates {
-            if whole(window, candidate)?.is_some() {
-                return Ok(Some(candidate));
+        };
+        let there = piece.insert(there);
+        let first = usize::try_from(from.saturating_sub(there.begin)).unwrap_or(usize::MAX);
+        for start in first..there.search.bytes().len() {
+            if there.search.record(start, PAYLOAD_MIN).is_some() {
+                return Ok(Some(there.begin.saturating_add(start as u64)));
             }
         }
-        from = from.saturating_add(step);
+        from = end(there);
     }
+    Ok(None)
 }
 
 /// Bytes from `from` to behind the last one before `to` that is not zero.

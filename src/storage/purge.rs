@@ -3,20 +3,28 @@
 //! Keeps the newest snapshots that are proven whole, seal included, and every log that one of them
 //! needs. Never removes what ZooKeeper wrote before the directory is sealed, nor what it cannot read.
 
+use std::path::Path;
+
 use super::directory::DataDirectory;
+use super::disk::Disk;
 use super::error::{During, StorageError};
+use super::examine::writers;
+use super::file_name::FileName;
+use super::log_audit::Writer;
 use super::replay::SnapshotOrigin;
 use super::seal;
 use super::segment_reader::{Origin, SegmentReader};
 use super::snapshot_reader;
 
-/// What a purge removed.
+/// What a purge removed, and what it would have removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
     /// Snapshots.
     pub snapshots: usize,
     /// Logs.
     pub logs: usize,
+    /// Bytes of ZooKeeper's files that are as old, and stay until the directory is sealed.
+    pub unsealed_bytes: u64,
 }
 
 /// Keeps the newest `keep` valid snapshots (at least one) and the logs that they need.
@@ -35,7 +43,7 @@ pub fn purge(directory: &DataDirectory, keep: usize) -> Result<Purged, StorageEr
         }
         let may_go = match snapshot_reader::origin(disk, &path)? {
             Some(SnapshotOrigin::Exact { .. }) => true,
-            Some(SnapshotOrigin::Java) => is_released(zxid),
+            Some(SnapshotOrigin::Java) => is_released(zxid) || purged.leave(disk, &path)?,
             Some(SnapshotOrigin::None) | None => false,
         };
         if may_go {
@@ -59,7 +67,7 @@ pub fn purge(directory: &DataDirectory, keep: usize) -> Result<Purged, StorageEr
         };
         let may_go = match origin {
             Some(Origin::Own { .. }) => true,
-            Some(Origin::Java) => is_released(zxid),
+            Some(Origin::Java) => is_released(zxid) || purged.leave(disk, &path)?,
             None => false,
         };
         if may_go {
@@ -71,6 +79,38 @@ pub fn purge(directory: &DataDirectory, keep: usize) -> Result<Purged, StorageEr
         disk.sync_folder(directory.logs()).during("sync the folder", directory.logs())?;
     }
     Ok(purged)
+}
+
+impl Purged {
+    /// Counts a file that stays for ZooKeeper: it may not go.
+    fn leave(&mut self, disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
+        self.unsealed_bytes = self.unsealed_bytes.saturating_add(size(disk, path)?);
+        Ok(false)
+    }
+}
+
+/// Bytes of all files that ZooKeeper wrote and that no purge removes before the directory is sealed.
+///
+/// # Errors
+/// When the disk fails, or the seal cannot be read.
+pub fn unsealed_bytes(directory: &DataDirectory) -> Result<u64, StorageError> {
+    let disk = directory.disk().as_ref();
+    let sealed = seal::sealed_up_to(disk, directory.snapshots())?;
+    let mut bytes = 0_u64;
+    for (path, writer) in writers(directory)? {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let (FileName::Log(zxid) | FileName::Snapshot(zxid, _)) = FileName::parse(name) else {
+            continue;
+        };
+        if writer == Some(Writer::ZooKeeper) && sealed.is_none_or(|sealed| zxid > sealed) {
+            bytes = bytes.saturating_add(size(disk, &path)?);
+        }
+    }
+    Ok(bytes)
+}
+
+fn size(disk: &dyn Disk, path: &Path) -> Result<u64, StorageError> {
+    disk.open(path).and_then(|file| file.size()).during("open", path)
 }
 
 /// The zxid of the last of the newest `keep` valid snapshots; `None` if there are fewer.

@@ -30,7 +30,7 @@ fn the_newest_snapshots_and_their_logs_stay() {
         "log.1 log.3 log.5 log.7 log.9 snapshot.0 snapshot.2 snapshot.4 snapshot.6 snapshot.8 snapshot.a"
     );
     let purged = purge(&fixture.open(), 3).expect("purges");
-    assert_eq!(purged, Purged { snapshots: 3, logs: 2 });
+    assert_eq!(purged, Purged { snapshots: 3, logs: 2, unsealed_bytes: 0 });
     // log.5 ends at 6, but its name alone does not tell; ZooKeeper keeps it as well.
     assert_eq!(names(&fixture), "log.5 log.7 log.9 snapshot.6 snapshot.8 snapshot.a");
     assert_eq!(purge(&fixture.open(), 3).expect("purges"), Purged::default());
@@ -68,8 +68,35 @@ fn what_zookeeper_wrote_stays() {
     fixture.edit("log.1", |bytes| bytes[8..16].fill(0));
     fixture.edit("snapshot.2", |bytes| bytes[8..16].fill(0xff));
     fixture.disk.plant(&Fixture::path("snapshot.1.gz"), b"\x1f\x8b");
-    purge(&fixture.open(), 1).expect("purges");
+    let [log, snapshot] = ["log.1", "snapshot.2"].map(|name| fixture.content(name).len() as u64);
+    let purged = purge(&fixture.open(), 1).expect("purges");
     assert_eq!(names(&fixture), "log.1 log.9 snapshot.1.gz snapshot.2 snapshot.a");
+    assert_eq!(purged.unsealed_bytes, log + snapshot);
+    assert_eq!(unsealed_bytes(&fixture.open()).expect("sums"), log + snapshot);
+    fixture.disk.plant(&Fixture::path("rookeeper.sealed"), b"0x1\n");
+    assert_eq!(unsealed_bytes(&fixture.open()).expect("sums"), snapshot);
+}
+
+/// A directory begun by ZooKeeper, whose files stay while ours between them and the newest go.
+#[test]
+fn between_zookeepers_files_and_the_newest_there_is_a_gap_that_a_start_heeds() {
+    let fixture = worn();
+    for name in ["log.1", "log.3"] {
+        fixture.edit(name, |bytes| bytes[8..16].fill(0));
+    }
+    for name in ["snapshot.0", "snapshot.2", "snapshot.4"] {
+        fixture.edit(name, |bytes| bytes[8..16].fill(0xff));
+    }
+    let theirs = ["log.1", "log.3", "snapshot.0", "snapshot.2", "snapshot.4"];
+    let bytes: u64 = theirs.map(|name| fixture.content(name).len() as u64).iter().sum();
+    let purged = purge(&fixture.open(), 1).expect("purges");
+    assert_eq!(purged, Purged { snapshots: 2, logs: 2, unsealed_bytes: bytes });
+    assert_eq!(names(&fixture), format!("log.1 log.3 log.9 {} snapshot.a", theirs[2..].join(" ")));
+    let (recovered, ledger) = fixture.start().expect("starts");
+    assert_eq!((recovered.snapshot.zxid, ledger.txns.len()), (10, 10));
+    // Without ours there is no way from theirs to the newest.
+    fixture.edit("snapshot.a", |bytes| bytes[40] ^= 1);
+    fixture.start().expect_err("5 to 8 are missing");
 }
 
 #[test]
@@ -113,7 +140,7 @@ fn compressed_snapshots_count_and_go_like_plain_ones() {
         });
         assert_eq!(
             purge(&fixture.open(), 2).expect("purges"),
-            Purged { snapshots: 2, logs: 1 },
+            Purged { snapshots: 2, logs: 1, unsealed_bytes: 0 },
             "{compression:?}"
         );
         assert_eq!(fixture.start().expect("starts").1.txns.len(), 4);

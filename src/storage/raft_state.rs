@@ -1,11 +1,11 @@
 //! `raft.state`: what a member of an ensemble has promised and who its peers are.
 //!
-//! Two slots of a block each, written in turn, so that a torn write leaves the state before it. Only
-//! what was synced may be told to a peer: [`RaftStateFile::save`] returns behind the sync. What a
-//! term or a vote means is not known here. Behind the slots stands what never changes: the key of
-//! session passwords, in an ensemble that has one.
+//! Two slots of a block each. A state is written into one and synced, then into the other and synced: a
+//! torn write leaves one of them whole, and once [`RaftStateFile::save`] returns and a peer may be told, no
+//! single slot that rots takes a promise back. What a term or a vote means is not known here. After the
+//! slots stands what never changes: the key of session passwords, in an ensemble that has one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bytes::{Buf, BufMut};
 
@@ -25,6 +25,8 @@ pub const SESSIONS_BEFORE_MAX: usize = 100_000;
 const LEN_MAX: u64 = (SLOTS_LEN + SessionKey::LEN + 4 + 8 * SESSIONS_BEFORE_MAX + 4) as u64;
 const MAGIC: u32 = u32::from_be_bytes(*b"RKRS");
 const VERSION: u32 = 1;
+/// Where in a slot [`RaftState::replaces`] stands: what an earlier release left zero.
+const REPLACES_AT: usize = SLOT_LEN - 12;
 /// Ids in all four lists; ZooKeeper's server ids are a byte.
 const IDS_MAX: usize = 480;
 
@@ -46,6 +48,8 @@ pub struct RaftState {
     pub base: u64,
     /// Files of before the ensemble are in the directory and have to go first.
     pub clears: bool,
+    /// The zxid of a snapshot that takes the place of the log, while it does; else 0. A start ends that first.
+    pub replaces: i64,
     /// Who belongs to the ensemble.
     pub members: Members,
 }
@@ -89,7 +93,7 @@ impl RaftStateFile {
         secret: Option<&SessionSecret>,
     ) -> Result<(), StorageError> {
         let mut bytes = encode(first, 1).ok_or(StorageError::Members)?;
-        bytes.resize(SLOTS_LEN, 0);
+        bytes.extend(encode(first, 2).ok_or(StorageError::Members)?);
         let mut access = Access::Shared;
         if let Some(secret) = secret {
             bytes.extend(encode_secret(secret));
@@ -110,19 +114,19 @@ impl RaftStateFile {
         let accepted = EpochFile::accepted(disk.clone(), folder)?;
         let read = atomic_file::read(disk.as_ref(), &path, LEN_MAX)?;
         let Some(bytes) = read else { return Ok(None) };
-        let (sequence, state, secret) = bytes
-            .ok()
-            .and_then(|bytes| parse(&bytes))
-            .ok_or_else(|| StorageError::RaftState { path: path.clone() })?;
-        // It is written behind the term: a later one says that the newest slot was lost.
+        let (sequence, state, secret) = parse(bytes.ok(), &path)?;
+        // It is written after the term: a later one says that the newest state was lost.
         if u64::try_from(accepted.get()).is_ok_and(|accepted| accepted > state.term) {
             return Err(StorageError::RaftState { path });
         }
         let file = disk.open_for_write(&path).during("open", &path)?;
-        // A killed process may have left a slot that is read but not yet durable.
-        file.sync_data().during("sync", &path)?;
-        let mut opened = Self { path, file, accepted, state, secret, sequence, poisoned: false };
+        let mut opened = Self { path, file, accepted, state, secret, sequence, poisoned: true };
+        // An earlier process may have left a slot that can be read and is not on the disk. Written with the bytes that it
+        // has, it loses nothing; the other one follows when that is done, as ever.
+        opened.write(sequence)?;
+        opened.write(sequence.saturating_add(1))?;
         opened.accept()?;
+        opened.poisoned = false;
         Ok(Some(opened))
     }
 
@@ -134,8 +138,7 @@ impl RaftStateFile {
         let path = directory.snapshots().join(file_name::RAFT_STATE);
         let read = atomic_file::read(directory.disk().as_ref(), &path, LEN_MAX)?;
         let Some(bytes) = read else { return Ok(None) };
-        let state = bytes.ok().and_then(|bytes| parse(&bytes));
-        state.map(|(_, state, _)| Some(state)).ok_or(StorageError::RaftState { path })
+        parse(bytes.ok(), &path).map(|(_, state, _)| Some(state))
     }
 
     /// Makes the directory of a member one of no ensemble; the file is kept beside as `raft.state.left`.
@@ -180,15 +183,26 @@ impl RaftStateFile {
         if self.poisoned {
             return Err(StorageError::Poisoned);
         }
-        let sequence = self.sequence.saturating_add(1);
-        let bytes = encode(&state, sequence).ok_or(StorageError::Members)?;
+        if !fits(&state.members) {
+            return Err(StorageError::Members);
+        }
         self.poisoned = true;
+        self.state = state;
+        // First in the place of the older slot, and then in that of the other one, which tells the state before until then.
+        for _ in 0..2 {
+            self.write(self.sequence.saturating_add(1))?;
+        }
+        self.accept()?;
+        self.poisoned = false;
+        Ok(())
+    }
+
+    /// Makes the slot of this number durable.
+    fn write(&mut self, sequence: u64) -> Result<(), StorageError> {
+        let bytes = encode(&self.state, sequence).ok_or(StorageError::Members)?;
         self.file.write_all_at(&bytes, slot(sequence)).during("write", &self.path)?;
         self.file.sync_data().during("sync", &self.path)?;
         self.sequence = sequence;
-        self.state = state;
-        self.accept()?;
-        self.poisoned = false;
         Ok(())
     }
 
@@ -202,12 +216,18 @@ fn slot(sequence: u64) -> u64 {
     if sequence % 2 == 1 { 0 } else { SLOT_LEN as u64 }
 }
 
+fn lists(members: &Members) -> [&Vec<u64>; 4] {
+    [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next]
+}
+
+fn fits(members: &Members) -> bool {
+    lists(members).iter().map(|list| list.len()).sum::<usize>() <= IDS_MAX
+}
+
 /// One slot: head, state, zeros, CRC-32 of all before it. `None` if there are too many members.
 fn encode(state: &RaftState, sequence: u64) -> Option<Vec<u8>> {
     let members = &state.members;
-    let lists =
-        [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next];
-    if lists.iter().map(|list| list.len()).sum::<usize>() > IDS_MAX {
+    if !fits(members) {
         return None;
     }
     let mut bytes = Vec::with_capacity(SLOT_LEN);
@@ -219,11 +239,12 @@ fn encode(state: &RaftState, sequence: u64) -> Option<Vec<u8>> {
     }
     bytes.put_u8(u8::from(state.clears));
     bytes.put_u8(u8::from(members.auto_leave));
-    for list in lists {
+    for list in lists(members) {
         bytes.put_u32(u32::try_from(list.len()).ok()?);
         list.iter().for_each(|id| bytes.put_u64(*id));
     }
-    bytes.resize(SLOT_LEN - 4, 0);
+    bytes.resize(REPLACES_AT, 0);
+    bytes.put_i64(state.replaces);
     bytes.put_u32(crc32fast::hash(&bytes));
     Some(bytes)
 }
@@ -250,28 +271,40 @@ fn decode_secret(bytes: &[u8]) -> Option<SessionSecret> {
     is_whole.then_some(SessionSecret { key: SessionKey::new(*key), before })
 }
 
-/// A whole file.
-fn parse(bytes: &[u8]) -> Option<(u64, RaftState, Option<SessionSecret>)> {
-    let (slots, rest) = bytes.split_at_checked(SLOTS_LEN)?;
-    let (sequence, state) = newest(slots)?;
-    let secret = if rest.is_empty() { None } else { Some(decode_secret(rest)?) };
-    Some((sequence, state, secret))
+/// A whole file; `None` stands for one that is too long.
+fn parse(
+    bytes: Option<Vec<u8>>,
+    path: &Path,
+) -> Result<(u64, RaftState, Option<SessionSecret>), StorageError> {
+    let lost = || StorageError::RaftState { path: path.to_owned() };
+    let bytes = bytes.ok_or_else(lost)?;
+    let (slots, rest) = bytes.split_at_checked(SLOTS_LEN).ok_or_else(lost)?;
+    for slot in slots.chunks_exact(SLOT_LEN) {
+        if let Some(version) = version(slot).filter(|version| *version > VERSION) {
+            let path = path.to_owned();
+            return Err(StorageError::LaterVersion { path, version, known: VERSION });
+        }
+    }
+    let whole = slots.chunks_exact(SLOT_LEN).filter_map(decode);
+    let (sequence, state) = whole.max_by_key(|(sequence, _)| *sequence).ok_or_else(lost)?;
+    let secret = if rest.is_empty() { None } else { Some(decode_secret(rest).ok_or_else(lost)?) };
+    Ok((sequence, state, secret))
 }
 
-/// The newer of the slots that are whole, with its number.
-fn newest(bytes: &[u8]) -> Option<(u64, RaftState)> {
-    bytes.chunks_exact(SLOT_LEN).filter_map(decode).max_by_key(|(sequence, _)| *sequence)
-}
-
-fn decode(bytes: &[u8]) -> Option<(u64, RaftState)> {
-    let (body, mut checksum) = bytes.split_at_checked(SLOT_LEN - 4)?;
+/// The version of a slot that is whole. Where its checksum is, and magic and version, stays as it is in every version.
+fn version(slot: &[u8]) -> Option<u32> {
+    let (mut body, mut checksum) = slot.split_at_checked(SLOT_LEN - 4)?;
     if checksum.try_get_u32().ok()? != crc32fast::hash(body) {
         return None;
     }
-    let mut body = body;
-    if body.try_get_u32().ok()? != MAGIC || body.try_get_u32().ok()? != VERSION {
+    (body.try_get_u32().ok()? == MAGIC).then(|| body.try_get_u32().ok())?
+}
+
+fn decode(slot: &[u8]) -> Option<(u64, RaftState)> {
+    if version(slot)? != VERSION {
         return None;
     }
+    let mut body = slot.get(8..)?;
     let sequence = body.try_get_u64().ok()?;
     let mut state = RaftState {
         id: body.try_get_u64().ok()?,
@@ -281,6 +314,7 @@ fn decode(bytes: &[u8]) -> Option<(u64, RaftState)> {
         ensemble: body.try_get_u64().ok()?,
         base: body.try_get_u64().ok()?,
         clears: body.try_get_u8().ok()? != 0,
+        replaces: slot.get(REPLACES_AT..)?.first_chunk().map(|zxid| i64::from_be_bytes(*zxid))?,
         members: Members::default(),
     };
     let members = &mut state.members;
@@ -300,8 +334,6 @@ fn decode(bytes: &[u8]) -> Option<(u64, RaftState)> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::storage::disk::sim::{Dice, Fault};
     use crate::storage::fixture::{FOLDER, Fixture};
@@ -315,7 +347,17 @@ mod tests {
             auto_leave: true,
         };
         let (vote, commit) = (term % 3, term * 10);
-        RaftState { id: 2, term, vote, commit, ensemble: 77, base: 5, clears: true, members }
+        RaftState {
+            id: 2,
+            term,
+            vote,
+            commit,
+            ensemble: 77,
+            base: 5,
+            clears: true,
+            replaces: 99,
+            members,
+        }
     }
 
     fn open(directory: &DataDirectory, term: u64) -> RaftStateFile {
@@ -366,7 +408,8 @@ mod tests {
         let bytes = fixture.disk.content(&path());
         assert_eq!(bytes.len(), 8192);
         let mut expected = b"RKRS\0\0\0\x01".to_vec();
-        for number in [2_u64, 2, 7, 1, 70, 77, 5] {
+        // Made with 1 and 2, opened with 3, saved with 4 and 5.
+        for number in [5_u64, 2, 7, 1, 70, 77, 5] {
             expected.extend(number.to_be_bytes());
         }
         expected.extend([1, 1]);
@@ -374,8 +417,11 @@ mod tests {
             expected.extend((list.len() as u32).to_be_bytes());
             list.iter().for_each(|id| expected.extend(id.to_be_bytes()));
         }
+        assert_eq!(bytes[..expected.len()], expected);
+        assert!(bytes[expected.len()..4084].iter().all(|byte| *byte == 0));
+        assert_eq!(bytes[4084..4092], 99_i64.to_be_bytes());
+        expected[8..16].copy_from_slice(&4_u64.to_be_bytes());
         assert_eq!(bytes[4096..4096 + expected.len()], expected);
-        assert!(bytes[4096 + expected.len()..8188].iter().all(|byte| *byte == 0));
         assert_eq!(fixture.disk.content(&Path::new(FOLDER).join("acceptedEpoch")), b"7");
     }
 
@@ -415,21 +461,87 @@ mod tests {
         let fixture = Fixture::default();
         let directory = fixture.open();
         let mut file = open(&directory, 6);
+        let before = fixture.disk.content(&path());
         file.save(state(7)).expect("saves");
         drop(file);
         let whole = fixture.disk.content(&path());
-        for damaged in [vec![4096], vec![0, 4096], vec![8191]] {
+        let flipped = |at: &[usize]| {
             let mut bytes = whole.clone();
-            damaged.iter().for_each(|at| bytes[*at] ^= 1);
+            at.iter().for_each(|at| bytes[*at] ^= 1);
+            bytes
+        };
+        // As an earlier release left it, that wrote one slot and lost that one: `acceptedEpoch` tells.
+        for bytes in [flipped(&[0, 4096]), flipped(&[8191, 4095]), before] {
             fixture.disk.plant(&path(), &bytes);
             let error = RaftStateFile::open(&directory).expect_err("refused");
             assert!(matches!(error, StorageError::RaftState { .. }), "{error}");
         }
-        let mut bytes = whole;
-        bytes[0] ^= 1;
-        fixture.disk.plant(&path(), &bytes);
-        let file = open(&directory, 1);
-        assert_eq!(*file.get(), state(7));
+        for at in [0, 4095, 4096, 8191] {
+            fixture.disk.plant(&path(), &flipped(&[at]));
+            assert_eq!(*open(&directory, 1).get(), state(7));
+        }
+    }
+
+    #[test]
+    fn what_a_later_release_wrote_is_refused_by_name() {
+        let fixture = Fixture::default();
+        let directory = fixture.open();
+        let mut file = open(&directory, 6);
+        file.save(state(7)).expect("saves");
+        drop(file);
+        let whole = fixture.disk.content(&path());
+        for slot in [0, 4096] {
+            let mut bytes = whole.clone();
+            bytes[slot + 7] = 2;
+            let checksum = crc32fast::hash(&bytes[slot..slot + 4092]).to_be_bytes();
+            bytes[slot + 4092..slot + 4096].copy_from_slice(&checksum);
+            fixture.disk.plant(&path(), &bytes);
+            let look = RaftStateFile::look(&directory).map(drop);
+            for outcome in [look, RaftStateFile::open(&directory).map(drop)] {
+                let error = outcome.expect_err("refused");
+                let text = error.to_string();
+                assert!(matches!(error, StorageError::LaterVersion { version: 2, .. }), "{text}");
+                assert!(text.contains("raft.state was written by a later release"), "{text}");
+            }
+            assert_eq!(fixture.disk.content(&path()), bytes, "touched");
+        }
+    }
+
+    #[test]
+    fn what_a_failed_sync_left_readable_is_written_again_before_it_counts() {
+        for seed in 0..20 {
+            let fixture = Fixture::default();
+            let directory = fixture.open();
+            let mut file = open(&directory, 6);
+            fixture.disk.fail_after(1 + 2 * (seed % 2), Fault::Eio);
+            file.save(state(7)).expect_err("its sync fails");
+            drop((file, directory));
+            fixture.disk.kill();
+            let directory = fixture.open();
+            assert_eq!(*open(&directory, 1).get(), state(7), "it is in memory");
+            drop(directory);
+            fixture.disk.crash(&mut Dice(seed));
+            assert_eq!(*open(&fixture.open(), 1).get(), state(7), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn one_bit_makes_no_member_forget_what_it_told() {
+        let fixture = Fixture::default();
+        let directory = fixture.open();
+        let mut file = open(&directory, 6);
+        file.save(RaftState { vote: 0, ..state(7) }).expect("saves");
+        file.save(RaftState { vote: 3, ..state(7) }).expect("saves");
+        drop(file);
+        let whole = fixture.disk.content(&path());
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << (at % 8);
+            fixture.disk.plant(&path(), &bytes);
+            if let Ok(Some(file)) = RaftStateFile::open(&directory) {
+                assert_eq!(file.get().vote, 3, "byte {at}");
+            }
+        }
     }
 
     #[test]

@@ -16,11 +16,17 @@ pub(crate) const FRAME_LEN: usize = HEAD_LEN + 1;
 /// Bytes of our trailer. Under 12, so that ZooKeeper takes it for no digest.
 pub(crate) const TRAILER_LEN: usize = 8;
 /// ZooKeeper's mark behind each record.
-const END_MARK: u8 = b'B';
+pub(crate) const END_MARK: u8 = b'B';
 /// Bytes of a transaction header, with the type.
 const TXN_HEADER_LEN: usize = 32;
+/// The least that a payload of ours has.
+pub(crate) const OWN_PAYLOAD_MIN: usize = TXN_HEADER_LEN + TRAILER_LEN;
 /// The largest group; far under what a trailer's distance can say.
 const GROUP_LIMIT: usize = 1 << 30;
+/// The largest record that is to be made.
+pub const RECORD_MAX: usize = GROUP_LIMIT / 2;
+/// A group of this length is made durable before another record comes into it.
+pub(crate) const GROUP_FULL: usize = 64 << 20;
 
 /// What stands before a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +49,7 @@ impl Head {
     pub(crate) fn own_payload_len(self, available: u64) -> Option<usize> {
         let len = usize::try_from(self.len).ok()?;
         let fits = (len as u64).saturating_add(FRAME_LEN as u64) <= available;
-        (len >= TXN_HEADER_LEN + TRAILER_LEN && fits).then_some(len)
+        (len >= OWN_PAYLOAD_MIN && fits).then_some(len)
     }
 
     /// Whether `body`, the payload and one byte more, is what this head announces.
@@ -98,6 +104,12 @@ impl Trailer {
         Some(Self { distance: u32::from_be_bytes(*distance), kind })
     }
 
+    /// The distance of a trailer that may be of a later release: what it begins with stays.
+    pub(crate) fn distance_of_payload(payload: &[u8]) -> Option<u32> {
+        let trailer = payload.last_chunk::<TRAILER_LEN>()?;
+        trailer.first_chunk().map(|distance| u32::from_be_bytes(*distance))
+    }
+
     /// The trailer of a whole payload, without a look at the transaction.
     pub(crate) fn of_payload(payload: &[u8]) -> Option<Self> {
         Self::parse(payload.last_chunk::<TRAILER_LEN>()?)
@@ -136,6 +148,14 @@ pub(crate) fn append(
     }
     group.push(END_MARK);
     Ok(())
+}
+
+/// Appends a whole payload in its frame, with the checksum that it has.
+pub(crate) fn frame(out: &mut Vec<u8>, payload: &[u8]) {
+    out.extend_from_slice(&i64::from(adler32(payload)).to_be_bytes());
+    out.extend_from_slice(&i32::try_from(payload.len()).unwrap_or(i32::MAX).to_be_bytes());
+    out.extend_from_slice(payload);
+    out.push(END_MARK);
 }
 
 /// ZooKeeper's checksum of everything.

@@ -15,6 +15,7 @@ use super::replay::{Nothing, Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::segment_reader::SegmentReader;
 use super::snapshot_reader::{self, Loaded};
 use super::txn_log::{LogOptions, TxnLog};
+use super::unsynced::set_unsynced;
 use super::way_out::{of_no_snapshot, refuse_emptied};
 
 use crate::message::MessageId;
@@ -25,7 +26,7 @@ const SNAPSHOTS_TRIED: usize = 100;
 /// What recovery may do, and how the log goes on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecoveryOptions {
-    /// `snapshot.trust.empty`: logs without a snapshot are taken to reach back to the beginning.
+    /// `snapshot.trust.empty` of a lone server: logs without a snapshot are taken to reach back to the beginning.
     pub trust_empty: bool,
     /// How the log is written.
     pub log: LogOptions,
@@ -70,6 +71,7 @@ pub fn recover(
     let scan = LogScan::run(directory, snapshot, replay)?;
     must_reach(directory, from, &scan)?;
     let bytes_cut = scan.settle(disk.as_ref(), directory.logs())?;
+    set_unsynced(disk.as_ref(), directory.logs(), !options.log.force_sync)?;
     let log = TxnLog::open(
         Arc::clone(disk),
         directory.logs().to_owned(),
@@ -178,7 +180,9 @@ pub(crate) fn load_snapshot(
         match loaded.and_then(|loaded| up_to(loaded, shown_max, &path)) {
             Ok(loaded) => return Ok(Some((loaded, path))),
             // A disk that fails says nothing about the snapshot.
-            Err(error @ StorageError::Io { .. }) => return Err(error),
+            Err(error @ (StorageError::Io { .. } | StorageError::LaterVersion { .. })) => {
+                return Err(error);
+            }
             Err(error) => {
                 tracing::warn!(id = %MessageId::OLDER_SNAPSHOT, %error, "trying an older snapshot");
                 passed_over.push((path, error.to_string()));

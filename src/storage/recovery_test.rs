@@ -28,7 +28,7 @@ fn damage(fixture: &Fixture) -> (String, u64, DamageReason, i64) {
     assert_eq!(fixture.image(), before, "touched");
     let text = error.to_string();
     match error {
-        StorageError::Damage { path, offset, reason, last_good, way_out } => {
+        StorageError::Damage { path, offset, reason, last_good, way_out, .. } => {
             let name = path.file_name().expect("a name").to_string_lossy().into_owned();
             let command = format!("rookeeper data truncate /data --to-zxid {last_good:#x}");
             assert_eq!(way_out.expect("a way out").command, command);
@@ -311,7 +311,7 @@ fn without_a_readable_snapshot_nothing_starts() {
     fixture.edit("snapshot.0", |bytes| bytes.truncate(20));
     let error = fixture.start().expect_err("refused");
     assert!(matches!(error, StorageError::LogWithoutSnapshot { .. }), "{error}");
-    let mut trusting = Fixture { disk: fixture.disk.clone(), options: fixture.options };
+    let mut trusting = fixture.fork();
     trusting.options.trust_empty = true;
     assert_eq!(last(&trusting), (1, 0));
 }
@@ -563,6 +563,118 @@ fn what_was_read_is_durable_before_more_is_written() {
     assert_eq!(last(&fixture), (2, 0));
     fixture.disk.crash(&mut crate::storage::disk::sim::Dice(1));
     assert_eq!(last(&fixture), (2, 0));
+}
+
+/// A sync that fails leaves pages that can be read and are clean: another sync writes nothing of them.
+#[test]
+fn what_a_failed_sync_left_readable_is_written_again_before_it_counts() {
+    for seed in 0..20 {
+        let fixture = plain();
+        let mut recovered = fixture.write(&[&[1]]);
+        for zxid in [2, 3] {
+            recovered.log.append(&txn(zxid, &data(zxid))).expect("appends");
+        }
+        fixture.disk.fail_after(1, crate::storage::disk::sim::Fault::Eio);
+        recovered.log.commit().expect_err("the write comes through, the sync does not");
+        fixture.disk.kill();
+        assert_eq!(last(&fixture), (3, 0), "it is in memory");
+        fixture.write(&[&[4]]);
+        fixture.disk.crash(&mut crate::storage::disk::sim::Dice(seed));
+        assert_eq!(last(&fixture), (4, 0), "seed {seed}");
+    }
+}
+
+#[test]
+fn what_zookeeper_left_readable_is_written_again_before_it_counts() {
+    for seed in 0..20 {
+        let fixture = plain();
+        fixture.write(&[]);
+        fixture.edit("snapshot.0", make_zookeepers);
+        fixture.disk.plant(&Fixture::path("log.1"), &java_log(&[1, 2, 3]));
+        fixture.disk.plant(&Fixture::path("log.4"), &java_log(&[4, 5]));
+        let expected = last(&fixture);
+        let names: Vec<String> =
+            fixture.names().into_iter().filter(|name| name.starts_with("log.")).collect();
+        // As its own syncs left them that failed.
+        for name in &names {
+            let bytes = fixture.content(name);
+            fixture.edit(name, |bytes| bytes.truncate(16));
+            let file = fixture.disk.open_for_write(&Fixture::path(name)).expect("opens");
+            file.write_all_at(&bytes[16..], 16).expect("writes");
+            fixture.disk.fail_after(0, crate::storage::disk::sim::Fault::Eio);
+            file.sync_all().expect_err("fails");
+        }
+        fixture.disk.kill();
+        assert_eq!(last(&fixture), expected);
+        fixture.disk.crash(&mut crate::storage::disk::sim::Dice(seed));
+        assert_eq!(last(&fixture), expected, "seed {seed}");
+    }
+}
+
+#[test]
+fn files_of_a_later_release_are_refused_by_name() {
+    let fixture = plain();
+    fixture.write(&[&[1, 2]]);
+    let (_, ledger) = fixture.start().expect("starts");
+    ledger.snapshot(&fixture.open(), 2).expect("snapshot");
+    fixture.write(&[&[3]]);
+    let refused = |fixture: &Fixture, name: &str| {
+        let before = fixture.image();
+        let error = fixture.start().expect_err("refused");
+        assert_eq!(fixture.image(), before, "touched");
+        let expected = format!("{name} was written by a later release: it has version 3");
+        assert!(error.to_string().contains(&expected), "{error}");
+    };
+    let log = fixture.fork();
+    log.edit("log.3", |bytes| bytes[7] = 3);
+    refused(&log, "log.3");
+    // Whole, so that no older one takes its place.
+    fixture.edit("snapshot.2", |bytes| {
+        bytes[7] = 3;
+        let tail = 8 + 13;
+        for seal in [bytes.len() - tail - 13 - 20 - 13, bytes.len() - tail - 13, bytes.len() - 13] {
+            let checksum = i64::from(adler32(&bytes[..seal])).to_be_bytes();
+            bytes[seal..seal + 8].copy_from_slice(&checksum);
+        }
+    });
+    refused(&fixture, "snapshot.2");
+    // Broken, so that its version says nothing.
+    fixture.edit("snapshot.2", |bytes| bytes[40] ^= 1);
+    assert_eq!(last(&fixture), (3, 0));
+}
+
+#[test]
+fn a_log_without_syncs_is_told_of_and_made_durable_by_a_start_that_syncs() {
+    let fixture = plain();
+    let mut unsynced = Fixture { disk: fixture.disk.clone(), ..plain() };
+    unsynced.options.log.force_sync = false;
+    let is_told = || fixture.names().contains(&"rookeeper.unsynced".to_owned());
+    fixture.write(&[&[1]]);
+    assert!(!is_told());
+    unsynced.write(&[&[2], &[3]]);
+    unsynced.write(&[&[4], &[5]]);
+    assert!(is_told());
+    // As a power failure leaves it.
+    let damaged = fixture.fork();
+    let at = offsets(&damaged.content("log.2"))[0];
+    damaged.edit("log.2", |log| log[at + 20] ^= 1);
+    let error = damaged.start().expect_err("refused");
+    assert!(matches!(error, StorageError::Damage { unsynced: true, .. }), "{error}");
+    assert!(error.to_string().contains("forceSync=no"), "{error}");
+    // What was never synced is durable before the first word that a start gives.
+    fixture.disk.kill();
+    assert_eq!(last(&fixture), (5, 0));
+    assert!(!is_told());
+    for seed in 0..10 {
+        fixture.disk.crash(&mut crate::storage::disk::sim::Dice(seed));
+        assert_eq!(last(&fixture), (5, 0));
+    }
+    let mut log = fixture.write(&[&[6], &[7]]).log;
+    log.roll();
+    let at = offsets(&fixture.content("log.6"))[0];
+    fixture.edit("log.6", |log| log[at + 20] ^= 1);
+    let error = fixture.start().expect_err("refused");
+    assert!(matches!(error, StorageError::Damage { unsynced: false, .. }), "{error}");
 }
 
 #[test]

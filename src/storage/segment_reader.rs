@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use jute::persist::{FileHeader, LOG_MAGIC};
+use jute::persist::{FILE_VERSION, FileHeader, LOG_MAGIC};
 
 use super::disk::Disk;
 use super::error::{DamageReason, During, StorageError};
@@ -68,6 +68,10 @@ impl SegmentReader {
         let (header, _) = jute::decode::<FileHeader>(bytes).map_err(|_| invalid())?;
         if header.magic != LOG_MAGIC {
             return Err(invalid());
+        }
+        if header.version > FILE_VERSION {
+            let (version, known) = (header.version.unsigned_abs(), FILE_VERSION.unsigned_abs());
+            return Err(StorageError::LaterVersion { path: path.to_owned(), version, known });
         }
         let origin = match u64::try_from(header.dbid) {
             Ok(first_index) if first_index > 0 => Origin::Own { first_index },

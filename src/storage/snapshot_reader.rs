@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use jute::Acl;
-use jute::persist::{FileHeader, SNAPSHOT_MAGIC, SnapshotDigest, SnapshotNode};
+use jute::persist::{FILE_VERSION, FileHeader, SNAPSHOT_MAGIC, SnapshotDigest, SnapshotNode};
 use simd_adler32::Adler32;
 
 use super::compression::Compression;
@@ -106,7 +106,7 @@ pub fn load(
     match read(disk, path, zxid, replay) {
         Ok(loaded) => Ok(loaded),
         // A disk that fails says nothing about the snapshot.
-        Err(error @ StorageError::Io { .. }) => Err(error),
+        Err(error @ (StorageError::Io { .. } | StorageError::LaterVersion { .. })) => Err(error),
         Err(error) => {
             if replay.again() {
                 read(disk, path, zxid, replay)
@@ -149,6 +149,11 @@ fn read(
     stream.seal()?;
     let digest = stream.tails()?;
     replay.end(digest).map_err(|refused| stream.refused(refused))?;
+    // Not before the seals have told that it is no damage.
+    if header.version > FILE_VERSION {
+        let (version, known) = (header.version.unsigned_abs(), FILE_VERSION.unsigned_abs());
+        return Err(StorageError::LaterVersion { path: path.to_owned(), version, known });
+    }
     // ZooKeeper's digest is that of the end of the writing.
     let newest = stream.newest.max(digest.map_or(0, |digest| digest.zxid));
     Ok(Loaded { id, newest, stated: stream.stated })
@@ -300,8 +305,7 @@ impl Stream {
             -1 => return Ok(None),
             len => usize::try_from(len).map_err(|_| self.broken(SnapshotReason::Length(len)))?,
         };
-        let bytes = self.take(len)?.to_vec();
-        String::from_utf8(bytes).map(Some).map_err(|_| self.broken(SnapshotReason::Utf8))
+        Ok(Some(jute::text(self.take(len)?).into_owned()))
     }
 
     /// The next `count` bytes, which count for the checksum.

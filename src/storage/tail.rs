@@ -10,7 +10,8 @@
 
 use std::io;
 
-use super::record::{FRAME_LEN, HEAD_LEN, Head, Trailer, zxid_of_payload};
+use super::record::{OWN_PAYLOAD_MIN, Trailer, zxid_of_payload};
+use super::search::Search;
 use super::window::Window;
 
 /// What stands from the first unreadable record on.
@@ -35,28 +36,18 @@ pub(crate) enum Tail {
 /// Judges what stands in a segment from `at` on, where `last_good` is the zxid of the last record.
 pub(crate) fn judge(window: &mut Window, at: u64, last_good: i64) -> io::Result<Tail> {
     let Some(end) = last_written(window, at)? else { return Ok(Tail::Clean) };
-    let bytes = window.copy(at, end)?;
+    let mut search = Search::new(window.copy(at, end)?);
     // The unreadable record itself begins at 0.
-    for start in 1..bytes.len() {
-        let Some(zxid_and_distance) = bytes.get(start..).and_then(candidate) else { continue };
-        let (zxid, distance) = zxid_and_distance;
+    for start in 1..search.bytes().len() {
+        let Some(payload) = search.record(start, OWN_PAYLOAD_MIN) else { continue };
+        // A trailer of a later release is one, too.
+        let distance = Trailer::distance_of_payload(payload);
+        let (Some(zxid), Some(distance)) = (zxid_of_payload(payload), distance) else { continue };
         if zxid > last_good && u64::from(distance) < start as u64 {
             return Ok(Tail::Damage { offset: at.saturating_add(start as u64), zxid });
         }
     }
     Ok(Tail::Torn { end })
-}
-
-/// The zxid and the distance to its group of a valid record at the front of `bytes`.
-fn candidate(bytes: &[u8]) -> Option<(i64, u32)> {
-    let head = Head::parse(bytes)?;
-    // An Adler-32 in 64 bits begins with four zeros: cheap, and rare in anything but zeros.
-    u32::try_from(head.checksum).ok()?;
-    let len = head.own_payload_len(bytes.len() as u64)?;
-    let body = bytes.get(HEAD_LEN..FRAME_LEN.checked_add(len)?)?;
-    let payload = body.get(..len)?;
-    let trailer = Trailer::of_payload(payload)?;
-    head.matches(body).then_some((zxid_of_payload(payload)?, trailer.distance))
 }
 
 /// The offset behind the last byte from `at` on that is not zero.
@@ -74,5 +65,33 @@ fn last_written(window: &mut Window, at: u64) -> io::Result<Option<u64>> {
             last = Some(offset.saturating_add(position as u64).saturating_add(1));
         }
         offset = offset.saturating_add(piece.len() as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::fixture::Fixture;
+    use crate::storage::record::frame;
+
+    /// An unreadable record, and behind it one whose checksum is right, with a trailer that begins with a distance.
+    fn judged(trailer: [u8; 8]) -> Tail {
+        let mut bytes = vec![9; 64];
+        let mut payload = vec![0; 32];
+        payload[19] = 7;
+        payload.extend(trailer);
+        frame(&mut bytes, &payload);
+        let fixture = Fixture::default();
+        let path = Fixture::path("log.1");
+        fixture.disk.plant(&path, &bytes);
+        let file = crate::storage::Disk::open(&fixture.disk, &path).expect("opens");
+        judge(&mut Window::new(file).expect("reads"), 0, 1).expect("reads")
+    }
+
+    #[test]
+    fn a_record_of_a_later_release_tells_of_damage_too() {
+        assert_eq!(judged([0, 0, 0, 0, 0, 0, 0, 0]), Tail::Damage { offset: 64, zxid: 7 });
+        assert_eq!(judged([0, 0, 0, 0, 9, 1, 2, 3]), Tail::Damage { offset: 64, zxid: 7 });
+        assert_eq!(judged([0, 0, 0, 64, 9, 1, 2, 3]), Tail::Torn { end: 64 + 13 + 40 });
     }
 }

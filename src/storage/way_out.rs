@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::directory::{DataDirectory, quoted};
-use super::error::{During, StorageError, WayOut};
+use super::error::{During, StorageError, Then, WayOut};
 use super::examine::has_snapshot_for;
 use super::file_name::{self, FileName};
 use super::loss::{self, Loss};
@@ -22,6 +22,9 @@ pub(crate) fn of_damage(
     offset: u64,
     last_good: i64,
 ) -> Option<Box<WayOut>> {
+    if is_member(directory).ok()? {
+        return Some(Box::new(giving_up(directory, Loss::default())));
+    }
     let name = path.file_name().and_then(|name| name.to_str()).map(FileName::parse);
     let Some(FileName::Log(zxid)) = name else { return None };
     let loss = loss::behind(directory, zxid, offset, last_good).ok()?;
@@ -30,11 +33,14 @@ pub(crate) fn of_damage(
     if snapshot.origin == SnapshotOrigin::Java && !has_snapshot_for(directory, last_good).ok()? {
         command.push_str(" --inexact");
     }
-    Some(Box::new(WayOut { command, loss, gives_up_tree: false }))
+    Some(Box::new(WayOut { command, loss, then: Then::Works }))
 }
 
 /// What to do without a readable snapshot: to begin where the logs begin, if that is the beginning, else anew.
 pub(crate) fn of_no_snapshot(directory: &DataDirectory) -> Option<Box<WayOut>> {
+    if is_member(directory).ok()? {
+        return Some(Box::new(giving_up(directory, Loss::default())));
+    }
     if logs_reach_back(directory).ok()? {
         let command = directory.tool_command("data first-snapshot");
         return Some(Box::new(WayOut { command, ..WayOut::default() }));
@@ -88,6 +94,14 @@ pub(crate) fn refuse_emptied(directory: &DataDirectory) -> Result<(), StorageErr
     Ok(())
 }
 
+/// Whether it is the directory of a member of an ensemble. Such a one must give up nothing of its log and keep its
+/// promises: the others have counted it.
+fn is_member(directory: &DataDirectory) -> Result<bool, StorageError> {
+    let names = directory.disk().list(directory.snapshots());
+    let names = names.during("list", directory.snapshots())?;
+    Ok(names.iter().any(|name| name == file_name::RAFT_STATE))
+}
+
 /// Moves everything aside, so that a start begins anew.
 fn giving_up(directory: &DataDirectory, loss: Loss) -> WayOut {
     let mut folders = vec![directory.snapshots()];
@@ -103,5 +117,9 @@ fn giving_up(directory: &DataDirectory, loss: Loss) -> WayOut {
             format!("mv {} {}", quoted(folder), quoted(&aside))
         })
         .collect();
-    WayOut { command: moves.join(" && "), loss, gives_up_tree: true }
+    let then = match is_member(directory) {
+        Ok(true) => Then::AsksOthers,
+        Ok(false) | Err(_) => Then::BeginsAnew,
+    };
+    WayOut { command: moves.join(" && "), loss, then }
 }

@@ -37,6 +37,10 @@ fn a_standalone_zookeeper_can_be_taken_over() {
     assert_eq!((&report["znodes"], &report["sessions"]), (&8.into(), &0.into()));
     assert_eq!(report["largest_znode"], serde_json::json!({ "path": "/a", "length": 5 }));
     assert_eq!((&report["zxid"], &report["sessions_survive"]), (&"0xc".into(), &true.into()));
+    let theirs = fs::read_dir(root.path().join("data/version-2")).expect("a folder");
+    let bytes: u64 =
+        theirs.map(|file| file.expect("a file").metadata().expect("a size").len()).sum();
+    assert_eq!(report["bytes_kept_until_seal"], bytes);
     let people = run(&["migrate", "check", &file]);
     assert_eq!(people.code, 0);
     assert!(people.out.contains("the way back"), "{}", people.out);

@@ -72,6 +72,8 @@ fn it_answers_while_the_data_directory_is_read() {
     assert!(ready.contains("\"reason\" : \"it reads its data directory\""), "{ready}");
     let ruok = get(address, "/commands/ruok", "").expect("an answer");
     assert!(ruok.contains("not currently serving requests"), "{ruok}");
+    // The AdminServer listens before the client port does.
+    until("the client port listens", || TcpStream::connect(server.address()).is_ok());
     let srvr = server.word("srvr");
     assert!(srvr.contains("not currently serving requests"), "clients are not served yet: {srvr}");
 }
@@ -85,29 +87,49 @@ fn a_port_in_use_is_no_reason_not_to_start() {
     assert_eq!(server.word("ruok"), "imok");
 }
 
+const RESETS: [&str; 6] =
+    ["stat_reset", "srst", "crst", "orst", "stmk?traceMask=1", "log_level?level=warn"];
+/// As a proxy on this machine passes it on.
+const ELSEWHERE: &str = "X-Forwarded-For: 127.0.0.1\r\n";
+
+/// The status where `shown` is shown from elsewhere.
+fn status_for(address: SocketAddr, command: &str, shown: &str) -> String {
+    let headers = format!("{ELSEWHERE}Authorization: {shown}\r\n");
+    let answer = get(address, &format!("/commands/{command}"), &headers).expect("an answer");
+    status(&answer).to_owned()
+}
+
 #[test]
 fn others_need_authorization_for_what_changes_the_server() {
-    let (lines, address) = admin("");
+    // The hash of u:p.
+    let (lines, address) =
+        admin("DigestAuthenticationProvider.superDigest=u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=");
     let _server = Server::start(&lines);
-    let commands =
-        ["stat_reset", "srst", "crst", "orst", "stmk?traceMask=1", "log_level?level=warn"];
-    // As a proxy on this machine passes it on.
-    let elsewhere = "X-Forwarded-For: 127.0.0.1\r\n";
-    for command in commands {
+    for command in RESETS {
         let path = format!("/commands/{command}");
-        let refused = get(address, &path, elsewhere).expect("an answer");
+        let refused = get(address, &path, ELSEWHERE).expect("an answer");
         assert_eq!(status(&refused), "401", "{refused}");
         assert!(refused.contains("Auth info is missing for the command"), "{refused}");
-        let mask = get(address, "/commands/gtmk", elsewhere).expect("an answer");
+        let mask = get(address, "/commands/gtmk", ELSEWHERE).expect("an answer");
         assert!(mask.contains("\"tracemask\" : 306"), "{mask}");
     }
-    for command in commands {
+    for command in RESETS {
+        assert_eq!(status_for(address, command, "x y"), "401", "{command}");
+        // The ACL of / lets the world do everything, and names nobody.
+        assert_eq!(status_for(address, command, "digest any:thing"), "403", "{command}");
+        assert_eq!(status_for(address, command, "digest u:p"), "200", "{command}");
         let path = format!("/commands/{command}");
-        let wrong = get(address, &path, &format!("{elsewhere}Authorization: x y\r\n"));
-        assert_eq!(status(&wrong.expect("an answer")), "401", "{command}");
-        let right = get(address, &path, &format!("{elsewhere}Authorization: digest u:p\r\n"));
-        assert_eq!(status(&right.expect("an answer")), "200", "{command}");
         assert_eq!(status(&get(address, &path, "").expect("an answer")), "200", "{command}");
+    }
+}
+
+#[test]
+fn the_world_counts_elsewhere_where_it_is_let_in() {
+    let (lines, address) = admin("admin.remote.allowWorld=true");
+    let _server = Server::start(&lines);
+    for command in RESETS {
+        assert_eq!(status_for(address, command, "x y"), "401", "{command}");
+        assert_eq!(status_for(address, command, "digest any:thing"), "200", "{command}");
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jute::CreateMode;
-use jute::protocol::{AuthPacket, ReadOp, Request};
+use jute::protocol::{AuthPacket, CreateRequest, MultiOp, ReadOp, Request};
+use jute::{Acl, CreateMode};
 
 use crate::client::{
     Client, DEADLINE, Reply, connect_frame, create, ends, exists, get, open, request_frame, set,
@@ -357,20 +357,69 @@ fn digest(user: &str) -> Request<'_> {
     })
 }
 
+/// Bytes of identities that a client may show.
+const IDENTITIES_MAX: usize = 64 << 10;
+
 #[test]
 fn a_client_that_shows_ever_more_identities_is_closed() {
     let server = Server::start("");
     let mut client = server.connect(20_000);
-    let names: Vec<String> = (0..1000).map(|n| format!("user{n}:password")).collect();
     // The same one again is no further one.
     for _ in 0..400 {
         client.ok(&digest("user:password"));
     }
-    let mut out = bytes::BytesMut::new();
-    for name in &names {
-        request_frame(&mut out, -4, &digest(name));
+    // A name, a hash in 28 characters, the scheme, and a length for each of both.
+    let name = |n: usize| format!("user{n:04}:password");
+    let most = IDENTITIES_MAX / ("user0000:".len() + 28 + "digest".len() + 8);
+    let mut shown = 0;
+    let refused = loop {
+        let reply = client.call(&digest(&name(shown)));
+        if reply.header.err != 0 {
+            break reply;
+        }
+        shown += 1;
+        if shown + 10 == most {
+            let told = client.ok(&Request::WhoAmI);
+            assert!((IDENTITIES_MAX / 4..IDENTITIES_MAX).contains(&told.body.len()));
+        }
+    };
+    assert!((most - 2..=most).contains(&shown), "{shown} of {most}");
+    assert_eq!((refused.header.err, refused.header.zxid), (-115, 0));
+    ends(&mut client.stream);
+    // One alone can be too much as well.
+    let mut other = client.again(server.address());
+    let long = format!("{}:password", "u".repeat(IDENTITIES_MAX));
+    assert_eq!(other.call(&digest(&long)).header.err, -115);
+    ends(&mut other.stream);
+    let mut again = client.again(server.address());
+    assert_eq!(again.session.session_id, client.session.session_id);
+    again.ok(&Request::Ping);
+    assert!(server.log().contains("RK0504"), "{}", server.log());
+}
+
+#[test]
+fn a_list_that_stands_for_more_than_the_log_takes_is_refused() {
+    let server = Server::start("");
+    let mut client = server.connect(20_000);
+    for user in 'a'..'p' {
+        client.ok(&digest(&format!("{}:password", user.to_string().repeat(4000))));
     }
-    let _ = client.stream.write_all(&out);
-    while client.receive().is_some() {}
-    server.connect(TIMEOUT_MS).ok(&Request::Ping);
+    let before = server.peak_memory();
+    let auth = |perms| Acl { perms, scheme: Some("auth".into()), id: Some("".into()) };
+    let create = |path: &str, times| CreateRequest {
+        path: path.to_owned().into(),
+        data: None,
+        acl: Some((0..times).map(auth).collect()),
+        flags: 0,
+    };
+    // 17 kB that are 66 MB.
+    assert_eq!(client.call(&Request::Create(create("/a", 1100))).header.err, -114);
+    let parts =
+        |times| (0..times).map(|at| MultiOp::Create(create(&format!("/a{at}"), 10))).collect();
+    // Each is 600 kB, and all of them are a gigabyte.
+    assert_eq!(client.call(&Request::Multi(parts(1800))).header.err, -5);
+    let grown = server.peak_memory() - before;
+    assert!(grown < 50 * MEGABYTE, "{} MiB", grown / MEGABYTE);
+    client.ok(&Request::Multi(parts(3)));
+    assert!(client.exists("/a2") && !client.exists("/a") && !client.exists("/a3"));
 }

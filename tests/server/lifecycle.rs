@@ -84,7 +84,8 @@ fn sigquit_and_sigusr1_tell_and_it_goes_on() {
 
 #[test]
 fn sigint_ends_it_as_sigterm_does() {
-    let mut server = Server::start("");
+    let mut server = Server::prepare("");
+    server.run_as(server.hearing());
     server.signal("INT");
     assert_eq!(server.wait().code(), Some(0));
 }

@@ -5,7 +5,8 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use jute::CreateMode;
-use jute::protocol::{AuthPacket, Request};
+use jute::protocol::{AuthPacket, CreateTtlRequest, Request};
+use jute::{Acl, perms};
 use socket2::SockRef;
 
 use crate::client::{connect_frame, connect_response, create, ends, open, until};
@@ -106,4 +107,36 @@ fn who_does_the_same_wrong_again_does_not_fill_the_disk() {
     let told: Vec<&serde_json::Value> = lines.iter().filter(says).collect();
     assert!(!told.is_empty() && told.len() as u64 <= seconds + 1, "{told:#?} in {seconds} s");
     assert_eq!((&told[0]["level"], &told[0]["id"]), (&"WARN".into(), &"RK0506".into()));
+}
+
+#[test]
+fn who_is_refused_on_purpose_is_told_of_once() {
+    let process = Server::start("");
+    let ttl = |path: &'static str| {
+        Request::CreateTtl(CreateTtlRequest {
+            path: path.into(),
+            data: None,
+            acl: Some(vec![Acl::anyone(perms::ALL)]),
+            flags: CreateMode::Persistent.flags(),
+            ttl: -1,
+        })
+    };
+    let of_all = create("/zookeeper/quota/zookeeper_limits", Vec::new(), CreateMode::Persistent);
+    let mut client = process.connect(10_000);
+    for request in [ttl("/a"), ttl("/b"), of_all, ttl("/c")] {
+        assert_eq!(client.call(&request).header.err, -8);
+    }
+    // deleteContainer.
+    let mut frame = bytes::BytesMut::new();
+    jute::protocol::put_frame(&mut frame, |out| {
+        bytes::BufMut::put_slice(out, &[[0, 0, 0, 9], [0, 0, 0, 20]].concat());
+    });
+    let mut stranger = process.connect(10_000);
+    stranger.stream.write_all(&frame).expect("sent");
+    assert_eq!(stranger.receive().map(|reply| reply.header.err), Some(-6));
+    until("all are told", || process.log().matches("[RK0512]").count() >= 3);
+    let log = process.log();
+    assert_eq!(log.matches("[RK0512]").count(), 3, "{log}");
+    let session = format!("client={:#x}", client.session.session_id);
+    assert_eq!(log.matches(&session).count(), 2, "{log}");
 }

@@ -2,19 +2,24 @@
 //! disks. Raw sockets only, so that every byte and every end of a connection is seen.
 
 mod admin;
+mod audit;
 mod certificates;
 mod client;
 mod ensemble;
 mod ensemble_sessions;
 mod hostile;
+mod large_answers;
 mod lifecycle;
 mod listings;
 mod lists;
 mod logs;
+mod members;
 mod process;
 mod quorum;
 mod refusal;
 mod restart;
 mod sessions;
 mod short_memory;
+mod signals;
 mod small_disk;
+mod unread;

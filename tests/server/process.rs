@@ -1,10 +1,12 @@
 //! A server process with its own directory and port. It never outlives its value.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -64,6 +66,14 @@ impl Server {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(BINARY);
         command.arg("server").arg(self.config());
+        self.settle(&mut command);
+        command
+    }
+
+    /// The same where whoever runs this test may have signals ignored, as `nohup` has.
+    pub(crate) fn hearing(&self) -> Command {
+        let mut command = Command::new("env");
+        command.args(["--default-signal=HUP,INT", BINARY, "server"]).arg(self.config());
         self.settle(&mut command);
         command
     }
@@ -164,10 +174,17 @@ impl Server {
 
 /// A port that nobody listens on now.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .expect("a free port")
-        .port()
+    /// Those that other tests of this process have, perhaps for a server that is yet to come.
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .and_then(|listener| listener.local_addr())
+            .expect("a free port")
+            .port();
+        if GIVEN.lock().expect("no panic").insert(port) {
+            return port;
+        }
+    }
 }
 
 /// Sends a signal to a process that this test started.
@@ -199,4 +216,16 @@ impl Drop for Server {
             let _ = child.wait();
         }
     }
+}
+
+/// A pipe that takes nothing more until somebody reads it.
+pub(crate) fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let blocks = |writer: &PipeWriter, it_does: bool| {
+        rustix::io::ioctl_fionbio(writer, !it_does).expect("a pipe takes that");
+    };
+    blocks(&writer, false);
+    while writer.write(&[b'\n'; 4096]).is_ok() {}
+    blocks(&writer, true);
+    (reader, writer)
 }

@@ -1,11 +1,15 @@
 //! What a start makes of what was written under other conditions.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use jute::CreateMode;
 
-use crate::client::{create, get, request_frame};
+use crate::client::{DEADLINE, create, get, request_frame};
 use crate::process::Server;
 
 const TIMEOUT_MS: i32 = 10_000;
@@ -42,5 +46,73 @@ fn what_a_larger_limit_let_in_is_read_under_a_smaller_one() {
         }
         server.signal("TERM");
         assert_eq!(server.wait().code(), Some(0));
+    }
+}
+
+/// Apache ZooKeeper's operators complain of full disks first, and most have no purge in their zoo.cfg.
+#[test]
+fn own_files_are_purged_in_zookeepers_directory_too_and_what_waits_for_the_seal_is_told() {
+    const RECORDED: &str = "src/storage/testdata/zookeeper-3.9.5";
+    let mut server = Server::prepare("snapCount=4");
+    let folder = server.data().join("version-2");
+    fs::create_dir(&folder).expect("a folder");
+    let mut theirs = BTreeMap::new();
+    for entry in fs::read_dir(RECORDED).expect("what ZooKeeper wrote") {
+        let entry = entry.expect("an entry");
+        let bytes = fs::copy(entry.path(), folder.join(entry.file_name())).expect("a copy");
+        theirs.insert(entry.file_name().into_string().expect("a name"), bytes);
+    }
+    let snapshots = || {
+        let names = fs::read_dir(&folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
+        names.filter(|name| name.starts_with("snapshot.")).collect::<BTreeSet<_>>()
+    };
+    let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < DEADLINE, "{what}: {:?}", snapshots());
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    server.run();
+    let mut client = server.connect(TIMEOUT_MS);
+    let mut written = 0;
+    let began = Instant::now();
+    while snapshots().len() < theirs.len() + 6 {
+        assert!(began.elapsed() < DEADLINE, "{written}: {:?}", snapshots());
+        client.ok(&create(&format!("/n{written}"), vec![1], CreateMode::Persistent));
+        written += 1;
+    }
+    server.signal("KILL");
+    server.wait();
+
+    server.run();
+    let of_theirs = theirs.keys().filter(|name| name.starts_with("snapshot.")).count();
+    // Three stay, and the one that this start takes behind a long log.
+    until("its old ones go", &|| snapshots().len() <= of_theirs + 4);
+    for (name, bytes) in &theirs {
+        assert_eq!(fs::metadata(folder.join(name)).expect(name).len(), *bytes);
+    }
+    let all: u64 = theirs.values().sum();
+    until("it is told", &|| server.figure("unsealed_bytes").cast_unsigned() == all);
+    until("it is logged", &|| server.log().contains(&format!("bytes={all}")));
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+
+    // Sealed, theirs go as well, and what is left is all that was written.
+    let mut seal = Command::new(env!("CARGO_BIN_EXE_rookeeper"));
+    assert!(
+        seal.args(["data", "seal"]).arg(server.data()).output().expect("runs").status.success()
+    );
+    server.run();
+    until("theirs go", &|| theirs.keys().all(|name| !folder.join(name).exists()));
+    until("nothing waits", &|| server.figure("unsealed_bytes") == 0);
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    server.run();
+    let mut client = server.connect(TIMEOUT_MS);
+    for number in 0..written {
+        client.ok(&get(&format!("/n{number}")));
     }
 }

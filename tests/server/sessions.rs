@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use jute::CreateMode;
-use jute::protocol::{PathRequest, Request};
+use jute::protocol::{AuthPacket, PathRequest, Request};
 
 use crate::client::{
     Client, connect_frame, connect_response, create, ends, exists, get, open, request_frame, until,
@@ -171,4 +171,51 @@ fn a_session_outlives_its_connection() {
     until("the connection is forgotten", || server.figure("watch_count") == 0);
     let mut second = first.again(server.address());
     assert!(second.exists("/kept"));
+}
+
+#[test]
+fn a_client_that_means_another_ensemble_is_sent_away_without_a_word() {
+    // As 3.9.5 answers: a name with a blank is another one, none at all is right, and none becomes an identity.
+    let class = "org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider";
+    let process = Server::start(&format!("authProvider.1={class}\nensembleAuthName=one, two\n"));
+    let said = |name: Option<&'static [u8]>| {
+        let mut client = process.connect(10_000);
+        let (scheme, auth) = (Some("ensemble".into()), name.map(Into::into));
+        let xid = client.send(&[Request::Auth(AuthPacket { auth_type: 0, scheme, auth })]);
+        let reply = client.receive()?;
+        assert_eq!((reply.header.xid, reply.header.err), (xid, 0));
+        let who = client.ok(&Request::WhoAmI).body;
+        assert!(!who.windows(8).any(|part| part == b"ensemble"), "{who:?}");
+        Some(())
+    };
+    for name in [Some(b"one".as_slice()), Some(b"two"), Some(b""), None] {
+        assert_eq!(said(name), Some(()), "{name:?}");
+    }
+    for name in [b" two".as_slice(), b"three"] {
+        assert_eq!(said(Some(name)), None, "{name:?}");
+    }
+    for (name, expected) in [("success", 2), ("skip", 2), ("fail", 2)] {
+        assert_eq!(process.figure(&format!("ensemble_auth_{name}")), expected, "{name}");
+    }
+}
+
+/// Of the server's end of a connection, as the kernel has it.
+fn has_keep_alive(server: &Server, client: &Client) -> bool {
+    let ports = [server.address(), client.stream.local_addr().expect("an address")];
+    let [own, other] = ports.map(|address| format!(":{:04X}", address.port()));
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
+    let text: String = tables.into_iter().map_while(Result::ok).collect();
+    let rows = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut rows = rows.filter(|row| row[1].ends_with(&own) && row[2].ends_with(&other));
+    // 2 is a timer that is no retransmission.
+    rows.next().expect("a connection")[5].starts_with("02:")
+}
+
+#[test]
+fn keep_alive_is_on_where_it_is_asked_for() {
+    for (config, is_on) in [("", false), ("clientTcpKeepAlive=true", true)] {
+        let server = Server::start(config);
+        let client = server.connect(TIMEOUT_MS);
+        until("the timer is as asked for", || has_keep_alive(&server, &client) == is_on);
+    }
 }

@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 use crate::answer::Part;
 use crate::known::Known;
 use crate::meant;
-use crate::random::Random;
 use crate::script::{AclEntry, Action, Attempt, Op, Step, op};
 use crate::side::{Outcome, Told, open_acl};
+use compat_tests::random::Random;
 
 const UNKNOWN_OPS: [i32; 7] = [0, -1, 10, 13, 23, 99, 1000];
 

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::random::Random;
 use crate::script::{AclEntry, Path};
 use crate::side::{SUPER_TOKEN, TOUCHED, open_acl, resident};
+use compat_tests::random::Random;
 
 /// Tries before a znode is taken that may refuse.
 const TRIES: usize = 8;

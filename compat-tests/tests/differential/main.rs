@@ -14,7 +14,6 @@ mod duel;
 mod generate;
 mod known;
 mod meant;
-mod random;
 mod recording;
 mod required;
 mod script;
@@ -28,9 +27,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use compat_tests::{count, repository};
 
+use compat_tests::random::Random;
 use coverage::Coverage;
 use duel::Duel;
-use random::Random;
 use side::Setup;
 
 const FIXED_SEED: u64 = 395;
@@ -79,7 +78,7 @@ fn lane(
         {
             break;
         }
-        let (large, script) = (script % LARGE_EVERY == 0, chance.next());
+        let (large, script) = (script % LARGE_EVERY == 0, chance.number());
         if let Some(difference) = duel.script(script, large, &mut coverage) {
             differences.fetch_add(1, Ordering::Relaxed);
             found.push(format!("lane {number}, script {script:#x}:\n{difference}"));

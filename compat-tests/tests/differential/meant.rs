@@ -12,16 +12,11 @@ struct Meant {
 /// `zookeeper_limits` and `zookeeper_stats` right below /zookeeper/quota.
 const ROOT_QUOTA: &str = "/zookeeper/quota/zookeeper_";
 
-const MEANT: [Meant; 9] = [
+const MEANT: [Meant; 7] = [
     Meant {
         // ZooKeeper logs a transaction that ends it, at each start again.
         reason: "createTTL in a mode without a TTL: -8",
         applies: |op| matches!(op, Op::Create { code: op::CREATE_TTL, flags: 0..=4, ttl, .. } if *ttl < 0),
-    },
-    Meant {
-        // ZooKeeper makes a plain znode of it and loses the tree's digest.
-        reason: "create with the flags of a container: -8",
-        applies: |op| matches!(op, Op::Create { code: op::CREATE | op::CREATE2, flags: 4, .. }),
     },
     Meant {
         // ZooKeeper does them, without a look at any ACL.
@@ -38,11 +33,6 @@ const MEANT: [Meant; 9] = [
                     || matches!(part, Op::Read { path: None, .. })
             })
         },
-    },
-    Meant {
-        // ZooKeeper keeps watches on null.
-        reason: "null path of addWatch, checkWatches, removeWatches: -5",
-        applies: |op| matches!(op, Op::Watch { path: None, .. }),
     },
     Meant {
         // ZooKeeper checks flags first, and the path as one that is not valid: -8.

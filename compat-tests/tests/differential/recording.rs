@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use crate::answer::Line;
 use crate::coverage::Coverage;
 use crate::duel::{Difference, Duel, Stage, replay};
-use crate::random::Random;
 use crate::script::Step;
 use crate::side::{Setup, Side};
 use crate::{FIXED_SEED, LARGE_EVERY};
+use compat_tests::random::Random;
 
 /// Requests that are recorded.
 const OPERATIONS: usize = 8_000;
@@ -48,7 +48,7 @@ pub(crate) fn record() {
         if coverage.operations >= OPERATIONS {
             break;
         }
-        let course = duel.record(chance.next(), number % LARGE_EVERY == 0, &mut coverage);
+        let course = duel.record(chance.number(), number % LARGE_EVERY == 0, &mut coverage);
         let script = Script {
             stage: course.stage.clone(),
             steps: course.steps.clone(),

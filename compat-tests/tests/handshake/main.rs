@@ -1,6 +1,7 @@
 //! Rows of observed behaviour on raw sockets: one table of expectations for Apache ZooKeeper and
 //! for the server under test.
 
+mod acls;
 mod connecting;
 mod malformed;
 mod requests;
@@ -13,7 +14,7 @@ use compat_tests::{Kind, Server};
 type Row = (&'static str, fn(&Server));
 
 /// What both servers do.
-const SHARED: [&[Row]; 3] = [&connecting::ROWS, &malformed::ROWS, &requests::ROWS];
+const SHARED: [&[Row]; 4] = [&acls::ROWS, &connecting::ROWS, &malformed::ROWS, &requests::ROWS];
 
 fn run(kind: Kind, tables: &[&[Row]]) {
     let server = Server::start(

@@ -1,6 +1,7 @@
 //! One directory, two implementations: Apache ZooKeeper goes on where the server under test has
 //! stopped, and the other way round.
 
+mod acl_numbers;
 mod older_releases;
 mod rounds;
 
@@ -298,4 +299,127 @@ fn gzip_snapshots_go_there_and_back() {
 #[test]
 fn snappy_snapshots_go_there_and_back() {
     compressed_snapshots_go_there_and_back("snappy");
+}
+
+/// ZooKeeper's writer makes two surrogates of a character beyond U+FFFF, and its own reader two U+FFFD of those.
+#[test]
+fn characters_beyond_the_first_plane_are_kept() {
+    let id = "\u{1f512}:x";
+    let surrogates = b"\xed\xa0\xbd\xed\xb4\x92:x";
+    // The first snapshot comes soon; what is behind the last one is in the log only.
+    let mut server = Server::start(Kind::Reference, &["snapCount=4"]);
+    let mut client = server.connect(TIMEOUT);
+    let entries = [(31, "digest", id), (1, "world", "anyone")];
+    for path in ["/a", "/b", "/c", "/d", "/e", "/f", "/g"] {
+        write(&mut client, op::CREATE, &request::create_for(path, &entries));
+    }
+    server.kill();
+    let snapshots = std::fs::read_dir(server.data_dir().join("version-2")).expect("a folder");
+    let names = snapshots.map(|entry| entry.expect("an entry").file_name());
+    let in_middle = |name: &std::ffi::OsString| {
+        name.to_string_lossy().starts_with("snapshot.") && name != "snapshot.0"
+    };
+    assert!(names.collect::<Vec<_>>().iter().any(in_middle), "it took a snapshot");
+    server.hand_over_to(Kind::Rookeeper);
+    server.restart();
+    let mut client = server.connect(TIMEOUT);
+    for path in ["/a", "/b", "/c", "/d", "/e", "/f", "/g"] {
+        let acl = client.call(op::GET_ACL, &request::path(path)).expect("a reply").acl();
+        assert_eq!(acl, [format!("digest:{id}:31"), "world:anyone:1".to_owned()], "{path}");
+    }
+    // From our log and, in the second round, from our snapshot.
+    write(&mut client, op::CREATE, &request::create_for("/h", &entries));
+    server.kill();
+    for _ in 0..2 {
+        server.hand_over_to(Kind::Reference);
+        server.restart();
+        let mut client = server.connect(TIMEOUT);
+        for path in ["/a", "/g", "/h"] {
+            let acl = client.call(op::GET_ACL, &request::path(path)).expect("a reply").body;
+            let shown = acl.windows(surrogates.len()).any(|bytes| bytes == surrogates);
+            assert!(shown, "{path}: {acl:?}");
+        }
+        server.kill();
+        // The snapshot that ZooKeeper took at its start has surrogates again.
+        server.hand_over_to(Kind::Rookeeper);
+        server.restart();
+        server.stop();
+    }
+}
+
+/// A snapshot of ZooKeeper's without the sessions that its ephemeral znodes belong to.
+#[test]
+fn ephemerals_of_sessions_that_are_gone_go_at_a_start() {
+    let mut server = Server::start(Kind::Reference, &[]);
+    let mut client = server.connect(TIMEOUT);
+    write(&mut client, op::CREATE, &request::create("/lock", None, mode::PERSISTENT));
+    for path in ["/lock/a", "/lock/b"] {
+        write(&mut client, op::CREATE, &request::create(path, None, mode::EPHEMERAL));
+    }
+    let session = client.session.clone().expect("a session").id;
+    server.stop();
+    // A start writes the snapshot with all of it.
+    server.restart();
+    server.kill();
+    forget_session(&server.data_dir().join("version-2"), session);
+    let expected = {
+        let copy = copy_of(&server, Kind::Reference);
+        children(&copy)
+    };
+    assert_eq!(expected, Vec::<String>::new(), "ZooKeeper deletes them");
+    server.hand_over_to(Kind::Rookeeper);
+    for _ in 0..2 {
+        server.restart();
+        assert_eq!(children(&server), expected);
+        server.kill();
+    }
+    server.hand_over_to(Kind::Reference);
+    server.restart();
+    assert_eq!(children(&server), expected);
+}
+
+fn children(server: &Server) -> Vec<String> {
+    let mut client = server.connect(TIMEOUT);
+    let reply = client.call(op::GET_CHILDREN2, &request::path_watch("/lock", false));
+    reply.expect("a reply").children()
+}
+
+/// Another server on a copy of a stopped one's directory.
+fn copy_of(server: &Server, kind: Kind) -> Server {
+    let mut copy = Server::on_copy(kind, &[], &server.data_dir());
+    copy.restart();
+    copy
+}
+
+/// Takes the session out of the newest snapshot, and the logs away.
+fn forget_session(folder: &std::path::Path, session: i64) {
+    let mut snapshots = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if name.starts_with("log.") {
+            std::fs::remove_file(&path).expect("removed");
+        } else if let Some(zxid) = name.strip_prefix("snapshot.") {
+            snapshots.push((u64::from_str_radix(zxid, 16).expect("a zxid"), path));
+        }
+    }
+    let (_, newest) = snapshots.into_iter().max().expect("a snapshot");
+    let mut bytes = std::fs::read(&newest).expect("read");
+    let table = 20;
+    let count = bytes[16..table].try_into().map(u32::from_be_bytes).expect("4 bytes");
+    let sessions = (0..count as usize).map(|number| table + 12 * number);
+    let is_it = |at: &usize| bytes[*at..at + 8] == session.to_be_bytes();
+    let at = sessions.into_iter().find(is_it).expect("the session is in the snapshot");
+    bytes.drain(at..at + 12);
+    bytes[16..table].copy_from_slice(&(count - 1).to_be_bytes());
+    // Behind the znodes three seals of 13 bytes, with 20 and 8 bytes between; what is behind the first may be missing.
+    bytes.truncate(bytes.len() - 3 * 13 - 20 - 8);
+    let (mut a, mut b) = (1_u32, 0_u32);
+    for byte in &bytes {
+        a = (a + u32::from(*byte)) % 65521;
+        b = (b + a) % 65521;
+    }
+    bytes.extend(u64::from(b << 16 | a).to_be_bytes());
+    bytes.extend(b"\0\0\0\x01/");
+    std::fs::write(&newest, bytes).expect("written");
 }

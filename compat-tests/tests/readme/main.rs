@@ -50,7 +50,7 @@ const OPERATIONS: [(&str, Wish); 10] = [
         Wish::NotRun("three ways to start one server"),
     ),
     (
-        "2026-11-22 04:05:09,238 INFO audit.Slf4jAuditLogger: session=0x10004414ae70000\tuser=127.0.0.1,bob\tip=127.0.0.1\toperation=create\tznode=/a\tznode_type=persistent\tresult=success",
+        "2026-11-22 04:05:09,238Z INFO audit.Slf4jAuditLogger: session=0x10004414ae70000\tuser=127.0.0.1,bob\tip=127.0.0.1\toperation=create\tznode=/a\tznode_type=persistent\tresult=success",
         Wish::NotRun("a line of a log"),
     ),
     ("$ rookeeper config check zoo.cfg", Wish::Given(a_refused_configuration)),

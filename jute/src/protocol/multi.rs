@@ -54,6 +54,18 @@ pub enum MultiOp<'a> {
 }
 
 impl<'a> MultiOp<'a> {
+    /// The znode.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Create(its) | Self::Create2(its) | Self::CreateContainer(its) => &its.path,
+            Self::CreateTtl(its) => &its.path,
+            Self::Delete(its) => &its.path,
+            Self::SetData(its) => &its.path,
+            Self::Check(its) => &its.path,
+        }
+    }
+
     /// Reads one part. The mode of a create decides its operation, as `Op.create` has it: a container mode makes a
     /// createContainer, a createTTL without a TTL mode is a plain create. Flags that are no mode spoil the whole
     /// multi, but only the part where it is a createTTL; a null list spoils the whole multi, but not in a createTTL.
@@ -162,6 +174,14 @@ pub enum ReadOp<'a> {
 }
 
 impl<'a> ReadOp<'a> {
+    /// The znode.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::GetData(path) | Self::GetChildren(path) => path,
+        }
+    }
+
     fn decode(op: i32, input: &'a [u8]) -> Parsed<'a, Self> {
         let variant = match OpCode::from_code(op) {
             Some(OpCode::GetData) => Self::GetData,

@@ -181,10 +181,16 @@ record! {
     }
 }
 
+/// A path that may be null where nothing looks at it: that is taken as the empty one, which no znode has.
+fn path_or_none(input: &[u8]) -> Parsed<'_, Cow<'_, str>> {
+    let (input, path) = Option::<Cow<'_, str>>::decode(input)?;
+    Ok((input, path.unwrap_or(Cow::Borrowed(""))))
+}
+
 impl<'a> Record<'a> for EphemeralsRequest<'a> {
     fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
-        let (input, path) = Option::<Cow<'a, str>>::decode(input)?;
-        Ok((input, Self { path: path.unwrap_or(Cow::Borrowed("")) }))
+        let (input, path) = path_or_none(input)?;
+        Ok((input, Self { path }))
     }
 
     fn encode<B: BufMut>(&self, out: &mut B) {
@@ -213,7 +219,7 @@ pub struct AddWatchRequest<'a> {
 
 impl<'a> Record<'a> for AddWatchRequest<'a> {
     fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
-        let (input, path) = Cow::decode(input)?;
+        let (input, path) = path_or_none(input)?;
         let (input, mode) = i32::decode(input)?;
         let mode = match mode {
             0 => AddWatchMode::Persistent,
@@ -256,7 +262,7 @@ pub struct WatcherTypeRequest<'a> {
 
 impl<'a> Record<'a> for WatcherTypeRequest<'a> {
     fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
-        let (input, path) = Cow::decode(input)?;
+        let (input, path) = path_or_none(input)?;
         let (input, code) = i32::decode(input)?;
         let watcher_type = match code {
             1 => WatcherType::Children,
@@ -375,6 +381,31 @@ requests! {
     GetAllChildrenNumber: PathRequest,
     SetWatches2: SetWatches2Request,
     AddWatch: AddWatchRequest,
+}
+
+impl Request<'_> {
+    /// The znode that it reads or changes, of several the first.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        let path = match self {
+            Self::Create(its) | Self::Create2(its) | Self::CreateContainer(its) => &its.path,
+            Self::CreateTtl(its) => &its.path,
+            Self::Delete(its) => &its.path,
+            Self::SetData(its) => &its.path,
+            Self::SetAcl(its) => &its.path,
+            Self::Exists(its)
+            | Self::GetData(its)
+            | Self::GetChildren(its)
+            | Self::GetChildren2(its) => &its.path,
+            Self::GetAcl(its) | Self::GetAllChildrenNumber(its) => &its.path,
+            Self::GetEphemerals(its) => &its.path,
+            Self::Sync(its) => return its.path.as_deref(),
+            Self::Multi(parts) => return parts.first().map(MultiOp::path),
+            Self::MultiRead(parts) => return parts.first().map(ReadOp::path),
+            _ => return None,
+        };
+        Some(path)
+    }
 }
 
 impl<'a> Request<'a> {

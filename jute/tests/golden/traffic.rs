@@ -464,6 +464,14 @@ fn raw_nulls(file: &mut Golden) {
     file.reads_as("get_ephemerals_null.request", 2, OpCode::GetEphemerals, Ok(&all));
     let none = Response::Ephemerals(EphemeralsResponse { ephemerals: Vec::new() });
     file.answers("get_ephemerals_null.reply", 2, 16, &none);
+    let mode = AddWatchMode::Persistent;
+    let add = Request::AddWatch(AddWatchRequest { path: "".into(), mode });
+    file.reads_as("add_watch_null.request", 15, OpCode::AddWatch, Ok(&add));
+    file.answers("add_watch_null.reply", 15, 24, &Response::Error(ErrorResponse { err: 0 }));
+    let watcher_type = WatcherType::Any;
+    let check = Request::CheckWatches(WatcherTypeRequest { path: "".into(), watcher_type });
+    file.reads_as("check_watches_null.request", 23, OpCode::CheckWatches, Ok(&check));
+    file.answers("check_watches_null.reply", 23, 28, &Response::Empty);
     file.undecodable("get_all_children_number_null", 3, OpCode::GetAllChildrenNumber, 16, null);
     file.undecodable("set_watches_null_path", 14, OpCode::SetWatches, 24, null);
     file.undecodable("get_acl_null", 16, OpCode::GetAcl, 24, null);
@@ -484,11 +492,6 @@ fn elsewhere(file: &mut Golden) {
     file.refuses("set_data_null_path.reply", 25, 29, ErrorCode::BadArguments);
     file.reads_as("set_acl_null_path.request", 32, OpCode::SetAcl, Err(&null));
     file.refuses("set_acl_null_path.reply", 32, 34, ErrorCode::BadArguments);
-    // ZooKeeper keeps a watch on null.
-    file.reads_as("add_watch_null.request", 15, OpCode::AddWatch, Err(&null));
-    file.answers("add_watch_null.reply", 15, 24, &Response::Error(ErrorResponse { err: 0 }));
-    file.reads_as("check_watches_null.request", 23, OpCode::CheckWatches, Err(&null));
-    file.answers("check_watches_null.reply", 23, 28, &Response::Empty);
     // ZooKeeper answers err -5 with a body: the results before the part that failed.
     let header = ReplyHeader { xid: 20, zxid: 26, err: ErrorCode::MarshallingError.code() };
     let delete = DecodeError::Operation(OpCode::Delete.code());

@@ -180,6 +180,7 @@ proptest! {
         prop_assert_eq!(TxnRecord::decode(&bytes), Ok((record.clone(), &[][..])));
         prop_assert_eq!(&record.txn.clone().into_static(), &record.txn);
         let without_digest = bytes.len() - record.digest.map_or(0, |_| DIGEST_LEN);
+        prop_assert_eq!(record.txn.body_len(), without_digest - HEADER_LEN);
         for len in 0..without_digest {
             let is_tail = match &record.txn {
                 Txn::Create(_) | Txn::Create2(_) => len == without_digest - size_of::<i32>(),

@@ -48,8 +48,9 @@ impl Sample {
 pub(super) struct Turn {
     pub(super) role: String,
     pub(super) requests_per_second: u64,
-    /// Since the start, or since the figures were reset.
+    /// Of the requests that were answered between both, in milliseconds; 0 without any.
     pub(super) avg_latency: f64,
+    /// Since the start, or since the figures were reset: more is not told.
     pub(super) max_latency: f64,
     pub(super) outstanding_requests: u64,
     pub(super) connections: u64,
@@ -84,7 +85,6 @@ impl Turn {
         let elapsed = after.at.duration_since(before.at);
         let monitor = &after.monitor;
         let number = |name: &str| monitor[name].as_u64().unwrap_or_default();
-        let latency = |name: &str| monitor[name].as_f64().unwrap_or_default();
         let lags =
             monitor.as_object().into_iter().flatten().filter_map(|(name, lag)| {
                 Some((name.strip_suffix(LAG)?.to_owned(), lag.as_u64()?))
@@ -110,8 +110,8 @@ impl Turn {
         Self {
             role: printable(&monitor["server_state"]),
             requests_per_second: pace(before.received, after.received, elapsed),
-            avg_latency: latency("avg_latency"),
-            max_latency: latency("max_latency"),
+            avg_latency: average_between(&before.monitor, monitor),
+            max_latency: monitor["max_latency"].as_f64().unwrap_or_default(),
             outstanding_requests: number("outstanding_requests"),
             connections: number("num_alive_connections"),
             watches: number("watch_count"),
@@ -121,6 +121,22 @@ impl Turn {
             hot_paths: after.hot_paths.as_ref().map(hot_paths),
         }
     }
+}
+
+/// The average latency of what was answered between two moments: of reads and updates, which is every request.
+#[expect(clippy::cast_precision_loss, reason = "milliseconds, and requests of some seconds")]
+fn average_between(before: &Value, after: &Value) -> f64 {
+    let done = |figure: &str| -> u64 {
+        let between = ["readlatency", "updatelatency"].map(|kind| {
+            let name = format!("{figure}_{kind}");
+            let [before, after] =
+                [before, after].map(|told| told[&name].as_u64().unwrap_or_default());
+            // Figures that were reset count from 0.
+            after.checked_sub(before).unwrap_or(after)
+        });
+        between.into_iter().fold(0, u64::saturating_add)
+    };
+    done("sum") as f64 / done("cnt").max(1) as f64
 }
 
 fn hot_paths(told: &Value) -> Vec<HotPath> {
@@ -153,4 +169,20 @@ fn a_pace_is_of_a_second_and_outlives_a_reset() {
     assert_eq!(pace(10, 30, two_seconds), 10);
     assert_eq!(pace(1000, 30, two_seconds), 15);
     assert_eq!(pace(0, 7, Duration::ZERO), 7000);
+}
+
+#[test]
+fn latency_is_that_of_the_time_between() {
+    let told = |read: (u64, u64), update: (u64, u64)| {
+        serde_json::json!({
+            "sum_readlatency": read.0, "cnt_readlatency": read.1,
+            "sum_updatelatency": update.0, "cnt_updatelatency": update.1,
+            "avg_latency": 99.0,
+        })
+    };
+    let before = told((1000, 10), (5000, 20));
+    assert_eq!(average_between(&before, &told((1006, 12), (5010, 22))), 4.0);
+    assert_eq!(average_between(&before, &before), 0.0);
+    // They were reset.
+    assert_eq!(average_between(&before, &told((8, 2), (0, 0))), 4.0);
 }

@@ -132,7 +132,8 @@ impl DiskWriter {
     ) -> Result<Database, EnsembleError> {
         // Before the snapshot, which does not show them: they are final, and behind it nothing of the log says them again. Where
         // it does not come to that, the log says them in their order, up to these.
-        self.promises.save(promises)?;
+        // From then on, whatever comes in between, the log goes when the snapshot is there.
+        self.promises.save(Promises { replaces: received.zxid(), ..promises })?;
         received.install()?;
         let Started { writer, database, applied, .. } =
             self.ensemble.start(Arc::clone(&self.directory))?;
@@ -149,3 +150,7 @@ impl DiskWriter {
         self.log.spare_filler()
     }
 }
+
+#[cfg(test)]
+#[path = "handed_over_test.rs"]
+mod handed_over_test;

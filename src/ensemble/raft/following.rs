@@ -363,7 +363,7 @@ mod tests {
 
     fn submission(xid: i32, work: Work) -> Submission {
         let (connection, session) = (ConnectionId(1), SessionId(1));
-        let (identities, received) = (Arc::new([]), Monotonic(0));
+        let (identities, received) = (Arc::default(), Monotonic(0));
         let origin = Origin { connection, session, xid, identities, received };
         Submission { origin, work, room: None }
     }

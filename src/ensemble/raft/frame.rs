@@ -9,6 +9,7 @@
 //! Nothing here is parsed by protobuf, whose parser can be brought to overflow its stack.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use jute::protocol::Request;
@@ -16,7 +17,7 @@ use jute::{DecodeError, ErrorCode, IntoStatic as _, Record};
 use raft::eraftpb::{Entry, EntryType, Message as PeerMessage, MessageType, Snapshot};
 
 use super::membership::{from_conf_state, to_conf_state};
-use crate::engine::acl::Identity;
+use crate::engine::acl::{Identities, Identity};
 use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
@@ -355,7 +356,7 @@ fn put_asked(out: &mut BytesMut, Asked { origin, work }: &Asked) {
     out.put_u64(origin.connection.0);
     out.put_i64(origin.session.0);
     out.put_i32(origin.xid);
-    put_list(out, &origin.identities, |out, identity| {
+    put_list(out, origin.identities.all(), |out, identity| {
         put_bytes(out, identity.scheme.as_bytes());
         put_bytes(out, identity.id.as_bytes());
     });
@@ -647,7 +648,7 @@ impl<'a> Input<'a> {
         let session = SessionId(self.take()?);
         let xid = self.take()?;
         let identity = |input: &mut Self| Ok(Identity { scheme: input.text()?, id: input.text()? });
-        let identities = self.list(identity)?.into();
+        let identities = Arc::new(Identities::from(self.list(identity)?));
         let work = match self.take::<u8>()? {
             OPEN => Work::Open { timeout_ms: self.take()? },
             ATTACH => Work::Attach { timeout_ms: self.take()? },

@@ -32,7 +32,8 @@ fn message(msg_type: MessageType) -> PeerMessage {
 
 fn asked(work: Work) -> Asked {
     let identity = |scheme: &str, id: &str| Identity { scheme: scheme.into(), id: id.into() };
-    let identities = Arc::new([identity("ip", "10.0.0.1"), identity("digest", "u:hash")]);
+    let identities =
+        Arc::new(Identities::from(vec![identity("ip", "10.0.0.1"), identity("digest", "u:hash")]));
     let connection = ConnectionId::on(3, 0x1234);
     let origin =
         Origin { connection, session: SessionId(-7), xid: -2, identities, received: Monotonic(0) };
@@ -149,6 +150,24 @@ fn examples() -> Vec<Said> {
     ];
     examples.extend(answers.map(Said::Answer));
     examples
+}
+
+/// What a request takes of a queue's room counts them so.
+#[test]
+fn identities_take_in_a_frame_what_they_say() {
+    let identity = |id: usize| Identity { scheme: "digest".to_owned(), id: "x".repeat(id) };
+    let shown = Identities::from(vec![identity(0), identity(100), identity(5000)]);
+    let (bytes, nobody) = (shown.bytes(), Identities::default());
+    let len = |identities: Identities| {
+        let (connection, session) = (ConnectionId(1), SessionId(1));
+        let (identities, received) = (Arc::new(identities), Monotonic(0));
+        let origin = Origin { connection, session, xid: 1, identities, received };
+        let requests = vec![Asked { origin, work: Work::Throttled }];
+        let mut out = BytesMut::new();
+        put_said(&mut out, &Said::Word(Word::Asked { stream: Stream(1), first: 0, requests }));
+        out.len()
+    };
+    assert_eq!(len(shown) - len(nobody), bytes);
 }
 
 #[test]

@@ -84,9 +84,16 @@ impl Clients for Here {
         self.clients.events(events);
     }
 
-    fn answer(&self, origin: &Origin, kind: Kind, zxid: Zxid, answer: Answer<'_>) {
+    fn answer(
+        &self,
+        origin: &Origin,
+        kind: Kind,
+        zxid: Zxid,
+        path: Option<&str>,
+        answer: Answer<'_>,
+    ) {
         if self.has(origin.connection) {
-            self.clients.answer(origin, kind, zxid, answer);
+            self.clients.answer(origin, kind, zxid, path, answer);
         }
     }
 

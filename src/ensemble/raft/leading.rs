@@ -77,16 +77,18 @@ impl Leading {
         self.waiting.iter().filter(is_sync).count()
     }
 
-    /// Decides requests; `propose` puts each transaction into the replicated log. Gives the verdicts on those of other
-    /// members' clients, with their servers.
-    pub(super) fn decide<E>(
+    /// Decides chores and requests up to `bytes_max` of transactions; `propose` puts each transaction into the replicated log, and gives
+    /// its length. Gives the verdicts on those of other members' clients, with their servers.
+    #[expect(clippy::too_many_arguments, reason = "what is decided, and by what")]
+    pub(super) fn decide<'c, E>(
         &mut self,
         replica: &Replica,
-        chores: &[Chore],
-        submissions: Vec<Submission>,
+        chores: &mut impl Iterator<Item = &'c Chore>,
+        submissions: &mut impl Iterator<Item = Submission>,
         now: Now,
+        bytes_max: usize,
         rounds: &mut Rounds,
-        propose: impl FnMut(&TxnRecord<'static>) -> Result<(), E>,
+        propose: impl FnMut(&TxnRecord<'static>) -> Result<usize, E>,
     ) -> Result<Vec<(u8, Verdict)>, E> {
         let database = replica.shared();
         let sequencer = &mut self.sequencer;
@@ -97,7 +99,16 @@ impl Leading {
             *refused_for_room += u64::from(refused.is_some());
             refused
         };
-        let steps = steps::decide(sequencer, &database, chores, submissions, now, refuse, propose)?;
+        let steps = steps::decide(
+            sequencer,
+            &database,
+            chores,
+            submissions,
+            now,
+            bytes_max,
+            refuse,
+            propose,
+        )?;
         let mut verdicts = Vec::new();
         for step in steps {
             if let Some(record) = step.record() {

@@ -702,8 +702,10 @@ impl slog::Drain for ToTracing {
                 "{text}"
             ),
             slog::Level::Warning => tracing::warn!(id = %MessageId::RAFT_WARNING, "{text}"),
-            slog::Level::Info => tracing::info!("{text}"),
-            slog::Level::Debug | slog::Level::Trace => tracing::debug!("{text}"),
+            // Its ids, terms and votes mean nothing to operators; what does, the server says.
+            slog::Level::Info | slog::Level::Debug | slog::Level::Trace => {
+                tracing::debug!("{text}");
+            }
         }
         Ok(())
     }

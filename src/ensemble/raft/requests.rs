@@ -2,6 +2,7 @@
 //! sequencer, and the verdicts back.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use jute::txn::TxnRecord;
 use raft::StateRole;
@@ -76,7 +77,14 @@ impl<T: Transport> Member<T> {
     /// # Errors
     /// When a decided transaction gets no place.
     pub fn do_chores(&mut self, chores: &[Chore], now: Now) -> Result<(), EnsembleError> {
-        if self.takes_requests() { self.decide(chores, Vec::new(), now) } else { Ok(()) }
+        if !self.takes_requests() {
+            return Ok(());
+        }
+        let mut chores = chores.iter();
+        while chores.len() > 0 {
+            self.decide(&mut chores, &mut iter::empty(), now)?;
+        }
+        Ok(())
     }
 
     /// Takes a word of another member.
@@ -223,26 +231,36 @@ impl<T: Transport> Member<T> {
     }
 
     /// Decides as a leader: other members hear the verdicts on their requests before anything of the transactions.
-    fn decide(
+    fn decide<'c>(
         &mut self,
-        chores: &[Chore],
-        submissions: Vec<Submission>,
+        chores: &mut impl Iterator<Item = &'c Chore>,
+        submissions: &mut impl Iterator<Item = Submission>,
         now: Now,
     ) -> Result<(), EnsembleError> {
         let room = self.room_to_decide().max(self.applier.replica.memory_room());
+        let bytes_max = self.unsynced.room();
         let Self { node, applier, leading, transport, streams, rounds, .. } = self;
         let Some(leading) = leading else { return Ok(()) };
         leading.room = room;
         let propose = |record: &TxnRecord<'static>| {
             let mut data = Vec::new();
             record.encode(&mut data);
-            match Change::of(record) {
+            let len = data.len();
+            let proposed = match Change::of(record) {
                 Some(change) => node.propose_conf_change(data, change.to_conf_change()),
                 None => node.propose(Vec::new(), data),
-            }
+            };
+            proposed.map(|()| len)
         };
-        let decided =
-            leading.decide(&applier.replica, chores, submissions, now, rounds, propose)?;
+        let decided = leading.decide(
+            &applier.replica,
+            chores,
+            submissions,
+            now,
+            bytes_max,
+            rounds,
+            propose,
+        )?;
         let mut words: Vec<(u8, Vec<Verdict>)> = Vec::new();
         for (server, verdict) in decided {
             match words.iter_mut().find(|(its, _)| *its == server) {
@@ -278,8 +296,11 @@ impl<T: Transport> Member<T> {
             return self.settle();
         }
         if self.takes_requests() {
-            let submissions = self.held.drain(..).map(|(submission, _)| submission).collect();
-            return self.decide(&[], submissions, now);
+            let mut held = std::mem::take(&mut self.held);
+            let mut next = iter::from_fn(|| held.pop_front().map(|(submission, _)| submission));
+            self.decide(&mut iter::empty(), &mut next, now)?;
+            self.held = held;
+            return Ok(());
         }
         if self.node.raft.leader_id != self.node.raft.id {
             self.refuse_held();

@@ -92,6 +92,8 @@ enum Flaw {
     TouchesDropped,
     /// The tree of a snapshot takes its place after the log has gone on.
     SnapshotLate,
+    /// A member's tree is not what the transactions made of it.
+    TreeSpoilt,
 }
 
 /// So many seeds fill the table.
@@ -221,6 +223,11 @@ fn a_lost_report_of_who_was_heard_is_found() {
 #[test]
 fn a_snapshot_that_is_applied_late_is_found() {
     assert_found(Flaw::SnapshotLate, &["the tree at", "cannot be applied"]);
+}
+
+#[test]
+fn a_tree_that_differs_is_found() {
+    assert_found(Flaw::TreeSpoilt, &["two trees at"]);
 }
 
 /// `ROOKEEPER_OUT=<folder> cargo test --lib -- --ignored write_members_for_zookeeper --nocapture`

@@ -13,6 +13,7 @@ use super::disk::DiskWriter;
 use super::log_store::{LogStore, SnapshotPlace};
 use super::{EnsembleError, server_of};
 use crate::engine::database::{Database, Rules};
+use crate::engine::time::WallClock;
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::first_snapshot;
 use crate::storage::{
@@ -34,6 +35,17 @@ pub struct Ensemble {
     pub seed: u64,
     /// Transactions of a term, of the 2^32 that its zxids can count, behind which another one begins.
     pub zxids_a_term: u32,
+    /// What `/zookeeper/config` shows; nothing but what the log says where there is none.
+    pub list: Option<List>,
+}
+
+/// The members as this server's configuration has them.
+#[derive(Clone, Debug)]
+pub struct List {
+    /// ZooKeeper's text of them.
+    pub text: String,
+    /// Since when it has them.
+    pub since: WallClock,
 }
 
 /// A member's directory, opened and read.
@@ -81,7 +93,7 @@ impl Ensemble {
         }
         let promises = RaftStateFile::open(&directory)?;
         let mut promises = promises.ok_or(EnsembleError::NotBegun)?;
-        let RaftState { id, commit, base, ensemble, clears, .. } = *promises.get();
+        let RaftState { id, base, ensemble, clears, replaces, .. } = *promises.get();
         if server_of(id) != self.server {
             return Err(EnsembleError::Foreign { found: server_of(id), expected: self.server });
         }
@@ -90,16 +102,28 @@ impl Ensemble {
             let state = RaftState { clears: false, ..promises.get().clone() };
             promises.save(state)?;
         }
-        discard_void_log(&directory)?;
+        if replaces != 0 {
+            let shown = discard_void_log(&directory, replaces)?.unwrap_or(0);
+            let promised = promises.get().clone();
+            // Without the snapshot, an older one must never be enough again.
+            let commit = promised.commit.max(shown);
+            promises.save(RaftState { replaces: 0, commit, ..promised })?;
+        }
+        let commit = promises.get().commit;
         let rebuild = Rebuild::new(self.seed, self.rules);
         let mut replay = FinalOnly { rebuild, commit, index: 0 };
-        let recovered = recover(&directory, self.recovery, &mut replay)?;
+        // Logs without a snapshot are no state that the others have counted this member for: they have it all.
+        let options = RecoveryOptions { trust_empty: false, ..self.recovery };
+        let recovered = recover(&directory, options, &mut replay)?;
         let index = match recovered.snapshot.origin {
             SnapshotOrigin::Exact { index } => index,
             SnapshotOrigin::None if recovered.fresh => 0,
             SnapshotOrigin::None | SnapshotOrigin::Java => return Err(EnsembleError::NotBegun),
         };
         let mut database = replay.rebuild.finish();
+        if let Some(List { text, since }) = &self.list {
+            database.show_members(text, *since);
+        }
         if recovered.fresh {
             first_snapshot(&directory, &mut database, Compression::None)?;
         }
@@ -165,3 +189,7 @@ impl Replay for FinalOnly {
         if self.index <= self.commit { self.rebuild.txn(record) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+#[path = "bit_flip_test.rs"]
+mod bit_flip_test;

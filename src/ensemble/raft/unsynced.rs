@@ -144,6 +144,11 @@ impl Unsynced {
         self.bytes >= self.bytes_max
     }
 
+    /// Bytes of entries for which there is room; at least one.
+    pub(super) fn room(&self) -> usize {
+        self.bytes_max.saturating_sub(self.bytes).max(1)
+    }
+
     /// Bytes of entries on their way.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes

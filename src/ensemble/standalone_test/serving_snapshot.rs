@@ -209,6 +209,54 @@ fn a_snapshot_whose_disk_hangs_keeps_nobody_waiting() {
     assert_eq!(now_shown(&restart(world, 1)), after);
 }
 
+/// What changed while the disk did nothing waited in memory, however much it was.
+#[test]
+fn a_snapshot_whose_disk_is_too_slow_is_given_up_and_begun_again_after_a_pause() {
+    const LEN: usize = 1 << 20;
+    const PAUSE_MS: u64 = 10_000;
+    // More than may wait for the disk stands before what changes.
+    const FIRST: usize = 5000;
+    let mut world = with_znodes(FIRST, 4_000);
+    for number in FIRST..FIRST + 80 {
+        let large = Request::Multi(vec![creation(number, vec![7; LEN])]);
+        assert!(world.group(&[], vec![by(1, large)])[0].ends_with("done"));
+    }
+    let disk = world.disk.clone();
+    disk.hang(Some("tmp.snapshot"));
+    let mut taking = Taking::begin(&mut world);
+    let (asker, mut answer) = oneshot::channel();
+    taking.snapshots.ask(asker);
+    while taking.advance(&world) {}
+    for number in FIRST..FIRST + 80 {
+        assert!(taking.snapshots.is_writing());
+        let data = Some(b"changed"[..].into());
+        let set = SetDataRequest { path: path(number).into(), data, version: -1 };
+        let seen = world.group(&[], vec![by(1, Request::SetData(set))]);
+        assert!(seen[0].contains(": version"), "{seen:?}");
+    }
+    taking.advance(&world);
+    let (snapshots, began) = (&mut taking.snapshots, world.now.monotonic);
+    assert!(!snapshots.is_writing(), "it was given up");
+    assert!(!world.standalone.replica().shared().tree().is_walking(), "nothing waits");
+    // Its writer still hangs: there is one at a time, also for who asks.
+    let later = began.plus(PAUSE_MS);
+    assert!(!snapshots.is_due(later) && !snapshots.is_asked_for());
+    disk.hang(None);
+    while !snapshots.is_due(later) {
+        std::thread::yield_now();
+    }
+    assert!(snapshots.is_asked_for());
+    assert!(!snapshots.is_due(began.plus(PAUSE_MS - 1)), "not at once");
+    let name = format!("snapshot.{:x}", taking.zxid.0);
+    let names = crate::storage::Disk::list(&disk, "/data/version-2".as_ref()).expect("the files");
+    assert!(!names.contains(&name), "there is half a snapshot");
+    let replica = Arc::clone(world.standalone.replica());
+    taking.snapshots.begin(&replica, world.standalone.log(), later);
+    taking.end(&world);
+    let zxid = answer.try_recv().expect("the one that was asked for");
+    assert_eq!(snapshot_shown(&disk, zxid), now_shown(&world));
+}
+
 #[test]
 fn who_asks_gets_a_snapshot_that_began_behind_the_question() {
     let mut world = with_znodes(50, 100);

@@ -4,11 +4,12 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use axum::http::{HeaderMap, HeaderValue};
-use jute::perms;
+use jute::{Acl, perms};
 
 use crate::config::Access;
 use crate::engine::NodeId;
-use crate::engine::acl::Identity;
+use crate::engine::acl::{AclList, Identities, Identity};
+use crate::engine::database::Database;
 use crate::server::auth;
 use crate::server::connection::java_address;
 use crate::server::shared::Server;
@@ -18,12 +19,25 @@ const X_FORWARDED_FOR: &str = "x-forwarded-for";
 /// Each bit is asked for by itself.
 const ALL: [i32; 5] = [perms::READ, perms::WRITE, perms::CREATE, perms::DELETE, perms::ADMIN];
 
+/// What an asker has to be for a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// Somebody whom the root's ACL gives everything: by default whoever shows anything at all, which nobody checks.
+    PassesRoot,
+    /// Somebody whom an entry of it gives everything that is not for the world.
+    NamedByRoot,
+    /// The super user.
+    Super,
+}
+
 /// Why a command is not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
     Missing,
     NotAuthenticated,
     NotAuthorized,
+    /// ZooKeeper would have run it.
+    FromElsewhere(Needs),
 }
 
 impl fmt::Display for Refused {
@@ -32,8 +46,40 @@ impl fmt::Display for Refused {
             Self::Missing => "Auth info is missing for the command",
             Self::NotAuthenticated => "Not authenticated",
             Self::NotAuthorized => "Not authorized",
+            Self::FromElsewhere(Needs::Super) => {
+                "Not authorized: from another machine it takes the super user; \
+                 admin.remote.allowWorld=true asks for no more than ZooKeeper does"
+            }
+            Self::FromElsewhere(_) => {
+                "Not authorized: from another machine it takes the super user, or an identity that the ACL of / names and \
+                 gives everything, which world is not; admin.remote.allowWorld=true asks for no more than ZooKeeper does"
+            }
         })
     }
+}
+
+impl Needs {
+    fn is_met(self, database: &Database, identities: &Identities) -> bool {
+        match self {
+            Self::PassesRoot => {
+                ALL.iter().all(|perm| database.check(NodeId::ROOT, *perm, identities).is_ok())
+            }
+            Self::NamedByRoot => {
+                let list = database.tree().acls().list(database.tree().acl(NodeId::ROOT));
+                identities.is_super() || is_named(list.map_or(&[], |list| list), identities)
+            }
+            Self::Super => identities.is_super(),
+        }
+    }
+}
+
+/// Whether a list gives everything to one of these identities, and not for being for everybody.
+fn is_named(list: &[Acl<'_>], identities: &Identities) -> bool {
+    let is_world = |acl: &Acl<'_>| acl.scheme.as_deref() == Some("world");
+    let named: Vec<Acl<'_>> = list.iter().filter(|acl| !is_world(acl)).cloned().collect();
+    let named = AclList::new(&named);
+    // A list without entries lets everybody in.
+    !named.is_empty() && ALL.iter().all(|perm| identities.may(&named, *perm))
 }
 
 /// Who asks.
@@ -66,19 +112,26 @@ impl Asker {
         self.is_on_this_machine
     }
 
-    /// Whether the asker may do everything with the root.
+    /// Whether the asker is what a command needs.
     pub(super) fn authorize(
         &self,
         server: &Server,
         shown: Option<&HeaderValue>,
+        needs: Needs,
     ) -> Result<(), Refused> {
         let shown = shown.ok_or(Refused::Missing)?;
         let shown = String::from_utf8_lossy(shown.as_bytes());
         let identities =
             self.identities(&server.config.access, &shown).ok_or(Refused::NotAuthenticated)?;
+        let identities = Identities::from(identities);
         let database = server.replica.shared();
-        let may = ALL.iter().all(|perm| database.check(NodeId::ROOT, *perm, &identities).is_ok());
-        if may { Ok(()) } else { Err(Refused::NotAuthorized) }
+        if !needs.is_met(&database, &identities) {
+            return Err(match Needs::PassesRoot.is_met(&database, &identities) {
+                true => Refused::FromElsewhere(needs),
+                false => Refused::NotAuthorized,
+            });
+        }
+        Ok(())
     }
 
     /// Whom `SCHEME DATA` shows; `None` for what no scheme takes.
@@ -139,12 +192,42 @@ mod tests {
     }
 
     #[test]
+    fn who_is_let_in_as_anybody_is_named_by_no_list() {
+        let entry = |perms, scheme: &'static str, id: &'static str| Acl {
+            perms,
+            scheme: Some(scheme.into()),
+            id: Some(id.into()),
+        };
+        let shown = |scheme: &str, id: &str| Identity { scheme: scheme.into(), id: id.into() };
+        let (anybody, u) = (shown("digest", "any:hash"), shown("digest", "u:hash"));
+        let (near, far) = (shown("ip", "10.0.0.1"), shown("ip", "10.1.0.1"));
+        let world = entry(perms::ALL, "world", "anyone");
+        let of_u = entry(perms::ALL, "digest", "u:hash");
+        let none: [bool; 4] = [false; 4];
+        for (list, expected) in [
+            (vec![], none),
+            (vec![world.clone()], none),
+            (vec![world.clone(), of_u.clone()], [false, true, false, false]),
+            (vec![entry(perms::ALL - 1, "digest", "u:hash"), world.clone()], none),
+            (
+                vec![entry(perms::ALL - 1, "digest", "u:hash"), entry(1, "digest", "u:hash")],
+                [false, true, false, false],
+            ),
+            (vec![entry(perms::ALL, "ip", "10.0.0.0/16")], [false, false, true, false]),
+        ] {
+            let found = [&anybody, &u, &near, &far]
+                .map(|identity| is_named(&list, &vec![identity.clone()].into()));
+            assert_eq!(found, expected, "{list:?}");
+        }
+    }
+
+    #[test]
     fn identities_are_those_of_zookeepers_schemes() {
         let digest = DigestScheme {
             algorithm: DigestAlgorithm::Sha1,
             super_digest: Some("u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=".to_owned()),
         };
-        let with = Access { skip_acl: false, digest: Some(digest), enforced: None };
+        let with = Access { skip_acl: false, digest: Some(digest), ensemble: None, enforced: None };
         let without = Access { digest: None, ..with.clone() };
         let here = asker("10.0.0.1:1", &[], false);
         let schemes = |access: &Access, shown: &str| {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::authorization::Needs;
 use super::json::{Fields, Json};
 use super::{Answer, connections, ensemble, parameter, statistics};
 use crate::logging;
@@ -73,15 +74,6 @@ commands! {
     ZabState = "zabstate",
 }
 
-/// From whom authorization is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Guard {
-    None,
-    /// From whoever is not on this machine. ZooKeeper asks nobody.
-    Elsewhere,
-    Everywhere,
-}
-
 impl Command {
     /// Whether it is answered only while clients are.
     pub(super) const fn needs_service(self) -> bool {
@@ -97,15 +89,23 @@ impl Command {
         )
     }
 
-    pub(super) const fn guard(self) -> Guard {
+    /// What the asker has to be: on this machine as ZooKeeper has it everywhere, and elsewhere, where ZooKeeper asks nobody for
+    /// most of them.
+    pub(super) const fn needs(self, is_here: bool, allows_world: bool) -> Option<Needs> {
         match self {
-            Self::Snapshot | Self::Restore => Guard::Everywhere,
+            Self::Snapshot | Self::Restore if is_here || allows_world => Some(Needs::PassesRoot),
+            Self::Restore => Some(Needs::Super),
+            Self::Snapshot => Some(Needs::NamedByRoot),
             Self::ConnectionStatReset
             | Self::LogLevel
             | Self::ObserverConnectionStatReset
             | Self::StatReset
-            | Self::SetTraceMask => Guard::Elsewhere,
-            _ => Guard::None,
+            | Self::SetTraceMask => match (is_here, allows_world) {
+                (true, _) => None,
+                (false, true) => Some(Needs::PassesRoot),
+                (false, false) => Some(Needs::NamedByRoot),
+            },
+            _ => None,
         }
     }
 }
@@ -118,9 +118,7 @@ pub(super) fn answer(command: Command, server: &Server, query: &str) -> Answer {
             four_letter::reset_connections(server);
             Fields::new()
         }
-        Command::Connections => connections::all(server, false),
         Command::Dirs => statistics::dirs(server),
-        Command::Dump => connections::dump(server),
         Command::Environment => statistics::environment(),
         Command::GetTraceMask => {
             vec![("tracemask".into(), server.trace_mask.load(Ordering::Relaxed).into())]
@@ -139,17 +137,20 @@ pub(super) fn answer(command: Command, server: &Server, query: &str) -> Answer {
         Command::ServerStats => statistics::server_stats(server),
         Command::SetTraceMask => set_trace_mask(server, query),
         // Are answered elsewhere: they take their time.
-        Command::Restore | Command::Snapshot => Fields::new(),
+        Command::Restore
+        | Command::Snapshot
+        | Command::Connections
+        | Command::Dump
+        | Command::Stats
+        | Command::Watches
+        | Command::WatchesByPath => Fields::new(),
         Command::StatReset => {
             server.stats.reset();
             Fields::new()
         }
-        Command::Stats => statistics::stats(server),
         Command::SystemProperties => statistics::system_properties(),
         Command::VotingView => ensemble::voting_view(server),
         Command::WatchSummary => connections::watch_summary(server),
-        Command::Watches => connections::watches(server),
-        Command::WatchesByPath => connections::watches_by_path(server),
         Command::ZabState => ensemble::zab_state(server),
     };
     Answer::of(command, fields)

@@ -90,11 +90,15 @@ impl Serialize for Json {
     }
 }
 
+/// Writes values as Jackson prints them.
+pub(super) fn pretty<W: io::Write>(to: W) -> serde_json::Serializer<W, impl Formatter> {
+    serde_json::Serializer::with_formatter(to, Jackson::default())
+}
+
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = Vec::new();
-        let mut to = serde_json::Serializer::with_formatter(&mut bytes, Jackson::default());
-        self.serialize(&mut to).map_err(|_| fmt::Error)?;
+        self.serialize(&mut pretty(&mut bytes)).map_err(|_| fmt::Error)?;
         f.write_str(&String::from_utf8_lossy(&bytes))
     }
 }

@@ -6,7 +6,6 @@ use std::time::UNIX_EPOCH;
 
 use jute::txn::DIGEST_VERSION;
 
-use super::connections;
 use super::json::{Fields, Json};
 use crate::server::environment;
 use crate::server::figures::hot_paths::Requests;
@@ -122,13 +121,6 @@ pub(super) fn server_stats(server: &Server) -> Fields {
     }
     let nodes = server.replica.shared().tree().count() + 1;
     fields.push(("node_count".into(), nodes.into()));
-    fields
-}
-
-/// The same with the connections.
-pub(super) fn stats(server: &Server) -> Fields {
-    let mut fields = server_stats(server);
-    fields.extend(connections::all(server, true));
     fields
 }
 

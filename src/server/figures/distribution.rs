@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -29,6 +29,8 @@ pub(in crate::server) struct Distribution {
     /// Made with the first value: most names never have one.
     buckets: OnceLock<Box<[AtomicU64; BUCKETS]>>,
     sum: AtomicU64,
+    /// Its name has its place no more.
+    is_given_up: AtomicBool,
     /// Since `srst`.
     min: AtomicU64,
     max: AtomicU64,
@@ -58,6 +60,7 @@ impl Default for Distribution {
         Self {
             buckets: OnceLock::new(),
             sum: AtomicU64::new(0),
+            is_given_up: AtomicBool::new(false),
             min: AtomicU64::new(u64::MAX),
             max: AtomicU64::new(0),
             marks: Mutex::new(marks),
@@ -81,6 +84,21 @@ impl Distribution {
         if value > self.max.load(Ordering::Relaxed) {
             self.max.fetch_max(value, Ordering::Relaxed);
         }
+    }
+
+    /// What all values add up to.
+    pub(in crate::server) fn sum(&self) -> u64 {
+        self.sum.load(Ordering::Relaxed)
+    }
+
+    /// From here on nobody looks at what is counted.
+    pub(in crate::server) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nobody looks at it any more.
+    pub(in crate::server) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Relaxed)
     }
 
     /// Everything since the start.

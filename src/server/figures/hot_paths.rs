@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use jute::protocol::{MultiOp, ReadOp, Request};
+use jute::protocol::Request;
 use parking_lot::Mutex;
 
 use crate::engine::time::Monotonic;
@@ -107,34 +107,25 @@ pub(in crate::server) struct Sample {
 impl Sample {
     /// `None` for what is about no znode. A multi is counted for its first one.
     pub(in crate::server) fn of(request: &Request<'_>) -> Option<Self> {
-        let (path, writes): (&str, _) = match request {
-            Request::Exists(its)
-            | Request::GetData(its)
-            | Request::GetChildren(its)
-            | Request::GetChildren2(its) => (&its.path, false),
-            Request::GetAcl(its) => (&its.path, false),
-            Request::GetAllChildrenNumber(its) => (&its.path, false),
-            Request::MultiRead(ops) => match ops.first()? {
-                ReadOp::GetData(path) | ReadOp::GetChildren(path) => (path, false),
-            },
-            Request::Create(its) | Request::Create2(its) | Request::CreateContainer(its) => {
-                (&its.path, true)
-            }
-            Request::CreateTtl(its) => (&its.path, true),
-            Request::Delete(its) => (&its.path, true),
-            Request::SetData(its) => (&its.path, true),
-            Request::SetAcl(its) => (&its.path, true),
-            Request::Multi(ops) => match ops.first()? {
-                MultiOp::Create(its) | MultiOp::Create2(its) | MultiOp::CreateContainer(its) => {
-                    (&its.path, true)
-                }
-                MultiOp::CreateTtl(its) => (&its.path, true),
-                MultiOp::Delete(its) => (&its.path, true),
-                MultiOp::SetData(its) => (&its.path, true),
-                MultiOp::Check(its) => (&its.path, true),
-            },
+        let writes = match request {
+            Request::Exists(_)
+            | Request::GetData(_)
+            | Request::GetChildren(_)
+            | Request::GetChildren2(_)
+            | Request::GetAcl(_)
+            | Request::GetAllChildrenNumber(_)
+            | Request::MultiRead(_) => false,
+            Request::Create(_)
+            | Request::Create2(_)
+            | Request::CreateContainer(_)
+            | Request::CreateTtl(_)
+            | Request::Delete(_)
+            | Request::SetData(_)
+            | Request::SetAcl(_)
+            | Request::Multi(_) => true,
             _ => return None,
         };
+        let path = request.path()?;
         Some(Self { path: kept(path).to_owned(), writes })
     }
 }

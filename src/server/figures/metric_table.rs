@@ -41,7 +41,7 @@ const NO_CACHE: &str = "answers are made from the tree each time";
 const NO_THROTTLE: &str = "a busy server reads no more from its clients' sockets instead";
 const NO_TLS: &str = "clients speak without TLS";
 const NO_DEAD: &str = "watches go with their connection";
-const ENDS: &str = "the process ends then";
+const ENDS: &str = "the process ends at what it cannot go on with";
 
 /// Figures that are looked at when somebody asks. Some of them only a member of an ensemble has, most of those a leader.
 pub(in crate::server) const GAUGES: &[Row] = &[
@@ -82,6 +82,12 @@ pub(in crate::server) const GAUGES: &[Row] = &[
     of("min_client_response_size", "bytes of the least answer, -1 for none"),
     never("non_mtls_local_conn_count", NO_TLS),
     of("quorum_size", "servers that vote"),
+    // These are not ZooKeeper's.
+    of("unread_bytes", "bytes of memory for answers and events that clients have not read"),
+    of(
+        "unsealed_bytes",
+        "bytes of old files of ZooKeeper's that no purge removes until rookeeper data seal",
+    ),
 ];
 
 /// The same by a key.
@@ -120,7 +126,7 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     ),
     never("stale_replies", NO_AGE),
     of("response_bytes", "bytes of answers"),
-    never("ensemble_auth_fail", "the scheme ensemble is not there"),
+    of("ensemble_auth_fail", "clients that gave another ensemble's name"),
     of("diff_count", "servers that got what they lacked from this leader's log"),
     of("connection_revalidate_count", "connections that came with a session"),
     never(
@@ -132,7 +138,7 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     of("commit_count", "transactions that became final where this server leads"),
     never("outstanding_changes_queued", "changes in flight are not counted one by one"),
     never("request_commit_queued", NO_STAGES),
-    never("ensemble_auth_skip", "the scheme ensemble is not there"),
+    of("ensemble_auth_skip", "clients that gave no ensemble's name, or gave one where none is set"),
     never("skip_learner_request_to_next_processor_count", NO_STAGES),
     of("proposal_count", "transactions proposed where this server leads"),
     of("large_requests_rejected", "connections closed for a request beyond largeRequestMaxBytes"),
@@ -142,9 +148,9 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     of("looking_count", "times without a known leader"),
     of("snapshot_rate_limited_count", "snapshots that were asked for too soon after another"),
     of("learner_proposal_received_count", "transactions that came from a leader"),
-    never("digest_mismatches_count", ENDS),
+    of("digest_mismatches_count", "digests of transactions and snapshots that are not the tree's"),
     never("dead_watchers_cleared", NO_DEAD),
-    never("ensemble_auth_success", "the scheme ensemble is not there"),
+    of("ensemble_auth_success", "clients that gave this ensemble's name"),
     of("learner_commit_received_count", "transactions that became final where this server follows"),
     of("snapshot_error_count", "snapshots that were asked for and could not be had"),
     of("connection_request_count", "requests for a session"),
@@ -161,7 +167,17 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     of("revalidate_count", "such connections where this server follows"),
     // These are not ZooKeeper's, or were in 3.5.
     of("fsync_threshold_exceed_count", "syncs of the log above fsync.warningthresholdms"),
+    of("audit_lines_lost", "lines of the audit log that it did not take"),
     of("disk_nearly_full_refused", "requests refused because the disk is nearly full"),
+    of(
+        "unread_closed_count",
+        "connections closed because nobody had read from them for the longest",
+    ),
+    of(
+        "response_above_half_maxbuffer_count",
+        "answers above half of 1048575 bytes, which clients take by default",
+    ),
+    of("response_above_maxbuffer_count", "answers above all of that"),
 ];
 
 /// The same by a key.

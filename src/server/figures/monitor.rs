@@ -21,6 +21,9 @@ use super::stats::{self, Summary};
 /// Lines that `mntr` may have: some collectors take no more. Keys that are beyond are left out.
 const LINES_MAX: usize = 499;
 
+/// Quotas that are looked at under one hold.
+const QUOTAS_A_HOLD: usize = 64;
+
 /// Gauges of what the server holds.
 const OF_DATA: [&str; 4] =
     ["znode_count", "ephemerals_count", "approximate_data_size", "global_sessions"];
@@ -44,6 +47,7 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
         let tree = database.tree();
         let watches = database.watches().lock().count();
         let sessions = database.sessions().len();
+        server.stats.series.count_up_to(Counter::DigestMismatches, database.mismatches());
         // ZooKeeper's root has two names, and both are znodes of a path's length.
         (tree.count() + 1, tree.data_size() + 1, tree.ephemerals_count(), sessions, watches)
     };
@@ -57,6 +61,8 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
         ("packets_sent", long(stats::get(&server.stats.packets_sent))),
         ("num_alive_connections", integer(server.connections.count())),
         ("outstanding_requests", integer(outstanding(server))),
+        ("unread_bytes", integer(server.connections.unread().bytes())),
+        ("unsealed_bytes", long(stats::get(&server.stats.unsealed.bytes))),
         ("uptime", long(server.clock.monotonic().0)),
         ("znode_count", integer(znodes)),
         ("watch_count", integer(watches)),
@@ -111,15 +117,24 @@ pub(in crate::server) fn keyed_gauges(
         let of_key = gauges.entry(name).or_default().entry(key.to_owned()).or_default();
         *of_key = of_key.saturating_add(value);
     };
-    for quota in server.replica.shared().quotas() {
-        let Some(key) = namespace::of(&quota.path) else { continue };
-        if let Some(limits) = quota.limits {
-            add("quota_count_limit_per_namespace", key, limits.count_limit());
-            add("quota_bytes_limit_per_namespace", key, limits.bytes_limit());
+    let mut last: Option<String> = None;
+    loop {
+        let quotas = server.replica.shared().quotas(last.as_deref(), QUOTAS_A_HOLD);
+        for quota in &quotas {
+            let Some(key) = namespace::of(&quota.path) else { continue };
+            if let Some(limits) = &quota.limits {
+                add("quota_count_limit_per_namespace", key, limits.count_limit());
+                add("quota_bytes_limit_per_namespace", key, limits.bytes_limit());
+            }
+            if let Some(used) = &quota.used {
+                add("quota_count_usage_per_namespace", key, used.count());
+                add("quota_bytes_usage_per_namespace", key, used.bytes());
+            }
         }
-        if let Some(used) = quota.used {
-            add("quota_count_usage_per_namespace", key, used.count());
-            add("quota_bytes_usage_per_namespace", key, used.bytes());
+        let is_last = quotas.len() < QUOTAS_A_HOLD;
+        last = quotas.into_iter().next_back().map(|quota| quota.path);
+        if is_last {
+            break;
         }
     }
     if server.role.get() == Role::Leader {
@@ -240,7 +255,9 @@ fn put_distribution(text: &mut String, name: &str, values: &Distribution) {
 
 /// Requests with the orderer.
 pub(in crate::server) fn outstanding(server: &Server) -> usize {
-    server.connections.all().iter().map(|connection| connection.in_flight()).sum()
+    let mut all = 0;
+    server.connections.each(|connection| all += connection.in_flight());
+    all
 }
 
 /// Bytes of the files in a folder.

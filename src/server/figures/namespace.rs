@@ -10,9 +10,14 @@ use super::series::{KeyedMeasure, Series};
 /// What ZooKeeper counts a znode's Stat as.
 const STAT_LEN: usize = 68;
 
+/// Bytes of a name: each line of the figures has it. Of a longer one its beginning counts, so nothing goes uncounted.
+const NAME_MAX: usize = 256;
+
 /// The namespace of a path; the root has none.
 pub(in crate::server) fn of(path: &str) -> Option<&str> {
     let rest = path.strip_prefix('/')?;
+    // What is longer is not looked through for its end.
+    let rest = rest.get(..rest.floor_char_boundary(NAME_MAX))?;
     let name = rest.split('/').next()?;
     (!name.is_empty()).then_some(name)
 }
@@ -20,9 +25,9 @@ pub(in crate::server) fn of(path: &str) -> Option<&str> {
 /// Counts what a transaction writes: each znode that it creates, changes or deletes.
 pub(in crate::server) fn count_written(series: &Series, txn: &Txn<'_>) {
     let written = |path: &str, bytes: usize| {
-        let its = of(path).and_then(|name| series.of_key(KeyedMeasure::NamespaceWritten, name));
-        if let Some(its) = its {
-            its.record((path.len() + bytes) as u64, 1);
+        if let Some(name) = of(path) {
+            let value = (path.len() + bytes) as u64;
+            series.record_of_key(KeyedMeasure::NamespaceWritten, name, value);
         }
     };
     let len =
@@ -77,6 +82,11 @@ impl Reads {
             let Some(name) = of(path) else { return };
             self.flush();
             self.its = series.of_key(KeyedMeasure::NamespaceRead, name);
+            if self.its.is_none() {
+                // It may get a place with its next read.
+                self.forget();
+                return;
+            }
             self.last.clear();
             self.last.extend(["/", name]);
             (self.start, self.mask) = start_of(name);
@@ -99,8 +109,18 @@ impl Reads {
             && let Some(its) = &self.its
         {
             its.record(self.value, self.times);
+            if its.is_given_up() {
+                // Another namespace has its place: the next read seeks a new one.
+                self.forget();
+            }
         }
         self.times = 0;
+    }
+
+    /// The next read is of none that is known.
+    fn forget(&mut self) {
+        self.last.clear();
+        self.mask = 0;
     }
 }
 
@@ -122,6 +142,8 @@ impl Drop for Reads {
 
 #[cfg(test)]
 mod tests {
+    use jute::txn::DeleteTxn;
+
     use super::*;
     use crate::server::figures::stats::Summary;
 
@@ -130,6 +152,50 @@ mod tests {
         for (path, name) in [("/a", Some("a")), ("/a/b/c", Some("a")), ("/", None), ("", None)] {
             assert_eq!(of(path), name, "{path}");
         }
+    }
+
+    #[test]
+    fn a_long_name_counts_by_its_beginning() {
+        let series = Series::default();
+        let mut reads = Reads::default();
+        let start = "\u{e4}".repeat(NAME_MAX / 2 - 1);
+        for end in ["a\u{e4}", "a\u{e4}b", "a\u{20ac}/c"] {
+            let path = format!("/{start}{end}{}", "x".repeat(1 << 20));
+            assert_eq!(of(&path), Some(format!("{start}a").as_str()));
+            let delete = DeleteTxn { path: path.as_str().into() };
+            count_written(&series, &Txn::Delete(delete));
+            (0..2).for_each(|_| reads.count(&series, &path, 0));
+        }
+        let whole = "b".repeat(NAME_MAX);
+        for path in [format!("/{whole}"), format!("/{whole}/c"), format!("/{whole}c")] {
+            assert_eq!(of(&path), Some(whole.as_str()));
+            (0..2).for_each(|_| reads.count(&series, &path, 0));
+        }
+        reads.flush();
+        let counts = |measure| -> Vec<(usize, u64)> {
+            let keys = series.keys(measure).into_iter();
+            keys.map(|(key, its)| (key.len(), its.counted().count)).collect()
+        };
+        assert_eq!(counts(KeyedMeasure::NamespaceWritten), [(NAME_MAX - 1, 3)]);
+        assert_eq!(counts(KeyedMeasure::NamespaceRead), [(NAME_MAX, 6), (NAME_MAX - 1, 6)]);
+    }
+
+    #[test]
+    fn a_namespace_that_lost_its_place_is_counted_again() {
+        let series = Series::default();
+        let mut reads = Reads::default();
+        for _ in 0..3 {
+            reads.count(&series, "/a/b", 1);
+            reads.flush();
+            series.of_key(KeyedMeasure::NamespaceRead, "a").expect("a place").give_up();
+            series.forget_keys();
+        }
+        reads.count(&series, "/a/b", 1);
+        reads.flush();
+        reads.count(&series, "/a/b", 1);
+        reads.flush();
+        let counts = series.keys(KeyedMeasure::NamespaceRead);
+        assert_eq!(counts.iter().map(|(_, its)| its.counted().count).collect::<Vec<_>>(), [1]);
     }
 
     #[test]

@@ -176,10 +176,9 @@ impl Watch {
                 continue;
             }
             let mut all_ms = acked.filter_map(|its| latency(its.time)).peekable();
-            if all_ms.peek().is_some()
-                && let Some(its) = stats.series.of_key(KeyedMeasure::Ack, &peer.server.to_string())
-            {
-                all_ms.for_each(|ms| its.record(ms, 1));
+            if all_ms.peek().is_some() {
+                let key = peer.server.to_string();
+                all_ms.for_each(|ms| stats.series.record_of_key(KeyedMeasure::Ack, &key, ms));
             }
         }
     }
@@ -222,10 +221,8 @@ impl Watch {
             if !peer.is_there {
                 continue;
             }
-            let behind = series.of_key(KeyedMeasure::BehindLearner, &peer.server.to_string());
-            if let Some(its) = behind {
-                its.record(lag.entries, 1);
-            }
+            let key = peer.server.to_string();
+            series.record_of_key(KeyedMeasure::BehindLearner, &key, lag.entries);
             match (self.synced.get(&peer.id), peer.log) {
                 (None | Some(PeerLog::Unknown), PeerLog::Follows) => {
                     series.count(Counter::Diffs, 1);

@@ -8,8 +8,11 @@ use parking_lot::{Mutex, RwLock};
 
 use super::distribution::Distribution;
 
-/// Keys that one name may have: clients choose the names of znodes. What is beyond is not counted.
+/// Keys that one name may have: clients choose the names of znodes.
 const KEYS_MAX: usize = 256;
+/// Of so many values for keys without a place, the first one gets its key the place of the key that was not used for
+/// longest. The others are not counted: what a place costs is more than a value may.
+const MISSES_A_PLACE: u64 = KEYS_MAX as u64;
 
 macro_rules! named {
     ($(#[$doc:meta])* $enum:ident: $($variant:ident = $name:literal,)*) => {
@@ -39,6 +42,9 @@ macro_rules! named {
 named! {
     /// Only ever rises, but for `srst`.
     Counter:
+    AnswersAboveAll = "response_above_maxbuffer_count",
+    AnswersAboveHalf = "response_above_half_maxbuffer_count",
+    AuditLinesLost = "audit_lines_lost",
     BytesReceived = "bytes_received_count",
     ClosedWithoutService = "cnxn_closed_without_zk_server_running",
     Commits = "commit_count",
@@ -46,8 +52,12 @@ named! {
     ConnectionsDropped = "connection_drop_count",
     ConnectionsRejected = "connection_rejected",
     ConnectionsRevalidated = "connection_revalidate_count",
+    DigestMismatches = "digest_mismatches_count",
     Diffs = "diff_count",
     DiskRefused = "disk_nearly_full_refused",
+    EnsembleAuthFailures = "ensemble_auth_fail",
+    EnsembleAuthSkips = "ensemble_auth_skip",
+    EnsembleAuthSuccesses = "ensemble_auth_success",
     FsyncsTooLong = "fsync_threshold_exceed_count",
     LargeRequestsRejected = "large_requests_rejected",
     LearnerCommits = "learner_commit_received_count",
@@ -66,6 +76,7 @@ named! {
     SnapshotsRateLimited = "snapshot_rate_limited_count",
     ThrottledOps = "throttled_ops",
     TxnsLogged = "sync_processor_request_queued",
+    UnreadClosed = "unread_closed_count",
     WatchBytes = "watch_bytes",
 }
 
@@ -126,8 +137,39 @@ pub(in crate::server) struct Series {
     /// What the counters had come to at the last `srst`: a scraper's must not go back.
     at_reset: Mutex<[u64; Counter::ALL.len()]>,
     measures: [Distribution; Measure::ALL.len()],
-    keyed: [RwLock<BTreeMap<String, Arc<Distribution>>>; KeyedMeasure::ALL.len()],
-    keyed_counters: [Mutex<BTreeMap<String, u64>>; KeyedCounter::ALL.len()],
+    keyed: [RwLock<BTreeMap<String, Keyed>>; KeyedMeasure::ALL.len()],
+    keyed_misses: [Misses; KeyedMeasure::ALL.len()],
+    keyed_counters: [Mutex<BTreeMap<String, KeyedCount>>; KeyedCounter::ALL.len()],
+    counter_misses: [Misses; KeyedCounter::ALL.len()],
+    /// Counts keys that came and counts of keys, in place of a clock.
+    steps: AtomicU64,
+}
+
+/// The values of a key.
+#[derive(Debug)]
+struct Keyed {
+    its: Arc<Distribution>,
+    /// What they added up to when the last place was sought, and the step at which that had changed.
+    sum: u64,
+    used: u64,
+}
+
+/// A count of a key.
+#[derive(Debug, Default)]
+struct KeyedCount {
+    count: u64,
+    used: u64,
+}
+
+/// Values for keys without a place, where all places are taken.
+#[derive(Debug, Default)]
+struct Misses(AtomicU64);
+
+impl Misses {
+    /// One more; whether its key gets a place.
+    fn gets_place(&self) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(MISSES_A_PLACE)
+    }
 }
 
 impl Default for Series {
@@ -137,7 +179,10 @@ impl Default for Series {
             at_reset: Mutex::new([0; Counter::ALL.len()]),
             measures: std::array::from_fn(|_| Distribution::default()),
             keyed: std::array::from_fn(|_| RwLock::default()),
+            keyed_misses: std::array::from_fn(|_| Misses::default()),
             keyed_counters: std::array::from_fn(|_| Mutex::default()),
+            counter_misses: std::array::from_fn(|_| Misses::default()),
+            steps: AtomicU64::new(0),
         }
     }
 }
@@ -146,6 +191,12 @@ impl Series {
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
     pub(in crate::server) fn count(&self, counter: Counter, by: u64) {
         self.counters[counter as usize].fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// Somebody else counts it, and has come to `total`.
+    #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
+    pub(in crate::server) fn count_up_to(&self, counter: Counter, total: u64) {
+        self.counters[counter as usize].fetch_max(total, Ordering::Relaxed);
     }
 
     /// What a counter has come to since the start.
@@ -169,7 +220,11 @@ impl Series {
         self.of(measure).record(value, 1);
     }
 
-    /// The values of one key. `None` where it is beyond those that are counted.
+    fn step(&self) -> u64 {
+        self.steps.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The values of one key, if it has a place or gets one.
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
     pub(in crate::server) fn of_key(
         &self,
@@ -177,14 +232,29 @@ impl Series {
         key: &str,
     ) -> Option<Arc<Distribution>> {
         let all = &self.keyed[measure as usize];
-        if let Some(found) = all.read().get(key) {
-            return Some(Arc::clone(found));
+        {
+            let all = all.read();
+            if let Some(found) = all.get(key) {
+                return Some(Arc::clone(&found.its));
+            }
+            if all.len() >= KEYS_MAX && !self.keyed_misses[measure as usize].gets_place() {
+                return None;
+            }
         }
+        let used = self.step();
         let mut all = all.write();
         if all.len() >= KEYS_MAX && !all.contains_key(key) {
-            return None;
+            give_up_one(&mut all, used);
         }
-        Some(Arc::clone(all.entry(key.to_owned()).or_default()))
+        let new = || Keyed { its: Arc::default(), sum: 0, used };
+        Some(Arc::clone(&all.entry(key.to_owned()).or_insert_with(new).its))
+    }
+
+    /// Counts a value of one key, if that has a place or gets one.
+    pub(in crate::server) fn record_of_key(&self, measure: KeyedMeasure, key: &str, value: u64) {
+        if let Some(its) = self.of_key(measure, key) {
+            its.record(value, 1);
+        }
     }
 
     /// All keys of a name with what they have.
@@ -194,22 +264,35 @@ impl Series {
         measure: KeyedMeasure,
     ) -> Vec<(String, Arc<Distribution>)> {
         let all = self.keyed[measure as usize].read();
-        all.iter().map(|(key, its)| (key.clone(), Arc::clone(its))).collect()
+        all.iter().map(|(key, of_key)| (key.clone(), Arc::clone(&of_key.its))).collect()
     }
 
-    /// Counts one more of a key, unless it is beyond those that are counted.
+    /// Counts one more of a key, if that has a place or gets one.
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
     pub(in crate::server) fn count_key(&self, counter: KeyedCounter, key: &str) {
         let mut all = self.keyed_counters[counter as usize].lock();
-        if all.len() < KEYS_MAX || all.contains_key(key) {
-            *all.entry(key.to_owned()).or_default() += 1;
+        if let Some(of_key) = all.get_mut(key) {
+            of_key.count += 1;
+            of_key.used = self.step();
+            return;
         }
+        if all.len() >= KEYS_MAX {
+            if !self.counter_misses[counter as usize].gets_place() {
+                return;
+            }
+            let longest = all.iter().min_by_key(|(_, of_key)| of_key.used);
+            if let Some(longest) = longest.map(|(key, _)| key.clone()) {
+                all.remove(&longest);
+            }
+        }
+        all.insert(key.to_owned(), KeyedCount { count: 1, used: self.step() });
     }
 
     /// All keys of a counter with what they have come to since the start.
     #[expect(clippy::indexing_slicing, reason = "there is a place for each")]
     pub(in crate::server) fn keyed_counts(&self, counter: KeyedCounter) -> BTreeMap<String, u64> {
-        self.keyed_counters[counter as usize].lock().clone()
+        let all = self.keyed_counters[counter as usize].lock();
+        all.iter().map(|(key, of_key)| (key.clone(), of_key.count)).collect()
     }
 
     /// `srst`: everything is counted from here on.
@@ -220,16 +303,35 @@ impl Series {
         }
         self.measures.iter().for_each(Distribution::reset);
         for all in &self.keyed {
-            all.read().values().for_each(|its| its.reset());
+            all.read().values().for_each(|of_key| of_key.its.reset());
         }
+    }
+
+    #[cfg(test)]
+    pub(in crate::server) fn forget_keys(&self) {
+        self.keyed.iter().for_each(|all| all.write().clear());
     }
 
     /// To be called every two minutes: lately is ten.
     pub(in crate::server) fn mark(&self) {
         self.measures.iter().for_each(Distribution::mark);
         for all in &self.keyed {
-            all.read().values().for_each(|its| its.mark());
+            all.read().values().for_each(|of_key| of_key.its.mark());
         }
+    }
+}
+
+/// Gives the place of the key up that was not used for longest. Who uses one leaves no other mark than a greater sum.
+fn give_up_one(all: &mut BTreeMap<String, Keyed>, now: u64) {
+    for of_key in all.values_mut() {
+        let sum = of_key.its.sum();
+        if sum != of_key.sum {
+            (of_key.sum, of_key.used) = (sum, now);
+        }
+    }
+    let longest = all.iter().min_by_key(|(_, of_key)| of_key.used).map(|(key, _)| key.clone());
+    if let Some(of_key) = longest.and_then(|key| all.remove(&key)) {
+        of_key.its.give_up();
     }
 }
 
@@ -238,15 +340,65 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_no_more_keys_than_it_may() {
+    fn one_key_more_than_there_may_be_takes_the_place_of_the_one_unused_for_longest() {
         let series = Series::default();
-        for key in 0..KEYS_MAX + 3 {
-            let its = series.of_key(KeyedMeasure::NamespaceRead, &key.to_string());
-            assert_eq!(its.is_some(), key < KEYS_MAX, "{key}");
+        let of_key = |key: usize| series.of_key(KeyedMeasure::NamespaceRead, &key.to_string());
+        // As often as it takes to get a place.
+        let last = |key: usize| {
+            (0..MISSES_A_PLACE).for_each(|_| {
+                of_key(key);
+            });
+            of_key(key).expect("it has a place")
+        };
+        let exceeded = |key: usize| {
+            series.count_key(KeyedCounter::QuotaExceeded, &key.to_string());
+        };
+        let cached = last(5);
+        for key in 0..KEYS_MAX {
+            last(key).record(70, 1);
+            exceeded(key);
         }
-        assert!(series.of_key(KeyedMeasure::NamespaceRead, "7").is_some());
-        assert_eq!(series.keys(KeyedMeasure::NamespaceRead).len(), KEYS_MAX);
+        // Those below eight are used all the time, and many come for a while.
+        for key in KEYS_MAX..3 * KEYS_MAX {
+            (0..8).for_each(|key| last(key).record(70, 1));
+            last(key).record(70, 1);
+            exceeded(7);
+            (0..MISSES_A_PLACE).for_each(|_| exceeded(key));
+        }
+        let keys = series.keys(KeyedMeasure::NamespaceRead);
+        assert_eq!(keys.len(), KEYS_MAX);
+        for key in (0..8).chain(3 * KEYS_MAX - 100..3 * KEYS_MAX) {
+            assert!(keys.iter().any(|(known, _)| *known == key.to_string()), "{key}");
+        }
+        assert!(!cached.is_given_up());
+        assert_eq!(cached.counted().count, 1 + 2 * KEYS_MAX as u64);
+        let exceeded = series.keyed_counts(KeyedCounter::QuotaExceeded);
+        assert_eq!((exceeded.len(), exceeded["7"]), (KEYS_MAX, 1 + 2 * KEYS_MAX as u64));
+        assert!(exceeded.contains_key(&(3 * KEYS_MAX - 1).to_string()));
         assert_eq!(series.keys(KeyedMeasure::NamespaceWritten).len(), 0);
+    }
+
+    /// A place costs two looks at all keys, the exclusive lock and 4 kB.
+    #[test]
+    fn keys_in_turn_get_a_place_once_in_so_many_values() {
+        const TURNS: usize = 10;
+        let series = Series::default();
+        let of_key = |key: usize| series.of_key(KeyedMeasure::NamespaceWritten, &key.to_string());
+        let mut places = 0;
+        let mut shown = series.keyed_counts(KeyedCounter::QuotaExceeded);
+        let mut shown_changed = 0;
+        for key in (0..TURNS).flat_map(|_| 0..2 * KEYS_MAX) {
+            let had = series.keys(KeyedMeasure::NamespaceWritten);
+            let had = had.iter().any(|(known, _)| *known == key.to_string());
+            places += usize::from(of_key(key).is_some() && !had);
+            series.count_key(KeyedCounter::QuotaExceeded, &key.to_string());
+            let now = series.keyed_counts(KeyedCounter::QuotaExceeded);
+            shown_changed += usize::from(!now.keys().eq(shown.keys()));
+            shown = now;
+        }
+        let most = KEYS_MAX + 2 * TURNS;
+        assert!((KEYS_MAX + 2..=most).contains(&places), "{places} places");
+        assert!((KEYS_MAX + 2..=most).contains(&shown_changed), "{shown_changed} places");
     }
 
     #[test]

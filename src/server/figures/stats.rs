@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::hot_paths::HotPaths;
 use super::quorum_stats::QuorumStats;
 use super::series::{Measure, Series};
+use crate::engine::time::Monotonic;
 use crate::ensemble::Kind;
 
 /// Least, greatest, sum and number of some values.
@@ -53,7 +54,28 @@ pub(in crate::server) struct Stats {
     pub(in crate::server) series: Series,
     pub(in crate::server) quorum: QuorumStats,
     pub(in crate::server) hot_paths: HotPaths,
+    pub(in crate::server) unsealed: Unsealed,
     response_size: ResponseSize,
+}
+
+/// Old files of ZooKeeper's that wait for `data seal`.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Unsealed {
+    pub(in crate::server) bytes: AtomicU64,
+    /// When it is to be told next.
+    next: AtomicU64,
+}
+
+impl Unsealed {
+    /// So many bytes wait. Whether that is to be told: no sooner than `between` milliseconds after the last time.
+    pub(in crate::server) fn set(&self, bytes: u64, now: Monotonic, between: u64) -> bool {
+        self.bytes.store(bytes, Ordering::Relaxed);
+        let is_due = bytes > 0 && now.0 >= get(&self.next);
+        if is_due {
+            self.next.store(now.0.saturating_add(between), Ordering::Relaxed);
+        }
+        is_due
+    }
 }
 
 /// Bytes of answers, one more than there are: 0 is for none.

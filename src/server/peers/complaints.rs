@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::message::MessageId;
 
+/// A server that starts, or starts again, is not there for so long without a word.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The same is said once in that time.
 const BETWEEN: Duration = Duration::from_secs(60);
 /// Different things in that time.
@@ -13,6 +15,8 @@ const MAX: usize = 50;
 /// What has been said.
 #[derive(Debug)]
 pub(super) struct Complaints {
+    /// When there was nothing to complain of.
+    well: Instant,
     began: Instant,
     made: HashSet<String>,
     /// It has been said that there is more.
@@ -21,11 +25,17 @@ pub(super) struct Complaints {
 
 impl Default for Complaints {
     fn default() -> Self {
-        Self { began: Instant::now(), made: HashSet::new(), is_full: false }
+        let now = Instant::now();
+        Self { well: now, began: now, made: HashSet::new(), is_full: false }
     }
 }
 
 impl Complaints {
+    /// Whether it is too early to say what is normal while servers start.
+    pub(super) fn is_early(&self) -> bool {
+        self.well.elapsed() < PATIENCE
+    }
+
     /// Whether `what` is to be said now.
     pub(super) fn is_due(&mut self, what: String) -> bool {
         self.is_due_at(what, Instant::now())
@@ -33,7 +43,7 @@ impl Complaints {
 
     fn is_due_at(&mut self, what: String, now: Instant) -> bool {
         if now.duration_since(self.began) >= BETWEEN {
-            *self = Self { began: now, ..Self::default() };
+            *self = Self { well: self.well, began: now, ..Self::default() };
         }
         if self.made.len() < MAX {
             return self.made.insert(what);

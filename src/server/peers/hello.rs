@@ -33,6 +33,8 @@ const ANSWER_LEN: usize = 4 + 8 + 1 + NONCE_LEN;
 const REASON_MAX: usize = 1000;
 /// How long whoever is refused may take to read why.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
+/// Why a connection is refused while an ensemble is being founded.
+pub(super) const NO_ENSEMBLE_YET: &str = "one of the two belongs to no ensemble yet";
 /// What a connection is for.
 pub(super) const WORDS: u32 = 1;
 pub(super) const SNAPSHOT: u32 = 2;
@@ -306,7 +308,7 @@ impl Common {
         match purpose {
             QUESTION => {}
             WORDS | SNAPSHOT if own.ensemble == 0 || ensemble == 0 => {
-                return Err("one of the two belongs to no ensemble yet".to_owned());
+                return Err(NO_ENSEMBLE_YET.to_owned());
             }
             WORDS | SNAPSHOT => self.may_speak(from)?,
             _ => return Err(format!("{purpose} is no purpose that it knows")),

@@ -373,7 +373,7 @@ async fn a_peer_that_is_too_slow_is_let_go_before_memory_ends() {
     while peer.unsent.lock().is_up {
         assert!(Instant::now() < deadline, "it goes on without end");
         one.peers.send(message.clone());
-        most = most.max(peer.unsent.lock().bytes.len());
+        most = most.max(peer.unsent.lock().len());
         // What is on its way is as much as the sockets and one turn of the sender take.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -398,6 +398,7 @@ async fn who_was_asked_to_belong_does_so_even_if_nobody_waits() {
         rules: Rules::default(),
         seed: 1,
         zxids_a_term: u32::MAX,
+        list: None,
     };
     let before = Before::read(Arc::clone(&common.directory), &how).expect("an empty directory");
     let base = before.base();

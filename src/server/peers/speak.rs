@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::complaints::Complaints;
-use super::hello::{self, WORDS};
+use super::hello::{self, NO_ENSEMBLE_YET, WORDS};
 use super::secure::Stream;
 use super::{BETWEEN_DIALS, Common, DIAL_MAX, Peer, SILENT_MAX, Unsent, timeout};
 use crate::ensemble::FromPeer;
@@ -27,10 +26,11 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
                 let server = peer.server;
                 tracing::info!(peer = server, version, "connected to a server of the ensemble");
                 peer.id.store(id, Ordering::Relaxed);
-                *peer.unsent.lock() = Unsent { bytes: BytesMut::new(), is_up: true };
+                *peer.unsent.lock() = Unsent { is_up: true, ..Unsent::default() };
                 common.queue.put_from_peer(FromPeer::Speaks(id, true), None);
                 let error = say_all(&peer, stream).await;
                 peer.unsent.lock().is_up = false;
+                *peer.complaints.lock() = Complaints::default();
                 common.queue.put_from_peer(FromPeer::Speaks(id, false), None);
                 tracing::info!(peer = server, %error, "lost a server of the ensemble");
             }
@@ -43,7 +43,11 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
 impl Peer {
     /// Says why it was not reached, unless it has just been said.
     pub(super) fn complain(&self, error: &io::Error) {
-        if self.complaints.lock().is_due(error.to_string()) {
+        let mut complaints = self.complaints.lock();
+        if is_of_a_start(error) && complaints.is_early() {
+            return;
+        }
+        if complaints.is_due(error.to_string()) {
             tracing::warn!(
                 id = %MessageId::PEER_UNREACHABLE,
                 peer = self.server,
@@ -53,6 +57,16 @@ impl Peer {
             );
         }
     }
+}
+
+/// Whether it is what a server meets whose peers do not run yet, or belong to no ensemble yet.
+fn is_of_a_start(error: &io::Error) -> bool {
+    let kinds = [
+        io::ErrorKind::ConnectionRefused,
+        io::ErrorKind::ConnectionReset,
+        io::ErrorKind::UnexpectedEof,
+    ];
+    kinds.contains(&error.kind()) || error.to_string().contains(NO_ENSEMBLE_YET)
 }
 
 /// A connection to a peer that is welcome there, its id, and the version to speak over it. What is sent may go without a word
@@ -98,7 +112,11 @@ async fn say_all(peer: &Peer, stream: Stream) -> io::Error {
     let (mut incoming, mut outgoing) = tokio::io::split(stream);
     let write = async {
         loop {
-            let bytes = std::mem::take(&mut peer.unsent.lock().bytes);
+            let bytes = {
+                let mut unsent = peer.unsent.lock();
+                unsent.in_hand = unsent.bytes.len();
+                std::mem::take(&mut unsent.bytes)
+            };
             if bytes.is_empty() {
                 peer.arrived.notified().await;
                 continue;

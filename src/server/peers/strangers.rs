@@ -6,12 +6,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// As many may wait. The one that has waited longest goes for one more: a server says who it is at once.
-pub(super) const STRANGERS_MAX: usize = 128;
-
 /// Those that wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Strangers {
+    /// As many may. The one that has waited longest goes for one more: a server says who it is at once.
+    most: usize,
     waiting: Mutex<VecDeque<(u64, CancellationToken)>>,
 }
 
@@ -25,11 +24,15 @@ pub(super) struct Place {
 }
 
 impl Strangers {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, waiting: Mutex::default() }
+    }
+
     /// A place for the connection of that number.
     pub(super) fn enter(self: &Arc<Self>, number: u64) -> Place {
         let lost = CancellationToken::new();
         let mut waiting = self.waiting.lock();
-        while waiting.len() >= STRANGERS_MAX {
+        while waiting.len() >= self.most {
             if let Some((_, longest)) = waiting.pop_front() {
                 longest.cancel();
             }
@@ -51,9 +54,8 @@ mod tests {
 
     #[test]
     fn who_has_waited_longest_goes_for_one_more() {
-        let strangers = Arc::new(Strangers::default());
-        let mut places: VecDeque<Place> =
-            (0..STRANGERS_MAX as u64).map(|number| strangers.enter(number)).collect();
+        let strangers = Arc::new(Strangers::new(128));
+        let mut places: VecDeque<Place> = (0..128).map(|number| strangers.enter(number)).collect();
         assert!(places.iter().all(|place| !place.lost.is_cancelled()));
         let more = strangers.enter(1000);
         assert!(places[0].lost.is_cancelled());

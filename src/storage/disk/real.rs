@@ -8,6 +8,7 @@ use std::path::Path;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use super::kept_descriptors::with_one;
 use super::{Access, Disk, DiskFile, Lock, LockAttempt};
 
 /// The file system of this machine.
@@ -17,7 +18,7 @@ pub struct RealDisk;
 impl Disk for RealDisk {
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(folder)? {
+        for entry in with_one(|| std::fs::read_dir(folder))? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
                 continue;
@@ -54,15 +55,17 @@ impl Disk for RealDisk {
         if access == Access::Private {
             options.mode(0o600);
         }
-        Ok(Box::new(RealFile(options.open(path)?)))
+        Ok(Box::new(RealFile(with_one(|| options.open(path))?)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(RealFile(File::open(path)?)))
+        Ok(Box::new(RealFile(with_one(|| File::open(path))?)))
     }
 
     fn open_for_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(RealFile(OpenOptions::new().read(true).write(true).open(path)?)))
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        Ok(Box::new(RealFile(with_one(|| options.open(path))?)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -81,7 +84,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        File::open(folder)?.sync_all()
+        with_one(|| File::open(folder))?.sync_all()
     }
 
     fn free_space(&self, folder: &Path) -> io::Result<u64> {

@@ -3,6 +3,8 @@
 //! Per file it keeps what the process sees (`live`) and what has been synced (`durable`); per name
 //! the same. [`SimDisk::crash`] throws dice for everything in between: each unsynced sector, each
 //! length, each unsynced folder operation. A handle from before a crash is dead after it.
+//! A sync that fails leaves what it should have written readable and clean, as Linux does: no later sync
+//! writes it, and only a crash shows that it never was on the disk.
 //! Reads fail, the disk fills up and bits turn over only where a test asks for it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,6 +102,8 @@ struct SimFile {
     live: Vec<u8>,
     durable: Vec<u8>,
     dirty: BTreeSet<usize>,
+    /// Sectors whose write-back failed: clean, and not what the disk holds.
+    unwritten: BTreeSet<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -207,6 +211,25 @@ impl SimDisk {
         file.live[byte] ^= 1 << bit;
         file.durable.clone_from(&file.live);
         file.dirty.clear();
+        file.unwritten.clear();
+    }
+
+    /// A disk of its own with the same content, as it is seen.
+    pub(crate) fn fork(&self) -> Self {
+        let fork = Self::default();
+        let state = self.state.lock();
+        let mut copy = fork.state.lock();
+        for (path, id) in &state.live {
+            let file = SimFile { live: state.files[id].live.clone(), ..SimFile::default() };
+            copy.files.insert(*id, SimFile { durable: file.live.clone(), ..file });
+            copy.live.insert(path.clone(), *id);
+            copy.durable.insert(path.clone(), *id);
+        }
+        copy.next_file = state.next_file;
+        copy.folders.clone_from(&state.folders);
+        copy.durable_folders.clone_from(&state.folders);
+        drop(copy);
+        fork
     }
 
     /// Changing operations so far.
@@ -267,8 +290,8 @@ impl SimDisk {
         let mut state = self.state.lock();
         let id = state.next_file;
         state.next_file += 1;
-        let file =
-            SimFile { live: bytes.to_vec(), durable: bytes.to_vec(), dirty: BTreeSet::new() };
+        let (live, durable) = (bytes.to_vec(), bytes.to_vec());
+        let file = SimFile { live, durable, ..SimFile::default() };
         state.files.insert(id, file);
         state.live.insert(path.to_owned(), id);
         state.durable.insert(path.to_owned(), id);
@@ -349,7 +372,10 @@ impl State {
 
 impl SimFile {
     fn touch(&mut self, from: usize, to: usize) {
-        self.dirty.extend(from / SECTOR..to.div_ceil(SECTOR));
+        for sector in from / SECTOR..to.div_ceil(SECTOR) {
+            self.dirty.insert(sector);
+            self.unwritten.remove(&sector);
+        }
     }
 
     fn write(&mut self, bytes: &[u8], offset: usize) {
@@ -372,8 +398,14 @@ impl SimFile {
         }
     }
 
+    /// The write-back fails, and the pages are clean all the same.
+    fn fail_to_sync(&mut self) {
+        self.unwritten.append(&mut self.dirty);
+    }
+
     fn crash(&mut self, dice: &mut Dice) {
-        if self.dirty.is_empty() && self.live.len() == self.durable.len() {
+        let is_written = self.dirty.is_empty() && self.unwritten.is_empty();
+        if is_written && self.live.len() == self.durable.len() {
             return;
         }
         let (shorter, longer) =
@@ -407,6 +439,7 @@ impl SimFile {
         self.live.clone_from(&image);
         self.durable = image;
         self.dirty.clear();
+        self.unwritten.clear();
     }
 }
 
@@ -623,7 +656,12 @@ impl DiskFile for SimHandle {
             self.disk.goes_on.wait(&mut state);
         }
         state.syncs += 1;
-        state.change()?;
+        if let Err(error) = state.change() {
+            if !state.powerless {
+                state.file(self.id)?.fail_to_sync();
+            }
+            return Err(error);
+        }
         if !state.lies.file_sync_does_nothing {
             state.file(self.id)?.sync();
         }

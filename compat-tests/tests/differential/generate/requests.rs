@@ -21,7 +21,7 @@ impl Generator {
             _ if odd => *self.random.pick(&[-1, 0, 1, 2, 3, 4, 5, 6, 7, 100]),
             op::CREATE_CONTAINER => 4,
             op::CREATE_TTL => *self.random.pick(&[5, 6]),
-            _ => *self.random.pick(&[0, 0, 0, 0, 0, 1, 1, 2, 3]),
+            _ => *self.random.pick(&[0, 0, 0, 0, 0, 1, 1, 2, 3, 4]),
         };
         const LONGEST: i64 = 0xff_ffff_ffff;
         let ttl = match code {

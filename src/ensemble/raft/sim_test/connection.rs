@@ -52,7 +52,7 @@ impl Clients for Seen {
 
     fn refused_by_quota(&self, _: &str) {}
 
-    fn answer(&self, origin: &Origin, _: Kind, zxid: Zxid, answer: Answer<'_>) {
+    fn answer(&self, origin: &Origin, _: Kind, zxid: Zxid, _: Option<&str>, answer: Answer<'_>) {
         let reply = Reply::of(answer);
         self.told.lock().push(Told::Reply(origin.connection, origin.xid, zxid, reply));
     }

@@ -73,7 +73,7 @@ fn requests_that_do_not_come_back_as_they_were_asked_end_their_connections() {
         connection,
         session: SessionId(1),
         xid: 77,
-        identities: Arc::from([]),
+        identities: Arc::default(),
         received: Monotonic(0),
     };
     let other = Asked { origin, work: Work::Request(Request::CloseSession) };

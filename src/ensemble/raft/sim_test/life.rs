@@ -236,6 +236,7 @@ impl World {
             rules: Rules::default(),
             seed: self.seed,
             zxids_a_term: self.zxids_a_term,
+            list: None,
         }
     }
 

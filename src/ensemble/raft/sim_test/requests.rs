@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::connection::{Asked, Connection};
 use super::world::{Checked, Event, Sent, World};
 use super::*;
+use crate::engine::acl::Identities;
 use crate::engine::read::{self, Caller};
 use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
@@ -76,7 +77,7 @@ impl World {
     ) {
         let now = self.timeline.now();
         let received = self.servers[at].clock.read(now).monotonic;
-        let origin = Origin { connection, session, xid, identities: Arc::new([]), received };
+        let origin = Origin { connection, session, xid, identities: Arc::default(), received };
         let room = Arc::clone(&self.room).try_acquire_owned().expect("room");
         self.servers[at].submissions.push(Submission {
             origin,
@@ -125,19 +126,19 @@ impl World {
             if read::is_read(&request) && connection.with_orderer == 0 {
                 connection.with_orderer = 1;
                 let database = member.replica().shared();
-                let caller = Caller { connection: id, session, identities: &[] };
+                let caller = Caller { connection: id, session, identities: &Identities::default() };
                 let mut events = Vec::new();
                 let answer = read::answer(&database, &caller, &request, &mut events);
                 let origin = Origin {
                     connection: id,
                     session,
                     xid,
-                    identities: Arc::new([]),
+                    identities: Arc::default(),
                     received: attached.heard.last(),
                 };
                 let seen = Arc::clone(&server.seen);
                 seen.events(&events);
-                seen.answer(&origin, Kind::Read, database.last_zxid(), answer);
+                seen.answer(&origin, Kind::Read, database.last_zxid(), None, answer);
                 drop(database);
                 let told = std::mem::take(&mut *seen.told.lock());
                 for told in told {
@@ -145,7 +146,7 @@ impl World {
                 }
                 continue;
             }
-            if read::is_listing(&request) && connection.with_orderer > 0 {
+            if read::can_be_large(&request) && connection.with_orderer > 0 {
                 return Ok(());
             }
             connection.with_orderer += 1;

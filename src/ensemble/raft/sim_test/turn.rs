@@ -72,6 +72,9 @@ impl World {
         late: u64,
     ) -> Result<(), Stop> {
         self.put_late_tree(at, member);
+        if self.flaw == Flaw::TreeSpoilt && at == 1 {
+            member.applier.replica.exclusive().database().spoil();
+        }
         for waiting in std::mem::take(&mut self.servers[at].waiting) {
             self.take(at, member, waiting, now)?;
         }

@@ -2,23 +2,25 @@
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// A stream of its own for each seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// The n-th of several independent ones.
-    pub(crate) fn of(seed: u64, n: usize) -> Self {
+    pub fn of(seed: u64, n: usize) -> Self {
         let mut seeds = Self::new(seed);
         for _ in 0..n {
-            seeds.next();
+            seeds.number();
         }
-        Self::new(seeds.next())
+        Self::new(seeds.number())
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// Any number.
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,23 +29,24 @@ impl Random {
     }
 
     /// 0..n.
-    pub(crate) fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         assert!(n > 0, "nothing to choose from");
         let n = u64::try_from(n).expect("usize fits");
-        usize::try_from(self.next() % n).expect("below a usize")
+        usize::try_from(self.number() % n).expect("below a usize")
     }
 
     /// Whether something that happens `percent` times of a hundred happens.
-    pub(crate) fn chance(&mut self, percent: usize) -> bool {
+    pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    pub(crate) fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
+    /// One of several.
+    pub fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
         &among[self.below(among.len())]
     }
 
     /// An index, the likelier the heavier.
-    pub(crate) fn weighted(&mut self, weights: &[usize]) -> usize {
+    pub fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut left = self.below(weights.iter().sum());
         for (index, weight) in weights.iter().enumerate() {
             if left < *weight {

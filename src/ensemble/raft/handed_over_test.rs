@@ -1,0 +1,145 @@
+//! A snapshot handed over to a member whose process is killed meanwhile, and whose machine loses power during the next
+//! start, at any operation of either: the log goes only when the snapshot can go no more, with one folder and with two.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jute::txn::{CreateSessionTxn, Txn, TxnHeader, TxnRecord};
+
+use super::super::member_id;
+use super::super::start::{Ensemble, Started};
+use super::*;
+use crate::engine::database::Rules;
+use crate::ensemble::snapshots::snapshot_of;
+use crate::storage::sim::{Dice, Fault, SimDisk};
+use crate::storage::{
+    Compression, DirectoryOptions, EntryKind, LogOptions, Members, RecoveryOptions,
+};
+
+/// What the member has acknowledged.
+const ACKNOWLEDGED: u64 = 5;
+/// What the snapshot shows.
+const SHOWN: u64 = 7;
+
+fn entry(index: u64) -> LogEntry {
+    let zxid = zxid(index);
+    if index == 1 {
+        return LogEntry::blank(index, zxid);
+    }
+    let header = TxnHeader { client_id: index.cast_signed(), cxid: 0, zxid, time: 1 };
+    let txn = Txn::CreateSession(CreateSessionTxn { timeout_ms: 30_000 });
+    let mut payload = Vec::new();
+    TxnRecord { header, txn, digest: None }.encode(&mut payload);
+    LogEntry::new(index, EntryKind::Ordinary, payload.into()).expect("a record")
+}
+
+fn zxid(index: u64) -> i64 {
+    (1 << 32) + index.cast_signed() - 1
+}
+
+fn ensemble() -> Ensemble {
+    let log = LogOptions { segment_len: 300, spares: 1, force_sync: true };
+    Ensemble {
+        server: 1,
+        recovery: RecoveryOptions { trust_empty: false, log },
+        rules: Rules::default(),
+        seed: 1,
+        zxids_a_term: 1 << 20,
+        list: None,
+    }
+}
+
+fn start(disk: &SimDisk, log_dir: &str) -> Result<Started, EnsembleError> {
+    let options =
+        DirectoryOptions { data_dir: "/data".into(), data_log_dir: log_dir.into(), create: true };
+    ensemble().start(Arc::new(DataDirectory::open(Arc::new(disk.clone()), &options)?))
+}
+
+/// A member with the entries up to `last`, a group each, of which those up to `commit` are known to be final.
+fn member(log_dir: &str, last: u64, commit: u64) -> SimDisk {
+    let disk = SimDisk::default();
+    let options =
+        DirectoryOptions { data_dir: "/data".into(), data_log_dir: log_dir.into(), create: true };
+    let directory = DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens");
+    let members =
+        Members { voters: (1..4).map(|at| member_id(at, 1)).collect(), ..Members::default() };
+    let first = Promises { id: member_id(1, 1), members, ..Promises::default() };
+    RaftStateFile::create(&directory, &first, None).expect("creates");
+    drop(directory);
+    let mut started = start(&disk, log_dir).expect("starts");
+    let promises = Promises { term: 1, ..started.store.promises.clone() };
+    started.writer.write(vec![Write(What::Promise(promises.clone()))]).expect("writes");
+    for index in 1..=last {
+        started.writer.write(vec![Write(What::Append(vec![entry(index)]))]).expect("writes");
+    }
+    let promises = Promises { commit, ..promises };
+    started.writer.write(vec![Write(What::Members(promises))]).expect("writes");
+    disk
+}
+
+/// The bytes of the leader's snapshot.
+fn snapshot() -> Vec<u8> {
+    let disk = member("/data", SHOWN, SHOWN);
+    let mut started = start(&disk, "/data").expect("starts");
+    let directory = Arc::clone(started.directory());
+    snapshot_of(&directory, &mut started.database, SHOWN, Compression::None).expect("writes");
+    disk.content(&Path::new("/data/version-2").join(format!("snapshot.{:x}", zxid(SHOWN))))
+}
+
+/// Takes the snapshot over; whether it came to the end.
+fn take_over(disk: &SimDisk, log_dir: &str, bytes: &[u8], fails_after: u64) -> bool {
+    let mut started = start(disk, log_dir).expect("starts");
+    let directory = Arc::clone(started.directory());
+    let mut received =
+        ReceivedSnapshot::create(directory, zxid(SHOWN), Compression::None).expect("begins");
+    received.write(bytes).expect("writes");
+    assert!(received.is_whole(SHOWN).expect("reads"));
+    let promises = started.store.promises.clone();
+    let install = Write(What::Install(Box::new(received), SHOWN, promises));
+    disk.fail_after(fails_after, Fault::PowerLoss);
+    started.writer.write(vec![install]).is_ok()
+}
+
+#[test]
+fn a_snapshot_handed_over_loses_nothing_whenever_the_process_and_then_the_machine_die() {
+    let bytes = snapshot();
+    for log_dir in ["/data", "/log"] {
+        let before = member(log_dir, ACKNOWLEDGED, 2);
+        let (mut killed_at, mut taken_over) = (0, 0);
+        loop {
+            let mut power_at = 0;
+            let is_done = loop {
+                let case = format!("{log_dir}, killed at {killed_at}, no power at {power_at}");
+                let mut dice = Dice(killed_at * 1000 + power_at);
+                let disk = before.fork();
+                let is_done = take_over(&disk, log_dir, &bytes, killed_at);
+                disk.kill();
+                disk.fail_after(power_at, Fault::PowerLoss);
+                let restarted = start(&disk, log_dir).is_ok();
+                disk.crash(&mut dice);
+                let started = start(&disk, log_dir).unwrap_or_else(|e| panic!("{case}: {e}"));
+                let log = &started.store.log;
+                if log.last_index() == SHOWN {
+                    taken_over += 1;
+                    assert_eq!(started.applied, SHOWN, "{case}");
+                    assert_eq!(started.database.last_zxid().0, zxid(SHOWN), "{case}");
+                } else {
+                    assert!(!is_done, "{case}: it was told");
+                    assert_eq!(log.last_index(), ACKNOWLEDGED, "{case}");
+                    let entries = log.entries(1, SHOWN, u64::MAX).expect("reads");
+                    let expected: Vec<LogEntry> = (1..=ACKNOWLEDGED).map(entry).collect();
+                    assert_eq!(entries, Some(expected), "{case}");
+                }
+                if restarted {
+                    break is_done;
+                }
+                power_at += 1;
+            };
+            if is_done {
+                break;
+            }
+            killed_at += 1;
+        }
+        assert!(taken_over > 100 && killed_at > 10, "{taken_over}, {killed_at}");
+    }
+}

@@ -1,0 +1,420 @@
+//! The audit log itself: facts wait in a queue for the thread that makes lines of them and writes them.
+//!
+//! Whoever has changed something adds the facts and gets the number of them; an answer leaves its outbox when they are
+//! written up to its number. So a connection waits for the log, and neither the orderer nor an expiry does. A log that has
+//! taken nothing for a while is waited for no longer; what has no place in the queue meanwhile is lost and counted.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::Notify;
+
+use super::form::Lines;
+use super::sink::Sink;
+use super::{Asked, Came, Fact, Outcome};
+use crate::config::AuditTo;
+use crate::engine::session::SessionId;
+use crate::message::MessageId;
+use crate::server::connection::Connection;
+use crate::server::environment;
+use crate::server::figures::series::Counter;
+use crate::server::figures::stats::Stats;
+use crate::server::shared::Server;
+
+/// Bytes of facts that wait to be written. At half of it clients wait with further changes; beyond it lines are lost.
+const QUEUE_MAX: usize = 64 << 20;
+/// Bytes of lines that are written at once.
+const WRITTEN_AT_ONCE: usize = 64 << 10;
+/// How long answers wait for a log that takes nothing.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks at whether it takes something.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+/// Between two attempts to write what was refused.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
+
+/// A fact on its way to the log.
+#[derive(Debug)]
+struct Entry {
+    at: SystemTime,
+    fact: Fact,
+    /// Who waits for it.
+    from: Option<Arc<Connection>>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    entries: VecDeque<Entry>,
+    /// How many were ever put.
+    newest: u64,
+    /// Lines for which there was no place, and which no line tells yet.
+    lost: u64,
+    /// When what is being written began to wait, or something of it was taken last.
+    since: Option<Instant>,
+    /// Why nothing was taken last.
+    refusal: Option<String>,
+    ends: bool,
+    has_ended: bool,
+}
+
+/// The audit log of a server.
+#[derive(Debug)]
+pub(in crate::server) struct Audit {
+    queue: Mutex<Queue>,
+    /// For the thread, and for who waits for its end.
+    changed: Condvar,
+    /// Of entries that are not written.
+    bytes: AtomicUsize,
+    bytes_max: usize,
+    freed: Notify,
+    /// Answers behind entries up to this number may leave.
+    open: AtomicU64,
+    is_failing: AtomicBool,
+    fails_closed: bool,
+    /// Whose process this is.
+    own_user: String,
+    stats: Arc<Stats>,
+}
+
+impl Audit {
+    /// Starts the thread. With `fails_closed` changes are refused while the log takes nothing.
+    ///
+    /// # Errors
+    /// When there is no such place, or no thread to be had.
+    pub(in crate::server) fn open(
+        to: &AuditTo,
+        fails_closed: bool,
+        stats: Arc<Stats>,
+    ) -> io::Result<Arc<Self>> {
+        let mut sink = Sink::open(to)?;
+        let audit = Arc::new(Self::new(QUEUE_MAX, fails_closed, stats));
+        let its = Arc::clone(&audit);
+        let (by_line, write) = (sink.is_by_line(), move |lines: &[u8]| sink.write(lines));
+        let run = move || its.write_for_ever(by_line, write);
+        thread::Builder::new().name("audit".to_owned()).spawn(run)?;
+        Ok(audit)
+    }
+
+    fn new(bytes_max: usize, fails_closed: bool, stats: Arc<Stats>) -> Self {
+        Self {
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            bytes: AtomicUsize::new(0),
+            bytes_max,
+            freed: Notify::new(),
+            open: AtomicU64::new(0),
+            is_failing: AtomicBool::new(false),
+            fails_closed,
+            own_user: environment::user_name(),
+            stats,
+        }
+    }
+
+    /// The server takes clients from here on.
+    pub(in crate::server) fn started(&self) {
+        self.put(Fact::Server("serverStart", Outcome::Success), None);
+    }
+
+    /// The server is asked to end.
+    pub(in crate::server) fn stopping(&self) {
+        self.put(Fact::Server("serverStop", Outcome::Invoked), None);
+    }
+
+    /// A request of this connection has its answer. Gives the number that the answer has to wait for.
+    pub(in crate::server) fn answered(
+        &self,
+        asked: Asked,
+        came: Came,
+        connection: &Arc<Connection>,
+    ) -> u64 {
+        self.put(Fact::Request(asked, came), Some(Arc::clone(connection)))
+    }
+
+    /// A request has lost its connection: it may be done or not.
+    pub(in crate::server) fn never_answered(&self, asked: Asked) {
+        self.put(Fact::Request(asked, Came::Invoked), None);
+    }
+
+    /// A session has ended, and its ephemerals with it.
+    pub(in crate::server) fn ephemerals_gone(&self, session: SessionId, znodes: Vec<String>) {
+        self.put(Fact::EphemeralsGone(session, znodes), None);
+    }
+
+    /// Gives the number that the last answer of a connection has to wait for: behind all that was put.
+    pub(in crate::server) fn after_all(&self, connection: &Arc<Connection>) -> u64 {
+        let nothing = Fact::EphemeralsGone(SessionId::NONE, Vec::new());
+        self.put(nothing, Some(Arc::clone(connection)))
+    }
+
+    /// Answers behind this number may leave; it rises.
+    pub(in crate::server) const fn open_up_to(&self) -> &AtomicU64 {
+        &self.open
+    }
+
+    /// Whether changes are to be refused.
+    pub(in crate::server) fn refuses(&self) -> bool {
+        self.fails_closed && self.is_failing.load(Ordering::SeqCst)
+    }
+
+    /// Whether further changes may come. Where nothing is taken, nothing is waited for.
+    pub(in crate::server) fn has_room(&self) -> bool {
+        self.bytes.load(Ordering::SeqCst) < self.bytes_max / 2
+            || self.is_failing.load(Ordering::SeqCst)
+    }
+
+    /// Waits until they may.
+    pub(in crate::server) async fn room(&self) {
+        loop {
+            let freed = self.freed.notified();
+            if self.has_room() {
+                return;
+            }
+            freed.await;
+        }
+    }
+
+    /// Waits a while until every line is written; none comes behind this.
+    pub(in crate::server) fn end(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut queue = self.queue.lock();
+        queue.ends = true;
+        self.changed.notify_all();
+        while !queue.has_ended && !self.is_failing.load(Ordering::SeqCst) {
+            if self.changed.wait_until(&mut queue, deadline).timed_out() {
+                return;
+            }
+        }
+    }
+
+    /// Gives the number that an answer has to wait for: 0 where the lines are lost.
+    fn put(&self, fact: Fact, from: Option<Arc<Connection>>) -> u64 {
+        let weight = fact.weight();
+        // Clients that wait are no more than have place; all others may be more than that.
+        let may_wait = from.is_some() && !self.is_failing.load(Ordering::SeqCst);
+        let mut queue = self.queue.lock();
+        if self.bytes.load(Ordering::SeqCst) + weight > self.bytes_max && !may_wait {
+            let lines = fact.line_count();
+            queue.lost += lines;
+            drop(queue);
+            self.stats.series.count(Counter::AuditLinesLost, lines);
+            tracing::error!(
+                id = %MessageId::AUDIT_LINES_LOST,
+                "lines of the audit log are lost: too many wait to be written"
+            );
+            return 0;
+        }
+        self.bytes.fetch_add(weight, Ordering::SeqCst);
+        queue.newest += 1;
+        queue.entries.push_back(Entry { at: SystemTime::now(), fact, from });
+        if queue.entries.len() == 1 {
+            self.changed.notify_all();
+        }
+        queue.newest
+    }
+
+    /// What is to be written next, with the number of the last of it, and how many lines are lost behind it.
+    fn take(&self) -> Option<(VecDeque<Entry>, u64, u64)> {
+        let mut queue = self.queue.lock();
+        while queue.entries.is_empty() && queue.lost == 0 {
+            if queue.ends {
+                queue.has_ended = true;
+                self.changed.notify_all();
+                return None;
+            }
+            self.changed.wait(&mut queue);
+        }
+        queue.since = Some(Instant::now());
+        let entries = std::mem::take(&mut queue.entries);
+        Some((entries, queue.newest, std::mem::take(&mut queue.lost)))
+    }
+
+    /// Writes by `write` until the log ends: the thread.
+    fn write_for_ever(&self, by_line: bool, mut write: impl FnMut(&[u8]) -> io::Result<usize>) {
+        let mut lines = Lines { is_syslog: by_line, ..Lines::default() };
+        while let Some((entries, newest, lost)) = self.take() {
+            let mut weight = 0;
+            for Entry { at, fact, .. } in &entries {
+                weight += fact.weight();
+                fact.lines(&self.own_user, |outcome, line| {
+                    lines.put(*at, outcome, line);
+                    if lines.bytes.len() >= WRITTEN_AT_ONCE {
+                        self.write_out(&mut lines, &mut write);
+                    }
+                });
+            }
+            if lost > 0 {
+                let text = format!("{lost} lines lost");
+                lines.put(SystemTime::now(), Outcome::Failure, &text);
+            }
+            self.write_out(&mut lines, &mut write);
+            self.written(newest, weight);
+            // One that has several of them finds the later ones nothing to do.
+            for connection in entries.iter().filter_map(|entry| entry.from.as_ref()) {
+                connection.let_out(self.open_up_to());
+            }
+        }
+    }
+
+    /// Writes all of it, however long that takes.
+    fn write_out(&self, lines: &mut Lines, write: &mut impl FnMut(&[u8]) -> io::Result<usize>) {
+        let mut done = 0;
+        while done < lines.bytes.len() {
+            let end = match lines.ends.partition_point(|end| *end <= done) {
+                next if lines.is_syslog => lines.ends[next],
+                _ => lines.bytes.len(),
+            };
+            let refusal = match write(&lines.bytes[done..end]) {
+                Ok(0) => io::Error::from(io::ErrorKind::WriteZero),
+                Ok(taken) => {
+                    done += taken;
+                    let mut queue = self.queue.lock();
+                    (queue.since, queue.refusal) = (Some(Instant::now()), None);
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => error,
+            };
+            self.queue.lock().refusal = Some(refusal.to_string());
+            thread::sleep(BETWEEN_ATTEMPTS);
+        }
+        lines.clear();
+    }
+
+    /// What was taken up to this number is written.
+    fn written(&self, newest: u64, weight: usize) {
+        let mut queue = self.queue.lock();
+        queue.since = None;
+        self.bytes.fetch_sub(weight, Ordering::SeqCst);
+        self.open.store(newest, Ordering::SeqCst);
+        let failed = self.is_failing.swap(false, Ordering::SeqCst);
+        drop(queue);
+        self.freed.notify_waiters();
+        if failed {
+            tracing::info!("the audit log takes lines again");
+        }
+    }
+
+    /// Whether the log has begun to fail: it has taken nothing for as long as answers wait.
+    fn begins_to_fail(&self, now: Instant) -> bool {
+        let queue = self.queue.lock();
+        let waited = queue.since.map(|since| now.saturating_duration_since(since));
+        let is_failing = self.is_failing.load(Ordering::SeqCst);
+        if is_failing || waited.is_none_or(|waited| waited < PATIENCE) {
+            return false;
+        }
+        self.is_failing.store(true, Ordering::SeqCst);
+        self.open.store(u64::MAX, Ordering::SeqCst);
+        let why = queue.refusal.clone().unwrap_or_else(|| "nothing comes back".to_owned());
+        self.changed.notify_all();
+        drop(queue);
+        self.freed.notify_waiters();
+        let what = match self.fails_closed {
+            true => "changes are refused until it does (audit.failClosed)",
+            false => "changes go on without it",
+        };
+        tracing::error!(id = %MessageId::AUDIT_NOT_WRITTEN, why, "the audit log takes no lines: {what}");
+        true
+    }
+}
+
+/// Lets answers go that wait for a log which takes nothing.
+pub(in crate::server) async fn watch(audit: Arc<Audit>, server: Arc<Server>) {
+    let mut looks = tokio::time::interval(BETWEEN_LOOKS);
+    loop {
+        looks.tick().await;
+        if audit.begins_to_fail(Instant::now()) {
+            server.connections.each(|connection| connection.let_out(audit.open_up_to()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// An audit log of a few facts, whose thread is given by the returned sender what to do with each write.
+    fn audit(fails_closed: bool) -> Arc<Audit> {
+        Arc::new(Audit::new(4096, fails_closed, Arc::default()))
+    }
+
+    fn gone(audit: &Audit, znode: &str) {
+        audit.ephemerals_gone(SessionId(1), vec![znode.to_owned()]);
+    }
+
+    #[test]
+    fn what_has_no_place_is_lost_and_told_behind_what_had() {
+        let audit = audit(false);
+        for number in 0..100 {
+            gone(&audit, &format!("/{number}"));
+        }
+        let kept = audit.queue.lock().newest;
+        assert!((8..20).contains(&kept), "{kept}");
+        assert!(!audit.has_room());
+        let (written, lines) = mpsc::channel();
+        let its = Arc::clone(&audit);
+        let thread = thread::spawn(move || {
+            its.write_for_ever(false, |lines| {
+                written.send(String::from_utf8_lossy(lines).into_owned()).expect("read");
+                Ok(lines.len())
+            });
+        });
+        audit.end();
+        thread.join().expect("it ends");
+        let text: String = lines.iter().collect();
+        assert_eq!(text.matches("znode=/").count() as u64, kept, "{text}");
+        assert!(text.ends_with(&format!(": {} lines lost\n", 100 - kept)), "{text}");
+        assert_eq!(audit.stats.series.total(Counter::AuditLinesLost), 100 - kept);
+        assert!(audit.has_room() && audit.open_up_to().load(Ordering::SeqCst) == kept);
+    }
+
+    #[test]
+    fn a_line_that_is_taken_in_pieces_comes_once() {
+        let audit = audit(false);
+        gone(&audit, "/a");
+        gone(&audit, "/b");
+        let mut taken = Vec::new();
+        let mut calls = 0;
+        let its = Arc::clone(&audit);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                its.write_for_ever(false, |lines| {
+                    calls += 1;
+                    if calls % 2 == 0 {
+                        return Err(io::ErrorKind::Interrupted.into());
+                    }
+                    let some = lines.len().min(7);
+                    taken.extend_from_slice(&lines[..some]);
+                    Ok(some)
+                });
+            });
+            audit.end();
+        });
+        let text = String::from_utf8(taken).expect("UTF-8");
+        let znodes: Vec<&str> =
+            text.lines().filter_map(|line| line.split("znode=").nth(1)).collect();
+        assert_eq!(znodes, ["/a\tresult=success", "/b\tresult=success"]);
+    }
+
+    #[test]
+    fn nothing_is_waited_for_once_it_has_taken_nothing_for_a_while() {
+        let audit = audit(true);
+        gone(&audit, "/a");
+        let (entries, newest, lost) = audit.take().expect("a fact");
+        assert_eq!((entries.len(), newest, lost), (1, 1, 0));
+        let now = Instant::now();
+        assert!(!audit.begins_to_fail(now) && !audit.refuses());
+        assert!(audit.begins_to_fail(now + PATIENCE) && audit.refuses() && audit.has_room());
+        assert_eq!(audit.open_up_to().load(Ordering::SeqCst), u64::MAX);
+        assert!(!audit.begins_to_fail(now + 2 * PATIENCE), "it is said once");
+        audit.written(newest, 0);
+        assert!(!audit.refuses());
+        assert_eq!(audit.open_up_to().load(Ordering::SeqCst), 1);
+        assert!(!audit.begins_to_fail(now + 9 * PATIENCE), "nothing waits");
+    }
+}

@@ -1,0 +1,61 @@
+//! Where lines of the audit log go.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixDatagram;
+
+use crate::config::AuditTo;
+use crate::logging::RollingFile;
+
+/// Where programs on this machine leave lines for syslog.
+const SYSLOG: &str = "/dev/log";
+
+/// A place that takes lines.
+#[derive(Debug)]
+pub(super) enum Sink {
+    File(RollingFile),
+    Stdout(File),
+    Syslog(UnixDatagram),
+}
+
+impl Sink {
+    /// # Errors
+    /// When there is no such place.
+    pub(super) fn open(to: &AuditTo) -> io::Result<Self> {
+        Ok(match to {
+            AuditTo::File(path) => Self::File(RollingFile::open(path)?),
+            // Not through the standard library's buffer: what it has taken is not written.
+            AuditTo::Stdout => Self::Stdout(io::stdout().as_fd().try_clone_to_owned()?.into()),
+            AuditTo::Syslog => {
+                let socket = UnixDatagram::unbound()?;
+                socket.connect(SYSLOG)?;
+                Self::Syslog(socket)
+            }
+        })
+    }
+
+    /// Whether it takes one line at a time only.
+    pub(super) const fn is_by_line(&self) -> bool {
+        matches!(self, Self::Syslog(_))
+    }
+
+    /// Writes lines, or the first of them, or the rest of one; gives how many bytes it took.
+    ///
+    /// # Errors
+    /// When it takes nothing.
+    pub(super) fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.write(lines),
+            Self::Stdout(file) => file.write(lines),
+            Self::Syslog(socket) => {
+                // It may have been restarted.
+                if socket.send(lines).is_err() {
+                    socket.connect(SYSLOG)?;
+                    socket.send(lines)?;
+                }
+                Ok(lines.len())
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The audit log: a line is there before its answer, and a log that takes nothing ends nothing.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, PipeReader};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use jute::CreateMode;
+use jute::protocol::{MultiOp, Request, SetDataRequest};
+use parking_lot::Mutex;
+
+use crate::client::{create, exists, set, until};
+use crate::process::{Server, full_pipe};
+
+/// Sessions outlive what an answer waits for the log, also those of clients that send no pings.
+const PATIENT: &str = "maxSessionTimeout=60000\n";
+const TIMEOUT_MS: i32 = 20_000;
+/// It expires while others still wait for the log.
+const SHORT_MS: i32 = 400;
+
+fn to_a_file() -> (Server, PathBuf) {
+    let mut server = Server::prepare("audit.enable=true");
+    let folder = server.data().join("logs");
+    let mut command = server.command();
+    command.env("ZOO_LOG_DIR", &folder);
+    server.run_as(command);
+    (server, folder.join("zookeeper_audit.log"))
+}
+
+fn sets(text: &str) -> usize {
+    text.matches("operation=setData\t").count()
+}
+
+#[test]
+fn a_line_is_there_before_its_answer() {
+    let (server, path) = to_a_file();
+    let mut client = server.connect(TIMEOUT_MS);
+    client.ok(&create("/a", vec![], CreateMode::Persistent));
+    let requests: Vec<Request<'_>> = (0..50).map(|_| set("/a", vec![])).collect();
+    for round in 0..10 {
+        client.send(&requests);
+        for answer in 1..=50 {
+            assert_eq!(client.receive().expect("an answer").header.err, 0);
+            let there = sets(&fs::read_to_string(&path).expect("an audit log"));
+            assert!(there >= round * 50 + answer, "{there} lines, {} answers", round * 50 + answer);
+        }
+    }
+    // Its parts, all of them.
+    let parts: Vec<MultiOp<'_>> = (0..3000)
+        .map(|_| MultiOp::SetData(SetDataRequest { path: "/a".into(), data: None, version: -1 }))
+        .collect();
+    client.ok(&Request::Multi(parts));
+    assert_eq!(sets(&fs::read_to_string(&path).expect("an audit log")), 3500);
+}
+
+#[test]
+fn none_is_missing_after_a_storm() {
+    const EACH: i32 = 5000;
+    let (mut server, path) = to_a_file();
+    server.connect(TIMEOUT_MS).ok(&create("/a", vec![], CreateMode::Persistent));
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let mut client = server.connect(TIMEOUT_MS);
+            scope.spawn(move || {
+                let requests: Vec<Request<'_>> = (0..EACH).map(|_| set("/a", vec![])).collect();
+                client.send(&requests);
+                client.receive_all(EACH);
+            });
+        }
+    });
+    assert_eq!(sets(&fs::read_to_string(&path).expect("an audit log")), 4 * EACH as usize);
+    assert_eq!(server.figure("audit_lines_lost"), 0);
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+    let text = fs::read_to_string(&path).expect("an audit log");
+    assert!(text.ends_with("operation=serverStop\tresult=invoked\n"), "{text}");
+    let time = text.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    assert!(time.len() == 24 && time.ends_with('Z'), "{time}: no zone");
+}
+
+/// A server whose audit log nobody reads.
+fn unread(config: &str) -> (Server, PipeReader) {
+    let mut server =
+        Server::prepare(&format!("{PATIENT}audit.enable=true\naudit.log=stdout\n{config}"));
+    let (reader, stdout) = full_pipe();
+    let mut command = server.command();
+    command.stdout(stdout);
+    server.run_as(command);
+    (server, reader)
+}
+
+/// Reads lines until the end.
+fn read_on(reader: PipeReader) -> Arc<Mutex<String>> {
+    let text = Arc::new(Mutex::new(String::new()));
+    let here = Arc::clone(&text);
+    thread::spawn(move || {
+        for line in BufReader::new(reader).lines().map_while(Result::ok) {
+            here.lock().push_str(&(line + "\n"));
+        }
+    });
+    text
+}
+
+#[test]
+fn a_log_that_takes_nothing_holds_up_answers_for_a_while_and_nothing_else() {
+    let (mut server, reader) = unread("minSessionTimeout=200");
+    let fails = |server: &Server| server.log().contains("[RK0608] the audit log takes no lines");
+    // Its creates wait as well; whoever only reads does not.
+    let mut silent = server.connect(SHORT_MS);
+    silent.send(&[create("/mine", vec![], CreateMode::Ephemeral)]);
+    let mut watcher = server.connect(TIMEOUT_MS);
+    until("it is there", || watcher.exists("/mine"));
+    let mut client = server.connect(TIMEOUT_MS);
+    client.send(&[create("/a", vec![], CreateMode::Persistent), exists("/a", false)]);
+    until("the silent session expires", || !watcher.exists("/mine"));
+    assert!(watcher.exists("/a"));
+    assert!(!fails(&server), "an expiry waited for the audit log: {}", server.log());
+    for answer in client.receive_all(2) {
+        assert_eq!(answer.header.err, 0);
+    }
+    // Log lines are written by another thread.
+    until("the log says why the answers came without their lines", || fails(&server));
+    client.ok(&set("/a", vec![1]));
+    assert_eq!(server.figure("audit_lines_lost"), 0);
+
+    let text = read_on(reader);
+    until("it heals", || server.log().contains("the audit log takes lines again"));
+    client.ok(&set("/a", vec![2]));
+    for (operation, count) in [
+        ("serverStart", 1),
+        ("create", 2),
+        ("setData", 2),
+        ("ephemeralZNodeDeletionOnSessionCloseOrExpire", 1),
+    ] {
+        let line = format!("operation={operation}\t");
+        until(operation, || text.lock().matches(&line).count() == count);
+    }
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+}
+
+#[test]
+fn changes_are_refused_where_the_log_is_to_fail_closed() {
+    let (server, reader) = unread("audit.failClosed=true");
+    let mut client = server.connect(TIMEOUT_MS);
+    client.ok(&create("/a", vec![], CreateMode::Persistent));
+    until("the log says why the answer came", || server.log().contains("[RK0608]"));
+    client.send(&[exists("/a", false), set("/a", vec![1]), exists("/a", false)]);
+    let codes: Vec<i32> = client.receive_all(3).iter().map(|reply| reply.header.err).collect();
+    assert_eq!(codes, [0, -7, 0]);
+    let text = read_on(reader);
+    until("it heals", || client.call(&set("/a", vec![2])).header.err == 0);
+    until("it is told", || sets(&text.lock()) == 1);
+}
+
+/// A disk that refuses, as if it were full.
+#[test]
+fn a_disk_that_refuses_ends_nothing() {
+    let server = Server::start(&format!("{PATIENT}audit.enable=true\naudit.log=/dev/full"));
+    let mut client = server.connect(TIMEOUT_MS);
+    client.ok(&create("/a", vec![], CreateMode::Persistent));
+    client.ok(&set("/a", vec![]));
+    until("the log says why", || {
+        let log = server.log();
+        log.contains("[RK0608]") && log.contains("No space left")
+    });
+}

@@ -1,0 +1,115 @@
+//! What operators and clients see of who belongs to an ensemble: `/zookeeper/config`, and the log.
+
+use std::fs;
+
+use jute::CreateMode;
+use jute::protocol::GetDataResponse;
+
+use crate::client::{create, get, until};
+use crate::ensemble::{Patient, leader, mode, prepare, stop};
+use crate::process::Server;
+
+const TIMEOUT_MS: i32 = 4000;
+
+/// The text of `/zookeeper/config`, with mzxid, version and aversion.
+fn shown(server: &Server) -> (String, i64, i32, i32) {
+    let mut client = Patient::connect(server, TIMEOUT_MS);
+    let reply = client.ok(&get("/zookeeper/config"));
+    let (found, _) = jute::decode::<GetDataResponse<'_>>(&reply.body).expect("a znode");
+    let data = found.data.unwrap_or_default().into_owned();
+    let text = String::from_utf8(data).expect("UTF-8");
+    (text, found.stat.mzxid, found.stat.version, found.stat.aversion)
+}
+
+/// As ZooKeeper prints the list of a zoo.cfg.
+fn list(server: &Server) -> String {
+    let config = fs::read_to_string(server.config()).expect("zoo.cfg");
+    let lines = config.lines().filter(|line| line.starts_with("server."));
+    let lines = lines.map(|line| match line.ends_with(":observer") {
+        true => format!("{line}\n"),
+        false => format!("{line}:participant\n"),
+    });
+    lines.collect::<String>() + "version=0"
+}
+
+#[test]
+fn every_member_shows_its_list_and_an_observer_serves() {
+    let mut servers = prepare(3, "snapCount=20");
+    for server in &servers {
+        let config = fs::read_to_string(server.config()).expect("zoo.cfg");
+        let as_observer = |line: &str| match line.starts_with("server.3=") {
+            true => format!("{line}:observer\n"),
+            false => format!("{line}\n"),
+        };
+        let config: String = config.lines().map(as_observer).collect();
+        fs::write(server.config(), config).expect("zoo.cfg");
+    }
+    servers.iter_mut().for_each(Server::run);
+    let modes = |servers: &[Server]| servers.iter().map(mode).collect::<Vec<_>>();
+    until("all serve", || !modes(&servers).contains(&"none".to_owned()));
+    assert_eq!(mode(&servers[2]), "observer");
+    for server in &servers {
+        assert_eq!(shown(server), (list(server), 0, -1, -1));
+    }
+    let mut client = Patient::connect(&servers[2], TIMEOUT_MS);
+    client.ok(&create("/a", vec![1], CreateMode::Persistent));
+    assert!(client.exists("/a"));
+    // Snapshots have it, and a start behind one shows what zoo.cfg says then.
+    for number in 0..60 {
+        client.ok(&create(&format!("/a/{number}"), vec![], CreateMode::Persistent));
+    }
+    stop(&mut servers[2]);
+    let config = fs::read_to_string(servers[2].config()).expect("zoo.cfg");
+    fs::write(servers[2].config(), config.replace("server.3=127.0.0.1", "server.3=localhost"))
+        .expect("zoo.cfg");
+    servers[2].run();
+    until("it serves", || mode(&servers[2]) == "observer");
+    assert!(list(&servers[2]).contains("server.3=localhost:"));
+    assert_eq!(shown(&servers[2]), (list(&servers[2]), 0, -1, -1));
+}
+
+#[test]
+fn a_lone_server_shows_none() {
+    let server = Server::start("");
+    assert_eq!(shown(&server), (String::new(), 0, 0, -1));
+}
+
+fn lines_of<'a>(log: &'a str, word: &str) -> Vec<&'a str> {
+    log.lines().filter(|line| line.contains(word)).collect()
+}
+
+/// INFO is for operators: who leads, with whom, and nothing of the machinery; and a start that goes well has no warning.
+#[test]
+fn a_healthy_start_and_a_change_of_the_leader_warn_of_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let secret = folder.path().join("secret");
+    fs::write(&secret, "thirty-two bytes that nobody knows").expect("a secret");
+    std::process::Command::new("chmod").arg("600").arg(&secret).status().expect("chmod");
+    let mut servers = prepare(3, &format!("quorum.auth.secretFile={}", secret.display()));
+    // One after the other: the first ones find nobody.
+    servers.iter_mut().for_each(Server::run);
+    until("one leads and the others follow", || {
+        let modes: Vec<String> = servers.iter().map(mode).collect();
+        !modes.contains(&"none".to_owned())
+    });
+    let first = leader(&servers);
+    servers[first].signal("USR1");
+    until("another leads", || {
+        servers.iter().any(|its| mode(its) == "leader") && leader(&servers) != first
+    });
+    let away = (leader(&servers) + 1) % 3;
+    stop(&mut servers[away]);
+    servers[away].run();
+    until("it is back", || mode(&servers[away]) == "follower");
+    for server in &servers {
+        let log = server.log();
+        for word in [" WARN ", "ERROR ", "ensemble::raft::ready", "newRaft"] {
+            assert_eq!(lines_of(&log, word), [""; 0], "{log}");
+        }
+        let told = lines_of(&log, "this server leads the ensemble").len()
+            + lines_of(&log, "this server follows the leader").len();
+        assert!(told >= 2, "{log}");
+    }
+    let leads = servers.iter().filter(|its| its.log().contains("this server leads the ensemble"));
+    assert!(leads.count() >= 2);
+}
