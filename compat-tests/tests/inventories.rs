@@ -5,13 +5,15 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use compat_tests::four_letter_words::ask;
+use compat_tests::four_letter_words::{ask, ask_within};
 use compat_tests::request::{self, mode, op};
 use compat_tests::{Kind, RawClient, Server, http};
 use serde_json::Value;
 
 const ON: &str = "admin.enableServer=true";
 const TIMEOUT: i32 = 40_000;
+/// How long an answer may be silent.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Paths that one session watches alone, more than a slice and more than a piece.
 const MANY: usize = 5000;
 /// Sessions that watch one path, and own an ephemeral znode each.
@@ -144,6 +146,60 @@ fn all_of_many_are_listed() {
     }
 }
 
+/// Paths of a listing that is more than all buffers on the way take, in bytes.
+const LONG_PATH: usize = 4000;
+
+fn watched_by_long_paths(server: &Server) -> RawClient {
+    let mut client = server.connect(TIMEOUT);
+    for number in 0..MANY {
+        let path = format!("/{number}-{}", "x".repeat(LONG_PATH));
+        client.call(op::EXISTS, &request::path_watch(&path, true)).expect("a reply");
+    }
+    client
+}
+
+/// Asks for a listing and reads nothing of it.
+fn ask_and_read_nothing(server: &Server, command: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.admin()).expect("a connection");
+    let request = format!("GET /commands/{command} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it takes a request");
+    stream
+}
+
+/// More of them than all that may wait.
+#[test]
+fn no_other_command_waits_for_a_listing_that_nobody_reads() {
+    let server = Server::start(Kind::subject(), &[ON]);
+    let _watching = watched_by_long_paths(&server);
+    let _unread: Vec<TcpStream> =
+        (0..15).map(|_| ask_and_read_nothing(&server, "watches")).collect();
+    for _ in 0..3 {
+        for command in ["ruok", "monitor", "watch_summary", "is_read_only"] {
+            assert!(json(&server, command)["error"].is_null(), "{command}");
+        }
+        assert_eq!(ask(server.address(), "ruok").expect("an answer"), "imok");
+    }
+}
+
+/// They would keep their turns until the server gave up their connections.
+#[test]
+fn who_reads_is_told_everything_though_others_who_asked_before_do_not() {
+    let server = Server::start(
+        Kind::subject(),
+        &[ON, "admin.idleTimeout=600000", "maxSessionTimeout=40000"],
+    );
+    let _watching = watched_by_long_paths(&server);
+    let _unread = [ask_and_read_nothing(&server, "watches"), {
+        let mut stream = TcpStream::connect(server.address()).expect("a connection");
+        stream.write_all(b"wchp").expect("it takes a word");
+        stream
+    }];
+    let text = ask_within(server.address(), "wchc", PATIENCE).expect("an answer");
+    assert_eq!(text.lines().filter(|line| line.len() > LONG_PATH).count(), MANY);
+    let watches = json(&server, "watches_by_path");
+    assert_eq!(watches["path_to_session_ids"].as_object().expect("an object").len(), MANY);
+}
+
 /// As `echo wchc | nc` asks: the end of what is said is not the end of the connection.
 #[test]
 fn who_says_no_more_is_told_everything() {
@@ -155,7 +211,7 @@ fn who_says_no_more_is_told_everything() {
     }
     for word in ["wchc", "wchp"] {
         let mut stream = TcpStream::connect(server.address()).expect("a connection");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a deadline");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
         stream.write_all(word.as_bytes()).expect("it takes a word");
         stream.shutdown(std::net::Shutdown::Write).expect("the end");
         let mut text = String::new();

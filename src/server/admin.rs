@@ -47,8 +47,10 @@ const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requ
 /// What the server holds has not been listed in the time that there is.
 const TOOK_TOO_LONG: &str = "it took too long";
 
-/// Commands that may wait for their turn: others of the connections that there may be are left to probes.
-const WAITING_MAX: usize = 12;
+/// Commands that may wait for their turn. With the slow ones they leave some of the connections that there may be to probes.
+const WAITING_MAX: usize = 8;
+/// The same of inventories and snapshots, which take their time: no other command waits for one of them.
+const SLOW_WAITING_MAX: usize = 4;
 
 /// The server that the commands are about, once it stands.
 pub(super) type Subject = Arc<OnceLock<Arc<Server>>>;
@@ -58,10 +60,14 @@ pub(super) type Subject = Arc<OnceLock<Arc<Server>>>;
 struct Admin {
     config: config::Admin,
     subject: Subject,
-    /// One command at a time: some answers are as large as all watches together.
+    /// One command at a time.
     turn: Mutex<()>,
     /// Those who wait for it.
     waiting: Semaphore,
+    /// One snapshot at a time is taken, or put in place of what there is.
+    snapshot_turn: Mutex<()>,
+    /// Those who wait for it or for an inventory.
+    slow_waiting: Semaphore,
     snapshots: RateLimiter,
     restores: RateLimiter,
 }
@@ -101,6 +107,8 @@ async fn serve(
         subject,
         turn: Mutex::new(()),
         waiting: Semaphore::new(WAITING_MAX),
+        snapshot_turn: Mutex::new(()),
+        slow_waiting: Semaphore::new(SLOW_WAITING_MAX),
         snapshots,
         restores,
     });
@@ -267,21 +275,23 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: 
         return restore::answer(admin, server, headers, body).await;
     }
     let query = request.uri.query().unwrap_or_default();
-    let Ok(_waiting) = admin.waiting.try_acquire() else {
+    let inventory = connections::inventory(command);
+    let is_slow = inventory.is_some() || command == Command::Snapshot;
+    let waiting = if is_slow { &admin.slow_waiting } else { &admin.waiting };
+    let Ok(_waiting) = waiting.try_acquire() else {
         let why = "too many commands wait for their turn: try again";
         return Answer::error(command.name(), StatusCode::SERVICE_UNAVAILABLE, why).into_response();
     };
-    if let Some(kind) = connections::inventory(command) {
+    if let Some(kind) = inventory {
         return take_inventory(command, kind, server).await;
     }
-    let _turn = admin.turn.lock().await;
-    match command {
-        Command::Snapshot => snapshot::answer(admin, server, query).await,
-        // Some look into folders, which a slow disk may hold up, and some ask the orderer.
-        _ => {
-            tokio::task::block_in_place(|| commands::answer(command, server, query)).into_response()
-        }
+    if command == Command::Snapshot {
+        let _turn = admin.snapshot_turn.lock().await;
+        return snapshot::answer(admin, server, query).await;
     }
+    let _turn = admin.turn.lock().await;
+    // Some look into folders, which a slow disk may hold up, and some ask the orderer.
+    tokio::task::block_in_place(|| commands::answer(command, server, query)).into_response()
 }
 
 /// Answers with what is found as it is found: in one piece where that is little.

@@ -11,6 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -35,6 +37,8 @@ const PIECE: usize = 64 << 10;
 const PIECES_AHEAD: usize = 2;
 /// How long taking one and sending it may last.
 const TIME_MAX: Duration = Duration::from_secs(60);
+/// How long a piece waits for an asker who does not read: then others have the turn.
+const PIECE_PATIENCE: Duration = Duration::from_secs(3);
 /// Watches whose order is made at once: 64 MiB of pairs. With more of them the table is walked several times.
 const PAIRS_MAX: usize = (64 << 20) / size_of::<WatchPair>();
 /// How long the orderer is waited for.
@@ -94,7 +98,7 @@ impl Pieces {
         let (tell, ended) = oneshot::channel();
         let server = Arc::clone(server);
         tokio::task::spawn_blocking(move || {
-            let mut sink = Sink { piece: Vec::new(), to };
+            let mut sink = Sink { piece: Vec::new(), to, runtime: Handle::current() };
             if write(&server, &mut sink).and_then(|()| sink.send()).is_ok() {
                 let _ = tell.send(());
             }
@@ -106,7 +110,7 @@ impl Pieces {
     /// The next piece; nothing after the last.
     ///
     /// # Errors
-    /// When it takes too long.
+    /// When it takes too long, or those before were not taken in time.
     pub(super) async fn next(&mut self) -> io::Result<Option<Bytes>> {
         let too_long = |_| io::Error::from(io::ErrorKind::TimedOut);
         if let Some(piece) = timeout_at(self.end, self.pieces.recv()).await.map_err(too_long)? {
@@ -133,11 +137,12 @@ impl Pieces {
     }
 }
 
-/// Takes what is written, and waits while enough of it is on its way.
+/// Takes what is written, and waits for a while where enough of it is on its way.
 #[derive(Debug)]
 pub(super) struct Sink {
     piece: Vec<u8>,
     to: mpsc::Sender<Bytes>,
+    runtime: Handle,
 }
 
 impl Sink {
@@ -146,7 +151,12 @@ impl Sink {
             return Ok(());
         }
         let piece = Bytes::from(std::mem::take(&mut self.piece));
-        self.to.blocking_send(piece).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        self.runtime.block_on(self.to.send_timeout(piece, PIECE_PATIENCE)).map_err(|refused| {
+            match refused {
+                SendTimeoutError::Timeout(_) => io::ErrorKind::TimedOut.into(),
+                SendTimeoutError::Closed(_) => io::ErrorKind::BrokenPipe.into(),
+            }
+        })
     }
 }
 

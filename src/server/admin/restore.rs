@@ -65,7 +65,7 @@ pub(super) async fn answer(
     }
     let restored = match receive(admin, server, headers, body).await {
         Ok(uploaded) => {
-            let _turn = admin.turn.lock().await;
+            let _turn = admin.snapshot_turn.lock().await;
             restore(server, uploaded).await
         }
         Err(error) => Err(error),
