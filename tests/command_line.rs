@@ -71,7 +71,7 @@ fn a_bad_value_is_named_with_its_line() {
         stderr(&output),
         format!(
             "rookeeper: [RK0105] {file}:3: tickTime is \"fast\", expected a number of milliseconds from 1 \
-             to 2147483647\n  Correct tickTime, or remove it for its default.\n"
+             to 2147483647\n  Correct tickTime, or remove it to get its default.\n"
         )
     );
 }

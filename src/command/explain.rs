@@ -97,10 +97,10 @@ impl Subject {
 fn remedy_of(fate: Fate) -> &'static str {
     match fate {
         Fate::Works => "Set it as for ZooKeeper.",
-        Fate::Better => "Leave it out, unless there is a reason for another value.",
-        Fate::NotYet(_) => "Do without what it asks for: a start warns of it and goes on.",
+        Fate::Better => "Omit it, unless there is a reason for another value.",
+        Fate::NotYet(_) => "Do without it: the server starts with a warning.",
         Fate::Meaningless => "Leave it as it is, or remove it.",
-        Fate::Refused(_) => "Remove it, if the server may do without what it asks for.",
+        Fate::Refused(_) => "Remove it, if you can do without it.",
     }
 }
 

@@ -98,7 +98,7 @@ impl Access {
             let place = settings.place_of("skipACL", "skipACL");
             notes.push(Note::warning(
                 MessageId::ACLS_OFF,
-                format!("{place}: skipACL=yes: no ACL is checked, anyone may do anything"),
+                format!("{place}: skipACL=yes: ACLs are not checked, anyone may do anything"),
             ));
         }
         let digest = property_bool(settings, "DigestAuthenticationProvider.enabled", true, notes)
@@ -169,7 +169,7 @@ fn enforced(
         .map(str::to_owned)
         .collect();
     if schemes.is_empty() || schemes.iter().any(|scheme| !SCHEMES.contains(&scheme.as_str())) {
-        let expected = "a list of digest and ip, the schemes of this version".to_owned();
+        let expected = "a list of digest and ip, the schemes that this version supports".to_owned();
         return Err(bad_value(key, setting, expected));
     }
     Ok(Some(schemes))

@@ -491,11 +491,11 @@ fn startup_errors_have_the_conditions_of_zookeeper() {
         ),
         (
             "dataDir=/d\nclientPort=1\nquorum.auth.learnerRequireSasl=true",
-            "zoo.cfg:3: quorum.auth.learnerRequireSasl is true, quorum.auth.enableSasl is not",
+            "zoo.cfg:3: quorum.auth.learnerRequireSasl is true but quorum.auth.enableSasl is not",
         ),
         (
             "dataDir=/d\nclientPort=1\nquorum.auth.enableSasl=true\nquorum.auth.serverRequireSasl=true",
-            "zoo.cfg:4: quorum.auth.serverRequireSasl is true, quorum.auth.learnerRequireSasl is not",
+            "zoo.cfg:4: quorum.auth.serverRequireSasl is true but quorum.auth.learnerRequireSasl is not",
         ),
         (
             "dataDir=/d\nclientPort=1\nminSessionTimeout=9\nmaxSessionTimeout=8",
@@ -515,7 +515,7 @@ fn startup_errors_have_the_conditions_of_zookeeper() {
 fn an_ensemble_of_one_is_refused_with_its_line() {
     assert_eq!(
         error(&format!("{BASE}standaloneEnabled=false")),
-        "zoo.cfg:3: standaloneEnabled=false asks for an ensemble of one, and this version does not run that"
+        "zoo.cfg:3: standaloneEnabled=false asks for an ensemble of one, which this version does not support"
     );
 }
 
@@ -539,7 +539,7 @@ fn a_property_that_is_no_number_is_the_default_and_a_warning() {
         let (key, value) = line.split_once('=').expect("a line");
         let expected = format!("zoo.cfg:3: {key} is {value:?}, expected a whole number");
         assert!(notes.len() == 1 && notes[0].starts_with(&expected), "{notes:?}");
-        assert!(notes[0].ends_with("; the default counts, as in ZooKeeper"), "{notes:?}");
+        assert!(notes[0].ends_with("; the default is used, as in ZooKeeper"), "{notes:?}");
     }
     assert_eq!(config("znode.container.maxNeverUsedIntervalMs=0x10").reaper.max_never_used, {
         Some(Duration::from_millis(16))
@@ -552,9 +552,15 @@ fn what_cannot_be_honoured_is_refused_with_its_line() {
     let three = "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2";
     for (lines, expected) in [
         ("group.1=1:2:3".to_owned(), "zoo.cfg:3: group.1 is refused: a majority of all voters"),
-        ("weight.1=2".to_owned(), "zoo.cfg:3: weight.1 is refused: every voter counts the same"),
+        (
+            "weight.1=2".to_owned(),
+            "zoo.cfg:3: weight.1 is refused: all voters have the same weight",
+        ),
         ("oraclePath=/o".to_owned(), "zoo.cfg:3: oraclePath is refused: two servers need each"),
-        ("dynamicConfigFile=/x".to_owned(), "zoo.cfg:3: dynamicConfigFile is refused: not yet"),
+        (
+            "dynamicConfigFile=/x".to_owned(),
+            "zoo.cfg:3: dynamicConfigFile is refused: a list of members",
+        ),
         ("authProvider.1=a.B".to_owned(), "zoo.cfg:3: authProvider.1 is refused: the class is"),
         ("emulate353TTLNodes=TRUE".to_owned(), "zoo.cfg:3: emulate353TTLNodes=true is refused: "),
         (
@@ -567,11 +573,11 @@ fn what_cannot_be_honoured_is_refused_with_its_line() {
         ),
         (
             format!("ssl.quorum.crl=true\n{tls}\n{three}"),
-            "zoo.cfg:3: ssl.quorum.crl=true is refused: a revoked certificate would be taken",
+            "zoo.cfg:3: ssl.quorum.crl=true is refused: a revoked certificate would be accepted",
         ),
         (
             format!("ssl.quorum.context.supplier.class=a.B\n{tls}\n{three}"),
-            "zoo.cfg:3: ssl.quorum.context.supplier.class is refused: what a class of Java's",
+            "zoo.cfg:3: ssl.quorum.context.supplier.class is refused: what a Java class",
         ),
     ] {
         let error = load_lines(&lines).expect_err(&lines);
@@ -643,8 +649,9 @@ fn a_server_list_is_an_ensemble_and_myid_says_who_this_is() {
     let limits = "initLimit=10\nsyncLimit=4\n";
     let three = "server.0=a:2888:3888\nserver.2=[::1]:2889:3889;127.0.0.1:9\n\
                  server.3=c:2888:3888:observer";
-    let no_id =
-        format!("{path}/myid: there is no such file, and it says which of the 3 servers this is");
+    let no_id = format!(
+        "{path}/myid: this file does not exist; it should say which of the 3 servers this is"
+    );
     assert_eq!(error(&format!("{limits}{three}")), no_id);
 
     fs::write(dir.path().join("myid"), "0").expect("written");
@@ -669,7 +676,7 @@ fn a_server_list_is_an_ensemble_and_myid_says_who_this_is() {
         "zoo.cfg:4: initLimit is \"0\", expected a number of ticks from 1 to 2147483647"
     );
     let observers = "server.0=a:1:2:observer\nserver.1=b:1:2:observer";
-    let nobody = "zoo.cfg: every server is an observer: there is nobody who could vote";
+    let nobody = "zoo.cfg: every server is an observer: none can vote";
     assert_eq!(error(&format!("{limits}{observers}")), nobody);
     let bad = error(&format!("{limits}server.0=a:1:2\nserver.256=b:1:2"));
     assert!(bad.starts_with("zoo.cfg:7: server.256 is "), "{bad}");
@@ -678,12 +685,13 @@ fn a_server_list_is_an_ensemble_and_myid_says_who_this_is() {
     let both = error(&format!("{limits}{three}"));
     assert_eq!(both, "zoo.cfg:7: clientPort says 0.0.0.0:2181, server.2 says 127.0.0.1:9");
     fs::write(dir.path().join("myid"), "1").expect("written");
-    let missing = format!("{path}/myid: this server is 1, and zoo.cfg has no line server.1");
+    let missing =
+        format!("{path}/myid: this server's number is 1, but zoo.cfg has no server.1 line");
     assert_eq!(error(&format!("{limits}{three}")), missing);
 
     fs::write(dir.path().join("myid"), "255").expect("written");
     let last = "extendedTypesEnabled=true\nserver.254=a:1:2\nserver.255=b:1:2";
-    let most = "this server is 255, and with extendedTypesEnabled 254 is the most";
+    let most = "this server's number is 255; with extendedTypesEnabled it can be at most 254";
     assert_eq!(error(&format!("{limits}{last}")), format!("{path}/myid: {most}"));
 }
 
@@ -771,23 +779,23 @@ fn an_unknown_key_is_a_warning_with_the_nearest_name() {
 #[test]
 fn a_known_key_without_effect_says_so_once_and_hides_its_value() {
     for (line, expected) in [
-        ("cnxTimeout=hunter2", "cnxTimeout is known, not in effect here"),
+        ("cnxTimeout=hunter2", "cnxTimeout is known but has no effect here"),
         (
             "requestThrottleStallTime=hunter2",
             "requestThrottleStallTime (request_throttle_stall_time) is",
         ),
         ("maxConcurrentSnapSyncs=1", "maxConcurrentSnapSyncs (leader.maxConcurrentSnapSyncs) is"),
-        ("ssl.keyStore.password=hunter2", "ssl.keyStore.password is known, not in effect here"),
+        ("ssl.keyStore.password=hunter2", "ssl.keyStore.password is known but has no effect here"),
         ("ssl.quorum.trustStore.password=hunter2", "ssl.quorum.trustStore.password is known"),
         (
             "authProvider.7=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
-            "authProvider.7 is known, not in effect here. Not yet: there is no such scheme",
+            "authProvider.7 is known but has no effect here. Not yet: there is no such scheme",
         ),
         (
             "secureClientPort=2281",
-            "secureClientPort is known, not in effect here. Not yet: there is",
+            "secureClientPort is known but has no effect here. Not yet: there is",
         ),
-        ("readonlymode.enabled=true", "readonlymode.enabled is known, not in effect here"),
+        ("readonlymode.enabled=true", "readonlymode.enabled is known but has no effect here"),
     ] {
         let notes = notes(line);
         assert_eq!(notes.len(), 1, "{notes:?}");
@@ -858,7 +866,7 @@ fn a_throttle_that_could_not_work_stops_the_start() {
         assert!(error.starts_with("zoo.cfg:3: "), "{error}");
     }
     let lines = "connection_throttle_local_session_weight=0";
-    assert!(notes(lines)[0].contains("1 counts"), "{:?}", notes(lines));
+    assert!(notes(lines)[0].contains("1 is used"), "{:?}", notes(lines));
 }
 
 #[test]
@@ -929,11 +937,17 @@ fn values_that_differ_from_what_was_meant_are_warned_of() {
         ("snapshot.compression.method=zip", "zoo.cfg:3: snapshot.compression.method is \"zip\", "),
         ("snapCount=1", "zoo.cfg:3: snapCount is 1, raised to 2"),
         ("autopurge.snapRetainCount=2", "zoo.cfg:3: autopurge.snapRetainCount is 2, raised to 3"),
-        ("extendedTypesEnabled=yes", "zoo.cfg:3: extendedTypesEnabled is \"yes\" and counts as"),
+        (
+            "extendedTypesEnabled=yes",
+            "zoo.cfg:3: extendedTypesEnabled is \"yes\", which means false",
+        ),
         ("dataLogDir=l", "zoo.cfg:3: dataLogDir is relative to the working directory: l;"),
         ("4lw.commands.whitelist=mntr,rouk", "zoo.cfg:3: 4lw.commands.whitelist has \"rouk\""),
         ("tickTime=5\ntickTime=6", "zoo.cfg:3: tickTime is overridden by tickTime (zoo.cfg:4)"),
-        ("server.1=h:2888:3888", "zoo.cfg:3: server.1 is the only server, so this runs standalone"),
+        (
+            "server.1=h:2888:3888",
+            "zoo.cfg:3: server.1 is the only server, so this server runs standalone",
+        ),
     ] {
         let notes = notes(line);
         assert!(notes.len() == 1 && notes[0].starts_with(expected), "{line}: {notes:?}");

@@ -123,13 +123,15 @@ impl Ensemble {
             u8::try_from(my_id).ok().filter(|id| servers.contains_key(id)).ok_or_else(|| {
                 ConfigError::Contradiction {
                     place: data_dir.join("myid").display().to_string(),
-                    what: format!("this server is {my_id}, and {place} has no line server.{my_id}"),
+                    what: format!(
+                        "this server's number is {my_id}, but {place} has no server.{my_id} line"
+                    ),
                 }
             })?;
         if servers.values().all(|server| server.observer) {
             return Err(ConfigError::Contradiction {
                 place: place.to_owned(),
-                what: "every server is an observer: there is nobody who could vote".to_owned(),
+                what: "every server is an observer: none can vote".to_owned(),
             });
         }
         let limit = |key| ticks(settings, key, tick_ms, place);
@@ -194,7 +196,7 @@ fn parse(
     if addresses.len() > 1 {
         notes.push(Note::warning(
             MessageId::SEVERAL_ADDRESSES,
-            format!("{}: {key} has several addresses, only the first is used", setting.origin),
+            format!("{}: {key} has several addresses; only the first is used", setting.origin),
         ));
     }
     let (host, port, election_port) = addresses.into_iter().next().ok_or_else(|| bad(FORM))?;
@@ -209,7 +211,7 @@ fn ticks(
     place: &str,
 ) -> Result<Duration, ConfigError> {
     if settings.get(key).is_none() {
-        let remedy = "Add initLimit=10 and syncLimit=5, as most ensembles have.";
+        let remedy = "Add initLimit=10 and syncLimit=5, the usual values.";
         let list = settings.servers().next().map(|(_, setting)| setting.origin.to_string());
         return Err(ConfigError::NotSet {
             place: list.unwrap_or_else(|| place.to_owned()),

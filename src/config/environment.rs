@@ -139,7 +139,7 @@ impl<'a> Environment<'a> {
                 place: Origin::Image(IMAGE_SERVERS.0).to_string(),
                 key: IMAGE_SERVERS.0.to_owned(),
                 value: word.to_owned(),
-                expected: "lines server.N=host:port:port;port with blanks between them".to_owned(),
+                expected: "server.N=host:port:port;port entries separated by blanks".to_owned(),
             });
         }
         for word in extra.split_whitespace() {
@@ -202,13 +202,13 @@ impl Scripts<'_> {
                     self.assigned.push((name, value, origin));
                     continue;
                 }
-                Err(Unknown::NeedsShell) => "only a shell could say what it comes to",
-                Err(Unknown::Conditional) => "only a shell could say whether it is executed",
+                Err(Unknown::NeedsShell) => "only a shell could evaluate it",
+                Err(Unknown::Conditional) => "only a shell could tell whether it is executed",
             };
             if FLAGS.contains(&name.as_str()) || name == NO_AUTOCREATE {
                 notes.push(Note::warning(
                     MessageId::SCRIPT_NEEDS_SHELL,
-                    format!("{origin}: {name} is not read here: {why}"),
+                    format!("{origin}: this assignment of {name} is ignored: {why}"),
                 ));
             }
         }

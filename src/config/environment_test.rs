@@ -73,10 +73,10 @@ fn what_would_take_a_shell_is_said_where_it_matters() {
     let notes: Vec<_> = loaded.notes.iter().map(|note| note.text.as_str()).collect();
     let expected = [
         format!(
-            "{folder}/java.env:2: JVMFLAGS is not read here: only a shell could say what it comes to"
+            "{folder}/java.env:2: this assignment of JVMFLAGS is ignored: only a shell could evaluate it"
         ),
         format!(
-            "{folder}/java.env:3: SERVER_JVMFLAGS is not read here: only a shell could say whether it is executed"
+            "{folder}/java.env:3: this assignment of SERVER_JVMFLAGS is ignored: only a shell could tell whether it is executed"
         ),
     ];
     assert_eq!(notes, expected);
@@ -137,7 +137,7 @@ fn a_zoo_cfg_is_not_added_to_by_the_image_but_for_its_id() {
     let loaded = loaded.expect("a configuration");
     assert_eq!((loaded.config.tick_time_ms, loaded.config.client_listen.port), (3000, 9));
     assert!(
-        loaded.notes.iter().any(|note| note.text.starts_with("environment: ZOO_TICK_TIME not")),
+        loaded.notes.iter().any(|note| note.text.starts_with("environment: ZOO_TICK_TIME ignored")),
         "{:?}",
         loaded.notes
     );

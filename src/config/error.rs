@@ -81,7 +81,7 @@ pub enum ConfigError {
         what: String,
     },
     /// Certificates in a form that is not read.
-    #[error("{place}: {key} is {}, of type {kind}, and this version reads PEM only", path.display())]
+    #[error("{place}: {key} is {}, of type {kind}; this version reads only PEM", path.display())]
     NotPem {
         /// File and line, or where else it was set.
         place: String,
@@ -93,7 +93,7 @@ pub enum ConfigError {
         kind: String,
     },
     /// An ensemble, and nothing says which of its servers this is.
-    #[error("{}: there is no such file, and it says which of the {servers} servers this is", path.display())]
+    #[error("{}: this file does not exist; it should say which of the {servers} servers this is", path.display())]
     NoMyId {
         /// Where it is looked for.
         path: PathBuf,
@@ -101,7 +101,7 @@ pub enum ConfigError {
         servers: usize,
     },
     /// A form of ensemble that cannot be started.
-    #[error("{place}: {what}, and this version does not run that")]
+    #[error("{place}: {what}, which this version does not support")]
     Ensemble {
         /// File and line that asks for an ensemble.
         place: String,
@@ -147,29 +147,37 @@ impl ConfigError {
             }
             Self::Unreadable { .. } => "Make the file readable for this user.".to_owned(),
             Self::Directory { path } => {
-                format!("Give the file itself, such as {}.", path.join("zoo.cfg").display())
+                format!(
+                    "Give the path of the file itself, such as {}.",
+                    path.join("zoo.cfg").display()
+                )
             }
             Self::TooLarge { .. } => "Give the file with tickTime, dataDir and so on.".to_owned(),
             Self::MalformedEscape { .. } => {
-                "In a .properties file a backslash is written twice.".to_owned()
+                "Write the backslash twice, as in any Java properties file.".to_owned()
             }
             Self::BadValue { key, .. } if ["dataDir", "clientPort"].contains(&key.as_str()) => {
                 format!("Correct {key}.")
             }
-            Self::BadValue { key, .. } => format!("Correct {key}, or remove it for its default."),
+            Self::BadValue { key, .. } => {
+                format!("Correct {key}, or remove it to get its default.")
+            }
             Self::Refused { key, .. } if key == "dynamicConfigFile" => {
-                "Write its lines server.N into zoo.cfg, and remove dynamicConfigFile.".to_owned()
+                "Move its server.N lines into zoo.cfg, and remove dynamicConfigFile.".to_owned()
             }
             Self::Refused { key, .. } => {
-                format!("Remove {key} if the server may do without what it asks for.")
+                format!("Remove {key} if you can do without it.")
             }
             Self::NotSet { remedy, .. } => (*remedy).to_owned(),
             Self::Contradiction { .. } => "Correct one of the two.".to_owned(),
             Self::NotPem { path, kind, .. } => convert(path, kind),
             Self::NoMyId { path, .. } => {
-                format!("Write N of this server's line server.N: echo N > {}", path.display())
+                format!(
+                    "Write the N of this server's server.N line into it: echo N > {}",
+                    path.display()
+                )
             }
-            Self::Ensemble { .. } => "Write the members as lines server.N into zoo.cfg.".to_owned(),
+            Self::Ensemble { .. } => "List the members as server.N lines in zoo.cfg.".to_owned(),
         }
     }
 }
@@ -180,10 +188,10 @@ fn convert(path: &Path, kind: &str) -> String {
     let (p12, pem) = (p12.display(), pem.display());
     let to_pem = |p12: &dyn fmt::Display| format!("openssl pkcs12 -in {p12} -nodes -out {pem}");
     match kind {
-        "PKCS12" => format!("Convert it, {}, and name that file.", to_pem(&from)),
+        "PKCS12" => format!("Convert it with `{}`, and configure the new file.", to_pem(&from)),
         _ => format!(
-            "Convert it, keytool -importkeystore -srckeystore {from} -srcstoretype {kind} -destkeystore {p12} \
-             -deststoretype PKCS12 && {}, and name that file.",
+            "Convert it with `keytool -importkeystore -srckeystore {from} -srcstoretype {kind} -destkeystore {p12} \
+             -deststoretype PKCS12 && {}`, and configure the new file.",
             to_pem(&p12)
         ),
     }

@@ -202,7 +202,7 @@ fn assemble(
     let (defaults, place) = match file {
         None if is_image => {
             entries.extend(environment.image()?);
-            (Defaults::WITH_FILE, "the variables ZOO_*".to_owned())
+            (Defaults::WITH_FILE, "the ZOO_* variables".to_owned())
         }
         None => (Defaults::WITHOUT_FILE, "no configuration file".to_owned()),
         Some((path, bytes)) => {
@@ -219,7 +219,7 @@ fn assemble(
             let unread: Vec<_> = environment.of_the_image().collect();
             if !unread.is_empty() {
                 notes.push(Note::info(format!(
-                    "environment: {} not read, there is {place}",
+                    "environment: {} ignored, because there is {place}",
                     unread.join(", ")
                 )));
             }

@@ -175,7 +175,7 @@ fn kind_of(path: &Path) -> &'static str {
 
 fn protocols(settings: &Settings) -> Result<Protocols, ConfigError> {
     let bad = |key: &str, setting: &Setting| {
-        bad_value(key, setting, "TLSv1.2, TLSv1.3, or both with a comma between them".to_owned())
+        bad_value(key, setting, "TLSv1.2, TLSv1.3, or both separated by a comma".to_owned())
     };
     if let Some(setting) = settings.get("ssl.quorum.enabledProtocols") {
         let mut protocols = Protocols { tls12: false, tls13: false };
@@ -212,7 +212,7 @@ pub(super) fn snap_sync_bytes(settings: &Settings) -> Result<Option<NonZeroU64>,
         key: "leader.snapSyncLimitInKbPerSecond",
         default: 0,
         range: 0..=INT_MAX,
-        what: "a number of KiB a second, 0 for no limit,",
+        what: "a number of KiB per second, 0 for no limit,",
     };
     Ok(NonZeroU64::new(u64::from(kilobytes.read_u32(settings)?) << 10))
 }
@@ -222,7 +222,7 @@ pub(super) fn leader_serves(settings: &Settings, notes: &mut Vec<Note>) -> bool 
     let Some(Setting { value, origin, .. }) = settings.get("leaderServes") else { return true };
     if value != "no" && value != "yes" {
         let text = format!(
-            "{origin}: leaderServes is {value:?} and counts as yes; ZooKeeper takes only no as no"
+            "{origin}: leaderServes is {value:?}, which means yes; as in ZooKeeper, only no means no"
         );
         notes.push(Note::warning(MessageId::UNKNOWN_WORD, text));
     }

@@ -170,14 +170,14 @@ fn what_cannot_be_done_is_refused_with_the_way_to_do_it() {
         ),
         (
             "sslQuorum=true\nssl.quorum.keyStore.location=/d/k.p12".to_owned(),
-            "zoo.cfg:2: ssl.quorum.keyStore.location is /d/k.p12, of type PKCS12, and this version reads PEM only \
-             Convert it, openssl pkcs12 -in /d/k.p12 -nodes -out /d/k.pem, and name that file.",
+            "zoo.cfg:2: ssl.quorum.keyStore.location is /d/k.p12, of type PKCS12; this version reads only PEM \
+             Convert it with `openssl pkcs12 -in /d/k.p12 -nodes -out /d/k.pem`, and configure the new file.",
         ),
         (
             format!("sslQuorum=true\n{KEY}ssl.quorum.trustStore.location=/d/t.jks"),
-            "zoo.cfg:3: ssl.quorum.trustStore.location is /d/t.jks, of type JKS, and this version reads PEM only \
-             Convert it, keytool -importkeystore -srckeystore /d/t.jks -srcstoretype JKS -destkeystore /d/t.p12 \
-             -deststoretype PKCS12 && openssl pkcs12 -in /d/t.p12 -nodes -out /d/t.pem, and name that file.",
+            "zoo.cfg:3: ssl.quorum.trustStore.location is /d/t.jks, of type JKS; this version reads only PEM \
+             Convert it with `keytool -importkeystore -srckeystore /d/t.jks -srcstoretype JKS -destkeystore /d/t.p12 \
+             -deststoretype PKCS12 && openssl pkcs12 -in /d/t.p12 -nodes -out /d/t.pem`, and configure the new file.",
         ),
         (
             format!("sslQuorum=true\n{KEY}{TRUST}ssl.quorum.keyStore.type=bcfks"),
@@ -206,7 +206,7 @@ fn what_cannot_be_done_is_refused_with_the_way_to_do_it() {
         ("sslQuorum=yes".to_owned(), "zoo.cfg:1: sslQuorum is \"yes\", expected true or false"),
         (
             "leader.snapSyncLimitInKbPerSecond=-1".to_owned(),
-            "zoo.cfg:1: leader.snapSyncLimitInKbPerSecond is \"-1\", expected a number of KiB a second, 0 for no limit",
+            "zoo.cfg:1: leader.snapSyncLimitInKbPerSecond is \"-1\", expected a number of KiB per second, 0 for no limit",
         ),
     ] {
         let found = error(&lines);
@@ -224,7 +224,7 @@ fn what_has_no_effect_is_said() {
     ] {
         let loaded = load_with(&format!("{key}=hunter2"), &[]).expect("no effect");
         let [note] = loaded.notes.as_slice() else { panic!("{key}: {:?}", loaded.notes) };
-        let expected = format!("zoo.cfg:1: {key} is known, not in effect here. ");
+        let expected = format!("zoo.cfg:1: {key} is known but has no effect here. ");
         assert!(note.text.starts_with(&expected) && !note.text.contains("hunter2"), "{note:?}");
     }
 }

@@ -11,7 +11,7 @@ use super::{ConfigError, Ensemble, ListenAddress, Note};
 use crate::message::MessageId;
 
 pub(super) const FORM: &str =
-    "host:port:port[:participant|observer][;[host:]port], the first two ports unlike";
+    "host:port:port[:participant|observer][;[host:]port], with different first two ports";
 
 /// Where a member's clients are listened for, given what `clientPort` and `clientPortAddress` say.
 pub(super) fn join_member_address(
@@ -54,7 +54,7 @@ pub(super) fn join_client_address(
     notes.push(Note::warning(
         MessageId::ALONE_IN_LIST,
         format!(
-            "{}: {key} is the only server, so this runs standalone, as ZooKeeper would",
+            "{}: {key} is the only server, so this server runs standalone, as ZooKeeper would",
             setting.origin
         ),
     ));
@@ -66,7 +66,7 @@ pub(super) fn join_client_address(
             notes.push(Note::warning(
                 MessageId::LINE_OF_ANOTHER,
                 format!(
-                    "{}: {key} is not this server (myid is {my_id}), its client port is not used",
+                    "{}: {key} is not this server (myid is {my_id}), so its client port is not used",
                     setting.origin
                 ),
             ));

@@ -131,7 +131,7 @@ impl Settings {
                 Some(error) => {
                     notes.push(Note::warning(
                         MessageId::VALUE_IGNORED,
-                        format!("{error}; the default counts, as in ZooKeeper"),
+                        format!("{error}; the default is used, as in ZooKeeper"),
                     ));
                     forgotten.push(name.clone());
                     continue;
@@ -192,7 +192,7 @@ impl Settings {
             {
                 found.push(ConfigError::Contradiction {
                     place: setting.origin.to_string(),
-                    what: format!("{asks} is true, {needs} is not"),
+                    what: format!("{asks} is true but {needs} is not"),
                 });
             }
         }
@@ -317,14 +317,14 @@ fn provider(class: &str) -> Verdict {
             | "EnsembleAuthenticationProvider",
         ) => Verdict::Fine,
         Some("KeyAuthenticationProvider") => Verdict::Without(
-            "It is a sample that knows whoever comes while there is no /key; whoever shows an identity of it is turned away, and no ACL can name one.",
+            "It is a sample that accepts everybody while there is no /key; a client that authenticates with it is refused, and ACLs cannot name its identities.",
         ),
         Some("SASLAuthenticationProvider" | "X509AuthenticationProvider") => Verdict::Without(
-            "Not yet: there is no such scheme; whoever shows an identity of it is turned away, and no ACL can name one.",
+            "Not yet: there is no such scheme; a client that authenticates with it is refused, and ACLs cannot name its identities.",
         ),
         _ => Verdict::Refused(
             "",
-            Some("the class is not ZooKeeper's own, and what it would check is not known."),
+            Some("the class is not ZooKeeper's own, and what it would check is unknown."),
         ),
     }
 }
@@ -374,7 +374,7 @@ fn not_in_effect(setting: &Setting, name: &str, note: &str) -> String {
         written if written.ends_with(name) => name.to_owned(),
         written => format!("{written} ({name})"),
     };
-    format!("{}: {known_as} is known, not in effect here. {note}", setting.origin)
+    format!("{}: {known_as} is known but has no effect here. {note}", setting.origin)
 }
 
 fn unknown(written: &str, origin: &Origin) -> Note {

@@ -243,8 +243,9 @@ impl Config {
         if extended_types_enabled && ensemble.as_ref().is_some_and(|its| its.my_id == u8::MAX) {
             return Err(ConfigError::Contradiction {
                 place: data_dir.join("myid").display().to_string(),
-                what: "this server is 255, and with extendedTypesEnabled 254 is the most"
-                    .to_owned(),
+                what:
+                    "this server's number is 255; with extendedTypesEnabled it can be at most 254"
+                        .to_owned(),
             });
         }
         let jute_max_buffer =
@@ -362,7 +363,7 @@ fn directory(
     let path = PathBuf::from(&setting.value);
     if path.is_relative() && !path.starts_with(".") {
         let text = format!(
-            "{origin}: {key} is relative to the working directory: {}; write ./{} if that is meant",
+            "{origin}: {key} is relative to the working directory: {}; write ./{} if that is intended",
             path.display(),
             path.display()
         );
@@ -404,7 +405,9 @@ fn client_listen(
 
 fn nothing_to_listen_on(settings: &Settings, place: &str) -> ConfigError {
     let remedy = match settings.is_set("secureClientPort") {
-        true => "Add clientPort: secureClientPort is not in effect, this version has no TLS.",
+        true => {
+            "Add clientPort: secureClientPort has no effect, because this version has no TLS for clients."
+        }
         false => "Add clientPort, such as clientPort=2181: there is nothing to listen on.",
     };
     let place = settings.place_of("secureClientPort", place);
@@ -456,7 +459,7 @@ fn four_letter_words(settings: &Settings, notes: &mut Vec<Note>) -> FourLetterWo
             notes.push(Note::warning(
                 MessageId::UNKNOWN_FOUR_LETTER_WORD,
                 format!(
-                    "{}: 4lw.commands.whitelist has {word:?}, which is no four-letter word",
+                    "{}: 4lw.commands.whitelist has {word:?}, which is not a four-letter word command",
                     setting.origin
                 ),
             ));
@@ -511,7 +514,7 @@ fn raised(
         notes.push(Note::warning(
             MessageId::NUMBER_OUT_OF_RANGE,
             format!(
-                "{}: {} is {value}, raised to {least}, the least possible",
+                "{}: {} is {value}, raised to {least}, the minimum",
                 setting.origin, number.key
             ),
         ));
@@ -532,7 +535,7 @@ fn force_sync(settings: &Settings, notes: &mut Vec<Note>) -> bool {
                 MessageId::FORCE_SYNC_OFF,
                 format!(
                     "{origin}: forceSync=no: ACKNOWLEDGED CHANGES CAN BE LOST when this machine \
-                 stops, the log is not synced"
+                 crashes or loses power, because the log is not synced"
                 ),
             ));
             false

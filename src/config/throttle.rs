@@ -99,14 +99,14 @@ fn large_requests(
     let (place, threshold) = read("largeRequestThreshold", -1)?;
     if threshold == 0 || threshold < -1 {
         let text = format!(
-            "{place}: largeRequestThreshold is {threshold}, neither -1 nor above zero: it is off, as in ZooKeeper"
+            "{place}: largeRequestThreshold is {threshold}, neither -1 nor greater than zero: the threshold is off, as in ZooKeeper"
         );
         notes.push(Note::warning(MessageId::NUMBER_OUT_OF_RANGE, text));
     }
     let (place, bytes) = read("largeRequestMaxBytes", MAX_BYTES.into())?;
     if bytes <= 0 {
         let text = format!(
-            "{place}: largeRequestMaxBytes is {bytes}, not above zero: {MAX_BYTES} counts, as in ZooKeeper"
+            "{place}: largeRequestMaxBytes is {bytes}, not greater than zero: {MAX_BYTES} is used, as in ZooKeeper"
         );
         notes.push(Note::warning(MessageId::NUMBER_OUT_OF_RANGE, text));
     }
@@ -158,7 +158,7 @@ impl SessionWeights {
             Ok(u32::try_from(number).ok().filter(|weight| *weight > 0).unwrap_or_else(|| {
                 let place = settings.place_of(key, key);
                 let text = format!(
-                    "{place}: {key} is {number}, not above zero: {default} counts, as in ZooKeeper"
+                    "{place}: {key} is {number}, not greater than zero: {default} is used, as in ZooKeeper"
                 );
                 notes.push(Note::warning(MessageId::NUMBER_OUT_OF_RANGE, text));
                 default

@@ -108,7 +108,7 @@ pub(super) fn property_bool(
     if !yes && !setting.value.eq_ignore_ascii_case("false") {
         let Setting { origin, value, .. } = setting;
         let text = format!(
-            "{origin}: {key} is {value:?} and counts as false; ZooKeeper takes only true as true"
+            "{origin}: {key} is {value:?}, which means false; as in ZooKeeper, only true means true"
         );
         notes.push(Note::warning(MessageId::UNKNOWN_WORD, text));
     }

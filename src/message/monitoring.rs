@@ -3,43 +3,43 @@
 messages! { "AdminServer, metrics, audit":
 
 RK0601 NO_ADMIN_SERVER
-"The AdminServer's port cannot be had."
+"The port of the AdminServer could not be opened."
 "There are no commands over HTTP; clients are served as usual."
 "Set `admin.serverPort` to another port, or `admin.enableServer=false`."
 
 RK0602 ADMIN_SERVER_GONE
 "The AdminServer ended."
 "There are no commands over HTTP until a restart; clients are served as usual."
-"Look at the reason in the line; restart when it suits."
+"See the reason in the line; restart when convenient."
 
 RK0603 ADMIN_REFUSED
-"Somebody asked the AdminServer for a command without the right to it."
+"Somebody called an AdminServer command without permission."
 "Nothing was done."
-"It takes an `Authorization: digest USER:PASSWORD` of somebody who has every permission on `/`, as the super user has; from another machine `restore` takes the super user, and for the rest what the world may does not count, unless `admin.remote.allowWorld=true`. If nobody was meant to ask: the address is in the line."
+"Send `Authorization: digest USER:PASSWORD` of a user who has all permissions on `/`, as the super user has. From another machine, `restore` requires the super user, and for other commands the permissions of `world` do not count, unless `admin.remote.allowWorld=true`. If nobody was supposed to call it, the address is in the line."
 
 RK0604 SNAPSHOT_NOT_SERVED
-"A snapshot that was asked for over HTTP was taken and cannot be read."
-"The answer is an error 500. The server's data is not touched."
-"Look at the reason in the line; verify the file with `rookeeper snapshot verify`."
+"A snapshot requested over HTTP was taken but cannot be read."
+"The answer is an error 500. The server's data is not affected."
+"See the reason in the line; verify the file with `rookeeper snapshot verify`."
 
 RK0605 METRICS_GONE
 "`/metrics` ended."
-"Prometheus gets no figures until a restart; `mntr` has them. Clients are served as usual."
-"Look at the reason in the line; restart when it suits."
+"Prometheus gets no metrics until a restart; `mntr` still has them. Clients are served as usual."
+"See the reason in the line; restart when convenient."
 
 RK0606 AUDIT_LINES_LOST
-"Lines of the audit log were dropped: it takes none, and no more can wait."
-"Changes were done that are in no line of it; how many lines, `audit_lines_lost` and a line of the audit log say. Nothing else is lost."
-"Look at the disk of the audit log, or at whoever reads standard output or syslog."
+"Lines of the audit log were dropped: they cannot be written, and the buffer for waiting lines is full."
+"Changes were made that no audit line records; `audit_lines_lost` and a line of the audit log say how many lines. Nothing else is lost."
+"Check the disk of the audit log, or whatever reads standard output or syslog."
 
 RK0607 NOT_RESTORED
-"A snapshot that was sent over HTTP to be restored was refused."
-"Nothing was changed: the server has what it had. If it had closed its connections already, clients come back by themselves."
-"Look at the reason in the line: send a whole snapshot, or make room. `rookeeper snapshot verify` tells what is wrong with a file."
+"A snapshot sent over HTTP to be restored was refused."
+"Nothing was changed: the server has the data it had before. If it had already closed its connections, clients reconnect by themselves."
+"See the reason in the line: send a complete snapshot, or free some space. `rookeeper snapshot verify` says what is wrong with a file."
 
 RK0608 AUDIT_NOT_WRITTEN
-"The audit log has taken no line for 5 s: the disk refuses it, or nobody reads it."
-"Changes go on, and their lines wait; beyond 64 MiB they are lost. With `audit.failClosed=true` changes get -7 instead."
-"Make room on the disk of the audit log, or look at whoever reads standard output or syslog. It heals by itself."
+"No audit line could be written for 5 s: the disk refuses them, or nothing reads them."
+"Changes continue, and their audit lines wait; beyond 64 MiB they are lost. With `audit.failClosed=true`, changes get -7 instead."
+"Free some space on the disk of the audit log, or check whatever reads standard output or syslog. It recovers by itself."
 
 }

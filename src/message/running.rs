@@ -4,102 +4,102 @@ messages! { "Running server: disk, memory, time":
 
 RK0301 LOG_NOT_WRITTEN
 "The transaction log could not be written or synced."
-"The server ends. What was acknowledged is on the disk; of what was not, nobody knows."
-"The causes below the line say why: space, mount, a failing disk. Correct that and start again: a start finds out what is on disk."
+"The server ends. What was acknowledged is on disk; the rest may or may not be."
+"The causes under the line say why: space, mount, a failing disk. Fix that and start again: a start finds out what is on disk."
 
 RK0302 DIVERGED
-"A transaction that is in the log cannot be applied."
-"The server ends rather than serve a wrong tree. It is a defect; the log is whole."
-"Keep a copy of the data directory and report it. A start will most likely refuse it, and say how to go on."
+"A transaction in the log cannot be applied."
+"The server ends rather than serve a wrong tree. This is a bug; the log is intact."
+"Keep a copy of the data directory and report it. A start will most likely be refused, and say how to proceed."
 
 RK0303 ORDERER_LOST
 "The thread that orders requests ended unexpectedly."
-"The server ends. What was acknowledged is on the disk. It is a defect."
+"The server ends. What was acknowledged is on disk. This is a bug."
 "Start again, and report it with the error above (RK0701)."
 
 RK0311 SLOW_SYNC
 "A sync of the log took longer than `fsync.warningthresholdms`."
 "All writes waited for it; nothing is lost."
-"Look at what else uses that disk. A disk of its own for `dataLogDir` helps; `mntr` has how long syncs take (`fsynctime`)."
+"Find out what else uses that disk. A separate disk for `dataLogDir` helps; `mntr` shows how long syncs take (`fsynctime`)."
 
 RK0312 GROUP_HANGS
-"A group of requests has not ended for a while; most likely the disk of the log hangs. It is told again at each doubling."
+"A group of requests has been in progress for a while; most likely the disk of the log hangs. The message is repeated each time the duration doubles."
 "No write is answered meanwhile; reads are. Nothing is lost."
-"Look at the disk and the kernel's log. In an ensemble a leader hands over by itself."
+"Look at the disk and the kernel log. In an ensemble, a leader hands over leadership by itself."
 
 RK0313 STOOD_STILL
-"The server itself did not run for the time in the line: the machine was suspended, starved of CPU, or swapped."
-"No session expires by it: all deadlines move by as much. Clients may have gone elsewhere, and in an ensemble another server may lead now."
-"Look at CPU, memory and live migrations of the machine."
+"The server did not run at all for the time in the line: the machine was suspended, starved of CPU, or swapping."
+"No session expires because of it: all deadlines are extended by the same time. Clients may have moved to other servers, and in an ensemble another server may now be the leader."
+"Check CPU, memory and live migrations of the machine."
 
 RK0321 DISK_NEARLY_FULL
 "The disk of the log has less free space than the reserve (twice `preAllocSize`)."
-"Writes that need room (create, setACL, longer data) get -7 OperationTimeout; the rest goes on. Nothing is lost."
-"Make room, or delete znodes. It heals by itself, with an eighth more than the reserve."
+"Writes that need space (create, setACL, longer data) get -7 OperationTimeout; everything else continues. Nothing is lost."
+"Free some space, or delete znodes. Normal service resumes by itself once there is an eighth more than the reserve."
 
 RK0322 DISK_ALL_BUT_FULL
 "The disk of the log has less free space than half of the reserve."
-"Only deletes, the end of sessions and reads go on; new sessions are turned away. Nothing is lost."
-"Make room now. With none left the log cannot be written, and a lone server ends."
+"Only deletes, closing sessions and reads continue; new sessions are refused. Nothing is lost."
+"Free some space now. When none is left, the log cannot be written, and a standalone server ends."
 
 RK0323 MEMORY_NEARLY_FULL
-"Memory is nearly used up, by the limit of the control group or `memoryLimitInKb`."
-"Writes that grow the tree get -7 OperationTimeout; the rest goes on. Without that the system would kill the process."
-"Give the server more memory, or delete znodes. It heals by itself."
+"Memory is nearly used up, measured against the limit of the control group or `memoryLimitInKb`."
+"Writes that grow the tree get -7 OperationTimeout; everything else continues. Otherwise the system would kill the process."
+"Give the server more memory, or delete znodes. Normal service resumes by itself."
 
 RK0331 SNAPSHOT_FAILED
-"No snapshot could be taken."
-"Nothing is lost: the log keeps everything, and the next one is due as usual. Until one succeeds, logs pile up and a start takes longer."
+"A snapshot could not be taken."
+"Nothing is lost: the log keeps everything, and the next snapshot is due as usual. Until one succeeds, logs accumulate and a start takes longer."
 "The reason is in the line; most often the disk of `dataDir` is full."
 
 RK0332 SPARE_FAILED
-"A log segment could not be prepared ahead. It is tried again, and told once."
-"Nothing is lost. Syncs take longer while there is no spare."
-"The reason is in the line: space or owner, most often."
+"A log segment could not be prepared in advance. This is retried, and reported once."
+"Nothing is lost. Syncs take longer while there is no spare segment."
+"The reason is in the line: usually space or ownership."
 
 RK0333 NO_SPARES
 "The thread that prepares log segments could not be started."
-"Nothing is lost. Every sync takes longer, until a restart."
-"Look at the limit of threads for this user or container, then restart."
+"Nothing is lost. Every sync takes longer until a restart."
+"Check the limit of threads for this user or container, then restart."
 
 RK0334 PURGE_FAILED
 "Old snapshots and logs could not be purged."
-"Nothing is lost; they take space. A purge by `autopurge` is tried again at its next turn."
+"Nothing is lost; they take up space. A purge by `autopurge` is retried the next time it is due."
 "The reason is in the line."
 
 RK0335 PURGE_ENDED
 "A purge ended unexpectedly."
-"Nothing that a start needs was deleted. It is a defect; the next turn tries again."
+"Nothing that a start needs was deleted. This is a bug; the next purge tries again."
 "Report it with the error above (RK0701)."
 
 RK0336 PURGE_NOT_STARTED
-"The thread that purges could not be started."
-"Nothing is lost; old files take space until the next turn."
-"Look at the limit of threads for this user or container."
+"The purge thread could not be started."
+"Nothing is lost; old files take up space until the next purge."
+"Check the limit of threads for this user or container."
 
 RK0337 SNAPSHOT_LATE
-"A snapshot was given up: 64 MiB of what changed meanwhile waited for its disk."
-"Nothing is lost: the log keeps everything, and the next attempt is 10 s later or more. Told once until one succeeds; until then logs pile up and a start takes longer. Requests did not wait."
-"A disk of `dataDir` that is slow or hangs: look at it. If it is only slow, take snapshots when less changes, or give `dataDir` a faster one."
+"A snapshot was abandoned: 64 MiB of changes were waiting for its disk."
+"Nothing is lost: the log keeps everything, and the next attempt is at least 10 s later. Reported once until one succeeds; until then logs accumulate and a start takes longer. Requests did not wait."
+"Check whether the disk of `dataDir` is slow or hangs. If it is only slow, take snapshots when there are fewer changes, or give `dataDir` a faster disk."
 
 RK0341 SEQUENCE_EXHAUSTED
-"The counter below a parent for sequential znodes is at its end, 2147483647."
-"No sequential znode can be created there any more (-8): a name would come twice. Locks and queues there stand still; the data is safe."
+"The counter for sequential znodes under a parent has reached its end, 2147483647."
+"No more sequential znodes can be created there (-8): names would repeat. Locks and queues there stop working; the data is safe."
 "Have the application use a new parent."
 
 RK0342 QUOTA_REFUSED
 "A write was refused by a hard quota."
-"The client got -125 QuotaExceeded. Told at most once a second."
-"`listquota` of the path in the line; delete there, or raise it with `setquota`."
+"The client got -125 QuotaExceeded. Reported at most once a second."
+"Run `listquota` for the path in the line; delete something there, or raise the quota with `setquota`."
 
 RK0343 QUOTA_EXCEEDED
-"A write went beyond a soft quota."
-"It was done."
-"`listquota` of the path in the line; delete there, or raise it with `setquota`."
+"A write exceeded a soft quota."
+"The write was applied."
+"Run `listquota` for the path in the line; delete something there, or raise the quota with `setquota`."
 
 RK0344 DIGEST_MISMATCH
-"The digest of the tree, as a transaction or a snapshot of Apache ZooKeeper says it, is not the one of the znodes that are here."
-"Nothing was refused. ZooKeeper says wrong ones after a create with the flags of a container, and is right again later. Of a transaction of this server it is a defect, or a server whose tree is not that of the others. `digest_mismatches_count` counts them."
-"Once, in a log of ZooKeeper's: nothing. Else compare the servers (`hash` of each, at the same zxid) and report it; a server that differs gets the others' tree by a start on an empty directory."
+"The digest of the tree recorded in a transaction or in a snapshot of Apache ZooKeeper does not match the znodes that are here."
+"Nothing was refused. ZooKeeper records wrong digests after a create with the flags of a container, and correct ones again later. For a transaction of this server, it means a bug, or that this server's tree differs from the others'. `digest_mismatches_count` counts them."
+"If it happened once, in a log written by ZooKeeper: nothing. Otherwise compare the servers (`hash` of each, at the same zxid) and report it; a server that differs gets the others' tree if it is started with an empty directory."
 
 }

@@ -4,68 +4,68 @@ messages! { "Tools":
 
 RK0801 TOOL_FILE
 "A tool cannot read or write a file."
-"It ends there. A data directory is not changed by it."
+"The tool stops. It has not changed a data directory."
 "The reason is in the line."
 
 RK0802 TOOL_OUTPUT
 "Standard output cannot be written."
-"What was asked for may be done, and is not told."
-"Look at where the output goes: a disk that is full, most often."
+"The command may have been carried out, but its result cannot be shown."
+"Check where the output goes: usually to a disk that is full."
 
 RK0803 NO_DATA_DIRECTORY
-"The folder has no `version-2`, so it is no data directory."
+"The folder has no `version-2`, so it is not a data directory."
 "Nothing was done."
-"Name `dataDir` as zoo.cfg has it, or zoo.cfg itself; not `version-2`."
+"Give `dataDir` as in zoo.cfg, or zoo.cfg itself; not `version-2`."
 
 RK0804 DIRECTORY_IN_USE
 "A process has files of the directory open: Apache ZooKeeper, which takes no lock, or another program."
-"Nothing was done: to change files beneath it would destroy them."
+"Nothing was done: changing files under it would destroy them."
 "Stop that process first; its id is in the line."
 
 RK0805 BACKUP_ALTERED
-"A file of the backup is not what its manifest says."
+"A file of the backup does not match the manifest."
 "Nothing was restored."
-"Take another backup. This one was changed or damaged since."
+"Use another backup. This one was changed or damaged after it was taken."
 
 RK0806 MANIFEST_UNREADABLE
 "The backup's manifest, `backup.json`, cannot be understood."
 "Nothing was restored."
-"Take another backup. Or move the manifest away: the files are then taken as a plain copy, without their checksums."
+"Use another backup. Or move the manifest away: the files are then treated as a plain copy, without checksums."
 
 RK0807 FOLDER_NOT_EMPTY
-"The folder that is to be written has files in it."
+"The folder that should be written has files in it."
 "Nothing was written."
-"Choose an empty folder; `restore --replace` moves aside what is there."
+"Choose an empty folder; `restore --replace` moves existing files aside."
 
 RK0808 ADMIN_SERVER_UNREACHABLE
 "`rookeeper top` gets no answer from the AdminServer."
-"Nothing is said about the server: its AdminServer may be off, or on another port."
-"`--server HOST:PORT`; look for `admin.serverPort` in zoo.cfg and for RK0601 in the log."
+"This says nothing about the server itself: its AdminServer may be off, or on another port."
+"Use `--server HOST:PORT`; look for `admin.serverPort` in zoo.cfg and for RK0601 in the log."
 
 RK0809 INEXPLICABLE
 "`rookeeper explain` does not know the word."
 "Nothing."
-"Without a word it lists all codes and messages; `rookeeper config keys` lists the keys."
+"Without an argument it lists all codes and messages; `rookeeper config keys` lists the keys."
 
 RK0810 CUT_INSIDE_SNAPSHOT
-"The only snapshots hold some of what is to be cut off."
+"The only snapshots contain some of what should be cut off."
 "Nothing was cut."
-"`--inexact` cuts and keeps what the snapshot shows: a state that never was, as a start of ZooKeeper makes it. Or cut later."
+"`--inexact` cuts and keeps what the snapshot contains: a state that never existed, such as ZooKeeper produces on a start. Or cut at a later zxid."
 
 RK0811 SNAPSHOT_IS_THERE
-"A first snapshot was to be made, and there is a snapshot that can be read."
-"Nothing was done; a start works with it."
+"A first snapshot was requested, but there already is a readable snapshot."
+"Nothing was done; the server can start from it."
 "Nothing."
 
 RK0812 LOGS_DO_NOT_REACH_BACK
-"The logs do not begin with the first transaction, so an empty first snapshot would lose what was before."
+"The logs do not begin with the first transaction, so an empty first snapshot would lose what came before them."
 "Nothing was done."
 "Restore a snapshot from a backup."
 
 RK0813 NOT_SERVED_YET
-"The directory is to be sealed, and rookeeper has not served its state yet."
+"The directory should be sealed, but rookeeper has not served its data yet."
 "Nothing was done."
-"Start and stop rookeeper on it, see that all is well, then seal."
+"Start and stop rookeeper on it, check that all is well, then seal."
 
 RK0814 NO_RANDOM_BYTES_FOR_KEY
 "The system gave no random bytes for a session key."
@@ -73,27 +73,27 @@ RK0814 NO_RANDOM_BYTES_FOR_KEY
 "Look at the reason in the line; a container may lack `getrandom`."
 
 RK0815 NO_MEMBER
-"`data leave` was asked for a directory that is no member's of an ensemble."
-"Nothing was done, and nothing need be: it belongs to no ensemble."
+"`data leave` was called on a directory that does not belong to a member of an ensemble."
+"Nothing was done, and nothing needs to be: the directory belongs to no ensemble."
 "Check that it is the right directory."
 
 RK0816 LOG_SHOWN_IN_PART
 "Not every record of the log can be read."
 "What can be read was shown. Nothing was changed."
-"`rookeeper log verify` says where and why; `rookeeper data check`, what a start makes of it."
+"`rookeeper log verify` says where and why; `rookeeper data check` says what a start would do."
 
 RK0817 NO_LOG
-"The folder holds no log."
+"The folder contains no log."
 "Nothing was done."
-"Name `dataLogDir`, where that differs from `dataDir`, or a file `log.*`."
+"Give `dataLogDir` if it differs from `dataDir`, or a file `log.*`."
 
 RK0818 BACKUP_TOO_OLD
-"The backup ends before the zxid that is to be restored."
+"The backup ends before the requested zxid."
 "Nothing was restored."
-"Take a newer backup, or leave out `--to-zxid`."
+"Use a newer backup, or omit `--to-zxid`."
 
 RK0819 SNAPSHOT_NO_TREE
-"The znodes of a snapshot make no tree: one stands before its parent, or twice."
+"The znodes of a snapshot do not form a tree: one appears before its parent, or twice."
 "Neither rookeeper nor ZooKeeper writes such a file. Nothing was changed."
 "Use another snapshot; find out what wrote this one."
 

@@ -45,13 +45,13 @@ fn everything_is_said_at_once_with_file_and_line() {
     let file = zoo_cfg(root.path(), "tickTime=x\noraclePath=/o\ntiktime=1\ncnxTimeout=5\n");
     let ended = run(&["config", "check", &file, "-Dzookeeper.snapCount=y"]);
     let expected = [
-        format!("REFUSED    [RK0106] {file}:4: oraclePath is refused: two servers need each other, and no oracle decides for one of them."),
-        "           Remove oraclePath if the server may do without what it asks for.".to_owned(),
+        format!("REFUSED    [RK0106] {file}:4: oraclePath is refused: two servers need each other; no oracle decides for one of them."),
+        "           Remove oraclePath if you can do without it.".to_owned(),
         format!("REFUSED    [RK0105] {file}:3: tickTime is \"x\", expected a number of milliseconds from 1 to 2147483647"),
-        "           Correct tickTime, or remove it for its default.".to_owned(),
+        "           Correct tickTime, or remove it to get its default.".to_owned(),
         format!("WARNING    [RK0121] {file}:5: unknown key tiktime is ignored; did you mean tickTime?"),
-        "WARNING    [RK0123] command line, -D: snapCount is \"y\", expected a whole number from -2147483648 to 2147483647; the default counts, as in ZooKeeper".to_owned(),
-        format!("           {file}:6: cnxTimeout is known, not in effect here. Servers reach each other in another way."),
+        "WARNING    [RK0123] command line, -D: snapCount is \"y\", expected a whole number from -2147483648 to 2147483647; the default is used, as in ZooKeeper".to_owned(),
+        format!("           {file}:6: cnxTimeout is known but has no effect here. Servers connect to each other in a different way."),
         "in effect  4 keys: clientPort, dataDir, snapCount, tickTime".to_owned(),
         "a start would be refused".to_owned(),
     ];
@@ -135,5 +135,5 @@ fn a_zoo_cfg_in_the_folder_of_the_image_is_found() {
     let file = zoo_cfg(root.path(), "");
     let (code, said) = check();
     assert_eq!(code, Some(0));
-    assert!(said.contains(&format!("ZOO_TICK_TIME not read, there is {file}")), "{said}");
+    assert!(said.contains(&format!("ZOO_TICK_TIME ignored, because there is {file}")), "{said}");
 }

@@ -67,7 +67,7 @@ fn a_message_is_found_by_its_id() {
         assert_eq!((&row["kind"], &row["id"]), (&"message".into(), &"RK0510".into()), "{word}");
     }
     let said = fine(&["explain", "RK0207"]).out;
-    assert!(said.starts_with("RK0207, a message of rookeeper\n  A log that "), "{said}");
+    assert!(said.starts_with("RK0207, a message of rookeeper\n  A part of a log that "), "{said}");
     assert!(said.contains("\n  To do: "), "{said}");
 }
 
