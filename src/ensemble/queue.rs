@@ -38,8 +38,22 @@ pub struct Submission {
     pub origin: Origin,
     /// For what.
     pub work: Work,
+    /// Bytes that came for it, with the identities that go with it.
+    pub len: usize,
     /// Its share of the bounds, given back when it is answered. None for another server's, which has its own bound.
     pub room: Option<Share>,
+}
+
+#[cfg(test)]
+impl Submission {
+    /// As it comes from a client without identities.
+    pub(super) fn new(origin: Origin, work: Work, room: Option<Share>) -> Self {
+        let mut body = Vec::new();
+        if let Work::Request(request) = &work {
+            request.encode(&mut body);
+        }
+        Self { origin, work, len: body.len(), room }
+    }
 }
 
 /// A look at what only the orderer knows, or a word of the operator's that only it can follow.

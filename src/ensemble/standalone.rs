@@ -3,9 +3,10 @@
 //! A group of requests is prepared, written and synced at once, applied, and answered, all on one thread; meanwhile
 //! connections fill the next group. Nothing is applied, and so nothing is seen, before it is synced.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{slice, vec};
+use std::{iter, slice};
 
 use super::clients::Clients;
 use super::disk_room::DiskRoom;
@@ -13,7 +14,7 @@ use super::notices::Notices;
 use super::queue::Submission;
 use super::replica::Replica;
 use super::snapshots::complete_snapshot_of;
-use super::steps::{self, Applier};
+use super::steps::{self, Applier, TURN_BYTES};
 use crate::engine::database::Database;
 use crate::engine::request::{Chore, Work};
 use crate::engine::sequencer::Sequencer;
@@ -24,10 +25,6 @@ use crate::message::MessageId;
 use crate::storage::{
     Compression, DataDirectory, StorageError, TxnLog, begin_aside, move_history_aside,
 };
-
-/// Bytes of transactions that become durable together; with one more. What is asked for in a few bytes can be a long ACL
-/// in the log.
-const GROUP_BYTES: usize = 64 << 20;
 
 /// Why ordering had to stop. The process ends.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +71,8 @@ pub struct Standalone {
     applier: Applier,
     sequencer: Sequencer,
     log: TxnLog,
+    /// Requests that no group has had room for yet.
+    held: VecDeque<Submission>,
     disk_room: DiskRoom,
     notices: Notices,
 }
@@ -93,8 +92,8 @@ impl Standalone {
         clients: Arc<dyn Clients>,
     ) -> Self {
         let applier = Applier { replica, clients };
-        let (disk_room, notices) = (DiskRoom::default(), Notices::default());
-        Self { applier, sequencer, log, disk_room, notices }
+        let (held, disk_room, notices) = Default::default();
+        Self { applier, sequencer, log, held, disk_room, notices }
     }
 
     /// The applied state.
@@ -111,6 +110,12 @@ impl Standalone {
     /// The log.
     pub const fn log(&mut self) -> &mut TxnLog {
         &mut self.log
+    }
+
+    /// Whether another group is due at once: requests wait that the last one had no room for.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        !self.held.is_empty()
     }
 
     /// Closes sessions that are gone and have ephemeral znodes. To be called before anybody is served, and while nobody is.
@@ -164,13 +169,17 @@ impl Standalone {
             snapshot.publish()?;
             move_history_aside(directory, zxid.0, aside)
         })?;
+        for submission in self.held.drain(..) {
+            self.applier.clients.close(submission.origin.connection);
+        }
         self.sequencer = sequencer(&database);
         let before = self.applier.replica.exclusive().install(database);
         drop(before);
         Ok(Ok(zxid))
     }
 
-    /// Orders, writes, applies and answers what waits: one group, or several where one would be too long.
+    /// Orders, writes, applies and answers what waits: all chores, and of the requests as many as a group has room for.
+    /// [`Self::has_more`] tells of the rest, which comes before what is asked later.
     ///
     /// # Errors
     /// When the log fails or a transaction does not fit. The caller ends the process: nothing of the group was
@@ -182,10 +191,11 @@ impl Standalone {
         now: Now,
     ) -> Result<GroupReport, OrderError> {
         let mut report = GroupReport::default();
-        let (mut chores, mut submissions) = (chores.iter(), submissions.into_iter());
+        self.held.extend(submissions);
+        let mut chores = chores.iter();
         loop {
-            self.run_some(&mut chores, &mut submissions, now, &mut report)?;
-            if chores.len() == 0 && submissions.len() == 0 {
+            self.run_some(&mut chores, now, &mut report)?;
+            if chores.len() == 0 {
                 return Ok(report);
             }
         }
@@ -194,18 +204,17 @@ impl Standalone {
     fn run_some(
         &mut self,
         chores: &mut slice::Iter<'_, Chore>,
-        submissions: &mut vec::IntoIter<Submission>,
         now: Now,
         report: &mut GroupReport,
     ) -> Result<(), OrderError> {
-        if submissions.len() > 0 {
+        if !self.held.is_empty() {
             let Self { disk_room, log, .. } = self;
             disk_room.look(log.reserve(), now.monotonic, || log.free_space().ok());
         }
         let txns = report.txns;
-        let steps = {
+        let (steps, _) = {
             let room = self.disk_room.room().max(self.applier.replica.memory_room());
-            let Self { applier, sequencer, log, .. } = self;
+            let Self { applier, sequencer, log, held, .. } = self;
             let database = applier.replica.shared();
             let refuse = |work: &Work| {
                 let refused = room.refuse(&database, work);
@@ -221,9 +230,9 @@ impl Standalone {
                 sequencer,
                 &database,
                 chores,
-                submissions,
+                &mut iter::from_fn(|| held.pop_front()),
                 now,
-                GROUP_BYTES,
+                TURN_BYTES,
                 refuse,
                 place,
             )?

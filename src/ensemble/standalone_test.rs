@@ -171,7 +171,7 @@ impl World {
                     received: self.now.monotonic,
                 };
                 let room = Arc::clone(&self.room).try_acquire_many_owned(10).expect("room");
-                Submission { origin, work, room: Some(Share::new(room, None)) }
+                Submission::new(origin, work, Some(Share::new(room, None)))
             })
             .collect();
         self.standalone.run_group(chores, submissions, self.now)
@@ -358,6 +358,40 @@ fn an_expired_session_goes_with_its_znodes_and_without_a_word() {
     // Another turn: the session is not even closing any more.
     let seen = world.group(&[Chore::Expire(session)], vec![by(1, Request::Ping)]);
     assert_eq!(seen, ["1 closed", "flush"]);
+}
+
+/// They log nothing, but each costs what its bytes cost; and the driver has other things to do.
+#[test]
+fn refused_requests_of_many_bytes_are_decided_in_several_groups() {
+    let mut world = World::with_two();
+    let refused = || {
+        let (path, data) = ("/none/x".into(), Some(vec![0; 1 << 20].into()));
+        let acl = Some(vec![Acl::anyone(perms::ALL)]);
+        by(1, Request::Create(CreateRequest { path, data, acl, flags: 0 }))
+    };
+    let (mut asked, mut seen) = ((0..10).map(|_| refused()).collect::<Vec<_>>(), Vec::new());
+    asked.push(by(1, create("/behind", CreateMode::Persistent)));
+    for (group, has_more) in [(0, true), (1, true), (2, false)] {
+        // What comes later waits its turn, and what the server wants has one in each group.
+        let chores = [Chore::Expire(SessionId(FIRST_SESSION + 1))];
+        let chores = if group == 1 { &chores[..] } else { &[] };
+        world.try_group(chores, std::mem::take(&mut asked)).expect("it goes through");
+        assert_eq!(world.standalone.has_more(), has_more, "{group}");
+        seen.push(std::mem::take(&mut *world.seen.lines.lock()));
+        if group == 0 {
+            asked.push(by(1, get("/behind", false)));
+        }
+    }
+    let no_node = |requests: std::ops::Range<i32>, zxid| {
+        requests.map(move |xid| format!("1#{xid} at {zxid}: NoNode")).collect::<Vec<_>>()
+    };
+    let flush = || "flush".to_owned();
+    assert_eq!(seen[0], [no_node(3..7, 2), vec![flush()]].concat());
+    let closed = "2 closed".to_owned();
+    assert_eq!(seen[1], [vec![closed], no_node(7..11, 3), vec![flush()]].concat());
+    let rest = ["1#13 at 4: /behind".to_owned(), "1#14 at 4: new".to_owned(), flush()];
+    assert_eq!(seen[2], [&no_node(11..13, 3)[..], &rest].concat());
+    assert_eq!(world.room.available_permits(), ROOM, "room was kept");
 }
 
 #[test]

@@ -28,6 +28,12 @@ const HOLD_MAX: Duration = Duration::from_micros(100);
 /// Steps between two looks at the clock while the hold lasts.
 const STEPS_A_LOOK: usize = 16;
 
+/// Bytes that are decided in one turn, with one more request: those that came and those of the transactions that they
+/// become, whatever the outcome. A megabyte of small parts takes some 40 ms to decide, and nothing ticks meanwhile.
+pub(super) const TURN_BYTES: usize = 4 << 20;
+/// What deciding costs beside that, in bytes.
+const STEP_BYTES: usize = 512;
+
 /// A request's share of the bounds of what may be on its way.
 pub(super) type Room = Option<Share>;
 
@@ -51,7 +57,8 @@ impl Step {
 }
 
 /// Decides chores and requests in their order: `refuse` may give an answer before the tree is looked at, `place` gives
-/// each transaction its place in the log, and its length. Beyond `bytes_max` of them the rest stays where it is.
+/// each transaction its place in the log, and its length. Beyond `bytes_max` of what came and what it became the rest
+/// stays where it is. Gives what was decided, and how much it was.
 #[expect(clippy::too_many_arguments, reason = "what is decided, and by what")]
 pub(super) fn decide<'c, E>(
     sequencer: &mut Sequencer,
@@ -62,20 +69,22 @@ pub(super) fn decide<'c, E>(
     bytes_max: usize,
     mut refuse: impl FnMut(&Work) -> Option<Prepared>,
     mut place: impl FnMut(&TxnRecord<'static>) -> Result<usize, E>,
-) -> Result<Vec<Step>, E> {
-    let mut steps = Vec::with_capacity(chores.size_hint().0 + submissions.size_hint().0);
+) -> Result<(Vec<Step>, usize), E> {
+    let mut steps = Vec::new();
     let mut bytes = 0;
     while bytes < bytes_max
         && let Some(chore) = chores.next()
     {
+        bytes += STEP_BYTES;
         if let Some(record) = sequencer.prepare_chore(database, chore, now) {
             bytes += place(&record)?;
             steps.push(Step { origin: None, outcome: Prepared::Txn(record), room: None });
         }
     }
     while bytes < bytes_max
-        && let Some(Submission { origin, work, room }) = submissions.next()
+        && let Some(Submission { origin, work, len, room }) = submissions.next()
     {
+        bytes += STEP_BYTES + len;
         if let Work::Upgrade { timeout_ms, .. } = &work
             && let Some(record) = sequencer.upgrade(database, &origin, *timeout_ms, now)
         {
@@ -92,7 +101,7 @@ pub(super) fn decide<'c, E>(
         }
         steps.push(step);
     }
-    Ok(steps)
+    Ok((steps, bytes))
 }
 
 /// Applies what is final and tells the clients what came of it.
@@ -281,6 +290,9 @@ impl Applying<'_> {
 
 #[cfg(test)]
 mod tests {
+    use jute::protocol::CreateRequest;
+    use jute::{Acl, ErrorCode};
+
     use super::*;
     use crate::engine::database::Rules;
     use crate::engine::time::{Monotonic, WallClock};
@@ -295,24 +307,64 @@ mod tests {
             let (connection, session) = (ConnectionId(number), SessionId::NONE);
             let (identities, received) = (Arc::default(), Monotonic(0));
             let origin = Origin { connection, session, xid: 0, identities, received };
-            Submission { origin, work: Work::Open { timeout_ms: 4000 }, room: None }
+            Submission { origin, work: Work::Open { timeout_ms: 4000 }, len: 10, room: None }
         };
         let mut submissions = (0..7).map(submission).collect::<Vec<_>>().into_iter();
         let mut groups = Vec::new();
         while submissions.len() > 0 {
             let mut bytes = 0;
             let place = |_: &TxnRecord<'static>| {
-                bytes += 40;
-                Ok::<_, OrderError>(40)
+                bytes += 4000;
+                Ok::<_, OrderError>(4000)
             };
             let chores = &mut std::iter::empty();
             let all = &mut submissions;
-            let steps =
-                decide(&mut sequencer, &database, chores, all, now, 100, |_| None, place).unwrap();
+            let most = 10_000;
+            let (steps, _) =
+                decide(&mut sequencer, &database, chores, all, now, most, |_| None, place).unwrap();
             let connections = steps.iter().filter_map(|step| step.origin.as_ref());
             groups.push(connections.map(|origin| origin.connection.0).collect::<Vec<_>>());
-            assert!(bytes < 100 + 40, "{bytes}");
+            assert!(bytes < 10_000 + 4000, "{bytes}");
         }
         assert_eq!(groups, [vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
+    }
+
+    /// They log nothing, but each costs what its bytes cost.
+    #[test]
+    fn what_is_refused_counts_by_what_came() {
+        const MB: usize = 1 << 20;
+        let database = Database::new(1, Rules::default());
+        let mut sequencer = Sequencer::new(&database, 500, 1, Monotonic(0));
+        let now = Now { monotonic: Monotonic(0), wall: WallClock(0) };
+        let origin = |xid, session| {
+            let (connection, identities) = (ConnectionId(1), Arc::default());
+            Origin { connection, session, xid, identities, received: Monotonic(0) }
+        };
+        let create = |xid| {
+            let (path, data) = ("/none/x".into(), Some(vec![0; MB].into()));
+            let create = CreateRequest { path, data, acl: Some(vec![Acl::anyone(31)]), flags: 0 };
+            let work = Work::Request(Request::Create(create));
+            Submission { origin: origin(xid, SessionId(1)), work, len: MB, room: None }
+        };
+        let open = Work::Open { timeout_ms: 4000 };
+        let opened = sequencer.prepare(&database, &origin(0, SessionId::NONE), open, now);
+        assert!(matches!(opened, Prepared::Open(..)), "{opened:?}");
+        let mut waiting = (0..64).map(create).collect::<Vec<_>>().into_iter();
+        let (mut decided, mut turns) = (Vec::new(), 0);
+        while waiting.len() > 0 {
+            let place = |_: &TxnRecord<'static>| Ok::<_, OrderError>(0);
+            let chores = &mut std::iter::empty();
+            let (all, most) = (&mut waiting, 4 * MB);
+            let (steps, _) =
+                decide(&mut sequencer, &database, chores, all, now, most, |_| None, place).unwrap();
+            assert!((1..=4).contains(&steps.len()), "{}", steps.len());
+            for Step { origin, outcome, .. } in steps {
+                let is_no_node = matches!(outcome, Prepared::Refused(ErrorCode::NoNode));
+                assert!(is_no_node, "{outcome:?}");
+                decided.extend(origin.map(|origin| origin.xid));
+            }
+            turns += 1;
+        }
+        assert_eq!((decided, turns), ((0..64).collect(), 16));
     }
 }

@@ -61,13 +61,15 @@ pub enum Word {
     TakeSnapshot,
 }
 
-/// A request of a follower's client. When it came in is of no interest elsewhere.
+/// A request of a follower's client. When it came in is of no interest elsewhere, and its length is that of what is heard.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// Who.
     pub origin: Origin,
     /// For what.
     pub work: Work,
+    /// Bytes that came for it, with the identities that go with it.
+    pub len: usize,
 }
 
 impl PartialEq for Asked {

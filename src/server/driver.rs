@@ -56,7 +56,7 @@ pub(super) fn run(
         last_turn = now.monotonic;
         let mut chores = due(server, standalone.sequencer(), now, late);
         chores.append(&mut reaper.chores(&server.replica, now));
-        if !chores.is_empty() || !batch.submissions.is_empty() {
+        if !chores.is_empty() || !batch.submissions.is_empty() || standalone.has_more() {
             server.group_began.store(now.monotonic.0.max(1), Ordering::Relaxed);
             take(server, &mut batch.submissions, now);
             let report = standalone.run_group(&chores, batch.submissions, now)?;
@@ -91,7 +91,7 @@ pub(super) fn run(
                 Inquiry::Replace(database, asker) => restoring.ask(database, asker),
             }
         }
-        if batch.is_last {
+        if batch.is_last && !standalone.has_more() {
             finish(server, &mut standalone, &mut snapshots);
             return Ok(());
         }
@@ -102,6 +102,9 @@ pub(super) fn run(
         }
         patience = snapshot(server, &mut standalone, &mut snapshots, now.monotonic, &mut next_step)
             .min(reaper.patience(now.monotonic));
+        if standalone.has_more() {
+            patience = Duration::ZERO;
+        }
     }
 }
 
@@ -205,7 +208,7 @@ fn snapshot(
         snapshots.begin(&replica, standalone.log(), now);
     }
     let was_writing = snapshots.is_writing();
-    let goes_on = advance(server, snapshots, next_step);
+    let goes_on = advance(server, snapshots, standalone.has_more(), next_step);
     if was_writing && !snapshots.is_writing() {
         took_snapshot(server, snapshots.last_duration_ms());
     }
@@ -221,11 +224,17 @@ fn snapshot(
     if snapshots.is_writing() { patience.min(SNAPSHOT_PAUSE) } else { patience }
 }
 
-/// Goes on with the snapshot on its way, unless it had its share of the time and requests wait. Whether there is more of it
-/// to do.
-pub(super) fn advance(server: &Server, snapshots: &mut Snapshots, next_step: &mut Instant) -> bool {
+/// Goes on with the snapshot on its way, unless it had its share of the time and requests wait: `has_more` of those that were
+/// taken, or any in the queue. Whether there is more of it to do.
+pub(super) fn advance(
+    server: &Server,
+    snapshots: &mut Snapshots,
+    has_more: bool,
+    next_step: &mut Instant,
+) -> bool {
     let began = Instant::now();
-    if snapshots.is_writing() && began < *next_step && !server.queue.is_empty() {
+    let requests_wait = has_more || !server.queue.is_empty();
+    if snapshots.is_writing() && began < *next_step && requests_wait {
         return true;
     }
     let goes_on = snapshots.advance(&server.replica, server.clock.monotonic());

@@ -360,7 +360,8 @@ impl Inbox {
         };
         connection.submitted();
         let room = Some(Share::new(room, None));
-        self.submissions.push(Submission { origin, work, room });
+        let identities = origin.identities.bytes();
+        self.submissions.push(Submission { origin, work, len: len + identities, room });
         self.bytes.advance(LENGTH_LEN + len);
         Step::Drain
     }
@@ -457,7 +458,7 @@ impl Inbox {
                     // Answers made here stand before what the orderer makes of the next request.
                     answers.publish();
                     let request = request.into_static();
-                    self.submit(connection, header.xid, request, room, received)
+                    self.submit(connection, header.xid, request, len, room, received)
                 }
                 Ok(request) if is_known && is_alone && self.needs_sync(&request, len) => {
                     let weight = server.weight(len, &connection.identities());
@@ -471,7 +472,7 @@ impl Inbox {
                     self.synced_bytes = self.bytes.len();
                     let sync = Request::Sync(SyncRequest { path: None });
                     let room = Share::new(room, None);
-                    self.submit(connection, header.xid, sync, room, received);
+                    self.submit(connection, header.xid, sync, 0, room, received);
                     return Step::Drain;
                 }
                 // What is answered here waits until the orderer is done: answers keep the order of their requests.
@@ -564,6 +565,7 @@ impl Inbox {
         connection: &Connection,
         request_xid: i32,
         request: Request<'static>,
+        len: usize,
         room: Share,
         received: Monotonic,
     ) -> Option<Step> {
@@ -586,7 +588,8 @@ impl Inbox {
         }
         connection.submitted();
         let work = Work::Request(request);
-        self.submissions.push(Submission { origin, work, room: Some(room) });
+        let len = len + origin.identities.bytes();
+        self.submissions.push(Submission { origin, work, len, room: Some(room) });
         is_close.then_some(Step::Leave)
     }
 }

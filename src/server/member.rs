@@ -114,7 +114,8 @@ pub(super) fn run(
         let writes_since = member.unsynced_since().map_or(0, |since| since.0.max(1));
         server.group_began.store(writes_since, Ordering::Relaxed);
         let next_tick = life.next_tick.since(server.clock.monotonic());
-        patience = if goes_on { Duration::ZERO } else { Duration::from_millis(next_tick) };
+        let has_more = goes_on || member.has_more();
+        patience = if has_more { Duration::ZERO } else { Duration::from_millis(next_tick) };
     }
 }
 
@@ -437,7 +438,8 @@ impl Life {
         if has_turn || self.snapshots.is_asked_for() {
             member.begin_snapshot(&mut self.snapshots, now);
         }
-        let goes_on = driver::advance(server, &mut self.snapshots, &mut self.next_step);
+        let Self { snapshots, next_step, .. } = self;
+        let goes_on = driver::advance(server, snapshots, member.has_more(), next_step);
         if let Some((index, zxid)) = self.snapshots.take_done() {
             member.snapshot_taken(index, zxid, now);
             driver::took_snapshot(server, self.snapshots.last_duration_ms());

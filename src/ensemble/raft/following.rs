@@ -59,6 +59,8 @@ const LOST: Outcome = Outcome::Settled(Zxid::ZERO, Prepared::Close);
 #[derive(Debug)]
 struct Waiting {
     origin: Origin,
+    /// Bytes that came for it.
+    len: usize,
     room: Room,
     /// Whether its session lives on this server only.
     is_local: bool,
@@ -139,7 +141,7 @@ impl Following {
         let first = self.waiting.iter().position(is_asked).unwrap_or(self.waiting.len());
         let mut rest = self.waiting.split_off(first);
         let mut returned = returned.into_iter().peekable();
-        while let Some(Waiting { origin, room, is_local, state, round }) = rest.pop_front() {
+        while let Some(Waiting { origin, len, room, is_local, state, round }) = rest.pop_front() {
             let is_its = |its: &Asked| {
                 (its.origin.connection, its.origin.xid) == (origin.connection, origin.xid)
             };
@@ -156,9 +158,9 @@ impl Following {
                 State::Decided(outcome) => Err(State::Decided(outcome)),
             };
             match work {
-                Ok(work) => self.returned.push(Submission { origin, work, room }),
+                Ok(work) => self.returned.push(Submission { origin, work, len, room }),
                 Err(state) => {
-                    rest.push_front(Waiting { origin, room, is_local, state, round });
+                    rest.push_front(Waiting { origin, len, room, is_local, state, round });
                     break;
                 }
             }
@@ -200,7 +202,7 @@ impl Following {
 
     /// Takes a request. What is to be passed on, unless the answer can be made here.
     pub(super) fn take(&mut self, submission: Submission, rounds: &mut Rounds) -> Option<Asked> {
-        let Submission { origin, work, room } = submission;
+        let Submission { origin, work, len, room } = submission;
         let round = match work {
             Work::Request(Request::Sync(_)) | Work::OfLocal(Request::Sync(_)) => rounds.next(),
             _ => Round::default(),
@@ -225,10 +227,10 @@ impl Following {
                     | Work::OfLocal(request @ Request::Sync(_)) => Some(request.clone()),
                     _ => None,
                 };
-                (State::Asked(repeated), Some(Asked { origin: origin.clone(), work }))
+                (State::Asked(repeated), Some(Asked { origin: origin.clone(), work, len }))
             }
         };
-        self.waiting.push_back(Waiting { origin, room, is_local, state, round });
+        self.waiting.push_back(Waiting { origin, len, room, is_local, state, round });
         self.asked += u64::from(asked.is_some());
         asked
     }
@@ -365,7 +367,7 @@ mod tests {
         let (connection, session) = (ConnectionId(1), SessionId(1));
         let (identities, received) = (Arc::default(), Monotonic(0));
         let origin = Origin { connection, session, xid, identities, received };
-        Submission { origin, work, room: None }
+        Submission { origin, work, len: 0, room: None }
     }
 
     #[test]

@@ -352,7 +352,7 @@ fn put_members(out: &mut BytesMut, members: &Members) {
     out.put_u8(members.auto_leave.into());
 }
 
-fn put_asked(out: &mut BytesMut, Asked { origin, work }: &Asked) {
+fn put_asked(out: &mut BytesMut, Asked { origin, work, len: _ }: &Asked) {
     out.put_u64(origin.connection.0);
     out.put_i64(origin.session.0);
     out.put_i32(origin.xid);
@@ -644,6 +644,7 @@ impl<'a> Input<'a> {
     }
 
     fn asked(&mut self, now: Monotonic) -> Result<Asked, FrameError> {
+        let before = self.0.len();
         let connection = ConnectionId(self.number()?);
         let session = SessionId(self.take()?);
         let xid = self.take()?;
@@ -658,7 +659,8 @@ impl<'a> Input<'a> {
             UPGRADE => Work::Upgrade { timeout_ms: self.take()?, request: self.request()? },
             kind => return Err(FrameError::Kind(kind.into())),
         };
-        Ok(Asked { origin: Origin { connection, session, xid, identities, received: now }, work })
+        let origin = Origin { connection, session, xid, identities, received: now };
+        Ok(Asked { origin, work, len: before - self.0.len() })
     }
 
     fn verdict(&mut self) -> Result<Verdict, FrameError> {

@@ -37,7 +37,7 @@ fn asked(work: Work) -> Asked {
     let connection = ConnectionId::on(3, 0x1234);
     let origin =
         Origin { connection, session: SessionId(-7), xid: -2, identities, received: Monotonic(0) };
-    Asked { origin, work }
+    Asked { origin, work, len: 0 }
 }
 
 /// One of everything.
@@ -162,7 +162,7 @@ fn identities_take_in_a_frame_what_they_say() {
         let (connection, session) = (ConnectionId(1), SessionId(1));
         let (identities, received) = (Arc::new(identities), Monotonic(0));
         let origin = Origin { connection, session, xid: 1, identities, received };
-        let requests = vec![Asked { origin, work: Work::Throttled }];
+        let requests = vec![Asked { origin, work: Work::Throttled, len: 0 }];
         let mut out = BytesMut::new();
         put_said(&mut out, &Said::Word(Word::Asked { stream: Stream(1), first: 0, requests }));
         out.len()

@@ -77,8 +77,9 @@ impl Leading {
         self.waiting.iter().filter(is_sync).count()
     }
 
-    /// Decides chores and requests up to `bytes_max` of transactions; `propose` puts each transaction into the replicated log, and gives
-    /// its length. Gives the verdicts on those of other members' clients, with their servers.
+    /// Decides chores and requests up to `bytes_max` as [`steps::decide`] counts; `propose` puts each transaction into the
+    /// replicated log, and gives its length. Gives the verdicts on those of other members' clients, with their servers, and
+    /// how much was decided.
     #[expect(clippy::too_many_arguments, reason = "what is decided, and by what")]
     pub(super) fn decide<'c, E>(
         &mut self,
@@ -89,7 +90,7 @@ impl Leading {
         bytes_max: usize,
         rounds: &mut Rounds,
         propose: impl FnMut(&TxnRecord<'static>) -> Result<usize, E>,
-    ) -> Result<Vec<(u8, Verdict)>, E> {
+    ) -> Result<(Vec<(u8, Verdict)>, usize), E> {
         let database = replica.shared();
         let sequencer = &mut self.sequencer;
         let mut newest = sequencer.last_zxid();
@@ -99,7 +100,7 @@ impl Leading {
             *refused_for_room += u64::from(refused.is_some());
             refused
         };
-        let steps = steps::decide(
+        let (steps, bytes) = steps::decide(
             sequencer,
             &database,
             chores,
@@ -126,7 +127,7 @@ impl Leading {
             }
             self.waiting.push_back((step, round));
         }
-        Ok(verdicts)
+        Ok((verdicts, bytes))
     }
 
     /// A session was heard of by another member.

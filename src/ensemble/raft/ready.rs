@@ -36,7 +36,7 @@ use crate::ensemble::disk_room::Room;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::replica::Replica;
 use crate::ensemble::snapshots::Snapshots;
-use crate::ensemble::steps::Applier;
+use crate::ensemble::steps::{Applier, TURN_BYTES};
 use crate::ensemble::words::{Stream, Word};
 use crate::message::MessageId;
 use crate::storage::{DataDirectory, ReceivedSnapshot, SnapshotFile};
@@ -89,6 +89,9 @@ pub struct Member<T> {
     pub(super) following: Option<Following>,
     /// Requests that nobody was asked for yet; those of other members with their stream.
     pub(super) held: VecDeque<(Submission, Option<(u64, Stream)>)>,
+    /// Bytes that are decided in one turn, and those of them that the turn in progress has left.
+    pub(super) turn_bytes: usize,
+    pub(super) turn_left: usize,
     /// Members that can be talked to, in both directions.
     pub(super) found: HashSet<u64>,
     /// The leader's connection has ended, and there is no other leader yet.
@@ -175,6 +178,8 @@ impl<T: Transport> Member<T> {
             leading: None,
             following: None,
             held: VecDeque::new(),
+            turn_bytes: TURN_BYTES,
+            turn_left: 0,
             found: HashSet::new(),
             is_missed: false,
             streams: HashMap::new(),
@@ -465,12 +470,13 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// Does all that is due.
+    /// Does all that is due. As a leader it decides as much as one turn may; [`Self::has_more`] tells of the rest.
     ///
     /// # Errors
     /// When the disk refuses or a transaction does not fit. The caller ends the process: nobody was told of what is
     /// not durable.
     pub fn turn(&mut self, now: Now) -> Result<(), EnsembleError> {
+        self.turn_left = self.turn_bytes;
         self.leave_slow_disk(now.monotonic);
         self.look_at_disk(now.monotonic);
         loop {

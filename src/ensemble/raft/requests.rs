@@ -41,12 +41,12 @@ impl<T: Transport> Member<T> {
             self.held.extend(submissions.into_iter().map(|submission| (submission, None)));
             return;
         };
-        for Submission { origin, work, room } in submissions {
+        for Submission { origin, work, len, room } in submissions {
             match local.take(&origin, work) {
                 Taken::Attached(attached) => self.here.attached(origin.connection, &attached),
                 Taken::Close => self.here.close(origin.connection),
                 Taken::PassOn(work) => {
-                    self.held.push_back((Submission { origin, work, room }, None));
+                    self.held.push_back((Submission { origin, work, len, room }, None));
                 }
             }
         }
@@ -82,7 +82,7 @@ impl<T: Transport> Member<T> {
         }
         let mut chores = chores.iter();
         while chores.len() > 0 {
-            self.decide(&mut chores, &mut iter::empty(), now)?;
+            self.decide(&mut chores, &mut iter::empty(), self.unsynced.room(), now)?;
         }
         Ok(())
     }
@@ -200,8 +200,8 @@ impl<T: Transport> Member<T> {
         }
         let asked = first + requests.len() as u64;
         self.streams.insert(from, Asking { stream, asked, decided });
-        for Asked { origin, work } in requests {
-            let submission = Submission { origin, work, room: None };
+        for Asked { origin, work, len } in requests {
+            let submission = Submission { origin, work, len, room: None };
             self.held.push_back((submission, Some((from, stream))));
         }
     }
@@ -230,17 +230,29 @@ impl<T: Transport> Member<T> {
         self.leading.as_ref().is_some_and(|leading| !leading.has_numbers(a_term))
     }
 
-    /// Decides as a leader: other members hear the verdicts on their requests before anything of the transactions.
+    /// Whether another turn is due at once: this leader has not decided all that it could.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        !self.held.is_empty() && !self.is_leaving() && self.takes_requests()
+    }
+
+    /// Whether what another leader decided is waited for, before which nothing else may be asked.
+    fn is_leaving(&self) -> bool {
+        self.following.as_ref().is_some_and(Following::is_leaving)
+    }
+
+    /// Decides as a leader: other members hear the verdicts on their requests before anything of the transactions. Gives how
+    /// much was decided.
     fn decide<'c>(
         &mut self,
         chores: &mut impl Iterator<Item = &'c Chore>,
         submissions: &mut impl Iterator<Item = Submission>,
+        bytes_max: usize,
         now: Now,
-    ) -> Result<(), EnsembleError> {
+    ) -> Result<usize, EnsembleError> {
         let room = self.room_to_decide().max(self.applier.replica.memory_room());
-        let bytes_max = self.unsynced.room();
         let Self { node, applier, leading, transport, streams, rounds, .. } = self;
-        let Some(leading) = leading else { return Ok(()) };
+        let Some(leading) = leading else { return Ok(0) };
         leading.room = room;
         let propose = |record: &TxnRecord<'static>| {
             let mut data = Vec::new();
@@ -252,7 +264,7 @@ impl<T: Transport> Member<T> {
             };
             proposed.map(|()| len)
         };
-        let decided = leading.decide(
+        let (decided, bytes) = leading.decide(
             &applier.replica,
             chores,
             submissions,
@@ -277,10 +289,10 @@ impl<T: Transport> Member<T> {
             }
         }
         applier.under_hold(|applying| leading.finish_settled(applying, rounds.done()))?;
-        Ok(())
+        Ok(bytes)
     }
 
-    /// Has whoever leads decide what waits.
+    /// Has whoever leads decide what waits, as a leader up to what a turn may.
     pub(super) fn pass_on(&mut self, now: Now) -> Result<(), EnsembleError> {
         self.follow(now);
         // Whoever was let go with a request of unknown outcome must have none behind it done.
@@ -289,17 +301,21 @@ impl<T: Transport> Member<T> {
             from.is_some() || here.is_open(submission.origin.connection)
         });
         // What another leader did not decide comes before them.
-        if self.held.is_empty() || self.following.as_ref().is_some_and(Following::is_leaving) {
+        if self.held.is_empty() || self.is_leaving() {
             if self.node.raft.leader_id != self.node.raft.id {
                 self.refuse_held();
             }
             return self.settle();
         }
         if self.takes_requests() {
-            let mut held = std::mem::take(&mut self.held);
-            let mut next = iter::from_fn(|| held.pop_front().map(|(submission, _)| submission));
-            self.decide(&mut iter::empty(), &mut next, now)?;
-            self.held = held;
+            if self.turn_left > 0 {
+                let bytes_max = self.unsynced.room().min(self.turn_left);
+                let mut held = std::mem::take(&mut self.held);
+                let mut next = iter::from_fn(|| held.pop_front().map(|(submission, _)| submission));
+                let bytes = self.decide(&mut iter::empty(), &mut next, bytes_max, now)?;
+                self.held = held;
+                self.turn_left = self.turn_left.saturating_sub(bytes);
+            }
             return Ok(());
         }
         if self.node.raft.leader_id != self.node.raft.id {
@@ -362,8 +378,8 @@ impl<T: Transport> Member<T> {
                 self.held.push_back((submission, None));
                 continue;
             };
-            let Submission { origin, work, .. } = submission;
-            of.entry((peer, stream)).or_default().push(Asked { origin, work });
+            let Submission { origin, work, len, .. } = submission;
+            of.entry((peer, stream)).or_default().push(Asked { origin, work, len });
         }
         for ((peer, stream), returned) in of {
             if self.streams.remove(&peer).is_some() {

@@ -10,6 +10,8 @@ use parking_lot::Mutex;
 
 use super::*;
 
+#[path = "sim_test/busy.rs"]
+mod busy;
 #[path = "sim_test/by_hand.rs"]
 mod by_hand;
 #[path = "sim_test/checks.rs"]

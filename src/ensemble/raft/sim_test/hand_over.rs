@@ -76,7 +76,7 @@ fn requests_that_do_not_come_back_as_they_were_asked_end_their_connections() {
         identities: Arc::default(),
         received: Monotonic(0),
     };
-    let other = Asked { origin, work: Work::Request(Request::CloseSession) };
+    let other = Asked { origin, work: Work::Request(Request::CloseSession), len: 0 };
     let stream = world.member(at).following.as_ref().expect("follows").stream();
     let now = world.servers[at].clock.read(world.timeline.now());
     let ended = Word::Ended { stream, returned: vec![other] };

@@ -79,11 +79,8 @@ impl World {
         let received = self.servers[at].clock.read(now).monotonic;
         let origin = Origin { connection, session, xid, identities: Arc::default(), received };
         let room = Arc::clone(&self.room).try_acquire_owned().expect("room");
-        self.servers[at].submissions.push(Submission {
-            origin,
-            work,
-            room: Some(Share::new(room, None)),
-        });
+        let submission = Submission::new(origin, work, Some(Share::new(room, None)));
+        self.servers[at].submissions.push(submission);
         let soon = now + self.dice.below(300);
         self.wake(at, soon);
     }

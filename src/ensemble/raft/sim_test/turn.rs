@@ -55,10 +55,12 @@ impl World {
         let late = now.monotonic.since(thread.last_turn).saturating_sub(thread.patience);
         thread.last_turn = now.monotonic;
         let done = self.drive(at, &mut member, now, late);
+        let has_more = member.has_more();
         self.servers[at].member = Some(member);
         let server = &mut self.servers[at];
-        server.thread.patience = server.thread.next_tick.since(now.monotonic);
-        let next = server.clock.when(server.thread.next_tick, self.timeline.now());
+        let next = if has_more { now.monotonic } else { server.thread.next_tick };
+        server.thread.patience = next.since(now.monotonic);
+        let next = server.clock.when(next, self.timeline.now());
         self.finish(at, done)?;
         self.wake(at, next);
         Ok(())
