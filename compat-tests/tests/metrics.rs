@@ -16,7 +16,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// ZooKeeper's names that are not here.
 const ABSENT: [(&str, &str); 3] = [
     ("jvm_pause_time_ms", "there is no JVM"),
-    ("learner_handler_qp_time_ms", "what a server lacks does not wait piece by piece"),
+    ("learner_handler_qp_time_ms", "what a server is missing does not wait in a queue of packets"),
     ("netty_queued_buffer_capacity", "there is no Netty"),
 ];
 

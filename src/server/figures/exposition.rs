@@ -108,7 +108,12 @@ fn families(server: &Server) -> Vec<MetricFamily> {
         label("zookeeper", ZOOKEEPER_VERSION),
         label("built", env!("ROOKEEPER_BUILT")),
     ]);
-    families.add("rookeeper_info", "what runs".to_owned(), MetricType::GAUGE, vec![info]);
+    families.add(
+        "rookeeper_info",
+        "the version that is running".to_owned(),
+        MetricType::GAUGE,
+        vec![info],
+    );
     families.0
 }
 

@@ -36,84 +36,87 @@ const fn never(name: &'static str, why: &'static str) -> Row {
 }
 
 const NO_STAGES: &str = "a request does not wait in ZooKeeper's stages";
-const NO_AGE: &str = "a request of a connection that is gone is done all the same";
-const NO_CACHE: &str = "answers are made from the tree each time";
-const NO_THROTTLE: &str = "a busy server reads no more from its clients' sockets instead";
-const NO_TLS: &str = "clients speak without TLS";
-const NO_DEAD: &str = "watches go with their connection";
-const ENDS: &str = "the process ends at what it cannot go on with";
+const NO_AGE: &str = "a request is carried out even if its connection has ended";
+const NO_CACHE: &str = "answers are built from the tree each time";
+const NO_THROTTLE: &str = "instead, a busy server stops reading its clients' sockets";
+const NO_TLS: &str = "there is no TLS for clients";
+const NO_DEAD: &str = "watches are removed with their connection";
+const ENDS: &str = "the process ends on an unrecoverable error";
 
 /// Figures that are looked at when somebody asks. Some of them only a member of an ensemble has, most of those a leader.
 pub(in crate::server) const GAUGES: &[Row] = &[
     of("ephemerals_count", "ephemeral znodes"),
     of("num_alive_connections", "connections of clients"),
-    of("avg_latency", "milliseconds from a request to its answer, on average"),
-    of("min_proposal_size", "bytes of the least proposal, -1 for none"),
+    of("avg_latency", "milliseconds from a request to its answer, average"),
+    of("min_proposal_size", "bytes of the smallest proposal, -1 for none"),
     of("outstanding_requests", "requests that are not answered yet"),
     of("znode_count", "znodes, the root counted twice as in ZooKeeper"),
     of("global_sessions", "sessions of the whole ensemble"),
     never("non_mtls_remote_conn_count", NO_TLS),
     of("last_client_response_size", "bytes of the last answer, -1 for none"),
     of("packets_sent", "answers and events"),
-    of("packets_received", "requests, four-letter words among them"),
-    of("max_proposal_size", "bytes of the greatest proposal, -1 for none"),
-    of("max_client_response_size", "bytes of the greatest answer, -1 for none"),
+    of("packets_received", "requests, including four-letter words"),
+    of("max_proposal_size", "bytes of the largest proposal, -1 for none"),
+    of("max_client_response_size", "bytes of the largest answer, -1 for none"),
     of("synced_followers", "servers that follow this leader and vote"),
     of(
         "connection_drop_probability",
-        "part of the requests for a session that is turned away by lot",
+        "fraction of the requests for a session that is refused at random",
     ),
     of("watch_count", "watches of data and of children"),
-    never("synced_non_voting_followers", "whoever does not vote is an observer"),
+    never("synced_non_voting_followers", "all servers that do not vote are observers"),
     of("synced_observers", "servers that follow this leader and do not vote"),
     never("auth_failed_count", NO_TLS),
-    of("min_latency", "milliseconds from a request to its answer, the least"),
-    of("max_file_descriptor_count", "files and sockets that the process may have"),
+    of("min_latency", "milliseconds from a request to its answer, minimum"),
+    of("max_file_descriptor_count", "files and sockets that the process may have open"),
     of("approximate_data_size", "bytes of all paths and data"),
-    of("open_file_descriptor_count", "files and sockets that the process has"),
+    of("open_file_descriptor_count", "files and sockets that the process has open"),
     of("last_proposal_size", "bytes of the last proposal, -1 for none"),
-    of("pending_syncs", "requests of sync that are not answered yet"),
-    of("leader_uptime", "milliseconds for which this server has led"),
+    of("pending_syncs", "sync requests that are not answered yet"),
+    of("leader_uptime", "milliseconds since this server became the leader"),
     of("local_sessions", "sessions of this server only"),
     of("uptime", "milliseconds since the start"),
-    of("max_latency", "milliseconds from a request to its answer, the most"),
+    of("max_latency", "milliseconds from a request to its answer, maximum"),
     never("outstanding_tls_handshake", NO_TLS),
     of("learners", "servers that follow this leader"),
-    of("min_client_response_size", "bytes of the least answer, -1 for none"),
+    of("min_client_response_size", "bytes of the smallest answer, -1 for none"),
     never("non_mtls_local_conn_count", NO_TLS),
-    of("quorum_size", "servers that vote"),
+    of("quorum_size", "voters"),
     // These are not ZooKeeper's.
     of("unread_bytes", "bytes of memory for answers and events that clients have not read"),
     of(
         "unsealed_bytes",
-        "bytes of old files of ZooKeeper's that no purge removes until rookeeper data seal",
+        "bytes of old ZooKeeper files that are not purged until rookeeper data seal",
     ),
 ];
 
 /// The same by a key.
 pub(in crate::server) const GAUGE_SETS: &[Row] = &[
-    of("quota_count_limit_per_namespace", "znodes that quotas allow, -1 for any number"),
-    of("quota_bytes_limit_per_namespace", "bytes that quotas allow, -1 for any number"),
+    of("quota_count_limit_per_namespace", "znodes that quotas allow, -1 for no limit"),
+    of("quota_bytes_limit_per_namespace", "bytes that quotas allow, -1 for no limit"),
     of("quota_count_usage_per_namespace", "znodes that count against quotas"),
     of("quota_bytes_usage_per_namespace", "bytes that count against quotas"),
-    of("peer_lag_entries", "on a leader: transactions that a server's disk is not known to have"),
-    of("peer_lag_bytes", "on a leader: bytes of them, at least"),
+    of("peer_lag_entries", "on a leader: transactions that are not known to be on a server's disk"),
+    of("peer_lag_bytes", "on a leader: their bytes, a lower bound"),
 ];
 
 /// What only rises.
 pub(in crate::server) const COUNTERS: &[Row] = &[
     of("watch_bytes", "bytes of events sent"),
     never("stale_requests_dropped", NO_AGE),
-    of("throttled_ops", "requests refused because they waited beyond throttled_op_wait_time"),
-    never("insecure_admin_count", "the AdminServer speaks without TLS"),
-    of("connection_rejected", "connections refused for their number or their pace"),
+    of("throttled_ops", "requests refused because they waited longer than throttled_op_wait_time"),
+    never("insecure_admin_count", "the AdminServer has no TLS"),
+    of(
+        "connection_rejected",
+        "connections refused because there were too many at once or too many new ones",
+    ),
     of(
         "sessionless_connections_expired",
-        "connections closed because no session was asked for in time",
+        "connections closed because they did not request a session in time",
     ),
     never("dead_watchers_queued", NO_DEAD),
     never("stale_requests", NO_AGE),
-    of("connection_drop_count", "connections that their clients closed"),
+    of("connection_drop_count", "connections closed by their clients"),
     never("response_packet_cache_hits", NO_CACHE),
     of("bytes_received_count", "bytes received from clients"),
     never("add_dead_watcher_stall_time", NO_DEAD),
@@ -122,62 +125,71 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     never("response_packet_cache_misses", NO_CACHE),
     of(
         "prep_processor_request_queued",
-        "requests that went to who orders, reads behind writes among them",
+        "requests sent to be ordered, including reads that follow writes",
     ),
     never("stale_replies", NO_AGE),
     of("response_bytes", "bytes of answers"),
-    of("ensemble_auth_fail", "clients that gave another ensemble's name"),
-    of("diff_count", "servers that got what they lacked from this leader's log"),
-    of("connection_revalidate_count", "connections that came with a session"),
+    of("ensemble_auth_fail", "clients that named another ensemble"),
+    of("diff_count", "servers that caught up from this leader's log"),
+    of("connection_revalidate_count", "connections that resumed a session"),
     never(
         "quit_leading_due_to_disloyal_voter",
-        "who voted for another leader is no vote for this one",
+        "a voter that voted for another leader does not count for this one",
     ),
     never("unrecoverable_error_count", ENDS),
     never("unsuccessful_handshake", NO_TLS),
-    of("commit_count", "transactions that became final where this server leads"),
-    never("outstanding_changes_queued", "changes in flight are not counted one by one"),
+    of("commit_count", "transactions committed while this server was the leader"),
+    never("outstanding_changes_queued", "changes in flight are not counted individually"),
     never("request_commit_queued", NO_STAGES),
-    of("ensemble_auth_skip", "clients that gave no ensemble's name, or gave one where none is set"),
+    of(
+        "ensemble_auth_skip",
+        "clients that named no ensemble, or named one while no name is configured",
+    ),
     never("skip_learner_request_to_next_processor_count", NO_STAGES),
-    of("proposal_count", "transactions proposed where this server leads"),
-    of("large_requests_rejected", "connections closed for a request beyond largeRequestMaxBytes"),
-    never("outstanding_changes_removed", "changes in flight are not counted one by one"),
-    of("restore_error_count", "snapshots that were sent to be served and could not be"),
-    of("cnxn_closed_without_zk_server_running", "connections closed because nobody leads"),
+    of("proposal_count", "transactions proposed while this server was the leader"),
+    of(
+        "large_requests_rejected",
+        "connections closed because a request exceeded largeRequestMaxBytes",
+    ),
+    never("outstanding_changes_removed", "changes in flight are not counted individually"),
+    of("restore_error_count", "restores that failed"),
+    of("cnxn_closed_without_zk_server_running", "connections closed because there was no leader"),
     of("looking_count", "times without a known leader"),
-    of("snapshot_rate_limited_count", "snapshots that were asked for too soon after another"),
-    of("learner_proposal_received_count", "transactions that came from a leader"),
-    of("digest_mismatches_count", "digests of transactions and snapshots that are not the tree's"),
+    of(
+        "snapshot_rate_limited_count",
+        "snapshots refused because they were requested too soon after the last one",
+    ),
+    of("learner_proposal_received_count", "transactions received from a leader"),
+    of(
+        "digest_mismatches_count",
+        "digests in transactions and snapshots that do not match the tree",
+    ),
     never("dead_watchers_cleared", NO_DEAD),
-    of("ensemble_auth_success", "clients that gave this ensemble's name"),
-    of("learner_commit_received_count", "transactions that became final where this server follows"),
-    of("snapshot_error_count", "snapshots that were asked for and could not be had"),
+    of("ensemble_auth_success", "clients that named this ensemble"),
+    of("learner_commit_received_count", "transactions committed while this server was a follower"),
+    of("snapshot_error_count", "requested snapshots that failed"),
     of("connection_request_count", "requests for a session"),
     never("response_packet_get_children_cache_misses", NO_CACHE),
-    of("snap_count", "servers that got what they lacked as a snapshot of this leader"),
+    of("snap_count", "servers that caught up from a snapshot of this leader"),
     of("stale_sessions_expired", "sessions that expired"),
     of(
         "restore_rate_limited_count",
-        "snapshots that were sent to be served too soon after another",
+        "restores refused because they were sent too soon after the last one",
     ),
     never("response_packet_get_children_cache_hits", NO_CACHE),
     of("sync_processor_request_queued", "transactions written to the log"),
     never("tls_handshake_exceeded", NO_TLS),
-    of("revalidate_count", "such connections where this server follows"),
+    of("revalidate_count", "connections that resumed a session while this server was a follower"),
     // These are not ZooKeeper's, or were in 3.5.
     of("fsync_threshold_exceed_count", "syncs of the log above fsync.warningthresholdms"),
-    of("audit_lines_lost", "lines of the audit log that it did not take"),
+    of("audit_lines_lost", "audit lines that could not be written"),
     of("disk_nearly_full_refused", "requests refused because the disk is nearly full"),
-    of(
-        "unread_closed_count",
-        "connections closed because nobody had read from them for the longest",
-    ),
+    of("unread_closed_count", "connections closed because they had gone longest without reading"),
     of(
         "response_above_half_maxbuffer_count",
-        "answers above half of 1048575 bytes, which clients take by default",
+        "responses above half of 1048575 bytes, which clients accept by default",
     ),
-    of("response_above_maxbuffer_count", "answers above all of that"),
+    of("response_above_maxbuffer_count", "responses above 1048575 bytes"),
 ];
 
 /// The same by a key.
@@ -186,33 +198,36 @@ pub(in crate::server) const COUNTER_SETS: &[Row] =
 
 /// Summaries with a median.
 pub(in crate::server) const BASIC: &[Row] = &[
-    never("socket_closing_time", "closing a socket waits for nobody"),
+    never("socket_closing_time", "closing a socket never blocks"),
     never("proposal_process_time", NO_STAGES),
     of(
         "leader_unavailable_time",
-        "milliseconds without service that ended with this server leading",
+        "milliseconds without service, if this server then became the leader",
     ),
-    of("node_created_watch_count", "watchers told of one znode that was created"),
+    of("node_created_watch_count", "watchers notified when a znode was created"),
     never("session_queues_drained", NO_STAGES),
     never("write_commit_proc_req_queued", NO_STAGES),
-    of("connection_token_deficit", "tokens that lacked when a session was asked for"),
+    of("connection_token_deficit", "tokens missing when a session was requested"),
     never("read_commit_proc_req_queued", NO_STAGES),
-    of("node_deleted_watch_count", "watchers told of one znode that was deleted"),
-    of("startup_txns_load_time", "milliseconds of a start for the log, on a lone server"),
-    never("sync_processor_queue_size", NO_STAGES),
-    of("follower_sync_time", "milliseconds from a known leader until this server follows it"),
-    of("prep_processor_queue_size", "requests that were taken to be ordered together"),
-    of("fsynctime", "milliseconds of a sync of the log"),
-    of("inflight_snap_count", "snapshots on their way to others when one more began"),
-    never("reads_issued_from_session_queue", NO_STAGES),
+    of("node_deleted_watch_count", "watchers notified when a znode was deleted"),
     of(
-        "restore_time",
-        "milliseconds without service while another state took the place of the served one",
+        "startup_txns_load_time",
+        "milliseconds that a start spent on the log, on a standalone server",
     ),
+    never("sync_processor_queue_size", NO_STAGES),
+    of("follower_sync_time", "milliseconds from knowing a leader until following it"),
+    of("prep_processor_queue_size", "requests ordered together"),
+    of("fsynctime", "milliseconds of a sync of the log"),
+    of("inflight_snap_count", "snapshots being sent to other servers when another one began"),
+    never("reads_issued_from_session_queue", NO_STAGES),
+    of("restore_time", "milliseconds without service during a restore"),
     never("learner_request_processor_queue_size", NO_STAGES),
     of("snapshottime", "milliseconds of writing a snapshot"),
     of("unavailable_time", "milliseconds without service"),
-    of("startup_txns_loaded", "transactions that a start took from the log, on a lone server"),
+    of(
+        "startup_txns_loaded",
+        "transactions that a start read from the log, on a standalone server",
+    ),
     never("reads_after_write_in_session_queue", NO_STAGES),
     never("requests_in_session_queue", NO_STAGES),
     never("write_commit_proc_issued", NO_STAGES),
@@ -220,19 +235,22 @@ pub(in crate::server) const BASIC: &[Row] = &[
     never("pending_session_queue_size", NO_STAGES),
     never("time_waiting_empty_pool_in_commit_processor_read_ms", NO_STAGES),
     never("commit_process_time", NO_STAGES),
-    of("dbinittime", "milliseconds of a start for snapshot and log"),
-    never("inflight_diff_count", "a server that has the log needs no more than its next entries"),
+    of("dbinittime", "milliseconds that a start spent on the snapshot and the log"),
+    never("inflight_diff_count", "a server that has the log only needs the next entries"),
     of("election_time", "milliseconds without a known leader"),
     never("commit_commit_proc_req_queued", NO_STAGES),
     of("sync_processor_batch_size", "transactions that one sync of the log made durable"),
-    of("node_children_watch_count", "watchers told of one change of children"),
+    of("node_children_watch_count", "watchers notified of a change of children"),
     never("write_batch_time_in_commit_processor", NO_STAGES),
     never("read_commit_proc_issued", NO_STAGES),
     never("concurrent_request_processing_in_commit_processor", NO_STAGES),
-    of("observer_sync_time", "milliseconds from a known leader until this observer follows it"),
-    of("node_changed_watch_count", "watchers told of one change of data"),
+    of("observer_sync_time", "milliseconds from knowing a leader until this observer follows it"),
+    of("node_changed_watch_count", "watchers notified of a change of data"),
     of("sync_process_time", "milliseconds of a sync of the log"),
-    of("startup_snap_load_time", "milliseconds of a start for the snapshot, on a lone server"),
+    of(
+        "startup_snap_load_time",
+        "milliseconds that a start spent on the snapshot, on a standalone server",
+    ),
 ];
 
 /// Summaries with more percentiles, too.
@@ -240,24 +258,27 @@ pub(in crate::server) const ADVANCED: &[Row] = &[
     of("prep_processor_queue_time_ms", "milliseconds until a request is ordered"),
     never("close_session_prep_time", NO_STAGES),
     never("read_commitproc_time_ms", NO_STAGES),
-    of("updatelatency", "milliseconds from a request that changes something to its answer"),
+    of("updatelatency", "milliseconds from a write to its answer"),
     never("local_write_committed_time_ms", NO_STAGES),
     never("request_throttle_queue_time_ms", NO_THROTTLE),
     of("readlatency", "milliseconds from a read to its answer"),
-    of("quorum_ack_latency", "milliseconds from a decision until a quorum's disks have it"),
+    of("quorum_ack_latency", "milliseconds from a proposal until it is on the disks of a quorum"),
     never("om_commit_process_time_ms", "observers follow the leader"),
     never("read_final_proc_time_ms", NO_STAGES),
     of(
         "commit_propagation_latency",
-        "milliseconds from a decision until a follower knows that it is final",
+        "milliseconds from a proposal until a follower knows that it is committed",
     ),
     never("dead_watchers_cleaner_latency", NO_DEAD),
     never("write_final_proc_time_ms", NO_STAGES),
-    of("proposal_ack_creation_latency", "milliseconds from a decision until the own disk has it"),
-    of("proposal_latency", "milliseconds from a decision until it comes to a follower"),
+    of(
+        "proposal_ack_creation_latency",
+        "milliseconds from a proposal until it is on this server's disk",
+    ),
+    of("proposal_latency", "milliseconds from a proposal until it reaches a follower"),
     never("om_proposal_process_time_ms", "observers follow the leader"),
     never("sync_processor_queue_and_flush_time_ms", NO_STAGES),
-    of("propagation_latency", "milliseconds from a decision until the own tree shows it"),
+    of("propagation_latency", "milliseconds from a proposal until it is in this server's tree"),
     never("server_write_committed_time_ms", NO_STAGES),
     never("sync_processor_queue_time_ms", NO_STAGES),
     of("sync_processor_queue_flush_time_ms", "milliseconds of a sync of the log"),
@@ -268,12 +289,15 @@ pub(in crate::server) const ADVANCED: &[Row] = &[
 pub(in crate::server) const BASIC_SETS: &[Row] = &[
     of("write_per_namespace", "bytes of the path and data of a write"),
     of("read_per_namespace", "bytes of the path, data and Stat of a read"),
-    of("learner_handler_qp_size", "transactions that a server lacked when this leader looked"),
+    of(
+        "learner_handler_qp_size",
+        "transactions that a server was missing when this leader checked",
+    ),
 ];
 
 /// Summaries with more percentiles, by a key.
 pub(in crate::server) const ADVANCED_SETS: &[Row] =
-    &[of("ack_latency", "milliseconds from a decision until a server's disk has it")];
+    &[of("ack_latency", "milliseconds from a proposal until it is on a server's disk")];
 
 #[cfg(test)]
 mod tests {

@@ -37,9 +37,17 @@ pub(in crate::server) fn figures(started: f64) -> Vec<Figure> {
             value: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
             is_counter: true,
         }),
-        gauge("process_start_time_seconds", "when it began, since 1970", Some(started)),
+        gauge(
+            "process_start_time_seconds",
+            "start of the process, in seconds since 1970",
+            Some(started),
+        ),
         gauge("process_open_fds", "files and sockets", Some(descriptors::open() as f64)),
-        gauge("process_max_fds", "how many of them it may have", Some(descriptors::limit() as f64)),
+        gauge(
+            "process_max_fds",
+            "limit of open files and sockets",
+            Some(descriptors::limit() as f64),
+        ),
         gauge("process_virtual_memory_bytes", "address space", bytes("VmSize:")),
         gauge("process_resident_memory_bytes", "memory", bytes("VmRSS:")),
     ];
