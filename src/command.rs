@@ -46,22 +46,22 @@ pub enum Tool {
     /// Show or verify transaction logs.
     #[command(subcommand)]
     Log(LogCommand),
-    /// Look into a data directory, cut its log, or seal it.
+    /// Check a data directory, cut its log, or seal it.
     #[command(subcommand)]
     Data(DataCommand),
     /// Copy the data directory of a running or stopped server.
     Backup(BackupArguments),
-    /// Make a data directory of a backup, or of a copy of ZooKeeper's.
+    /// Create a data directory from a backup, or from a copy of ZooKeeper's.
     Restore(RestoreArguments),
-    /// Judge a configuration without starting on it.
+    /// Check a configuration without starting a server.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Prepare a move from Apache ZooKeeper.
     #[command(subcommand)]
     Migrate(MigrateCommand),
-    /// Say what an error code, an exit code or a key of zoo.cfg means, and what to do.
+    /// Explain an error code, an exit code, a key of zoo.cfg or a message id, and what to do.
     Explain(ExplainArguments),
-    /// Show what a running server does, each second, from its AdminServer.
+    /// Show what a running server is doing, every second, from its AdminServer.
     Top(TopArguments),
 }
 

@@ -96,7 +96,7 @@ pub fn start(file: Option<&Path>) {
         let _ = LEVEL.set(level);
         // The standard hook writes to standard error itself: where nobody reads that, the thread would never end.
         panic::set_hook(Box::new(
-            |info| tracing::error!(id = %MessageId::PANIC, "{info}; this is a defect, please report it"),
+            |info| tracing::error!(id = %MessageId::PANIC, "{info}; this is a bug, please report it"),
         ));
         *WORKERS.lock() = workers;
     }

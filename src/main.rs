@@ -32,7 +32,7 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a standalone server.
+    /// Run a server, standalone or as a member of an ensemble.
     Server {
         /// Configuration file; without one, 127.0.0.1:2181 and data in ./rookeeper-data.
         #[arg(value_name = "ZOO.CFG")]
@@ -40,7 +40,7 @@ enum Command {
         #[command(flatten)]
         defines: Defines,
     },
-    /// ZooKeeper's shell: one command, or lines as they are typed.
+    /// ZooKeeper's shell: run one command, or read commands from standard input.
     #[command(disable_help_flag = true)]
     Cli(CliArguments),
     #[command(flatten)]
@@ -50,7 +50,7 @@ enum Command {
 /// `-D` behind the subcommand.
 #[derive(Debug, Args)]
 struct Defines {
-    /// Set a property, as Java's -D does; repeatable. zoo.cfg wins over it.
+    /// Set a property, like Java's -D; repeatable. zoo.cfg overrides it.
     #[arg(short = 'D', value_name = "zookeeper.NAME=VALUE")]
     defines: Vec<Define>,
 }
@@ -58,7 +58,7 @@ struct Defines {
 /// `-D` ahead of the subcommand: a global argument would keep only one of the two lists.
 #[derive(Debug, Args)]
 struct DefinesAhead {
-    /// Set a property, as Java's -D does; repeatable. zoo.cfg wins over it.
+    /// Set a property, like Java's -D; repeatable. zoo.cfg overrides it.
     #[arg(short = 'D', value_name = "zookeeper.NAME=VALUE", id = "defines_ahead")]
     ahead: Vec<Define>,
 }

@@ -106,12 +106,12 @@ pub enum ServerError {
         source: io::Error,
     },
     /// The system refuses threads, signals or randomness.
-    #[error("the system refuses {0}")]
+    #[error("the operating system refuses {0}")]
     System(&'static str, #[source] io::Error),
     /// `db.autocreate=false`, and the directory holds no database.
     #[error(
         "the data directory {0} holds no database, and db.autocreate is false: check dataDir, or create an empty file \
-         named initialize in it to begin a new database once"
+         named initialize in it to create a new database once"
     )]
     NoDatabase(String),
     /// The orderer had to stop.
@@ -122,8 +122,8 @@ pub enum ServerError {
     Ensemble(#[from] EnsembleError),
     /// Data of before beside an ensemble.
     #[error(
-        "{directory} holds data up to zxid {zxid:#x} that belongs to no ensemble, and the other servers belong to one: \
-         nothing of it would be kept. If that ensemble has what is needed, move the directory away and start again"
+        "{directory} holds data up to zxid {zxid:#x} that belongs to no ensemble, but the other servers belong to one: \
+         that data would be lost. If that ensemble has what is needed, move the directory away and start again"
     )]
     NotEmpty {
         /// Where.
@@ -132,10 +132,10 @@ pub enum ServerError {
         zxid: i64,
     },
     /// This server cannot prove who it is, or know the others.
-    #[error("the servers of the ensemble cannot know each other")]
+    #[error("this server cannot authenticate to the other servers of the ensemble")]
     Security(#[from] SecurityError),
     /// The orderer's thread is gone.
-    #[error("the ordering thread ended unexpectedly; this is a defect, please report it")]
+    #[error("the ordering thread ended unexpectedly; this is a bug, please report it")]
     OrdererLost,
 }
 

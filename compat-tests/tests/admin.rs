@@ -797,7 +797,7 @@ fn in_an_ensemble(kind: Kind) -> Said {
         assert_eq!(get(left, "/health/live").status, 200);
         let ready = get(left, "/health/ready");
         assert_eq!(ready.status, 503);
-        assert!(ready.text().contains("no server leads"), "{}", ready.text());
+        assert!(ready.text().contains("there is no leader"), "{}", ready.text());
     }
     said
 }

@@ -13,16 +13,16 @@ pub enum DecodeError {
     #[error("length {0} is negative")]
     NegativeLength(i32),
     /// A null stands where a value is needed.
-    #[error("a null stands where a value is needed")]
+    #[error("a null appears where a value is required")]
     Null,
     /// A number that is no operation, or none that clients may send.
-    #[error("operation {0} is none that a client may send")]
+    #[error("operation {0} is not one that a client may send")]
     UnknownOperation(i32),
     /// An operation that cannot stand inside a multi.
-    #[error("operation {0} cannot stand inside a multi")]
+    #[error("operation {0} is not allowed inside a multi")]
     Operation(i32),
     /// Create flags that are none of ZooKeeper's modes, or not one of this operation.
-    #[error("create flags {0} cannot stand here")]
+    #[error("create flags {0} are not allowed here")]
     CreateFlags(i32),
     /// A watch mode or watcher type outside its range.
     #[error("watch mode or type {0} does not exist")]

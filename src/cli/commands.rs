@@ -288,14 +288,14 @@ pub(super) const COMMANDS: &[Command] = &[
             "'stat path [watch]' has been deprecated. Please use 'stat [-w] path' instead.",
         )),
     Command::new("sync", "path", nodes::sync).at_least(1),
-    Command::new("tree", "[path] # draws it; not of zkCli", tree::draw),
+    Command::new("tree", "[path] # draws the tree; not in zkCli", tree::draw),
     Command::new("version", "", ensemble::version).exactly(0),
     Command::new(
         "watch",
-        "[-r] path # prints each change, with -r of all below it too, until Ctrl-C; not of zkCli",
+        "[-r] path # prints each change until Ctrl-C, with -r also of all descendants; not in zkCli",
         watch::follow,
     )
-    .options(&[flag("r", "all below it, too")])
+    .options(&[flag("r", "all descendants too")])
     .exactly(1),
     Command::new("whoami", "", access::who_am_i).ignoring_words(),
 ];

@@ -147,19 +147,19 @@ enum Delivery {
 enum Lost {
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("no address is known for that name")]
+    #[error("the host name has no address")]
     Unresolved,
     #[error("the server closed the connection")]
     ByServer,
-    #[error("nothing was heard for {} ms", .0.as_millis())]
+    #[error("no response for {} ms", .0.as_millis())]
     Silence(Duration),
     #[error(
-        "it answered with a frame of {0} bytes: it is no ZooKeeper server, or the answer is too long"
+        "it answered with a frame of {0} bytes: it is not a ZooKeeper server, or the answer is too long"
     )]
     FrameLength(i32),
-    #[error("it answered what no ZooKeeper server does: {0}")]
+    #[error("it sent an answer that no ZooKeeper server sends: {0}")]
     Garbage(#[from] jute::DecodeError),
-    #[error("it answered request {got} where {expected:?} was to be answered")]
+    #[error("it answered request {got} instead of {expected:?}")]
     OutOfOrder { got: i32, expected: Option<i32> },
     #[error("the session has expired")]
     Expired,

@@ -89,13 +89,13 @@ fn a_frame_that_claims_two_gigabytes_is_not_waited_for() {
 
 #[test]
 fn garbage_is_an_error_that_says_so() {
-    expect_lost(vec![b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()], "it is no ZooKeeper server");
-    expect_lost(vec![vec![0, 0, 0, 2, 1, 1]], "what no ZooKeeper server does");
-    expect_lost(vec![session(), vec![0, 0, 0, 3, 1, 2, 3]], "what no ZooKeeper server does");
-    expect_lost(vec![session(), reply(7, b"")], "answered request 7 where Some(1)");
+    expect_lost(vec![b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()], "it is not a ZooKeeper server");
+    expect_lost(vec![vec![0, 0, 0, 2, 1, 1]], "that no ZooKeeper server sends");
+    expect_lost(vec![session(), vec![0, 0, 0, 3, 1, 2, 3]], "that no ZooKeeper server sends");
+    expect_lost(vec![session(), reply(7, b"")], "answered request 7 instead of Some(1)");
     // An event whose path ends nowhere.
     let event = [0, 0, 0, 1, 0, 0, 0, 3, 0x7f, 0xff, 0xff, 0xff];
-    expect_lost(vec![session(), reply(-1, &event)], "what no ZooKeeper server does");
+    expect_lost(vec![session(), reply(-1, &event)], "that no ZooKeeper server sends");
 }
 
 #[test]

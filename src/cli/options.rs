@@ -8,17 +8,17 @@ use std::time::Duration;
 pub(super) const USAGE: &str = "\
 Usage: rookeeper cli [OPTIONS] [COMMAND [ARGUMENTS]]
 
-Without a command it reads commands line by line. `rookeeper cli help` lists them.
+Without a command, it reads commands line by line. `rookeeper cli help` lists them.
 
 Options:
-  -server, --server HOST:PORT,.../CHROOT  Servers, and the part of the tree to show [localhost:2181]
-  -timeout, --timeout MS                  Session timeout to ask for [30000]
-  -r                                      A server without a quorum will do, for reads
+  -server, --server HOST:PORT,.../CHROOT  Servers, and the subtree to use as the root [localhost:2181]
+  -timeout, --timeout MS                  Session timeout to request [30000]
+  -r                                      Accept a read-only server, one without a quorum
   -waitforconnection                      Wait for a connection before the command
-  --auth SCHEME:TOKEN                     Say who this is, as addauth does; repeatable. Others on this machine can see it
-  --auth-file FILE                        The same from a file, a SCHEME:TOKEN a line; - is standard input
-  --json                                  One JSON document a command
-  -h, --help                              This
+  --auth SCHEME:TOKEN                     Authenticate, as addauth does; repeatable. Other users of this machine can see it
+  --auth-file FILE                        The same from a file, one SCHEME:TOKEN per line; - is standard input
+  --json                                  Print one JSON document per command
+  -h, --help                              Print help
 ";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,15 +69,15 @@ pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
             "--json" => options.json = true,
             "--auth" => {
                 let identity = identity(&value()?);
-                options
-                    .identities
-                    .push(identity.ok_or("--auth takes SCHEME:TOKEN, as in digest:user:password")?);
+                options.identities.push(
+                    identity.ok_or("--auth takes SCHEME:TOKEN, such as digest:user:password")?,
+                );
             }
             "--auth-file" => options.identities.extend(identities_of(&value()?)?),
             "-client-configuration" | "--client-configuration" => {
                 let file = value()?;
                 return Err(format!(
-                    "{word} {file} is ZooKeeper's way to TLS and SASL, which this client does not speak; --auth has digest and ip"
+                    "{word} {file} is how ZooKeeper configures TLS and SASL, which this client does not support; --auth supports digest and ip"
                 ));
             }
             "-h" | "-help" | "--help" => return Ok(Asked::Help),
@@ -124,7 +124,7 @@ fn identities_of(file: &str) -> Result<Vec<(String, String)>, String> {
         .map(|(line, number)| {
             // What stands there is not repeated: it is secret.
             identity(line).ok_or_else(|| {
-                format!("--auth-file {file}: line {number} is not SCHEME:TOKEN, as in digest:user:password")
+                format!("--auth-file {file}: line {number} is not SCHEME:TOKEN, such as digest:user:password")
             })
         })
         .collect()
@@ -178,7 +178,10 @@ mod tests {
             ("-server", "no argument found for option -server"),
             ("-timeout soon", "-timeout takes milliseconds, not \"soon\""),
             ("-q ls /", "there is no option -q"),
-            ("-client-configuration f ls /", "-client-configuration f is ZooKeeper's way to TLS"),
+            (
+                "-client-configuration f ls /",
+                "-client-configuration f is how ZooKeeper configures TLS",
+            ),
             ("--auth u", "--auth takes SCHEME:TOKEN"),
             ("--help", "help"),
         ] {

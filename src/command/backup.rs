@@ -28,12 +28,12 @@ const PAUSE: Duration = Duration::from_millis(15);
 pub struct BackupArguments {
     #[command(flatten)]
     place: Place,
-    /// An empty folder, or one to be made.
+    /// An empty folder, or one to be created.
     target: PathBuf,
-    /// Say what would be copied.
+    /// Only report what would be copied.
     #[arg(long)]
     dry_run: bool,
-    /// One JSON object: the manifest, or what would be copied.
+    /// Print one JSON object: the manifest, or what would be copied.
     #[arg(long)]
     json: bool,
 }
@@ -120,7 +120,7 @@ pub(super) fn run(arguments: &BackupArguments, out: &mut Output) -> Result<Verdi
     }
     let bytes = backup.files.iter().map(|file| file.len).sum();
     out.line(format_args!(
-        "{} in {}, {}, read back whole",
+        "{} in {}, {}, read back and verified",
         counted(backup.files.len() as u64, "file"),
         target.display(),
         counted(bytes, "byte")

@@ -11,14 +11,14 @@ use super::output::Output;
 use super::words::counted;
 use crate::config::{self, ConfigError, Define, Examined, KEYS, Note};
 
-/// Judge a configuration without starting on it.
+/// Check a configuration without starting a server.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Say what a start would refuse, warn of and log. Ends with 2 if it would be refused.
+    /// Report what a start would refuse, warn about and log. Exits with 2 if a start would be refused.
     Check(CheckConfig),
-    /// Every key of ZooKeeper 3.9.5, and what becomes of it here.
+    /// List every key of ZooKeeper 3.9.5 and what it does here.
     Keys {
-        /// One JSON object a line.
+        /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
     },
@@ -27,16 +27,16 @@ pub enum ConfigCommand {
 /// What is checked, and how strictly.
 #[derive(Debug, Args)]
 pub struct CheckConfig {
-    /// Configuration file; without one, that of a start without one.
+    /// Configuration file; if omitted, the one that `rookeeper server` would use.
     #[arg(value_name = "ZOO.CFG")]
     file: Option<PathBuf>,
-    /// Set a property, as Java's -D does; repeatable.
+    /// Set a property, like Java's -D; repeatable.
     #[arg(short = 'D', value_name = "zookeeper.NAME=VALUE")]
     defines: Vec<Define>,
-    /// End with 1 if there is a warning.
+    /// Exit with 1 if there is a warning.
     #[arg(long)]
     strict: bool,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }

@@ -20,25 +20,25 @@ use crate::storage::{
     StorageError, Then, Writer, seal,
 };
 
-/// Look into a data directory, cut its log, or seal it.
+/// Check a data directory, cut its log, or seal it.
 #[derive(Debug, Subcommand)]
 pub enum DataCommand {
-    /// Say what a start would find, and what is wrong. Changes nothing; a server may be running.
+    /// Report what a start would find and what is wrong. Changes nothing; a server may be running.
     Check {
         #[command(flatten)]
         place: Place,
-        /// One JSON object.
+        /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Cut the log behind a zxid. What is behind it is lost to the next start; whole files are kept beside.
+    /// Cut the log after a zxid. The next start does not see what comes after it; complete files are moved aside.
     Truncate(Truncate),
-    /// Make the directory rookeeper's: ZooKeeper's files may be purged, new sessions get passwords of a key.
+    /// Complete the move to rookeeper: ZooKeeper's files may be purged, and new session passwords are derived from a key.
     Seal(Change),
-    /// Make the directory of a member of an ensemble one of no ensemble, which can be started alone, or found another one.
-    /// For an ensemble whose majority is lost for good. Says what that loses.
+    /// Detach the directory of a member from its ensemble, so that it can start standalone or found another ensemble.
+    /// For an ensemble whose majority is lost for good. Reports what that loses.
     Leave(Change),
-    /// Write the snapshot of the empty tree where none can be read and the logs hold every transaction since.
+    /// Write a snapshot of the empty tree, if none can be read and the logs hold every transaction since then.
     FirstSnapshot(Change),
 }
 
@@ -47,10 +47,10 @@ pub enum DataCommand {
 pub struct Change {
     #[command(flatten)]
     pub(super) place: Place,
-    /// Say what would be done.
+    /// Only report what would be done.
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -60,16 +60,16 @@ pub struct Change {
 pub struct Truncate {
     #[command(flatten)]
     place: Place,
-    /// The last transaction that stays, as in 0x50000000a.
+    /// The last transaction to keep, such as 0x50000000a.
     #[arg(long, value_name = "ZXID")]
     to_zxid: Hex,
-    /// Keep what a snapshot of ZooKeeper holds of what is cut off, where there is no older one.
+    /// If there is no older snapshot, keep the part of what is cut off that a snapshot of ZooKeeper contains.
     #[arg(long)]
     inexact: bool,
-    /// Say what would be lost.
+    /// Only report what would be lost.
     #[arg(long)]
     dry_run: bool,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -144,17 +144,17 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
         None => out.line(format_args!("snapshot   none: the directory is empty"))?,
     }
     for (file, why) in &examined.passed_over {
-        out.line(format_args!("           passed over {}: {why}", file.display()))?;
+        out.line(format_args!("           skipped {}: {why}", file.display()))?;
     }
     let behind = counted(examined.txns, "transaction");
     let last = examined.last_time.map(|time| format!(", of {}", Instant(time))).unwrap_or_default();
     out.line(format_args!(
-        "log        {behind} behind it, the last {}{last}",
+        "log        {behind} after it, the last {}{last}",
         Hex(examined.last_zxid)
     ))?;
     if let LogEnd::Torn { path, offset, bytes } = &examined.end {
         out.line(format_args!(
-            "torn end   {bytes} bytes at offset {offset} of {}: never acknowledged, a start cuts them off",
+            "torn end   {bytes} bytes at offset {offset} of {}: never acknowledged; a start cuts them off",
             path.display()
         ))?;
     }
@@ -166,12 +166,12 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
         counted(by(Writer::ZooKeeper) as u64, "file"),
         counted(by(Writer::Rookeeper) as u64, "file")
     ))?;
-    let passwords = if has_key { "of a key (session.key)" } else { "ZooKeeper's" };
+    let passwords = if has_key { "derived from a key (session.key)" } else { "ZooKeeper's" };
     out.line(format_args!("passwords  {passwords}"))?;
     if let Some(state) = &member {
         let voters = counted(state.members.voters.len() as u64, "voter");
         out.line(format_args!(
-            "member     {} of an ensemble of {voters}; a start alone refuses",
+            "member     {} of an ensemble of {voters}; a standalone start is refused",
             state.id
         ))?;
     }
@@ -179,7 +179,7 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
         out.line(format_args!("sealed     ZooKeeper's files up to {} may be purged", Hex(zxid)))?;
     }
     match state.damage() {
-        None => out.line(format_args!("a start takes it"))?,
+        None => out.line(format_args!("a server would start"))?,
         Some(error) => tell_refusal(error, out)?,
     }
     Ok(verdict)
@@ -202,15 +202,15 @@ fn refused(error: &StorageError, json: bool, out: &mut Output) -> Result<Verdict
 }
 
 fn tell_refusal(error: &StorageError, out: &mut Output) -> Result<(), CommandError> {
-    out.line(format_args!("A START REFUSES: [{}] {error}", error.id()))?;
+    out.line(format_args!("A START WOULD BE REFUSED: [{}] {error}", error.id()))?;
     if let Some(way_out) = error.way_out() {
         out.line(format_args!("this would start: {}", way_out.command))?;
         let lost = loss_for_people(&way_out.loss);
         match way_out.then {
-            Then::Works => out.line(format_args!("and lose: {lost}"))?,
-            Then::BeginsAnew => out.line(format_args!("and lose: all znodes, {lost}"))?,
+            Then::Works => out.line(format_args!("and would lose: {lost}"))?,
+            Then::BeginsAnew => out.line(format_args!("and would lose: all znodes, {lost}"))?,
             Then::AsksOthers => out.line(format_args!(
-                "and load everything from the other members: only while a majority of them runs"
+                "and would load everything from the other members: only while a majority of them is running"
             ))?,
         }
     }
@@ -257,7 +257,7 @@ fn cut(truncate: &Truncate, out: &mut Output) -> Result<Verdict, CommandError> {
             return Err(CommandError::Refused(
                 MessageId::CUT_INSIDE_SNAPSHOT,
                 format!(
-                    "the only snapshots hold some of what is to be cut off ({reason}); with --inexact the state keeps that"
+                    "the only snapshots contain some of what should be cut off ({reason}); with --inexact the state keeps that part"
                 ),
             ));
         }
@@ -290,7 +290,7 @@ fn cut(truncate: &Truncate, out: &mut Output) -> Result<Verdict, CommandError> {
     out.line(format_args!("state      {}", Hex(plan.kept.last_zxid)))?;
     if let Some(zxid) = plan.kept.inexact_up_to {
         out.line(format_args!(
-            "inexact    the snapshot holds some of what is cut off, up to {}",
+            "inexact    the snapshot contains some of what is cut off, up to {}",
             Hex(zxid)
         ))?;
     }
@@ -308,7 +308,7 @@ fn tell_cut(
 ) -> Result<(), CommandError> {
     let would = if dry_run { "would be " } else { "" };
     if plan.is_empty() {
-        return out.line(format_args!("nothing is behind that zxid; nothing {would}changed"));
+        return out.line(format_args!("nothing follows that zxid; nothing {would}changed"));
     }
     if let Some((file, offset)) = &plan.cut {
         out.line(format_args!("{would}cut        {} at offset {offset}", file.display()))?;
@@ -336,7 +336,7 @@ fn first_snapshot(change: &Change, out: &mut Output) -> Result<Verdict, CommandE
             other?;
             return Err(CommandError::Refused(
                 MessageId::SNAPSHOT_IS_THERE,
-                "there is a snapshot that can be read; nothing is to be done".to_owned(),
+                "there is a readable snapshot; there is nothing to do".to_owned(),
             ));
         }
     }
@@ -381,7 +381,7 @@ fn seal(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
         return Err(CommandError::Refused(
             MessageId::NOT_SERVED_YET,
             format!(
-                "the newest snapshot in {} is not rookeeper's, so rookeeper has not served this state yet; start and stop it on the directory, then seal",
+                "the newest snapshot in {} was not written by rookeeper, so rookeeper has not served this data yet; start and stop it on the directory, then seal",
                 directory.snapshots().display()
             ),
         ));
@@ -398,7 +398,7 @@ fn seal(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
             getrandom::fill(&mut bytes).map_err(|error| {
                 CommandError::Refused(
                     MessageId::NO_RANDOM_BYTES_FOR_KEY,
-                    format!("no random bytes from the system: {error}"),
+                    format!("cannot get random bytes from the system: {error}"),
                 )
             })?;
             // The sessions first: with the key alone, theirs would be passwords of nobody.
@@ -420,13 +420,11 @@ fn seal(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
     let would = if dry_run { "would be " } else { "is " };
     if !keeps {
         out.line(format_args!(
-            "session.key {would}made: sessions from now on cannot be guessed; {} of before kept as they are",
+            "session.key {would}created: new session passwords cannot be guessed; {} from before keep their passwords",
             counted(sessions.len() as u64, "session")
         ))?;
-        out.line(format_args!(
-            "going back to ZooKeeper then ends the sessions that are opened from now on"
-        ))?;
+        out.line(format_args!("going back to ZooKeeper ends the sessions opened from now on"))?;
     }
-    out.line(format_args!("ZooKeeper's files up to {} {would}free for a purge", Hex(zxid)))?;
+    out.line(format_args!("ZooKeeper's files up to {} {would}free to be purged", Hex(zxid)))?;
     Ok(Verdict::Fine)
 }

@@ -18,22 +18,22 @@ pub(super) enum CommandError {
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
     #[error(
-        "{} is no data directory: it has no version-2; name dataDir as zoo.cfg has it, or the zoo.cfg", path.display()
+        "{} is not a data directory: it has no version-2; give dataDir as in zoo.cfg, or the zoo.cfg itself", path.display()
     )]
     NoDataDirectory { path: PathBuf },
-    #[error("{} is used by process {pid} ({name}); stop that first", path.display())]
+    #[error("{} is in use by process {pid} ({name}); stop it first", path.display())]
     InUse { path: PathBuf, pid: u32, name: String },
-    #[error("{} is not what the backup's manifest says: {what}; take another backup", path.display())]
+    #[error("{} does not match the backup's manifest: {what}; use another backup", path.display())]
     Altered { path: PathBuf, what: &'static str },
-    #[error("{} cannot be understood: {reason}; take another backup, or move the manifest away to use the files as they are", path.display())]
+    #[error("{} cannot be understood: {reason}; use another backup, or move the manifest away to use the files as they are", path.display())]
     Manifest { path: PathBuf, reason: String },
     #[error("{} has files in it; choose an empty folder{}", path.display(), hint)]
     NotEmpty { path: PathBuf, hint: &'static str },
     #[error(
-        "cannot ask the AdminServer at {server}: {source}; --server names another, as host:port"
+        "cannot ask the AdminServer at {server}: {source}; use --server host:port for another one"
     )]
     Admin { server: String, source: io::Error },
-    #[error("{word} is no error code, exit code, key or message id{}", .nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default())]
+    #[error("{word} is not an error code, exit code, key or message id{}", .nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default())]
     Inexplicable { word: String, nearest: Option<&'static str> },
     #[error("{1}")]
     Refused(MessageId, String),

@@ -21,7 +21,7 @@ pub struct ExplainArguments {
     /// it, all codes and messages.
     #[arg(value_name = "CODE|KEY|ID", allow_hyphen_values = true)]
     word: Option<String>,
-    /// One JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }

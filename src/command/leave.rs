@@ -18,7 +18,8 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
     let Some(member) = RaftStateFile::look(&directory)? else {
         return Err(CommandError::Refused(
             MessageId::NO_MEMBER,
-            "this is no member's directory: it has no raft.state".to_owned(),
+            "this directory does not belong to a member of an ensemble: it has no raft.state"
+                .to_owned(),
         ));
     };
     let state = State::read(&directory, &folders)?;
@@ -47,18 +48,18 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
     }
     let verb = if change.dry_run { "would be" } else { "is" };
     out.line(format_args!(
-        "the directory {verb} that of no ensemble: it was member {id:#x} of {ensemble:016x}, with {}",
+        "the directory {verb} detached from its ensemble: it was member {id:#x} of {ensemble:016x}, with {}",
         counted(voters as u64, "voter")
     ))?;
     out.line(format_args!(
-        "it ends at {}. What the other members have behind that is lost, if this is what goes on",
+        "it ends at {}. If this directory is used from now on, what the other members have after that is lost",
         Hex(last)
     ))?;
     out.line(format_args!(
-        "some of its last transactions may never have been acknowledged to anybody: they count as done from now on"
+        "some of its last transactions may never have been acknowledged to any client: they count as committed from now on"
     ))?;
     out.line(format_args!(
-        "no other member of that ensemble may ever serve again: give each an empty data directory"
+        "no other member of that ensemble may ever serve its data again: give each an empty data directory"
     ))?;
     Ok(Verdict::Fine)
 }

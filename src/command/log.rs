@@ -16,14 +16,14 @@ use crate::storage::{LogAudit, LogRecord, LogSummary, RealDisk, Writer};
 /// Show or verify transaction logs.
 #[derive(Debug, Subcommand)]
 pub enum LogCommand {
-    /// List the transactions, one a line.
+    /// List the transactions, one per line.
     Show(ShowLog),
-    /// Check every record, its group, and that nothing is missing between them.
+    /// Check every record and its group, and that no records are missing between them.
     Verify {
-        /// A log, or a folder with logs.
+        /// A log, or a folder of logs.
         #[arg(value_name = "FILE|DIR")]
         at: PathBuf,
-        /// One JSON object a log.
+        /// Print one JSON object per log.
         #[arg(long)]
         json: bool,
     },
@@ -32,28 +32,28 @@ pub enum LogCommand {
 /// Which transactions are shown.
 #[derive(Debug, Args)]
 pub struct ShowLog {
-    /// A log, or a folder with logs.
+    /// A log, or a folder of logs.
     #[arg(value_name = "FILE|DIR")]
     at: PathBuf,
-    /// Only what names this znode or one below it.
+    /// Only transactions on this znode or its descendants.
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
     /// Only these zxids: 0xA..0xB, 0xA.., ..0xB or 0xA.
     #[arg(long, value_name = "A..B")]
     zxid: Option<ZxidRange>,
-    /// Only what this session did, as in 0x1000029fe520000.
+    /// Only transactions of this session, such as 0x1000029fe520000.
     #[arg(long, value_name = "ID")]
     session: Option<Hex>,
-    /// Only from this time on, as in 2026-03-01T12:00:00Z.
+    /// Only from this time on, such as 2026-03-01T12:00:00Z.
     #[arg(long, value_name = "TIME")]
     since: Option<Instant>,
     /// Only up to this time.
     #[arg(long, value_name = "TIME")]
     until: Option<Instant>,
-    /// With the data; in JSON as base64.
+    /// Include the data; in JSON as base64.
     #[arg(long)]
     data: bool,
-    /// One JSON object a transaction.
+    /// Print one JSON object per transaction.
     #[arg(long)]
     json: bool,
 }
@@ -97,7 +97,7 @@ fn show(arguments: &ShowLog, out: &mut Output) -> Result<Verdict, CommandError> 
         return Err(CommandError::Refused(
             MessageId::LOG_SHOWN_IN_PART,
             format!(
-                "not every record of {} can be read; see what is wrong with: rookeeper log verify {}",
+                "not every record of {} can be read; to see what is wrong, run: rookeeper log verify {}",
                 arguments.at.display(),
                 arguments.at.display()
             ),
@@ -260,7 +260,7 @@ fn files(at: &Path) -> Result<Vec<PathBuf>, CommandError> {
         return Err(CommandError::Refused(
             MessageId::NO_LOG,
             format!(
-                "{} holds no log; name dataLogDir as zoo.cfg has it, or a file log.*",
+                "{} contains no log; give dataLogDir as in zoo.cfg, or a file log.*",
                 folder.display()
             ),
         ));

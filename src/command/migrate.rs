@@ -22,12 +22,12 @@ const SEGMENTS: u64 = 3;
 /// Prepare a move from Apache ZooKeeper.
 #[derive(Debug, Subcommand)]
 pub enum MigrateCommand {
-    /// Say whether rookeeper can take over with this zoo.cfg, and what will differ. Changes nothing.
+    /// Report whether rookeeper can replace ZooKeeper with this zoo.cfg, and what will differ. Changes nothing.
     Check {
-        /// The configuration that ZooKeeper runs with.
+        /// The zoo.cfg that ZooKeeper runs with.
         #[arg(value_name = "ZOO.CFG")]
         file: PathBuf,
-        /// One JSON object.
+        /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
@@ -50,7 +50,7 @@ pub(super) fn run(command: &MigrateCommand, out: &mut Output) -> Result<Verdict,
     for (dir, free) in [&folders.data_dir, &folders.data_log_dir].into_iter().zip(free) {
         if let Some(free) = free.filter(|free| *free < needed) {
             problems.push(format!(
-                "{} has {free} bytes free, and a first snapshot with {SEGMENTS} log segments needs {needed}; make room, or lower preAllocSize",
+                "{} has {free} bytes free, and a first snapshot with {SEGMENTS} log segments needs {needed}; free some space, or lower preAllocSize",
                 dir.display()
             ));
         }
@@ -172,10 +172,10 @@ impl Report<'_> {
             out.line(format_args!("snapshot   {}", file.display()))?;
         }
         for (file, why) in &data.examined.passed_over {
-            out.line(format_args!("           passed over {}: {why}", file.display()))?;
+            out.line(format_args!("           skipped {}: {why}", file.display()))?;
         }
         out.line(format_args!(
-            "log        {} behind it, the last {}; the longest multi has {}",
+            "log        {} after it, the last {}; the longest multi has {}",
             counted(data.examined.txns, "transaction"),
             Hex(data.examined.last_zxid),
             counted(data.longest_multi as u64, "part")
@@ -192,9 +192,9 @@ impl Report<'_> {
         out.line(format_args!(
             "passwords  {}",
             if self.sessions_survive() {
-                "ZooKeeper's: open sessions survive the move, and the way back"
+                "ZooKeeper's: open sessions survive the move, and the move back"
             } else {
-                "of a key (session.key): sessions that ZooKeeper opened end"
+                "derived from a key (session.key): sessions that ZooKeeper opened end"
             }
         ))?;
         let free = self.free.iter().flatten().min();
@@ -204,33 +204,35 @@ impl Report<'_> {
             free.map_or_else(|| "an unknown number".to_owned(), u64::to_string)
         ))?;
         out.line(format_args!(
-            "kept       {} of ZooKeeper's files stay until rookeeper data seal",
+            "kept       {} of ZooKeeper's files are kept until rookeeper data seal",
             counted(self.unsealed, "byte")
         ))?;
         out.line(format_args!(
-            "start      about {} ms, the time that reading took now",
+            "start      about {} ms, the time that reading took just now",
             data.read_ms
         ))?;
         for problem in self.problems {
             out.line(format_args!("PROBLEM    {problem}"))?;
         }
         if !self.problems.is_empty() {
-            return out.line(format_args!("rookeeper would not take over"));
+            return out.line(format_args!("rookeeper would not start"));
         }
         let file = self.file.display();
         match self.servers() {
             1 => {
-                out.line(format_args!("to move    stop ZooKeeper, then: rookeeper server {file}"))?;
                 out.line(format_args!(
-                    "the way back  stop rookeeper, then start ZooKeeper on the same {file}; the directory stays ZooKeeper's until rookeeper data seal"
+                    "to move    stop ZooKeeper, then run: rookeeper server {file}"
+                ))?;
+                out.line(format_args!(
+                    "to go back stop rookeeper, then start ZooKeeper with the same {file}; ZooKeeper can read the directory until rookeeper data seal"
                 ))
             }
             servers => {
                 out.line(format_args!(
-                    "to move    check the others as well, stop ZooKeeper on all {servers} servers, then on each: rookeeper server {file}"
+                    "to move    check the other servers too, stop ZooKeeper on all {servers} servers, then run on each: rookeeper server {file}"
                 ))?;
                 out.line(format_args!(
-                    "the way back  stop rookeeper on all of them, then start ZooKeeper on the same {file}"
+                    "to go back stop rookeeper on all of them, then start ZooKeeper with the same {file}"
                 ))
             }
         }

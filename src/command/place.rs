@@ -17,7 +17,7 @@ pub struct Place {
     /// dataDir, or a zoo.cfg that names it.
     #[arg(value_name = "DIR|ZOO.CFG")]
     at: PathBuf,
-    /// dataLogDir, where it is not the same folder.
+    /// dataLogDir, if it is a different folder.
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
 }

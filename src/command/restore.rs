@@ -18,31 +18,31 @@ use super::words::{Hex, Instant, counted};
 use crate::message::MessageId;
 use crate::storage::{self, Disk, Examined, LogEnd, Loss, RealDisk, StorageError, Target};
 
-/// Make a data directory of a backup, or of a copy of ZooKeeper's.
+/// Create a data directory from a backup, or from a copy of ZooKeeper's.
 #[derive(Debug, Args)]
 pub struct RestoreArguments {
-    /// A backup, or a copy of a data directory that no server writes.
+    /// A backup, or a copy of a data directory that no server is writing to.
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
-    /// dataDir of the server to be; it must hold no data yet.
+    /// The new server's dataDir; it must contain no data yet.
     #[arg(value_name = "DIR")]
     target: PathBuf,
-    /// dataLogDir of the server to be, where it is not the same folder.
+    /// The new server's dataLogDir, if it is a different folder.
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
-    /// Leave out every transaction behind this one, as in 0x50000000a.
+    /// Omit every transaction after this one, such as 0x50000000a.
     #[arg(long, value_name = "ZXID", conflicts_with = "to_time")]
     to_zxid: Option<Hex>,
-    /// Leave out everything from the first transaction behind this time on, as in 2026-03-01T12:00:00Z.
+    /// Omit the first transaction after this time, such as 2026-03-01T12:00:00Z, and everything that follows it.
     #[arg(long, value_name = "TIME")]
     to_time: Option<Instant>,
-    /// Move the data that is there into a folder beside.
+    /// Move existing data into a folder next to it.
     #[arg(long)]
     replace: bool,
-    /// Say what would be made.
+    /// Only report what would be created.
     #[arg(long)]
     dry_run: bool,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -61,7 +61,8 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Verd
         Ok(()) => false,
         Err(StorageError::NotEmpty { .. }) if arguments.replace => true,
         Err(StorageError::NotEmpty { folder }) => {
-            let hint = ", or give --replace, which moves what is there into a folder beside";
+            let hint =
+                ", or use --replace, which moves the existing files into a folder next to it";
             return Err(CommandError::NotEmpty { path: folder, hint });
         }
         Err(error) => return Err(error.into()),
@@ -113,17 +114,17 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Verd
         }))?;
         return Ok(Verdict::Fine);
     }
-    let would = if arguments.dry_run { "would make" } else { "made" };
+    let would = if arguments.dry_run { "would create" } else { "created" };
     out.line(format_args!("{would} {}", data_dir.display()))?;
     match &manifest {
         Some(manifest) => out.line(format_args!(
-            "backup     of {}, {} as their checksums say",
+            "backup     taken {}, {} with matching checksums",
             manifest.taken,
             counted(manifest.files.len() as u64, "file")
         ))?,
-        None => {
-            out.line(format_args!("backup     a plain copy, without a manifest to check it by"))?
-        }
+        None => out.line(format_args!(
+            "backup     a plain copy, without a manifest to check it against"
+        ))?,
     }
     let of = examined.last_time.map(|time| format!(", of {}", Instant(time))).unwrap_or_default();
     out.line(format_args!("state      {}{of}", Hex(examined.last_zxid)))?;
@@ -141,7 +142,7 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Verd
         ))?;
     }
     if let Some(moved) = moved {
-        out.line(format_args!("moved      what was there to {}", moved.display()))?;
+        out.line(format_args!("moved      the previous files to {}", moved.display()))?;
     }
     Ok(Verdict::Fine)
 }
@@ -158,7 +159,7 @@ fn verify(folder: &Path) -> Result<Option<Manifest>, CommandError> {
         CommandError::Manifest { path: path.clone(), reason: error.to_string() }
     })?;
     if manifest.format != 1 {
-        let reason = format!("format {} is not known here", manifest.format);
+        let reason = format!("format {} is unknown to this version", manifest.format);
         return Err(CommandError::Manifest { path, reason });
     }
     let progress =
@@ -166,16 +167,16 @@ fn verify(folder: &Path) -> Result<Option<Manifest>, CommandError> {
     for file in &manifest.files {
         // A name with a folder in it would reach outside of the backup.
         if file.name.contains('/') {
-            let reason = format!("{:?} is no file's name", file.name);
+            let reason = format!("{:?} is not a file name", file.name);
             return Err(CommandError::Manifest { path, reason });
         }
         let path = folder.join("version-2").join(&file.name);
         let altered = |what| CommandError::Altered { path: path.clone(), what };
         let found = storage::sha256(&RealDisk, &path, &mut |bytes| progress.advance(bytes));
         match found {
-            Ok((len, _)) if len != file.length => return Err(altered("its length is another")),
+            Ok((len, _)) if len != file.length => return Err(altered("its length differs")),
             Ok((_, sum)) if in_hex(&sum) != file.sha256 => {
-                return Err(altered("its SHA-256 is another"));
+                return Err(altered("its SHA-256 differs"));
             }
             Ok(_) => {}
             Err(StorageError::Io { source, .. })
@@ -189,7 +190,10 @@ fn verify(folder: &Path) -> Result<Option<Manifest>, CommandError> {
     for path in storage::logs_in(&RealDisk, &folder.join("version-2"))? {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if !manifest.files.iter().any(|file| file.name == name) {
-            return Err(CommandError::Altered { path: path.clone(), what: "it is not in it" });
+            return Err(CommandError::Altered {
+                path: path.clone(),
+                what: "the file is not listed in it",
+            });
         }
     }
     Ok(Some(manifest))
@@ -210,14 +214,14 @@ fn expect_reached(examined: &Examined, zxid_max: i64) -> Result<(), CommandError
             Err(CommandError::Refused(
                 MessageId::BACKUP_TOO_OLD,
                 format!(
-                    "the backup ends at {last}, before {wanted}; take a newer one, or leave out --to-zxid"
+                    "the backup ends at {last}, before {wanted}; use a newer one, or omit --to-zxid"
                 ),
             ))
         }
         LogEnd::Damaged(error) => Err(CommandError::Refused(
             error.id(),
             format!(
-                "{error}\n  To restore what is before the damage: --to-zxid {}",
+                "{error}\n  To restore everything before the damage: --to-zxid {}",
                 Hex(examined.last_zxid)
             ),
         )),

@@ -27,23 +27,23 @@ use crate::storage::{
 /// Show, verify or compare snapshots.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotCommand {
-    /// List the sessions and the znodes, one a line, in the order of the file.
+    /// List the sessions and the znodes, one per line, in the order of the file.
     Show(ShowSnapshot),
-    /// Check that every byte is covered by a matching checksum and that the znodes make a tree.
+    /// Check that every byte is covered by a matching checksum and that the znodes form a tree.
     Verify {
         /// The snapshot.
         file: PathBuf,
-        /// One JSON object.
+        /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
     /// List what was added, removed and changed from A to B.
     Diff {
-        /// The one snapshot.
+        /// The first snapshot.
         a: PathBuf,
-        /// The other.
+        /// The second snapshot.
         b: PathBuf,
-        /// One JSON object a znode.
+        /// Print one JSON object per znode.
         #[arg(long)]
         json: bool,
     },
@@ -54,13 +54,13 @@ pub enum SnapshotCommand {
 pub struct ShowSnapshot {
     /// The snapshot.
     file: PathBuf,
-    /// Only this znode and those below it.
+    /// Only this znode and its descendants.
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
-    /// With the data; in JSON as base64.
+    /// Include the data; in JSON as base64.
     #[arg(long)]
     data: bool,
-    /// One JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }
@@ -185,7 +185,7 @@ impl Replay for Reading<'_> {
             None if node.acl == -1 => &open,
             None if self.is_fuzzy => &nobody,
             None => {
-                return Err(Refused(format!("{path} has ACL {}, which is not there", node.acl)));
+                return Err(Refused(format!("{path} has ACL {}, which does not exist", node.acl)));
             }
         };
         let shown = self.visit.node(if path.is_empty() { "/" } else { path }, node, acl);
@@ -341,13 +341,16 @@ impl Visit for Verify {
         if path != "/" && !self.known.contains(parent) {
             return Err(CommandError::Refused(
                 MessageId::SNAPSHOT_NO_TREE,
-                format!("{} stands before its parent, so the znodes make no tree", Plain(path)),
+                format!(
+                    "{} appears before its parent, so the znodes do not form a tree",
+                    Plain(path)
+                ),
             ));
         }
         if !self.known.insert(path.into()) {
             return Err(CommandError::Refused(
                 MessageId::SNAPSHOT_NO_TREE,
-                format!("{} stands there twice", Plain(path)),
+                format!("{} appears twice", Plain(path)),
             ));
         }
         Ok(())
@@ -384,7 +387,7 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandE
             ))?;
             if let Some(newest) = fuzzy.filter(|newest| *newest > id.zxid) {
                 out.line(format_args!(
-                    "  note: written while transactions went on; it holds some up to {}",
+                    "  note: written while transactions went on; it contains some up to {}",
                     Hex(newest)
                 ))?;
             }

@@ -23,13 +23,13 @@ const NEW_SCREEN: &str = "\x1b[H\x1b[2J";
 /// Whom to ask, and how long.
 #[derive(Debug, Args)]
 pub struct TopArguments {
-    /// AdminServer of the server.
+    /// Address of the server's AdminServer.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
     server: String,
-    /// Show one second, and end.
+    /// Show one second, then exit.
     #[arg(long)]
     once: bool,
-    /// One JSON object a second.
+    /// Print one JSON object per second.
     #[arg(long)]
     json: bool,
 }

@@ -20,7 +20,7 @@ impl std::str::FromStr for Hex {
         digits
             .and_then(|digits| u64::from_str_radix(digits, 16).ok())
             .map(|number| Self(number.cast_signed()))
-            .ok_or_else(|| "expected hexadecimal with 0x in front, as in 0x50000000a".to_owned())
+            .ok_or_else(|| "expected hexadecimal with 0x in front, such as 0x50000000a".to_owned())
     }
 }
 
@@ -67,7 +67,7 @@ impl std::str::FromStr for Instant {
 
     fn from_str(word: &str) -> Result<Self, String> {
         let time = OffsetDateTime::parse(word, &Rfc3339).map_err(|_| {
-            "expected a time with its zone, as in 2026-03-01T12:00:00Z or 2026-03-01T13:00:00.250+01:00"
+            "expected a time with a time zone, such as 2026-03-01T12:00:00Z or 2026-03-01T13:00:00.250+01:00"
                 .to_owned()
         })?;
         let ms = time.unix_timestamp_nanos().div_euclid(1_000_000);

@@ -268,7 +268,7 @@ pub const KEYS: &[Section] = &[
         property("auditlog.dir", Text, Works, "Folder of the audit log; default `log.dir`."),
         property("auditlog.file", Text, Works, "Its file name there; default `zookeeper_audit.log`."),
     ] },
-    Section { heading: "Monitoring", keys: &[
+    Section { heading: "Metrics and AdminServer", keys: &[
         in_file("metricsProvider.className", Text, Works, "ZooKeeper's three classes; the one for Prometheus serves `/metrics`."),
         in_file("metricsProvider.httpHost", Text, Works, "Address of `/metrics`; default all."),
         in_file("metricsProvider.httpPort", Int, Works, "Port of `/metrics`; default 7000."),

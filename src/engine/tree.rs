@@ -35,7 +35,7 @@ pub enum Impossible {
     #[error("znode {0} has children")]
     NotEmpty(String),
     /// The change would leave another version than the transaction says.
-    #[error("znode {path} would get version {ours}, the transaction says {theirs}")]
+    #[error("znode {path} would get version {ours}, but the transaction says {theirs}")]
     Version {
         /// The znode.
         path: String,
@@ -53,7 +53,7 @@ pub enum Impossible {
         owner: i64,
     },
     /// The ACL list of a snapshot's znode is missing.
-    #[error("znode {path} has ACL {acl}, which the snapshot does not hold")]
+    #[error("znode {path} has ACL {acl}, which the snapshot does not contain")]
     NoAcl {
         /// The znode.
         path: String,

@@ -74,18 +74,20 @@ impl DiskRoom {
             return;
         }
         match room {
-            Room::Enough => tracing::info!(free, reserve, "the disk of the log has room again"),
+            Room::Enough => {
+                tracing::info!(free, reserve, "the disk of the log has enough free space again")
+            }
             Room::Scarce => tracing::error!(
                 id = %MessageId::DISK_NEARLY_FULL,
                 free,
                 reserve,
-                "the disk of the log is nearly full: writes that need room are refused until there is more"
+                "the disk of the log is nearly full: writes that need space are refused until there is enough again"
             ),
             Room::Least | Room::Full | Room::Nothing => tracing::error!(
                 id = %MessageId::DISK_ALL_BUT_FULL,
                 free,
                 reserve,
-                "the disk of the log is all but full: all but deletes and the end of sessions is refused"
+                "the disk of the log is all but full: everything except deletes, closing sessions and reads is refused"
             ),
         }
     }

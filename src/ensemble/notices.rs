@@ -43,8 +43,8 @@ impl Notices {
             Notice::SequenceExhausted { parent } => tracing::error!(
                 id = %MessageId::SEQUENCE_EXHAUSTED,
                 parent,
-                "the sequence counter is at its end: no sequential znode can be created below this \
-                 parent any more; create a new parent"
+                "the sequence counter is at its end: no more sequential znodes can be created under this \
+                 parent; create a new parent"
             ),
             Notice::QuotaRefused { limited } => {
                 tracing::warn!(
@@ -58,7 +58,7 @@ impl Notices {
                     id = %MessageId::QUOTA_EXCEEDED,
                     limited,
                     path,
-                    "a write went beyond a soft quota"
+                    "a write exceeded a soft quota"
                 );
             }
             Notice::RefusedOnPurpose { .. } => {}
@@ -78,14 +78,14 @@ impl Notices {
             Harm::TtlWithoutMode => tracing::warn!(
                 id = %MessageId::REFUSED_ON_PURPOSE,
                 client,
-                "refused to a session: createTTL in a mode that has no time to live, whose \
-                 transaction ends a ZooKeeper at each start"
+                "refused: createTTL with a mode that has no TTL, whose \
+                 transaction would end a ZooKeeper server at each start"
             ),
             Harm::FatalQuota => tracing::warn!(
                 id = %MessageId::REFUSED_ON_PURPOSE,
                 client,
-                "refused to a session: a quota where ZooKeeper can have none, or statistics that it cannot \
-                 read, which end a ZooKeeper at each start"
+                "refused: a quota where ZooKeeper cannot have one, or statistics that it cannot \
+                 read; either would end a ZooKeeper server at each start"
             ),
         }
     }

@@ -67,7 +67,7 @@ pub const fn server_of(member: u64) -> u8 {
 pub enum EnsembleError {
     /// The disk refuses, or what it holds is not what it has to be.
     #[error(
-        "the member's data directory cannot be used; nothing that was not acknowledged is certain"
+        "the member's data directory cannot be used; whether unacknowledged writes are kept is unknown"
     )]
     Storage(#[from] StorageError),
     /// A transaction cannot be applied.
@@ -75,7 +75,7 @@ pub enum EnsembleError {
     Order(#[from] OrderError),
     /// An entry of the log is not what this version writes.
     #[error(
-        "entry {index} of the replicated log is none that this version knows; run the same version everywhere"
+        "this version does not know entry {index} of the replicated log; run the same version everywhere"
     )]
     Entry {
         /// Its place.
@@ -83,7 +83,7 @@ pub enum EnsembleError {
     },
     /// What a majority had is not on this disk any more.
     #[error(
-        "the log ends at entry {last}, but entry {commit} was final: acknowledged transactions are missing. While a majority of the other members runs, move the data directory away and start on an empty one, which loads everything from them; else bring back the newest files of this very server"
+        "the log ends at entry {last}, but entry {commit} was committed: acknowledged transactions are missing. While a majority of the other members is running, move the data directory away and start with an empty one, which loads everything from them; otherwise bring back the newest files of this same server"
     )]
     Lost {
         /// The last entry that is there.
@@ -93,7 +93,7 @@ pub enum EnsembleError {
     },
     /// The directory belongs to another server.
     #[error(
-        "the data directory is that of server {found}, and myid says {expected}; check myid and dataDir"
+        "the data directory belongs to server {found}, but myid says {expected}; check myid and dataDir"
     )]
     Foreign {
         /// Whose it is.
@@ -102,22 +102,22 @@ pub enum EnsembleError {
         expected: u8,
     },
     /// The directory is no member's.
-    #[error("the data directory belongs to no ensemble yet; this is a defect, please report it")]
+    #[error("the data directory belongs to no ensemble yet; this is a bug, please report it")]
     NotBegun,
     /// The server came back with an empty directory meanwhile, and this is the one of before.
     #[error(
-        "this server came back to the ensemble with another data directory, and this one, of its life {life}, is not a \
-         member's any more; move it away and start the server with an empty one"
+        "this server has rejoined the ensemble with another data directory, and this one, of its life {life}, no longer \
+         belongs to a member; move it away and start the server with an empty one"
     )]
     Replaced {
         /// Which life it is of.
         life: u32,
     },
     /// Whatever writes the log ended without a word.
-    #[error("the thread that writes the log is gone; this is a defect, please report it")]
+    #[error("the thread that writes the log is gone; this is a bug, please report it")]
     WriterLost,
     /// Raft found a breach of what it is promised.
-    #[error("{0}; this is a defect, please report it")]
+    #[error("{0}; this is a bug, please report it")]
     Raft(#[from] ::raft::Error),
 }
 

@@ -86,8 +86,8 @@ impl Rebuild {
             tracing::error!(
                 id = %MessageId::ACLS_MISSING,
                 znodes = awaited,
-                "the snapshot names ACLs that neither it nor the log holds: the log is not that of the snapshot; \
-                 these znodes let nobody in until their ACLs are set by the super user"
+                "the snapshot refers to ACLs that neither it nor the log holds: the log does not belong to the snapshot; \
+                 nobody has access to these znodes until the super user sets their ACLs"
             );
         }
         let mismatches = self.database.mismatches();
@@ -95,7 +95,7 @@ impl Rebuild {
             tracing::warn!(
                 id = %MessageId::DIGEST_MISMATCH,
                 mismatches,
-                "so many digests of the snapshot and of transactions are not those of the tree"
+                "this many digests in the snapshot and in transactions do not match the tree"
             );
         }
         self.database
@@ -169,7 +169,7 @@ pub(super) fn tell_mismatch(mismatch: &Mismatch) {
         zxid = %mismatch.zxid,
         said = format_args!("{:#x}", mismatch.said),
         found = format_args!("{:#x}", mismatch.found),
-        "the digest that is said to be the tree's is another one"
+        "a recorded digest does not match the tree"
     );
 }
 

@@ -162,7 +162,7 @@ fn a_refusal_names_the_first_znode_that_does_not_fit() {
         let refused = |path, acl| refusal(place, path, acl);
         assert_eq!(refused("/p1", -1), ("znode /p1 exists already".to_owned(), 0));
         assert_eq!(refused("/no/x", -1), ("znode /no/x does not exist".to_owned(), 0));
-        let no_list = "znode /x has ACL 5, which the snapshot does not hold";
+        let no_list = "znode /x has ACL 5, which the snapshot does not contain";
         assert_eq!(refused("/x", 5), (no_list.to_owned(), 0));
     }
 }

@@ -303,7 +303,7 @@ impl Snapshots {
         tracing::error!(
             id = %MessageId::SNAPSHOT_FAILED,
             %error,
-            "no snapshot could be taken; the log keeps everything"
+            "a snapshot could not be taken; the log keeps everything"
         );
     }
 
@@ -319,7 +319,7 @@ impl Snapshots {
                 id = %MessageId::SNAPSHOT_LATE,
                 zxid = %writing.zxid,
                 ms = self.last_duration_ms,
-                "a snapshot was given up: its disk is too slow for what changes meanwhile; the log keeps everything"
+                "a snapshot was abandoned: its disk is too slow for the changes made meanwhile; the log keeps everything"
             );
         }
         self.given_up = Some(writing.done);

@@ -30,10 +30,12 @@ use crate::storage::{
 #[derive(Debug, thiserror::Error)]
 pub enum OrderError {
     /// The log cannot be written.
-    #[error("the transaction log cannot be written; nothing that was not acknowledged is certain")]
+    #[error(
+        "the transaction log cannot be written; whether unacknowledged writes are kept is unknown"
+    )]
     Log(#[from] StorageError),
     /// A transaction that this server itself prepared cannot be applied.
-    #[error("transaction {zxid} cannot be applied: {reason}; this is a defect, please report it")]
+    #[error("transaction {zxid} cannot be applied: {reason}; this is a bug, please report it")]
     Diverged {
         /// The transaction.
         zxid: Zxid,

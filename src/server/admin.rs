@@ -80,14 +80,14 @@ pub(super) fn start(config: &Config, ending: &CancellationToken) -> Subject {
     match listener::bind(&address, None) {
         Ok(port) => {
             let bound = port.local_addr().map_or(address.port, |bound| bound.port());
-            tracing::info!(%address, port = bound, commands, "the AdminServer listens");
+            tracing::info!(%address, port = bound, commands, "the AdminServer is listening");
             tokio::spawn(serve(port, config, Arc::clone(&subject), ending.clone()));
         }
         Err(error) => tracing::warn!(
             id = %MessageId::NO_ADMIN_SERVER,
             %address,
             %error,
-            "there is no AdminServer: its port cannot be had. Set admin.serverPort to another one, or \
+            "there is no AdminServer: its port cannot be opened. Set admin.serverPort to another port, or \
              admin.enableServer=false"
         ),
     }
@@ -117,7 +117,7 @@ async fn serve(
         .with_graceful_shutdown(async move { ending.cancelled().await })
         .await;
     if let Err(error) = served {
-        tracing::error!(id = %MessageId::ADMIN_SERVER_GONE, %error, "the AdminServer is gone");
+        tracing::error!(id = %MessageId::ADMIN_SERVER_GONE, %error, "the AdminServer has ended");
     }
 }
 
@@ -266,7 +266,7 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: 
         let mut refusal = Answer::error(
             command.name(),
             StatusCode::METHOD_NOT_ALLOWED,
-            format!("{} is asked for by {allows}", command.name()),
+            format!("{} requires {allows}", command.name()),
         );
         refusal.headers.insert(ALLOW, HeaderValue::from_static(allows));
         return refusal.into_response();
@@ -279,7 +279,7 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: 
     let is_slow = inventory.is_some() || command == Command::Snapshot;
     let waiting = if is_slow { &admin.slow_waiting } else { &admin.waiting };
     let Ok(_waiting) = waiting.try_acquire() else {
-        let why = "too many commands wait for their turn: try again";
+        let why = "too many commands are waiting: try again later";
         return Answer::error(command.name(), StatusCode::SERVICE_UNAVAILABLE, why).into_response();
     };
     if let Some(kind) = inventory {

@@ -44,7 +44,7 @@ pub(super) fn authenticate(
                 tracing::warn!(
                     id = %MessageId::TOO_MANY_IDENTITIES,
                     client = %connection.peer(),
-                    "closing a connection that shows too many identities"
+                    "closing a connection that has presented too many identities"
                 );
                 NotTaken::Failed
             })
@@ -81,7 +81,7 @@ fn is_meant(
             tracing::warn!(
                 id = %MessageId::ANOTHER_ENSEMBLE,
                 client = %connection.peer(),
-                "closing a connection: the client means another ensemble"
+                "closing a connection: the client expects another ensemble"
             );
             Err(NotTaken::Elsewhere)
         }

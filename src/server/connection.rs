@@ -256,7 +256,7 @@ impl Connection {
             tracing::warn!(
                 id = %MessageId::EVENTS_NOT_READ,
                 client = %self.peer,
-                "closing a connection that does not read its events"
+                "closing a connection whose client does not read its events"
             );
             self.close();
         }

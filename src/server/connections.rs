@@ -187,7 +187,7 @@ impl Connections {
             id = %MessageId::UNREAD_TOO_MUCH,
             client = %connection.peer(),
             bytes,
-            "closing the connection that has read nothing for the longest: there is no memory for more that nobody reads"
+            "closing the connection that has gone longest without reading: clients together leave too much unread"
         );
     }
 

@@ -18,7 +18,7 @@ pub(super) fn raise_limit() {
         tracing::warn!(
             id = %MessageId::OPEN_FILES_LIMIT,
             %error,
-            "the limit of open files stays at its soft value"
+            "the limit of open files could not be raised above its soft limit"
         );
     }
 }

@@ -77,7 +77,7 @@ pub(super) fn run(
                 Inquiry::LogState => dump(server, &mut standalone),
                 Inquiry::HandOver => tracing::warn!(
                     id = %MessageId::HAND_OVER_ALONE,
-                    "asked to hand over, but this server is alone"
+                    "cannot hand over leadership: this is a standalone server"
                 ),
                 // Whoever asked may have stopped waiting.
                 Inquiry::Expiry(scope, from, to) => {
@@ -154,7 +154,7 @@ pub(super) fn synced(server: &Server, took: Duration) {
         tracing::warn!(
             id = %MessageId::SLOW_SYNC,
             ms = millis(took),
-            "syncing the transaction log took long; clients wait for it"
+            "syncing the transaction log took a long time; clients wait for it"
         );
     }
 }
@@ -166,7 +166,7 @@ pub(super) fn due(server: &Server, sequencer: &mut Sequencer, now: Now, late: u6
         tracing::warn!(
             id = %MessageId::STOOD_STILL,
             ms = late,
-            "the server stood still; session deadlines move by as much"
+            "the server did not run for a while; session deadlines are extended by the same time"
         );
         late
     } else {
@@ -178,7 +178,7 @@ pub(super) fn due(server: &Server, sequencer: &mut Sequencer, now: Now, late: u6
     }
     let expired = sequencer.expired(now, late);
     server.stats.series.count(Counter::SessionsExpired, expired.len() as u64);
-    tell_expired(&expired, "expiring sessions that were not heard of");
+    tell_expired(&expired, "expiring sessions whose clients were not heard from");
     expired.into_iter().map(Chore::Expire).collect()
 }
 
@@ -333,7 +333,7 @@ mod tests {
         let counts = tracing::subscriber::with_default(subscriber, || {
             [0, 1, 256].map(|count| {
                 let expired: Vec<SessionId> = (0..count).map(SessionId).collect();
-                tell_expired(&expired, "expiring sessions that were not heard of");
+                tell_expired(&expired, "expiring sessions whose clients were not heard from");
                 lines.0.swap(0, Ordering::Relaxed)
             })
         });

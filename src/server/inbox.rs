@@ -200,8 +200,7 @@ impl Inbox {
                     id = %MessageId::FRAME_TOO_LONG,
                     client = %connection.peer(),
                     len,
-                    "closing a connection: a frame may have {} bytes, \
-                    jute.maxbuffer",
+                    "closing a connection: a frame may have at most {} bytes (jute.maxbuffer)",
                     self.server.config.jute_max_buffer
                 );
                 Err(Step::HangUp)
@@ -214,7 +213,7 @@ impl Inbox {
         tracing::warn!(
             id = %MessageId::LARGE_REQUESTS_TOO_MANY,
             client = %connection.peer(),
-            "closing a connection: a large request is beyond largeRequestMaxBytes"
+            "closing a connection: a large request exceeds largeRequestMaxBytes"
         );
         Step::HangUp
     }
@@ -299,7 +298,7 @@ impl Inbox {
                 tracing::warn!(
                     id = %MessageId::TOO_MANY_SESSIONS_AT_ONCE,
                     client = %connection.peer(),
-                    "closing a connection: too many ask for a session, connection_throttle_tokens"
+                    "closing a connection: too many sessions are requested (connection_throttle_tokens)"
                 );
                 return Step::HangUp;
             };
@@ -312,7 +311,7 @@ impl Inbox {
                 client = %connection.peer(),
                 seen = %Zxid(request.last_zxid_seen),
                 applied = %server.replica.applied(),
-                "refusing a client that has seen more than this server has"
+                "refusing a client that has seen a later transaction than this server has"
             );
             return Step::HangUp;
         }
@@ -826,7 +825,7 @@ impl<'a> Answers<'a> {
                     id = %MessageId::REFUSED_ON_PURPOSE,
                     client = %self.connection.peer(),
                     op,
-                    "closing a connection: what it asks for is no operation of clients"
+                    "closing a connection: it sent an operation that clients cannot use"
                 );
                 self.refuse(header.xid, Zxid(-1), ErrorCode::Unimplemented);
                 return Some(Step::Leave);

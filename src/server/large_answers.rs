@@ -65,7 +65,7 @@ impl LargeAnswers {
                 path,
                 bytes = len,
                 address = %client,
-                "an answer is longer than clients of ZooKeeper take by default, {CLIENTS_TAKE} bytes"
+                "a response is longer than ZooKeeper clients accept by default, {CLIENTS_TAKE} bytes"
             );
         } else {
             tracing::info!(
@@ -73,7 +73,7 @@ impl LargeAnswers {
                 path,
                 bytes = len,
                 address = %client,
-                "an answer is longer than half of what clients of ZooKeeper take by default, {CLIENTS_TAKE} bytes"
+                "a response is longer than half of what ZooKeeper clients accept by default, {CLIENTS_TAKE} bytes"
             );
         }
     }

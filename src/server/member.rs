@@ -126,14 +126,14 @@ fn hand_over(member: &mut Member<Peers>) {
         tracing::warn!(
             id = %MessageId::HAND_OVER_NOT_LEADING,
             leader,
-            "asked to hand over, but this server does not lead"
+            "cannot hand over leadership: this server is not the leader"
         );
     } else if let Some(to) = member.hand_over_to_best() {
-        tracing::info!(to, "asked to hand over: another server is to lead");
+        tracing::info!(to, "handing over leadership as requested");
     } else {
         tracing::warn!(
             id = %MessageId::HAND_OVER_NOBODY,
-            "asked to hand over, but no other server that votes is there"
+            "cannot hand over leadership: there is no other voter"
         );
     }
 }
@@ -241,7 +241,7 @@ impl Life {
         }
         self.snapshots.count(0, written.bytes);
         if member.persisted(written)? {
-            tracing::info!(index = member.applied(), "installed a snapshot of the leader");
+            tracing::info!(index = member.applied(), "installed a snapshot from the leader");
             // It walks through a tree that is not there any more.
             self.snapshots.abandon();
             self.counted = member.applied();
@@ -303,7 +303,7 @@ impl Life {
             std::thread::sleep(Duration::from_millis(1));
         }
         let ms = server.clock.monotonic().since(began);
-        tracing::info!(ms, done = !member.is_leading(), "handed over to another server");
+        tracing::info!(ms, done = !member.is_leading(), "handed over leadership");
         Ok(())
     }
 
@@ -459,7 +459,10 @@ fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, lat
     let late = if late >= driver::STALL_MS { late } else { 0 };
     let expired = member.expire_local(now, late);
     server.stats.series.count(Counter::SessionsExpired, expired.len() as u64);
-    driver::tell_expired(&expired, "expiring sessions of this server that were not heard of");
+    driver::tell_expired(
+        &expired,
+        "expiring sessions of this server whose clients were not heard from",
+    );
     let count = member.local_sessions().map_or(0, LocalSessions::count);
     server.others.local_sessions.store(count as u64, Ordering::Relaxed);
 }
@@ -472,13 +475,15 @@ fn tell_role(member: &Member<Peers>, role: Role) {
             let is_with = |peer: &Peer| peer.is_there && peer.id != member.id();
             let peers = member.peers().into_iter().filter(is_with);
             let with: Vec<u8> = peers.map(|peer| peer.server).collect();
-            tracing::info!(term, ?with, "this server leads the ensemble");
+            tracing::info!(term, ?with, "this server is now the leader");
         }
         Role::Follower | Role::Observer => {
-            tracing::info!(%role, term, leader, "this server follows the leader");
+            tracing::info!(%role, term, leader, "this server now follows a leader");
         }
         Role::None | Role::Reading | Role::Standalone => {
-            tracing::info!("this server has no leader: it serves nobody until there is one");
+            tracing::info!(
+                "this server has no leader: it does not serve clients until there is one"
+            );
         }
     }
 }

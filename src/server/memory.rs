@@ -186,7 +186,7 @@ pub(super) async fn watch(server: Arc<Server>) {
     let Some(budget) = Budget::find(server.config.memory_limit_bytes) else { return };
     let unread = server.connections.unread();
     let (limit, reserve) = (budget.limit, budget.reserve(unread.limit() as u64));
-    tracing::info!(limit, reserve, "memory has a limit");
+    tracing::info!(limit, reserve, "memory is limited");
     let mut shortage = Shortage::new(reserve);
     let mut turns = tokio::time::interval(LOOK_EVERY);
     loop {
@@ -208,10 +208,10 @@ pub(super) async fn watch(server: Arc<Server>) {
                     used,
                     limit,
                     reserve,
-                    "memory is nearly used up: writes that grow the tree are refused until there is more"
+                    "memory is nearly used up: writes that grow the tree are refused until there is enough again"
                 );
             } else {
-                tracing::info!(used, limit, "there is memory again");
+                tracing::info!(used, limit, "there is enough memory again");
             }
         }
     }

@@ -40,7 +40,7 @@ pub(super) async fn serve(listener: TcpListener, server: Arc<Server>) {
         .with_graceful_shutdown(async move { ending.cancelled().await })
         .await;
     if let Err(error) = served {
-        tracing::error!(id = %MessageId::METRICS_GONE, %error, "/metrics is not served any more");
+        tracing::error!(id = %MessageId::METRICS_GONE, %error, "/metrics is no longer served");
     }
 }
 

@@ -99,7 +99,7 @@ impl Restoring {
                 sessions,
                 aside,
                 ms,
-                "another state was put in the place of the one that was served; what led to that one is aside"
+                "the served state was replaced; the files of the previous one were moved aside"
             );
         }
         // Whoever asked tells why not, but may have stopped waiting.
@@ -115,7 +115,7 @@ pub(super) fn tell_not_restored(error: &dyn Display) {
     tracing::warn!(
         id = %MessageId::NOT_RESTORED,
         %error,
-        "the snapshot that was sent is not restored; nothing has changed"
+        "the snapshot that was sent was not restored; nothing has changed"
     );
 }
 

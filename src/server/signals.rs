@@ -68,16 +68,16 @@ impl Signals {
         match (signal, &*whom) {
             (SIGQUIT, Whom::Server(server)) => server.queue.ask(Inquiry::LogState),
             (SIGUSR1, Whom::Server(server)) => server.queue.ask(Inquiry::HandOver),
-            (SIGQUIT | SIGUSR1, Whom::Start) => tracing::info!("state: this server starts"),
+            (SIGQUIT | SIGUSR1, Whom::Start) => tracing::info!("state: this server is starting"),
             (SIGQUIT | SIGUSR1, Whom::Ending) => tracing::info!("state: this server is ending"),
             // What is half done is found out by the next start, as if the power had failed.
             (_, Whom::Start) => {
-                tracing::info!("ending: the start is given up");
+                tracing::info!("ending: the start is abandoned");
                 end(0);
             }
             (_, Whom::Server(server)) => {
                 tracing::info!(
-                    "ending: no more requests are taken; a second signal ends it at once"
+                    "ending: no more requests are accepted; a second signal ends the server at once"
                 );
                 server.end();
                 *whom = Whom::Ending;

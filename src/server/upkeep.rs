@@ -38,7 +38,7 @@ pub(super) fn fill_spares(mut filler: SpareFiller) {
                         tracing::error!(
                             id = %MessageId::SPARE_FAILED,
                             %error,
-                            "cannot prepare a log segment ahead, tried again"
+                            "cannot prepare a log segment in advance; still trying"
                         );
                     }
                     has_failed = true;
@@ -48,7 +48,7 @@ pub(super) fn fill_spares(mut filler: SpareFiller) {
         }
     };
     if let Err(error) = thread::Builder::new().name("spares".to_owned()).spawn(fill) {
-        tracing::error!(id = %MessageId::NO_SPARES, %error, "no log segments are prepared ahead");
+        tracing::error!(id = %MessageId::NO_SPARES, %error, "no log segments are prepared in advance");
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn watch_for_hanging(server: Arc<Server>) {
             tracing::warn!(
                 id = %MessageId::GROUP_HANGS,
                 ms,
-                "a group of requests does not end; most likely the disk of the log hangs"
+                "a group of requests does not finish; most likely the disk of the log hangs"
             );
         }
     }
@@ -107,7 +107,7 @@ pub(super) async fn purge(server: Arc<Server>, every: Duration) {
         }
         let purged = tokio::task::spawn_blocking(removing_old(&server)).await;
         if let Err(error) = purged {
-            tracing::error!(id = %MessageId::PURGE_ENDED, %error, "purging ended unexpectedly");
+            tracing::error!(id = %MessageId::PURGE_ENDED, %error, "the purge ended unexpectedly");
         }
     }
 }
@@ -116,7 +116,7 @@ pub(super) async fn purge(server: Arc<Server>, every: Duration) {
 pub(super) fn purge_once(server: &Server) -> Option<JoinHandle<()>> {
     let started = thread::Builder::new().name("purge".to_owned()).spawn(removing_old(server));
     let started = started.inspect_err(|error| {
-        tracing::error!(id = %MessageId::PURGE_NOT_STARTED, %error, "nothing old is purged");
+        tracing::error!(id = %MessageId::PURGE_NOT_STARTED, %error, "old snapshots and logs are not purged");
     });
     started.ok()
 }
@@ -132,7 +132,7 @@ fn removing_old(server: &Server) -> impl FnOnce() + Send + 'static {
             if stats.unsealed.set(purged.unsealed_bytes, now, BETWEEN_WORDS_MS) {
                 tracing::info!(
                     bytes = purged.unsealed_bytes,
-                    "old files that ZooKeeper wrote are kept for the way back, until `rookeeper data seal`"
+                    "old files that ZooKeeper wrote are kept, so that it is possible to go back, until `rookeeper data seal`"
                 );
             }
         }

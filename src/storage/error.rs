@@ -26,7 +26,7 @@ pub enum StorageError {
         source: io::Error,
     },
     /// A snapshot would take what is left to the log.
-    #[error("{} has {free} bytes left, which the log may need; make room", folder.display())]
+    #[error("{} has only {free} bytes left, which the log may need; free some space", folder.display())]
     NoRoom {
         /// The folder of snapshots.
         folder: PathBuf,
@@ -40,7 +40,7 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// Another process uses the directory.
-    #[error("{} is held by another rookeeper, process {holder}; one process per directory: stop that one, or use another dataDir", path.display())]
+    #[error("{} is in use by another rookeeper, process {holder}; only one process can use a directory: stop that one, or use another dataDir", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
@@ -48,13 +48,13 @@ pub enum StorageError {
         holder: String,
     },
     /// A log in the folder of snapshots, or a snapshot in the folder of logs.
-    #[error("{} does not belong in that folder: dataDir and dataLogDir differ, snapshots live in the first and logs in the second; check zoo.cfg, then move the files", path.display())]
+    #[error("{} does not belong in that folder: dataDir and dataLogDir differ, so snapshots belong in the first and logs in the second; check zoo.cfg, then move the files", path.display())]
     Misplaced {
         /// The first such file.
         path: PathBuf,
     },
     /// The file does not begin like a log or a snapshot; of a log that is needed, a start says [`Self::Damage`].
-    #[error("{} does not begin with a valid {expected} header; restore the file from a backup or move it away if you know that nothing of it is needed", path.display())]
+    #[error("{} does not begin with a valid {expected} header; restore the file from a backup or move it away if you know that nothing in it is needed", path.display())]
     Header {
         /// The file.
         path: PathBuf,
@@ -78,7 +78,7 @@ pub enum StorageError {
         way_out: Option<Box<WayOut>>,
     },
     /// A file has a format that only a later release knows.
-    #[error("{} was written by a later release: it has version {version} of its format, and this release knows up to {known}. Nothing was changed. Start that release, or a later one", path.display())]
+    #[error("{} was written by a later release: it has version {version} of its format, and this release knows versions up to {known}. Nothing was changed. Start that release, or a later one", path.display())]
     LaterVersion {
         /// The file.
         path: PathBuf,
@@ -110,7 +110,7 @@ pub enum StorageError {
         way_out: Option<Box<WayOut>>,
     },
     /// There is neither a snapshot nor a log, where there once was one.
-    #[error("{} holds {trace}, but there is neither a snapshot nor a log: what was in it is gone. Nothing was changed. Check dataDir and dataLogDir, or restore it from a backup{}", folder.display(), WayOut::shown(Some(way_out)))]
+    #[error("{} holds {trace}, but there is neither a snapshot nor a log: its data is gone. Nothing was changed. Check dataDir and dataLogDir, or restore it from a backup{}", folder.display(), WayOut::shown(Some(way_out)))]
     Emptied {
         /// The folder.
         folder: PathBuf,
@@ -120,7 +120,7 @@ pub enum StorageError {
         way_out: Box<WayOut>,
     },
     /// No snapshot is old enough for the state that is asked for.
-    #[error("{} holds no snapshot from which the state at {} can be made{}; ask for a later state, or look for older snapshots and logs in a backup", folder.display(), Zxid(*zxid), reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default())]
+    #[error("{} holds no snapshot from which the state at {} can be rebuilt{}; ask for a later state, or look for older snapshots and logs in a backup", folder.display(), Zxid(*zxid), reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default())]
     NoSnapshotUpTo {
         /// The folder of snapshots.
         folder: PathBuf,
@@ -130,7 +130,7 @@ pub enum StorageError {
         reason: Option<String>,
     },
     /// The log cannot be read as far as a cut is to keep it.
-    #[error("the log in {} can be read up to {} only, so it cannot be cut behind {}; cut it there: --to-zxid {}", folder.display(), Zxid(*last), Zxid(*zxid), Zxid(*last))]
+    #[error("the log in {} can be read only up to {}, so it cannot be cut after {}; cut it at the last readable transaction: --to-zxid {}", folder.display(), Zxid(*last), Zxid(*zxid), Zxid(*last))]
     CutBehindEnd {
         /// The folder of logs.
         folder: PathBuf,
@@ -140,19 +140,19 @@ pub enum StorageError {
         last: i64,
     },
     /// A restore ended in the middle.
-    #[error("{} is what a restore left that was broken off. Nothing was changed. Run it again, with --replace; what was there before it is in this folder or in replaced-* beside", path.display())]
+    #[error("{} was left by an interrupted restore. Nothing was changed. Run the restore again, with --replace; the previous files are in this folder or in replaced-* next to it", path.display())]
     HalfRestored {
         /// What is left of it.
         path: PathBuf,
     },
     /// A copy would go over files that are there.
-    #[error("{} is not empty; choose another folder, or move what is in it away", folder.display())]
+    #[error("{} is not empty; choose another folder, or move its contents away", folder.display())]
     NotEmpty {
         /// The folder.
         folder: PathBuf,
     },
     /// A file went away each time that it was to be copied.
-    #[error("the files in {} are removed faster than they are copied; try again, or stop the purge meanwhile", folder.display())]
+    #[error("the files in {} are removed faster than they can be copied; try again, or turn off the purge meanwhile", folder.display())]
     Moving {
         /// The folder.
         folder: PathBuf,
@@ -169,7 +169,7 @@ pub enum StorageError {
     },
     /// A snapshot that is being written has not all that it must show.
     #[error(
-        "a snapshot lacks {znodes} znodes of the tree that it was to show, and is not kept: this is a defect of the server, report it; the log keeps everything"
+        "a snapshot lacks {znodes} znodes of the tree and is not kept: this is a bug in the server, please report it; the log keeps everything"
     )]
     Lacking {
         /// How many.
@@ -205,11 +205,11 @@ pub enum StorageError {
     },
     /// An earlier write or sync failed; what is on disk is not known any more.
     #[error(
-        "the transaction log failed before and takes nothing more; restart the server, recovery finds out what is on disk"
+        "the transaction log failed earlier and accepts no more writes; restart the server: a start finds out what is on disk"
     )]
     Poisoned,
     /// Transactions came out of order; nothing was written.
-    #[error("transaction {} cannot follow {} in the log; this is a defect of the server, the log is unharmed", Zxid(*zxid), Zxid(*last))]
+    #[error("transaction {} cannot follow {} in the log; this is a bug in the server, the log is undamaged", Zxid(*zxid), Zxid(*last))]
     OutOfOrder {
         /// The last zxid in the log.
         last: i64,
@@ -229,13 +229,13 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// The promises of a member of an ensemble are lost.
-    #[error("{} does not hold the newest term that this member has promised; a member that forgets its promises can break the ensemble's: while a majority of the others runs, move its data directory away and start it on an empty one", path.display())]
+    #[error("{} does not hold the newest term that this member has promised; a member that forgets its promises can break those of the ensemble: while a majority of the others is running, move its data directory away and start it with an empty one", path.display())]
     RaftState {
         /// The file.
         path: PathBuf,
     },
     /// ZooKeeper has gone on with the directory of a member.
-    #[error("{} was written by Apache ZooKeeper behind what this member of an ensemble has: the other members do not have it. Nothing was changed. If the whole ensemble went over to ZooKeeper and comes back, `{command}` on each of its servers, after which they begin an ensemble anew, loses nothing; if only this server did, give it an empty data directory", path.display())]
+    #[error("{} was written by Apache ZooKeeper after this server had become a member of an ensemble: the other members do not have it. Nothing was changed. If the whole ensemble was switched to ZooKeeper and is now coming back, run `{command}` on each of its servers, which then found a new ensemble; this loses nothing. If only this server was switched, give it an empty data directory", path.display())]
     WentOn {
         /// What was written.
         path: PathBuf,
@@ -243,7 +243,7 @@ pub enum StorageError {
         command: String,
     },
     /// A member of an ensemble is started alone.
-    #[error("{} says that this is the directory of member {id} of an ensemble of {voters} voters. Alone it would make final what the others may not have. Nothing was changed. Start it as that member; or `{command}`, after which a start alone works, loses what the other members have and this one has not", path.display())]
+    #[error("{} says that this is the directory of member {id} of an ensemble of {voters} voters. Alone, it would treat as committed what the others may not have. Nothing was changed. Start it as that member; or run `{command}`, after which a standalone start works, but what the other members have and this one does not is lost", path.display())]
     Member {
         /// The file that tells.
         path: PathBuf,
@@ -255,22 +255,22 @@ pub enum StorageError {
         command: String,
     },
     /// An ensemble has more members than its file can hold; nothing was written.
-    #[error("an ensemble of more than 480 members cannot be; this is a defect of the server")]
+    #[error("an ensemble cannot have more than 480 members; this is a bug in the server")]
     Members,
     /// `rookeeper.sealed` does not hold a zxid.
-    #[error("{} must hold one zxid, as in 0x50000000a; run rookeeper data seal again", path.display())]
+    #[error("{} must hold one zxid, such as 0x50000000a; run rookeeper data seal again", path.display())]
     Sealed {
         /// The file.
         path: PathBuf,
     },
     /// `sessions.before.key` does not hold session ids.
-    #[error("{} must hold session ids, as in 0x1000029fe520000, one a line; restore it; or `rm {}`, after which a start works, loses the sessions of before the seal: their clients open new ones", path.display(), quoted(path))]
+    #[error("{} must hold session ids, such as 0x1000029fe520000, one per line; restore it; or run `rm {}`, after which a start works, but the sessions from before the seal are lost: their clients open new ones", path.display(), quoted(path))]
     SessionsBeforeKey {
         /// The file.
         path: PathBuf,
     },
     /// The session key has not 32 bytes.
-    #[error("{} has {len} bytes and must have 32; restore it; or `rm {}`, after which a start works, loses the sessions that are open: their clients open new ones, with passwords that can be guessed until rookeeper data seal", path.display(), quoted(path))]
+    #[error("{} has {len} bytes and must have 32; restore it; or run `rm {}`, after which a start works, but all open sessions are lost: their clients open new ones, with passwords that can be guessed until rookeeper data seal", path.display(), quoted(path))]
     SessionKey {
         /// The file.
         path: PathBuf,
@@ -357,7 +357,7 @@ impl StorageError {
 
 fn of_unsynced(unsynced: bool) -> &'static str {
     match unsynced {
-        true => "The log was written with forceSync=no, and then a power failure leaves the same. ",
+        true => "The log was written with forceSync=no, so a power failure can also be the cause. ",
         false => "",
     }
 }
@@ -365,7 +365,7 @@ fn of_unsynced(unsynced: bool) -> &'static str {
 /// The log tells the current epoch once more; what was agreed to, only the file.
 fn epoch_remedy(path: &Path) -> String {
     if path.ends_with(file_name::CURRENT_EPOCH) {
-        format!("; or `rm {}`, after which a start works, loses nothing", quoted(path))
+        format!("; or run `rm {}`, after which a start works; nothing is lost", quoted(path))
     } else {
         String::new()
     }
@@ -382,14 +382,16 @@ impl fmt::Display for WayOut {
         if self.then == Then::AsksOthers {
             return write!(
                 out,
-                "this is a member of an ensemble: while a majority of the others runs, `{}`, after which a start loads everything from them; without such a majority nothing of this directory may be given up",
+                "this is a member of an ensemble: while a majority of the others is running, run `{}`, after which a start loads everything from them; without such a majority, nothing in this directory may be discarded",
                 self.command
             );
         }
-        write!(out, "`{}`, after which a start ", self.command)?;
+        write!(out, "run `{}`, after which a start ", self.command)?;
         out.write_str(match self.then {
-            Then::BeginsAnew => "begins with an empty tree, loses all znodes; of the logs ",
-            Then::Works | Then::AsksOthers => "works, loses ",
+            Then::BeginsAnew => {
+                "begins with an empty tree; lost are all znodes and, from the logs, "
+            }
+            Then::Works | Then::AsksOthers => "works; lost: ",
         })?;
         match (self.loss.first, self.loss.last) {
             _ if self.loss == Loss::default() => out.write_str("nothing"),
@@ -418,7 +420,7 @@ impl fmt::Display for WayOut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DamageReason {
     /// Later records had been synced after the unreadable one.
-    #[error("the record is unreadable, but transaction {} behind it, at offset {offset}, was written in a later group", Zxid(*zxid))]
+    #[error("the record is unreadable, but transaction {} after it, at offset {offset}, was written in a later group", Zxid(*zxid))]
     LaterGroup {
         /// Where the later record is.
         offset: u64,
@@ -436,12 +438,12 @@ pub enum DamageReason {
     Length(i32),
     /// The checksum is right but the payload is no transaction.
     #[error(
-        "the record is whole but is no transaction that this release knows: {0}; if a later release wrote it, start that one"
+        "the record is intact but is not a transaction that this release knows: {0}; if a later release wrote it, start that one"
     )]
     Decode(DecodeError),
     /// The checksum is right but the trailer is not one of this version.
     #[error(
-        "the record is whole but does not end in a trailer that this release knows; if a later release wrote it, start that one"
+        "the record is intact but does not end with a trailer that this release knows; if a later release wrote it, start that one"
     )]
     Trailer,
     /// Transactions are missing.
@@ -451,7 +453,7 @@ pub enum DamageReason {
         found: i64,
     },
     /// Log indexes are missing, so transactions or whole files are.
-    #[error("log index {found} follows where {expected} is due, so transactions are missing")]
+    #[error("log index {found} follows where {expected} should, so transactions are missing")]
     IndexGap {
         /// The index that is due.
         expected: u64,
@@ -459,13 +461,13 @@ pub enum DamageReason {
         found: i64,
     },
     /// The name of the file is not the zxid of its first record.
-    #[error("its first transaction is {}, which is not what the file's name says", Zxid(*found))]
+    #[error("its first transaction is {}, which does not match the file's name", Zxid(*found))]
     Name {
         /// The zxid of the first record.
         found: i64,
     },
     /// The end of the log is missing.
-    #[error("the log ends here, but snapshot.{snapshot:x}, which was written while transactions went on, shows some up to {}: those behind the log's end are missing", Zxid(*newest))]
+    #[error("the log ends here, but snapshot.{snapshot:x}, which was written while transactions went on, contains some up to {}: those after the end of the log are missing", Zxid(*newest))]
     InsideSnapshot {
         /// The zxid in the snapshot's name.
         snapshot: i64,
@@ -487,7 +489,7 @@ pub enum SnapshotReason {
     #[error("it ends early")]
     Truncated,
     /// It cannot be unpacked.
-    #[error("it cannot be unpacked (offsets count unpacked bytes)")]
+    #[error("it cannot be decompressed (offsets count decompressed bytes)")]
     Packing,
     /// A seal does not match the bytes before it.
     #[error("the checksum does not match the bytes before it")]
@@ -499,7 +501,7 @@ pub enum SnapshotReason {
     #[error("{0}")]
     Decode(#[from] DecodeError),
     /// Bytes follow that are no section of the format.
-    #[error("bytes follow that belong to no known section")]
+    #[error("it is followed by bytes that belong to no known section")]
     Tail,
 }
 

@@ -237,7 +237,7 @@ impl Replay for Bounded<'_> {
         let header = &record.header;
         if header.zxid > self.zxid_max {
             self.state.reached = true;
-            return Err(Refused("behind what was asked for".to_owned()));
+            return Err(Refused("after the requested one".to_owned()));
         }
         self.inner.txn(record)?;
         self.state.last_zxid = self.state.last_zxid.max(header.zxid);

@@ -171,7 +171,7 @@ pub fn discard_void_log(directory: &DataDirectory, zxid: i64) -> Result<Option<u
     if !is_void(directory, &segments, zxid, index)? {
         return Ok(Some(index));
     }
-    tracing::info!(snapshot = %path.display(), "the log gives way to a snapshot handed over");
+    tracing::info!(snapshot = %path.display(), "the log is replaced by a snapshot from the leader");
     // The newest first: what is left is always void by the same rule.
     for begin in segments.iter().rev() {
         remove(directory, *begin)?;

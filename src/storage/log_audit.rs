@@ -129,7 +129,7 @@ impl LogAudit {
                 return Ok(summary);
             }
             Err(StorageError::Header { .. }) => {
-                summary.problem(0, "it has not the header of a log".to_owned());
+                summary.problem(0, "it does not have the header of a log".to_owned());
                 return Ok(summary);
             }
             Err(error) => return Err(error.into()),
@@ -230,7 +230,7 @@ impl Walk {
             summary.groups = summary.groups.map(|groups| groups.saturating_add(1));
         } else if self.group != Some(begin) {
             let text =
-                format!("its trailer says that its group begins at {begin}, where none does");
+                format!("its trailer says that its group begins at {begin}, but no group does");
             summary.problem(offset, text);
         }
         self.group = Some(begin);

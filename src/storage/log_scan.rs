@@ -228,8 +228,8 @@ impl LogScan {
             id = %MessageId::TORN_END_CUT,
             file = %path.display(), offset, bytes,
             last_zxid = format_args!("{:#x}", self.last_zxid()),
-            "cutting off the torn last group of the log; a write that a crash interrupted leaves \
-             this and was never acknowledged, damage of the disk right there looks the same"
+            "cutting off the torn last group of the log; a write interrupted by a crash leaves \
+             this and was never acknowledged; disk damage at this place looks the same"
         );
     }
 
@@ -326,7 +326,7 @@ impl LogScan {
             tracing::warn!(
                 id = %MessageId::RECORDS_IN_SNAPSHOT_ONLY,
                 file = %path.display(), offset,
-                "records are missing that the snapshot holds; older snapshots are of no use"
+                "records that the snapshot holds are missing in the log; older snapshots are of no use"
             );
         }
         self.next_index = Some(first_index);
@@ -434,7 +434,7 @@ impl LogScan {
 fn write_again(disk: &dyn Disk, path: &Path, from: u64, to: u64) -> Result<(), StorageError> {
     // What was clean and not on the disk may have gone from memory since it was read: what is written is read and checked
     // once more.
-    let changed = || Err(io::Error::other("it reads otherwise than before")).during("read", path);
+    let changed = || Err(io::Error::other("it now has different contents")).during("read", path);
     let Some(mut reader) = SegmentReader::open(disk, path)? else { return changed() };
     let file = disk.open_for_write(path).during("open", path)?;
     let (mut bytes, mut at) = (Vec::new(), from);

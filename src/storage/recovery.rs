@@ -138,7 +138,7 @@ pub(crate) fn must_reach(
                 snapshot = format_args!("{:#x}", from.id.zxid),
                 log_end = format_args!("{last:#x}"),
                 newest = format_args!("{:#x}", from.newest),
-                "the log ends before the snapshot was whole: of the transactions up to the newest in it some are missing"
+                "the log ends too early to complete the snapshot: some transactions up to the newest one in it are missing"
             );
             Ok(())
         }
@@ -167,9 +167,9 @@ pub(crate) fn load_snapshot(
             tracing::warn!(
                 id = %MessageId::SNAPSHOT_NOT_WHOLE,
                 file = %path.display(),
-                "ignoring a snapshot that is not whole"
+                "ignoring an incomplete snapshot"
             );
-            passed_over.push((path, "it is not whole: its writer did not finish".to_owned()));
+            passed_over.push((path, "it is incomplete: its writer did not finish".to_owned()));
             continue;
         }
         if tried == SNAPSHOTS_TRIED {
@@ -209,7 +209,7 @@ fn up_to(loaded: Loaded, shown_max: i64, path: &Path) -> Result<Loaded, StorageE
     }
     let path = path.to_owned();
     let reason =
-        format!("it was written while transactions went on and holds some up to {newest:#x}");
+        format!("it was written while transactions went on and contains some up to {newest:#x}");
     Err(StorageError::Refused { path, offset: 0, zxid, reason })
 }
 

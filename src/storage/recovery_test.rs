@@ -434,7 +434,7 @@ fn a_refusal_says_what_giving_up_would_lose() {
     let text = fixture.start().expect_err("refused").to_string();
     assert!(
         text.contains(
-            "loses 4 transactions that can still be read, up to 0x8, written from \
+            "lost: 4 transactions that can still be read, up to 0x8, written from \
              2023-11-14T22:13:20.000Z to 2023-11-14T22:13:20.000Z, and "
         ),
         "{text}"

@@ -87,18 +87,18 @@ fn what_is_unknown_has_a_neighbour_or_none_and_is_code_2() {
     for (word, answer) in [
         (
             "NoNod",
-            "rookeeper: [RK0809] NoNod is no error code, exit code, key or message id; did you mean NoNode?\n",
+            "rookeeper: [RK0809] NoNod is not an error code, exit code, key or message id; did you mean NoNode?\n",
         ),
         (
             "tiktime",
-            "rookeeper: [RK0809] tiktime is no error code, exit code, key or message id; did you mean tickTime?\n",
+            "rookeeper: [RK0809] tiktime is not an error code, exit code, key or message id; did you mean tickTime?\n",
         ),
-        ("-104", "rookeeper: [RK0809] -104 is no error code, exit code, key or message id\n"),
+        ("-104", "rookeeper: [RK0809] -104 is not an error code, exit code, key or message id\n"),
         (
             "99999999999",
-            "rookeeper: [RK0809] 99999999999 is no error code, exit code, key or message id\n",
+            "rookeeper: [RK0809] 99999999999 is not an error code, exit code, key or message id\n",
         ),
-        ("", "rookeeper: [RK0809]  is no error code, exit code, key or message id\n"),
+        ("", "rookeeper: [RK0809]  is not an error code, exit code, key or message id\n"),
     ] {
         let ended = run(&["explain", word]);
         assert_eq!((ended.code, ended.out.as_str(), ended.err.as_str()), (2, "", answer));

@@ -43,7 +43,7 @@ fn a_standalone_zookeeper_can_be_taken_over() {
     assert_eq!(report["bytes_kept_until_seal"], bytes);
     let people = run(&["migrate", "check", &file]);
     assert_eq!(people.code, 0);
-    assert!(people.out.contains("the way back"), "{}", people.out);
+    assert!(people.out.contains("to go back stop"), "{}", people.out);
 }
 
 #[test]
@@ -57,7 +57,11 @@ fn an_ensemble_moves_as_a_whole() {
     fs::write(&my_id, "1").expect("written");
     let ended = run(&["migrate", "check", &file]);
     assert_eq!(ended.code, 0, "{}", ended.err);
-    assert!(ended.out.contains("stop ZooKeeper on all 3 servers, then on each: "), "{}", ended.out);
+    assert!(
+        ended.out.contains("stop ZooKeeper on all 3 servers, then run on each: "),
+        "{}",
+        ended.out
+    );
     let report = object(&["migrate", "check", "--json", &file]);
     assert_eq!((&report["can_migrate"], &report["servers"]), (&true.into(), &3.into()));
 }
@@ -78,5 +82,5 @@ fn what_prevents_a_move_is_said() {
     let lots = config(root.path(), "preAllocSize=2147483647\n");
     let ended = run(&["migrate", "check", &lots]);
     assert_eq!(ended.code, 1);
-    assert!(ended.out.contains("make room, or lower preAllocSize"), "{}", ended.out);
+    assert!(ended.out.contains("free some space, or lower preAllocSize"), "{}", ended.out);
 }

@@ -328,7 +328,7 @@ fn a_leader_that_is_told_to_end_hands_over_first() {
     servers[first].signal("TERM");
     assert!(servers[first].wait().success());
     let log = servers[first].log();
-    assert!(log.contains("handed over to another server") && log.contains("done=true"), "{log}");
+    assert!(log.contains("handed over leadership") && log.contains("done=true"), "{log}");
     there.ok(&set("/kept", b"2".to_vec()));
     assert_eq!(there.value("/kept"), b"2");
 }
@@ -342,7 +342,7 @@ fn a_leader_that_is_asked_to_hands_over_and_follows() {
     // Whoever does not lead stays what it is.
     let follower = (first + 1) % 3;
     servers[follower].signal("USR1");
-    until("it says so", || servers[follower].log().contains("but this server does not lead"));
+    until("it says so", || servers[follower].log().contains("this server is not the leader"));
     assert_eq!(leader(&servers), first);
     servers[first].signal("USR1");
     until("another one leads and it follows", || {
@@ -350,7 +350,7 @@ fn a_leader_that_is_asked_to_hands_over_and_follows() {
         modes[first] == "follower" && modes.iter().filter(|mode| *mode == "leader").count() == 1
     });
     let log = servers[first].log();
-    assert!(log.contains("asked to hand over: another server is to lead"), "{log}");
+    assert!(log.contains("handing over leadership as requested"), "{log}");
     // No client was disconnected, its own neither.
     for (round, client) in (1_u8..).zip(&mut clients) {
         client.ok(&set("/kept", vec![round]));
@@ -414,7 +414,7 @@ pub(crate) fn one_is_away_for_long(mut servers: Vec<Server>) {
     until("it follows", || mode(&servers[away]) == "follower");
     let mut there = Patient::connect(&servers[away], TIMEOUT_MS);
     assert_eq!(there.value("/kept"), last.to_be_bytes());
-    assert!(servers[away].log().contains("installed a snapshot of the leader"));
+    assert!(servers[away].log().contains("installed a snapshot from the leader"));
     // And it is one of those whom a write needs.
     let other = (first + 2) % 3;
     servers[other].signal("KILL");
@@ -499,12 +499,15 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         // It speaks more, and this server's as well.
         (hello((1, 2), 3, 0x002, 1), ""),
         (hello((1, 1), 1, 0x102, 1), "one of the two belongs to no ensemble yet"),
-        (hello((2, 3), 1, 0x102, 1), "it speaks versions 2 to 3, this server version 1"),
-        (hello((1, 1), 1, 0x102, 3), "it looks for server 3, and this is server 1"),
+        (hello((2, 3), 1, 0x102, 1), "it speaks versions 2 to 3, this server speaks version 1"),
+        (hello((1, 1), 1, 0x102, 3), "it looks for server 3, but this is server 1"),
         (hello((1, 1), 1, 0x101, 1), "myid 1 is in use twice"),
         (hello((1, 1), 1, 0x109, 1), "server 9 is not in this server's list"),
-        (vec![0xff; 32], "this is rookeeper's port for its ensemble; Java servers cannot join it"),
-        ([b"rookeepr", &[0xff; 4][..]].concat(), "a hello of 4294967295 bytes is none"),
+        (
+            vec![0xff; 32],
+            "this is the ensemble port of rookeeper; Java servers cannot join the ensemble",
+        ),
+        ([b"rookeepr", &[0xff; 4][..]].concat(), "a hello cannot have 4294967295 bytes"),
     ] {
         let mut stream = open(address);
         stream.write_all(&hello).expect("sent");
@@ -619,7 +622,7 @@ fn data_of_before_beside_an_ensemble_is_refused_and_kept() {
     servers[2].run();
     assert_eq!(servers[2].wait().code(), Some(3));
     let log = servers[2].log();
-    assert!(log.contains("belongs to no ensemble, and the other servers belong to one"), "{log}");
+    assert!(log.contains("belongs to no ensemble, but the other servers belong to one"), "{log}");
     alone(&mut servers[2], |server| {
         server.connect(TIMEOUT_MS).ok(&exists("/mine", false));
     });
@@ -660,6 +663,6 @@ fn who_came_back_empty_is_not_who_it_was_before() {
     fs::rename(&before, &data).expect("moved back");
     servers[gone].run();
     until("it is told", || {
-        servers[gone].log().contains("has come back to the ensemble with another data directory")
+        servers[gone].log().contains("has rejoined the ensemble with another data directory")
     });
 }

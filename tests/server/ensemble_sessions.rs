@@ -170,7 +170,7 @@ fn members_that_know_each_other_share_a_key_for_passwords_and_who_comes_later_ge
     servers.iter().for_each(lenient);
     servers.iter_mut().for_each(Server::run);
     until("it is told why it has no seat", || {
-        servers[2].log().contains("hands it only to servers that prove who they are")
+        servers[2].log().contains("gives it only to servers that authenticate")
     });
     assert!(!file(&servers[2], "raft.state").exists());
 }
@@ -219,7 +219,7 @@ fn sessions_of_a_lone_server_go_on_in_its_ensemble_if_its_key_can_be_handed_over
 fn sessions_of_a_lone_server_end_with_a_warning_if_its_key_cannot_be_handed_over() {
     let mut servers = prepare(3, "");
     let session = session_of_before(&mut servers);
-    assert!(servers[1].log().contains("these sessions end: their passwords are of session.key"));
+    assert!(servers[1].log().contains("these sessions end: their passwords depend on session.key"));
     assert!(servers[1].log().contains("sessions=1"));
     for server in &servers {
         assert!(!takes(server, &session, &session.password));

@@ -76,7 +76,7 @@ fn sigquit_and_sigusr1_tell_and_it_goes_on() {
     server.signal("QUIT");
     until("the state is told", || server.log().contains(": state "));
     server.signal("USR1");
-    until("it says why not", || server.log().contains("but this server is alone"));
+    until("it says why not", || server.log().contains("this is a standalone server"));
     client.ok(&create("/a", vec![], CreateMode::Persistent));
     ends_well(&mut server);
     ends(&mut client.stream);

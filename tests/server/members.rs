@@ -106,10 +106,10 @@ fn a_healthy_start_and_a_change_of_the_leader_warn_of_nothing() {
         for word in [" WARN ", "ERROR ", "ensemble::raft::ready", "newRaft"] {
             assert_eq!(lines_of(&log, word), [""; 0], "{log}");
         }
-        let told = lines_of(&log, "this server leads the ensemble").len()
-            + lines_of(&log, "this server follows the leader").len();
+        let told = lines_of(&log, "this server is now the leader").len()
+            + lines_of(&log, "this server now follows a leader").len();
         assert!(told >= 2, "{log}");
     }
-    let leads = servers.iter().filter(|its| its.log().contains("this server leads the ensemble"));
+    let leads = servers.iter().filter(|its| its.log().contains("this server is now the leader"));
     assert!(leads.count() >= 2);
 }

@@ -105,7 +105,7 @@ fn servers_with_certificates_work_together_and_take_new_ones_as_they_run() {
     all_work(&servers);
     all_agree(&servers, b"1");
     servers.iter().for_each(|server| {
-        says(server, "the servers of the ensemble know each other by certificates");
+        says(server, "the servers of the ensemble authenticate each other with certificates");
     });
 
     // Without TLS nobody gets in, and is told so.
@@ -115,7 +115,7 @@ fn servers_with_certificates_work_together_and_take_new_ones_as_they_run() {
     plain.read_to_string(&mut answer).expect("an answer");
     assert_eq!(
         &answer[4..],
-        "this server takes TLS only (sslQuorum=true), and it was called without"
+        "this server accepts only TLS (sslQuorum=true), and the caller does not use it"
     );
 
     // A new issuer beside the old one, then certificates of it, then without the old one: no server is restarted.
@@ -128,7 +128,7 @@ fn servers_with_certificates_work_together_and_take_new_ones_as_they_run() {
     fs::write(dir.path().join("1.pem"), &good[..good.len() / 2]).expect("written");
     restart(&mut servers[1]);
     all_work(&servers);
-    says(&servers[0], "have changed and are of no use; the old ones are kept");
+    says(&servers[0], "have changed but cannot be used; the old ones are kept");
     (1..=3).for_each(|id| second.key_store(&dir.path().join(format!("{id}.pem")), "127.0.0.1"));
     restart(&mut servers[1]);
     all_work(&servers);
@@ -136,7 +136,7 @@ fn servers_with_certificates_work_together_and_take_new_ones_as_they_run() {
     restart(&mut servers[1]);
     all_work(&servers);
     all_agree(&servers, b"2");
-    says(&servers[0], "read the certificates of the ensemble anew");
+    says(&servers[0], "reloaded the certificates of the ensemble");
 }
 
 #[test]
@@ -167,8 +167,8 @@ fn a_server_whose_certificate_is_not_right_is_refused_and_both_say_why() {
         (
             &good,
             "127.0.0.9",
-            "refused: its certificate is not that of 127.0.0.1",
-            "it refuses: its certificate is not that of 127.0.0.1",
+            "refused: its certificate does not name 127.0.0.1",
+            "it refuses: its certificate does not name 127.0.0.1",
         ),
     ] {
         let dir = folder();
@@ -208,7 +208,7 @@ fn protocols_and_ciphers_are_those_that_were_asked_for() {
     let (mut servers, _) = prepare(2, |id| tls(dir.path(), id, "ca.pem", more(id)));
     servers.iter_mut().for_each(Server::run);
     all_work(&servers);
-    says(&servers[1], "ssl.quorum.ciphersuites: there is no TLS_RSA_WITH_NULL_MD5 here");
+    says(&servers[1], "ssl.quorum.ciphersuites: TLS_RSA_WITH_NULL_MD5 is not available");
     drop(servers);
     let more = |id| match id {
         1 => "sslQuorum=true\nssl.quorum.enabledProtocols=TLSv1.2",
@@ -238,9 +238,9 @@ fn an_ensemble_gets_tls_and_a_secret_without_a_stop() {
     let secret = format!("quorum.auth.secretFile={}/secret", dir.path().display());
     let all = format!("sslQuorum=true\n{secret}");
     let steps = [
-        ("portUnification=true".to_owned(), "portUnification=true: whoever reaches"),
-        (format!("portUnification=true\n{all}"), "portUnification=true: whoever reaches"),
-        (all, "know each other by certificates"),
+        ("portUnification=true".to_owned(), "portUnification=true: anyone who can reach"),
+        (format!("portUnification=true\n{all}"), "portUnification=true: anyone who can reach"),
+        (all, "authenticate each other with certificates"),
     ];
     for (round, (more, word)) in (0_u8..).zip(&steps) {
         for at in 0..3 {
@@ -275,11 +275,11 @@ fn a_secret_keeps_out_who_does_not_know_it_and_both_say_why() {
     servers.iter_mut().for_each(Server::run);
     all_work(&servers[..2]);
     all_agree(&servers[..2], b"1");
-    says(&servers[0], "refused: the secrets are not the same (quorum.auth.secretFile)");
-    says(&servers[2], "it refuses: the secrets are not the same (quorum.auth.secretFile)");
-    says(&servers[0], "know each other by a secret; what they say is not encrypted");
+    says(&servers[0], "refused: the secrets differ (quorum.auth.secretFile)");
+    says(&servers[2], "it refuses: the secrets differ (quorum.auth.secretFile)");
+    says(&servers[0], "authenticate each other with a secret; their connections are not encrypted");
     // The file is open to everybody here.
-    says(&servers[0], "every user of this machine can read this secret: chmod o=");
+    says(&servers[0], "every user of this machine can read this secret; run chmod o=");
     assert_eq!(mode(&servers[2]), "none");
     for server in &servers {
         let log = server.log();
@@ -288,8 +288,8 @@ fn a_secret_keeps_out_who_does_not_know_it_and_both_say_why() {
 
     reconfigure(&servers[2], |text| text.replace(&line("wrong"), ""));
     restart(&mut servers[2]);
-    says(&servers[0], "refused: this server has a secret, and the caller has none");
-    says(&servers[2], "it refuses: this server has a secret, and the caller has none");
+    says(&servers[0], "refused: this server has a secret, but the caller has none");
+    says(&servers[2], "it refuses: this server has a secret, but the caller has none");
     reconfigure(&servers[2], |text| text + &line("right"));
     restart(&mut servers[2]);
     all_work(&servers);
@@ -323,7 +323,7 @@ fn what_cannot_be_used_is_said_at_the_start() {
         (
             "too short".to_owned(),
             &format!("sslQuorum=false\nquorum.auth.secretFile={path}/1.pem"),
-            "1.pem: 9 bytes are too few for a secret, 32 are the least",
+            "1.pem: a secret of 9 bytes is too short, the minimum is 32",
         ),
     ] {
         fs::write(dir.path().join("1.pem"), text).expect("written");

@@ -100,7 +100,7 @@ fn what_a_refused_start_says_makes_it_start() {
         let said = refusal(&server);
         let mut words = said.split('`');
         let command = words.nth(1).unwrap_or_else(|| panic!("{what}: no command in {said}"));
-        assert!(words.next().is_some_and(|then| then.contains("loses")), "{what}: {said}");
+        assert!(words.next().is_some_and(|then| then.contains("lost")), "{what}: {said}");
         type_in(command);
         server.run();
         assert_eq!(server.connect(TIMEOUT_MS).exists("/4"), keeps, "{what}: {said}");
@@ -123,8 +123,8 @@ fn the_directory_of_a_member_is_not_served_alone() {
     let command = said.split('`').nth(1).expect("a command");
     let state = server.data().join("version-2/raft.state");
     let told = type_in(&format!("{command} --dry-run"));
-    assert!(told.contains("would be that of no ensemble: it was member 0x2"), "{told}");
-    assert!(told.contains("What the other members have behind that is lost"), "{told}");
+    assert!(told.contains("would be detached from its ensemble: it was member 0x2"), "{told}");
+    assert!(told.contains("what the other members have after that is lost"), "{told}");
     assert!(state.exists());
     let told = type_in(&format!("{command} --json"));
     assert!(told.contains(r#""done":true"#) && told.contains(r#""voters":3"#), "{told}");

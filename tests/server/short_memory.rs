@@ -44,5 +44,5 @@ fn growth_is_refused_before_memory_ends_and_goes_on_when_there_is_some() {
         client.ok(&delete(&path(number)));
     }
     let again = create("/again", value(), CreateMode::Persistent);
-    until("there is memory again", || client.call(&again).header.err == 0);
+    until("there is enough memory again", || client.call(&again).header.err == 0);
 }

@@ -121,12 +121,12 @@ fn a_start_that_reads_its_directory_ends_when_it_is_told_to() {
     until("it begins to read", || server.log().matches("rookeeper 0").count() == 2);
     handled(&mut child, &server);
     signal(child.id(), "QUIT");
-    until("it says where it is", || server.log().contains("this server starts"));
+    until("it says where it is", || server.log().contains("this server is starting"));
     signal(child.id(), "TERM");
     let status = end_of(&mut child);
     let _ = child.kill();
     assert_eq!(status.and_then(|status| status.code()), Some(0), "{}", server.log());
-    assert!(server.log().contains("ending: the start is given up"), "{}", server.log());
+    assert!(server.log().contains("ending: the start is abandoned"), "{}", server.log());
     fs::remove_file(folder.join("log.100")).expect("the pipe");
     server.run();
 }
@@ -142,7 +142,7 @@ fn the_second_signal_ends_it_at_once() {
         server.run_as(command);
         server.signal("TERM");
         until("it says how to force it", || {
-            server.log().contains("a second signal ends it at once")
+            server.log().contains("a second signal ends the server at once")
         });
         server.signal(second);
         ends_with(&mut server, code);

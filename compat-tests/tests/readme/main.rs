@@ -38,7 +38,7 @@ const README: [(&str, Wish); 5] = [
     ),
     (
         "rookeeper cli watch -r /                   # prints each change until Ctrl-C",
-        Wish::Stays("Ctrl-C ends it"),
+        Wish::Stays("press Ctrl-C to stop"),
     ),
     ("/usr/share/zookeeper/bin/zkCli.sh -server 127.0.0.1:2181", Wish::Stays("JLine support is")),
     ("create /hello world", Wish::Typed("NodeChildrenChanged")),

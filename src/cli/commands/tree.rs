@@ -45,7 +45,7 @@ pub(super) fn draw(arguments: &Arguments, session: &mut Session<'_>) -> Result<(
             Err(error) if error.is(ErrorCode::NoNode) => {}
             Err(error) if error.is(ErrorCode::NoAuth) => {
                 out.element("hidden", path.as_str());
-                out.line(format_args!("{indent}(its children may not be read)"))?;
+                out.line(format_args!("{indent}(no permission to read its children)"))?;
             }
             Err(error) => return Err(error),
         }

@@ -27,7 +27,7 @@ pub(super) fn follow(arguments: &Arguments, session: &mut Session<'_>) -> Result
     };
     let events = session.events.taken();
     session.client.add_watch(path, mode)?;
-    let told = format!("watching {path}; Ctrl-C ends it");
+    let told = format!("watching {path}; press Ctrl-C to stop");
     told_or_shown(session.out, "Watching", &told)?;
     // A session of its own, where the first one is gone.
     let mut again: Option<Client> = None;
@@ -37,22 +37,18 @@ pub(super) fn follow(arguments: &Arguments, session: &mut Session<'_>) -> Result
             _ if event.kind != Kind::None => show(&event, session.out)?,
             KeeperState::Disconnected => {
                 connected = false;
-                told_or_shown(
-                    session.out,
-                    "Disconnected",
-                    "disconnected; trying the servers again",
-                )?;
+                told_or_shown(session.out, "Disconnected", "disconnected; reconnecting")?;
             }
             KeeperState::SyncConnected | KeeperState::ConnectedReadOnly if !connected => {
                 connected = true;
-                let told = "connected again; what changed in between is not shown";
+                let told = "reconnected; changes made in between are not shown";
                 told_or_shown(session.out, "SyncConnected", told)?;
             }
             KeeperState::Expired => {
                 told_or_shown(
                     session.out,
                     "Expired",
-                    "the session has expired; watching with a new one",
+                    "the session has expired; watching with a new session",
                 )?;
                 let old = again.as_ref().unwrap_or(session.client);
                 again = Some(watch_again(old, session, path, mode)?);

@@ -299,7 +299,7 @@ fn logs_without_a_snapshot_are_refused_whatever_is_trusted() {
             }
             other => panic!("{kind}: {other}"),
         };
-        assert!(text.contains("a majority of the others runs"), "{kind}: {text}");
+        assert!(text.contains("a majority of the others is running"), "{kind}: {text}");
         assert_eq!(copy.data(), before, "{kind}");
     }
 }

@@ -52,19 +52,19 @@ pub enum Said {
 #[non_exhaustive]
 pub enum FrameError {
     /// It is longer than any frame.
-    #[error("a frame has {0} bytes, and may have {FRAME_MAX}")]
+    #[error("a frame has {0} bytes, and may have at most {FRAME_MAX}")]
     TooLong(u32),
     /// The content is not what was sent.
     #[error("a frame's checksum is wrong")]
     Checksum,
     /// A kind of frame, request or verdict that this version does not know.
-    #[error("{0} is no kind that this version knows; run the same version everywhere")]
+    #[error("{0} is not a kind of frame that this version knows; run the same version everywhere")]
     Kind(i32),
     /// The content is not what its kind has.
     #[error("a frame is malformed: {0}")]
     Malformed(#[from] DecodeError),
     /// There is something behind it.
-    #[error("{0} bytes stand behind a frame's content")]
+    #[error("{0} bytes follow a frame's content")]
     Behind(usize),
 }
 

@@ -465,7 +465,7 @@ impl<T: Transport> Member<T> {
                 id = %MessageId::LEADER_LEAVES_DISK,
                 ms,
                 to,
-                "the disk of the log hangs: another server is to lead"
+                "the disk of the log hangs: handing over leadership"
             );
         }
     }

@@ -82,7 +82,7 @@ impl<T: Transport> Member<T> {
         } else if !was_full {
             tracing::error!(
                 id = %MessageId::MEMBER_DISK_FULL,
-                "the disk of the log is full: this server takes no more transactions"
+                "the disk of the log is full: this server accepts no more transactions"
             );
         }
         if rooms.passes_over {
@@ -113,7 +113,7 @@ impl<T: Transport> Member<T> {
             tracing::warn!(
                 id = %MessageId::LEADER_LEAVES_SHORT_DISK,
                 to = server_of(to),
-                "the disk of the log is short: another server is to lead"
+                "the disk of the log is short of space: handing over leadership"
             );
             self.hand_over(to);
         }

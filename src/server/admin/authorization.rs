@@ -47,12 +47,12 @@ impl fmt::Display for Refused {
             Self::NotAuthenticated => "Not authenticated",
             Self::NotAuthorized => "Not authorized",
             Self::FromElsewhere(Needs::Super) => {
-                "Not authorized: from another machine it takes the super user; \
-                 admin.remote.allowWorld=true asks for no more than ZooKeeper does"
+                "Not authorized: from another machine, this requires the super user; \
+                 with admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
             }
             Self::FromElsewhere(_) => {
-                "Not authorized: from another machine it takes the super user, or an identity that the ACL of / names and \
-                 gives everything, which world is not; admin.remote.allowWorld=true asks for no more than ZooKeeper does"
+                "Not authorized: from another machine, this requires the super user, or an identity to which the ACL of / gives all \
+                 permissions, other than world; with admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
             }
         })
     }

@@ -32,7 +32,7 @@ pub(super) fn answer(probe: &str, method: &Method, server: Option<&Arc<Server>>)
     (status, json_body(fields)).into_response()
 }
 
-const READS: &str = "it reads its data directory";
+const READS: &str = "it is reading its data directory";
 
 /// Why clients would be turned away, if they would.
 fn not_ready(server: &Server) -> Option<&'static str> {
@@ -40,9 +40,9 @@ fn not_ready(server: &Server) -> Option<&'static str> {
         Role::Standalone | Role::Follower | Role::Observer | Role::Leader => None,
         Role::Reading => Some(READS),
         // Nothing is known of the others before it has read what it has.
-        Role::None if server.others.voters.load(Ordering::Relaxed) == 0 => {
-            Some("it reads its data directory, or waits for others to begin an ensemble with")
-        }
-        Role::None => Some("no server leads, or this one does not hear it"),
+        Role::None if server.others.voters.load(Ordering::Relaxed) == 0 => Some(
+            "it is reading its data directory, or waiting for other servers to form an ensemble",
+        ),
+        Role::None => Some("there is no leader, or this server cannot reach it"),
     }
 }

@@ -30,13 +30,13 @@ enum NotRestored {
     Storage(#[from] StorageError),
     #[error("{0}")]
     Server(#[from] ServerError),
-    #[error("the snapshot did not come to its end: {0}")]
+    #[error("the snapshot was not received completely: {0}")]
     Cut(#[source] axum::Error),
-    #[error("nothing more of the snapshot came for as long as admin.idleTimeout")]
+    #[error("no more of the snapshot arrived within admin.idleTimeout")]
     Silent,
-    #[error("{len} bytes of a snapshot are more than memory has room for beside what is served")]
+    #[error("a snapshot of {len} bytes does not fit into memory in addition to the served data")]
     NoMemory { len: u64 },
-    #[error("{0} znodes of it have ACLs that it does not hold; take another one")]
+    #[error("{0} of its znodes have ACLs that it does not contain; use another snapshot")]
     NoAcl(u64),
     #[error("the server is ending")]
     Ending,
@@ -54,13 +54,13 @@ pub(super) async fn answer(
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "admin.restore.enabled is false");
     }
     if server.config.ensemble.is_some() {
-        let why = "a member of an ensemble keeps what the others have: stop all servers, make the data directory of one \
-                   with rookeeper restore, and empty those of the others";
+        let why = "a member of an ensemble must keep the data that the others have: stop all servers, make the data directory of one \
+                   with rookeeper restore, and empty the directories of the others";
         return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
     }
     if !admin.restores.allows(Instant::now()) {
         server.stats.series.count(Counter::RestoresRateLimited, 1);
-        let why = "the last one is too new: admin.rateLimiterIntervalInMS";
+        let why = "too soon after the last one: admin.rateLimiterIntervalInMS";
         return refuse(StatusCode::TOO_MANY_REQUESTS, why);
     }
     let restored = match receive(admin, server, headers, body).await {

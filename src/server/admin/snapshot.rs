@@ -32,7 +32,7 @@ pub(super) async fn answer(admin: &Admin, server: &Server, query: &str) -> Respo
     }
     if !admin.snapshots.allows(Instant::now()) {
         server.stats.series.count(Counter::SnapshotsRateLimited, 1);
-        let why = "the last one is too new: admin.rateLimiterIntervalInMS";
+        let why = "too soon after the last one: admin.rateLimiterIntervalInMS";
         return refuse(StatusCode::TOO_MANY_REQUESTS, why);
     }
     match take(server).await {
@@ -41,7 +41,7 @@ pub(super) async fn answer(admin: &Admin, server: &Server, query: &str) -> Respo
             server.stats.series.count(Counter::SnapshotErrors, 1);
             refuse(
                 StatusCode::INTERNAL_SERVER_ERROR,
-                "no snapshot could be taken; the log says why",
+                "a snapshot could not be taken; the log says why",
             )
         }
         Err(error) => {
@@ -49,7 +49,7 @@ pub(super) async fn answer(admin: &Admin, server: &Server, query: &str) -> Respo
             tracing::error!(
                 id = %MessageId::SNAPSHOT_NOT_SERVED,
                 %error,
-                "the snapshot that was asked for cannot be read"
+                "the requested snapshot cannot be read"
             );
             refuse(
                 StatusCode::INTERNAL_SERVER_ERROR,

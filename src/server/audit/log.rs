@@ -203,7 +203,7 @@ impl Audit {
             self.stats.series.count(Counter::AuditLinesLost, lines);
             tracing::error!(
                 id = %MessageId::AUDIT_LINES_LOST,
-                "lines of the audit log are lost: too many wait to be written"
+                "audit lines are lost: too many are waiting to be written"
             );
             return 0;
         }
@@ -294,7 +294,7 @@ impl Audit {
         drop(queue);
         self.freed.notify_waiters();
         if failed {
-            tracing::info!("the audit log takes lines again");
+            tracing::info!("audit lines are written again");
         }
     }
 
@@ -308,15 +308,15 @@ impl Audit {
         }
         self.is_failing.store(true, Ordering::SeqCst);
         self.open.store(u64::MAX, Ordering::SeqCst);
-        let why = queue.refusal.clone().unwrap_or_else(|| "nothing comes back".to_owned());
+        let why = queue.refusal.clone().unwrap_or_else(|| "the write does not return".to_owned());
         self.changed.notify_all();
         drop(queue);
         self.freed.notify_waiters();
         let what = match self.fails_closed {
-            true => "changes are refused until it does (audit.failClosed)",
-            false => "changes go on without it",
+            true => "changes are refused until they can (audit.failClosed)",
+            false => "changes continue without them",
         };
-        tracing::error!(id = %MessageId::AUDIT_NOT_WRITTEN, why, "the audit log takes no lines: {what}");
+        tracing::error!(id = %MessageId::AUDIT_NOT_WRITTEN, why, "audit lines cannot be written: {what}");
         true
     }
 }

@@ -52,7 +52,7 @@ impl Complaints {
             self.is_full = true;
             tracing::warn!(
                 id = %MessageId::COMPLAINTS_LEFT_OUT,
-                "more is wrong with connections of the ensemble than is said"
+                "there are more problems with connections of the ensemble than are logged"
             );
         }
         false

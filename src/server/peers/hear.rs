@@ -53,7 +53,7 @@ pub(super) async fn accept(listener: TcpListener, common: Arc<Common>) {
                 tracing::warn!(
                     id = %MessageId::PEER_NOT_ACCEPTED,
                     %error,
-                    "cannot accept a server of the ensemble"
+                    "cannot accept a connection from a server of the ensemble"
                 );
                 tokio::time::sleep(BETWEEN_DIALS).await;
             }
@@ -74,7 +74,7 @@ pub(super) async fn heed(
     let greeted = tokio::select! {
         greeted = timeout(HELLO_MAX, greet(&common, socket)) => greeted?,
         () = place.lost.cancelled() => {
-            return Err(io::Error::other("too many connections wait to say who they are"));
+            return Err(io::Error::other("too many connections have not said who they are yet"));
         }
     };
     let (stream, caller) = match greeted {
@@ -97,7 +97,7 @@ pub(super) async fn heed(
     let replaced = common.hears(caller.id, number);
     let ended = tokio::select! {
         ended = hear(&common, caller.id, number, stream) => ended,
-        () = replaced.cancelled() => Err(io::Error::other("it has called anew")),
+        () = replaced.cancelled() => Err(io::Error::other("it has connected again")),
     };
     common.hears_no_more(caller.id, number);
     ended
@@ -131,7 +131,7 @@ async fn hear(common: &Arc<Common>, from: u64, number: u64, mut stream: Stream) 
             let share = u32::try_from(len).unwrap_or(u32::MAX).clamp(1, UNHEARD_MAX);
             let room = Arc::clone(&unheard).acquire_many_owned(share).await.ok();
             if !common.deliver(from, number, FromPeer::Said(from, said), room) {
-                return Err(io::Error::other("it has called anew"));
+                return Err(io::Error::other("it has connected again"));
             }
             input.advance(FRAME_HEAD_LEN + len);
         }

@@ -108,12 +108,12 @@ impl Hello {
 /// The length of what follows a hello's head.
 fn parse_head(head: [u8; HEAD_LEN]) -> Result<usize, String> {
     let Some((MAGIC, mut len)) = head.split_first_chunk() else {
-        let what = "this is rookeeper's port for its ensemble; Java servers cannot join it";
+        let what = "this is the ensemble port of rookeeper; Java servers cannot join the ensemble";
         return Err(what.to_owned());
     };
     match len.get_u32() as usize {
         len @ REST_LEN..=REST_MAX => Ok(len),
-        len => Err(format!("a hello of {len} bytes is none")),
+        len => Err(format!("a hello cannot have {len} bytes")),
     }
 }
 
@@ -151,7 +151,9 @@ pub(super) async fn say(
     let mut rest = answer.as_slice();
     let (version, called, has_secret) = (rest.get_u32(), rest.get_u64(), rest.get_u8() != 0);
     if !(OWN.lowest..=OWN.highest).contains(&version) {
-        return Err(io::Error::other(format!("it chose version {version}, this server has {OWN}")));
+        return Err(io::Error::other(format!(
+            "it chose version {version}, but this server has {OWN}"
+        )));
     }
     match secret {
         Some(secret) if has_secret => {
@@ -160,12 +162,12 @@ pub(super) async fn say(
             let mut proof = [0; PROOF_LEN];
             stream.read_exact(&mut proof).await?;
             if !secret.is_proof(&proof, Side::Called, &hello, &answer) {
-                let what = "its secret is not this server's (quorum.auth.secretFile)";
+                let what = "its secret differs from this server's (quorum.auth.secretFile)";
                 return Err(io::Error::other(what));
             }
         }
         Some(_) if !common.security.is_lenient => {
-            let what = "it has no secret, and this server has one (quorum.auth.secretFile)";
+            let what = "it has no secret, but this server has one (quorum.auth.secretFile)";
             return Err(io::Error::other(what));
         }
         _ => {}
@@ -200,7 +202,9 @@ pub(super) async fn hear(
     said.resize(HEAD_LEN + len, 0);
     let rest = said.get_mut(HEAD_LEN..).unwrap_or_default();
     stream.read_exact(rest).await?;
-    let Some(hello) = Hello::parse(rest) else { return Ok(Err("no hello".to_owned())) };
+    let Some(hello) = Hello::parse(rest) else {
+        return Ok(Err("the hello is malformed".to_owned()));
+    };
     let caller = match common.caller(&hello, stream) {
         Ok(caller) => caller,
         Err(reason) => return Ok(Err(reason)),
@@ -232,7 +236,7 @@ async fn check(
     let mut proof = [0; PROOF_LEN];
     stream.read_exact(&mut proof).await?;
     if !secret.is_proof(&proof, Side::Caller, hello, answer) {
-        return Ok(Err("the secrets are not the same (quorum.auth.secretFile)".to_owned()));
+        return Ok(Err("the secrets differ (quorum.auth.secretFile)".to_owned()));
     }
     let mut out = BytesMut::from([0; 4].as_slice());
     out.put_slice(&secret.proof(Side::Called, hello, answer));
@@ -275,7 +279,7 @@ impl Common {
         match known.iter().find(is_later) {
             None => Ok(()),
             Some(later) => Err(format!(
-                "server {} has come back to the ensemble with another data directory: it is member {later:#x} now, and \
+                "server {} has rejoined the ensemble with another data directory: it is now member {later:#x}, and \
                  this is {from:#x}",
                 server_of(from)
             )),
@@ -287,13 +291,13 @@ impl Common {
         let Hello { versions, purpose, from, ensemble, to, has_secret, nonce: _ } = *hello;
         let (own, server) = (self.own(), server_of(from));
         let Some(version) = OWN.common(versions) else {
-            return Err(format!("it speaks {versions}, this server {OWN}"));
+            return Err(format!("it speaks {versions}, this server speaks {OWN}"));
         };
         if server == self.server {
             return Err(format!("myid {server} is in use twice"));
         }
         if to != self.server {
-            return Err(format!("it looks for server {to}, and this is server {}", self.server));
+            return Err(format!("it looks for server {to}, but this is server {}", self.server));
         }
         let Some(peer) = self.peers.get(&server) else {
             return Err(format!("server {server} is not in this server's list"));
@@ -301,8 +305,8 @@ impl Common {
         if ensemble != 0 && own.ensemble != 0 && ensemble != own.ensemble {
             let own = own.ensemble;
             return Err(format!(
-                "it belongs to ensemble {ensemble:016x}, and this server to {own:016x}: their data has nothing in \
-                 common. Whichever should not be there needs an empty data directory"
+                "it belongs to ensemble {ensemble:016x}, but this server belongs to {own:016x}: their data has nothing in \
+                 common. The one that should not be there needs an empty data directory"
             ));
         }
         match purpose {
@@ -311,14 +315,14 @@ impl Common {
                 return Err(NO_ENSEMBLE_YET.to_owned());
             }
             WORDS | SNAPSHOT => self.may_speak(from)?,
-            _ => return Err(format!("{purpose} is no purpose that it knows")),
+            _ => return Err(format!("it does not know the purpose {purpose}")),
         }
         self.security.check_caller(stream, &peer.host)?;
         let has_own = self.security.secret.is_some();
         if has_secret != has_own && !self.security.is_lenient {
             let who = match has_own {
-                true => "this server has a secret, and the caller has none",
-                false => "the caller has a secret, and this server has none",
+                true => "this server has a secret, but the caller has none",
+                false => "the caller has a secret, but this server has none",
             };
             return Err(format!("{who} (quorum.auth.secretFile)"));
         }

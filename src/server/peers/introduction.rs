@@ -108,7 +108,7 @@ impl Peers {
                 tracing::warn!(
                     id = %MessageId::WAITING_FOR_ENSEMBLE,
                     ?others,
-                    "still waiting for an ensemble to belong to"
+                    "still waiting for an ensemble to join"
                 );
             }
             tokio::select! {
@@ -145,7 +145,7 @@ impl Common {
         others: &BTreeMap<u8, Standing>,
     ) {
         let fresh = nonce().inspect_err(|error| {
-            tracing::warn!(id = %MessageId::NO_RANDOM_BYTES, %error, "no random bytes");
+            tracing::warn!(id = %MessageId::NO_RANDOM_BYTES, %error, "cannot get random bytes");
         });
         let Ok(fresh) = fresh else { return };
         let Some(before) = self.take_before() else { return };
@@ -215,11 +215,11 @@ impl Common {
             tracing::warn!(
                 id = %MessageId::SESSIONS_END_AT_FOUNDING,
                 sessions = ending,
-                "these sessions end: their passwords are of session.key, which {}; passwords are ZooKeeper's from here on",
+                "these sessions end: their passwords depend on session.key, which {}; from now on, passwords are ZooKeeper's",
                 match is_too_much {
-                    true => "has too many sessions of before it to be handed over",
+                    true => "lists too many sessions from before it to be given to the others",
                     false =>
-                        "is handed only to servers that prove who they are (sslQuorum, quorum.auth.secretFile)",
+                        "is given only to servers that authenticate (sslQuorum, quorum.auth.secretFile)",
                 }
             );
         }
@@ -238,7 +238,7 @@ impl Common {
                         id = %MessageId::PEER_NOT_IN_NEW_ENSEMBLE,
                         peer = peer.server,
                         reason,
-                        "a server does not belong to the new ensemble"
+                        "a server refused to join the new ensemble"
                     );
                     return;
                 }
@@ -258,7 +258,7 @@ impl Common {
                     let Some(before) = self.take_before() else { return };
                     tracing::info!(
                         member = format_args!("{:#x}", seat.id),
-                        "this server has a seat in the ensemble"
+                        "this server has joined the ensemble"
                     );
                     let done = spawn_blocking(move || before.take(seat, secret.as_ref())).await;
                     self.changed(done, Vec::new());
@@ -269,7 +269,7 @@ impl Common {
                         id = %MessageId::NO_SEAT,
                         peer = peer.server,
                         reason,
-                        "no seat in the ensemble"
+                        "cannot join the ensemble"
                     );
                 }
                 _ => {}
@@ -323,7 +323,9 @@ impl Common {
         let is_meant = members.voters.contains(&id) || members.learners.contains(&id);
         let may = match &*self.introduction.lock() {
             Introduction::Before(before) if is_meant => may_belong(before.base(), &founding),
-            Introduction::Before(_) => Err("the founder does not know it".to_owned()),
+            Introduction::Before(_) => {
+                Err("the founder's server list does not include it".to_owned())
+            }
             Introduction::Member(_) => Err("it belongs to an ensemble".to_owned()),
             Introduction::Changing | Introduction::Failed(_) => return Answer::Elsewhere,
         };
@@ -332,7 +334,7 @@ impl Common {
                 id = %MessageId::FOUNDING_REFUSED,
                 ensemble = format_args!("{ensemble:016x}"),
                 reason,
-                "asked to belong to an ensemble: refused"
+                "refused to join an ensemble"
             );
             return Answer::Refused(reason);
         }
@@ -340,7 +342,7 @@ impl Common {
         let Some(before) = self.take_before() else { return Answer::Elsewhere };
         tracing::info!(
             ensemble = format_args!("{ensemble:016x}"),
-            "this server belongs to an ensemble that another one founded"
+            "this server joins an ensemble that another server founded"
         );
         let common = Arc::clone(self);
         // Whoever asks may not wait for it: a disk can take its time.
@@ -362,8 +364,8 @@ impl Common {
         self.queue.put_from_peer(FromPeer::Seat(server, answer), None);
         match (answered.await, self.session_secret.get()) {
             (Ok(Answer::Seat(..)), Some(_)) if !self.security.is_authenticated() => {
-                let reason = "the ensemble has a session.key, and this member hands it only to servers that prove \
-                     who they are (sslQuorum, quorum.auth.secretFile, no portUnification)";
+                let reason = "the ensemble has a session.key, and this member gives it only to servers that \
+                     authenticate (sslQuorum, quorum.auth.secretFile, no portUnification)";
                 Answer::Refused(reason.to_owned())
             }
             (Ok(Answer::Seat(seat, _)), Some(secret)) => {
@@ -391,7 +393,7 @@ async fn answer_at_leisure(common: &Arc<Common>, stream: &mut Stream, from: u8) 
             common.belong(founding, handed).await
         }
         Said::Question(Question::Seat(server)) if server == from => common.seat(server).await,
-        _ => return Err(io::Error::other("this is no question")),
+        _ => return Err(io::Error::other("this is not a question")),
     };
     write(stream, &Said::Answer(answer)).await
 }
@@ -402,7 +404,7 @@ async fn ask(common: &Common, peer: &Peer, question: Question) -> io::Result<Ans
         write(&mut stream, &Said::Question(question)).await?;
         match read(&mut stream, common).await? {
             Said::Answer(answer) => Ok(answer),
-            _ => Err(io::Error::other("this is no answer")),
+            _ => Err(io::Error::other("this is not an answer")),
         }
     });
     let answered = answered.await;
@@ -421,7 +423,7 @@ async fn read(stream: &mut Stream, common: &Common) -> io::Result<Said> {
     stream.read_exact(&mut head).await?;
     let (len, checksum) = parse_head(head).map_err(io::Error::other)?;
     if len > SAID_MAX {
-        return Err(io::Error::other(format!("{len} bytes of a question or an answer")));
+        return Err(io::Error::other(format!("a question or an answer cannot have {len} bytes")));
     }
     let mut content = vec![0; len];
     stream.read_exact(&mut content).await?;

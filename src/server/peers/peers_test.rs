@@ -181,9 +181,9 @@ async fn a_secret_is_known_to_both_or_the_connection_is_refused() {
     let (a, b) = (secret_of(dir.path(), "a"), secret_of(dir.path(), "b"));
     let none = QuorumSecurity::default();
     let lenient = |of: &QuorumSecurity| QuorumSecurity { is_lenient: true, ..of.clone() };
-    let wrong = "the secrets are not the same (quorum.auth.secretFile)";
-    let called_has = "this server has a secret, and the caller has none (quorum.auth.secretFile)";
-    let caller_has = "the caller has a secret, and this server has none (quorum.auth.secretFile)";
+    let wrong = "the secrets differ (quorum.auth.secretFile)";
+    let called_has = "this server has a secret, but the caller has none (quorum.auth.secretFile)";
+    let caller_has = "the caller has a secret, but this server has none (quorum.auth.secretFile)";
     for (caller, called, reason) in [
         (&none, &none, ""),
         (&a, &a, ""),
@@ -206,7 +206,7 @@ async fn a_secret_is_known_to_both_or_the_connection_is_refused() {
     }
     // Whoever is called is lenient, and the caller is not.
     let (said, _) = meet(&a, &lenient(&none)).await;
-    assert_eq!(said, "it has no secret, and this server has one (quorum.auth.secretFile)");
+    assert_eq!(said, "it has no secret, but this server has one (quorum.auth.secretFile)");
 }
 
 async fn read(stream: &mut TcpStream, len: usize) -> Vec<u8> {
@@ -254,7 +254,7 @@ async fn what_was_overheard_proves_nothing() {
         assert_ne!(refusal, [0; 4]);
         drop(replay);
         let error = heeded.await.expect("no panic").expect_err("refused").to_string();
-        assert_eq!(error, "refused: the secrets are not the same (quorum.auth.secretFile)");
+        assert_eq!(error, "refused: the secrets differ (quorum.auth.secretFile)");
     }
 
     // And to server 1, by somebody who pretends to be 2.
@@ -271,7 +271,7 @@ async fn what_was_overheard_proves_nothing() {
     // Its own proof back, or the overheard one.
     caller_side.write_all(&own_proof).await.expect("sent");
     let error = caller.await.expect("no panic").expect_err("not server 2").to_string();
-    assert_eq!(error, "its secret is not this server's (quorum.auth.secretFile)");
+    assert_eq!(error, "its secret differs from this server's (quorum.auth.secretFile)");
 }
 
 /// A server that is moved gets a new address under its name: it is looked up at each dial.

@@ -124,7 +124,10 @@ mod tests {
         let path = dir.path().join("secret");
         std::fs::write(&path, format!("  {}\n", "x".repeat(31))).expect("written");
         let error = Secret::load(&path).expect_err("too short");
-        assert!(error.to_string().contains("31 bytes are too few for a secret, 32"), "{error}");
+        assert!(
+            error.to_string().contains("a secret of 31 bytes is too short, the minimum is 32"),
+            "{error}"
+        );
         std::fs::write(&path, format!("  {}\n", "x".repeat(32))).expect("written");
         let secret = Secret::load(&path).expect("long enough");
         assert!(!format!("{secret:?}").contains('x'));

@@ -30,7 +30,7 @@ pub enum SecurityError {
         source: io::Error,
     },
     /// It is not PEM.
-    #[error("{}: this is no PEM file: {source}", path.display())]
+    #[error("{}: this is not a PEM file: {source}", path.display())]
     NotPem {
         /// The file.
         path: PathBuf,
@@ -51,8 +51,8 @@ pub enum SecurityError {
     },
     /// The key wants a password.
     #[error(
-        "{}: its private key is encrypted, and this version reads such keys only without a password: \
-         openssl pkey -in {} prints it so", path.display(), path.display()
+        "{}: its private key is encrypted, and this version reads only unencrypted keys: \
+         openssl pkey -in {} prints it unencrypted", path.display(), path.display()
     )]
     EncryptedKey {
         /// The file.
@@ -68,7 +68,7 @@ pub enum SecurityError {
     },
     /// `ssl.quorum.ciphersuites` leaves nothing.
     #[error(
-        "ssl.quorum.ciphersuites names no cipher that there is for these protocols; there are {known}"
+        "ssl.quorum.ciphersuites names no cipher that is available for these protocols; available are {known}"
     )]
     NoCipher {
         /// What could be named.
@@ -76,7 +76,7 @@ pub enum SecurityError {
     },
     /// A secret that can be guessed.
     #[error(
-        "{}: {len} bytes are too few for a secret, {min} are the least: openssl rand -base64 48 prints one",
+        "{}: a secret of {len} bytes is too short, the minimum is {min}: openssl rand -base64 48 prints one",
         path.display()
     )]
     ShortSecret {
@@ -139,21 +139,23 @@ impl Security {
         match (self.is_lenient, self.is_certified(), &self.secret) {
             (true, ..) => tracing::warn!(
                 id = %MessageId::PORT_UNIFICATION,
-                "portUnification=true: whoever reaches the ensemble's port is taken for one of its servers; \
-                 take it out once every server has TLS or the secret"
+                "portUnification=true: anyone who can reach the ensemble's port is accepted as one of its servers; \
+                 remove it once every server has TLS or the secret"
             ),
             (false, true, _) => {
-                tracing::info!("the servers of the ensemble know each other by certificates");
+                tracing::info!(
+                    "the servers of the ensemble authenticate each other with certificates"
+                );
             }
             (false, false, Some(_)) if self.dials_tls => tracing::info!(
-                "the servers of the ensemble know each other by a secret, and what they say is encrypted"
+                "the servers of the ensemble authenticate each other with a secret; their connections are encrypted"
             ),
             (false, false, Some(_)) => tracing::info!(
-                "the servers of the ensemble know each other by a secret; what they say is not encrypted"
+                "the servers of the ensemble authenticate each other with a secret; their connections are not encrypted"
             ),
             (false, false, None) => tracing::warn!(
                 id = %MessageId::NOT_AUTHENTICATED,
-                "the servers of the ensemble do not authenticate each other: whoever reaches the ensemble's port can \
+                "the servers of the ensemble do not authenticate each other: anyone who can reach the ensemble's port can \
                  read and change everything; set sslQuorum or quorum.auth.secretFile, or let nobody else reach it"
             ),
         }
@@ -183,7 +185,7 @@ impl Security {
             )),
             Some(_) if !self.is_lenient => {
                 let reason =
-                    "this server takes TLS only (sslQuorum=true), and it was called without";
+                    "this server accepts only TLS (sslQuorum=true), and the caller does not use it";
                 Ok(Err(Refused { stream: Stream::Plain(socket), reason: reason.to_owned() }))
             }
             _ => Ok(Ok(Stream::Plain(socket))),
@@ -281,7 +283,7 @@ pub(super) fn warn_if_open(path: &Path) {
         tracing::warn!(
             id = %MessageId::SECRET_READABLE,
             file = %path.display(),
-            "every user of this machine can read this secret: chmod o= {}",
+            "every user of this machine can read this secret; run chmod o= {}",
             path.display()
         );
     }

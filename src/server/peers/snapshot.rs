@@ -144,7 +144,7 @@ pub(super) async fn send_snapshot(
     let mut sent = 0;
     if there > 0 && there <= size && on_disk(|| checksum_of(&file, there))? == checksum {
         sent = there;
-        tracing::info!(peer = peer.server, sent, size, "going on with a snapshot");
+        tracing::info!(peer = peer.server, sent, size, "resuming a snapshot transfer");
     }
     write(&mut stream, &sent.to_be_bytes()).await?;
     let mut piece = vec![0; PIECE_HEAD_LEN + common.pace.piece_len()];
@@ -220,7 +220,7 @@ pub(super) async fn receive_snapshot(common: &Arc<Common>, mut stream: Stream) -
 }
 
 fn strange() -> io::Error {
-    io::Error::other("a snapshot that is none")
+    io::Error::other("this is not a snapshot")
 }
 
 /// The message that announces a snapshot; the snapshot's zxid, how it is packed, its length.
@@ -262,7 +262,7 @@ async fn receive_pieces(stream: &mut Stream, part: &mut Part) -> io::Result<()> 
         let piece = piece.get_mut(..len as usize).unwrap_or_default();
         read(stream, piece, STILL_MAX).await?;
         if crc32fast::hash(piece) != checksum {
-            return Err(io::Error::other("a piece of a snapshot was damaged on its way"));
+            return Err(io::Error::other("a piece of a snapshot was damaged in transit"));
         }
         let written = on_disk(|| part.received.write(piece));
         part.is_broken = written.is_err();
@@ -278,7 +278,11 @@ fn keep(common: &Arc<Common>, mut part: Part) {
     if received == 0 || part.is_broken {
         return;
     }
-    tracing::info!(received, size, "a part of a snapshot has come, and is kept for its rest");
+    tracing::info!(
+        received,
+        size,
+        "received a part of a snapshot; it is kept until the rest arrives"
+    );
     let since = Instant::now();
     part.since = since;
     *common.part.lock() = Some(part);

@@ -53,7 +53,7 @@ impl Peer {
                 peer = self.server,
                 address = %format_args!("{}:{}", self.host, self.port),
                 %error,
-                "cannot reach a server of the ensemble, tried again"
+                "cannot reach a server of the ensemble; still trying"
             );
         }
     }
@@ -97,7 +97,7 @@ async fn look_up(common: &Common, peer: &Peer) -> io::Result<Vec<SocketAddr>> {
 /// To the first of its addresses that answers. None of them may use up the time of the others.
 async fn connect(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let share = DIAL_MAX / u32::try_from(addresses.len().max(1)).unwrap_or(1);
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "its host name has no address");
     for address in addresses {
         match timeout(share, TcpStream::connect(address)).await {
             Ok(socket) => return Ok(socket),
@@ -137,6 +137,6 @@ async fn say_all(peer: &Peer, stream: Stream) -> io::Error {
         read = incoming.read(&mut byte) => {
             read.err().unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
         }
-        () = peer.overflowed.notified() => io::Error::other("it takes nothing any more"),
+        () = peer.overflowed.notified() => io::Error::other("it accepts no more data"),
     }
 }

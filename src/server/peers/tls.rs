@@ -102,7 +102,7 @@ impl Tls {
         let parsed = ParsedCertificate::try_from(certificate).map_err(|error| error.to_string())?;
         let name = name(host).map_err(|error| error.to_string())?;
         verify_server_name(&parsed, &name)
-            .map_err(|error| format!("its certificate is not that of {host}: {error}"))
+            .map_err(|error| format!("its certificate does not name {host}: {error}"))
     }
 
     /// Looks whether the files are still those that were read.
@@ -115,12 +115,12 @@ impl Tls {
             match load(&self.config, &self.provider) {
                 Ok(both) => {
                     loaded.both = both;
-                    tracing::info!("read the certificates of the ensemble anew");
+                    tracing::info!("reloaded the certificates of the ensemble");
                 }
                 Err(error) => tracing::warn!(
                     id = %MessageId::CERTIFICATES_NOT_TAKEN,
                     %error,
-                    "the certificates of the ensemble have changed and are of no use; the old ones are kept"
+                    "the certificates of the ensemble have changed but cannot be used; the old ones are kept"
                 ),
             }
         }
@@ -138,12 +138,12 @@ fn stamps(config: &QuorumTls) -> [Stamp; 2] {
 fn name(host: &str) -> io::Result<ServerName<'static>> {
     let host = host.strip_suffix('.').unwrap_or(host);
     ServerName::try_from(host.to_owned())
-        .map_err(|_| io::Error::other(format!("{host} is no name that a certificate can have")))
+        .map_err(|_| io::Error::other(format!("a certificate cannot name {host}")))
 }
 
 fn failed(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::UnexpectedEof {
-        let what = "it ended the TLS handshake: is sslQuorum=true there, too?";
+        let what = "it ended the TLS handshake: is sslQuorum=true there too?";
         return io::Error::new(error.kind(), what);
     }
     io::Error::new(error.kind(), format!("TLS: {error}"))
@@ -162,7 +162,7 @@ fn provider(config: &QuorumTls) -> Result<CryptoProvider, SecurityError> {
     for named in names.iter().filter(|named| !known.iter().any(|suite| name(suite) == **named)) {
         tracing::warn!(
             id = %MessageId::UNKNOWN_CIPHER,
-            "ssl.quorum.ciphersuites: there is no {named} here, it is left out"
+            "ssl.quorum.ciphersuites: {named} is not available and is ignored"
         );
     }
     provider.cipher_suites.retain(|suite| names.contains(&name(suite)));

@@ -38,7 +38,7 @@ const DEADLINE: Duration = Duration::from_secs(90);
 const SESSIONS_END: Duration = Duration::from_secs(30);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// What no server says unless something is wrong in it.
-const DEFECTS: [&str; 2] = ["this is a defect", "panicked at"];
+const DEFECTS: [&str; 2] = ["this is a bug", "panicked at"];
 
 /// Everything that runs.
 #[derive(Debug)]
