@@ -98,7 +98,7 @@ fn show(start: &str, server: &str, turn: &Turn, out: &mut Output) -> Result<(), 
         turn.requests_per_second, turn.outstanding_requests
     ))?;
     out.line(format_args!(
-        "latency      {:.1} ms on average, {} ms at most since the start",
+        "latency      {:.1} ms on average, {} ms maximum since the start",
         turn.avg_latency, turn.max_latency
     ))?;
     out.line(format_args!(

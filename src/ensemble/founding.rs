@@ -161,12 +161,12 @@ pub fn decide(
 pub fn may_belong(own: Base, founding: &Founding) -> Result<(), String> {
     if (own.epoch, own.zxid) > (founding.base.epoch, founding.base.zxid) {
         return Err(format!(
-            "its data is newer than what is founded on: epoch {}, zxid {:#x}, against epoch {}, zxid {:#x}",
+            "its data is newer than that of the founder: epoch {}, zxid {:#x}, compared with epoch {}, zxid {:#x}",
             own.epoch, own.zxid, founding.base.epoch, founding.base.zxid
         ));
     }
     if u64::try_from(own.accepted).unwrap_or(0) >= founding.term {
-        return Err(format!("it has heard of epoch {}", own.accepted));
+        return Err(format!("it has already accepted epoch {}", own.accepted));
     }
     Ok(())
 }

@@ -27,13 +27,13 @@ pub(super) fn ask(server: &str, command: &str) -> io::Result<Value> {
         let status =
             String::from_utf8_lossy(head.split(|&byte| byte == b'\r').next().unwrap_or_default());
         let status: String = status.chars().filter(|c| !c.is_control()).take(80).collect();
-        return Err(io::Error::other(format!("/commands/{command} is answered with {status:?}")));
+        return Err(io::Error::other(format!("/commands/{command} answered with {status:?}")));
     }
     Ok(serde_json::from_slice(body)?)
 }
 
 fn connect(server: &str) -> io::Result<TcpStream> {
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in server.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, PATIENCE) {
             Ok(stream) => return Ok(stream),

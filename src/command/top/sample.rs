@@ -29,7 +29,7 @@ impl Sample {
     pub(super) fn take(server: &str) -> io::Result<Self> {
         let monitor = ask(server, "monitor")?;
         let received = monitor["packets_received"].as_u64();
-        let received = received.ok_or_else(|| io::Error::other("it is no AdminServer"))?;
+        let received = received.ok_or_else(|| io::Error::other("it is not an AdminServer"))?;
         let all = ask(server, "connections")?;
         let lists = ["connections", "secure_connections"].map(|list| all[list].as_array());
         let one = |connection: &Value| {
