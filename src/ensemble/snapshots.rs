@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError, TrySendError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use jute::persist::SnapshotDigest;
 use jute::txn::DIGEST_VERSION;
@@ -59,6 +59,7 @@ struct Writing {
     /// Everything was handed over.
     handed_over: bool,
     done: Receiver<Result<u64, StorageError>>,
+    writer: Option<JoinHandle<()>>,
     /// Those who asked for it.
     askers: Vec<oneshot::Sender<Zxid>>,
 }
@@ -78,7 +79,7 @@ pub struct Snapshots {
     last_duration_ms: u64,
     writing: Option<Writing>,
     /// The writer of one that was given up, which the disk may still hold up.
-    given_up: Option<Receiver<Result<u64, StorageError>>>,
+    given_up: Option<JoinHandle<()>>,
     /// Whether it was said that the disk is too slow.
     is_told: bool,
     /// The newest one that is done.
@@ -151,8 +152,7 @@ impl Snapshots {
 
     /// Whether none is on its way, and no writer of one that was given up is left.
     fn may_begin(&self) -> bool {
-        let is_left = |done: &Receiver<_>| matches!(done.try_recv(), Err(TryRecvError::Empty));
-        self.writing.is_none() && !self.given_up.as_ref().is_some_and(is_left)
+        self.writing.is_none() && self.given_up.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Whether it is time for one.
@@ -195,7 +195,7 @@ impl Snapshots {
         let logged = (std::mem::take(&mut self.txns), std::mem::take(&mut self.bytes));
         let (directory, compression) = (Arc::clone(&self.directory), self.compression);
         // Even making the file can wait for the disk, and the orderer does not.
-        let (pieces, done) = start(move || {
+        let (pieces, done, writer) = start(move || {
             let writer = SnapshotWriter::create(&directory, zxid.0, index, compression)?;
             Ok(writer.with_reserve(reserve))
         });
@@ -209,6 +209,7 @@ impl Snapshots {
             held_back: None,
             handed_over: false,
             done,
+            writer,
             askers: std::mem::take(&mut self.askers),
         });
     }
@@ -216,7 +217,7 @@ impl Snapshots {
     /// Gives up the snapshot on its way: its tree is not there any more.
     pub fn abandon(&mut self) {
         if let Some(writing) = self.writing.take() {
-            self.given_up = Some(writing.done);
+            self.given_up = writing.writer;
         }
     }
 
@@ -322,7 +323,7 @@ impl Snapshots {
                 "a snapshot was abandoned: its disk is too slow for the changes made meanwhile; the log keeps everything"
             );
         }
-        self.given_up = Some(writing.done);
+        self.given_up = writing.writer;
     }
 
     fn rest(&mut self, writing: &Writing, now: Monotonic) {
@@ -331,7 +332,7 @@ impl Snapshots {
     }
 }
 
-type Started = (SyncSender<WalkStep>, Receiver<Result<u64, StorageError>>);
+type Started = (SyncSender<WalkStep>, Receiver<Result<u64, StorageError>>, Option<JoinHandle<()>>);
 
 /// Starts the thread that makes the file and writes what the walk hands over.
 fn start(
@@ -341,8 +342,11 @@ fn start(
     let (report, done) = mpsc::channel();
     let write = move || write_walk(create()?, incoming);
     // A thread that cannot be started drops `report`, which `advance` sees.
-    let _ = thread::Builder::new().name("snapshot".into()).spawn(move || report.send(write()));
-    (pieces, done)
+    let writer = thread::Builder::new().name("snapshot".into()).spawn(move || {
+        // Nobody waits for one that was given up.
+        let _ = report.send(write());
+    });
+    (pieces, done, writer.ok())
 }
 
 /// Writes a walk to its end and gives the length of the file. Steps that end before it leave no file and give 0.
