@@ -32,4 +32,4 @@ pub use rebuild::Rebuild;
 pub use replica::{Exclusive, Replica, Shared};
 pub use snapshots::{Need, Snapshots, first_snapshot, write_walk};
 pub use standalone::{GroupReport, OrderError, Standalone, orphans};
-pub use words::{Asked, Stream, Verdict, Word};
+pub use words::{Asked, Stream, TreeDigest, Verdict, Word};

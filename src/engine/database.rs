@@ -246,11 +246,12 @@ impl Database {
         self.mismatches += before.mismatches;
     }
 
-    /// Changes what no transaction did.
+    /// Changes a znode as no transaction did.
     #[cfg(test)]
-    pub fn spoil(&mut self) {
-        let creates = self.tree.stat_persisted(NodeId::ROOT).cversion;
-        self.tree.set_counters(NodeId::ROOT, path::ROOT, creates, Zxid(-1));
+    pub fn spoil(&mut self, path: &str, pzxid: i64) {
+        let Some(node) = self.tree.find(path) else { return };
+        let creates = self.tree.stat_persisted(node).cversion;
+        self.tree.set_counters(node, path, creates, Zxid(pzxid));
     }
 
     /// Begins a snapshot of this instant.

@@ -26,6 +26,7 @@ mod requests;
 mod room;
 mod start;
 mod told;
+mod trees;
 mod turns;
 mod unsynced;
 
@@ -39,6 +40,7 @@ pub use ready::{Member, Transport};
 pub use start::{Ensemble, List, Started};
 
 use super::standalone::OrderError;
+use crate::engine::zxid::Zxid;
 use crate::message::MessageId;
 use crate::storage::StorageError;
 
@@ -113,6 +115,22 @@ pub enum EnsembleError {
         /// Which life it is of.
         life: u32,
     },
+    /// It has loaded the leader's tree, and its tree is wrong again.
+    #[error(
+        "the tree of this server is not the same as the others' again: at {zxid} its digest is {found:#x}, and theirs is \
+         {expected:#x}. It was wrong at {before} before, and has loaded the leader's tree since then: the memory or the disk \
+         of this machine cannot be trusted"
+    )]
+    WrongTreeAgain {
+        /// Behind which transaction.
+        zxid: Zxid,
+        /// The digest of its tree there.
+        found: i64,
+        /// That of the others'.
+        expected: i64,
+        /// Where it was found for the first time.
+        before: Zxid,
+    },
     /// Whatever writes the log ended without a word.
     #[error("the thread that writes the log is gone; this is a bug, please report it")]
     WriterLost,
@@ -133,6 +151,7 @@ impl EnsembleError {
             Self::Foreign { .. } => MessageId::FOREIGN_DIRECTORY,
             Self::NotBegun => MessageId::NO_ENSEMBLE_YET,
             Self::Replaced { .. } => MessageId::DIRECTORY_REPLACED,
+            Self::WrongTreeAgain { .. } => MessageId::TREE_WRONG_AGAIN,
             Self::WriterLost => MessageId::WRITER_LOST,
             Self::Raft(_) => MessageId::RAFT_BROKEN,
         }

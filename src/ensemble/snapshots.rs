@@ -28,7 +28,7 @@ const PIECE: usize = 1 << 20;
 const PIECES_WAITING: usize = 4;
 /// A snapshot is put off until this many times the last one's duration has passed.
 const REST: u64 = 4;
-/// One that was given up is begun again as much later as it took, and so many milliseconds at least.
+/// One that was given up is begun again as much later as it took, and so many milliseconds at least; one that failed, too.
 const REST_OF_LATE_MS: u64 = 10_000;
 
 /// What a member needs of snapshots.
@@ -150,8 +150,23 @@ impl Snapshots {
         self.writing.is_some()
     }
 
+    /// Ends the snapshot on its way: it would show what is wrong.
+    pub fn stop(&mut self, replica: &Replica) {
+        if self.is_writing() {
+            replica.shared().tree().abandon_walk();
+            self.abandon();
+        }
+    }
+
+    /// Whether another member may have one of now: so much time has passed since the last one.
+    #[must_use]
+    pub fn is_rested(&self, now: Monotonic) -> bool {
+        self.may_begin() && now >= self.not_before
+    }
+
     /// Whether none is on its way, and no writer of one that was given up is left.
-    fn may_begin(&self) -> bool {
+    #[must_use]
+    pub fn may_begin(&self) -> bool {
         self.writing.is_none() && self.given_up.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
@@ -299,6 +314,7 @@ impl Snapshots {
         replica.shared().tree().abandon_walk();
         if let Some(writing) = self.writing.take() {
             self.rest(&writing, now);
+            self.not_before = self.not_before.max(now.plus(REST_OF_LATE_MS));
         }
         // The log reaches back to the snapshot before: nothing is lost, and the next one is due as usual.
         tracing::error!(

@@ -59,6 +59,40 @@ pub enum Word {
     Listed(Vec<u8>),
     /// From the leader: it is the other one's turn to take a snapshot, if it needs one.
     TakeSnapshot,
+    /// From the leader: what its tree is behind a transaction. From a follower that was told so: what its own is there.
+    Tree(TreeDigest),
+    /// From the leader: the follower's tree is wrong; the right one is this behind a transaction.
+    WrongTree(TreeDigest),
+}
+
+/// A sum over the whole tree behind a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TreeDigest {
+    /// The transaction.
+    pub zxid: Zxid,
+    /// How it is made; two of different versions say nothing about each other.
+    pub version: i32,
+    /// The sum.
+    pub digest: i64,
+}
+
+impl Word {
+    /// The first version of the members' protocol that has this word: nobody who speaks an earlier one may be told it.
+    #[must_use]
+    pub const fn since_version(&self) -> u32 {
+        match self {
+            Self::Asked { .. }
+            | Self::Decided { .. }
+            | Self::Ended { .. }
+            | Self::Heard(_)
+            | Self::Disowned(_)
+            | Self::Snapshot(_)
+            | Self::Room(_)
+            | Self::Listed(_)
+            | Self::TakeSnapshot => 1,
+            Self::Tree(_) | Self::WrongTree(_) => 2,
+        }
+    }
 }
 
 /// A request of a follower's client. When it came in is of no interest elsewhere, and its length is that of what is heard.

@@ -197,4 +197,29 @@ RK0462 RAFT_WARNING
 "Nothing acknowledged is in danger. Without a majority there is no service."
 "If it does not stop, check whether the servers can reach each other (RK0431)."
 
+RK0471 TREE_WRONG
+"The tree of this server is not the same as the others': at the zxid in the line, its digest differs from theirs. The log is the same everywhere, so the memory or the disk of this machine, or a bug, has changed the tree."
+"The server serves no clients until it has loaded the leader's tree; a leader hands over leadership first. It stays a member and a voter. What clients read from this server before may have been wrong. If it happens a second time before a restart, the process ends (RK0472)."
+"Test the machine's memory and look at the kernel's log. If several machines are affected, or one right after an upgrade, it is a bug: report it, with the snapshots and logs of this server from before."
+
+RK0472 TREE_WRONG_AGAIN
+"The tree of this server is not the same as the others' again, after it loaded the leader's (RK0471)."
+"The server ends rather than serve a wrong tree. The others continue if they are a majority. Nothing is lost."
+"The memory or the disk of this machine cannot be trusted: test both, or move the server to another machine. It may be started again, and its tree is compared again. If it happens on more than one machine, it is a bug: report it."
+
+RK0473 TREE_OF_PEER_WRONG
+"The leader found that the tree of the server in the line is not the one that a majority has."
+"That server serves no clients until it has loaded the leader's tree; its own log has RK0471. Nothing is lost."
+"See RK0471, for that machine."
+
+RK0474 TREES_DIFFER
+"The trees of the leader and of a follower differ, and too few other servers are there to tell which one is right. Both of them report it."
+"The leader continues. The follower closes its clients' connections after `syncLimit` and serves nobody for now. Neither tree is replaced until a majority of the voters has the same one; then the wrong one is (RK0471)."
+"Start the servers that are missing. If there are none, restart the follower: it builds its tree again from its own snapshot and log. If it still differs, restart the leader."
+
+RK0475 LEADER_LEAVES_TREE
+"This server is the leader although its tree is wrong (RK0471), so it hands over leadership."
+"It decides nothing until then; requests wait for the next leader. Nothing is lost."
+"See RK0471."
+
 }

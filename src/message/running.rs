@@ -100,6 +100,6 @@ RK0343 QUOTA_EXCEEDED
 RK0344 DIGEST_MISMATCH
 "The digest of the tree recorded in a transaction or in a snapshot of Apache ZooKeeper does not match the znodes that are here."
 "Nothing was refused. ZooKeeper records wrong digests after a create with the flags of a container, and correct ones again later. For a transaction of this server, it means a bug, or that this server's tree differs from the others'. `digest_mismatches_count` counts them."
-"If it happened once, in a log written by ZooKeeper: nothing. Otherwise compare the servers (`hash` of each, at the same zxid) and report it; a server that differs gets the others' tree if it is started with an empty directory."
+"If it happened once, in a log written by ZooKeeper: nothing. Otherwise report it. The members of an ensemble compare their trees themselves, and a wrong one is replaced (RK0471)."
 
 }

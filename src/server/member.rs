@@ -390,9 +390,14 @@ impl Life {
         let lacks = member.lacks_since();
         let is_of_the_past =
             lacks.is_some_and(|since| now.monotonic.since(since) >= self.sync_limit_ms);
-        let role = if member.is_leading() {
+        // Whose tree differs may show what never was.
+        let is_in_doubt = member.has_doubtful_tree();
+        let has_wrong_tree = member.has_wrong_tree();
+        let role = if has_wrong_tree {
+            Role::None
+        } else if member.is_leading() {
             Role::Leader
-        } else if !member.is_following() || !is_heard || is_of_the_past {
+        } else if !member.is_following() || !is_heard || is_of_the_past || is_in_doubt {
             Role::None
         } else if member.is_learner() {
             Role::Observer
@@ -402,7 +407,7 @@ impl Life {
         self.watch.see_role(&server.stats, member.leader() != 0, role, now);
         if role != Role::None {
             self.led = now.monotonic;
-        } else if now.monotonic.since(self.led) < self.sync_limit_ms {
+        } else if !has_wrong_tree && now.monotonic.since(self.led) < self.sync_limit_ms {
             // Clients are kept for a while: most elections are over sooner.
             return Ok(());
         }
@@ -435,7 +440,12 @@ impl Life {
         self.snapshots.count(member.applied().saturating_sub(self.counted), 0);
         self.counted = member.applied();
         let has_turn = member.has_turn(self.snapshots.need(now));
-        if has_turn || self.snapshots.is_asked_for() {
+        if member.has_wrong_tree() {
+            self.snapshots.stop(&server.replica);
+        }
+        member.reload(self.snapshots.may_begin());
+        let is_lacked = member.is_asked_for_snapshot() && self.snapshots.is_rested(now);
+        if has_turn || is_lacked || self.snapshots.is_asked_for() {
             member.begin_snapshot(&mut self.snapshots, now);
         }
         let Self { snapshots, next_step, .. } = self;
@@ -480,6 +490,13 @@ fn tell_role(member: &Member<Peers>, role: Role) {
         Role::Follower | Role::Observer => {
             tracing::info!(%role, term, leader, "this server now follows a leader");
         }
+        // That has been said.
+        Role::None if member.has_wrong_tree() => {}
+        Role::None if member.has_doubtful_tree() => tracing::error!(
+            id = %MessageId::TREES_DIFFER,
+            leader,
+            "the tree of this server differs from the leader's, and too few servers are there to tell which is right: it serves no clients"
+        ),
         Role::None | Role::Reading | Role::Standalone => {
             tracing::info!(
                 "this server has no leader: it does not serve clients until there is one"

@@ -63,6 +63,8 @@ struct Unsent {
     in_hand: usize,
     /// Whether there is a connection.
     is_up: bool,
+    /// What is spoken over it.
+    version: u32,
 }
 
 impl Unsent {
@@ -205,11 +207,13 @@ impl Peers {
         *self.0.known.lock() = members;
     }
 
-    fn put(&self, to: u64, said: &Said) {
+    /// Has something said that was not known before this version.
+    fn put(&self, to: u64, said: &Said, since_version: u32) {
         let peer = self.0.peers.get(&server_of(to));
         let Some(peer) = peer.filter(|peer| peer.id.load(Ordering::Relaxed) == to) else { return };
         let mut unsent = peer.unsent.lock();
-        if !unsent.is_up {
+        // An earlier release takes what it does not know for damage.
+        if !unsent.is_up || unsent.version < since_version {
             return;
         }
         if unsent.len() > UNSENT_MAX {
@@ -225,11 +229,12 @@ impl Peers {
 
 impl Transport for Peers {
     fn send(&mut self, message: PeerMessage) {
-        self.put(message.to, &Said::Message(message));
+        self.put(message.to, &Said::Message(message), 1);
     }
 
     fn say(&mut self, to: u64, word: Word) {
-        self.put(to, &Said::Word(word));
+        let since = word.since_version();
+        self.put(to, &Said::Word(word), since);
     }
 
     fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile) {

@@ -502,10 +502,14 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
     };
     for (hello, expected) in [
         (hello((1, 1), 3, 0x002, 1), ""),
-        // It speaks more, and this server's as well.
         (hello((1, 2), 3, 0x002, 1), ""),
+        // It speaks more, and this server's as well.
+        (hello((2, 3), 3, 0x002, 1), ""),
         (hello((1, 1), 1, 0x102, 1), "one of the two belongs to no ensemble yet"),
-        (hello((2, 3), 1, 0x102, 1), "it speaks versions 2 to 3, this server speaks version 1"),
+        (
+            hello((3, 4), 1, 0x102, 1),
+            "it speaks versions 3 to 4, this server speaks versions 1 to 2",
+        ),
         (hello((1, 1), 1, 0x102, 3), "it looks for server 3, but this is server 1"),
         (hello((1, 1), 1, 0x101, 1), "myid 1 is in use twice"),
         (hello((1, 1), 1, 0x109, 1), "server 9 is not in this server's list"),
@@ -525,7 +529,9 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         if expected.is_empty() {
             let mut version = [0; 4];
             stream.read_exact(&mut version).expect("a version");
-            assert_eq!(u32::from_be_bytes(version), 1);
+            // The highest that both know.
+            let highest = u32::from_be_bytes(hello[16..20].try_into().expect("four bytes"));
+            assert_eq!(u32::from_be_bytes(version), highest.min(2));
         }
     }
     until("the reasons are in the log, too", || {

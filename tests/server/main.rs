@@ -23,3 +23,4 @@ mod short_memory;
 mod signals;
 mod small_disk;
 mod unread;
+mod wrong_tree;

@@ -21,7 +21,17 @@ impl<T: Transport> Member<T> {
         }
         let mut changes = Vec::new();
         let Self {
-            node, applier, leading, following, here, ensemble, tick_ms, rounds, local, ..
+            node,
+            applier,
+            leading,
+            following,
+            here,
+            ensemble,
+            tick_ms,
+            rounds,
+            local,
+            trees,
+            ..
         } = self;
         let raft = &node.raft;
         let leads = |entry: &Entry| raft.state == StateRole::Leader && raft.term == entry.term;
@@ -48,6 +58,7 @@ impl<T: Transport> Member<T> {
                         let database = &*applying.database();
                         *leading = Some(Leading::new(database, *tick_ms, server_id, now));
                     }
+                    trees.applied(applying.database());
                     continue;
                 }
                 let (record, _) = TxnRecord::decode(payload).map_err(|_| wrong())?;
@@ -85,6 +96,7 @@ impl<T: Transport> Member<T> {
                     applying.let_readers_in();
                     applying.apply(record)?;
                 }
+                trees.applied(applying.database());
                 if let (Some(local), Some(session)) = (local.as_mut(), of_session) {
                     local.forget(session);
                 }
@@ -101,6 +113,7 @@ impl<T: Transport> Member<T> {
         if let Some(leading) = &mut self.leading {
             leading.tell_notices(&*self.applier.clients);
         }
+        self.answer_tree();
         changes.into_iter().try_for_each(|(change, index)| self.changed(change, index, now))
     }
 
@@ -111,6 +124,7 @@ impl<T: Transport> Member<T> {
             |leading: &mut Leading| raft.state != StateRole::Leader || raft.term != leading.term();
         if let Some(leading) = self.leading.take_if(is_over) {
             leading.end(&*self.applier.clients);
+            self.trees.end_of_term();
         }
     }
 }

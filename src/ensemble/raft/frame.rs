@@ -26,7 +26,7 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::disk_room::Room;
 use crate::ensemble::founding::{Answer, Base, Founding, HandedSecret, Question, Seat, Standing};
 use crate::ensemble::snapshots::Need;
-use crate::ensemble::words::{Asked, Stream, Verdict, Word};
+use crate::ensemble::words::{Asked, Stream, TreeDigest, Verdict, Word};
 use crate::storage::Members;
 
 /// Bytes ahead of a frame's content.
@@ -80,6 +80,8 @@ const SNAPSHOT: u8 = 9;
 const TAKE_SNAPSHOT: u8 = 10;
 const ROOM: u8 = 11;
 const LISTED: u8 = 12;
+const TREE: u8 = 13;
+const WRONG_TREE: u8 = 14;
 
 const OPEN: u8 = 1;
 const ATTACH: u8 = 2;
@@ -169,6 +171,8 @@ pub fn parse_said(content: &[u8], checksum: u32, now: Monotonic) -> Result<Said,
         TAKE_SNAPSHOT => Said::Word(Word::TakeSnapshot),
         ROOM => Said::Word(Word::Room(input.room()?)),
         LISTED => Said::Word(Word::Listed(input.bytes()?.to_vec())),
+        TREE => Said::Word(Word::Tree(input.tree()?)),
+        WRONG_TREE => Said::Word(Word::WrongTree(input.tree()?)),
         QUESTION => Said::Question(input.question()?),
         ANSWER => Said::Answer(input.answer()?),
         kind => return Err(FrameError::Kind(kind.into())),
@@ -263,6 +267,14 @@ fn put_word(out: &mut BytesMut, word: &Word) {
             });
         }
         Word::TakeSnapshot => out.put_u8(TAKE_SNAPSHOT),
+        Word::Tree(tree) => {
+            out.put_u8(TREE);
+            put_tree(out, *tree);
+        }
+        Word::WrongTree(tree) => {
+            out.put_u8(WRONG_TREE);
+            put_tree(out, *tree);
+        }
         Word::Listed(servers) => {
             out.put_u8(LISTED);
             put_bytes(out, servers);
@@ -278,6 +290,12 @@ fn put_word(out: &mut BytesMut, word: &Word) {
             });
         }
     }
+}
+
+fn put_tree(out: &mut BytesMut, TreeDigest { zxid, version, digest }: TreeDigest) {
+    out.put_i64(zxid.0);
+    out.put_i32(version);
+    out.put_i64(digest);
 }
 
 fn put_question(out: &mut BytesMut, question: &Question) {
@@ -625,6 +643,10 @@ impl<'a> Input<'a> {
             3 => Need::Writing,
             kind => return Err(FrameError::Kind(kind.into())),
         })
+    }
+
+    fn tree(&mut self) -> Result<TreeDigest, FrameError> {
+        Ok(TreeDigest { zxid: self.zxid()?, version: self.take()?, digest: self.take()? })
     }
 
     fn room(&mut self) -> Result<Room, FrameError> {

@@ -88,6 +88,7 @@ fn examples() -> Vec<Said> {
         Work::Request(Request::Ping),
     ];
     let (zxid, session) = (Zxid(0x3_0000_0007), SessionId(0x0100_0000_0000_0001));
+    let tree = TreeDigest { zxid, version: 2, digest: -2 };
     let verdicts = vec![
         Verdict::Txn(zxid),
         Verdict::Open { zxid, session, timeout_ms: 4000 },
@@ -111,6 +112,8 @@ fn examples() -> Vec<Said> {
             Word::Snapshot(Need::Writing),
             Word::TakeSnapshot,
             Word::Listed(vec![1, 0, 255]),
+            Word::Tree(tree),
+            Word::WrongTree(tree),
             Word::Room(Room::Enough),
             Word::Room(Room::Scarce),
             Word::Room(Room::Least),
@@ -237,12 +240,15 @@ fn a_length_beyond_any_frame_is_refused() {
 /// The layout is fixed: a member of an earlier version must understand it.
 #[test]
 fn frames_have_the_documented_bytes() {
+    let tree = TreeDigest { zxid: Zxid(0x3_0000_0007), version: 2, digest: -2 };
     let words = [
         (Word::Ended { stream: Stream(0x0102), returned: vec![] }, "04 0000000000000102 00000000"),
         (Word::Heard(vec![SessionId(1)]), "05 00000001 0000000000000001"),
         (Word::Snapshot(Need::Writing), "09 03"),
         (Word::TakeSnapshot, "0a"),
         (Word::Listed(vec![3, 255]), "0c 00000002 03ff"),
+        (Word::Tree(tree), "0d 0000000300000007 00000002 fffffffffffffffe"),
+        (Word::WrongTree(tree), "0e 0000000300000007 00000002 fffffffffffffffe"),
         (Word::Room(Room::Least), "0b 02"),
         (
             Word::Decided { stream: Stream(1), first: 9, verdicts: vec![Verdict::Txn(Zxid(2))] },

@@ -181,15 +181,18 @@ impl Leading {
         self.sequencer.last_zxid().0 & 0xffff_ffff < i64::from(a_term)
     }
 
+    /// Closes the connections of this member's clients that still wait: they are answered by nobody.
+    pub(super) fn let_own_go(&self, clients: &dyn Clients) {
+        let origins = self.waiting.iter().filter_map(|(step, _)| step.origin.as_ref());
+        for origin in origins.filter(|its| its.connection.server() == self.server_id) {
+            clients.close(origin.connection);
+        }
+    }
+
     /// The term is over. Whoever still waits here cannot know what comes of it; other members know what was decided of their
     /// clients' requests.
     pub(super) fn end(self, clients: &dyn Clients) {
-        for (step, _) in self.waiting {
-            let origin = step.origin.filter(|its| its.connection.server() == self.server_id);
-            if let Some(origin) = origin {
-                clients.close(origin.connection);
-            }
-        }
+        self.let_own_go(clients);
     }
 }
 

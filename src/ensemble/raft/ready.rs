@@ -24,6 +24,7 @@ use super::read_index::Rounds;
 use super::requests::Asking;
 use super::room::Rooms;
 use super::start::{Ensemble, Started};
+use super::trees::Trees;
 use super::turns::Turns;
 use super::unsynced::Unsynced;
 use super::{EnsembleError, server_of};
@@ -117,6 +118,8 @@ pub struct Member<T> {
     pub(super) rooms: Rooms,
     /// Whom the members list.
     pub(super) lists: Lists,
+    /// Whether all have the same tree.
+    pub(super) trees: Trees,
     /// What came into the log, until it is asked for.
     pub(super) appended: Vec<Appended>,
     /// zoo.cfg's tickTime, which sessions expire by.
@@ -193,6 +196,7 @@ impl<T: Transport> Member<T> {
             turns: Turns::default(),
             rooms: Rooms::default(),
             lists: Lists::default(),
+            trees: Trees::default(),
             appended: Vec::new(),
             tick_ms,
             local: None,
@@ -275,6 +279,7 @@ impl<T: Transport> Member<T> {
     pub fn tick(&mut self) {
         self.is_missed &= self.node.raft.leader_id == 0 || self.following.is_none();
         self.turns.tick(self.node.raft.state == StateRole::Leader);
+        self.trees.tick();
         if self.lacks_base() {
             return;
         }
@@ -330,7 +335,8 @@ impl<T: Transport> Member<T> {
     }
 
     /// Takes what a peer said.
-    pub fn step(&mut self, message: PeerMessage) {
+    pub fn step(&mut self, mut message: PeerMessage) {
+        self.hold_log(&mut message);
         match message.get_msg_type() {
             // A follower's requests come another way; a snapshot comes with its file.
             MessageType::MsgPropose | MessageType::MsgSnapshot => {}
@@ -367,6 +373,7 @@ impl<T: Transport> Member<T> {
         let index = snapshot.get_metadata().index;
         if message.get_msg_type() != MessageType::MsgSnapshot
             || zxid_of(snapshot) != Some(received.zxid())
+            || self.is_too_old(index)
             || !received.is_whole(index)?
         {
             return Ok(());
@@ -479,6 +486,7 @@ impl<T: Transport> Member<T> {
         self.turn_left = self.turn_bytes;
         self.leave_slow_disk(now.monotonic);
         self.look_at_disk(now.monotonic);
+        self.compare_trees(now.monotonic);
         loop {
             self.end_of_term();
             self.pass_on(now)?;
@@ -585,6 +593,7 @@ impl<T: Transport> Member<T> {
         self.go_on_durable(&mut unsent);
         if let Some(index) = index {
             self.node.advance_apply_to(index);
+            self.tree_replaced(index);
             self.settle()?;
         }
         for peer in unsent {
@@ -607,9 +616,9 @@ impl<T: Transport> Member<T> {
     }
 
     /// Whether a snapshot may be taken. It shows nothing of the members, and the log that says them is not read behind it:
-    /// their last change has to be durable first.
+    /// their last change has to be durable first. And a wrong tree is for nobody.
     pub(super) fn may_take_snapshot(&self) -> bool {
-        !self.unsynced.has_members() && !self.unsynced.has_snapshot()
+        !self.unsynced.has_members() && !self.unsynced.has_snapshot() && !self.has_wrong_tree()
     }
 
     /// Begins a snapshot of the applied state, unless it has to wait.

@@ -37,6 +37,11 @@ pub(super) struct Asking {
 impl<T: Transport> Member<T> {
     /// Takes requests of this member's clients, in their order. They wait here until there is a leader.
     pub fn submit(&mut self, submissions: Vec<Submission>) {
+        if self.has_wrong_tree() {
+            let refused = submissions.into_iter().map(|submission| submission.origin.connection);
+            refused.for_each(|connection| self.here.close(connection));
+            return;
+        }
         let Some(local) = self.local.as_mut().filter(|_| !submissions.is_empty()) else {
             self.held.extend(submissions.into_iter().map(|submission| (submission, None)));
             return;
@@ -132,6 +137,8 @@ impl<T: Transport> Member<T> {
             Word::Room(room) => self.rooms.heard(from, room),
             Word::Listed(servers) => self.lists.heard(from, servers),
             Word::TakeSnapshot => self.told_to_go(from),
+            Word::Tree(tree) => self.heard_tree(from, tree)?,
+            Word::WrongTree(tree) => self.told_wrong_tree(from, tree)?,
         }
         Ok(())
     }
@@ -148,6 +155,7 @@ impl<T: Transport> Member<T> {
         self.turns.lost(peer);
         self.rooms.lost(peer);
         self.lists.lost(peer);
+        self.trees.lost(peer);
         self.drop_held(peer);
         if let Some(following) = self.following.take_if(|its| its.leader() == peer) {
             following.end(&*self.here);
@@ -222,6 +230,7 @@ impl<T: Transport> Member<T> {
             && self.room_to_decide() < Room::Full
             && self.leading.as_ref().is_some_and(leads)
             && !self.is_out_of_numbers()
+            && !self.has_wrong_tree()
     }
 
     /// Whether this term's numbers come to their end: 32 bits of each zxid count within it.

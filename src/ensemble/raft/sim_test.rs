@@ -48,6 +48,8 @@ mod server;
 mod sessions;
 #[path = "sim_test/slow_disk.rs"]
 mod slow_disk;
+#[path = "sim_test/spoilt.rs"]
+mod spoilt;
 #[path = "sim_test/storm.rs"]
 mod storm;
 #[path = "sim_test/timeline.rs"]
@@ -102,8 +104,12 @@ enum Flaw {
 const SEEDS_FOR_TABLE: u64 = 500;
 
 fn run(seed: u64, flaw: Flaw) -> Result<Outcome, String> {
+    caught(|| World::run(seed, flaw))
+}
+
+fn caught(run: impl FnOnce() -> Result<Outcome, String>) -> Result<Outcome, String> {
     // The crate panics where it sees that a promise to it was broken.
-    catch_unwind(AssertUnwindSafe(|| World::run(seed, flaw)))
+    catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|panic| Err(format!("panic: {:?}", panic.downcast_ref::<String>())))
 }
 
@@ -112,7 +118,10 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 /// Runs seeds on all processors, up to the first violation.
-fn run_all(seeds: std::ops::Range<u64>) -> Result<Outcome, String> {
+fn run_all(
+    seeds: std::ops::Range<u64>,
+    run: impl Fn(u64) -> Result<Outcome, String> + Sync,
+) -> Result<Outcome, String> {
     let next = AtomicU64::new(seeds.start);
     let sum = Mutex::new(Ok(Outcome::default()));
     let work = || {
@@ -121,7 +130,7 @@ fn run_all(seeds: std::ops::Range<u64>) -> Result<Outcome, String> {
             if seed >= seeds.end {
                 return;
             }
-            let outcome = run(seed, Flaw::None);
+            let outcome = run(seed);
             let mut sum = sum.lock();
             match (&mut *sum, outcome) {
                 (Ok(sum), Ok(outcome)) => sum.add(&outcome),
@@ -148,13 +157,16 @@ fn members_agree_whatever_breaks() {
     let usual = if cfg!(debug_assertions) { 20 } else { 100 };
     let (first, count) = (number("ROOKEEPER_FIRST_SEED", 0), number("ROOKEEPER_SEEDS", usual));
     let started = std::time::Instant::now();
-    let sum = run_all(first..first + count).unwrap_or_else(|violation| panic!("{violation}"));
+    let sum = run_all(first..first + count, |seed| run(seed, Flaw::None))
+        .unwrap_or_else(|violation| panic!("{violation}"));
     println!("seeds {first} to {}, {:?}", first + count - 1, started.elapsed());
     println!("simulated hours: {:.1}", sum.seconds as f64 / 3600.0);
     println!("{:?}\n{}", sum.counts(), sum.table);
     // What never happened was not tested.
     if count >= 100 {
-        let few: Vec<_> = sum.counts().into_iter().filter(|(_, count)| *count < 10).collect();
+        let of_trees = ["spoilt", "healed", "ended"];
+        let counts = sum.counts().into_iter().filter(|(name, _)| !of_trees.contains(name));
+        let few: Vec<_> = counts.filter(|(_, count)| *count < 10).collect();
         assert_eq!(few, []);
     }
     if count >= SEEDS_FOR_TABLE {
@@ -169,6 +181,18 @@ fn the_same_seed_gives_the_same_trace() {
         let traces = [(); 2].map(|()| run(seed, Flaw::None).expect("no violation").trace);
         assert_eq!(traces[0], traces[1], "seed {seed}");
     }
+}
+
+/// With `ROOKEEPER_FIRST_SEED` and `ROOKEEPER_SEEDS`, too.
+#[test]
+fn whoever_has_a_wrong_tree_gets_the_right_one_whatever_breaks() {
+    let usual = if cfg!(debug_assertions) { 10 } else { 100 };
+    let (first, count) = (number("ROOKEEPER_FIRST_SEED", 0), number("ROOKEEPER_SEEDS", usual));
+    let sum = run_all(first..first + count, |seed| caught(|| World::run_spoilt(seed)));
+    let sum = sum.unwrap_or_else(|violation| panic!("{violation}"));
+    println!("{:?}", sum.counts());
+    // Others are lost with their process: a start makes the tree anew.
+    assert!(3 * sum.healed >= count, "{} spoilt, {} healed", sum.spoilt, sum.healed);
 }
 
 /// A violation of what members owe each other is found, and not only that this member lost something.

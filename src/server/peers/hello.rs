@@ -40,14 +40,15 @@ pub(super) const WORDS: u32 = 1;
 pub(super) const SNAPSHOT: u32 = 2;
 pub(super) const QUESTION: u32 = 3;
 
-/// The versions that a server speaks: its own, and the one before it.
+/// The versions that a server speaks: its own, and the one before it. Version 2 has the words on trees
+/// ([`Word::since_version`](crate::ensemble::Word::since_version)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Versions {
     lowest: u32,
     highest: u32,
 }
 
-const OWN: Versions = Versions { lowest: 1, highest: 1 };
+const OWN: Versions = Versions { lowest: 1, highest: 2 };
 
 impl Versions {
     /// The highest that both speak.

@@ -238,7 +238,7 @@ async fn what_was_overheard_proves_nothing() {
     called_side.write_all(&proof).await.expect("sent");
     let own_proof = read(&mut called_side, 4 + 32).await;
     caller_side.write_all(&own_proof).await.expect("sent");
-    assert_eq!(caller.await.expect("no panic").expect("welcome"), 1);
+    assert_eq!(caller.await.expect("no panic").expect("welcome"), 2);
     drop(called_side);
     let _ = heeded.await;
 
@@ -330,7 +330,7 @@ async fn the_first_address_that_answers_is_taken() {
     let one = Node::new(1, port, &Settings { look_up: Some(look_up), ..Settings::default() });
     let two = Node::new(2, 0, &Settings::default());
     let heeded = heed_one(&two, listener.into());
-    assert_eq!(one.dial().await.expect("welcome"), 1);
+    assert_eq!(one.dial().await.expect("welcome"), 2);
     let _ = heeded.await;
 }
 

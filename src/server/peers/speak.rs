@@ -26,7 +26,7 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
                 let server = peer.server;
                 tracing::info!(peer = server, version, "connected to a server of the ensemble");
                 peer.id.store(id, Ordering::Relaxed);
-                *peer.unsent.lock() = Unsent { is_up: true, ..Unsent::default() };
+                *peer.unsent.lock() = Unsent { is_up: true, version, ..Unsent::default() };
                 common.queue.put_from_peer(FromPeer::Speaks(id, true), None);
                 let error = say_all(&peer, stream).await;
                 peer.unsent.lock().is_up = false;

@@ -20,7 +20,7 @@ use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::replica::Replica;
 use crate::ensemble::snapshots::write_walk;
-use crate::storage::sim::{Dice, Fault};
+use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{
     Compression, DirectoryOptions, Disk, FillStep, Members, RaftState, RaftStateFile,
     SnapshotWriter, StorageError, purge,
@@ -42,6 +42,26 @@ impl Member<Post> {
         drop(hold);
         self.snapshot_taken(index, zxid, now);
         Ok(())
+    }
+
+    /// Takes a snapshot, if one can be taken. Where the disk refuses, the log has everything and the process goes on: then
+    /// nothing of it is there.
+    ///
+    /// # Errors
+    /// Where there is no power.
+    pub(super) fn try_snapshot(
+        &mut self,
+        disk: &SimDisk,
+        now: Monotonic,
+    ) -> Result<bool, EnsembleError> {
+        if self.applied() > 0
+            && self.may_take_snapshot()
+            && let Err(error) = self.take_snapshot(now)
+        {
+            self.replica().shared().tree().abandon_walk();
+            return if disk.is_powerless() { Err(error.into()) } else { Ok(false) };
+        }
+        Ok(true)
     }
 }
 
@@ -104,6 +124,12 @@ impl World {
                 self.fail(at);
                 Ok(())
             }
+            Err(Stop::Failed(EnsembleError::WrongTreeAgain { .. })) if self.spoils.is_some() => {
+                self.see_final(at)?;
+                self.outcome.ended += 1;
+                self.crash(at, false);
+                Ok(())
+            }
             Err(Stop::Failed(error)) => Err(format!("member {}: {error}: {error:?}", at + 1)),
         }
     }
@@ -128,7 +154,13 @@ impl World {
         self.see_final(at)?;
         let server = &self.servers[at];
         let Some(member) = &server.member else { return Ok(()) };
-        self.checks.applied(member.applied(), member.committed(), &member.replica().shared())?;
+        let (applied, committed) = (member.applied(), member.committed());
+        let database = member.replica().shared();
+        self.checks.applied(applied, committed, &database)?;
+        if !self.is_tainted {
+            self.checks.tree(&database)?;
+        }
+        drop(database);
         for record in self.checks.take_news()? {
             self.became_final(record)?;
         }
@@ -156,13 +188,8 @@ impl World {
         let disk = self.servers[at].disk.clone();
         let now = self.servers[at].clock.read(self.timeline.now()).monotonic;
         self.with(at, |member| {
-            if member.applied() > 0
-                && member.may_take_snapshot()
-                && let Err(error) = member.take_snapshot(now)
-            {
-                // The log has everything, and the process goes on.
-                member.replica().shared().tree().abandon_walk();
-                return if disk.is_powerless() { Err(error.into()) } else { Ok(()) };
+            if !member.try_snapshot(&disk, now)? {
+                return Ok(());
             }
             if purges {
                 purged = purge(member.directory(), keep)?.logs;

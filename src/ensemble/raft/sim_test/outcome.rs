@@ -65,4 +65,8 @@ outcome! {
     behind,
     /// Ways between two members that broke.
     broken,
+    /// Trees that were spoilt, healed, and wrong once too often.
+    spoilt,
+    healed,
+    ended,
 }

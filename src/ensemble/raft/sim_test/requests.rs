@@ -51,7 +51,7 @@ impl World {
         let is_taken = server.member.as_ref().is_some_and(|member| {
             let is_behind = member.replica().is_behind(shown);
             self.outcome.behind += u64::from(is_behind);
-            !is_behind && server.thread.serves(local)
+            !is_behind && server.thread.serves(local) && !member.has_wrong_tree()
         });
         if !is_taken {
             self.clients[which].connection = None;

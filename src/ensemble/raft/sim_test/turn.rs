@@ -75,7 +75,7 @@ impl World {
     ) -> Result<(), Stop> {
         self.put_late_tree(at, member);
         if self.flaw == Flaw::TreeSpoilt && at == 1 {
-            member.applier.replica.exclusive().database().spoil();
+            member.applier.replica.exclusive().database().spoil("/", -1);
         }
         for waiting in std::mem::take(&mut self.servers[at].waiting) {
             self.take(at, member, waiting, now)?;
@@ -99,7 +99,12 @@ impl World {
         let leads = member.is_leading().then(|| member.term());
         self.servers[at].ears.leads(leads, now.monotonic);
         self.do_chores(at, member, now, late)?;
-        Ok(self.report(at, member, now)?)
+        self.report(at, member, now)?;
+        member.reload(true);
+        if member.is_asked_for_snapshot() {
+            member.try_snapshot(&self.servers[at].disk, now.monotonic)?;
+        }
+        Ok(())
     }
 
     fn take(
@@ -138,7 +143,9 @@ impl World {
                     written.installed = Some((index, old));
                     self.servers[at].late = Some((new, self.timeline.now() + 200 * MS));
                 }
+                let was_wrong = member.has_wrong_tree();
                 self.outcome.installed += u64::from(member.persisted(*written)?);
+                self.outcome.healed += u64::from(was_wrong && !member.has_wrong_tree());
             }
             Waiting::SnapshotSent(to, status) => member.report_snapshot(to, status),
         }

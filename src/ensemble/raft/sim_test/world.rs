@@ -74,6 +74,7 @@ pub(super) enum Event {
     Seat(Asking, Seat),
     Fault,
     FaultAt(usize),
+    Spoil,
     Mend(Mend),
 }
 
@@ -98,6 +99,10 @@ pub(super) struct World {
     pub(super) haste: u64,
     /// Nothing goes wrong any more.
     pub(super) calm: bool,
+    /// A member's tree was changed behind its back.
+    pub(super) is_tainted: bool,
+    /// How many were, where that goes on by chance.
+    pub(super) spoils: Option<i64>,
     /// No client does anything any more.
     pub(super) quiet: bool,
     /// About how long it is from one fault to the next.
@@ -155,7 +160,7 @@ impl World {
         Ok(())
     }
 
-    fn new(seed: u64, flaw: Flaw) -> Self {
+    pub(super) fn new(seed: u64, flaw: Flaw) -> Self {
         let mut world = Self::begin(seed, flaw, if seed.is_multiple_of(3) { 5 } else { 3 });
         // Every fifth world has terms that end by their numbers.
         if seed % 5 == 1 {
@@ -193,6 +198,8 @@ impl World {
             clients,
             haste,
             calm: false,
+            is_tainted: false,
+            spoils: None,
             quiet: false,
             fault_every,
             snapshot_every,
@@ -305,6 +312,10 @@ impl World {
             Event::Snapshot(at) => self.snapshot(at),
             Event::AskForSeat(at, when) => self.ask_for_seat(at, when),
             Event::Seat(asking, seat) => self.take_seat(asking, seat),
+            Event::Spoil => {
+                self.spoil_one();
+                Ok(())
+            }
             Event::Fault => self.fault(None),
             Event::FaultAt(at) => self.fault(Some(at)),
             Event::Mend(mend) => self.mend(mend),
@@ -332,7 +343,8 @@ impl World {
                 self.quiet = true;
             }
             let is_whole = self.wiped.is_none();
-            if self.quiet && is_whole && self.history.living().next().is_none() && is_settled() {
+            let is_over = is_whole && self.have_same_trees() && is_settled();
+            if self.quiet && self.history.living().next().is_none() && is_over {
                 break;
             }
             if self.timeline.now() > limit {

@@ -1,0 +1,224 @@
+//! Members whose trees are not what the log makes: they are found, serve nobody from then on, and get the right one.
+
+use jute::protocol::{Request, WatchRequest};
+
+use super::timeline::MS;
+use super::world::{Event, World};
+use super::*;
+
+/// It has a digest, and no client looks at it.
+const UNSEEN: &str = "/zookeeper";
+/// About how long it is from one spoilt tree to the next.
+const EVERY: u64 = 1000 * MS;
+
+impl World {
+    /// A run in which trees go wrong, beside all else. Nobody could tell which is right if more than one did at once.
+    pub(super) fn run_spoilt(seed: u64) -> Result<Outcome, String> {
+        let mut world = Self::new(seed, Flaw::None);
+        (world.is_tainted, world.spoils) = (true, Some(0));
+        world.timeline.at(2000 * MS, Event::Spoil);
+        world.play()?;
+        world.outcome.seconds = world.timeline.now() / MS / 1000;
+        Ok(world.outcome)
+    }
+
+    /// Spoils a tree, if all are the same.
+    pub(super) fn spoil_one(&mut self) {
+        if self.calm {
+            return;
+        }
+        let pause = self.dice.below(2 * EVERY);
+        self.timeline.after(pause, Event::Spoil);
+        let at = self.dice.below(self.servers.len() as u64) as usize;
+        let Some(spoils) = self.spoils else { return };
+        let is_there = self.servers.iter().all(|server| server.member.is_some());
+        if is_there && self.wiped.is_none() && self.have_same_trees() {
+            self.spoils = Some(spoils + 1);
+            self.outcome.spoilt += 1;
+            self.spoil(at, UNSEEN, -1 - spoils);
+        }
+    }
+
+    fn spoil(&mut self, at: usize, path: &str, pzxid: i64) {
+        self.is_tainted = true;
+        self.member(at).applier.replica.exclusive().database().spoil(path, pzxid);
+    }
+
+    /// Whether no member is known to have a wrong tree, and none that runs has another than the rest, where nobody looks.
+    pub(super) fn have_same_trees(&self) -> bool {
+        let members = self.servers.iter().filter_map(|server| server.member.as_ref());
+        let unseen = |member: &Member<post::Post>| {
+            let database = member.replica().shared();
+            let node = database.tree().find(UNSEEN).expect("is always there");
+            (!member.has_wrong_tree()).then(|| database.tree().stat(node).pzxid)
+        };
+        let all: Vec<Option<i64>> = members.map(unseen).collect();
+        all.iter().all(|its| its.is_some() && *its == all[0])
+    }
+
+    /// Runs until the wrong tree of a member is found. What is asked of it from then on gets no answer.
+    fn until_found(&mut self, at: usize) {
+        let latest = self.timeline.now() + 10_000 * MS;
+        while !self.member(at).has_wrong_tree() {
+            self.step().expect("holds");
+            assert!(self.timeline.now() < latest, "it is not found");
+        }
+        assert!(self.servers[at].connections.is_empty());
+        self.connect(at, at);
+        self.pass(3);
+        assert!(self.member(at).has_wrong_tree());
+        assert!(self.servers[at].connections.is_empty(), "nobody is served");
+    }
+
+    /// All trees are the same, and what the clients' requests made of them.
+    fn assert_right(&mut self) {
+        let now: Vec<_> = (0..3)
+            .map(|at| {
+                let member = self.member(at);
+                assert!(!member.has_wrong_tree() && !member.has_doubtful_tree(), "{at}");
+                let database = member.replica().shared();
+                self.history.equals(&database).expect("the right tree");
+                assert_eq!(database.tree().digest(), Some(database.tree().compute_digest()));
+                (database.last_zxid(), database.tree().digest())
+            })
+            .collect();
+        assert!(now.iter().all(|one| *one == now[0]), "{now:?}");
+    }
+
+    /// A client of this member reads what was spoilt, and writes it.
+    fn assert_serves(&mut self, at: usize) {
+        let mut attempts = 0;
+        while self.clients[at].connection.is_none() {
+            assert!(attempts < 2, "member {at} takes nobody");
+            attempts += 1;
+            // Its session may be over by now.
+            self.connect(at, at);
+            self.pass(300);
+        }
+        let read = WatchRequest { path: "/x".into(), watch: false };
+        self.ask_for(at, Request::Exists(read));
+        self.set_data(at, 9);
+        self.pass(300);
+        assert_eq!(self.waiting(at), 0);
+    }
+}
+
+#[test]
+fn a_follower_with_a_wrong_tree_loads_the_leaders_and_serves_nobody_before() {
+    let mut world = World::settled(Flaw::None);
+    let leader = world.leader();
+    let at = (leader + 1) % 3;
+    world.spoil(at, "/x", -1);
+    world.until_found(at);
+    world.pass(1500);
+    assert_eq!((world.outcome.installed, world.leader()), (1, leader));
+    world.assert_right();
+    world.assert_serves(at);
+    world.pass(3000);
+    assert_eq!(world.outcome.installed, 1, "once");
+}
+
+/// Its own snapshot shows the wrong tree, too, and has the name of the one that it is sent.
+#[test]
+fn the_leaders_snapshot_takes_the_place_of_the_wrong_one() {
+    let mut world = World::settled(Flaw::None);
+    let at = (world.leader() + 1) % 3;
+    world.spoil(at, "/x", -1);
+    world.snapshot(at).expect("holds");
+    world.pass(1500);
+    assert_eq!(world.outcome.installed, 1);
+    world.crash(at, true);
+    world.pass(6000);
+    world.assert_right();
+    assert_eq!(world.outcome.installed, 1, "it started with the right one");
+}
+
+#[test]
+fn a_tree_that_goes_wrong_twice_ends_the_process() {
+    let mut world = World::settled(Flaw::None);
+    let at = (world.leader() + 1) % 3;
+    world.spoil(at, "/x", -1);
+    world.pass(1500);
+    world.assert_right();
+    world.spoil(at, "/x", -2);
+    let violation = world.try_pass(3000).expect_err("it ends");
+    assert!(violation.contains("cannot be trusted"), "{violation}");
+}
+
+#[test]
+fn a_leader_with_a_wrong_tree_hands_over_and_loads_the_next_ones() {
+    let mut world = World::settled(Flaw::None);
+    let at = world.leader();
+    world.spoil(at, "/x", -1);
+    world.until_found(at);
+    world.pass(3000);
+    assert_ne!(world.leader(), at);
+    assert_eq!(world.outcome.installed, 1);
+    world.assert_right();
+    for at in 0..3 {
+        world.assert_serves(at);
+    }
+}
+
+/// Without a third nobody knows whose tree is right: neither changes, until it is there.
+#[test]
+fn of_two_trees_that_differ_none_is_loaded_until_a_third_is_there() {
+    for is_leader_wrong in [false, true] {
+        let mut world = World::settled(Flaw::None);
+        let leader = world.leader();
+        let (at, third) = ((leader + 1) % 3, (leader + 2) % 3);
+        world.crash(third, true);
+        world.stay_down(third);
+        world.spoil(if is_leader_wrong { leader } else { at }, "/x", -1);
+        world.pass(5000);
+        assert!(world.member(at).has_doubtful_tree());
+        assert_eq!((world.outcome.installed, world.leader()), (0, leader));
+        world.start(third).expect("starts");
+        for other in [leader, at] {
+            let (one, other) = (third.min(other), third.max(other));
+            world.timeline.after(MS, Event::Dial(one, other));
+        }
+        world.pass(5000);
+        assert_eq!((world.outcome.installed, world.leader() == leader), (1, !is_leader_wrong));
+        world.assert_right();
+    }
+}
+
+/// While it is found, one of the others is lost: the two that are left must come to terms, and so they do while clients
+/// write.
+#[test]
+fn a_wrong_tree_is_healed_where_every_member_counts() {
+    for is_leader_lost in [false, true] {
+        for busy_ms in [0, 1, 5, 20] {
+            let mut world = World::settled(Flaw::None);
+            let leader = world.leader();
+            let (at, third) = ((leader + 1) % 3, (leader + 2) % 3);
+            let (lost, left) = if is_leader_lost { (leader, third) } else { (third, leader) };
+            world.spoil(at, "/x", -1);
+            let latest = world.timeline.now() + 10_000 * MS;
+            let mut steps = 0;
+            while !world.member(at).has_wrong_tree() {
+                let is_open = world.clients[left].connection.is_some();
+                if busy_ms > 0 && steps % 20 == 0 && is_open {
+                    world.set_data(left, 10);
+                }
+                world.step().expect("holds");
+                steps += 1;
+                assert!(world.timeline.now() < latest, "it is not found");
+            }
+            world.pass(busy_ms);
+            world.crash(lost, true);
+            world.stay_down(lost);
+            for _ in 0..40 {
+                if world.clients[left].connection.is_some() {
+                    world.set_data(left, 10);
+                }
+                world.pass(100);
+            }
+            assert_eq!(world.outcome.installed, 1, "{is_leader_lost} {busy_ms}");
+            let trees = [left, at].map(|at| world.member(at).replica().shared().tree().digest());
+            assert_eq!(trees[0], trees[1], "{is_leader_lost} {busy_ms}");
+            assert!(world.have_same_trees());
+        }
+    }
+}

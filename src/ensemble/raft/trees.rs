@@ -1,0 +1,534 @@
+//! Whether all members have the same tree, and what becomes of one whose tree is another.
+//!
+//! The log is the same everywhere; what a machine's memory, disk or program made of it may not be. So whoever leads says
+//! from time to time what digest its tree has behind a transaction, and each member answers with its own behind the same one.
+//! Nobody is believed for leading: right is what more than half of the voters have. Only where two vote nobody can tell,
+//! and the leader is, whose tree every request was checked against.
+//!
+//! Who is told that its tree is wrong serves nobody and loads the leader's, once in the life of a process. It goes on as a
+//! member: its log is right. It takes entries up to the end of its log only, until all of that is final and durable, and
+//! asks for a snapshot then that shows it all: so no entry that it has acknowledged goes with the log. A leader hands over
+//! first.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use jute::txn::DIGEST_VERSION;
+use raft::StateRole;
+use raft::eraftpb::{Message as PeerMessage, MessageType};
+
+use super::ready::{Member, Transport};
+use super::{EnsembleError, server_of};
+use crate::engine::database::Database;
+use crate::engine::time::Monotonic;
+use crate::engine::zxid::Zxid;
+use crate::ensemble::clients::Clients as _;
+use crate::ensemble::words::{TreeDigest, Word};
+use crate::message::MessageId;
+
+/// Ticks between two words of a leader on its tree.
+const SAY_TICKS: u32 = 20;
+/// What was said last of this member's tree. What the tree itself keeps is less often, and reaches further back.
+const SAID_MAX: usize = 16;
+/// Words of a member whose tree differs before it is told that nobody knows whose is right: the others may be late.
+const WORDS_UNDECIDED: u32 = 3;
+/// Between two attempts to hand over.
+const BETWEEN_ATTEMPTS_MS: u64 = 1000;
+
+/// What a leader knows of another member's tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Answer {
+    last: TreeDigest,
+    /// Behind which transaction it was first seen to differ.
+    differs_from: Option<Zxid>,
+    /// How often it has differed since.
+    words: u32,
+    is_told: bool,
+}
+
+/// Whose tree is right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Judged {
+    /// So many voters have another tree than the leader, and the same.
+    leader_is_wrong: bool,
+    /// These members have another than the right one.
+    wrong: Vec<u64>,
+    /// These differ, and nobody knows.
+    open: Vec<u64>,
+}
+
+/// Judges as a leader that is one of the `voters`.
+fn judge(voters: &[u64], answers: &BTreeMap<u64, Answer>) -> Judged {
+    let votes = |member: &u64| voters.contains(member);
+    let differing = |member: &u64| answers[member].differs_from;
+    // A difference stays. So who has the same tree later on had it before.
+    let agree_at = |zxid: Zxid| {
+        let agrees = |its: &Answer| its.differs_from.is_none() && its.last.zxid >= zxid;
+        1 + answers.iter().filter(|(member, its)| votes(member) && agrees(its)).count()
+    };
+    let leader_is_wrong = answers.values().any(|one| {
+        let is_same = |its: &Answer| its.differs_from.is_some() && its.last == one.last;
+        answers.iter().filter(|(member, its)| votes(member) && is_same(its)).count()
+            > voters.len() / 2
+    });
+    let differ: Vec<u64> =
+        answers.keys().copied().filter(|member| differing(member).is_some()).collect();
+    let is_wrong = |member: &u64| {
+        let since = differing(member).unwrap_or_default();
+        voters.len() <= 2 || agree_at(since) > voters.len() / 2
+    };
+    let (wrong, open) = if leader_is_wrong {
+        (Vec::new(), Vec::new())
+    } else {
+        differ.into_iter().partition(is_wrong)
+    };
+    Judged { leader_is_wrong, wrong, open }
+}
+
+/// What a member knows of its own tree and those of the others.
+#[derive(Debug, Default)]
+pub(super) struct Trees {
+    /// What was said of its own, oldest first.
+    said: VecDeque<TreeDigest>,
+    /// What the leader said of a transaction that is not applied here yet, or not answered.
+    asked: Option<(u64, TreeDigest)>,
+    /// As a leader: what the others answered.
+    answers: BTreeMap<u64, Answer>,
+    /// Ticks since the last word on it.
+    ticks: u32,
+    /// It differs from the leader's, as far as was heard last.
+    differs: bool,
+    /// It is not the one that the others have, and another one is to take its place.
+    is_wrong: bool,
+    /// It was wrong before.
+    was_wrong: Option<Zxid>,
+    /// When this member last wanted to hand over for it.
+    left: Monotonic,
+}
+
+fn of(database: &Database) -> Option<TreeDigest> {
+    let digest = database.tree().digest()?;
+    Some(TreeDigest { zxid: database.last_zxid(), version: DIGEST_VERSION, digest })
+}
+
+impl Trees {
+    /// A transaction was applied: its digest is kept if the leader asked for it.
+    pub(super) fn applied(&mut self, database: &Database) {
+        if self.asked.is_some_and(|(_, asked)| asked.zxid == database.last_zxid()) {
+            self.keep(database);
+        }
+    }
+
+    /// The digest of now.
+    fn keep(&mut self, database: &Database) -> Option<TreeDigest> {
+        let own = of(database)?;
+        if self.said.back() != Some(&own) {
+            if self.said.len() == SAID_MAX {
+                self.said.pop_front();
+            }
+            self.said.push_back(own);
+        }
+        Some(own)
+    }
+
+    /// The own digest behind a transaction of the past.
+    fn own(&self, zxid: Zxid, database: &Database) -> Option<TreeDigest> {
+        if let Some(own) = self.said.iter().rev().find(|own| own.zxid == zxid) {
+            return Some(*own);
+        }
+        let (zxid, digest) = database.digests().find(|(its, _)| *its == zxid)?;
+        Some(TreeDigest { zxid, version: DIGEST_VERSION, digest })
+    }
+
+    pub(super) fn lost(&mut self, peer: u64) {
+        self.answers.remove(&peer);
+        self.asked.take_if(|(by, _)| *by == peer);
+    }
+
+    pub(super) const fn tick(&mut self) {
+        self.ticks = self.ticks.saturating_add(1);
+    }
+
+    /// This member leads no more.
+    pub(super) fn end_of_term(&mut self) {
+        self.answers.clear();
+    }
+
+    /// Another tree took the place of this one. Whether it was to be healed by that.
+    fn replaced(&mut self) -> bool {
+        self.said.clear();
+        (self.asked, self.differs) = (None, false);
+        std::mem::take(&mut self.is_wrong)
+    }
+}
+
+impl<T: Transport> Member<T> {
+    /// Whether the tree of this member is known to be wrong: nobody may be served from it.
+    #[must_use]
+    pub const fn has_wrong_tree(&self) -> bool {
+        self.trees.is_wrong
+    }
+
+    /// Whether the tree of this member is not the leader's, and nobody has told yet which of them is right.
+    #[must_use]
+    pub const fn has_doubtful_tree(&self) -> bool {
+        self.trees.differs
+    }
+
+    /// As a leader, says what its tree is, when it is time and there is something to compare: what stands still, or what
+    /// every member keeps.
+    pub(super) fn compare_trees(&mut self, now: Monotonic) {
+        self.leave_wrong_tree(now);
+        let trees = &mut self.trees;
+        trees.differs &= self.leading.is_none();
+        if self.leading.is_none() || trees.is_wrong || trees.ticks < SAY_TICKS {
+            return;
+        }
+        let log = &self.node.raft.raft_log;
+        let database = self.applier.replica.shared();
+        let own = if log.applied == log.last_index() {
+            trees.keep(&database)
+        } else {
+            let kept = database.digests().last();
+            kept.map(|(zxid, digest)| TreeDigest { zxid, version: DIGEST_VERSION, digest })
+        };
+        drop(database);
+        let Some(own) = own else { return };
+        trees.ticks = 0;
+        let peers = self.node.raft.prs().iter().map(|(peer, _)| *peer);
+        for peer in peers.filter(|peer| self.found.contains(peer)) {
+            self.transport.say(peer, Word::Tree(own));
+        }
+    }
+
+    /// Takes the word of another member on its tree: of the leader, which wants to hear this member's, or as a leader, of
+    /// one that answers.
+    pub(super) fn heard_tree(&mut self, from: u64, said: TreeDigest) -> Result<(), EnsembleError> {
+        if said.version != DIGEST_VERSION || self.trees.is_wrong {
+            return Ok(());
+        }
+        if self.leading.is_some() {
+            return self.tree_of(from, said);
+        }
+        // One that lags goes on to what it was asked first.
+        let waits = self.trees.asked.is_some_and(|(by, _)| by == from);
+        if self.leader() == from && !waits {
+            self.trees.asked = Some((from, said));
+            self.answer_tree();
+        }
+        Ok(())
+    }
+
+    /// Tells the leader what this member's tree is behind the transaction that it spoke of, if that is applied.
+    pub(super) fn answer_tree(&mut self) {
+        let Some((leader, said)) = self.trees.asked else { return };
+        let database = self.applier.replica.shared();
+        let last = database.last_zxid();
+        if said.zxid > last {
+            return;
+        }
+        let trees = &mut self.trees;
+        trees.asked = None;
+        let own =
+            if said.zxid == last { trees.keep(&database) } else { trees.own(said.zxid, &database) };
+        drop(database);
+        // It may have gone further than it knows back.
+        let Some(own) = own.filter(|_| self.node.raft.leader_id == leader) else { return };
+        trees.differs = own.digest != said.digest;
+        self.transport.say(leader, Word::Tree(own));
+    }
+
+    /// As a leader, takes what another member's tree is.
+    fn tree_of(&mut self, from: u64, said: TreeDigest) -> Result<(), EnsembleError> {
+        let Some(own) = self.trees.own(said.zxid, &self.applier.replica.shared()) else {
+            return Ok(());
+        };
+        let before = self.trees.answers.get(&from).filter(|its| its.differs_from.is_some());
+        let answer = if own == said {
+            Answer { last: said, differs_from: None, words: 0, is_told: false }
+        } else {
+            let (since, words, is_told) = before.map_or((said.zxid, 0, false), |its| {
+                (its.differs_from.unwrap_or(said.zxid), its.words, its.is_told)
+            });
+            let words = words.saturating_add(1);
+            Answer { last: said, differs_from: Some(since), words, is_told }
+        };
+        self.trees.answers.insert(from, answer);
+        self.judge_trees()
+    }
+
+    fn judge_trees(&mut self) -> Result<(), EnsembleError> {
+        let voters: Vec<u64> = self.node.raft.prs().conf().voters().ids().iter().collect();
+        let Judged { leader_is_wrong, wrong, open } = judge(&voters, &self.trees.answers);
+        if leader_is_wrong {
+            let differ = self.trees.answers.values().find(|its| its.differs_from.is_some());
+            let Some(said) = differ.map(|its| its.last) else { return Ok(()) };
+            let Some(own) = self.trees.own(said.zxid, &self.applier.replica.shared()) else {
+                return Ok(());
+            };
+            return self.found_wrong(own, said);
+        }
+        for (members, is_wrong) in [(wrong, true), (open, false)] {
+            for member in members {
+                self.tell_of_tree(member, is_wrong);
+            }
+        }
+        Ok(())
+    }
+
+    /// A member's tree is wrong, and it has to hear so; or it differs, and nobody knows whose is wrong.
+    fn tell_of_tree(&mut self, member: u64, is_wrong: bool) {
+        let Self { trees, applier, transport, .. } = self;
+        let Some(zxid) = trees.answers.get(&member).map(|its| its.last.zxid) else { return };
+        let Some(own) = trees.own(zxid, &applier.replica.shared()) else { return };
+        let Some(answer) = trees.answers.get_mut(&member) else { return };
+        let peer = server_of(member);
+        let (its, here) = (Hex(answer.last.digest), Hex(own.digest));
+        if is_wrong {
+            transport.say(member, Word::WrongTree(own));
+        }
+        match is_wrong {
+            true if !answer.is_told => tracing::error!(
+                id = %MessageId::TREE_OF_PEER_WRONG,
+                peer, zxid = %answer.last.zxid, %its, %here,
+                "the tree of another server is wrong: it is told to load this one's"
+            ),
+            false if answer.words == WORDS_UNDECIDED => tracing::error!(
+                id = %MessageId::TREES_DIFFER,
+                peer, zxid = %answer.last.zxid, %its, %here,
+                "the tree of another server differs from this one's, and too few servers are there to tell which is right"
+            ),
+            _ => {}
+        }
+        // Once it is known whose is wrong, it is told again.
+        answer.is_told |= is_wrong;
+    }
+
+    /// The leader says that this member's tree is wrong, and what it should be behind a transaction.
+    pub(super) fn told_wrong_tree(
+        &mut self,
+        from: u64,
+        right: TreeDigest,
+    ) -> Result<(), EnsembleError> {
+        if self.leader() != from || self.trees.is_wrong || right.version != DIGEST_VERSION {
+            return Ok(());
+        }
+        let own = self.trees.own(right.zxid, &self.applier.replica.shared());
+        // What was said of the tree before this one does not count.
+        match own.filter(|own| own.digest != right.digest) {
+            Some(own) => self.found_wrong(own, right),
+            None => Ok(()),
+        }
+    }
+
+    fn found_wrong(&mut self, own: TreeDigest, right: TreeDigest) -> Result<(), EnsembleError> {
+        let (zxid, found, expected) = (own.zxid, own.digest, right.digest);
+        if let Some(before) = self.trees.was_wrong {
+            return Err(EnsembleError::WrongTreeAgain { zxid, found, expected, before });
+        }
+        tracing::error!(
+            id = %MessageId::TREE_WRONG,
+            %zxid, found = %Hex(found), expected = %Hex(expected),
+            "the tree of this server is wrong: it serves no clients until it has loaded the leader's"
+        );
+        let trees = &mut self.trees;
+        (trees.is_wrong, trees.was_wrong) = (true, Some(zxid));
+        trees.answers.clear();
+        self.serve_nobody();
+        Ok(())
+    }
+
+    /// Lets all clients of this member go, and whatever they still wait for.
+    fn serve_nobody(&mut self) {
+        self.here.close_all();
+        let here = &self.here;
+        self.held.retain(|(submission, from)| {
+            if from.is_none() {
+                here.close(submission.origin.connection);
+            }
+            from.is_some()
+        });
+        if let Some(following) = self.following.take() {
+            following.end(&**here);
+        }
+        if let Some(leading) = &self.leading {
+            leading.let_own_go(&**here);
+        }
+    }
+
+    /// As a leader with a wrong tree, hands over: it decides nothing any more.
+    fn leave_wrong_tree(&mut self, now: Monotonic) {
+        let raft = &self.node.raft;
+        let is_due = now.since(self.trees.left) >= BETWEEN_ATTEMPTS_MS;
+        let leads = raft.state == StateRole::Leader && raft.lead_transferee.is_none();
+        if !self.trees.is_wrong || !leads || !is_due {
+            return;
+        }
+        self.trees.left = now;
+        if let Some(to) = self.hand_over_to_best() {
+            tracing::warn!(
+                id = %MessageId::LEADER_LEAVES_TREE,
+                to,
+                "this server is the leader and its tree is wrong: it hands over leadership"
+            );
+        }
+    }
+
+    /// Takes out of a leader's message what would make the log longer, while that is to come to its end: the leader sends it
+    /// again. Only behind the first entry of the term, without which nothing becomes final.
+    pub(super) fn hold_log(&self, message: &mut PeerMessage) {
+        if self.trees.is_wrong
+            && message.get_msg_type() == MessageType::MsgAppend
+            && self.is_of_term()
+        {
+            let last = self.node.raft.raft_log.last_index();
+            message.entries.retain(|entry| entry.index <= last);
+        }
+    }
+
+    /// Whether the log ends with an entry of the present term.
+    fn is_of_term(&self) -> bool {
+        let raft = &self.node.raft;
+        raft.raft_log.last_term() == raft.term
+    }
+
+    /// Asks the leader for its tree, if this member's is wrong and its log can give way. `is_free` tells that no snapshot
+    /// of the wrong tree is on its way to the disk, where it might have the same name.
+    pub fn reload(&mut self, is_free: bool) {
+        let raft = &self.node.raft;
+        if !self.trees.is_wrong || raft.state != StateRole::Follower || raft.leader_id == 0 {
+            return;
+        }
+        let log = &raft.raft_log;
+        let last = log.last_index();
+        if raft.pending_request_snapshot != 0 {
+            // A later leader needs its own first entry on a majority's disks before it can give what was asked for.
+            if !self.is_of_term() {
+                self.node.raft.pending_request_snapshot = 0;
+            }
+        } else if is_free
+            && self.is_of_term()
+            && log.committed == last
+            && log.persisted == last
+            && self.unsynced.is_empty()
+        {
+            // Where it cannot be asked now, it is at the next turn.
+            drop(self.node.request_snapshot());
+        }
+    }
+
+    /// Whether a snapshot that came is one that was not asked for, and would take entries along that this member has.
+    pub(super) fn is_too_old(&self, index: u64) -> bool {
+        index < self.node.raft.pending_request_snapshot
+    }
+
+    /// Whether a member waits for a snapshot of this leader that shows more than the newest one, and it can be taken.
+    #[must_use]
+    pub fn is_asked_for_snapshot(&self) -> bool {
+        let raft = &self.node.raft;
+        let newest = self.node.store().snapshot_index();
+        raft.state == StateRole::Leader
+            && raft.prs().iter().any(|(_, progress)| {
+                let wanted = progress.pending_request_snapshot;
+                progress.recent_active && wanted > newest && wanted <= self.applied()
+            })
+    }
+
+    /// Another tree took the place of this member's.
+    pub(super) fn tree_replaced(&mut self, index: u64) {
+        if self.trees.replaced() {
+            let zxid = self.applier.replica.shared().last_zxid();
+            tracing::info!(index, %zxid, "replaced the wrong tree with the leader's");
+        }
+    }
+}
+
+/// A digest as ZooKeeper shows it.
+struct Hex(i64);
+
+impl std::fmt::Display for Hex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::database::Rules;
+
+    fn tree(zxid: i64, digest: i64) -> TreeDigest {
+        TreeDigest { zxid: Zxid(zxid), version: DIGEST_VERSION, digest }
+    }
+
+    fn agrees(zxid: i64) -> Answer {
+        Answer { last: tree(zxid, 1), differs_from: None, words: 0, is_told: false }
+    }
+
+    fn differs(since: i64, zxid: i64, digest: i64) -> Answer {
+        let differs_from = Some(Zxid(since));
+        Answer { last: tree(zxid, digest), differs_from, words: 1, is_told: false }
+    }
+
+    fn judged(voters: u64, answers: &[(u64, Answer)]) -> Judged {
+        let voters: Vec<u64> = (1..=voters).collect();
+        judge(&voters, &answers.iter().copied().collect())
+    }
+
+    #[test]
+    fn without_digests_there_is_nothing_to_say() {
+        let rules = Rules { digest: false, ..Rules::default() };
+        let database = Database::new(1, rules);
+        let mut trees = Trees::default();
+        assert_eq!((trees.keep(&database), trees.own(Zxid::ZERO, &database)), (None, None));
+    }
+
+    /// Member 1 leads.
+    #[test]
+    fn right_is_what_more_than_half_of_the_voters_have() {
+        let wrong = |members: &[u64]| Judged {
+            leader_is_wrong: false,
+            wrong: members.to_vec(),
+            open: Vec::new(),
+        };
+        let open = |members: &[u64]| Judged { open: members.to_vec(), ..wrong(&[]) };
+        let leader = Judged { leader_is_wrong: true, ..wrong(&[]) };
+        for (voters, answers, expected) in [
+            (3, vec![], wrong(&[])),
+            (3, vec![(2, agrees(5)), (3, agrees(4))], wrong(&[])),
+            (3, vec![(2, agrees(5)), (3, differs(5, 5, 2))], wrong(&[3])),
+            // It said so before the other began to differ: the leader's own tree may be the wrong one.
+            (3, vec![(2, agrees(4)), (3, differs(5, 5, 2))], open(&[3])),
+            (3, vec![(2, agrees(6)), (3, differs(5, 9, 2))], wrong(&[3])),
+            (3, vec![(3, differs(5, 5, 2))], open(&[3])),
+            (3, vec![(2, differs(5, 5, 2)), (3, differs(5, 5, 2))], leader.clone()),
+            // They differ from the leader, but also from each other, or may.
+            (3, vec![(2, differs(5, 5, 3)), (3, differs(5, 5, 2))], open(&[2, 3])),
+            (3, vec![(2, differs(5, 6, 2)), (3, differs(5, 5, 2))], open(&[2, 3])),
+            // Of two, nobody knows; a leader alone is right.
+            (2, vec![(2, differs(5, 5, 2))], wrong(&[2])),
+            (1, vec![(2, differs(5, 5, 2))], wrong(&[2])),
+            // Who does not vote does not count, and is told the same.
+            (
+                3,
+                vec![(4, differs(5, 5, 2)), (5, differs(5, 5, 2)), (6, differs(5, 5, 2))],
+                open(&[4, 5, 6]),
+            ),
+            (3, vec![(2, agrees(5)), (4, differs(5, 5, 2))], wrong(&[4])),
+            (3, vec![(2, differs(5, 5, 2)), (4, agrees(5))], open(&[2])),
+            (5, vec![(2, agrees(5)), (3, differs(5, 5, 2)), (4, agrees(5))], wrong(&[3])),
+            (5, vec![(2, agrees(5)), (3, differs(5, 5, 2)), (4, differs(5, 5, 2))], open(&[3, 4])),
+            (
+                5,
+                vec![
+                    (2, agrees(5)),
+                    (3, differs(5, 5, 2)),
+                    (4, differs(5, 5, 2)),
+                    (5, differs(5, 5, 2)),
+                ],
+                leader.clone(),
+            ),
+        ] {
+            assert_eq!(judged(voters, &answers), expected, "{voters} {answers:?}");
+        }
+    }
+}
