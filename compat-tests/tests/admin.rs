@@ -406,6 +406,10 @@ fn authorized(server: &Server) -> Said {
     client.close().expect("closed");
     let mut client = server.connect(20_000);
     call(&mut client, op::AUTH, &request::auth("digest", b"u:p"));
+    // Of "ü:p" in UTF-8, read in ISO 8859-1.
+    let acl = [(ALL, "digest", "Ã¼:dO8TXDIXAEkN68YsI/egOZetzks="), (ALL, "digest", DIGEST_OF_U)];
+    call(&mut client, op::SET_ACL, &request::set_acl("/", &acl));
+    ask("for ü only", "GET", snapshot, Some("digest ü:p"));
     // Not all permissions.
     let acl = [(ALL - 1, "world", "anyone"), (ALL, "digest", DIGEST_OF_U)];
     call(&mut client, op::SET_ACL, &request::set_acl("/", &acl));

@@ -27,6 +27,6 @@ pub use create_mode::CreateMode;
 pub use error::DecodeError;
 pub use error_code::ErrorCode;
 pub use op_code::OpCode;
-pub use primitive::text;
+pub use primitive::{java_text, text};
 pub use record::{IntoStatic, Parsed, Record, decode};
 pub use stat::{Stat, StatPersisted};

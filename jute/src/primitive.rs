@@ -98,10 +98,18 @@ impl<'a> Record<'a> for Option<Cow<'a, [u8]>> {
 #[must_use]
 pub fn text(bytes: &[u8]) -> Cow<'_, str> {
     // Most are valid, and this is the quicker check.
-    str::from_utf8(bytes).map_or_else(|_| Cow::Owned(mended(bytes)), Cow::Borrowed)
+    str::from_utf8(bytes).map_or_else(|_| Cow::Owned(mended(bytes, true)), Cow::Borrowed)
 }
 
-fn mended(mut bytes: &[u8]) -> String {
+/// Bytes as `new String(bytes, UTF_8)` has them: where they are not UTF-8, as many U+FFFD as Java makes. That is one of a
+/// surrogate, where the standard library makes one of each of its bytes.
+#[must_use]
+pub fn java_text(bytes: &[u8]) -> Cow<'_, str> {
+    str::from_utf8(bytes).map_or_else(|_| Cow::Owned(mended(bytes, false)), Cow::Borrowed)
+}
+
+/// With `joins` two surrogates are the character that they stand for.
+fn mended(mut bytes: &[u8], joins: bool) -> String {
     let mut text = String::with_capacity(bytes.len());
     loop {
         let error = match str::from_utf8(bytes) {
@@ -115,7 +123,7 @@ fn mended(mut bytes: &[u8]) -> String {
         text.push_str(str::from_utf8(valid).unwrap_or_default());
         let (char, len) = match surrogate(broken) {
             Some(unit) => {
-                let low = broken.get(SURROGATE_LEN..).and_then(surrogate);
+                let low = broken.get(SURROGATE_LEN..).filter(|_| joins).and_then(surrogate);
                 let pair = [Some(unit), low].into_iter().flatten();
                 match char::decode_utf16(pair).next() {
                     Some(Ok(char)) => (char, 2 * SURROGATE_LEN),
@@ -274,6 +282,60 @@ mod tests {
         ];
         for (bytes, expected) in cases {
             assert_eq!(text(bytes), expected, "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_utf8_is_what_java_makes_of_it() {
+        // Each by `new String(bytes, StandardCharsets.UTF_8)` of OpenJDK 17.
+        let cases: [(&[u8], &str); 44] = [
+            (b"\x80", "\u{fffd}"),
+            (b"\xbf\x80\x80", "\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xc3", "\u{fffd}"),
+            (b"\xc3:", "\u{fffd}:"),
+            (b"\xe2", "\u{fffd}"),
+            (b"\xe2\x82", "\u{fffd}"),
+            (b"\xe2\x82:", "\u{fffd}:"),
+            (b"\xf0", "\u{fffd}"),
+            (b"\xf0\x9f", "\u{fffd}"),
+            (b"\xf0\x9f\x98", "\u{fffd}"),
+            (b"\xf0\x9f\x98:", "\u{fffd}:"),
+            (b"\xf0\x9f\x98\x80", "\u{1f600}"),
+            (b"\xc0\x80", "\u{fffd}\u{fffd}"),
+            (b"\xc1\xbf", "\u{fffd}\u{fffd}"),
+            (b"\xe0\x80\x80", "\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xe0\x9f\x80", "\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xf0\x80\x80\x80", "\u{fffd}\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xf0\x8f\xbf\xbf", "\u{fffd}\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xed\xa0\x80", "\u{fffd}"),
+            (b"\xed\xb8\x80", "\u{fffd}"),
+            (b"\xed\xa0\xbd\xed\xb8\x80", "\u{fffd}\u{fffd}"),
+            (b"\xed\xa0", "\u{fffd}"),
+            (b"\xed", "\u{fffd}"),
+            (b"\xed\xbf:", "\u{fffd}:"),
+            (b"\xf4\x90\x80\x80", "\u{fffd}\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xf5\x80\x80\x80", "\u{fffd}\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xf8\x80\x80\x80", "\u{fffd}\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xf8\x88\x80\x80\x80", "\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xfc\x84\x80\x80\x80\x80", "\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}"),
+            (b"\xfe", "\u{fffd}"),
+            (b"\xff", "\u{fffd}"),
+            (b"\xe0", "\u{fffd}"),
+            (b"\xe0\x80", "\u{fffd}\u{fffd}"),
+            (b"\xe0\xa0", "\u{fffd}"),
+            (b"\xf0\x80", "\u{fffd}\u{fffd}"),
+            (b"\xf0\x90", "\u{fffd}"),
+            (b"\xf0\x90\xc3\xa9", "\u{fffd}\u{e9}"),
+            (b"\xe2\x82\xe2\x82\xac", "\u{fffd}\u{20ac}"),
+            (b"\xc3\xc3\xa9", "\u{fffd}\u{e9}"),
+            (b"\xf4", "\u{fffd}"),
+            (b"\xf4\x8f", "\u{fffd}"),
+            (b"\xf4\x90", "\u{fffd}\u{fffd}"),
+            (b"\xed\xa0:", "\u{fffd}:"),
+            (b"a\xed\x9f\xbf", "a\u{d7ff}"),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(java_text(bytes), expected, "{bytes:x?}");
         }
     }
 }

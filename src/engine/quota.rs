@@ -48,7 +48,7 @@ impl Track {
     /// # Errors
     /// [`NoTrack`] for null and for a text that ZooKeeper cannot read.
     pub fn parse(data: Option<&[u8]>) -> Result<Self, NoTrack> {
-        let text = String::from_utf8_lossy(data.ok_or(NoTrack)?);
+        let text = jute::java_text(data.ok_or(NoTrack)?);
         #[cfg(test)]
         PARSED.set(PARSED.get() + text.len());
         let text = text.trim_end_matches(SEPARATORS);

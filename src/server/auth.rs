@@ -72,7 +72,7 @@ fn is_meant(
 ) -> Result<(), NotTaken> {
     match &scheme.names {
         Some(names) if !name.is_empty() => {
-            let said = String::from_utf8_lossy(name);
+            let said = jute::java_text(name);
             if names.iter().any(|name| *name == said) {
                 series.count(Counter::EnsembleAuthSuccesses, 1);
                 return Ok(());
@@ -117,7 +117,7 @@ pub(super) fn digest_identities(digest: &DigestScheme, token: &[u8]) -> Vec<Iden
 
 /// `user:base64(hash(user:password))`.
 fn digest_id(algorithm: DigestAlgorithm, token: &[u8]) -> String {
-    let text = String::from_utf8_lossy(token);
+    let text = jute::java_text(token);
     let user = text.split(':').next().unwrap_or_default();
     let text = text.as_bytes();
     let hash = match algorithm {
@@ -162,6 +162,9 @@ mod tests {
         for (algorithm, id) in ids {
             assert_eq!(digest_id(algorithm, b"u:p"), id);
         }
+        // By whoAmI of 3.9.5.
+        let surrogates = "\u{fffd}\u{fffd}:CHAajMjCV+FUX0fRvRN/qglqzJ0=";
+        assert_eq!(digest_id(DigestAlgorithm::Sha1, b"\xed\xa0\xbd\xed\xb8\x80:p"), surrogates);
     }
 
     #[test]

@@ -82,6 +82,11 @@ fn is_named(list: &[Acl<'_>], identities: &Identities) -> bool {
     !named.is_empty() && ALL.iter().all(|perm| identities.may(&named, *perm))
 }
 
+/// A value as Jetty reads it: in ISO 8859-1, whatever it was sent in.
+fn text(value: &HeaderValue) -> String {
+    value.as_bytes().iter().copied().map(char::from).collect()
+}
+
 /// Who asks.
 #[derive(Debug)]
 pub(super) struct Asker {
@@ -95,7 +100,7 @@ impl Asker {
         let of_proxy = headers.get(X_FORWARDED_FOR);
         let ip = peer.ip().to_canonical();
         let first = |value: &HeaderValue| {
-            let list = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            let list = text(value);
             list.split(',').map(str::trim).find(|address| !address.is_empty()).map(str::to_owned)
         };
         let forwarded = of_proxy.filter(|_| trusted).and_then(first);
@@ -120,9 +125,9 @@ impl Asker {
         needs: Needs,
     ) -> Result<(), Refused> {
         let shown = shown.ok_or(Refused::Missing)?;
-        let shown = String::from_utf8_lossy(shown.as_bytes());
-        let identities =
-            self.identities(&server.config.access, &shown).ok_or(Refused::NotAuthenticated)?;
+        let identities = self
+            .identities(&server.config.access, &text(shown))
+            .ok_or(Refused::NotAuthenticated)?;
         let identities = Identities::from(identities);
         let database = server.replica.shared();
         if !needs.is_met(&database, &identities) {
@@ -257,5 +262,12 @@ mod tests {
         assert_eq!(schemes(&without, "digest u:p"), None);
         let address = here.identities(&with, "ip 10.0.0.9").expect("an identity");
         assert_eq!(address[0].id, "10.0.0.1", "it is not what the asker says");
+    }
+
+    #[test]
+    fn a_header_is_read_in_iso_8859_1() {
+        for (bytes, expected) in [(&b"u:p"[..], "u:p"), (b"\xc3\xbc", "Ã¼"), (b"\xfc", "ü")] {
+            assert_eq!(text(&HeaderValue::from_bytes(bytes).expect("a value")), expected);
+        }
     }
 }
