@@ -56,7 +56,7 @@ struct Waiting {
     counted: usize,
     /// Where this stands among those that are not read.
     rank: Option<Rank>,
-    /// How long it had stood there before it had to wait for a turn of the server's.
+    /// How long it had stood there before it had to wait for a turn or the disk of the server's.
     stood: Duration,
     /// Bytes that the socket took, less than its share.
     taken: usize,
@@ -222,7 +222,10 @@ impl Outbox {
 
     /// Nothing is sent until the server has a turn for it: no standstill of the client's.
     pub(super) fn pause(&self) {
-        let mut waiting = self.waiting.lock();
+        self.stand_aside(&mut self.waiting.lock());
+    }
+
+    fn stand_aside(&self, waiting: &mut Waiting) {
         if let Some(rank) = waiting.rank.take() {
             waiting.stood = self.unread.pause(rank);
         }
@@ -400,6 +403,8 @@ impl Outbox {
         let (mut result, mut taken) = (Ok(Sent::All), 0);
         while matches!(result, Ok(Sent::All)) {
             if waiting.behind > 0 {
+                // It is the server's disk that is waited for.
+                self.stand_aside(&mut waiting);
                 break;
             } else if waiting.has_list() {
                 result = Ok(Sent::List);
@@ -909,6 +914,31 @@ mod tests {
         assert_eq!(listing.send_of_list(blocked).unwrap(), Sent::Blocked);
         assert_eq!(longest(&unread), Some(1));
         listing.abandon();
+        assert_eq!(longest(&unread), None);
+    }
+
+    #[test]
+    fn what_waits_for_the_audit_log_does_not_stand_still() {
+        let unread = Arc::new(Unread::new(1 << 30, 100));
+        let [audited, later] =
+            [1, 2].map(|number| Outbox::new(ConnectionId(number), Arc::clone(&unread)));
+        let reached = AtomicU64::new(0);
+        audited.put(|out| out.extend_from_slice(b"ab"));
+        send_no_more_than(&audited, 1);
+        later.put(|out| out.extend_from_slice(b"a"));
+        send_no_more_than(&later, 0);
+        audited.put_behind(1, &reached, |out| out.extend_from_slice(b"c"));
+        assert_eq!(longest(&unread), Some(1), "it has not been seen to take anything");
+        // Its socket takes something again.
+        assert_eq!(audited.send(|_| unreachable!()).unwrap(), Sent::All);
+        assert_eq!(longest(&unread), Some(2));
+        reached.store(1, Ordering::SeqCst);
+        assert!(audited.let_out(&reached));
+        later.abandon();
+        assert_eq!(longest(&unread), None);
+        send_no_more_than(&audited, 0);
+        assert_eq!(longest(&unread), Some(1));
+        audited.send(|bytes| Ok(bytes.len())).unwrap();
         assert_eq!(longest(&unread), None);
     }
 
