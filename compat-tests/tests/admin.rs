@@ -433,12 +433,12 @@ fn who_may_take_a_snapshot() {
 }
 
 const SUPER: &str = "DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
-/// Who comes through a proxy does not come from this machine.
+/// Who comes through a proxy does not come over loopback.
 const FROM_ELSEWHERE: &str = "Forwarded: for=10.0.0.1";
 
-/// From another machine it takes more than what everybody may do: not so on ZooKeeper, which is what the key brings back.
+/// Other than over loopback it takes more than what everybody may do: not so on ZooKeeper, which is what the key brings back.
 #[test]
-fn from_another_machine_world_is_not_enough() {
+fn other_than_over_loopback_world_is_not_enough() {
     const INTERVAL: &str = "admin.rateLimiterIntervalInMS=0";
     let status = |server: &Server, method: &str, path: &str, shown: &str| {
         let shown = format!("Authorization: {shown}");
@@ -447,6 +447,7 @@ fn from_another_machine_world_is_not_enough() {
         let answer = http::send(server.admin(), method, path, &headers, body).expect("an answer");
         let names_key = answer.text().contains("admin.remote.allowWorld=true");
         assert_eq!(answer.status == 403, names_key, "{}", answer.text());
+        assert_eq!(names_key, answer.text().contains("over loopback"), "{}", answer.text());
         answer.status
     };
     let snapshot = "/commands/snapshot?streaming=false";

@@ -23,7 +23,7 @@ pub struct Admin {
     pub snapshot_enabled: bool,
     /// Whether snapshots are taken that are sent (`admin.restore.enabled`, true).
     pub restore_enabled: bool,
-    /// Whether who connects from another machine needs no more than ZooKeeper asks for (`admin.remote.allowWorld`, false).
+    /// Whether who connects other than over loopback needs no more than ZooKeeper asks for (`admin.remote.allowWorld`, false).
     pub remote_allow_world: bool,
     /// Whether a proxy in front tells who asks (`IPAuthenticationProvider.usexforwardedfor`, false).
     pub x_forwarded_for: bool,

@@ -288,7 +288,7 @@ pub const KEYS: &[Section] = &[
         property("admin.rateLimiterIntervalInMS", Int, Better, "ms between two requested snapshots, and between two restores, default 300000; ZooKeeper 3.9.5 treats the first as microseconds."),
         property("admin.snapshot.enabled", Text, Works, "Whether a snapshot can be requested; default true."),
         property("admin.restore.enabled", Text, Works, "Whether a snapshot can be sent to replace the served data; default true."),
-        property("admin.remote.allowWorld", Text, Works, "Rookeeper's own: whether requests from other machines need no more permission than ZooKeeper asks for; default false."),
+        property("admin.remote.allowWorld", Text, Works, "Rookeeper's own: whether requests not over loopback, or through a proxy, need no more permission than ZooKeeper asks for; default false."),
         property("pathStats.enabled", Text, Meaningless, PATH_STATS),
         property("pathStats.slotCapacity", Text, Meaningless, PATH_STATS),
         property("pathStats.slotDuration", Text, Meaningless, PATH_STATS),

@@ -15,7 +15,7 @@ RK0602 ADMIN_SERVER_GONE
 RK0603 ADMIN_REFUSED
 "Somebody called an AdminServer command without permission."
 "Nothing was done."
-"Send `Authorization: digest USER:PASSWORD` of a user who has all permissions on `/`, as the super user has. From another machine, `restore` requires the super user, and for other commands the permissions of `world` do not count, unless `admin.remote.allowWorld=true`. If nobody was supposed to call it, the address is in the line."
+"Send `Authorization: digest USER:PASSWORD` of a user who has all permissions on `/`, as the super user has. For requests not over loopback, or through a proxy, `restore` requires the super user, and for other commands the permissions of `world` do not count, unless `admin.remote.allowWorld=true`. If nobody was supposed to call it, the address is in the line."
 
 RK0604 SNAPSHOT_NOT_SERVED
 "A snapshot requested over HTTP was taken but cannot be read."

@@ -236,7 +236,7 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: 
     let Some(server) = serving else { return not_serving() };
     let headers = &request.headers;
     let asker = Asker::new(client.peer, headers, admin.config.x_forwarded_for);
-    let needs = command.needs(asker.is_on_this_machine(), admin.config.remote_allow_world);
+    let needs = command.needs(asker.is_over_loopback(), admin.config.remote_allow_world);
     // What the root lets whom do is in the data.
     if needs.is_some() && server.knows_nothing() {
         return not_serving();
@@ -254,7 +254,7 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: 
         );
         let status = match refused {
             Refused::Missing | Refused::NotAuthenticated => StatusCode::UNAUTHORIZED,
-            Refused::NotAuthorized | Refused::FromElsewhere(_) => StatusCode::FORBIDDEN,
+            Refused::NotAuthorized | Refused::NotOverLoopback(_) => StatusCode::FORBIDDEN,
         };
         return Answer::error(name, status, refused.to_string()).into_response();
     }

@@ -37,7 +37,7 @@ pub(super) enum Refused {
     NotAuthenticated,
     NotAuthorized,
     /// ZooKeeper would have run it.
-    FromElsewhere(Needs),
+    NotOverLoopback(Needs),
 }
 
 impl fmt::Display for Refused {
@@ -46,13 +46,13 @@ impl fmt::Display for Refused {
             Self::Missing => "Auth info is missing for the command",
             Self::NotAuthenticated => "Not authenticated",
             Self::NotAuthorized => "Not authorized",
-            Self::FromElsewhere(Needs::Super) => {
-                "Not authorized: from another machine, this requires the super user; \
+            Self::NotOverLoopback(Needs::Super) => {
+                "Not authorized: not over loopback, or through a proxy, this requires the super user; \
                  with admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
             }
-            Self::FromElsewhere(_) => {
-                "Not authorized: from another machine, this requires the super user, or an identity to which the ACL of / gives all \
-                 permissions, other than world; with admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
+            Self::NotOverLoopback(_) => {
+                "Not authorized: not over loopback, or through a proxy, this requires the super user, or an identity to which the \
+                 ACL of / gives all permissions, other than world; with admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
             }
         })
     }
@@ -91,7 +91,7 @@ fn text(value: &HeaderValue) -> String {
 #[derive(Debug)]
 pub(super) struct Asker {
     address: String,
-    is_on_this_machine: bool,
+    is_over_loopback: bool,
 }
 
 impl Asker {
@@ -107,14 +107,14 @@ impl Asker {
         Self {
             address: forwarded.unwrap_or_else(|| java_address(ip)),
             // A proxy on this machine speaks for others.
-            is_on_this_machine: ip.is_loopback()
+            is_over_loopback: ip.is_loopback()
                 && of_proxy.is_none()
                 && !headers.contains_key("forwarded"),
         }
     }
 
-    pub(super) const fn is_on_this_machine(&self) -> bool {
-        self.is_on_this_machine
+    pub(super) const fn is_over_loopback(&self) -> bool {
+        self.is_over_loopback
     }
 
     /// Whether the asker is what a command needs.
@@ -132,7 +132,7 @@ impl Asker {
         let database = server.replica.shared();
         if !needs.is_met(&database, &identities) {
             return Err(match Needs::PassesRoot.is_met(&database, &identities) {
-                true => Refused::FromElsewhere(needs),
+                true => Refused::NotOverLoopback(needs),
                 false => Refused::NotAuthorized,
             });
         }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_connects_from_here_by_himself_is_on_this_machine() {
+    fn only_who_connects_from_here_by_himself_is_over_loopback() {
         for (peer, headers, expected) in [
             ("127.0.0.1:1", &[][..], true),
             ("127.8.0.1:1", &[], true),
@@ -182,7 +182,7 @@ mod tests {
         ] {
             for trusted in [false, true] {
                 let asker = asker(peer, headers, trusted);
-                assert_eq!(asker.is_on_this_machine(), expected, "{peer} {headers:?}");
+                assert_eq!(asker.is_over_loopback(), expected, "{peer} {headers:?}");
             }
         }
     }

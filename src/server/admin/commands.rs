@@ -89,18 +89,20 @@ impl Command {
         )
     }
 
-    /// What the asker has to be: on this machine as ZooKeeper has it everywhere, and elsewhere, where ZooKeeper asks nobody for
-    /// most of them.
-    pub(super) const fn needs(self, is_here: bool, allows_world: bool) -> Option<Needs> {
+    /// What the asker has to be: over loopback as ZooKeeper has it everywhere, and else, where ZooKeeper asks nobody for most of
+    /// them.
+    pub(super) const fn needs(self, is_over_loopback: bool, allows_world: bool) -> Option<Needs> {
         match self {
-            Self::Snapshot | Self::Restore if is_here || allows_world => Some(Needs::PassesRoot),
+            Self::Snapshot | Self::Restore if is_over_loopback || allows_world => {
+                Some(Needs::PassesRoot)
+            }
             Self::Restore => Some(Needs::Super),
             Self::Snapshot => Some(Needs::NamedByRoot),
             Self::ConnectionStatReset
             | Self::LogLevel
             | Self::ObserverConnectionStatReset
             | Self::StatReset
-            | Self::SetTraceMask => match (is_here, allows_world) {
+            | Self::SetTraceMask => match (is_over_loopback, allows_world) {
                 (true, _) => None,
                 (false, true) => Some(Needs::PassesRoot),
                 (false, false) => Some(Needs::NamedByRoot),
