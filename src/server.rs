@@ -215,7 +215,8 @@ impl Ground {
         let clock = Clock::start();
         let stats = Arc::new(Stats::default());
         let audit = config.logs.audit.as_ref().map(|to| {
-            Audit::open(to, config.logs.audit_fails_closed, Arc::clone(&stats))
+            let most = memory::audit_limit(config);
+            Audit::open(to, most, config.logs.audit_fails_closed, Arc::clone(&stats))
                 .map_err(|error| ServerError::System("a place for the audit log", error))
         });
         let audit = audit.transpose()?;

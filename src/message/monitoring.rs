@@ -39,7 +39,7 @@ RK0607 NOT_RESTORED
 
 RK0608 AUDIT_NOT_WRITTEN
 "No audit line could be written for 5 s: the disk refuses them, or nothing reads them."
-"Changes continue, and their audit lines wait; beyond 64 MiB they are lost. With `audit.failClosed=true`, changes get -7 instead."
+"Changes continue, and their audit lines wait; beyond 64 MiB, or a quarter of the memory reserve if that is less, they are lost. With `audit.failClosed=true`, changes get -7 instead."
 "Free some space on the disk of the audit log, or check whatever reads standard output or syslog. It recovers by itself."
 
 }

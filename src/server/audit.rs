@@ -6,6 +6,7 @@
 
 mod form;
 mod log;
+mod noted;
 mod sink;
 
 use std::borrow::Cow;
@@ -16,6 +17,7 @@ use jute::protocol::{MultiOp, MultiResult, Request, Response};
 use jute::{Acl, CreateMode, perms};
 
 pub(super) use self::log::{Audit, watch};
+pub(super) use self::noted::Noted;
 use super::connection::java_address;
 use crate::engine::acl::{Identities, Identity};
 use crate::engine::session::SessionId;
@@ -25,6 +27,10 @@ use crate::ensemble::Answer;
 const FACT_OVERHEAD: usize = 256;
 /// The same of an operation.
 const OPERATION_OVERHEAD: usize = 96;
+/// Bytes of the names of a line's users.
+const USERS_MAX: usize = 1 << 10;
+/// Stands where names are left out.
+const CUT: &str = "…";
 
 /// How an operation came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,37 +96,38 @@ enum What {
     Multi(Vec<Option<Operation>>),
 }
 
-/// A request that changes something, until its answer comes.
+/// A request that changes something.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+struct Asked {
     session: SessionId,
-    identities: Arc<Identities>,
+    /// One text for all facts of the same identities.
+    users: Arc<str>,
     address: IpAddr,
     what: What,
 }
 
-impl Asked {
-    /// Whether a request changes something.
-    pub(super) const fn is_one(request: &Request<'_>) -> bool {
-        matches!(
-            request,
-            Request::Create(_)
-                | Request::Create2(_)
-                | Request::CreateContainer(_)
-                | Request::CreateTtl(_)
-                | Request::Delete(_)
-                | Request::SetData(_)
-                | Request::SetAcl(_)
-                | Request::Reconfig(_)
-                | Request::Multi(_)
-        )
-    }
+/// Whether a request changes something.
+pub(super) const fn is_change(request: &Request<'_>) -> bool {
+    matches!(
+        request,
+        Request::Create(_)
+            | Request::Create2(_)
+            | Request::CreateContainer(_)
+            | Request::CreateTtl(_)
+            | Request::Delete(_)
+            | Request::SetData(_)
+            | Request::SetAcl(_)
+            | Request::Reconfig(_)
+            | Request::Multi(_)
+    )
+}
 
+impl Asked {
     /// `None` where it changes nothing.
-    pub(super) fn of(
+    fn of(
         request: &Request<'_>,
         session: SessionId,
-        identities: &Arc<Identities>,
+        users: Arc<str>,
         address: IpAddr,
     ) -> Option<Self> {
         let what = match request {
@@ -138,15 +145,14 @@ impl Asked {
             Request::Multi(parts) => What::Multi(parts.iter().map(Operation::of_part).collect()),
             _ => return None,
         };
-        Some(Self { session, identities: Arc::clone(identities), address, what })
+        Some(Self { session, users, address, what })
     }
 
     /// What came of it, a line each.
     fn lines(&self, came: &Came, mut put: impl FnMut(Outcome, &str)) {
-        let users: Vec<&str> = self.identities.all().iter().filter_map(user).collect();
         let mut who = String::new();
         put_field(&mut who, "session", &format!("0x{:x}", self.session.0));
-        put_field(&mut who, "user", &users.join(","));
+        put_field(&mut who, "user", &self.users);
         put_field(&mut who, "ip", &java_address(self.address));
         let whole = Operation::without_znode("multiOperation");
         let outcome = came.outcome();
@@ -173,6 +179,17 @@ impl Asked {
             What::Multi(parts) => (None, &parts[..]),
         };
         one.into_iter().chain(parts.iter().flatten())
+    }
+
+    /// What it takes in memory, or a little more.
+    fn weight(&self) -> usize {
+        let places = match &self.what {
+            What::One(_) => 1,
+            What::Multi(parts) => parts.len(),
+        };
+        let texts = self.operations().flat_map(|operation| [&operation.znode, &operation.acl]);
+        let texts = texts.flatten().map(String::len).sum::<usize>();
+        FACT_OVERHEAD + self.users.len() + places * OPERATION_OVERHEAD + texts
     }
 }
 
@@ -225,25 +242,18 @@ enum Fact {
 impl Fact {
     /// What it takes in memory, or a little more.
     fn weight(&self) -> usize {
-        let texts: usize = match self {
-            Self::Request(asked, came) => {
-                let operations = asked.operations().map(|operation| {
-                    let texts = [&operation.znode, &operation.acl];
-                    let texts = texts.iter().filter_map(|text| text.as_ref()).map(String::len);
-                    OPERATION_OVERHEAD + texts.sum::<usize>()
-                });
-                let created = match came {
-                    Came::Done(created) => created.iter().flatten().map(String::len).sum(),
-                    _ => 0,
-                };
-                operations.sum::<usize>() + created
+        match self {
+            Self::Request(asked, Came::Done(created)) => {
+                let texts = created.iter().flatten().map(String::len).sum::<usize>();
+                asked.weight() + created.len() * size_of::<Option<String>>() + texts
             }
+            Self::Request(asked, _) => asked.weight(),
             Self::EphemeralsGone(_, znodes) => {
-                znodes.iter().map(|znode| size_of::<String>() + znode.len()).sum()
+                let texts = znodes.iter().map(String::len).sum::<usize>();
+                FACT_OVERHEAD + znodes.len() * size_of::<String>() + texts
             }
-            Self::Server(..) => 0,
-        };
-        FACT_OVERHEAD + texts
+            Self::Server(..) => FACT_OVERHEAD,
+        }
     }
 
     /// How many lines it makes.
@@ -304,6 +314,24 @@ fn user(identity: &Identity) -> Option<&str> {
     }
 }
 
+/// The names of all, as a line has them: a client may show very many, and each line would have them again.
+fn users(identities: &Identities) -> Arc<str> {
+    let mut text = String::new();
+    for (number, name) in identities.all().iter().filter_map(user).enumerate() {
+        if number > 0 {
+            text.push(',');
+        }
+        let left = USERS_MAX.saturating_sub(text.len());
+        if name.len() > left {
+            text.push_str(name.get(..name.floor_char_boundary(left)).unwrap_or_default());
+            text.push_str(CUT);
+            break;
+        }
+        text.push_str(name);
+    }
+    text.into()
+}
+
 /// As `ZKUtil.aclToString` has it.
 fn acl_text(acl: &[Acl<'_>]) -> String {
     let mut text = String::new();
@@ -359,16 +387,19 @@ mod tests {
 
     use super::*;
 
+    fn identity(scheme: &str, id: &str) -> Identity {
+        Identity { scheme: scheme.into(), id: id.into() }
+    }
+
     fn asked(request: &Request<'_>) -> Asked {
-        let identity = |scheme: &str, id: &str| Identity { scheme: scheme.into(), id: id.into() };
         let identities = Identities::from(vec![
             identity("ip", "::1"),
             identity("super", ""),
             identity("digest", "b:#"),
         ]);
         let address = [127, 0, 0, 1].into();
-        let asked = Asked::of(request, SessionId(0xab), &Arc::new(identities), address);
-        assert!(Asked::is_one(request));
+        let asked = Asked::of(request, SessionId(0xab), users(&identities), address);
+        assert!(is_change(request));
         asked.expect("it changes something")
     }
 
@@ -445,12 +476,29 @@ mod tests {
     }
 
     #[test]
+    fn the_names_of_very_many_are_cut() {
+        let of = |names: &[String]| {
+            let digests = names.iter().map(|name| identity("digest", &format!("{name}:#")));
+            users(&Identities::from(digests.collect::<Vec<_>>()))
+        };
+        let names = |count: usize| (0..count).map(|i| format!("u{i:08}")).collect::<Vec<_>>();
+        assert_eq!(&*of(&[]), "");
+        // 102 of 9 bytes and the commas between them.
+        assert_eq!(&*of(&names(102)), names(102).join(","));
+        let cut = format!("{},u000{CUT}", names(102).join(","));
+        assert!([103, 5000].iter().all(|count| *of(&names(*count)) == *cut), "{cut}");
+        // Not within a character.
+        assert_eq!(&*of(&["é".repeat(512), "b".into()]), format!("{},{CUT}", "é".repeat(512)));
+        assert_eq!(&*of(&[format!("a{}", "é".repeat(600))]), format!("a{}{CUT}", "é".repeat(511)));
+    }
+
+    #[test]
     fn reads_are_not_audited() {
-        let identities = Arc::new(Identities::default());
+        let users = users(&Identities::default());
         for request in [Request::Ping, Request::WhoAmI, Request::CloseSession] {
             let address = [127, 0, 0, 1].into();
-            assert!(Asked::of(&request, SessionId(1), &identities, address).is_none());
-            assert!(!Asked::is_one(&request));
+            assert!(Asked::of(&request, SessionId(1), Arc::clone(&users), address).is_none());
+            assert!(!is_change(&request));
         }
     }
 }

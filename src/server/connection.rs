@@ -4,7 +4,6 @@
 //! own thread and tries the socket itself. Order is kept by one rule: while anything of the connection is with the
 //! orderer, nothing is answered here.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::pin::pin;
@@ -23,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::Instant;
 
-use super::audit::Asked;
+use super::audit::Noted;
 use super::clock::Clock;
 use super::figures::series::Counter;
 use super::figures::stats::{self, Summary};
@@ -119,8 +118,8 @@ pub(super) struct Connection {
     session: OnceLock<Attached>,
     identities: Mutex<Arc<Identities>>,
     counters: Mutex<Counters>,
-    /// Of each request with the orderer, what the audit log is to say; nothing where there is none.
-    audited: Mutex<VecDeque<Option<Asked>>>,
+    /// Of the requests with the orderer what the audit log is to say; nothing where there is none.
+    audited: Mutex<Noted>,
 }
 
 impl Connection {
@@ -179,6 +178,7 @@ impl Connection {
         &self,
         more: impl IntoIterator<Item = Identity>,
     ) -> Result<(), TooMany> {
+        self.audited.lock().forget_users();
         let mut identities = self.identities.lock();
         let all = Arc::make_mut(&mut identities);
         more.into_iter().try_for_each(|identity| all.add(identity))
@@ -188,7 +188,7 @@ impl Connection {
         self.counters.lock()
     }
 
-    pub(super) fn audited(&self) -> parking_lot::MutexGuard<'_, VecDeque<Option<Asked>>> {
+    pub(super) fn audited(&self) -> parking_lot::MutexGuard<'_, Noted> {
         self.audited.lock()
     }
 

@@ -235,8 +235,9 @@ impl Connections {
         let removed = self.open.write().remove(&connection);
         self.in_order.lock().remove(&connection);
         if let (Some(audit), Some(connection)) = (&self.audit, removed) {
-            for asked in std::mem::take(&mut *connection.audited()).into_iter().flatten() {
-                audit.never_answered(asked);
+            let changes = connection.audited().take_all();
+            for change in changes {
+                audit.never_answered(change);
             }
         }
     }
@@ -360,9 +361,9 @@ impl Clients for Connections {
             return;
         }
         let behind = self.audit.as_ref().map(|audit| {
-            let asked = connection.audited().pop_front().flatten();
-            let number = match asked {
-                Some(asked) => audit.answered(asked, Came::of(&answer), &connection),
+            let change = connection.audited().pop();
+            let number = match change {
+                Some(change) => audit.answered(change, Came::of(&answer), &connection),
                 // The end of a session is told by its ephemerals.
                 None if connection.is_leaving() => audit.after_all(&connection),
                 None => 0,

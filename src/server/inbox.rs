@@ -422,7 +422,7 @@ impl Inbox {
                 _ => None,
             };
             let audit = server.audit.as_ref();
-            let audit = audit.filter(|_| request.as_ref().is_ok_and(audit::Asked::is_one));
+            let audit = audit.filter(|_| request.as_ref().is_ok_and(audit::is_change));
             let step = match request {
                 Ok(_) if is_known && audit.is_some_and(|audit| audit.refuses()) => {
                     if !is_alone {
@@ -580,10 +580,9 @@ impl Inbox {
             connection.leave_after_answer();
         }
         self.reads_in_flight += usize::from(read::is_read(&request));
-        if self.server.audit.is_some() && !connection.has_own_sync() {
-            let address = connection.peer().ip();
-            let asked = audit::Asked::of(&request, origin.session, &origin.identities, address);
-            connection.audited().push_back(asked);
+        if let Some(audit) = self.server.audit.as_ref().filter(|_| !connection.has_own_sync()) {
+            let (identities, address) = (&origin.identities, connection.peer().ip());
+            connection.audited().note(audit, &request, origin.session, identities, address);
         }
         connection.submitted();
         let work = Work::Request(request);

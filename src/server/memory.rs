@@ -26,6 +26,8 @@ const RESERVE_MAX: u64 = 512 << 20;
 const UNREAD_MAX: u64 = 256 << 20;
 /// So many of the largest frames it is in any case.
 const UNREAD_FRAMES: u64 = 4;
+/// What the audit log may hold, or a quarter of the reserve where that is less.
+const AUDIT_MAX: u64 = 64 << 20;
 /// Version 1 says so where there is no limit: the largest number of pages.
 const NO_LIMIT: u64 = 1 << 60;
 
@@ -171,6 +173,13 @@ pub(super) fn unread_limit(config: &Config) -> usize {
     });
     let least = UNREAD_FRAMES * u64::from(config.jute_max_buffer);
     usize::try_from(limit.max(least)).unwrap_or(usize::MAX)
+}
+
+/// Bytes of facts that the audit log may hold.
+pub(super) fn audit_limit(config: &Config) -> usize {
+    let budget = Budget::find(config.memory_limit_bytes);
+    let limit = budget.map_or(AUDIT_MAX, |budget| (budget.reserve(0) / 4).min(AUDIT_MAX));
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
 /// Whether a state that a snapshot of so many bytes shows has room beside what there is: it takes about as many.

@@ -15,8 +15,9 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
 use super::form::Lines;
+use super::noted::{Change, Held};
 use super::sink::Sink;
-use super::{Asked, Came, Fact, Outcome};
+use super::{Came, Fact, Outcome};
 use crate::config::AuditTo;
 use crate::engine::session::SessionId;
 use crate::message::MessageId;
@@ -26,8 +27,6 @@ use crate::server::figures::series::Counter;
 use crate::server::figures::stats::Stats;
 use crate::server::shared::Server;
 
-/// Bytes of facts that wait to be written. At half of it clients wait with further changes; beyond it lines are lost.
-const QUEUE_MAX: usize = 64 << 20;
 /// Bytes of lines that are written at once.
 const WRITTEN_AT_ONCE: usize = 64 << 10;
 /// How long answers wait for a log that takes nothing.
@@ -44,6 +43,7 @@ struct Entry {
     fact: Fact,
     /// Who waits for it.
     from: Option<Arc<Connection>>,
+    _held: Held,
 }
 
 #[derive(Debug, Default)]
@@ -67,9 +67,10 @@ pub(in crate::server) struct Audit {
     queue: Mutex<Queue>,
     /// For the thread, and for who waits for its end.
     changed: Condvar,
-    /// Of entries that are not written.
-    bytes: AtomicUsize,
-    bytes_max: usize,
+    /// Bytes of facts that are not written: of requests on their way, and of entries. At half of the most clients wait with
+    /// further changes; beyond it lines are lost.
+    held: Arc<AtomicUsize>,
+    held_max: usize,
     freed: Notify,
     /// Answers behind entries up to this number may leave.
     open: AtomicU64,
@@ -87,11 +88,12 @@ impl Audit {
     /// When there is no such place, or no thread to be had.
     pub(in crate::server) fn open(
         to: &AuditTo,
+        held_max: usize,
         fails_closed: bool,
         stats: Arc<Stats>,
     ) -> io::Result<Arc<Self>> {
         let mut sink = Sink::open(to)?;
-        let audit = Arc::new(Self::new(QUEUE_MAX, fails_closed, stats));
+        let audit = Arc::new(Self::new(held_max, fails_closed, stats));
         let its = Arc::clone(&audit);
         let (by_line, write) = (sink.is_by_line(), move |lines: &[u8]| sink.write(lines));
         let run = move || its.write_for_ever(by_line, write);
@@ -99,12 +101,12 @@ impl Audit {
         Ok(audit)
     }
 
-    fn new(bytes_max: usize, fails_closed: bool, stats: Arc<Stats>) -> Self {
+    fn new(held_max: usize, fails_closed: bool, stats: Arc<Stats>) -> Self {
         Self {
             queue: Mutex::default(),
             changed: Condvar::new(),
-            bytes: AtomicUsize::new(0),
-            bytes_max,
+            held: Arc::default(),
+            held_max,
             freed: Notify::new(),
             open: AtomicU64::new(0),
             is_failing: AtomicBool::new(false),
@@ -116,43 +118,53 @@ impl Audit {
 
     /// The server takes clients from here on.
     pub(in crate::server) fn started(&self) {
-        self.put(Fact::Server("serverStart", Outcome::Success), None);
+        self.put(Fact::Server("serverStart", Outcome::Success), self.held(), None);
     }
 
     /// The server is asked to end.
     pub(in crate::server) fn stopping(&self) {
-        self.put(Fact::Server("serverStop", Outcome::Invoked), None);
+        self.put(Fact::Server("serverStop", Outcome::Invoked), self.held(), None);
     }
 
     /// A request of this connection has its answer. Gives the number that the answer has to wait for.
     pub(in crate::server) fn answered(
         &self,
-        asked: Asked,
+        Change { asked, held }: Change,
         came: Came,
         connection: &Arc<Connection>,
     ) -> u64 {
-        self.put(Fact::Request(asked, came), Some(Arc::clone(connection)))
+        self.put(Fact::Request(asked, came), held, Some(Arc::clone(connection)))
     }
 
     /// A request has lost its connection: it may be done or not.
-    pub(in crate::server) fn never_answered(&self, asked: Asked) {
-        self.put(Fact::Request(asked, Came::Invoked), None);
+    pub(in crate::server) fn never_answered(&self, Change { asked, held }: Change) {
+        self.put(Fact::Request(asked, Came::Invoked), held, None);
     }
 
     /// A session has ended, and its ephemerals with it.
     pub(in crate::server) fn ephemerals_gone(&self, session: SessionId, znodes: Vec<String>) {
-        self.put(Fact::EphemeralsGone(session, znodes), None);
+        self.put(Fact::EphemeralsGone(session, znodes), self.held(), None);
     }
 
     /// Gives the number that the last answer of a connection has to wait for: behind all that was put.
     pub(in crate::server) fn after_all(&self, connection: &Arc<Connection>) -> u64 {
         let nothing = Fact::EphemeralsGone(SessionId::NONE, Vec::new());
-        self.put(nothing, Some(Arc::clone(connection)))
+        self.put(nothing, self.held(), Some(Arc::clone(connection)))
     }
 
     /// Answers behind this number may leave; it rises.
     pub(in crate::server) const fn open_up_to(&self) -> &AtomicU64 {
         &self.open
+    }
+
+    /// Bytes of what is not written.
+    pub(in crate::server) fn held_bytes(&self) -> usize {
+        self.held.load(Ordering::SeqCst)
+    }
+
+    /// Counts something more of it; nothing yet.
+    pub(super) fn held(&self) -> Held {
+        Held::none(Arc::clone(&self.held))
     }
 
     /// Whether changes are to be refused.
@@ -162,8 +174,7 @@ impl Audit {
 
     /// Whether further changes may come. Where nothing is taken, nothing is waited for.
     pub(in crate::server) fn has_room(&self) -> bool {
-        self.bytes.load(Ordering::SeqCst) < self.bytes_max / 2
-            || self.is_failing.load(Ordering::SeqCst)
+        self.held_bytes() < self.held_max / 2 || self.is_failing.load(Ordering::SeqCst)
     }
 
     /// Waits until they may.
@@ -190,15 +201,18 @@ impl Audit {
         }
     }
 
-    /// Gives the number that an answer has to wait for: 0 where the lines are lost.
-    fn put(&self, fact: Fact, from: Option<Arc<Connection>>) -> u64 {
+    /// Gives the number that an answer has to wait for: 0 where the lines are lost. `held` is what is counted of it already.
+    fn put(&self, fact: Fact, mut held: Held, from: Option<Arc<Connection>>) -> u64 {
         let weight = fact.weight();
         // Clients that wait are no more than have place; all others may be more than that.
         let may_wait = from.is_some() && !self.is_failing.load(Ordering::SeqCst);
         let mut queue = self.queue.lock();
-        if self.bytes.load(Ordering::SeqCst) + weight > self.bytes_max && !may_wait {
+        let more = weight.saturating_sub(held.bytes());
+        if self.held_bytes() + more > self.held_max && !may_wait {
             let lines = fact.line_count();
             queue.lost += lines;
+            // What is held of requests alone may leave no place: nothing else wakes the thread then, nor those who wait.
+            self.changed.notify_all();
             drop(queue);
             self.stats.series.count(Counter::AuditLinesLost, lines);
             tracing::error!(
@@ -207,9 +221,9 @@ impl Audit {
             );
             return 0;
         }
-        self.bytes.fetch_add(weight, Ordering::SeqCst);
+        held.grow_to(weight);
         queue.newest += 1;
-        queue.entries.push_back(Entry { at: SystemTime::now(), fact, from });
+        queue.entries.push_back(Entry { at: SystemTime::now(), fact, from, _held: held });
         if queue.entries.len() == 1 {
             self.changed.notify_all();
         }
@@ -236,9 +250,7 @@ impl Audit {
     fn write_for_ever(&self, by_line: bool, mut write: impl FnMut(&[u8]) -> io::Result<usize>) {
         let mut lines = Lines { is_syslog: by_line, ..Lines::default() };
         while let Some((entries, newest, lost)) = self.take() {
-            let mut weight = 0;
             for Entry { at, fact, .. } in &entries {
-                weight += fact.weight();
                 fact.lines(&self.own_user, |outcome, line| {
                     lines.put(*at, outcome, line);
                     if lines.bytes.len() >= WRITTEN_AT_ONCE {
@@ -251,9 +263,11 @@ impl Audit {
                 lines.put(SystemTime::now(), Outcome::Failure, &text);
             }
             self.write_out(&mut lines, &mut write);
-            self.written(newest, weight);
+            let waiting: Vec<Arc<Connection>> =
+                entries.into_iter().filter_map(|entry| entry.from).collect();
+            self.written(newest);
             // One that has several of them finds the later ones nothing to do.
-            for connection in entries.iter().filter_map(|entry| entry.from.as_ref()) {
+            for connection in waiting {
                 connection.let_out(self.open_up_to());
             }
         }
@@ -284,11 +298,10 @@ impl Audit {
         lines.clear();
     }
 
-    /// What was taken up to this number is written.
-    fn written(&self, newest: u64, weight: usize) {
+    /// What was taken up to this number is written, and held no more.
+    fn written(&self, newest: u64) {
         let mut queue = self.queue.lock();
         queue.since = None;
-        self.bytes.fetch_sub(weight, Ordering::SeqCst);
         self.open.store(newest, Ordering::SeqCst);
         let failed = self.is_failing.swap(false, Ordering::SeqCst);
         drop(queue);
@@ -336,7 +349,11 @@ pub(in crate::server) async fn watch(audit: Arc<Audit>, server: Arc<Server>) {
 mod tests {
     use std::sync::mpsc;
 
+    use jute::protocol::{CheckVersionRequest, DeleteRequest, MultiOp, Request};
+
+    use super::super::{Noted, Operation};
     use super::*;
+    use crate::engine::acl::Identities;
 
     /// An audit log of a few facts, whose thread is given by the returned sender what to do with each write.
     fn audit(fails_closed: bool) -> Arc<Audit> {
@@ -371,6 +388,46 @@ mod tests {
         assert!(text.ends_with(&format!(": {} lines lost\n", 100 - kept)), "{text}");
         assert_eq!(audit.stats.series.total(Counter::AuditLinesLost), 100 - kept);
         assert!(audit.has_room() && audit.open_up_to().load(Ordering::SeqCst) == kept);
+        assert_eq!(audit.held_bytes(), 0);
+    }
+
+    #[test]
+    fn a_change_is_held_from_the_request_until_its_line_is_written() {
+        let audit = audit(false);
+        let mut noted = Noted::default();
+        let address = [127, 0, 0, 1].into();
+        let note = |noted: &mut Noted, path: &str| {
+            let request = Request::Delete(DeleteRequest { path: path.into(), version: -1 });
+            noted.note(&audit, &request, SessionId(1), &Identities::default(), address);
+        };
+        noted.note(&audit, &Request::Ping, SessionId(1), &Identities::default(), address);
+        assert_eq!(audit.held_bytes(), 0, "a read");
+        let path = format!("/{}", "a".repeat(999));
+        note(&mut noted, &path);
+        let one = audit.held_bytes();
+        assert!((1000..2000).contains(&one), "{one}");
+        note(&mut noted, &path);
+        assert!(audit.held_bytes() == 2 * one && !audit.has_room());
+        assert!(noted.pop().is_none());
+        audit.never_answered(noted.pop().expect("a change"));
+        assert_eq!(audit.held_bytes(), 2 * one, "it is counted once");
+        let (entries, newest, _) = audit.take().expect("a fact");
+        drop(entries);
+        audit.written(newest);
+        assert!(audit.held_bytes() == one && audit.has_room());
+        noted.take_all().for_each(drop);
+        assert_eq!(audit.held_bytes(), 0);
+    }
+
+    #[test]
+    fn parts_of_a_multi_that_change_nothing_are_counted_too() {
+        let audit = audit(false);
+        let check = MultiOp::Check(CheckVersionRequest { path: "/".into(), version: -1 });
+        let request = Request::Multi(vec![check; 1000]);
+        let mut noted = Noted::default();
+        let address = [127, 0, 0, 1].into();
+        noted.note(&audit, &request, SessionId(1), &Identities::default(), address);
+        assert!(audit.held_bytes() >= 1000 * size_of::<Option<Operation>>());
     }
 
     #[test]
@@ -412,7 +469,9 @@ mod tests {
         assert!(audit.begins_to_fail(now + PATIENCE) && audit.refuses() && audit.has_room());
         assert_eq!(audit.open_up_to().load(Ordering::SeqCst), u64::MAX);
         assert!(!audit.begins_to_fail(now + 2 * PATIENCE), "it is said once");
-        audit.written(newest, 0);
+        drop(entries);
+        audit.written(newest);
+        assert_eq!(audit.held_bytes(), 0);
         assert!(!audit.refuses());
         assert_eq!(audit.open_up_to().load(Ordering::SeqCst), 1);
         assert!(!audit.begins_to_fail(now + 9 * PATIENCE), "nothing waits");

@@ -84,6 +84,7 @@ pub(in crate::server) const GAUGES: &[Row] = &[
     of("quorum_size", "voters"),
     // These are not ZooKeeper's.
     of("unread_bytes", "bytes of memory for answers and events that clients have not read"),
+    of("audit_held_bytes", "bytes of memory for changes that are not in the audit log yet"),
     of(
         "unsealed_bytes",
         "bytes of old ZooKeeper files that are not purged until rookeeper data seal",

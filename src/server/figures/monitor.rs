@@ -62,6 +62,7 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
         ("num_alive_connections", integer(server.connections.count())),
         ("outstanding_requests", integer(outstanding(server))),
         ("unread_bytes", integer(server.connections.unread().bytes())),
+        ("audit_held_bytes", integer(server.audit.as_ref().map_or(0, |audit| audit.held_bytes()))),
         ("unsealed_bytes", long(stats::get(&server.stats.unsealed.bytes))),
         ("uptime", long(server.clock.monotonic().0)),
         ("znode_count", integer(znodes)),
