@@ -37,6 +37,7 @@ mod trail;
 pub mod tree;
 mod walk;
 pub mod watch;
+pub mod watch_again;
 mod watch_registry;
 mod watchers;
 mod znode;

@@ -36,6 +36,7 @@ mod signals;
 mod unread;
 mod unsent;
 mod upkeep;
+mod watch_again;
 
 use std::io;
 use std::num::NonZeroU64;

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use jute::protocol::{
-    Children2Response, ChildrenResponse, ClientInfo, EphemeralsResponse, ErrorResponse, EventType,
-    GetAclResponse, GetDataResponse, MultiResult, ReadOp, Request, Response, SetWatches2Request,
-    SetWatchesRequest, SyncResponse, WatchRequest, WhoAmIResponse,
+    Children2Response, ChildrenResponse, ClientInfo, EphemeralsResponse, ErrorResponse,
+    GetAclResponse, GetDataResponse, MultiResult, ReadOp, Request, Response, SyncResponse,
+    WatchRequest, WhoAmIResponse,
 };
 use jute::{Acl, ErrorCode, perms};
 
@@ -15,15 +15,17 @@ use super::listing;
 use super::path;
 use super::scheme;
 use super::session::SessionId;
-use super::watch::{CATCH_UP, ConnectionId, Event, WatchTable};
+use super::watch::{ConnectionId, Event, WatchTable};
+use super::watch_again::WatchAgain;
 use super::znode::NodeId;
-use super::zxid::Zxid;
 
 /// The most that is answered at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Most {
     /// Children of a listing that is not long.
     pub children: usize,
+    /// Paths that are watched again under one hold, if they are short.
+    pub watched_again: usize,
     /// Bytes that the parts of one multiRead may give before the others are refused: a request of a megabyte can name the
     /// largest znode fifty thousand times, and no client takes a reply of this size. Never more than 64 MiB.
     pub multi_read: usize,
@@ -31,10 +33,13 @@ pub struct Most {
 
 impl Most {
     /// What holds unless memory is scarce.
-    pub const USUAL: Self = Self { children: listing::LONG, multi_read: MULTI_READ_MAX };
+    pub const USUAL: Self =
+        Self { children: listing::LONG, watched_again: WATCHED_AGAIN, multi_read: MULTI_READ_MAX };
 }
 
 const MULTI_READ_MAX: usize = 64 << 20;
+/// Some 50 us.
+const WATCHED_AGAIN: usize = 128;
 /// A listing with more bytes than this is a long one, too.
 const LIST_MAX: usize = 1 << 20;
 
@@ -127,18 +132,14 @@ pub fn answer<'t>(
         Request::MultiRead(ops) => Ok(Response::Multi(read.multi(ops, MULTI_READ_MAX))),
         Request::WhoAmI => Ok(read.who_am_i()),
         Request::Sync(body) => Ok(Response::Sync(SyncResponse { path: body.path.clone() })),
-        Request::SetWatches(body) => {
-            let SetWatchesRequest { relative_zxid, data_watches, exist_watches, child_watches } =
-                body;
-            read.set_watches(*relative_zxid, data_watches, exist_watches, child_watches, events);
+        Request::SetWatches(_) | Request::SetWatches2(_) => {
+            if let Some(mut again) = WatchAgain::of(request) {
+                again.advance(database, caller.connection, usize::MAX, events);
+            }
             Ok(Response::Empty)
         }
         // That of a session of one server only.
         Request::CloseSession => Ok(Response::Empty),
-        Request::SetWatches2(body) => {
-            read.set_watches2(body, events);
-            Ok(Response::Empty)
-        }
         Request::AddWatch(body) => {
             read.watches().add(&body.path, caller.connection, body.mode);
             Ok(Response::Error(ErrorResponse { err: 0 }))
@@ -155,7 +156,7 @@ pub fn answer<'t>(
     }
 }
 
-/// Answers a read, but for a listing that is too long for one hold: `None` then.
+/// Answers a read, but for what takes too long for one hold: `None` for a long listing, and for a setWatches of many paths.
 pub fn answer_unless_long<'t>(
     database: &'t Database,
     caller: &Caller<'_>,
@@ -176,6 +177,11 @@ pub fn answer_unless_long<'t>(
         Request::MultiRead(ops) => {
             let results = read.multi(ops, most.multi_read.min(MULTI_READ_MAX));
             Some(Ok(Response::Multi(results)))
+        }
+        Request::SetWatches(_) | Request::SetWatches2(_)
+            if WatchAgain::of(request).is_some_and(|its| its.is_more_than(most.watched_again)) =>
+        {
+            None
         }
         _ => Some(answer(database, caller, request, events)),
     }
@@ -406,70 +412,6 @@ impl<'t> Read<'t, '_> {
             })
             .collect();
         Response::WhoAmI(WhoAmIResponse { client_info })
-    }
-
-    fn set_watches2(&self, body: &SetWatches2Request<'_>, events: &mut Vec<Event>) {
-        self.set_watches(
-            body.relative_zxid,
-            &body.data_watches,
-            &body.exist_watches,
-            &body.child_watches,
-            events,
-        );
-        let mut watches = self.watches();
-        for path in &body.persistent_watches {
-            watches.add(path, self.caller.connection, jute::protocol::AddWatchMode::Persistent);
-        }
-        for path in &body.persistent_recursive_watches {
-            let mode = jute::protocol::AddWatchMode::PersistentRecursive;
-            watches.add(path, self.caller.connection, mode);
-        }
-    }
-
-    /// What changed while the client was away is told, everything else is watched again (`DataTree.setWatches`).
-    fn set_watches(
-        &self,
-        relative_zxid: i64,
-        data: &[Cow<'_, str>],
-        exist: &[Cow<'_, str>],
-        child: &[Cow<'_, str>],
-        events: &mut Vec<Event>,
-    ) {
-        let tree = &self.database.tree;
-        let connection = self.caller.connection;
-        let mut watches = self.watches();
-        let mut tell = |event_type, path: &str| {
-            events.push(Event {
-                receivers: vec![connection],
-                event_type,
-                path: path.into(),
-                zxid: CATCH_UP,
-                readers: None,
-            });
-        };
-        let since = Zxid(relative_zxid);
-        for path in data {
-            match tree.find(path).map(|node| tree.stat(node)) {
-                None => tell(EventType::NodeDeleted, path),
-                Some(stat) if Zxid(stat.mzxid) > since => tell(EventType::NodeDataChanged, path),
-                Some(_) => watches.watch_data(path, connection),
-            }
-        }
-        for path in exist {
-            match tree.find(path) {
-                Some(_) => tell(EventType::NodeCreated, path),
-                None => watches.watch_data(path, connection),
-            }
-        }
-        for path in child {
-            match tree.find(path).map(|node| tree.stat(node)) {
-                None => tell(EventType::NodeDeleted, path),
-                Some(stat) if Zxid(stat.pzxid) > since => {
-                    tell(EventType::NodeChildrenChanged, path);
-                }
-                Some(_) => watches.watch_children(path, connection),
-            }
-        }
     }
 }
 

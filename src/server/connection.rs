@@ -32,6 +32,7 @@ use super::outbox::{Outbox, Sent};
 use super::password::PASSWORD_LEN;
 use super::shared::Server;
 use super::unread::{Rank, Unread};
+use super::watch_again;
 use crate::engine::acl::{Identities, Identity, TooMany};
 use crate::engine::read;
 use crate::engine::request::Origin;
@@ -500,6 +501,10 @@ impl Connection {
                 }
                 Step::List => {
                     Box::pin(listings::answer(self, server, &mut inbox)).await?;
+                    continue;
+                }
+                Step::WatchAgain => {
+                    Box::pin(watch_again::answer(self, server, &mut inbox)).await?;
                     continue;
                 }
                 Step::NeedsUnread(bytes) => {

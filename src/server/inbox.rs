@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
-use bytes::{Buf as _, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use jute::protocol::{
     ConnectRequest, LENGTH_LEN, Request, RequestHeader, Response, SyncRequest, put_event,
     put_refusal, put_reply, xid,
@@ -78,6 +78,8 @@ pub(super) enum Step {
     Again,
     /// Make the long listing that is first.
     List,
+    /// Watch the many paths of the setWatches that is first.
+    WatchAgain,
     /// Send what a word is answered with, piece by piece.
     Word(four_letter::Word),
     /// Send what waits, then close.
@@ -482,7 +484,9 @@ impl Inbox {
                     Some(Step::Leave)
                 }
                 Ok(request) => match answers.take(header.xid, &request) {
-                    Some(step @ (Step::List | Step::NeedsUnread(_))) => return step,
+                    Some(step @ (Step::List | Step::WatchAgain | Step::NeedsUnread(_))) => {
+                        return step;
+                    }
                     step => step,
                 },
                 Err(error) => answers.malformed(&header, error),
@@ -517,16 +521,25 @@ impl Inbox {
 
     /// It was answered.
     pub(super) fn listed(&mut self, connection: &Connection) {
-        let Ok(Some(len)) = self.frame_len(connection) else { return };
-        if let Ok((header, body)) = jute::decode::<RequestHeader>(payload(&self.bytes, len)) {
-            Taken::new(connection, &self.server).count(&header);
-            if let Some(sample) =
+        let Some(frame) = self.take_first(connection) else { return };
+        if let Ok((header, body)) = jute::decode::<RequestHeader>(&frame)
+            && let Some(sample) =
                 Request::decode(header.op, body).ok().as_ref().and_then(Sample::of)
-            {
-                self.server.stats.hot_paths.count(&sample, 1, self.server.clock.monotonic());
-            }
+        {
+            self.server.stats.hot_paths.count(&sample, 1, self.server.clock.monotonic());
         }
-        self.take_out(len);
+    }
+
+    /// Takes the payload of the first frame out, and counts it as taken.
+    pub(super) fn take_first(&mut self, connection: &Connection) -> Option<Bytes> {
+        let len = self.frame_len(connection).ok().flatten()?;
+        let mut frame = self.bytes.split_to(LENGTH_LEN + len).freeze();
+        self.synced_bytes = self.synced_bytes.saturating_sub(frame.len());
+        frame.advance(LENGTH_LEN);
+        if let Ok((header, _)) = jute::decode::<RequestHeader>(&frame) {
+            Taken::new(connection, &self.server).count(&header);
+        }
+        Some(frame)
     }
 
     fn take_out(&mut self, len: usize) {
@@ -756,7 +769,10 @@ impl<'a> Answers<'a> {
         }
         let Some(answer) = read::answer_unless_long(hold, &caller, request, most, &mut events)
         else {
-            return Some(Step::List);
+            return Some(match request {
+                Request::SetWatches(_) | Request::SetWatches2(_) => Step::WatchAgain,
+                _ => Step::List,
+            });
         };
         let len = answer.as_ref().map_or(0, read::expected_len);
         // What can be far larger than a znode leaves no watch: it can be made again.
@@ -876,6 +892,8 @@ const fn share_of_hold(request: &Request<'_>) -> usize {
     match request {
         // All that the session owns is looked at, also for an answer with none of it.
         Request::GetEphemerals(_) => ANSWERS_A_HOLD,
+        // Each path is looked for and watched.
+        Request::SetWatches(_) | Request::SetWatches2(_) => ANSWERS_A_HOLD,
         _ => 1,
     }
 }
@@ -905,7 +923,7 @@ impl Drop for Answers<'_> {
 
 #[cfg(test)]
 mod tests {
-    use jute::protocol::{EphemeralsRequest, WatchRequest};
+    use jute::protocol::{EphemeralsRequest, SetWatchesRequest, WatchRequest};
 
     use super::*;
 
@@ -927,5 +945,12 @@ mod tests {
         assert_eq!(many(&read), 10);
         // However many ephemeral znodes the session has, each is held against the path.
         assert_eq!(many(&Request::GetEphemerals(EphemeralsRequest { path: path.into() })), 640);
+        let again = SetWatchesRequest {
+            relative_zxid: 0,
+            data_watches: vec![path.into()],
+            exist_watches: vec![],
+            child_watches: vec![],
+        };
+        assert_eq!(many(&Request::SetWatches(again)), 640);
     }
 }

@@ -23,4 +23,5 @@ mod short_memory;
 mod signals;
 mod small_disk;
 mod unread;
+mod watching_again;
 mod wrong_tree;

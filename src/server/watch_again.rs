@@ -1,0 +1,78 @@
+//! A setWatches of many paths: some are watched under one hold, and in between everybody else has a turn.
+
+use std::io;
+
+use bytes::BytesMut;
+use jute::protocol::{LENGTH_LEN, Request, RequestHeader, Response, put_event, put_reply};
+
+use super::connection::Connection;
+use super::figures::series::Counter;
+use super::inbox::Inbox;
+use super::shared::Server;
+use crate::engine::read::Most;
+use crate::engine::time::Monotonic;
+use crate::engine::watch_again::WatchAgain;
+
+/// Answers the setWatches that is first in `inbox`, unless the connection ends before. What changed meanwhile is told before
+/// it, and once.
+pub(super) async fn answer(
+    connection: &Connection,
+    server: &Server,
+    inbox: &mut Inbox,
+) -> io::Result<()> {
+    let received = server.clock.monotonic();
+    let Some(frame) = inbox.take_first(connection) else {
+        connection.close();
+        return Ok(());
+    };
+    let request = jute::decode::<RequestHeader>(&frame)
+        .and_then(|(header, body)| Ok((header.xid, Request::decode(header.op, body)?)));
+    let Ok((xid, request)) = request else {
+        connection.close();
+        return Ok(());
+    };
+    let Some(mut again) = WatchAgain::of(&request) else {
+        connection.close();
+        return Ok(());
+    };
+    while !advance(connection, server, xid, &mut again, received) {
+        let turn_of_others = tokio::task::yield_now();
+        if connection.wait_for(server, inbox, turn_of_others).await?.is_none() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Watches some further paths under a hold, and answers behind the last of them; whether it did.
+fn advance(
+    connection: &Connection,
+    server: &Server,
+    xid: i32,
+    again: &mut WatchAgain<'_>,
+    received: Monotonic,
+) -> bool {
+    let (mut events, mut out) = (Vec::new(), BytesMut::new());
+    let hold = server.replica.shared();
+    let most = Most::USUAL.watched_again;
+    let is_done = again.advance(&hold, connection.id(), most, &mut events);
+    for event in &events {
+        put_event(&mut out, event.zxid.0, event.event_type, &event.path);
+    }
+    let zxid = hold.last_zxid();
+    let before = out.len() + LENGTH_LEN;
+    if is_done {
+        put_reply(&mut out, xid, zxid.0, &Response::Empty);
+    }
+    let len = out.len().saturating_sub(before);
+    // Before the hold ends: what fires from here on comes behind it.
+    connection.outbox().put_answers(&mut out, None);
+    drop(hold);
+    server.connections.shed(connection);
+    if is_done {
+        connection.answered_here(server, zxid, 1, received);
+        server.stats.record_response_size(len, len, len);
+        server.stats.series.count(Counter::ResponseBytes, len as u64);
+    }
+    is_done
+}
