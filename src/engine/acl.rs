@@ -1,10 +1,11 @@
 //! The table of ACL lists.
 
-use hashbrown::HashMap;
+use std::hash::BuildHasher as _;
+
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use jute::Acl;
 
 pub use super::acl_list::AclList;
-use super::acl_list::Sought;
 pub use super::identity::{IDENTITIES_BYTES_MAX, Identities, Identity, TooMany};
 
 /// The number of a list in the [`AclTable`]; 0 is no list: anyone may do anything.
@@ -26,6 +27,8 @@ impl AclId {
 #[derive(Debug)]
 struct Entry {
     list: AclList,
+    /// Of what it says: a long list is hashed once.
+    hash: u64,
     /// What `world:anyone` may do.
     anyone: i32,
     /// Znodes that use it.
@@ -38,7 +41,8 @@ pub struct AclTable {
     entries: Vec<Option<Entry>>,
     /// Slots of `entries` that hold nothing.
     free: Vec<usize>,
-    ids: HashMap<AclList, AclId>,
+    ids: HashTable<AclId>,
+    hasher: DefaultHashBuilder,
     /// While a snapshot is loaded, what the numbers in it are here. ZooKeeper's only rise, with every list that it ever
     /// had.
     stored: HashMap<i64, AclId>,
@@ -46,32 +50,69 @@ pub struct AclTable {
     is_fuzzy: bool,
     /// What such znodes have until the log tells.
     awaited: Option<AclId>,
+    /// Long lists that nobody uses any more. To drop one takes its time, and is for whoever changed the tree.
+    gone: Vec<AclList>,
 }
 
 impl AclTable {
     /// The number of a list, with one more use.
     pub fn intern(&mut self, list: &[Acl<'_>]) -> AclId {
-        if let Some(&id) = self.ids.get(&Sought(list)) {
-            self.retain(id);
-            return id;
+        let hash = self.hasher.hash_one(list);
+        match self.find(hash, list) {
+            Some(id) => {
+                self.retain(id);
+                id
+            }
+            None => self.add(hash, AclList::new(list)),
         }
-        let list = AclList::new(list);
+    }
+
+    /// The same for a list that is given away: nothing of it that is owned is copied.
+    pub fn intern_owned(&mut self, list: Vec<Acl<'_>>) -> AclId {
+        let hash = self.hasher.hash_one(&*list);
+        match self.find(hash, &list) {
+            Some(id) => {
+                self.retain(id);
+                id
+            }
+            None => self.add(hash, AclList::of(list)),
+        }
+    }
+
+    fn find(&self, hash: u64, list: &[Acl<'_>]) -> Option<AclId> {
+        let is = |id: &AclId| {
+            self.entry(*id).is_some_and(|entry| entry.hash == hash && *entry.list == *list)
+        };
+        self.ids.find(hash, is).copied()
+    }
+
+    fn add(&mut self, hash: u64, list: AclList) -> AclId {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             self.entries.len() - 1
         });
         let id = Self::id_of(slot);
-        self.ids.insert(list.clone(), id);
         if let Some(entry) = self.entries.get_mut(slot) {
-            *entry = Some(Entry { anyone: list.anyone(), list, uses: 1 });
+            *entry = Some(Entry { anyone: list.anyone(), list, hash, uses: 1 });
         }
+        let Self { ids, entries, .. } = self;
+        let hash_of = |id: &AclId| {
+            let slot = id.0 as usize - 1;
+            entries.get(slot).and_then(Option::as_ref).map_or(0, |entry| entry.hash)
+        };
+        ids.insert_unique(hash, id, hash_of);
         id
+    }
+
+    /// Takes the long lists that nobody uses any more.
+    pub fn take_gone(&mut self) -> Vec<AclList> {
+        std::mem::take(&mut self.gone)
     }
 
     /// A list as it is stored, shared with the znodes that have it.
     pub fn share(&self, list: &[Acl<'static>]) -> AclList {
-        let known = self.ids.get_key_value(&Sought(list));
-        known.map_or_else(|| AclList::new(list), |(list, _)| list.clone())
+        let known = self.find(self.hasher.hash_one(list), list).and_then(|id| self.list(id));
+        known.map_or_else(|| AclList::new(list), AclList::clone)
     }
 
     /// Takes a list of a snapshot. Its number there is any that ZooKeeper can have given out; here it has another one, and
@@ -107,7 +148,7 @@ impl AclTable {
         let list = AclList::new(&[Acl::anyone(0)]);
         let id = Self::id_of(self.entries.len());
         // Not in the index: a client's own list of this content is another one.
-        self.entries.push(Some(Entry { anyone: list.anyone(), list, uses: 0 }));
+        self.entries.push(Some(Entry { anyone: list.anyone(), list, hash: 0, uses: 0 }));
         self.awaited = Some(id);
         id
     }
@@ -123,6 +164,7 @@ impl AclTable {
         for id in std::mem::take(&mut self.stored).into_values() {
             self.release(id);
         }
+        self.gone.clear();
     }
 
     fn id_of(slot: usize) -> AclId {
@@ -151,18 +193,20 @@ impl AclTable {
         if entry.uses > 0 {
             return;
         }
-        // The awaited one is not in the index, where another of its content may be.
-        let list = entry.list.clone();
-        if self.ids.get(&list) == Some(&id) {
-            self.ids.remove(&list);
+        // The awaited one is not in the index.
+        let hash = entry.hash;
+        if let Ok(known) = self.ids.find_entry(hash, |known| *known == id) {
+            known.remove();
         }
         if self.awaited == Some(id) {
             self.awaited = None;
         }
         let slot = id.0 as usize - 1;
-        if let Some(entry) = self.entries.get_mut(slot) {
-            *entry = None;
+        if let Some(entry) = self.entries.get_mut(slot).and_then(Option::take) {
             self.free.push(slot);
+            if !entry.list.is_short() {
+                self.gone.push(entry.list);
+            }
         }
     }
 
@@ -227,6 +271,31 @@ mod tests {
         table.release(second);
         table.release(third);
         assert_eq!((table.iter().count(), table.ids.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_long_list_is_taken_as_it_is_and_dropped_by_whoever_takes_it() {
+        let long = |first: usize| -> Vec<Acl<'static>> {
+            let id = |number| Some(format!("u{number}:h").into());
+            (first..first + 100).map(|number| Acl { id: id(number), ..entry(1, "") }).collect()
+        };
+        let place_of = |list: &[Acl<'_>]| list[7].id.as_deref().map(str::as_ptr);
+        let mut table = AclTable::default();
+        let given = long(0);
+        let place = place_of(&given);
+        let first = table.intern_owned(given);
+        assert_eq!(place_of(table.list(first).unwrap()), place);
+        assert_eq!((table.intern(&long(0)), table.intern_owned(long(0))), (first, first));
+        let second = table.intern_owned(long(1));
+        let short = table.intern_owned(vec![entry(1, "a:h")]);
+        [first, first, second, short].iter().for_each(|id| table.release(*id));
+        let gone = table.take_gone();
+        assert_eq!(gone.iter().map(|list| (**list).to_vec()).collect::<Vec<_>>(), [long(1)]);
+        table.release(first);
+        assert_eq!((table.take_gone().len(), table.take_gone().len()), (1, 0));
+        assert_eq!((table.iter().count(), table.ids.len()), (0, 0));
+        // What comes again is found again.
+        assert_eq!(table.intern(&long(1)), table.intern_owned(long(1)));
     }
 
     #[test]

@@ -6,12 +6,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::hash::{BuildHasher as _, Hash, Hasher};
+use std::hash::BuildHasher as _;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
 
 use hashbrown::hash_table::Entry;
-use hashbrown::{DefaultHashBuilder, Equivalent, HashMap, HashTable};
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use jute::{Acl, perms};
 
 use super::identity::Identity;
@@ -36,7 +36,15 @@ impl AclList {
     /// Makes a list that can be stored.
     #[must_use]
     pub fn new(entries: &[Acl<'_>]) -> Self {
-        let entries: Box<[Acl<'static>]> = entries.iter().map(kept).collect();
+        Self::stored(entries.iter().map(kept).collect())
+    }
+
+    /// The same of entries that are given away.
+    pub(super) fn of(entries: Vec<Acl<'_>>) -> Self {
+        Self::stored(entries.into_iter().map(kept_owned).collect())
+    }
+
+    fn stored(entries: Box<[Acl<'static>]>) -> Self {
         Self(Arc::new(Stored { anyone: anyone(&entries), entries, grants: OnceLock::new() }))
     }
 
@@ -103,22 +111,6 @@ impl PartialEq for AclList {
 
 impl Eq for AclList {}
 
-impl Hash for AclList {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        Sought(self).hash(state);
-    }
-}
-
-/// Entries that are looked for among lists.
-#[derive(Hash)]
-pub(super) struct Sought<'a>(pub(super) &'a [Acl<'a>]);
-
-impl Equivalent<AclList> for Sought<'_> {
-    fn equivalent(&self, list: &AclList) -> bool {
-        **list == *self.0
-    }
-}
-
 /// An entry as it is kept.
 fn kept(acl: &Acl<'_>) -> Acl<'static> {
     if is_anyone(acl) {
@@ -127,6 +119,15 @@ fn kept(acl: &Acl<'_>) -> Acl<'static> {
     let scheme = acl.scheme.as_deref().map(kept_scheme);
     let id = acl.id.as_deref().map(|id| Cow::Owned(id.to_owned()));
     Acl { perms: acl.perms, scheme, id }
+}
+
+/// The same of one that is given away.
+pub(super) fn kept_owned(acl: Acl<'_>) -> Acl<'static> {
+    if is_anyone(&acl) {
+        return Acl::anyone(acl.perms);
+    }
+    let scheme = acl.scheme.as_deref().map(kept_scheme);
+    Acl { perms: acl.perms, scheme, id: acl.id.map(|id| Cow::Owned(id.into_owned())) }
 }
 
 /// The name of a scheme; that of a usual one takes no memory.

@@ -50,6 +50,8 @@ impl Database {
         mode: Mode,
         events: &mut Vec<Event>,
     ) -> Result<Response<'t>, Impossible> {
+        // Whoever wants to do it elsewhere has taken it.
+        drop(self.take_gone());
         let response = match txn {
             Txn::Multi(txns) => {
                 if txns.iter().any(|txn| matches!(txn, Txn::Error(_))) {
@@ -156,7 +158,7 @@ impl Database {
                 Ok(MultiResult::SetData(self.stat_of(node)))
             }
             Txn::SetAcl(txn) => {
-                let node = self.set_acl(&txn, mode)?;
+                let node = self.set_acl(txn, mode)?;
                 Ok(MultiResult::SetData(self.stat_of(node)))
             }
             Txn::Check(_) => Ok(MultiResult::Check),
@@ -220,7 +222,7 @@ impl Database {
             Err(Impossible::NodeExists(_)) if mode == Mode::Tolerant => {
                 if let Some(node) = self.tree.find(path) {
                     let aversion = self.tree.stat_persisted(node).aversion;
-                    self.tree.set_acl(node, path, acl, aversion);
+                    self.tree.set_acl(node, path, acl.to_vec(), aversion);
                 }
                 if create.counts_twice && creates > before {
                     self.tree.set_counters(parent, above(path), creates, zxid);
@@ -340,7 +342,7 @@ impl Database {
         Ok(Some(node))
     }
 
-    fn set_acl(&mut self, txn: &SetAclTxn<'_>, mode: Mode) -> Result<Option<NodeId>, Impossible> {
+    fn set_acl(&mut self, txn: SetAclTxn<'_>, mode: Mode) -> Result<Option<NodeId>, Impossible> {
         let Some(node) = self.tree.find(&txn.path) else {
             return tolerate(mode, Impossible::NoNode(txn.path.to_string()));
         };
@@ -349,7 +351,7 @@ impl Database {
             let path = txn.path.to_string();
             return Err(Impossible::Version { path, ours, theirs: txn.version });
         }
-        let acl = txn.acl.as_deref().unwrap_or_default();
+        let acl = txn.acl.unwrap_or_default();
         self.tree.set_acl(node, &txn.path, acl, txn.version);
         Ok(Some(node))
     }

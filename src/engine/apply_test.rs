@@ -292,3 +292,26 @@ fn statistics_cost_the_same_however_much_there_is_to_count() {
     assert_eq!(answer, Ok(Response::AllChildrenNumber(1000)));
     assert_eq!(VISITED.get(), before);
 }
+
+#[test]
+fn a_long_acl_list_that_goes_is_left_to_whoever_applies() {
+    let list = |first: usize| -> Vec<Acl<'static>> {
+        let id = |number: usize| Some(format!("u{number}:h").into());
+        let entry = |number| Acl { perms: 1, scheme: Some("digest".into()), id: id(number) };
+        (first..first + 100).map(entry).collect()
+    };
+    let set = |first, version| {
+        Txn::SetAcl(SetAclTxn { path: "/a".into(), acl: Some(list(first)), version })
+    };
+    let mut database = database();
+    apply(&mut database, set(0, 1)).unwrap();
+    assert!(database.take_gone().is_empty());
+    apply(&mut database, set(1, 2)).unwrap();
+    let gone = database.take_gone();
+    assert_eq!(gone.len(), 1);
+    assert_eq!(*gone[0], list(0));
+    // Where nobody takes it, it goes with the next transaction.
+    apply(&mut database, set(2, 3)).unwrap();
+    apply(&mut database, set_data("/b", 1)).unwrap();
+    assert!(database.take_gone().is_empty());
+}

@@ -7,7 +7,7 @@ use jute::persist::{SnapshotNode, SnapshotSession};
 use jute::{Acl, ErrorCode, perms};
 use parking_lot::Mutex;
 
-use super::acl::Identities;
+use super::acl::{AclList, Identities};
 use super::owner::Owner;
 use super::path;
 use super::quota::{self, Growth, Quota, QuotaNode, Track};
@@ -135,7 +135,7 @@ impl Database {
             let made = self.tree.load(path, &node);
             debug_assert!(made.is_ok(), "{path} has its parent: {made:?}");
             if let Some(node) = self.tree.find(path).filter(|_| !acl.is_empty()) {
-                self.tree.set_acl(node, path, acl, -1);
+                self.tree.set_acl(node, path, acl.to_vec(), -1);
             }
         }
     }
@@ -156,6 +156,11 @@ impl Database {
     #[must_use]
     pub const fn watches(&self) -> &Mutex<WatchTable> {
         &self.watches
+    }
+
+    /// Takes what the last transaction left to drop, which takes its time: to be done behind the hold.
+    pub fn take_gone(&mut self) -> Vec<AclList> {
+        self.tree.take_gone_lists()
     }
 
     /// The last transaction applied.

@@ -6,7 +6,7 @@
 use hashbrown::HashSet;
 use jute::{Acl, ErrorCode};
 
-use super::acl_list::{is_anyone, kept_scheme};
+use super::acl_list::{is_anyone, kept_owned, kept_scheme};
 use super::identity::{Identities, Identity};
 use super::scheme;
 
@@ -44,7 +44,7 @@ impl Storable<'_> {
             if is_auth(&acl) {
                 made.extend(shown(identities).map(|one| entry(acl.perms, one)));
             } else {
-                made.push(acl);
+                made.push(kept_owned(acl));
             }
         }
         made

@@ -233,6 +233,11 @@ impl Tree {
         &self.acls
     }
 
+    /// Takes the long ACL lists that nobody uses any more.
+    pub fn take_gone_lists(&mut self) -> Vec<AclList> {
+        self.acls.take_gone()
+    }
+
     /// Who keeps a znode alive.
     #[must_use]
     pub fn owner(&self, id: NodeId) -> Owner {
@@ -580,10 +585,10 @@ impl Tree {
     }
 
     /// Replaces the ACL of the znode of `path`.
-    pub fn set_acl(&mut self, id: NodeId, path: &str, acl: &[Acl<'_>], aversion: i32) {
+    pub fn set_acl(&mut self, id: NodeId, path: &str, acl: Vec<Acl<'_>>, aversion: i32) {
         self.preserve(id);
         self.count_out(id, path);
-        let renewed = self.acls.intern(acl);
+        let renewed = self.acls.intern_owned(acl);
         if let Some(node) = self.znodes.get_mut(id) {
             let before = std::mem::replace(&mut node.acl, renewed);
             self.acls.release(before);

@@ -12,6 +12,7 @@ use super::queue::{Share, Submission};
 use super::rebuild::tell_mismatch;
 use super::replica::{Exclusive, Replica};
 use super::standalone::OrderError;
+use crate::engine::acl::AclList;
 use crate::engine::apply::Mode;
 use crate::engine::database::Database;
 use crate::engine::read::{self, Caller};
@@ -33,6 +34,9 @@ const STEPS_A_LOOK: usize = 16;
 pub(super) const TURN_BYTES: usize = 4 << 20;
 /// What deciding costs beside that, in bytes.
 const STEP_BYTES: usize = 512;
+
+/// Entries of ACL lists that are kept until the hold is over: some 12 MB.
+const GONE_ENTRIES_MAX: usize = 100_000;
 
 /// A request's share of the bounds of what may be on its way.
 pub(super) type Room = Option<Share>;
@@ -119,6 +123,9 @@ pub(super) struct Applying<'a> {
     events: Vec<Event>,
     /// The shares of what is answered: given back, which wakes who waits for one, only behind the hold.
     rooms: Vec<Share>,
+    /// What transactions left to drop, likewise; and its entries.
+    gone: Vec<AclList>,
+    gone_entries: usize,
 }
 
 impl Applier {
@@ -135,6 +142,8 @@ impl Applier {
             done: 0,
             events: Vec::new(),
             rooms: Vec::new(),
+            gone: Vec::new(),
+            gone_entries: 0,
         };
         apply(&mut applying)?;
         drop(ManuallyDrop::into_inner(applying.hold));
@@ -245,7 +254,19 @@ impl Applying<'_> {
         self.hold.publish();
         self.clients.events(&self.events);
         self.events.clear();
+        self.put_aside();
         Ok(response)
+    }
+
+    /// Keeps what the transaction left to drop until the hold is over, unless that is too much by then.
+    fn put_aside(&mut self) {
+        let gone = self.hold.database().take_gone();
+        self.gone_entries += gone.iter().map(|list| list.len()).sum::<usize>();
+        self.gone.extend(gone);
+        if self.gone_entries > GONE_ENTRIES_MAX {
+            self.gone.clear();
+            self.gone_entries = 0;
+        }
     }
 
     /// The database, as it is now.
