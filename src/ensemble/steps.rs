@@ -26,8 +26,8 @@ use crate::engine::zxid::Zxid;
 
 /// How long transactions are applied before waiting readers are let in.
 const HOLD_MAX: Duration = Duration::from_micros(100);
-/// Steps between two looks at the clock while the hold lasts.
-const STEPS_A_LOOK: usize = 16;
+/// Between two looks at the clock while the hold lasts: steps, parts of their transactions, and receivers of their events.
+const WORK_A_LOOK: usize = 16;
 
 /// Bytes that are decided in one turn, with one more request: those that came and those of the transactions that they
 /// become, whatever the outcome. A megabyte of small parts takes some 40 ms to decide, and nothing ticks meanwhile.
@@ -119,7 +119,8 @@ pub(super) struct Applying<'a> {
     hold: ManuallyDrop<Exclusive<'a>>,
     clients: &'a dyn Clients,
     since: Instant,
-    done: usize,
+    /// What was done since the last look at the clock.
+    work: usize,
     events: Vec<Event>,
     /// The shares of what is answered: given back, which wakes who waits for one, only behind the hold.
     rooms: Vec<Share>,
@@ -139,7 +140,7 @@ impl Applier {
             hold: ManuallyDrop::new(self.replica.exclusive()),
             clients: &*self.clients,
             since: Instant::now(),
-            done: 0,
+            work: 0,
             events: Vec::new(),
             rooms: Vec::new(),
             gone: Vec::new(),
@@ -240,6 +241,7 @@ impl Applying<'_> {
     pub(super) fn apply<'t>(&mut self, record: TxnRecord<'t>) -> Result<Response<'t>, OrderError> {
         let TxnRecord { header, txn, digest } = record;
         self.clients.applies(&txn);
+        self.work += parts(&txn);
         if let Txn::CloseSession(its) = &txn {
             self.clients.ephemerals_end(SessionId(header.client_id), &its.paths_to_delete);
         }
@@ -253,6 +255,7 @@ impl Applying<'_> {
         }
         self.hold.publish();
         self.clients.events(&self.events);
+        self.work += self.events.iter().map(|event| event.receivers.len()).sum::<usize>();
         self.events.clear();
         self.put_aside();
         Ok(response)
@@ -276,11 +279,20 @@ impl Applying<'_> {
 
     /// To be called once a step.
     pub(super) fn let_readers_in(&mut self) {
-        self.done += 1;
-        if self.done.is_multiple_of(STEPS_A_LOOK) && self.since.elapsed() >= HOLD_MAX {
+        self.work += 1;
+        if self.takes_a_look() && self.since.elapsed() >= HOLD_MAX {
             self.hold.bump();
             self.since = Instant::now();
         }
+    }
+
+    /// Whether so much was done that it is time to look at the clock.
+    const fn takes_a_look(&mut self) -> bool {
+        let is_due = self.work >= WORK_A_LOOK;
+        if is_due {
+            self.work = 0;
+        }
+        is_due
     }
 
     fn attach(&self, origin: &Origin, attached: &Attached) {
@@ -309,6 +321,16 @@ impl Applying<'_> {
     }
 }
 
+/// Parts of a transaction beyond the first.
+fn parts(txn: &Txn<'_>) -> usize {
+    let parts = match txn {
+        Txn::Multi(parts) => parts.len(),
+        Txn::CloseSession(its) => its.paths_to_delete.len(),
+        _ => 0,
+    };
+    parts.saturating_sub(1)
+}
+
 #[cfg(test)]
 mod tests {
     use jute::protocol::CreateRequest;
@@ -318,6 +340,17 @@ mod tests {
     use crate::engine::database::Rules;
     use crate::engine::time::{Monotonic, WallClock};
     use crate::engine::watch::ConnectionId;
+
+    #[test]
+    fn one_step_can_be_as_much_as_many() {
+        let check = || Txn::Check(jute::txn::CheckVersionTxn { path: "/".into(), version: 1 });
+        let close = |paths: usize| {
+            let paths_to_delete = vec!["/e".into(); paths];
+            Txn::CloseSession(jute::txn::CloseSessionTxn { paths_to_delete })
+        };
+        let all = [check(), Txn::Multi(vec![check(); 20]), close(0), close(1), close(30)];
+        assert_eq!(all.each_ref().map(parts), [0, 19, 0, 0, 29]);
+    }
 
     #[test]
     fn no_more_is_decided_at_once_than_there_is_room_for() {
