@@ -31,5 +31,5 @@ pub use queue::{
 pub use rebuild::Rebuild;
 pub use replica::{Exclusive, Replica, Shared};
 pub use snapshots::{Need, Snapshots, first_snapshot, write_walk};
-pub use standalone::{GroupReport, OrderError, Standalone, orphans};
+pub use standalone::{GroupReport, OrderError, Standalone};
 pub use words::{Asked, Stream, TreeDigest, Verdict, Word};

@@ -114,6 +114,17 @@ impl Sequencer {
         self.orphans.split_off(some).into_iter().map(Chore::Orphan).collect()
     }
 
+    /// Such a session that was taken is to be closed later.
+    pub fn put_back_orphan(&mut self, session: SessionId) {
+        self.orphans.push(session);
+    }
+
+    /// Sessions that [`Self::take_orphans`] still has.
+    #[must_use]
+    pub const fn orphans_count(&self) -> usize {
+        self.orphans.len()
+    }
+
     /// Decides a request.
     pub fn prepare(
         &mut self,
@@ -307,7 +318,8 @@ impl Sequencer {
         self.tracker.next_expiry()
     }
 
-    /// Sessions that were not heard of for their timeout. `late_ms` is how long the server itself stood still.
+    /// Sessions that were not heard of for their timeout: nothing more is taken from them, and each is to be closed.
+    /// `late_ms` is how long the server itself stood still.
     pub fn expired(&mut self, now: Monotonic, late_ms: u64) -> Vec<SessionId> {
         self.tracker.expired(now, late_ms)
     }

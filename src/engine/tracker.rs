@@ -41,9 +41,19 @@ struct Tracked {
     timeout_ms: u64,
     /// The connection that may write for it; none since this orderer began.
     owner: Option<ConnectionId>,
-    /// From the preparing of closeSession on: nothing more is taken from it.
-    closing: bool,
+    end: End,
     heard: Arc<Heard>,
+}
+
+/// How far a session is from its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    NotYet,
+    /// It was not heard of for its timeout; its closeSession is still to be prepared. From here on nothing more is taken
+    /// from it.
+    Due,
+    /// Its closeSession is prepared.
+    Prepared,
 }
 
 #[cfg(test)]
@@ -108,7 +118,7 @@ impl SessionTracker {
         heard.touch(now);
         let timeout_ms = u64::try_from(timeout_ms).unwrap_or(0);
         self.expiry.put(session, now.plus(timeout_ms));
-        let tracked = Tracked { timeout_ms, owner, closing: false, heard: Arc::clone(&heard) };
+        let tracked = Tracked { timeout_ms, owner, end: End::NotYet, heard: Arc::clone(&heard) };
         self.sessions.insert(session, tracked);
         heard
     }
@@ -160,7 +170,8 @@ impl SessionTracker {
         owner: ConnectionId,
         now: Monotonic,
     ) -> Option<Attached> {
-        let tracked = self.sessions.get_mut(&session).filter(|tracked| !tracked.closing)?;
+        let tracked =
+            self.sessions.get_mut(&session).filter(|tracked| tracked.end == End::NotYet)?;
         tracked.timeout_ms = u64::try_from(timeout_ms).unwrap_or(0);
         tracked.heard.touch(now);
         self.expiry.put(session, now.plus(tracked.timeout_ms));
@@ -173,10 +184,10 @@ impl SessionTracker {
     pub(super) fn check(&mut self, session: SessionId, by: ConnectionId) -> Result<(), NotTaken> {
         let tracked = self.sessions.get_mut(&session).ok_or(NotTaken::Unknown)?;
         #[cfg(test)]
-        if OWNER_NOT_CHECKED.get() && !tracked.closing {
+        if OWNER_NOT_CHECKED.get() && tracked.end == End::NotYet {
             return Ok(());
         }
-        if tracked.closing {
+        if tracked.end != End::NotYet {
             Err(NotTaken::Closing)
         } else if *tracked.owner.get_or_insert(by) != by {
             Err(NotTaken::Moved)
@@ -192,12 +203,13 @@ impl SessionTracker {
         }
     }
 
-    /// From here on nothing more is taken from the session. Whether it was there and not closing yet.
+    /// The session's closeSession is prepared: from here on nothing more is taken from it. Whether it was there, and none was
+    /// before.
     pub(super) fn begin_close(&mut self, session: SessionId) -> bool {
         self.expiry.remove(session);
-        self.sessions
-            .get_mut(&session)
-            .is_some_and(|tracked| !std::mem::replace(&mut tracked.closing, true))
+        self.sessions.get_mut(&session).is_some_and(|tracked| {
+            std::mem::replace(&mut tracked.end, End::Prepared) != End::Prepared
+        })
     }
 
     /// The session is gone. Gives the connection that owned it.
@@ -210,19 +222,25 @@ impl SessionTracker {
         self.expiry.next()
     }
 
-    /// Sessions that were not heard of for their timeout. `late_ms` is how long this server itself stood still: it
-    /// is given to every session on top.
+    /// Sessions that were not heard of for their timeout: nothing more is taken from them. `late_ms` is how long this server
+    /// itself stood still: it is given to every session on top.
     pub(super) fn expired(&mut self, now: Monotonic, late_ms: u64) -> Vec<SessionId> {
         if late_ms > 0 {
             for tracked in self.sessions.values() {
                 tracked.heard.delay(tracked.heard.last().plus(late_ms).min(now));
             }
         }
-        let sessions = &self.sessions;
-        self.expiry.expired(now, EXPIRED_AT_ONCE, |session| {
+        let sessions = &mut self.sessions;
+        let expired = self.expiry.expired(now, EXPIRED_AT_ONCE, |session| {
             let tracked = sessions.get(&session)?;
             Some(tracked.heard.last().plus(tracked.timeout_ms))
-        })
+        });
+        for session in &expired {
+            if let Some(tracked) = sessions.get_mut(session) {
+                tracked.end = End::Due;
+            }
+        }
+        expired
     }
 
     /// Sessions, the closing ones included.
@@ -271,6 +289,19 @@ mod tests {
         assert!(tracker.begin_close(opened.session));
         assert!(!tracker.begin_close(opened.session));
         assert!(tracker.expired(Monotonic(90_000), 0).is_empty());
+    }
+
+    /// What is done about it may take its turn.
+    #[test]
+    fn a_session_that_is_due_takes_nothing_more() {
+        let mut tracker = tracker();
+        let session = tracker.open(1000, A, Monotonic(0)).session;
+        assert_eq!(tracker.expired(Monotonic(1500), 0), [session]);
+        assert_eq!(tracker.check(session, A), Err(NotTaken::Closing));
+        assert!(tracker.attach(session, 1000, B, Monotonic(1500)).is_none());
+        assert!(tracker.expired(Monotonic(90_000), 0).is_empty());
+        assert!(tracker.begin_close(session));
+        assert!(!tracker.begin_close(session));
     }
 
     #[test]

@@ -4,12 +4,12 @@
 //! connections fill the next group. Nothing is applied, and so nothing is seen, before it is synced.
 
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{iter, slice};
 
 use super::clients::Clients;
-use super::disk_room::DiskRoom;
+use super::disk_room::{DiskRoom, Room};
 use super::notices::Notices;
 use super::queue::Submission;
 use super::replica::Replica;
@@ -64,7 +64,7 @@ pub struct GroupReport {
     pub bytes: u64,
     /// Requests that were refused because the disk is nearly full.
     pub refused_for_room: u64,
-    /// How long the longest sync took, where there was one.
+    /// How long the sync took, where there was one.
     pub sync: Option<Duration>,
 }
 
@@ -73,7 +73,8 @@ pub struct Standalone {
     applier: Applier,
     sequencer: Sequencer,
     log: TxnLog,
-    /// Requests that no group has had room for yet.
+    /// What this server itself wants, and requests, that no group has had room for yet.
+    chores: VecDeque<Chore>,
     held: VecDeque<Submission>,
     disk_room: DiskRoom,
     notices: Notices,
@@ -94,8 +95,8 @@ impl Standalone {
         clients: Arc<dyn Clients>,
     ) -> Self {
         let applier = Applier { replica, clients };
-        let (held, disk_room, notices) = Default::default();
-        Self { applier, sequencer, log, held, disk_room, notices }
+        let (chores, held, disk_room, notices) = Default::default();
+        Self { applier, sequencer, log, chores, held, disk_room, notices }
     }
 
     /// The applied state.
@@ -114,27 +115,60 @@ impl Standalone {
         &mut self.log
     }
 
-    /// Whether another group is due at once: requests wait that the last one had no room for.
+    /// Whether another group is due at once: something waits that the last one had no room for.
     #[must_use]
     pub fn has_more(&self) -> bool {
-        !self.held.is_empty()
+        !self.held.is_empty() || self.has_chores()
     }
 
-    /// Closes sessions that are gone and have ephemeral znodes. To be called before anybody is served, and while nobody is.
+    /// Whether the server itself wants some of it.
+    #[must_use]
+    pub fn has_chores(&self) -> bool {
+        !self.chores.is_empty()
+    }
+
+    /// Sessions to close of which only ephemeral znodes are left, some at a time. None while the disk has less than half of
+    /// its reserve, which is for what clients bring to an end.
+    pub fn orphans(&mut self, now: Now) -> Vec<Chore> {
+        if self.sequencer.orphans_count() == 0 {
+            return Vec::new();
+        }
+        self.look_at_disk(now);
+        if self.has_room_for_orphans() { orphans(&mut self.sequencer) } else { Vec::new() }
+    }
+
+    fn has_room_for_orphans(&self) -> bool {
+        self.disk_room.room() < Room::Least
+    }
+
+    fn look_at_disk(&mut self, now: Now) {
+        let Self { disk_room, log, .. } = self;
+        disk_room.look(log.reserve(), now.monotonic, || log.free_space().ok());
+    }
+
+    /// Closes such sessions as far as there is room. To be called before anybody is served, and while nobody is.
     ///
     /// # Errors
     /// As [`run_group`](Self::run_group).
     pub fn end_orphans(&mut self, now: Now) -> Result<GroupReport, OrderError> {
         let mut sum = GroupReport::default();
         loop {
-            let orphans = orphans(&mut self.sequencer);
-            if orphans.is_empty() {
-                return Ok(sum);
+            let orphans = if self.has_chores() { Vec::new() } else { self.orphans(now) };
+            if orphans.is_empty() && !self.has_chores() {
+                break;
             }
-            let report = self.run_group(&orphans, Vec::new(), now)?;
+            let report = self.run_group(orphans, Vec::new(), now)?;
             sum.txns += report.txns;
             sum.bytes += report.bytes;
         }
+        let sessions = self.sequencer.orphans_count();
+        if sessions > 0 {
+            tracing::info!(
+                sessions,
+                "ephemeral znodes of sessions that are gone stay until the disk of the log has room"
+            );
+        }
+        Ok(sum)
     }
 
     /// Puts another state in the place of this one, with what led to it, and orders from there on with the sequencer that
@@ -171,6 +205,7 @@ impl Standalone {
             snapshot.publish()?;
             move_history_aside(directory, zxid.0, aside)
         })?;
+        self.chores.clear();
         for submission in self.held.drain(..) {
             self.applier.clients.close(submission.origin.connection);
         }
@@ -180,43 +215,37 @@ impl Standalone {
         Ok(Ok(zxid))
     }
 
-    /// Orders, writes, applies and answers what waits: all chores, and of the requests as many as a group has room for.
-    /// [`Self::has_more`] tells of the rest, which comes before what is asked later.
+    /// Orders, writes, applies and answers what waits, as much as a group has room for. [`Self::has_more`] tells of the rest,
+    /// which comes before what is asked later.
     ///
     /// # Errors
     /// When the log fails or a transaction does not fit. The caller ends the process: nothing of the group was
     /// answered.
     pub fn run_group(
         &mut self,
-        chores: &[Chore],
+        chores: Vec<Chore>,
         submissions: Vec<Submission>,
         now: Now,
     ) -> Result<GroupReport, OrderError> {
         let mut report = GroupReport::default();
+        self.chores.extend(chores);
         self.held.extend(submissions);
-        let mut chores = chores.iter();
-        loop {
-            self.run_some(&mut chores, now, &mut report)?;
-            if chores.len() == 0 {
-                return Ok(report);
-            }
+        if self.has_more() {
+            self.look_at_disk(now);
         }
-    }
-
-    fn run_some(
-        &mut self,
-        chores: &mut slice::Iter<'_, Chore>,
-        now: Now,
-        report: &mut GroupReport,
-    ) -> Result<(), OrderError> {
-        if !self.held.is_empty() {
-            let Self { disk_room, log, .. } = self;
-            disk_room.look(log.reserve(), now.monotonic, || log.free_space().ok());
+        if !self.has_room_for_orphans() {
+            let sequencer = &mut self.sequencer;
+            self.chores.retain(|chore| match chore {
+                Chore::Orphan(session) => {
+                    sequencer.put_back_orphan(*session);
+                    false
+                }
+                _ => true,
+            });
         }
-        let txns = report.txns;
         let (steps, _) = {
             let room = self.disk_room.room().max(self.applier.replica.memory_room());
-            let Self { applier, sequencer, log, held, .. } = self;
+            let Self { applier, sequencer, log, chores, held, .. } = self;
             let database = applier.replica.shared();
             let refuse = |work: &Work| {
                 let refused = room.refuse(&database, work);
@@ -231,7 +260,7 @@ impl Standalone {
             steps::decide(
                 sequencer,
                 &database,
-                chores,
+                &mut iter::from_fn(|| chores.pop_front()),
                 &mut iter::from_fn(|| held.pop_front()),
                 now,
                 TURN_BYTES,
@@ -239,13 +268,13 @@ impl Standalone {
                 place,
             )?
         };
-        if report.txns > txns {
+        if report.txns > 0 {
             let bytes = self.log.group_len() as u64;
-            report.bytes += bytes;
+            report.bytes = bytes;
             self.disk_room.count(bytes);
             let started = Instant::now();
             self.log.commit()?;
-            report.sync = report.sync.max(Some(started.elapsed()));
+            report.sync = Some(started.elapsed());
         }
         let sequencer = &mut self.sequencer;
         self.applier.under_hold(|applying| {
@@ -254,12 +283,12 @@ impl Standalone {
         self.sequencer.retire(self.applier.replica.applied());
         self.notices.tell(&self.sequencer.take_notices(), &*self.applier.clients);
         self.applier.clients.flush();
-        Ok(())
+        Ok(report)
     }
 }
 
 /// Sessions to close of which only ephemeral znodes are left, which is said.
-pub fn orphans(sequencer: &mut Sequencer) -> Vec<Chore> {
+pub(super) fn orphans(sequencer: &mut Sequencer) -> Vec<Chore> {
     let orphans = sequencer.take_orphans();
     if !orphans.is_empty() {
         let sessions = orphans.len();

@@ -174,7 +174,7 @@ impl World {
                 Submission::new(origin, work, Some(Share::new(room, None)))
             })
             .collect();
-        self.standalone.run_group(chores, submissions, self.now)
+        self.standalone.run_group(chores.to_vec(), submissions, self.now)
     }
 
     /// Runs a group and gives what was seen of it.
@@ -392,6 +392,78 @@ fn refused_requests_of_many_bytes_are_decided_in_several_groups() {
     let rest = ["1#13 at 4: /behind".to_owned(), "1#14 at 4: new".to_owned(), flush()];
     assert_eq!(seen[2], [&no_node(11..13, 3)[..], &rest].concat());
     assert_eq!(world.room.available_permits(), ROOM, "room was kept");
+}
+
+/// However many sessions expire at once, requests have a turn between them, and no session is forgotten.
+#[test]
+fn what_the_server_wants_is_decided_in_several_groups() {
+    const SESSIONS: i64 = 12_000;
+    let mut world = World::with_two();
+    let open = |_| {
+        let (connection, session) = (ConnectionId(9), SessionId::NONE);
+        let (identities, received) = (Arc::default(), Monotonic(0));
+        let origin = Origin { connection, session, xid: 0, identities, received };
+        Submission::new(origin, Work::Open { timeout_ms: TIMEOUT_MS }, None)
+    };
+    let mut opening: Vec<Submission> = (0..SESSIONS).map(open).collect();
+    while !opening.is_empty() || world.standalone.has_more() {
+        let some = std::mem::take(&mut opening);
+        world.standalone.run_group(Vec::new(), some, world.now).expect("it goes through");
+    }
+    let sessions = |world: &World| world.standalone.replica().shared().sessions().len();
+    assert_eq!(sessions(&world), 2 + SESSIONS as usize);
+    let expired = |session| Chore::Expire(SessionId(FIRST_SESSION + 2 + session));
+    let mut chores: Vec<Chore> = (0..SESSIONS).map(expired).collect();
+    let mut groups = 0;
+    while !chores.is_empty() || world.standalone.has_more() {
+        world.seen.lines.lock().clear();
+        let chores = std::mem::take(&mut chores);
+        world.try_group(&chores, vec![by(1, Request::Ping)]).expect("it goes through");
+        let seen = std::mem::take(&mut *world.seen.lines.lock());
+        let closed = seen.iter().filter(|line| *line == "9 closed").count();
+        assert!(closed < 6000, "{closed} in one group");
+        assert_eq!(seen.iter().filter(|line| line.ends_with(": ok")).count(), 1);
+        groups += 1;
+    }
+    assert_eq!((sessions(&world), groups > 2), (2, true));
+}
+
+/// A directory of ZooKeeper's can have them, and a disk can be full at a start.
+#[test]
+fn sessions_that_are_gone_wait_for_room() {
+    use jute::txn::{CreateTxn, TxnHeader, TxnRecord};
+
+    let mut world = World::with_two();
+    for (number, path) in (1..).zip(["/of-nobody", "/of-nobody-else"]) {
+        let (acl, data) = (Some(vec![Acl::anyone(perms::ALL)]), None);
+        let txn = CreateTxn { path: path.into(), data, acl, ephemeral: true, parent_cversion: -1 };
+        let header = TxnHeader { client_id: 70 + number, cxid: 1, zxid: 2 + number, time: 0 };
+        let record = TxnRecord { header, txn: Txn::Create(txn), digest: None };
+        world.standalone.log().append(&record).expect("it has room");
+    }
+    world.standalone.log().commit().expect("it has room");
+    let disk = world.disk.clone();
+    drop(world);
+    disk.crash(&mut Dice(1));
+    let mut world = World::start(disk.clone());
+    let ephemerals = |world: &World| world.standalone.replica().shared().tree().ephemerals_count();
+    for free in [0, (1 << 20) - 1] {
+        disk.set_free(Some(free));
+        world.now.monotonic = world.now.monotonic.plus(1000);
+        let report = world.standalone.end_orphans(world.now).expect("it waits");
+        assert_eq!((report.txns, ephemerals(&world)), (0, 2), "{free} free");
+    }
+    // Whoever asks for nothing that needs room is served.
+    let seen = world.group(&[], vec![(1, Some(0), Work::Attach { timeout_ms: TIMEOUT_MS })]);
+    assert_eq!(seen, ["1 has 0", "flush"]);
+    assert_eq!(
+        world.group(&[], vec![by(1, exists("/of-nobody", false))])[0],
+        "1#1 at 4: version 0"
+    );
+    disk.set_free(Some(4 << 20));
+    world.now.monotonic = world.now.monotonic.plus(1000);
+    let report = world.standalone.end_orphans(world.now).expect("there is room");
+    assert_eq!((report.txns, ephemerals(&world)), (2, 0));
 }
 
 #[test]

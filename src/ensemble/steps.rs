@@ -62,12 +62,12 @@ impl Step {
 
 /// Decides chores and requests in their order: `refuse` may give an answer before the tree is looked at, `place` gives
 /// each transaction its place in the log, and its length. Beyond `bytes_max` of what came and what it became the rest
-/// stays where it is. Gives what was decided, and how much it was.
+/// stays where it is, and half of that is for requests. Gives what was decided, and how much it was.
 #[expect(clippy::too_many_arguments, reason = "what is decided, and by what")]
-pub(super) fn decide<'c, E>(
+pub(super) fn decide<E>(
     sequencer: &mut Sequencer,
     database: &Database,
-    chores: &mut impl Iterator<Item = &'c Chore>,
+    chores: &mut impl Iterator<Item = Chore>,
     submissions: &mut impl Iterator<Item = Submission>,
     now: Now,
     bytes_max: usize,
@@ -76,11 +76,11 @@ pub(super) fn decide<'c, E>(
 ) -> Result<(Vec<Step>, usize), E> {
     let mut steps = Vec::new();
     let mut bytes = 0;
-    while bytes < bytes_max
+    while bytes < bytes_max.div_ceil(2)
         && let Some(chore) = chores.next()
     {
         bytes += STEP_BYTES;
-        if let Some(record) = sequencer.prepare_chore(database, chore, now) {
+        if let Some(record) = sequencer.prepare_chore(database, &chore, now) {
             bytes += place(&record)?;
             steps.push(Step { origin: None, outcome: Prepared::Txn(record), room: None });
         }

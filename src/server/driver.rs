@@ -54,12 +54,17 @@ pub(super) fn run(
         let turn = now.monotonic.since(last_turn);
         let late = turn.saturating_sub(millis(patience));
         last_turn = now.monotonic;
-        let mut chores = due(server, standalone.sequencer(), now, late);
-        chores.append(&mut reaper.chores(&server.replica, now));
+        let mut chores = Vec::new();
+        // Those of before come first.
+        if late >= STALL_MS || !standalone.has_chores() {
+            chores = standalone.orphans(now);
+            chores.append(&mut due(server, standalone.sequencer(), now, late));
+            chores.append(&mut reaper.chores(&server.replica, now));
+        }
         if !chores.is_empty() || !batch.submissions.is_empty() || standalone.has_more() {
             server.group_began.store(now.monotonic.0.max(1), Ordering::Relaxed);
             take(server, &mut batch.submissions, now);
-            let report = standalone.run_group(&chores, batch.submissions, now)?;
+            let report = standalone.run_group(chores, batch.submissions, now)?;
             server.group_began.store(0, Ordering::Relaxed);
             snapshots.count(report.txns, report.bytes);
             refused_for_room(server, report.refused_for_room);

@@ -25,8 +25,7 @@ use crate::engine::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::Answer;
 use crate::ensemble::{
-    EnsembleError, FromPeer, Inquiry, Member, Peer, Said, Scope, Snapshots, Written, orphans,
-    server_of,
+    EnsembleError, FromPeer, Inquiry, Member, Peer, Said, Scope, Snapshots, Written, server_of,
 };
 use crate::message::MessageId;
 
@@ -315,19 +314,19 @@ impl Life {
         now: Now,
         late: u64,
     ) -> Result<(), EnsembleError> {
-        // What is taken out of the expiry queue must be decided.
-        if !member.takes_requests() {
+        // What is taken out of the expiry queue must be decided, and what was comes first.
+        if !member.takes_requests() || member.has_chores() && late < driver::STALL_MS {
             return Ok(());
         }
-        let mut chores = match member.sequencer() {
-            Some(its) => [orphans(its), driver::due(server, its, now, late)].concat(),
-            None => Vec::new(),
-        };
+        let mut chores = member.orphans();
+        if let Some(sequencer) = member.sequencer() {
+            chores.append(&mut driver::due(server, sequencer, now, late));
+        }
         chores.append(&mut self.reaper.chores(&server.replica, now));
         if chores.is_empty() {
             return Ok(());
         }
-        member.do_chores(&chores, now)?;
+        member.take_chores(chores);
         member.turn(now)
     }
 

@@ -34,6 +34,8 @@ pub(super) struct Leading {
     sequencer: Sequencer,
     /// In the order of the requests, each with the round behind which it may be answered.
     waiting: VecDeque<(Step, Round)>,
+    /// What this server itself wants, until a turn has room for it.
+    pub(super) chores: VecDeque<Chore>,
     notices: Notices,
     /// What the disks have room for.
     pub(super) room: Room,
@@ -51,6 +53,7 @@ impl Leading {
             server_id,
             sequencer: Sequencer::new(database, tick_ms, first_session, now.monotonic),
             waiting: VecDeque::new(),
+            chores: VecDeque::new(),
             notices: Notices::default(),
             room: Room::Enough,
             refused_for_room: 0,
@@ -81,10 +84,10 @@ impl Leading {
     /// replicated log, and gives its length. Gives the verdicts on those of other members' clients, with their servers, and
     /// how much was decided.
     #[expect(clippy::too_many_arguments, reason = "what is decided, and by what")]
-    pub(super) fn decide<'c, E>(
+    pub(super) fn decide<E>(
         &mut self,
         replica: &Replica,
-        chores: &mut impl Iterator<Item = &'c Chore>,
+        chores: &mut impl Iterator<Item = Chore>,
         submissions: &mut impl Iterator<Item = Submission>,
         now: Now,
         bytes_max: usize,

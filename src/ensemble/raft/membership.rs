@@ -141,7 +141,7 @@ impl<T: Transport> Member<T> {
 
     pub(super) fn change(&mut self, change: Change, now: Now) -> Result<(), EnsembleError> {
         tracing::info!(?change, "changing the members of the ensemble");
-        self.do_chores(&[change.chore()], now)
+        self.do_at_once(change.chore(), now)
     }
 
     /// Takes a change that is final, as the entry `index`.

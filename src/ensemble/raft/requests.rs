@@ -20,6 +20,7 @@ use crate::engine::watch::ConnectionId;
 use crate::ensemble::clients::Clients;
 use crate::ensemble::disk_room::Room;
 use crate::ensemble::queue::Submission;
+use crate::ensemble::standalone::orphans;
 use crate::ensemble::words::{Asked, Stream, Verdict, Word};
 
 /// Requests of a leader that are not final; more are not taken.
@@ -77,17 +78,32 @@ impl<T: Transport> Member<T> {
         expired
     }
 
-    /// Takes what the server itself wants. Only a leader does it.
-    ///
-    /// # Errors
-    /// When a decided transaction gets no place.
-    pub fn do_chores(&mut self, chores: &[Chore], now: Now) -> Result<(), EnsembleError> {
-        if !self.takes_requests() {
-            return Ok(());
+    /// Takes what the server itself wants: a leader decides it in its next turns, as much in each as it may. Whoever leads
+    /// after it finds out by itself.
+    pub fn take_chores(&mut self, chores: Vec<Chore>) {
+        if let Some(leading) = &mut self.leading {
+            leading.chores.extend(chores);
         }
-        let mut chores = chores.iter();
-        while chores.len() > 0 {
-            self.decide(&mut chores, &mut iter::empty(), self.unsynced.room(), now)?;
+    }
+
+    /// Whether some of that is still to be decided.
+    #[must_use]
+    pub fn has_chores(&self) -> bool {
+        self.leading.as_ref().is_some_and(|leading| !leading.chores.is_empty())
+    }
+
+    /// Sessions to close of which only ephemeral znodes are left, if this member leads and there is room for that.
+    pub fn orphans(&mut self) -> Vec<Chore> {
+        if self.room_to_decide() >= Room::Least {
+            return Vec::new();
+        }
+        self.sequencer().map(orphans).unwrap_or_default()
+    }
+
+    /// Decides something small that the server itself wants before anything else.
+    pub(super) fn do_at_once(&mut self, chore: Chore, now: Now) -> Result<(), EnsembleError> {
+        if self.takes_requests() {
+            self.decide(&mut iter::once(chore), &mut iter::empty(), 1, now)?;
         }
         Ok(())
     }
@@ -242,7 +258,8 @@ impl<T: Transport> Member<T> {
     /// Whether another turn is due at once: this leader has not decided all that it could.
     #[must_use]
     pub fn has_more(&self) -> bool {
-        !self.held.is_empty() && !self.is_leaving() && self.takes_requests()
+        let has_requests = !self.held.is_empty() && !self.is_leaving();
+        (has_requests || self.has_chores()) && self.takes_requests()
     }
 
     /// Whether what another leader decided is waited for, before which nothing else may be asked.
@@ -252,9 +269,9 @@ impl<T: Transport> Member<T> {
 
     /// Decides as a leader: other members hear the verdicts on their requests before anything of the transactions. Gives how
     /// much was decided.
-    fn decide<'c>(
+    fn decide(
         &mut self,
-        chores: &mut impl Iterator<Item = &'c Chore>,
+        chores: &mut impl Iterator<Item = Chore>,
         submissions: &mut impl Iterator<Item = Submission>,
         bytes_max: usize,
         now: Now,
@@ -309,6 +326,9 @@ impl<T: Transport> Member<T> {
         self.held.retain(|(submission, from)| {
             from.is_some() || here.is_open(submission.origin.connection)
         });
+        if self.has_more() && self.turn_left > 0 {
+            self.decide_some(now)?;
+        }
         // What another leader did not decide comes before them.
         if self.held.is_empty() || self.is_leaving() {
             if self.node.raft.leader_id != self.node.raft.id {
@@ -317,14 +337,6 @@ impl<T: Transport> Member<T> {
             return self.settle();
         }
         if self.takes_requests() {
-            if self.turn_left > 0 {
-                let bytes_max = self.unsynced.room().min(self.turn_left);
-                let mut held = std::mem::take(&mut self.held);
-                let mut next = iter::from_fn(|| held.pop_front().map(|(submission, _)| submission));
-                let bytes = self.decide(&mut iter::empty(), &mut next, bytes_max, now)?;
-                self.held = held;
-                self.turn_left = self.turn_left.saturating_sub(bytes);
-            }
             return Ok(());
         }
         if self.node.raft.leader_id != self.node.raft.id {
@@ -342,6 +354,25 @@ impl<T: Transport> Member<T> {
             transport.say(following.leader(), Word::Asked { stream, first, requests });
         }
         self.settle()
+    }
+
+    /// Decides what waits, as much as this turn may still.
+    fn decide_some(&mut self, now: Now) -> Result<(), EnsembleError> {
+        let bytes_max = self.unsynced.room().min(self.turn_left);
+        let is_leaving = self.is_leaving();
+        let mut held = std::mem::take(&mut self.held);
+        let mut chores =
+            self.leading.as_mut().map(|its| std::mem::take(&mut its.chores)).unwrap_or_default();
+        let mut requests = iter::from_fn(|| match is_leaving {
+            true => None,
+            false => held.pop_front().map(|(submission, _)| submission),
+        });
+        let mut next = iter::from_fn(|| chores.pop_front());
+        let bytes = self.decide(&mut next, &mut requests, bytes_max, now)?;
+        self.held = held;
+        self.take_chores(chores.into());
+        self.turn_left = self.turn_left.saturating_sub(bytes);
+        Ok(())
     }
 
     /// Answers what a leader was asked and can be answered by now.

@@ -132,6 +132,27 @@ fn it_is_served_and_goes_on_behind_all_that_was_seen() {
     }
 }
 
+#[test]
+fn a_request_of_before_is_not_done_to_it() {
+    let mut world = with_changes("/a", 3);
+    let snapshot = take_snapshot(&mut world);
+    let large = || {
+        let (path, data) = ("/none/x".into(), Some(vec![0; 5 << 20].into()));
+        by(1, Request::Create(CreateRequest { path, data, acl: None, flags: 0 }))
+    };
+    world
+        .try_group(&[], vec![large(), by(2, create("/old", CreateMode::Persistent))])
+        .expect("goes");
+    assert!(world.standalone.has_more());
+    world.seen.lines.lock().clear();
+    replace(&mut world, &snapshot).expect("goes").expect("is whole");
+    assert_eq!(*world.seen.lines.lock(), ["2 closed"]);
+    assert!(!world.standalone.has_more());
+    assert_eq!(world.room.available_permits(), ROOM, "room was kept");
+    world.group(&[], vec![]);
+    assert!(!shown(&world).0.contains_key("/old"));
+}
+
 /// Numbers of znodes mean something else in the other state, and zxids may: here all of them are the same.
 #[test]
 fn a_long_listing_of_before_does_not_go_on_in_it() {

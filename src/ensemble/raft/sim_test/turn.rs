@@ -189,7 +189,7 @@ impl World {
         }
         self.outcome.expired += expired.len() as u64;
         let chores: Vec<Chore> = expired.into_iter().map(Chore::Expire).collect();
-        member.do_chores(&chores, now)?;
+        member.take_chores(chores);
         member.turn(now)?;
         Ok(())
     }
