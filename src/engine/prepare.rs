@@ -188,7 +188,16 @@ impl<'a> Prepare<'a> {
             _ if mode.is_ephemeral() && self.is_local => {
                 return Err(ErrorCode::EphemeralOnLocalSession);
             }
-            _ if mode.is_ephemeral() => Owner::Session(self.session),
+            _ if mode.is_ephemeral() => {
+                let owner = Owner::Session(self.session);
+                // ZooKeeper logs it all the same, and ends when it applies it, or takes the znode for another kind.
+                if Owner::from_stored(self.session.0, self.database.rules.extended_types)
+                    != Some(owner)
+                {
+                    return Err(self.refuse(Harm::SessionOwnsNone));
+                }
+                owner
+            }
             // With the flags of a container too (ZooKeeper's own digest is then that of a container).
             _ => Owner::None,
         };

@@ -76,6 +76,9 @@ pub enum Harm {
     TtlWithoutMode,
     /// Limits or statistics of a quota in a place, or with data, where ZooKeeper cannot have them: the same.
     FatalQuota,
+    /// An ephemeral znode of a session whose id is the mark of another kind of znode: its transaction ends ZooKeeper at each
+    /// start, or its znode outlives the session.
+    SessionOwnsNone,
 }
 
 /// The orderer.
@@ -588,5 +591,62 @@ mod tests {
         // The next start finds none.
         let again = Sequencer::new(&database, TICK_MS, 100, Monotonic(0)).take_orphans();
         assert_eq!(again, []);
+    }
+
+    /// With extended types, the ids of a server numbered 255 are marks of theirs; one of a start without them can be in the
+    /// table. What is decided is what can be applied.
+    #[test]
+    fn a_session_whose_id_is_a_mark_owns_no_znode() {
+        const CONTAINER: i64 = i64::MIN;
+        let [time_to_live, unknown] =
+            [0xff00_0000_0000_0005_u64, 0xff00_0100_0000_0000].map(u64::cast_signed);
+        for (extended_types, id, owns) in [
+            (true, time_to_live, false),
+            (true, unknown, false),
+            (true, -1, false),
+            (true, CONTAINER, false),
+            (true, 5, true),
+            (true, CONTAINER + 1, true),
+            (false, time_to_live, true),
+            (false, unknown, true),
+            (false, CONTAINER, false),
+        ] {
+            let mut database = Database::new(1, Rules { extended_types, ..Rules::default() });
+            database.load_session(jute::persist::SnapshotSession { id, timeout_ms: 1000 });
+            let mut sequencer = Sequencer::new(&database, TICK_MS, 100, Monotonic(0));
+            let (connection, session) = (ConnectionId(1), SessionId(id));
+            let (identities, received) = (Arc::default(), Monotonic(0));
+            let origin = Origin { connection, session, xid: 1, identities, received };
+            let create = |path: &'static str, flags| {
+                let acl = Some(vec![Acl::anyone(31)]);
+                CreateRequest { path: path.into(), data: None, acl, flags }
+            };
+            let requests = [
+                (Request::Create(create("/persistent", 0)), true),
+                (Request::Create(create("/e", 1)), owns),
+                (Request::Create2(create("/e2", 1)), owns),
+                (Request::Create(create("/s", 3)), owns),
+                (Request::Multi(vec![MultiOp::Create(create("/m", 1))]), owns),
+                (Request::Multi(vec![MultiOp::Create2(create("/m2", 3))]), owns),
+            ];
+            for (request, is_done) in requests {
+                let asked = format!("{id:#x} {extended_types} {request:?}");
+                let prepared =
+                    sequencer.prepare(&database, &origin, Work::Request(request), now(0));
+                match prepared {
+                    Prepared::Txn(record) if is_done => {
+                        apply(&mut sequencer, &mut database, record);
+                    }
+                    Prepared::Refused(ErrorCode::BadArguments) if !is_done => {}
+                    Prepared::RefusedMulti(parts) if !is_done => {
+                        assert_eq!(parts, [MultiResult::Error(-8)], "{asked}");
+                    }
+                    other => panic!("{asked}: {other:?}"),
+                }
+            }
+            assert_eq!(database.tree().ephemerals_count(), if owns { 5 } else { 0 });
+            let notice = Notice::RefusedOnPurpose { session, harm: Harm::SessionOwnsNone };
+            assert_eq!(sequencer.take_notices(), vec![notice; if owns { 0 } else { 5 }]);
+        }
     }
 }

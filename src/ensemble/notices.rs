@@ -87,6 +87,12 @@ impl Notices {
                 "refused: a quota where ZooKeeper cannot have one, or statistics that it cannot \
                  read; either would end a ZooKeeper server at each start"
             ),
+            Harm::SessionOwnsNone => tracing::warn!(
+                id = %MessageId::REFUSED_ON_PURPOSE,
+                client,
+                "refused to a session: an ephemeral znode, because its id would be read as the mark of a \
+                 container or of a time to live; a new session has another id"
+            ),
         }
     }
 }
