@@ -92,5 +92,8 @@ pub fn find(word: &str) -> Option<&'static Message> {
 }
 
 #[cfg(test)]
+pub(crate) mod told;
+
+#[cfg(test)]
 #[path = "message_test.rs"]
 mod message_test;

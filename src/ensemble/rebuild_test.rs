@@ -9,7 +9,7 @@ use jute::{Record as _, StatPersisted};
 
 use super::Rebuild;
 use crate::engine::database::{Database, Rules};
-
+use crate::message::told::lines_told;
 use crate::storage::sim::SimDisk;
 use crate::storage::{
     Compression, DataDirectory, DirectoryOptions, RecoveryOptions, Replay as _, SnapshotId,
@@ -291,18 +291,7 @@ fn digests_of_zookeepers_are_compared_from_the_instant_of_its_snapshots_on() {
 /// ZooKeeper's own is wrong after each create with the flags of a container, of which a log can hold very many.
 #[test]
 fn a_start_tells_of_one_mismatch_and_how_many_there_are() {
-    use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
-
-    #[derive(Default, Clone)]
-    struct Lines(Arc<std::sync::atomic::AtomicUsize>);
-    impl<S: tracing::Subscriber> Layer<S> for Lines {
-        fn on_event(&self, _: &tracing::Event<'_>, _: Context<'_, S>) {
-            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        }
-    }
-    let lines = Lines::default();
-    let subscriber = tracing_subscriber::registry().with(lines.clone());
-    let found = tracing::subscriber::with_default(subscriber, || {
+    let (found, lines) = lines_told(|| {
         let (_, right) = mismatches(None, &[]);
         assert_eq!(right, 0);
         let nodes = [("", node(1, -1)), ("/a", node(2, -1))];
@@ -315,8 +304,7 @@ fn a_start_tells_of_one_mismatch_and_how_many_there_are() {
         let txns: Vec<(i64, i64)> = (11..211).map(|zxid| (zxid, sum + zxid % 2)).collect();
         mismatches(said(10, sum), &txns).1
     });
-    assert_eq!(found, 100);
-    assert_eq!(lines.0.load(std::sync::atomic::Ordering::Relaxed), 2);
+    assert_eq!((found, lines), (100, 2));
 }
 
 #[test]

@@ -321,28 +321,15 @@ mod tests {
     use jute::protocol::WatchRequest;
 
     use super::*;
+    use crate::message::told::lines_told;
 
     #[test]
     fn sessions_that_expire_together_are_one_line() {
-        use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
-
-        #[derive(Default, Clone)]
-        struct Lines(Arc<std::sync::atomic::AtomicUsize>);
-        impl<S: tracing::Subscriber> Layer<S> for Lines {
-            fn on_event(&self, _: &tracing::Event<'_>, _: Context<'_, S>) {
-                self.0.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        let lines = Lines::default();
-        let subscriber = tracing_subscriber::registry().with(lines.clone());
-        let counts = tracing::subscriber::with_default(subscriber, || {
-            [0, 1, 256].map(|count| {
-                let expired: Vec<SessionId> = (0..count).map(SessionId).collect();
-                tell_expired(&expired, "expiring sessions whose clients were not heard from");
-                lines.0.swap(0, Ordering::Relaxed)
-            })
+        let lines = [0, 1, 256].map(|count| {
+            let expired: Vec<SessionId> = (0..count).map(SessionId).collect();
+            lines_told(|| tell_expired(&expired, "expiring sessions")).1
         });
-        assert_eq!(counts, [0, 1, 1]);
+        assert_eq!(lines, [0, 1, 1]);
     }
 
     #[test]
