@@ -37,6 +37,7 @@ mod file_name;
 mod handover;
 mod log_audit;
 mod log_scan;
+mod logged;
 mod loss;
 mod purge;
 mod raft_state;

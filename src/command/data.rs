@@ -208,6 +208,9 @@ fn tell_refusal(error: &StorageError, out: &mut Output) -> Result<(), CommandErr
         let lost = loss_for_people(&way_out.loss);
         match way_out.then {
             Then::Works => out.line(format_args!("and would lose: {lost}"))?,
+            Then::FromOlder => out.line(format_args!(
+                "and would lose: only what the snapshots that it moves away have of another log"
+            ))?,
             Then::BeginsAnew => out.line(format_args!("and would lose: all znodes, {lost}"))?,
             Then::AsksOthers => out.line(format_args!(
                 "and would load everything from the other members: only while a majority of them is running"

@@ -37,6 +37,10 @@ pub struct Rebuild {
     compares: bool,
     /// Whether a digest that is not the tree's was told: one start tells one, and how many there were.
     tells_mismatch: bool,
+    /// Whether no transaction behind an exact snapshot was compared with it yet.
+    is_first: bool,
+    /// Whether the first one was not made behind that snapshot.
+    is_another_history: bool,
     /// When somebody who waits was last told, or the start.
     told: Instant,
     /// When the snapshot was read to its end.
@@ -67,6 +71,8 @@ impl Rebuild {
             awaited,
             compares,
             tells_mismatch: true,
+            is_first: false,
+            is_another_history: false,
             told,
             loaded,
         }
@@ -102,12 +108,13 @@ impl Rebuild {
     }
 
     /// Of the first digest that is not the tree's: ZooKeeper's own is wrong after each create with the flags of a container.
-    fn tell_mismatch(&mut self) {
-        if let Some(mismatch) = self.database.take_mismatch()
-            && std::mem::take(&mut self.tells_mismatch)
-        {
+    /// Whether this one is not.
+    fn tell_mismatch(&mut self) -> bool {
+        let Some(mismatch) = self.database.take_mismatch() else { return false };
+        if std::mem::take(&mut self.tells_mismatch) {
             tell_mismatch(&mismatch);
         }
+        true
     }
 
     /// Compares the tree with the digest of a snapshot that went on changing, once it is that of the same instant: those of
@@ -124,7 +131,7 @@ impl Rebuild {
         if last == awaited.zxid {
             self.database.compare_digest(awaited.digest);
             self.compares = true;
-            self.tell_mismatch();
+            let _ = self.tell_mismatch();
         }
     }
 
@@ -197,6 +204,8 @@ impl Replay for Rebuild {
         }
         self.awaited = None;
         self.compares = self.mode == Mode::Strict;
+        self.is_first = matches!(snapshot.origin, SnapshotOrigin::Exact { .. });
+        self.is_another_history = false;
     }
 
     fn session(&mut self, id: i64, timeout_ms: i32) -> Result<(), Refused> {
@@ -265,12 +274,22 @@ impl Replay for Rebuild {
             return Err(Refused(format!("it comes after {last}: the logs overlap")));
         }
         let digest = digest.filter(|_| self.compares && !falls);
-        self.database
-            .apply(header, txn.clone(), digest, self.mode, &mut Vec::new())
-            .map_err(|error| refused(&error))?;
+        if let Err(error) =
+            self.database.apply(header, txn.clone(), digest, self.mode, &mut Vec::new())
+        {
+            self.is_another_history |= self.is_first;
+            return Err(refused(&error));
+        }
         self.compare_awaited();
-        self.tell_mismatch();
+        let differs = self.tell_mismatch();
+        if digest.is_some() && std::mem::take(&mut self.is_first) {
+            self.is_another_history = differs;
+        }
         Ok(())
+    }
+
+    fn is_another_history(&self) -> bool {
+        self.is_another_history
     }
 }
 

@@ -48,7 +48,7 @@ RK0209 LOG_WITHOUT_SNAPSHOT
 "Check that `dataDir` is the right one: snapshots are there, logs in `dataLogDir`. Restore a snapshot. If the command in the message is `rookeeper data first-snapshot`, it loses nothing, and `snapshot.trust.empty=true` does the same for one start. Any other command moves everything aside and begins with an empty tree. A member of an ensemble never starts from logs without a snapshot, whatever `snapshot.trust.empty` says: if a majority of the others is running, the command moves everything aside, and a start loads it from them."
 
 RK0210 DIRECTORY_EMPTIED
-"There is neither a snapshot nor a log, but there is a session key, a spare log segment or a seal: the directory once held data."
+"There is neither a snapshot nor a log, but there is a session key, a spare log segment, a seal or `rookeeper.logged`: the directory once held data."
 "The server does not start: it would serve an empty tree in place of what is gone. (ZooKeeper would do that.) Nothing was changed."
 "Check `dataDir`, `dataLogDir` and what should be mounted there; restore a backup. To start over with an empty tree, use the command in the message."
 
@@ -85,7 +85,7 @@ RK0216 SNAPSHOT_INVALID
 RK0217 TRANSACTION_UNFIT
 "A transaction in the log is intact but does not fit the state before it."
 "The server does not start; nothing was changed. Most likely the log and the snapshot come from different directories; otherwise it is a bug."
-"Look at what was last restored or copied there. Restore the whole directory from one backup. The command in the message starts without this transaction and everything after it, and says what that loses."
+"Look at what was last restored, copied or mounted there. Restore the whole directory from one backup. If the log was not written after the newest snapshot, the command in the message moves that snapshot aside, and a start uses an older one that the log goes with. Otherwise the command starts without this transaction and everything after it, and says what that loses."
 
 RK0218 SNAPSHOT_UNFIT
 "A snapshot has a valid format, but the tree cannot be built from its contents."
@@ -156,6 +156,11 @@ RK0231 LATER_VERSION
 "A file of the data directory has a format that only a later release knows."
 "The server does not start: it would lose whatever this release does not know. Nothing was changed."
 "Start the release that wrote it, or a later one."
+
+RK0232 LOG_GONE
+"The folder of logs is empty, but `rookeeper.logged` next to the snapshots says that this server had a log."
+"The server does not start: it would lose every transaction after the snapshot, and give out their zxids again. (ZooKeeper would do that.) Nothing was changed. Usually the disk of `dataLogDir` is not mounted, or `dataLogDir` was changed or removed; the line says where the log was."
+"Mount the disk or restore the setting. If the logs were moved on purpose, move `log.*` along. If they are lost, restore a backup. Only if there is none, run the command in the message: on a standalone server it gives up everything after the snapshot for good; a member of an ensemble loads everything from the others."
 
 RK0251 TORN_END_CUT
 "The last group of the log is torn, and the start cuts it off."

@@ -8,7 +8,8 @@ use super::copy::Copier;
 use super::directory::DataDirectory;
 use super::disk::Disk;
 use super::error::{During, StorageError};
-use super::file_name::{CURRENT_EPOCH, FileName, SEALED, SESSION_KEY, SESSIONS_BEFORE_KEY};
+use super::file_name::{CURRENT_EPOCH, FileName, LOGGED, SEALED, SESSION_KEY, SESSIONS_BEFORE_KEY};
+use super::logged::take_back;
 
 /// Moves all snapshots into a folder named `aside` beside, durably; tells which they were.
 ///
@@ -33,7 +34,7 @@ pub fn move_data_aside(directory: &DataDirectory, aside: &str) -> Result<(), Sto
     move_snapshots_aside(directory, aside)?;
     let (disk, folder) = (directory.disk().as_ref(), directory.snapshots());
     let names = disk.list(folder).during("list", folder)?;
-    let rest = [CURRENT_EPOCH, SEALED, SESSION_KEY, SESSIONS_BEFORE_KEY];
+    let rest = [CURRENT_EPOCH, SEALED, SESSION_KEY, SESSIONS_BEFORE_KEY, LOGGED];
     let rest: Vec<PathBuf> = rest
         .iter()
         .filter(|name| names.iter().any(|found| found == *name))
@@ -85,6 +86,7 @@ pub(crate) fn move_history_aside(
     let snapshots: Vec<PathBuf> = snapshots.into_iter().map(|(_, path)| path).collect();
     // First: without the snapshot that stays, none of them may be tried with a log of the new state.
     move_all(disk, directory.snapshots(), &snapshots, aside)?;
+    take_back(directory)?;
     let logs: Vec<PathBuf> =
         directory.log_zxids()?.into_iter().map(|zxid| directory.log_path(zxid)).collect();
     move_all(disk, directory.logs(), &logs, aside)

@@ -14,6 +14,7 @@ use super::disk::{Access, Disk, DiskFile};
 use super::error::{During, StorageError};
 use super::examine::{Examined, LogEnd, examine};
 use super::file_name;
+use super::logged::refuse_lost;
 use super::record::{Trailer, zxid_of_payload};
 use super::replay::Replay;
 use super::segment::HEADER_LEN;
@@ -334,6 +335,7 @@ fn sources(
 ) -> Result<Sources, StorageError> {
     let disk = source.disk().as_ref();
     let (zxid, snapshot) = whole_snapshot(source, older)?;
+    refuse_lost(source, zxid)?;
     // Listed behind the snapshot: what a fuzzy one holds was logged before.
     let names = source.log_zxids()?;
     let mut logs = Vec::new();

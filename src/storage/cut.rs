@@ -10,6 +10,7 @@ use super::directory::DataDirectory;
 use super::error::{During, StorageError};
 use super::examine::{Examined, LogEnd, examine_up_to};
 use super::file_name;
+use super::logged::take_back;
 use super::loss::{Loss, behind};
 use super::replay::Replay;
 use super::segment::HEADER_LEN;
@@ -43,6 +44,9 @@ impl CutPlan {
     pub fn carry_out(&self, directory: &DataDirectory, aside: &str) -> Result<(), StorageError> {
         let disk = directory.disk().as_ref();
         move_all(disk, directory.snapshots(), &self.snapshots, aside)?;
+        if self.logs.len() == directory.log_zxids()?.len() {
+            take_back(directory)?;
+        }
         move_all(disk, directory.logs(), &self.logs, aside)?;
         if let Some((path, offset)) = &self.cut {
             let file = disk.open_for_write(path).during("open", path)?;

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 
 use super::directory::DataDirectory;
 use super::error::{DamageReason, During, StorageError};
+use super::logged::take_back;
 use super::record::{EntryKind, GROUP_FULL, TRAILER_LEN, Trailer, zxid_of_payload};
 use super::replay::{SnapshotId, SnapshotOrigin};
 use super::segment::SegmentBegin;
@@ -129,6 +130,9 @@ impl EntryLog {
         let next = log.next_index();
         // One that was begun and got no record would stand in the way of what comes instead of it.
         log.go_on_behind(log.last_zxid(), next, || {
+            if segments.first().is_some_and(|first| first.index >= next) {
+                take_back(&directory)?;
+            }
             while let Some(empty) = segments.pop_if(|segment| segment.index >= next) {
                 remove(&directory, empty)?;
             }
@@ -415,6 +419,10 @@ impl EntryWriter {
         };
         *has_changed = true;
         log.go_on_behind(zxid, from, || {
+            // Logs that are not in this list, of before a gap or of ZooKeeper, are no harm.
+            if kept == 0 && !segments.is_empty() {
+                take_back(directory)?;
+            }
             while segments.len() > kept {
                 if let Some(begin) = segments.pop() {
                     remove(directory, begin)?;

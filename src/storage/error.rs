@@ -119,6 +119,20 @@ pub enum StorageError {
         /// How to begin anew.
         way_out: Box<WayOut>,
     },
+    /// There was a log, and its folder holds none.
+    #[error("{} holds no log, but {} says that there was one in {was_in}, with every transaction after {}. Nothing was changed. Check what should be mounted there and dataLogDir; or restore the log from a backup{}", logs.display(), path.display(), Zxid(*shown), of_gone(path, *shown, way_out.as_deref()))]
+    LogGone {
+        /// The folder of logs.
+        logs: PathBuf,
+        /// The file that tells.
+        path: PathBuf,
+        /// Where it was.
+        was_in: String,
+        /// The zxid of the snapshot.
+        shown: i64,
+        /// What a member does.
+        way_out: Option<Box<WayOut>>,
+    },
     /// No snapshot is old enough for the state that is asked for.
     #[error("{} holds no snapshot from which the state at {} can be rebuilt{}; ask for a later state, or look for older snapshots and logs in a backup", folder.display(), Zxid(*zxid), reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default())]
     NoSnapshotUpTo {
@@ -296,6 +310,8 @@ pub enum Then {
     /// It works, with what the logs have up to there.
     #[default]
     Works,
+    /// It works, with an older snapshot and all that the logs have.
+    FromOlder,
     /// It begins with an empty tree.
     BeginsAnew,
     /// The directory was that of a member of an ensemble: it has the others give it everything.
@@ -318,6 +334,7 @@ impl StorageError {
             Self::NoReadableSnapshot { .. } => MessageId::NO_READABLE_SNAPSHOT,
             Self::LogWithoutSnapshot { .. } => MessageId::LOG_WITHOUT_SNAPSHOT,
             Self::Emptied { .. } => MessageId::DIRECTORY_EMPTIED,
+            Self::LogGone { .. } => MessageId::LOG_GONE,
             Self::NoSnapshotUpTo { .. } => MessageId::NO_SNAPSHOT_UP_TO,
             Self::CutBehindEnd { .. } => MessageId::CUT_BEHIND_END,
             Self::HalfRestored { .. } => MessageId::RESTORE_BROKEN_OFF,
@@ -348,7 +365,8 @@ impl StorageError {
             Self::Damage { way_out, .. }
             | Self::Unfit { way_out, .. }
             | Self::NoReadableSnapshot { way_out, .. }
-            | Self::LogWithoutSnapshot { way_out, .. } => way_out.as_deref(),
+            | Self::LogWithoutSnapshot { way_out, .. }
+            | Self::LogGone { way_out, .. } => way_out.as_deref(),
             Self::Emptied { way_out, .. } => Some(way_out),
             _ => None,
         }
@@ -359,6 +377,18 @@ fn of_unsynced(unsynced: bool) -> &'static str {
     match unsynced {
         true => "The log was written with forceSync=no, so a power failure can also be the cause. ",
         false => "",
+    }
+}
+
+/// Who is no member can take what the snapshot shows for all that there is.
+fn of_gone(path: &Path, shown: i64, way_out: Option<&WayOut>) -> String {
+    match way_out {
+        Some(way_out) => WayOut::shown(Some(way_out)),
+        None => format!(
+            "; or, if it is lost for good, run `rm {}`, after which a start works; lost: every transaction after {}",
+            quoted(path),
+            Zxid(shown)
+        ),
     }
 }
 
@@ -386,12 +416,19 @@ impl fmt::Display for WayOut {
                 self.command
             );
         }
+        if self.then == Then::FromOlder {
+            return write!(
+                out,
+                "the log does not belong to the newest snapshot, but to an older one: run `{}`, after which a start works with that one; lost: only what the newer snapshots have from another log",
+                self.command
+            );
+        }
         write!(out, "run `{}`, after which a start ", self.command)?;
         out.write_str(match self.then {
             Then::BeginsAnew => {
                 "begins with an empty tree; lost are all znodes and, from the logs, "
             }
-            Then::Works | Then::AsksOthers => "works; lost: ",
+            Then::Works | Then::FromOlder | Then::AsksOthers => "works; lost: ",
         })?;
         match (self.loss.first, self.loss.last) {
             _ if self.loss == Loss::default() => out.write_str("nothing"),

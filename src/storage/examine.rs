@@ -13,6 +13,7 @@ use super::directory::{DataDirectory, refuse_half_restored};
 use super::error::StorageError;
 use super::log_audit::Writer;
 use super::log_scan::LogScan;
+use super::logged::refuse_lost;
 use super::recovery::{begin_empty, load_snapshot, must_reach};
 use super::replay::{Nothing, Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::segment_reader::SegmentReader;
@@ -91,7 +92,10 @@ pub(crate) fn examine_up_to(
     let shown_max = if inexact { i64::MAX } else { zxid_max };
     let loaded = load_snapshot(directory, zxid_max, shown_max, &mut bounded, &mut passed_over);
     let (from, snapshot_file) = match loaded {
-        Ok(Some((from, file))) => (from, Some(file)),
+        Ok(Some((from, file))) => {
+            refuse_lost(directory, from.id.zxid)?;
+            (from, Some(file))
+        }
         Ok(None) if zxid_max == i64::MAX || trust_empty => {
             (begin_empty(directory, trust_empty, &mut bounded)?, None)
         }
@@ -231,6 +235,10 @@ impl Replay for Bounded<'_> {
 
     fn again(&mut self) -> bool {
         self.inner.again()
+    }
+
+    fn is_another_history(&self) -> bool {
+        self.inner.is_another_history()
     }
 
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {

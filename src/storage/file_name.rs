@@ -20,6 +20,8 @@ pub(crate) const SESSIONS_BEFORE_KEY: &str = "sessions.before.key";
 /// Up to which zxid the files of ZooKeeper are released.
 pub(crate) const SEALED: &str = "rookeeper.sealed";
 
+/// A log of this server is there.
+pub(crate) const LOGGED: &str = "rookeeper.logged";
 /// The log is written without syncs.
 pub(crate) const UNSYNCED: &str = "rookeeper.unsynced";
 

@@ -16,6 +16,7 @@ use super::disk::{Access, DiskFile, read_exact_at};
 use super::entry_log::{own_segments, remove};
 use super::error::{During, StorageError};
 use super::file_name;
+use super::logged::take_back;
 use super::record::zxid_of_payload;
 use super::replay::SnapshotOrigin;
 use super::segment::SegmentBegin;
@@ -172,6 +173,7 @@ pub fn discard_void_log(directory: &DataDirectory, zxid: i64) -> Result<Option<u
         return Ok(Some(index));
     }
     tracing::info!(snapshot = %path.display(), "the log is replaced by a snapshot from the leader");
+    take_back(directory)?;
     // The newest first: what is left is always void by the same rule.
     for begin in segments.iter().rev() {
         remove(directory, *begin)?;

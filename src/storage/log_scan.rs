@@ -13,7 +13,7 @@ use super::directory::DataDirectory;
 use super::disk::{Disk, SLICE};
 use super::error::{DamageReason, During, StorageError};
 use super::record::{TRAILER_LEN, Trailer, frame};
-use super::replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
+use super::replay::{Nothing, Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::segment::HEADER_LEN;
 use super::segment_reader::{Found, Origin, SegmentReader, Unreadable};
 use super::tail::{Tail, judge};
@@ -48,6 +48,8 @@ pub(crate) struct LogScan {
     ending: Option<(PathBuf, Ending)>,
     /// Whether a segment of ZooKeeper was read: its zxids may leave some out, and no index counts them.
     has_java: bool,
+    /// Whether a record of this server was read.
+    has_own: bool,
     /// Whether the log was written without syncs.
     unsynced: bool,
     /// What was read, as far as the disk may never have had it.
@@ -83,8 +85,10 @@ impl LogScan {
         snapshot: SnapshotId,
         replay: &mut dyn Replay,
     ) -> Result<Self, StorageError> {
-        Self::read(directory, snapshot, replay)
-            .map_err(|error| with_way_out(directory, snapshot, error))
+        Self::read(directory, snapshot, replay).map_err(|error| match replay.is_another_history() {
+            true => with_older_snapshot(directory, snapshot, error),
+            false => with_way_out(directory, snapshot, error),
+        })
     }
 
     fn read(
@@ -104,6 +108,7 @@ impl LogScan {
             bytes_before: 0,
             ending: None,
             has_java: false,
+            has_own: false,
             unsynced: is_unsynced(directory.disk().as_ref(), directory.logs())?,
             unsure: Vec::new(),
         };
@@ -174,6 +179,11 @@ impl LogScan {
 
     fn is_all_in_snapshot(&self) -> bool {
         self.last_zxid() == self.snapshot.zxid
+    }
+
+    /// Whether a log of this server has a record in it, as far as it was read.
+    pub(crate) fn has_own_records(&self) -> bool {
+        self.has_own
     }
 
     /// Transactions that were replayed.
@@ -357,15 +367,27 @@ impl LogScan {
                 return Err(damage(reason));
             }
         }
+        self.has_own |= own;
         if zxid > self.snapshot.zxid {
-            replay.txn(&record).map_err(|Refused(reason)| StorageError::Unfit {
-                path: path.to_owned(),
-                offset: found.offset,
-                zxid,
-                reason,
-                last_good: self.last_zxid(),
-                way_out: None,
-            })?;
+            replay
+                .txn(&record)
+                .and_then(|()| {
+                    // ZooKeeper's digests are wrong at times, and say nothing.
+                    match own && self.txns == 0 && replay.is_another_history() {
+                        true => Err(Refused(
+                            "it was not made behind that state, by its digest".to_owned(),
+                        )),
+                        false => Ok(()),
+                    }
+                })
+                .map_err(|Refused(reason)| StorageError::Unfit {
+                    path: path.to_owned(),
+                    offset: found.offset,
+                    zxid,
+                    reason,
+                    last_good: self.last_zxid(),
+                    way_out: None,
+                })?;
             self.txns = self.txns.saturating_add(1);
             if self.txns.is_multiple_of(TXNS_A_WORD) {
                 let done = self.bytes_before.saturating_add(found.offset);
@@ -462,6 +484,24 @@ fn size(directory: &DataDirectory, zxid: i64) -> Result<u64, StorageError> {
     let path = directory.log_path(zxid);
     let file = directory.disk().open(&path).during("open", &path)?;
     file.size().during("read", &path)
+}
+
+/// Whether the logs can be read to their end behind a snapshot.
+pub(crate) fn can_follow(directory: &DataDirectory, snapshot: SnapshotId) -> bool {
+    LogScan::read(directory, snapshot, &mut Nothing).is_ok()
+}
+
+/// Of a log that is not that of the snapshot. A cut would leave a state that never was: only a snapshot that the log goes
+/// with helps.
+fn with_older_snapshot(
+    directory: &DataDirectory,
+    snapshot: SnapshotId,
+    mut error: StorageError,
+) -> StorageError {
+    if let StorageError::Damage { way_out, .. } | StorageError::Unfit { way_out, .. } = &mut error {
+        *way_out = way_out::of_another_history(directory, snapshot);
+    }
+    error
 }
 
 /// Looks ahead of the damage, so that the refusal can say what giving up would lose.

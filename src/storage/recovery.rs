@@ -11,6 +11,7 @@ use super::epoch::EpochFile;
 use super::error::{DamageReason, During, StorageError};
 use super::examine::{LogEnd, examine};
 use super::log_scan::{LogScan, with_way_out};
+use super::logged::{Logged, refuse_lost, take_back};
 use super::replay::{Nothing, Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::segment_reader::SegmentReader;
 use super::snapshot_reader::{self, Loaded};
@@ -64,18 +65,28 @@ pub fn recover(
     let epoch = EpochFile::current(Arc::clone(disk), directory.snapshots())?;
     let loaded = load_snapshot(directory, i64::MAX, i64::MAX, replay, &mut Vec::new())?;
     let from = match &loaded {
-        Some((from, _)) => *from,
+        Some((from, _)) => {
+            refuse_lost(directory, from.id.zxid)?;
+            *from
+        }
         None => begin_empty(directory, options.trust_empty, replay)?,
     };
     let snapshot = from.id;
     let scan = LogScan::run(directory, snapshot, replay)?;
     must_reach(directory, from, &scan)?;
     let bytes_cut = scan.settle(disk.as_ref(), directory.logs())?;
+    let mut logged = Logged::open(directory);
+    if scan.has_own_records() {
+        logged.say()?;
+    } else if directory.log_zxids()?.is_empty() {
+        take_back(directory)?;
+    }
     set_unsynced(disk.as_ref(), directory.logs(), !options.log.force_sync)?;
     let log = TxnLog::open(
         Arc::clone(disk),
         directory.logs().to_owned(),
         epoch,
+        logged,
         options.log,
         scan.last_zxid(),
         scan.next_index(),

@@ -146,7 +146,7 @@ fn a_last_segment_without_a_record_is_removed() {
         let at = offsets(&fixture.content("log.100000000"));
         fixture.edit("log.100000000", |log| if torn { log[20] ^= 1 } else { log[16..].fill(0) });
         assert_eq!(last(&fixture), (2, if torn { (at[1] - at[0]) as u64 } else { 0 }));
-        assert_eq!(fixture.names(), ["currentEpoch", "log.1", "snapshot.0"]);
+        assert_eq!(fixture.names(), ["currentEpoch", "log.1", "rookeeper.logged", "snapshot.0"]);
         fixture.write(&[&[3], &[4]]);
         assert_eq!(last(&fixture), (4, 0));
     }
@@ -329,7 +329,7 @@ fn a_compressed_snapshot_is_read_like_a_plain_one() {
         fixture.write(&[&[3]]);
         fixture.disk.remove(&Fixture::path("snapshot.0")).expect("removes");
         fixture.disk.remove(&Fixture::path("log.1")).expect("removes");
-        assert_eq!(fixture.names(), ["log.3", name]);
+        assert_eq!(fixture.names(), ["log.3", "rookeeper.logged", name]);
         let (recovered, found) = fixture.start().expect("starts");
         assert_eq!(recovered.snapshot.origin, SnapshotOrigin::Exact { index: 2 });
         assert_eq!((recovered.snapshot.zxid, recovered.txns), (2, 1));

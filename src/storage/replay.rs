@@ -44,6 +44,12 @@ pub trait Replay {
     /// How much of a snapshot or of the logs was read: for whoever waits, nothing depends on it.
     fn progress(&mut self, _reading: Reading, _done: u64, _total: u64) {}
 
+    /// Whether the first transaction behind an exact snapshot was not made behind that state: the two are of different
+    /// histories.
+    fn is_another_history(&self) -> bool {
+        false
+    }
+
     /// A transaction behind the snapshot, in order.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use jute::txn::TxnRecord;
 use super::disk::Disk;
 use super::epoch::EpochFile;
 use super::error::{During, StorageError};
+use super::logged::Logged;
 use super::record::{self, EntryKind};
 use super::segment::{Segment, SegmentBegin};
 use super::spare::{SpareFiller, SpareShelf};
@@ -65,6 +66,7 @@ pub struct TxnLog {
     options: LogOptions,
     shelf: Arc<SpareShelf>,
     epoch: EpochFile,
+    logged: Logged,
     /// Always with a record in it: it is made for a group that is written at once.
     segment: Option<Segment>,
     /// The records since the last commit, as they will stand in the segment.
@@ -84,6 +86,7 @@ impl TxnLog {
         disk: Arc<dyn Disk>,
         folder: PathBuf,
         epoch: EpochFile,
+        logged: Logged,
         options: LogOptions,
         last_zxid: i64,
         next_index: u64,
@@ -95,6 +98,7 @@ impl TxnLog {
             options,
             shelf,
             epoch,
+            logged,
             segment: None,
             group: Vec::new(),
             group_records: 0,
@@ -182,6 +186,7 @@ impl TxnLog {
         self.segment = None;
         self.group.clear();
         self.group_records = 0;
+        self.logged.forget();
         settle()?;
         self.epoch.set(epoch_of(last_zxid))?;
         self.poisoned = false;
@@ -260,6 +265,7 @@ impl TxnLog {
             )?,
         };
         segment.write(&self.group, self.options.force_sync)?;
+        self.logged.say()?;
         self.segment = Some(segment);
         Ok(())
     }

@@ -2,16 +2,19 @@
 //!
 //! Only asked for when a start is refused: what it reads, it reads once more.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::directory::{DataDirectory, quoted};
 use super::error::{During, StorageError, Then, WayOut};
 use super::examine::has_snapshot_for;
 use super::file_name::{self, FileName};
+use super::log_scan::can_follow;
 use super::loss::{self, Loss};
 use super::record::zxid_of_payload;
-use super::replay::{SnapshotId, SnapshotOrigin};
+use super::recovery::load_snapshot;
+use super::replay::{Nothing, SnapshotId, SnapshotOrigin};
 use super::segment_reader::{Origin, SegmentReader};
+use super::snapshot_reader::Loaded;
 
 /// What to do about an unreadable place in a log: to cut there, behind `last_good`. `None` if what that loses cannot
 /// be told.
@@ -50,6 +53,44 @@ pub(crate) fn of_no_snapshot(directory: &DataDirectory) -> Option<Box<WayOut>> {
     Some(Box::new(giving_up(directory, loss)))
 }
 
+/// What to do where the log is not that of the snapshot: to begin with an older one with which it can be read to its end,
+/// the newer ones moved away. `None` without one.
+pub(crate) fn of_another_history(
+    directory: &DataDirectory,
+    snapshot: SnapshotId,
+) -> Option<Box<WayOut>> {
+    if is_member(directory).ok()? {
+        return Some(Box::new(giving_up(directory, Loss::default())));
+    }
+    let mut below = snapshot.zxid;
+    let older = loop {
+        let older = load_snapshot(
+            directory,
+            below.checked_sub(1)?,
+            i64::MAX,
+            &mut Nothing,
+            &mut Vec::new(),
+        );
+        let (Loaded { id, .. }, _) = older.ok()??;
+        if can_follow(directory, id) {
+            break id.zxid;
+        }
+        below = id.zxid;
+    };
+    let files = directory.snapshot_files().ok()?.into_iter();
+    let newer: Vec<String> =
+        files.filter(|(zxid, _)| *zxid > older).map(|(_, path)| quoted(&path)).collect();
+    let aside = quoted(&free_folder(directory, directory.snapshots(), "other-history"));
+    let command = format!("mkdir {aside} && mv {} {aside}", newer.join(" "));
+    Some(Box::new(WayOut { command, loss: Loss::default(), then: Then::FromOlder }))
+}
+
+/// What a member does whose log is gone. What another server does is in the refusal: nobody knows what that loses.
+pub(crate) fn of_no_log(directory: &DataDirectory) -> Option<Box<WayOut>> {
+    let is_member = is_member(directory).unwrap_or(true);
+    is_member.then(|| Box::new(giving_up(directory, Loss::default())))
+}
+
 /// Whether the logs of the directory hold every transaction that ever was.
 ///
 /// # Errors
@@ -79,8 +120,12 @@ fn begins_at_the_beginning(directory: &DataDirectory, first: i64) -> Result<bool
 pub(crate) fn refuse_emptied(directory: &DataDirectory) -> Result<(), StorageError> {
     let (disk, snapshots, logs) = (directory.disk(), directory.snapshots(), directory.logs());
     // A directory gets these only behind its first snapshot.
-    const TRACES: [&str; 3] =
-        [file_name::SESSION_KEY, file_name::SESSIONS_BEFORE_KEY, file_name::SEALED];
+    const TRACES: [&str; 4] = [
+        file_name::SESSION_KEY,
+        file_name::SESSIONS_BEFORE_KEY,
+        file_name::SEALED,
+        file_name::LOGGED,
+    ];
     let is_trace = |name: &String| {
         TRACES.contains(&name.as_str()) || matches!(FileName::parse(name), FileName::Spare(_))
     };
@@ -111,9 +156,7 @@ fn giving_up(directory: &DataDirectory, loss: Loss) -> WayOut {
     let moves: Vec<String> = folders
         .into_iter()
         .map(|folder| {
-            let free = (1..).map(|number| folder.with_file_name(format!("given-up-{number}")));
-            let mut free = free.filter(|aside| directory.disk().list(aside).is_err());
-            let aside = free.next().unwrap_or_default();
+            let aside = free_folder(directory, folder, "given-up");
             format!("mv {} {}", quoted(folder), quoted(&aside))
         })
         .collect();
@@ -122,4 +165,11 @@ fn giving_up(directory: &DataDirectory, loss: Loss) -> WayOut {
         Ok(false) | Err(_) => Then::BeginsAnew,
     };
     WayOut { command: moves.join(" && "), loss, then }
+}
+
+/// A folder beside this one that is not there.
+fn free_folder(directory: &DataDirectory, folder: &Path, name: &str) -> PathBuf {
+    let free = (1..).map(|number| folder.with_file_name(format!("{name}-{number}")));
+    let mut free = free.filter(|aside| directory.disk().list(aside).is_err());
+    free.next().unwrap_or_default()
 }

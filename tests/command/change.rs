@@ -26,6 +26,11 @@ fn a_log_is_cut_behind_any_zxid_and_nothing_is_deleted() {
         assert_eq!(report["last_zxid"], cut);
         for (path, bytes) in before {
             let name = path.file_name().expect("a name").to_owned();
+            // It goes with the last log.
+            if name == "rookeeper.logged" && cut == "0x0" {
+                assert!(!path.exists());
+                continue;
+            }
             let after = fs::read(&path).unwrap_or_else(|_| {
                 let moved = done["moved"].as_array().expect("a list");
                 assert!(moved.contains(&text(&path).into()), "{name:?} is gone");

@@ -177,7 +177,9 @@ fn without_a_snapshot_the_logs_are_all_or_not_enough() {
 /// ZooKeeper begins an empty tree there.
 #[test]
 fn a_directory_that_lost_everything_is_not_taken_for_a_new_one() {
-    for trace in ["session.key", "sessions.before.key", "rookeeper.sealed", "spare.3"] {
+    for trace in
+        ["session.key", "sessions.before.key", "rookeeper.sealed", "rookeeper.logged", "spare.3"]
+    {
         for is_split in [false, true] {
             let root = tempfile::tempdir().expect("a folder");
             let data = root.path().join("my data");

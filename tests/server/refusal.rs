@@ -151,3 +151,91 @@ fn what_a_first_start_leaves_that_was_broken_off_is_a_beginning() {
         server.connect(TIMEOUT_MS).ok(&create("/a", Vec::new(), CreateMode::Persistent));
     }
 }
+
+/// Of a server that went on for a while without its log, which then came back.
+#[test]
+fn a_log_of_another_history_than_the_snapshot_is_not_cut() {
+    let mut server = worn();
+    let version = server.data().join("version-2");
+    let (log, away) = (version.join("log.1"), server.data().join("log.1"));
+    fs::rename(&log, &away).expect("moved");
+    fs::remove_file(version.join("rookeeper.logged")).expect("removed");
+    server.run();
+    server.connect(TIMEOUT_MS).ok(&create("/other", Vec::new(), CreateMode::Persistent));
+    server.signal("TERM");
+    server.wait();
+    fs::rename(&away, &log).expect("moved back");
+    let said = refusal(&server);
+    assert!(said.contains("RK0217") && !said.contains("data truncate"), "{said}");
+    let command = said.split('`').nth(1).expect("a command");
+    assert!(command.contains("snapshot.") && !command.contains("snapshot.0"), "{said}");
+    type_in(command);
+    server.run();
+    let mut client = server.connect(TIMEOUT_MS);
+    assert!(client.exists("/4") && !client.exists("/other"));
+}
+
+/// ZooKeeper serves what the newest snapshot shows, and gives the zxids behind it once more.
+#[test]
+fn a_folder_of_logs_that_is_not_there_is_not_taken_for_a_log_that_has_not_begun() {
+    for snap_count in ["100000", "4"] {
+        let mut server = Server::prepare(&format!("snapCount={snap_count}"));
+        let log_dir = server.data().with_file_name("logs");
+        let mut config = fs::read_to_string(server.config()).expect("zoo.cfg");
+        config.push_str(&format!("dataLogDir={}\n", log_dir.display()));
+        fs::write(server.config(), config).expect("zoo.cfg");
+        // Nobody has been here: nothing is missing.
+        server.run();
+        server.signal("KILL");
+        server.wait();
+        fs::remove_dir_all(&log_dir).expect("removed");
+        server.run();
+        let mut client = server.connect(TIMEOUT_MS);
+        for number in 0..9 {
+            client.ok(&create(&format!("/{number}"), Vec::new(), CreateMode::Persistent));
+        }
+        server.signal("KILL");
+        server.wait();
+
+        let away = log_dir.with_file_name("logs.away");
+        fs::rename(&log_dir, &away).expect("moved");
+        // A second attempt finds what the first one made.
+        for _ in 0..2 {
+            let said = refusal(&server);
+            assert!(said.contains("RK0232"), "{said}");
+            assert!(said.contains(log_dir.to_str().expect("text")), "{said}");
+        }
+        let check = Command::new(env!("CARGO_BIN_EXE_rookeeper"))
+            .args(["data", "check"])
+            .arg(server.config())
+            .output()
+            .expect("it runs");
+        assert_eq!(check.status.code(), Some(1), "{check:?}");
+        fs::remove_dir_all(&log_dir).expect("removed");
+        fs::rename(&away, &log_dir).expect("moved");
+        server.run();
+        assert!(server.connect(TIMEOUT_MS).exists("/8"));
+        server.signal("KILL");
+        server.wait();
+
+        // Without the setting, the logs are looked for beside the snapshots.
+        let config = fs::read_to_string(server.config()).expect("zoo.cfg");
+        let config: String = config
+            .lines()
+            .filter(|line| !line.starts_with("dataLogDir"))
+            .fold(String::new(), |all, line| all + line + "\n");
+        fs::write(server.config(), config).expect("zoo.cfg");
+        let said = refusal(&server);
+        assert!(
+            said.contains("RK0232") && said.contains(log_dir.to_str().expect("text")),
+            "{said}"
+        );
+        // To give it up for good is to be said.
+        let command = said.split('`').nth(1).expect("a command");
+        assert!(said.contains("lost: every transaction after"), "{said}");
+        type_in(command);
+        server.run();
+        // What a snapshot shows is a matter of when it was taken.
+        assert!(snap_count == "4" || !server.connect(TIMEOUT_MS).exists("/0"));
+    }
+}
