@@ -18,7 +18,7 @@ RK0203 FOLDER_MISSING
 "Mount it, correct the path, or create the folder if it is meant to be new."
 
 RK0204 DIRECTORY_LOCKED
-"Another rookeeper is using the directory; its process id is in the line."
+"Another rookeeper is using the directory; its process id and host name are in the line. In a container, both are those of the container."
 "Nothing was touched: two processes in one directory would destroy it."
 "Stop that process, or use another `dataDir`. The lock is released when its process ends; the lock file may stay. Apache ZooKeeper takes no lock: make sure that it is not running there."
 

@@ -234,7 +234,13 @@ fn open_folder(disk: &dyn Disk, folder: &Path, create: bool) -> Result<(), Stora
 
 fn lock(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn Lock>, StorageError> {
     let path = folder.join(file_name::LOCK);
-    match disk.lock(&path, &std::process::id().to_string()).during("lock", &path)? {
+    // A process id says nothing in another container, which has another host name.
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let own = match host.trim() {
+        "" => std::process::id().to_string(),
+        host => format!("{} on {host}", std::process::id()),
+    };
+    match disk.lock(&path, &own).during("lock", &path)? {
         LockAttempt::Taken(lock) => Ok(lock),
         LockAttempt::Held(holder) => Err(StorageError::Locked { path, holder }),
     }
@@ -280,7 +286,7 @@ mod tests {
         // A lock taken through another open file is another holder, also in the same process.
         let error = DataDirectory::open(Arc::new(RealDisk), &options).expect_err("refused");
         let pid = std::process::id();
-        assert!(error.to_string().contains(&format!("process {pid};")), "{error}");
+        assert!(error.to_string().contains(&format!("process {pid} on ")), "{error}");
         drop(held);
         DataDirectory::open(Arc::new(RealDisk), &options).expect("opens again");
     }

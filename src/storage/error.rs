@@ -40,7 +40,7 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// Another process uses the directory.
-    #[error("{} is in use by another rookeeper, process {holder}; only one process can use a directory: stop that one, or use another dataDir", path.display())]
+    #[error("{} is in use by another rookeeper, process {holder}; only one process can use a directory: stop that one, or use another dataDir (a container has process ids of its own)", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
