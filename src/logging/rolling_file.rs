@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a file.
@@ -18,6 +18,10 @@ pub(crate) struct RollingFile {
     file: File,
     /// What was written last ended a line.
     is_at_line: bool,
+    /// Somebody before left the file in the middle of a line, which is to end first.
+    is_torn: bool,
+    /// Whether no line may go anywhere but to the path.
+    only_there: bool,
     max: u64,
     /// The length at which it is renamed: `max`, or more where that could not be done.
     rolls_at: u64,
@@ -30,8 +34,17 @@ impl RollingFile {
     /// When that cannot be done.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = append_to(path)?;
+        let is_torn = ends_torn(path);
         let path = path.to_owned();
-        Ok(Self { path, file, is_at_line: true, max: FILE_MAX, rolls_at: FILE_MAX })
+        let (is_at_line, only_there) = (true, false);
+        let (max, rolls_at) = (FILE_MAX, FILE_MAX);
+        Ok(Self { path, file, is_at_line, is_torn, only_there, max, rolls_at })
+    }
+
+    /// The same for lines that are worth nothing elsewhere: where the file is not at its path any more and none can be
+    /// opened there, a write fails. Others go on in the file that was moved away, as long as it is there.
+    pub(crate) fn open_only_there(path: &Path) -> io::Result<Self> {
+        Ok(Self { only_there: true, ..Self::open(path)? })
     }
 
     fn numbered(&self, number: u32) -> PathBuf {
@@ -40,27 +53,39 @@ impl RollingFile {
         name.into()
     }
 
-    /// Opens another file where this one is not at its path any more, or is full. Where that fails it goes on in this one:
-    /// lines are worth more than their place.
-    fn turn_over(&mut self, more: u64) {
-        let Ok(own) = self.file.metadata() else { return };
+    /// Opens another file where this one is not at its path any more, or is full.
+    fn turn_over(&mut self, more: u64) -> io::Result<()> {
+        let own = self.file.metadata()?;
         let there = fs::metadata(&self.path);
         if !there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino())) {
-            self.begin();
-        } else if own.is_file() && own.len() > 0 && own.len() + more > self.rolls_at {
+            return self.begin();
+        }
+        if own.is_file() && own.len() > 0 && own.len() + more > self.rolls_at {
             match self.rename() {
-                Ok(()) => self.begin(),
+                Ok(()) => return self.begin(),
                 // Not for each line again.
                 Err(_) => self.rolls_at = own.len() + self.max / 10,
             }
         }
+        Ok(())
     }
 
-    fn begin(&mut self) {
-        if let Ok(file) = append_to(&self.path) {
-            self.file = file;
-            self.rolls_at = self.max;
+    fn begin(&mut self) -> io::Result<()> {
+        match append_to(&self.path) {
+            Ok(file) => {
+                (self.file, self.is_torn) = (file, ends_torn(&self.path));
+                (self.is_at_line, self.rolls_at) = (true, self.max);
+                Ok(())
+            }
+            // Lines are worth more than their place, if it is one.
+            Err(_) if !self.only_there && !self.is_deleted() => Ok(()),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Whether what is written to the file now is nowhere when it is closed.
+    fn is_deleted(&self) -> bool {
+        self.file.metadata().is_ok_and(|own| own.is_file() && own.nlink() == 0)
     }
 
     /// Makes place behind the file only as far as a number is free, so that a failure moves nothing out.
@@ -72,6 +97,18 @@ impl RollingFile {
         }
         fs::rename(&self.path, self.numbered(1))
     }
+}
+
+/// Whether a file ends in the middle of a line; not if it cannot be read.
+fn ends_torn(path: &Path) -> bool {
+    let last = || {
+        let file = File::open(path).ok()?;
+        let its = file.metadata().ok().filter(|its| its.is_file())?;
+        let mut last = [0];
+        file.read_exact_at(&mut last, its.len().checked_sub(1)?).ok()?;
+        Some(last)
+    };
+    last().is_some_and(|last| last != *b"\n")
 }
 
 /// What is logged names clients and paths: it is not for everybody on the machine.
@@ -86,7 +123,14 @@ impl Write for RollingFile {
     /// Takes lines, or the rest of one; it looks after the file ahead of a line only.
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
         if self.is_at_line {
-            self.turn_over(lines.len() as u64);
+            self.turn_over(lines.len() as u64)?;
+        } else if self.is_deleted() {
+            // The rest of what was taken in part need not go the same way.
+            self.begin()?;
+        }
+        if self.is_torn {
+            self.file.write_all(b"\n")?;
+            self.is_torn = false;
         }
         let written = self.file.write(lines)?;
         if let Some(last) = lines[..written].last() {
@@ -199,5 +243,62 @@ mod tests {
         fs::remove_dir_all(dir.path()).expect("is there");
         rolling.write_all(b"last\n").expect("writes");
         assert_eq!(read("log"), "last\n");
+    }
+
+    /// logrotate with `create 600 root root`, and a server that is not root. A folder stands for what cannot be opened.
+    #[test]
+    fn no_line_goes_into_a_file_that_is_gone() {
+        for only_there in [false, true] {
+            let (dir, mut rolling, read) = two_files();
+            rolling.only_there = only_there;
+            let (path, moved) = (dir.path().join("log"), dir.path().join("moved"));
+            fs::rename(&path, &moved).expect("is there");
+            fs::create_dir(&path).expect("in its place");
+            assert_eq!(rolling.write(b"next\n").is_err(), only_there);
+            let kept = if only_there { "line 9\n" } else { "line 9\nnext\n" };
+            assert_eq!(read("moved"), kept);
+            fs::remove_file(&moved).expect("is there");
+            for _ in 0..2 {
+                rolling.write(b"nowhere\n").expect_err("refused");
+            }
+            fs::remove_dir(&path).expect("is there");
+            rolling.write_all(b"last\n").expect("writes");
+            assert_eq!(read("log"), "last\n");
+        }
+    }
+
+    /// Somebody makes room by deleting the log that filled the disk.
+    #[test]
+    fn the_rest_of_lines_that_were_taken_in_part_goes_into_a_file_that_is_there() {
+        let (dir, mut rolling, read) = two_files();
+        rolling.write_all(b"some of").expect("writes");
+        fs::remove_file(dir.path().join("log")).expect("is there");
+        rolling.write_all(b" a line\nnext\n").expect("writes");
+        assert_eq!(read("log"), " a line\nnext\n");
+    }
+
+    /// A process that is killed, and a disk that is full, leave a part of a line.
+    #[test]
+    fn a_line_that_was_left_in_its_middle_takes_no_other_along() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("log");
+        for (before, behind) in [
+            ("torn", "torn\nnext\nlast\n"),
+            ("whole\n", "whole\nnext\nlast\n"),
+            ("", "next\nlast\n"),
+        ] {
+            fs::write(&path, before).expect("writes");
+            let mut rolling = RollingFile::open(&path).expect("opens");
+            rolling.write_all(b"next\n").expect("writes");
+            rolling.write_all(b"last\n").expect("writes");
+            assert_eq!(fs::read_to_string(&path).expect("is there"), behind);
+        }
+        // As does a file that somebody else put there.
+        fs::remove_file(&path).expect("is there");
+        let mut rolling = RollingFile::open(&path).expect("opens");
+        fs::rename(&path, dir.path().join("moved")).expect("is there");
+        fs::write(&path, "torn").expect("writes");
+        rolling.write_all(b"next\n").expect("writes");
+        assert_eq!(fs::read_to_string(&path).expect("is there"), "torn\nnext\n");
     }
 }

@@ -53,6 +53,8 @@ struct Queue {
     newest: u64,
     /// Lines for which there was no place, and which no line tells yet.
     lost: u64,
+    /// Lines that are being written.
+    taken: u64,
     /// When what is being written began to wait, or something of it was taken last.
     since: Option<Instant>,
     /// Why nothing was taken last.
@@ -188,17 +190,31 @@ impl Audit {
         }
     }
 
-    /// Waits a while until every line is written; none comes behind this.
-    pub(in crate::server) fn end(&self) {
+    /// Waits a while until every line is written; none comes behind this. Tells how many are not, and gives that number.
+    pub(in crate::server) fn end(&self) -> u64 {
         let deadline = Instant::now() + PATIENCE;
         let mut queue = self.queue.lock();
         queue.ends = true;
         self.changed.notify_all();
         while !queue.has_ended && !self.is_failing.load(Ordering::SeqCst) {
             if self.changed.wait_until(&mut queue, deadline).timed_out() {
-                return;
+                break;
             }
         }
+        let waiting: u64 = queue.entries.iter().map(|entry| entry.fact.line_count()).sum();
+        // What is lost already was counted when it came.
+        let unwritten = queue.taken + waiting;
+        let lines = unwritten + queue.lost;
+        drop(queue);
+        if lines > 0 {
+            self.stats.series.count(Counter::AuditLinesLost, unwritten);
+            tracing::error!(
+                id = %MessageId::AUDIT_LINES_LOST,
+                lines,
+                "lines of the audit log are lost: the server ends before they could be written"
+            );
+        }
+        lines
     }
 
     /// Gives the number that an answer has to wait for: 0 where the lines are lost. `held` is what is counted of it already.
@@ -243,7 +259,9 @@ impl Audit {
         }
         queue.since = Some(Instant::now());
         let entries = std::mem::take(&mut queue.entries);
-        Some((entries, queue.newest, std::mem::take(&mut queue.lost)))
+        let lost = std::mem::take(&mut queue.lost);
+        queue.taken = entries.iter().map(|entry| entry.fact.line_count()).sum();
+        Some((entries, queue.newest, lost))
     }
 
     /// Writes by `write` until the log ends: the thread.
@@ -301,7 +319,7 @@ impl Audit {
     /// What was taken up to this number is written, and held no more.
     fn written(&self, newest: u64) {
         let mut queue = self.queue.lock();
-        queue.since = None;
+        (queue.since, queue.taken) = (None, 0);
         self.open.store(newest, Ordering::SeqCst);
         let failed = self.is_failing.swap(false, Ordering::SeqCst);
         drop(queue);
@@ -475,5 +493,24 @@ mod tests {
         assert!(!audit.refuses());
         assert_eq!(audit.open_up_to().load(Ordering::SeqCst), 1);
         assert!(!audit.begins_to_fail(now + 9 * PATIENCE), "nothing waits");
+    }
+
+    #[test]
+    fn what_is_not_written_at_the_end_is_told() {
+        let audit = audit(false);
+        for _ in 0..3 {
+            gone(&audit, "/a");
+        }
+        audit.take().expect("facts");
+        assert!(audit.begins_to_fail(Instant::now() + PATIENCE));
+        audit.ephemerals_gone(SessionId(1), vec!["/b".to_owned(), "/c".to_owned()]);
+        assert_eq!(audit.end(), 5);
+        assert_eq!(audit.stats.series.total(Counter::AuditLinesLost), 5);
+        let audit = self::audit(false);
+        gone(&audit, "/a");
+        let (_, newest, _) = audit.take().expect("a fact");
+        audit.written(newest);
+        audit.is_failing.store(true, Ordering::SeqCst);
+        assert_eq!(audit.end(), 0);
     }
 }

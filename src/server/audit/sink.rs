@@ -24,7 +24,7 @@ impl Sink {
     /// When there is no such place.
     pub(super) fn open(to: &AuditTo) -> io::Result<Self> {
         Ok(match to {
-            AuditTo::File(path) => Self::File(RollingFile::open(path)?),
+            AuditTo::File(path) => Self::File(RollingFile::open_only_there(path)?),
             // Not through the standard library's buffer: what it has taken is not written.
             AuditTo::Stdout => Self::Stdout(io::stdout().as_fd().try_clone_to_owned()?.into()),
             AuditTo::Syslog => {
