@@ -39,18 +39,19 @@ struct Group {
     folder: PathBuf,
     limit: &'static str,
     used: &'static str,
-    /// The line of `memory.stat` with what the kernel can take back.
-    cache: &'static str,
+    /// The line of `memory.stat` with what files hold, and that of what of it is in files that are in memory only, as
+    /// those of a tmpfs: the kernel can take back the first without the second.
+    cache: [&'static str; 2],
 }
 
 impl Group {
     const fn version_2(folder: PathBuf) -> Self {
-        Self { folder, limit: "memory.max", used: "memory.current", cache: "file" }
+        Self { folder, limit: "memory.max", used: "memory.current", cache: ["file", "shmem"] }
     }
 
     const fn version_1(folder: PathBuf) -> Self {
         let (limit, used) = ("memory.limit_in_bytes", "memory.usage_in_bytes");
-        Self { folder, limit, used, cache: "total_cache" }
+        Self { folder, limit, used, cache: ["total_cache", "total_shmem"] }
     }
 
     /// `None` for no limit, which version 2 says by a word.
@@ -63,11 +64,12 @@ impl Group {
     fn used(&self) -> Option<u64> {
         let used = fs::read_to_string(self.folder.join(self.used)).ok()?;
         let stat = fs::read_to_string(self.folder.join("memory.stat")).ok()?;
-        let cache = stat.lines().find_map(|line| {
-            let (name, bytes) = line.split_once(' ')?;
-            (name == self.cache).then(|| bytes.parse::<u64>().ok()).flatten()
+        let [files, in_memory] = self.cache.map(|wanted| {
+            let its = stat.lines().find_map(|line| line.strip_prefix(wanted)?.strip_prefix(' '));
+            its.and_then(|bytes| bytes.parse::<u64>().ok()).unwrap_or(0)
         });
-        Some(used.trim().parse::<u64>().ok()?.saturating_sub(cache.unwrap_or(0)))
+        let cache = files.saturating_sub(in_memory);
+        Some(used.trim().parse::<u64>().ok()?.saturating_sub(cache))
     }
 }
 
@@ -273,11 +275,16 @@ mod tests {
         assert_eq!((group.limit(), group.used()), (None, Some(700)));
         write("memory.max", "4096\n");
         assert_eq!(group.limit(), Some(4096));
+        // A tmpfs, in which /dev/shm or dataDir is: nobody can take that back.
+        write("memory.stat", "anon 600\nfile 300\nshmem 250\nfile_mapped 7\n");
+        assert_eq!(group.used(), Some(950));
         let group = Group::version_1(dir.path().to_owned());
         write("memory.limit_in_bytes", "9223372036854771712\n");
         write("memory.usage_in_bytes", "1000\n");
         write("memory.stat", "cache 1\ntotal_cache 200\n");
         assert_eq!((group.limit(), group.used()), (None, Some(800)));
+        write("memory.stat", "cache 1\nshmem 9\ntotal_cache 200\ntotal_shmem 150\n");
+        assert_eq!(group.used(), Some(950));
     }
 
     #[test]
