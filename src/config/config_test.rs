@@ -498,6 +498,19 @@ fn startup_errors_have_the_conditions_of_zookeeper() {
             "zoo.cfg:4: quorum.auth.serverRequireSasl is true but quorum.auth.learnerRequireSasl is not",
         ),
         (
+            "dataDir=/d\nclientPort=8080",
+            "zoo.cfg:2: clientPort and admin.serverPort (by default) are both port 8080",
+        ),
+        (
+            "dataDir=/d\nadmin.serverAddress=127.0.0.1\nadmin.serverPort=9\nclientPort=9",
+            "zoo.cfg:3: clientPort and admin.serverPort are both port 9",
+        ),
+        (
+            "dataDir=/d\nclientPort=1\nmetricsProvider.httpPort=8080\n\
+             metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
+            "zoo.cfg:3: metricsProvider.httpPort and admin.serverPort (by default) are both port 8080",
+        ),
+        (
             "dataDir=/d\nclientPort=1\nminSessionTimeout=9\nmaxSessionTimeout=8",
             "zoo.cfg:3: minSessionTimeout 9 is larger than maxSessionTimeout 8",
         ),

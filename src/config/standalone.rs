@@ -123,6 +123,17 @@ pub struct ListenAddress {
     pub port: u16,
 }
 
+impl ListenAddress {
+    /// Whether both cannot be listened on.
+    fn meets(&self, other: &Self) -> bool {
+        let is_same = match (self.address, other.address) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        };
+        is_same && self.port == other.port && self.port != 0
+    }
+}
+
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = self.address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
@@ -248,6 +259,14 @@ impl Config {
                         .to_owned(),
             });
         }
+        let metrics_listen = metrics_listen(settings)?;
+        let admin = Admin::from_settings(settings, defaults.has_file, notes)?;
+        let ports = [
+            ("clientPort", Some(client_listen)),
+            ("metricsProvider.httpPort", metrics_listen),
+            ("admin.serverPort", admin.as_ref().map(|admin| admin.listen)),
+        ];
+        expect_ports_apart(settings, place, ports)?;
         let jute_max_buffer =
             property("jute.maxbuffer", 1_048_575, 1, "a number of bytes").read_u32(settings)?;
         Ok(Self {
@@ -292,8 +311,8 @@ impl Config {
             digest_enabled: property_bool(settings, "digest.enabled", true, notes),
             snap_retain_count: snap_retain_count(settings, notes)?,
             purge: purge(settings)?,
-            metrics_listen: metrics_listen(settings)?,
-            admin: Admin::from_settings(settings, defaults.has_file, notes)?,
+            metrics_listen,
+            admin,
             shown_file: None,
             access: Access::from_settings(settings, notes)?,
             enforce_quota: property_bool(settings, "enforceQuota", false, notes),
@@ -562,6 +581,33 @@ fn purge(settings: &Settings) -> Result<Purge, ConfigError> {
         // ZooKeeper purges nothing then, and its operators' disks fill up.
         None => Purge::Every(PURGE_INTERVAL),
     })
+}
+
+/// Two that want one port: only the first one would have it.
+fn expect_ports_apart(
+    settings: &Settings,
+    place: &str,
+    ports: [(&'static str, Option<ListenAddress>); 3],
+) -> Result<(), ConfigError> {
+    let ports: Vec<_> = ports.into_iter().filter_map(|(key, its)| Some((key, its?))).collect();
+    for (at, (key, one)) in ports.iter().enumerate() {
+        for (other_key, other) in ports.iter().skip(at + 1) {
+            if one.meets(other) {
+                let own = |key: &str| if settings.is_set(key) { "" } else { " (by default)" };
+                return Err(ConfigError::Contradiction {
+                    place: settings
+                        .place_of(if settings.is_set(other_key) { other_key } else { key }, place),
+                    what: format!(
+                        "{key}{} and {other_key}{} are both port {}",
+                        own(key),
+                        own(other_key),
+                        one.port
+                    ),
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn metrics_listen(settings: &Settings) -> Result<Option<ListenAddress>, ConfigError> {
