@@ -105,12 +105,21 @@ stop() {
     fi
     pid=$(cat "$ZOOPIDFILE")
     kill "$pid"
-    rm "$ZOOPIDFILE"
     for ((tenth = 0; tenth < 300; tenth++)); do
-        kill -0 "$pid" 2>/dev/null || break
+        runs "$pid" || break
         sleep 0.1
     done
+    if runs "$pid"; then
+        echo "FAILED TO STOP: process $pid has not ended within 30 s; $ZOOPIDFILE stays"
+        exit 1
+    fi
+    rm "$ZOOPIDFILE"
     echo STOPPED
+}
+
+# Nobody has waited for a process that has ended where this script's parent is process 1 of a container: it does not run.
+runs() {
+    kill -0 "$1" 2>/dev/null && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null
 }
 
 # Where clients are served, as ZooKeeper's script finds it.

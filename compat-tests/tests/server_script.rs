@@ -1,6 +1,7 @@
 //! `scripts/zkServer.sh`: each of its words, with ZooKeeper's messages, exit codes and pid file.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -135,6 +136,34 @@ fn start_status_restart_and_stop() {
     assert!(fs::read_to_string(out).expect("text").contains("clientPort"));
     // Nobody has that number any more: it is removed as the next stop would.
     fs::remove_file(place.pid_file()).expect("its pid file");
+}
+
+/// ZooKeeper's script says STOPPED after a second, whatever became of it.
+#[test]
+fn what_does_not_stop_is_not_said_to_have_stopped() {
+    let port = free_port();
+    let place = Place::new(port.number());
+    fs::create_dir(place.dir.path().join("data")).expect("a folder");
+    let mut deaf = Command::new("sh")
+        .args(["-c", "trap '' TERM; echo deaf; exec sleep 300"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut said = [0; 5];
+    deaf.stdout.take().expect("its words").read_exact(&mut said).expect("it is deaf now");
+    fs::write(place.pid_file(), deaf.id().to_string()).expect("a pid file");
+    for words in ["stop", "restart"] {
+        let (code, text) = place.run(&[words]);
+        assert_eq!(code, Some(1), "{text}");
+        let failed =
+            format!("Stopping zookeeper ... FAILED TO STOP: process {} has not", deaf.id());
+        assert!(text.starts_with(&failed) && !text.contains("Starting"), "{text}");
+        assert_eq!(place.pid(), deaf.id());
+    }
+    deaf.kill().expect("our child");
+    deaf.wait().expect("our child");
+    says(&place, &["stop"], 0, "Stopping zookeeper ... STOPPED\n");
+    assert!(!place.pid_file().exists());
 }
 
 #[test]
