@@ -108,7 +108,7 @@ RK0425 UNKNOWN_CIPHER
 "Remove it, or correct its name (use Java's names)."
 
 RK0431 PEER_UNREACHABLE
-"This server cannot reach another server of the ensemble. It keeps trying. Each reason is reported once a minute; that the other server is not running is reported only after ten seconds."
+"This server cannot reach another server of the ensemble. It keeps trying. Each reason is reported once a minute; that the other server is not running, or still reads its data directory, is reported only after ten seconds."
 "The ensemble continues as long as a majority can reach each other."
 "The reason is in the line. Compare the `server.N` lines and look at the log of the other server, which says why if it refuses."
 

@@ -35,6 +35,8 @@ const REASON_MAX: usize = 1000;
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
 /// Why a connection is refused while an ensemble is being founded.
 pub(super) const NO_ENSEMBLE_YET: &str = "one of the two belongs to no ensemble yet";
+/// Why one is refused by a member that cannot say yet which one it is.
+pub(super) const STILL_READS: &str = "it still reads its data directory";
 /// What a connection is for.
 pub(super) const WORDS: u32 = 1;
 pub(super) const SNAPSHOT: u32 = 2;
@@ -312,6 +314,9 @@ impl Common {
         }
         match purpose {
             QUESTION => {}
+            WORDS | SNAPSHOT if own.ensemble == 0 && self.is_introduced_as_member() => {
+                return Err(STILL_READS.to_owned());
+            }
             WORDS | SNAPSHOT if own.ensemble == 0 || ensemble == 0 => {
                 return Err(NO_ENSEMBLE_YET.to_owned());
             }

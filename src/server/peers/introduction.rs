@@ -120,6 +120,10 @@ impl Peers {
 }
 
 impl Common {
+    pub(super) fn is_introduced_as_member(&self) -> bool {
+        matches!(*self.introduction.lock(), Introduction::Member(_))
+    }
+
     /// What the others are, as far as they answer.
     async fn standings(self: &Arc<Self>) -> BTreeMap<u8, Standing> {
         let mut asked = JoinSet::new();

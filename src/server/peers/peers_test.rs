@@ -316,6 +316,25 @@ async fn a_peer_that_changes_its_address_is_found_again() {
 }
 
 /// An address that does not answer leaves time for the next one of the same name.
+/// A large directory takes minutes, in which the others are not to look for a wrong list.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_reads_its_directory_says_so() {
+    let (listener, port) = listen().await;
+    let caller = Node::new(1, port, &Settings::default());
+    let called = Node::new(2, port, &Settings::default());
+    *called.common().own.lock() = Own { id: member_id(2, 0), ensemble: 0 };
+    called.answer(listener);
+    let error = caller.dial().await.expect_err("refused");
+    assert!(error.to_string().contains("belongs to no ensemble yet"), "{error}");
+    called.peers.is_member();
+    let error = caller.dial().await.expect_err("refused");
+    assert!(error.to_string().contains("it still reads its data directory"), "{error}");
+    // Servers that are started together say nothing of it.
+    assert!(speak::is_of_a_start(&error));
+    called.peers.start(member_id(2, 1), 7, None);
+    assert!(caller.dial().await.is_ok());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_address_that_answers_is_taken() {
     let (listener, port) = listen().await;

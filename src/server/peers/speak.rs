@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::complaints::Complaints;
-use super::hello::{self, NO_ENSEMBLE_YET, WORDS};
+use super::hello::{self, NO_ENSEMBLE_YET, STILL_READS, WORDS};
 use super::secure::Stream;
 use super::{BETWEEN_DIALS, Common, DIAL_MAX, Peer, SILENT_MAX, Unsent, timeout};
 use crate::ensemble::FromPeer;
@@ -59,14 +59,16 @@ impl Peer {
     }
 }
 
-/// Whether it is what a server meets whose peers do not run yet, or belong to no ensemble yet.
-fn is_of_a_start(error: &io::Error) -> bool {
+/// Whether it is what a server meets whose peers do not run yet, still read what they have, or belong to no ensemble yet.
+pub(super) fn is_of_a_start(error: &io::Error) -> bool {
     let kinds = [
         io::ErrorKind::ConnectionRefused,
         io::ErrorKind::ConnectionReset,
         io::ErrorKind::UnexpectedEof,
     ];
-    kinds.contains(&error.kind()) || error.to_string().contains(NO_ENSEMBLE_YET)
+    let text = error.to_string();
+    kinds.contains(&error.kind())
+        || [NO_ENSEMBLE_YET, STILL_READS].iter().any(|reason| text.contains(reason))
 }
 
 /// A connection to a peer that is welcome there, its id, and the version to speak over it. What is sent may go without a word
