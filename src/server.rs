@@ -64,7 +64,7 @@ use self::password::Passwords;
 use self::peers::{Peers, Security};
 use self::shared::{CurrentRole, Others, Role, Server};
 use self::unread::Unread;
-use crate::config::{self, Config, ListenAddress, Purge, SessionsLive};
+use crate::config::{self, AuditTo, Config, ListenAddress, Purge, SessionsLive};
 use crate::engine::database::Database;
 use crate::engine::local::LocalSessions;
 use crate::engine::sequencer::Sequencer;
@@ -103,6 +103,16 @@ pub enum ServerError {
         address: String,
         /// What for.
         purpose: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The audit log cannot be begun.
+    #[error("the audit log cannot be begun on {place} ({key})")]
+    Audit {
+        /// Where.
+        place: String,
+        /// What says so.
+        key: &'static str,
         /// Why.
         source: io::Error,
     },
@@ -149,7 +159,11 @@ impl ServerError {
             Self::Ensemble(EnsembleError::Storage(_)) => 3,
             Self::Security(_) => 2,
             Self::Bind { .. } => 4,
-            Self::System(..) | Self::Order(_) | Self::Ensemble(_) | Self::OrdererLost => 1,
+            Self::System(..)
+            | Self::Audit { .. }
+            | Self::Order(_)
+            | Self::Ensemble(_)
+            | Self::OrdererLost => 1,
         }
     }
 
@@ -159,7 +173,7 @@ impl ServerError {
         match self {
             Self::Storage(error) => error.id(),
             Self::Bind { .. } => MessageId::PORT_NOT_BOUND,
-            Self::System(..) => MessageId::SYSTEM_REFUSED,
+            Self::System(..) | Self::Audit { .. } => MessageId::SYSTEM_REFUSED,
             Self::NoDatabase(_) => MessageId::NO_DATABASE,
             Self::Order(error) => error.id(),
             Self::Ensemble(error) => error.id(),
@@ -216,9 +230,18 @@ impl Ground {
         let clock = Clock::start();
         let stats = Arc::new(Stats::default());
         let audit = config.logs.audit.as_ref().map(|to| {
-            let most = memory::audit_limit(config);
-            Audit::open(to, most, config.logs.audit_fails_closed, Arc::clone(&stats))
-                .map_err(|error| ServerError::System("a place for the audit log", error))
+            let (most, fails_closed) =
+                (memory::audit_limit(config), config.logs.audit_fails_closed);
+            Audit::open(to, most, fails_closed, Arc::clone(&stats)).map_err(|source| {
+                let (place, key) = match to {
+                    AuditTo::File(path) => {
+                        (path.display().to_string(), "audit.log, or auditlog.dir and auditlog.file")
+                    }
+                    AuditTo::Syslog => ("/dev/log".to_owned(), "audit.log=syslog"),
+                    AuditTo::Stdout => ("standard output".to_owned(), "audit.log"),
+                };
+                ServerError::Audit { place, key, source }
+            })
         });
         let audit = audit.transpose()?;
         let queue = Arc::new(Queue::default());

@@ -13,7 +13,7 @@ RK0702 PORT_NOT_BOUND
 "Find out what uses the port (`ss -ltnp`), or whether this user may bind it: ports below 1024 need a privilege."
 
 RK0703 SYSTEM_REFUSED
-"The operating system refused something that the server cannot do without: a thread, signals, random bytes, a place for the audit log."
+"The operating system refused something that the server cannot do without: a thread, signals, random bytes, a place for the audit log; for the last, the line names the place and the key."
 "The server ends or does not start; acknowledged data is on disk."
 "The reason is under the line: thread or memory limits of the container, or a folder that cannot be written."
 

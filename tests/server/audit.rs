@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, PipeReader};
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::thread;
 
@@ -165,4 +166,19 @@ fn a_disk_that_refuses_ends_nothing() {
         let log = server.log();
         log.contains("[RK0608]") && log.contains("No space left")
     });
+}
+
+#[test]
+fn an_audit_log_that_cannot_be_begun_is_told_with_its_place_and_key() {
+    let server = Server::prepare("audit.enable=true");
+    let path = server.data().join("a-file/audit.log");
+    fs::write(server.data().join("a-file"), "").expect("a file");
+    let mut command = server.command();
+    command.env("SERVER_JVMFLAGS", format!("-Dzookeeper.audit.log={}", path.display()));
+    let output = command.stderr(Stdio::piped()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in ["RK0703", path.to_str().expect("text"), "audit.log"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
 }
