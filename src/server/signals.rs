@@ -9,6 +9,7 @@ use std::process;
 use std::sync::Arc;
 use std::thread;
 
+use nix::sys::signal::{SigSet, Signal};
 use parking_lot::Mutex;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::iterator;
@@ -47,7 +48,10 @@ impl Signals {
         let is_ours =
             |signal: &i32| !(LEFT_IGNORED.contains(signal) && ignored >> (signal - 1) & 1 == 1);
         let ours = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1].into_iter().filter(is_ours);
-        let mut signals = iterator::Signals::new(ours)?;
+        let mut signals = iterator::Signals::new(ours.clone())?;
+        // A parent that blocks them for itself does not mean this process; a JVM unblocks them as well.
+        let blocked: Result<SigSet, _> = ours.map(Signal::try_from).collect();
+        blocked?.thread_unblock()?;
         let heard = Self(Arc::default());
         let here = heard.clone();
         let hear = move || signals.forever().for_each(|signal| here.take(signal));

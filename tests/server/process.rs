@@ -86,7 +86,7 @@ impl Server {
         command
     }
 
-    fn settle(&self, command: &mut Command) {
+    pub(crate) fn settle(&self, command: &mut Command) {
         let log = File::options().create(true).append(true).open(self.log_path()).expect("a log");
         command
             .stdin(Stdio::null())

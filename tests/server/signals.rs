@@ -39,6 +39,21 @@ fn what_the_parent_ignores_stays_ignored() {
     ends_with(&mut server, 0);
 }
 
+/// A JVM unblocks them as well.
+#[test]
+fn what_the_parent_blocks_is_heard() {
+    for name in ["TERM", "INT"] {
+        let mut server = Server::prepare("");
+        let mut command = Command::new("env");
+        command.arg("--block-signal=TERM,INT,HUP,QUIT,USR1").arg("env");
+        command.args(server.hearing().get_args());
+        server.settle(&mut command);
+        server.run_as(command);
+        server.signal(name);
+        ends_with(&mut server, 0);
+    }
+}
+
 #[test]
 fn a_terminal_that_goes_ends_what_did_not_say_otherwise() {
     let mut server = Server::prepare("");
