@@ -406,19 +406,26 @@ async fn serve_as_member(
         address = %listen,
         "a member of an ensemble"
     );
-    let (members, runtime) = (members.clone(), Handle::current());
+    let (members, runtime, signals) = (members.clone(), Handle::current(), signals.clone());
     let orderer = start_orderer(&server, move |server| {
         if RaftStateFile::look(&directory)?.is_some() {
             peers.is_member();
         } else {
             let before = Before::read(Arc::clone(&directory), &ensemble)?;
+            signals.are_for(server);
             let come = peers.come_to_ensemble(before, &members, &server.ending);
-            if !runtime.block_on(come)? {
+            if !runtime.block_on(come)? || !signals.are_for_a_start() {
                 return Ok(());
             }
         }
+        tracing::info!(
+            directory = %directory.snapshots().display(),
+            "reading the data directory; clients are served after that"
+        );
         let began = server.clock.monotonic();
         let started = ensemble.start(directory)?;
+        // From here on a signal is an end in good order.
+        signals.are_for(server);
         let took = server.clock.monotonic().since(began);
         server.stats.series.record(Measure::DatabaseLoad, took);
         let (id, number) = (started.id(), started.ensemble());
@@ -435,14 +442,13 @@ async fn serve_as_member(
             let first_id = first_session_id(members.my_id, Clock::wall().0) + LOCAL_IDS;
             member.keep_sessions_local(LocalSessions::new(tick_ms, first_id, upgrades));
         }
+        announce(server, port);
         upkeep::fill_spares(writer.spare_filler());
         let disk = Disk::start(writer, Arc::clone(&server.queue))
             .map_err(|error| ServerError::System("a thread", error))?;
         member::run(server, member, &disk, &members).map_err(ServerError::from)
     })?;
-    signals.are_for(&server);
     prepare_to_serve(&server)?;
-    announce(&server, port);
     tokio::spawn(listener::accept(client_port, Arc::clone(&server)));
     until_the_end(&server, orderer).await
 }

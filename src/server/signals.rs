@@ -67,6 +67,15 @@ impl Signals {
         }
     }
 
+    /// The server is about to read its directory, and hears nobody until it has. Not if it is ending already.
+    pub(super) fn are_for_a_start(&self) -> bool {
+        let mut whom = self.0.lock();
+        if matches!(*whom, Whom::Server(_)) {
+            *whom = Whom::Start;
+        }
+        matches!(*whom, Whom::Start)
+    }
+
     fn take(&self, signal: i32) {
         let mut whom = self.0.lock();
         match (signal, &*whom) {

@@ -4,6 +4,7 @@ use std::fs;
 
 use jute::CreateMode;
 use jute::protocol::GetDataResponse;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::client::{create, get, until};
 use crate::ensemble::{Patient, leader, mode, prepare, stop};
@@ -110,4 +111,27 @@ fn a_healthy_start_and_a_change_of_the_leader_warn_of_nothing() {
     }
     let leads = servers.iter().filter(|its| its.log().contains("this server is now the leader"));
     assert!(leads.count() >= 2);
+}
+
+/// The log of a member that is read does not come to its end: nobody writes into that pipe.
+#[test]
+fn a_member_that_reads_its_directory_ends_at_once() {
+    let mut servers = prepare(3, "");
+    servers.iter_mut().for_each(Server::run);
+    until("all serve", || servers.iter().all(|server| mode(server) != "none"));
+    let server = &mut servers[2];
+    stop(server);
+    let before = server.log().matches("serving ZooKeeper clients").count();
+    let log = server.data().join("version-2/log.7fffffffffffffff");
+    mknodat(CWD, &log, FileType::Fifo, Mode::from(0o600), 0).expect("a pipe");
+    server.run();
+    assert_eq!(mode(server), "none");
+    let log = server.log();
+    assert!(log.contains("reading the data directory"), "{log}");
+    assert_eq!(log.matches("serving ZooKeeper clients").count(), before, "{log}");
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    // The other two are well.
+    let mut client = Patient::connect(&servers[0], TIMEOUT_MS);
+    client.ok(&create("/a", vec![1], CreateMode::Persistent));
 }
