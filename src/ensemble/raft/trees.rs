@@ -42,14 +42,22 @@ struct Answer {
     differs_from: Option<Zxid>,
     /// How often it has differed since.
     words: u32,
+    /// Whether it was told that it is wrong, or that nobody knows.
     is_told: bool,
+    is_doubt_told: bool,
+}
+
+impl Answer {
+    const fn that_agrees(last: TreeDigest) -> Self {
+        Self { last, differs_from: None, words: 0, is_told: false, is_doubt_told: false }
+    }
 }
 
 /// Whose tree is right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Judged {
-    /// So many voters have another tree than the leader, and the same.
-    leader_is_wrong: bool,
+    /// What so many voters have, and the leader has not.
+    against: Option<TreeDigest>,
     /// These members have another than the right one.
     wrong: Vec<u64>,
     /// These differ, and nobody knows.
@@ -65,23 +73,23 @@ fn judge(voters: &[u64], answers: &BTreeMap<u64, Answer>) -> Judged {
         let agrees = |its: &Answer| its.differs_from.is_none() && its.last.zxid >= zxid;
         1 + answers.iter().filter(|(member, its)| votes(member) && agrees(its)).count()
     };
-    let leader_is_wrong = answers.values().any(|one| {
-        let is_same = |its: &Answer| its.differs_from.is_some() && its.last == one.last;
+    let has_majority = |one: &TreeDigest| {
+        let is_same = |its: &Answer| its.differs_from.is_some() && its.last == *one;
         answers.iter().filter(|(member, its)| votes(member) && is_same(its)).count()
             > voters.len() / 2
-    });
+    };
+    let against = answers.values().map(|its| its.last).find(has_majority);
     let differ: Vec<u64> =
         answers.keys().copied().filter(|member| differing(member).is_some()).collect();
     let is_wrong = |member: &u64| {
         let since = differing(member).unwrap_or_default();
         voters.len() <= 2 || agree_at(since) > voters.len() / 2
     };
-    let (wrong, open) = if leader_is_wrong {
-        (Vec::new(), Vec::new())
-    } else {
-        differ.into_iter().partition(is_wrong)
+    let (wrong, open) = match against {
+        Some(_) => (Vec::new(), Vec::new()),
+        None => differ.into_iter().partition(is_wrong),
     };
-    Judged { leader_is_wrong, wrong, open }
+    Judged { against, wrong, open }
 }
 
 /// What a member knows of its own tree and those of the others.
@@ -95,8 +103,8 @@ pub(super) struct Trees {
     answers: BTreeMap<u64, Answer>,
     /// Ticks since the last word on it.
     ticks: u32,
-    /// It differs from the leader's, as far as was heard last.
-    differs: bool,
+    /// The leader from whose tree it differs, as far as was heard last.
+    differs_from: Option<u64>,
     /// It is not the one that the others have, and another one is to take its place.
     is_wrong: bool,
     /// It was wrong before.
@@ -156,7 +164,7 @@ impl Trees {
     /// Another tree took the place of this one. Whether it was to be healed by that.
     fn replaced(&mut self) -> bool {
         self.said.clear();
-        (self.asked, self.differs) = (None, false);
+        (self.asked, self.differs_from) = (None, None);
         std::mem::take(&mut self.is_wrong)
     }
 }
@@ -170,8 +178,8 @@ impl<T: Transport> Member<T> {
 
     /// Whether the tree of this member is not the leader's, and nobody has told yet which of them is right.
     #[must_use]
-    pub const fn has_doubtful_tree(&self) -> bool {
-        self.trees.differs
+    pub fn has_doubtful_tree(&self) -> bool {
+        self.trees.differs_from.is_some_and(|leader| leader == self.leader())
     }
 
     /// As a leader, says what its tree is, when it is time and there is something to compare: what stands still, or what
@@ -179,7 +187,6 @@ impl<T: Transport> Member<T> {
     pub(super) fn compare_trees(&mut self, now: Monotonic) {
         self.leave_wrong_tree(now);
         let trees = &mut self.trees;
-        trees.differs &= self.leading.is_none();
         if self.leading.is_none() || trees.is_wrong || trees.ticks < SAY_TICKS {
             return;
         }
@@ -233,7 +240,7 @@ impl<T: Transport> Member<T> {
         drop(database);
         // It may have gone further than it knows back.
         let Some(own) = own.filter(|_| self.node.raft.leader_id == leader) else { return };
-        trees.differs = own.digest != said.digest;
+        trees.differs_from = (own.digest != said.digest).then_some(leader);
         self.transport.say(leader, Word::Tree(own));
     }
 
@@ -242,30 +249,23 @@ impl<T: Transport> Member<T> {
         let Some(own) = self.trees.own(said.zxid, &self.applier.replica.shared()) else {
             return Ok(());
         };
-        let before = self.trees.answers.get(&from).filter(|its| its.differs_from.is_some());
-        let answer = if own == said {
-            Answer { last: said, differs_from: None, words: 0, is_told: false }
+        let answer = self.trees.answers.entry(from).or_insert_with(|| Answer::that_agrees(said));
+        if own == said {
+            *answer = Answer::that_agrees(said);
         } else {
-            let (since, words, is_told) = before.map_or((said.zxid, 0, false), |its| {
-                (its.differs_from.unwrap_or(said.zxid), its.words, its.is_told)
-            });
-            let words = words.saturating_add(1);
-            Answer { last: said, differs_from: Some(since), words, is_told }
-        };
-        self.trees.answers.insert(from, answer);
+            answer.last = said;
+            answer.differs_from.get_or_insert(said.zxid);
+            answer.words = answer.words.saturating_add(1);
+        }
         self.judge_trees()
     }
 
     fn judge_trees(&mut self) -> Result<(), EnsembleError> {
         let voters: Vec<u64> = self.node.raft.prs().conf().voters().ids().iter().collect();
-        let Judged { leader_is_wrong, wrong, open } = judge(&voters, &self.trees.answers);
-        if leader_is_wrong {
-            let differ = self.trees.answers.values().find(|its| its.differs_from.is_some());
-            let Some(said) = differ.map(|its| its.last) else { return Ok(()) };
-            let Some(own) = self.trees.own(said.zxid, &self.applier.replica.shared()) else {
-                return Ok(());
-            };
-            return self.found_wrong(own, said);
+        let Judged { against, wrong, open } = judge(&voters, &self.trees.answers);
+        if let Some(right) = against {
+            let own = self.trees.own(right.zxid, &self.applier.replica.shared());
+            return own.map_or(Ok(()), |own| self.found_wrong(own, right));
         }
         for (members, is_wrong) in [(wrong, true), (open, false)] {
             for member in members {
@@ -292,7 +292,7 @@ impl<T: Transport> Member<T> {
                 peer, zxid = %answer.last.zxid, %its, %here,
                 "the tree of another server is wrong: it is told to load this one's"
             ),
-            false if answer.words == WORDS_UNDECIDED => tracing::error!(
+            false if answer.words >= WORDS_UNDECIDED && !answer.is_doubt_told => tracing::error!(
                 id = %MessageId::TREES_DIFFER,
                 peer, zxid = %answer.last.zxid, %its, %here,
                 "the tree of another server differs from this one's, and too few servers are there to tell which is right"
@@ -301,6 +301,7 @@ impl<T: Transport> Member<T> {
         }
         // Once it is known whose is wrong, it is told again.
         answer.is_told |= is_wrong;
+        answer.is_doubt_told |= answer.words >= WORDS_UNDECIDED;
     }
 
     /// The leader says that this member's tree is wrong, and what it should be behind a transaction.
@@ -461,12 +462,11 @@ mod tests {
     }
 
     fn agrees(zxid: i64) -> Answer {
-        Answer { last: tree(zxid, 1), differs_from: None, words: 0, is_told: false }
+        Answer::that_agrees(tree(zxid, 1))
     }
 
     fn differs(since: i64, zxid: i64, digest: i64) -> Answer {
-        let differs_from = Some(Zxid(since));
-        Answer { last: tree(zxid, digest), differs_from, words: 1, is_told: false }
+        Answer { differs_from: Some(Zxid(since)), ..Answer::that_agrees(tree(zxid, digest)) }
     }
 
     fn judged(voters: u64, answers: &[(u64, Answer)]) -> Judged {
@@ -485,13 +485,10 @@ mod tests {
     /// Member 1 leads.
     #[test]
     fn right_is_what_more_than_half_of_the_voters_have() {
-        let wrong = |members: &[u64]| Judged {
-            leader_is_wrong: false,
-            wrong: members.to_vec(),
-            open: Vec::new(),
-        };
+        let wrong =
+            |members: &[u64]| Judged { against: None, wrong: members.to_vec(), open: Vec::new() };
         let open = |members: &[u64]| Judged { open: members.to_vec(), ..wrong(&[]) };
-        let leader = Judged { leader_is_wrong: true, ..wrong(&[]) };
+        let leader = Judged { against: Some(tree(5, 2)), ..wrong(&[]) };
         for (voters, answers, expected) in [
             (3, vec![], wrong(&[])),
             (3, vec![(2, agrees(5)), (3, agrees(4))], wrong(&[])),
