@@ -35,12 +35,12 @@ RK0313 STOOD_STILL
 RK0321 DISK_NEARLY_FULL
 "The disk of the log has less free space than the reserve (twice `preAllocSize`)."
 "Writes that need space (create, setACL, longer data) get -7 OperationTimeout; everything else continues. Nothing is lost."
-"Free some space, or delete znodes. Normal service resumes by itself once there is an eighth more than the reserve."
+"Free some space: move other files away, or enlarge the disk. Never delete `log.*` or `snapshot.*` by hand. Deleting znodes helps only later: each delete is written to the log, which is purged after further snapshots. Normal service resumes by itself once there is an eighth more than the reserve."
 
 RK0322 DISK_ALL_BUT_FULL
 "The disk of the log has less free space than half of the reserve."
 "Only deletes, closing sessions and reads continue; new sessions are refused. Nothing is lost."
-"Free some space now. When none is left, the log cannot be written, and a standalone server ends."
+"Free some space now, but never delete `log.*` or `snapshot.*` by hand. When none is left, the log cannot be written, and a standalone server ends."
 
 RK0323 MEMORY_NEARLY_FULL
 "Memory is nearly used up, measured against the limit of the control group or `memoryLimitInKb`."
