@@ -1,5 +1,7 @@
 //! Disks that do nothing for a while: who leads then, and who is answered.
 
+use jute::protocol::{Request, SetDataRequest};
+
 use super::world::World;
 use super::*;
 
@@ -112,4 +114,27 @@ fn a_disk_that_hangs_takes_no_more_memory_than_its_share() {
     world.go_on(leader);
     world.pass(1000);
     assert_eq!(world.waiting(leader), 0);
+}
+
+/// The same of what comes at once, though a turn could decide all of it.
+#[test]
+fn a_leader_decides_no_more_in_a_turn_than_its_disk_has_room_for() {
+    const ENTRY: usize = 16 << 10;
+    const SHARE: usize = 10 * ENTRY;
+    const REQUESTS: usize = 60;
+    let mut world = World::settled(Flaw::None);
+    let leader = world.leader();
+    world.servers[leader].member.as_mut().expect("is up").unsynced.bytes_max = SHARE;
+    world.stall(leader, 900);
+    let (_, connection) = world.clients[leader].connection.expect("a connection");
+    let set = || {
+        let data = Some(vec![1; ENTRY].into());
+        Request::SetData(SetDataRequest { path: "/x".into(), data, version: -1 })
+    };
+    world.ask(leader, leader, connection, (0..REQUESTS).map(|_| set()).collect());
+    world.pass(500);
+    let held = world.member(leader).unsynced.bytes();
+    assert!((SHARE..SHARE + 2 * ENTRY).contains(&held), "{held}");
+    world.pass(2000);
+    assert_eq!((world.waiting(leader), world.leader()), (0, leader));
 }
