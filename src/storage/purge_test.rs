@@ -150,6 +150,23 @@ fn compressed_snapshots_count_and_go_like_plain_ones() {
     }
 }
 
+/// ZooKeeper does not sync its snapshots.
+#[test]
+fn a_snapshot_that_is_only_in_memory_is_made_durable_before_it_counts() {
+    for seed in 0..20 {
+        let fixture = worn();
+        let path = Fixture::path("snapshot.a");
+        let bytes = fixture.content("snapshot.a");
+        fixture.disk.plant(&path, b"");
+        let file = fixture.disk.open_for_write(&path).expect("opens");
+        file.write_all_at(&bytes, 0).expect("writes");
+        purge(&fixture.open(), 1).expect("purges");
+        assert_eq!(names(&fixture), "log.9 snapshot.a");
+        fixture.disk.crash(&mut Dice(seed));
+        assert_eq!(fixture.start().expect("starts").1.txns.len(), 10, "seed {seed}");
+    }
+}
+
 #[test]
 fn a_crash_in_the_middle_leaves_a_directory_that_starts() {
     for seed in 0..200 {

@@ -16,7 +16,7 @@ use super::super::ledger::{Ledger, txn};
 use super::super::record::adler32;
 use super::super::replay::{Reading, SnapshotOrigin};
 use super::super::txn_log::LogOptions;
-use crate::storage::{Compression, Disk};
+use crate::storage::{Compression, Disk, discard_void_log, purge};
 
 fn plain() -> Fixture {
     Fixture::new(LogOptions { spares: 0, ..LogOptions::default() })
@@ -719,4 +719,47 @@ fn a_transaction_that_the_tree_refuses_can_be_given_up() {
     plan.carry_out(&directory, "aside").expect("cuts");
     drop(directory);
     assert_eq!(last(&fixture), (3, 0));
+}
+
+/// The records 3 to 5 and the snapshot behind them; those before are purged.
+fn with_the_last_record_in_the_snapshot() -> Fixture {
+    let fixture = plain();
+    fixture.write(&[&[1, 2]]);
+    fixture.write(&[&[3, 4], &[5]]);
+    let (_, ledger) = fixture.start().expect("starts");
+    ledger.snapshot(&fixture.open(), 5).expect("snapshot");
+    purge(&fixture.open(), 1).expect("purges");
+    assert_eq!(fixture.names().join(" "), "log.3 snapshot.5");
+    fixture
+}
+
+/// The same with one bit of the log's index turned over, the sign apart: that says who wrote it.
+fn with_each_wrong_index() -> impl Iterator<Item = (i64, Fixture)> {
+    let fixture = with_the_last_record_in_the_snapshot();
+    (0..63).map(move |bit| {
+        let fork = fixture.fork();
+        let wrong = 3 ^ (1_i64 << bit);
+        fork.edit("log.3", |bytes| bytes[8..16].copy_from_slice(&wrong.to_be_bytes()));
+        (wrong, fork)
+    })
+}
+
+/// Nothing stands behind the snapshot that could show it.
+#[test]
+fn a_wrong_index_ahead_of_the_snapshots_own_record_is_damage() {
+    assert_eq!(last(&with_the_last_record_in_the_snapshot()), (5, 0));
+    for (wrong, fixture) in with_each_wrong_index() {
+        let (name, _, reason, _) = damage(&fixture);
+        let expected = DamageReason::IndexGap { expected: 3, found: wrong };
+        assert_eq!((name.as_str(), reason), ("log.3", expected));
+    }
+}
+
+#[test]
+fn a_log_with_a_wrong_index_does_not_give_way_to_a_snapshot_handed_over() {
+    for (wrong, fixture) in with_each_wrong_index() {
+        let before = fixture.image();
+        discard_void_log(&fixture.open(), 5).expect("looks");
+        assert_eq!(fixture.image(), before, "{wrong}");
+    }
 }
