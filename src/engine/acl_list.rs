@@ -217,5 +217,6 @@ impl Grants {
 }
 
 fn id_at<'a>(entries: &'a [Acl<'_>], at: usize) -> &'a str {
+    scheme::look_at();
     entries.get(at).and_then(|acl| acl.id.as_deref()).unwrap_or_default()
 }

@@ -195,6 +195,7 @@ impl Clone for Identities {
 }
 
 fn id_at(all: &[Identity], at: usize) -> &str {
+    scheme::look_at();
     all.get(at).map_or("", |identity| &identity.id)
 }
 
@@ -309,6 +310,22 @@ mod tests {
             let steps = identities.look_ups(&list).count();
             assert!(steps <= entries.min(shown + 1), "{shown} {entries}: {steps}");
             assert_eq!(identities.look_up(&list), 31);
+        }
+    }
+
+    #[test]
+    fn a_long_list_and_many_identities_are_not_held_against_each_other() {
+        for (shown, entries) in [(1000, 10_000), (10_000, 1000)] {
+            let before = scheme::LOOKED_AT.get();
+            let address = identity("ip", "10.1.2.3");
+            let strangers = (0..shown).map(|user| identity("digest", &format!("s{user}:h")));
+            let identities = Identities::from(strangers.chain([address]).collect::<Vec<_>>());
+            let list =
+                AclList::new(&[digests(entries), vec![entry(1, "ip", "11.0.0.0/8")]].concat());
+            assert!(!identities.may(&list, 31));
+            // Each once or twice to find its place, and once more when the table grows.
+            let looked_at = scheme::LOOKED_AT.get() - before;
+            assert!(looked_at < 8 * (shown + entries), "{shown} {entries}: {looked_at}");
         }
     }
 

@@ -19,8 +19,22 @@ pub(super) fn is_valid(acl: &Acl<'_>) -> bool {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Ids that were looked at to find one.
+    pub(super) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts an id that is looked at.
+#[cfg_attr(not(test), expect(clippy::missing_const_for_fn, reason = "in tests it counts"))]
+pub(super) fn look_at() {
+    #[cfg(test)]
+    LOOKED_AT.set(LOOKED_AT.get() + 1);
+}
+
 /// Whether an identity is the one that an entry names.
 pub(super) fn matches(acl: &Acl<'_>, identity: &Identity) -> bool {
+    look_at();
     let (Some(scheme), Some(id)) = (acl.scheme.as_deref(), acl.id.as_deref()) else { return false };
     scheme == identity.scheme
         && match scheme {
