@@ -423,3 +423,102 @@ impl Clients for Connections {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing is left, and these leave something unread: the first one for the longest.
+    struct Crowd {
+        connections: Connections,
+        unread: Arc<Unread>,
+        began: Instant,
+    }
+
+    impl Crowd {
+        fn new(stood: [Duration; 4]) -> Self {
+            let unread = Arc::new(Unread::new(1000, 100));
+            unread.add(1000);
+            let began = Instant::now();
+            for (number, stood) in (0..).zip(stood) {
+                unread.stall(None, ConnectionId(number), stood);
+            }
+            let connections = Connections::new(
+                0,
+                Arc::default(),
+                Clock::start(),
+                Arc::default(),
+                Arc::default(),
+                None,
+                Arc::clone(&unread),
+            );
+            Self { connections, unread, began }
+        }
+
+        /// Somebody looks for room who has waited for so long.
+        fn look(&self, bytes: usize, waited: Duration) {
+            assert!(self.connections.look_for_room(bytes, Instant::now() - waited).is_none());
+        }
+
+        /// The first one of those that are left; `None` if this took so long that it says nothing.
+        fn left(&self) -> Option<u64> {
+            let longest = self.unread.longest(Duration::ZERO);
+            let left = longest.map_or(4, |longest| longest.connection.0);
+            (self.began.elapsed() < STALLED).then_some(left)
+        }
+    }
+
+    /// Tries until the machine does not pause meanwhile.
+    fn left(all: impl Fn() -> Option<Vec<u64>>) -> Vec<u64> {
+        std::iter::repeat_with(all).flatten().next().unwrap_or_default()
+    }
+
+    const FRAME: usize = 100;
+    const NOT_YET: Duration = Duration::from_millis(1000);
+    const LONG: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn who_has_stood_still_for_long_goes_at_once_and_nobody_else() {
+        for bytes in [FRAME, 5 * FRAME] {
+            let left = left(|| {
+                let crowd = Crowd::new([LONG, LONG, Duration::ZERO, Duration::ZERO]);
+                crowd.look(bytes, Duration::ZERO);
+                Some(vec![crowd.left()?])
+            });
+            assert_eq!(left, [2]);
+        }
+    }
+
+    #[test]
+    fn who_stood_still_just_now_goes_when_somebody_has_waited_for_long() {
+        let left = left(|| {
+            let crowd = Crowd::new([Duration::ZERO; 4]);
+            crowd.look(5 * FRAME, NOT_YET);
+            let before = crowd.left()?;
+            crowd.look(5 * FRAME, PATIENCE);
+            Some(vec![before, crowd.left()?])
+        });
+        assert_eq!(left, [0, 4]);
+    }
+
+    #[test]
+    fn all_who_wait_for_a_frame_have_one_patience() {
+        let left = left(|| {
+            let crowd = Crowd::new([Duration::ZERO; 4]);
+            crowd.look(FRAME, NOT_YET);
+            let mut left = vec![crowd.left()?];
+            for _ in 0..3 {
+                crowd.look(FRAME, PATIENCE);
+                left.push(crowd.left()?);
+            }
+            // Whoever wants more waits for itself; a frame's turn comes again.
+            *crowd.unread.look.lock() = Some(Instant::now() - PATIENCE);
+            crowd.look(FRAME, PATIENCE);
+            left.push(crowd.left()?);
+            crowd.look(5 * FRAME, PATIENCE);
+            left.push(crowd.left()?);
+            Some(left)
+        });
+        assert_eq!(left, [0, 1, 1, 1, 2, 4]);
+    }
+}
