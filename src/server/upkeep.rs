@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::shared::Server;
 use crate::engine::time::Monotonic;
 use crate::message::MessageId;
@@ -99,16 +101,28 @@ impl Hanging {
 
 /// Purges old snapshots and logs, at the start and then every interval.
 pub(super) async fn purge(server: Arc<Server>, every: Duration) {
-    let mut turns = tokio::time::interval(every);
-    loop {
-        tokio::select! {
-            _ = turns.tick() => {}
-            () = server.ending.cancelled() => return,
-        }
+    let purge = || async {
         let purged = tokio::task::spawn_blocking(removing_old(&server)).await;
         if let Err(error) = purged {
             tracing::error!(id = %MessageId::PURGE_ENDED, %error, "the purge ended unexpectedly");
         }
+    };
+    repeat(every, &server.ending, purge).await;
+}
+
+/// Does something at once and then every interval, until the process ends.
+async fn repeat<F: Future<Output = ()>>(
+    every: Duration,
+    ending: &CancellationToken,
+    mut work: impl FnMut() -> F,
+) {
+    let mut turns = tokio::time::interval(every);
+    loop {
+        tokio::select! {
+            _ = turns.tick() => {}
+            () = ending.cancelled() => return,
+        }
+        work().await;
     }
 }
 
@@ -162,6 +176,21 @@ mod tests {
         assert_eq!(told(30_000, &[30_500, 31_500]), [1500]);
         assert_eq!(told(0, &[32_000]), [0; 0]);
         assert_eq!(told(40_000, &[41_000]), [1000]);
+    }
+
+    #[tokio::test]
+    async fn what_is_repeated_goes_on_to_the_end() {
+        let ending = CancellationToken::new();
+        let mut turns = 0;
+        let repeated = repeat(Duration::from_millis(1), &ending, || {
+            turns += 1;
+            if turns == 5 {
+                ending.cancel();
+            }
+            std::future::ready(())
+        });
+        tokio::time::timeout(Duration::from_secs(60), repeated).await.expect("its turns go on");
+        assert!(turns >= 5);
     }
 
     #[test]

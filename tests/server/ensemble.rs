@@ -678,3 +678,18 @@ fn who_came_back_empty_is_not_who_it_was_before() {
         servers[gone].log().contains("has rejoined the ensemble with another data directory")
     });
 }
+
+/// Apache ZooKeeper's servers fill their disks where nobody sets up a purge.
+#[test]
+fn each_member_purges_when_it_has_taken_a_snapshot() {
+    let servers = start_with(3, SNAPSHOTS_SOON);
+    let mut client = Patient::connect(&servers[0], TIMEOUT_MS);
+    client.ok(&create("/x", Vec::new(), CreateMode::Persistent));
+    // It is there from the beginning, and three are kept.
+    let has_first = |server: &Server| server.data().join("version-2/snapshot.0").exists();
+    assert!(servers.iter().any(has_first), "there was none");
+    until("the first snapshots go", || {
+        client.all(&(0..20).map(|_| set("/x", vec![1])).collect::<Vec<_>>());
+        !servers.iter().any(has_first)
+    });
+}

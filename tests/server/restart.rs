@@ -62,10 +62,13 @@ fn own_files_are_purged_in_zookeepers_directory_too_and_what_waits_for_the_seal_
         let bytes = fs::copy(entry.path(), folder.join(entry.file_name())).expect("a copy");
         theirs.insert(entry.file_name().into_string().expect("a name"), bytes);
     }
+    let names = || -> BTreeSet<String> {
+        let entries = fs::read_dir(&folder).expect("a folder");
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("a name");
+        entries.map(|entry| name(entry.expect("an entry"))).collect()
+    };
     let snapshots = || {
-        let names = fs::read_dir(&folder)
-            .expect("a folder")
-            .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
+        let names = names().into_iter();
         names.filter(|name| name.starts_with("snapshot.")).collect::<BTreeSet<_>>()
     };
     let until = |what: &str, is_so: &dyn Fn() -> bool| {
@@ -91,6 +94,20 @@ fn own_files_are_purged_in_zookeepers_directory_too_and_what_waits_for_the_seal_
     let of_theirs = theirs.keys().filter(|name| name.starts_with("snapshot.")).count();
     // Three stay, and the one that this start takes behind a long log.
     until("its old ones go", &|| snapshots().len() <= of_theirs + 4);
+    // The one that the oldest snapshot is in can reach beyond it; those before are not needed.
+    until("its old logs go", &|| {
+        let zxid = |name: &String| {
+            let hex = name.split_once('.').map(|(_, hex)| i64::from_str_radix(hex, 16));
+            hex.expect("a suffix").expect("a zxid")
+        };
+        let names = names();
+        let own = |kind: &str| -> Vec<i64> {
+            let is_own = |name: &&String| name.starts_with(kind) && !theirs.contains_key(*name);
+            names.iter().filter(is_own).map(zxid).collect()
+        };
+        let oldest = own("snapshot.").into_iter().min().expect("a snapshot");
+        own("log.").into_iter().filter(|log| *log <= oldest).count() <= 1
+    });
     for (name, bytes) in &theirs {
         assert_eq!(fs::metadata(folder.join(name)).expect(name).len(), *bytes);
     }
