@@ -55,6 +55,24 @@ fn a_line_is_there_before_its_answer() {
     assert_eq!(sets(&fs::read_to_string(&path).expect("an audit log")), 3500);
 }
 
+/// The end of a session is told by them.
+#[test]
+fn the_lines_of_its_ephemerals_are_there_before_a_session_is_closed() {
+    const ZNODES: usize = 300;
+    let (server, path) = to_a_file();
+    for round in 1..=30 {
+        let mut client = server.connect(TIMEOUT_MS);
+        let znodes = (0..ZNODES)
+            .map(|number| create(&format!("/{round}-{number}"), vec![], CreateMode::Ephemeral));
+        client.send(&znodes.collect::<Vec<_>>());
+        client.receive_all(ZNODES as i32);
+        client.ok(&Request::CloseSession);
+        let text = fs::read_to_string(&path).expect("an audit log");
+        let lines = text.matches("operation=ephemeralZNodeDeletionOnSessionCloseOrExpire\t");
+        assert_eq!(lines.count(), round * ZNODES);
+    }
+}
+
 #[test]
 fn none_is_missing_after_a_storm() {
     const EACH: i32 = 5000;
