@@ -209,3 +209,39 @@ fn who_never_finishes_a_request_loses_the_place() {
     });
     assert_eq!(server.word("ruok"), "imok");
 }
+
+/// Each that waits holds a connection, and each that is done takes the orderer's or the disk's time.
+#[test]
+fn a_command_that_finds_too_many_waiting_is_turned_away() {
+    const ASKED: usize = 16;
+    let (lines, address) = admin("");
+    let _server = Server::start(&lines);
+    for (command, places) in [("monitor", 8), ("connections", 4)] {
+        let head =
+            format!("GET /commands/{command} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        // How many find others there is the machine's choice.
+        until("some are turned away", || {
+            let connect = |_| TcpStream::connect(address).expect("a connection");
+            let mut streams: Vec<TcpStream> = (0..ASKED).map(connect).collect();
+            for stream in &mut streams {
+                stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+                stream.write_all(head.as_bytes()).expect("a request");
+            }
+            let answer = |mut stream: TcpStream| {
+                let mut text = String::new();
+                // Who has not asked yet may lose its place to one that comes later.
+                let _ = stream.read_to_string(&mut text);
+                text
+            };
+            let answers: Vec<String> = streams.into_iter().map(answer).collect();
+            let count = |code| answers.iter().filter(|answer| status(answer) == code).count();
+            let (done, away) = (count("200"), count("503"));
+            let others = answers.iter().filter(|answer| !answer.is_empty()).count();
+            assert_eq!(done + away, others, "{answers:?}");
+            assert!(away == 0 || done >= places, "{done} were done when {away} were turned away");
+            away > 0
+        });
+        let answer = get(address, &format!("/commands/{command}"), "").expect("an answer");
+        assert_eq!(status(&answer), "200", "{answer}");
+    }
+}
