@@ -58,9 +58,9 @@ fn a_line_is_there_before_its_answer() {
 /// The end of a session is told by them.
 #[test]
 fn the_lines_of_its_ephemerals_are_there_before_a_session_is_closed() {
-    const ZNODES: usize = 300;
+    const ZNODES: usize = 5000;
     let (server, path) = to_a_file();
-    for round in 1..=30 {
+    for round in 1..=5 {
         let mut client = server.connect(TIMEOUT_MS);
         let znodes = (0..ZNODES)
             .map(|number| create(&format!("/{round}-{number}"), vec![], CreateMode::Ephemeral));
