@@ -498,17 +498,17 @@ fn startup_errors_have_the_conditions_of_zookeeper() {
             "zoo.cfg:4: quorum.auth.serverRequireSasl is true but quorum.auth.learnerRequireSasl is not",
         ),
         (
-            "dataDir=/d\nclientPort=8080",
-            "zoo.cfg:2: clientPort and admin.serverPort (by default) are both port 8080",
+            "dataDir=/d\nclientPort=8080\nadmin.serverPort=8080",
+            "zoo.cfg:3: clientPort and admin.serverPort are both port 8080",
         ),
         (
             "dataDir=/d\nadmin.serverAddress=127.0.0.1\nadmin.serverPort=9\nclientPort=9",
             "zoo.cfg:3: clientPort and admin.serverPort are both port 9",
         ),
         (
-            "dataDir=/d\nclientPort=1\nmetricsProvider.httpPort=8080\n\
+            "dataDir=/d\nclientPort=8080\nmetricsProvider.httpPort=8080\n\
              metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
-            "zoo.cfg:3: metricsProvider.httpPort and admin.serverPort (by default) are both port 8080",
+            "zoo.cfg:3: clientPort and metricsProvider.httpPort are both port 8080",
         ),
         (
             "dataDir=/d\nclientPort=1\nminSessionTimeout=9\nmaxSessionTimeout=8",
@@ -768,6 +768,25 @@ fn zoo_cfg_wins_over_the_command_line_and_that_over_the_environment() {
         load("jute.maxbuffer=300", &[]).notes[0].text,
         "zoo.cfg:3: jute.maxbuffer is overridden by jute.maxbuffer (environment, JVMFLAGS)"
     );
+}
+
+/// In an ensemble ZooKeeper warns of the `BindException` and serves without it.
+#[test]
+fn the_admin_server_gives_way_where_nobody_set_its_port() {
+    const PROMETHEUS: &str = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
+    for (lines, key) in [
+        ("dataDir=/d\nclientPort=8080".to_owned(), "zoo.cfg:2: clientPort"),
+        (
+            format!("dataDir=/d\nclientPort=1\nmetricsProvider.httpPort=8080\n{PROMETHEUS}"),
+            "zoo.cfg:3: metricsProvider.httpPort",
+        ),
+    ] {
+        let loaded = load_lines(&lines).expect("a configuration");
+        assert_eq!(loaded.config.admin, None, "{lines}");
+        let notes: Vec<_> = loaded.notes.into_iter().map(|note| note.text).collect();
+        let expected = format!("{key} is 8080, the default port of the AdminServer");
+        assert!(notes.len() == 1 && notes[0].starts_with(&expected), "{notes:?}");
+    }
 }
 
 #[test]

@@ -260,12 +260,12 @@ impl Config {
             });
         }
         let metrics_listen = metrics_listen(settings)?;
-        let admin = Admin::from_settings(settings, defaults.has_file, notes)?;
-        let ports = [
-            ("clientPort", Some(client_listen)),
-            ("metricsProvider.httpPort", metrics_listen),
-            ("admin.serverPort", admin.as_ref().map(|admin| admin.listen)),
-        ];
+        let others =
+            [("clientPort", Some(client_listen)), ("metricsProvider.httpPort", metrics_listen)];
+        let admin = Admin::from_settings(settings, defaults.has_file, notes)?
+            .filter(|admin| !gives_way(settings, place, admin, others, notes));
+        let ports =
+            [others[0], others[1], ("admin.serverPort", admin.as_ref().map(|admin| admin.listen))];
         expect_ports_apart(settings, place, ports)?;
         let jute_max_buffer =
             property("jute.maxbuffer", 1_048_575, 1, "a number of bytes").read_u32(settings)?;
@@ -581,6 +581,34 @@ fn purge(settings: &Settings) -> Result<Purge, ConfigError> {
         // ZooKeeper purges nothing then, and its operators' disks fill up.
         None => Purge::Every(PURGE_INTERVAL),
     })
+}
+
+/// Whether another wants the port that the AdminServer has by default: who set it means it. (ZooKeeper does without the
+/// AdminServer in an ensemble, and alone does not start.)
+fn gives_way(
+    settings: &Settings,
+    place: &str,
+    admin: &Admin,
+    others: [(&'static str, Option<ListenAddress>); 2],
+    notes: &mut Vec<Note>,
+) -> bool {
+    if settings.is_set("admin.serverPort") {
+        return false;
+    }
+    let meets = |other: &ListenAddress| other.meets(&admin.listen);
+    let Some((key, _)) = others.into_iter().find(|(_, its)| its.as_ref().is_some_and(meets)) else {
+        return false;
+    };
+    let port = admin.listen.port;
+    notes.push(Note::warning(
+        MessageId::NO_ADMIN_SERVER,
+        format!(
+            "{}: {key} is {port}, the default port of the AdminServer: there is no AdminServer. Set admin.serverPort to \
+             another port, or admin.enableServer=false",
+            settings.place_of(key, place)
+        ),
+    ));
+    true
 }
 
 /// Two that want one port: only the first one would have it.
