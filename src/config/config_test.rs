@@ -773,15 +773,14 @@ fn zoo_cfg_wins_over_the_command_line_and_that_over_the_environment() {
 /// In an ensemble ZooKeeper warns of the `BindException` and serves without it.
 #[test]
 fn the_admin_server_gives_way_where_nobody_set_its_port() {
-    const PROMETHEUS: &str = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
     for (lines, key) in [
         ("dataDir=/d\nclientPort=8080".to_owned(), "zoo.cfg:2: clientPort"),
         (
-            format!("dataDir=/d\nclientPort=1\nmetricsProvider.httpPort=8080\n{PROMETHEUS}"),
+            format!("{BASE}metricsProvider.httpPort=8080\nmetricsProvider.className={PROMETHEUS}"),
             "zoo.cfg:3: metricsProvider.httpPort",
         ),
     ] {
-        let loaded = load_lines(&lines).expect("a configuration");
+        let loaded = load_bytes(lines.as_bytes(), &[], "").expect("a configuration");
         assert_eq!(loaded.config.admin, None, "{lines}");
         let notes: Vec<_> = loaded.notes.into_iter().map(|note| note.text).collect();
         let expected = format!("{key} is 8080, the default port of the AdminServer");
