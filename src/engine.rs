@@ -11,7 +11,7 @@ pub mod acl;
 mod acl_list;
 pub mod apply;
 pub mod database;
-mod digest;
+pub mod digest;
 pub mod expiry;
 mod fixup;
 mod identity;

@@ -386,6 +386,7 @@ async fn serve_as_member(
         security,
         Arc::clone(&ground.queue),
         Arc::clone(&directory),
+        ensemble.clone(),
         ground.clock,
         // They are needed to the end: a leader hands over when its clients are gone.
         CancellationToken::new(),

@@ -77,6 +77,8 @@ mod zookeeper_test;
 
 #[cfg(test)]
 pub(crate) use disk::sim;
+#[cfg(test)]
+pub(crate) use snapshot_reader::with_another_digest;
 
 pub(crate) use aside::{begin_aside, move_history_aside};
 pub use aside::{move_data_aside, move_snapshots_aside};
@@ -98,6 +100,7 @@ pub use purge::{Purged, purge, unsealed_bytes};
 pub use raft_state::{Members, RaftState, RaftStateFile, SESSIONS_BEFORE_MAX};
 pub use record::{EntryKind, RECORD_MAX};
 pub use recovery::{Recovered, RecoveryOptions, recover};
+pub(crate) use replay::Nothing;
 pub use replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 pub use session_key::{SessionKey, SessionSecret, write_sessions_before_key};
 pub use snapshot_reader::{Loaded, load as load_snapshot};

@@ -54,7 +54,7 @@ fn a_snapshot_copies_no_list_when_it_begins_and_one_at_a_time_after() {
     let (mut all, mut greatest) = (0, 0);
     loop {
         match database.tree().advance_walk(256, PIECE) {
-            Some(WalkStep::Bytes(bytes)) => {
+            Some(WalkStep::Bytes(bytes) | WalkStep::Znodes(bytes)) => {
                 all += bytes.len();
                 greatest = greatest.max(bytes.len());
             }

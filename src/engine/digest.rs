@@ -1,9 +1,31 @@
 //! The sum over all znodes that two trees compare to find out whether they are the same (reference 11.4).
 
+use std::borrow::Cow;
+
 use crc32fast::Hasher;
 use jute::StatPersisted;
+use jute::persist::SnapshotNode;
 
 use super::path;
+
+/// What a znode of a snapshot gives to the sum.
+#[must_use]
+pub fn of_node(path: &str, node: &SnapshotNode<'_>) -> i64 {
+    ContentDigest::new(path, node.data.as_deref()).with(&node.stat)
+}
+
+/// What znodes give to the sum, whole ones, as a snapshot has them; `None` when they are something else.
+#[must_use]
+pub fn of_nodes(mut znodes: &[u8]) -> Option<i64> {
+    let mut sum = 0_i64;
+    while !znodes.is_empty() {
+        let (path, behind) = jute::decode::<Cow<'_, str>>(znodes).ok()?;
+        let (node, behind) = jute::decode::<SnapshotNode<'_>>(behind).ok()?;
+        sum = sum.wrapping_add(of_node(&path, &node));
+        znodes = behind;
+    }
+    Some(sum)
+}
 
 /// The part of a znode's digest that its path and data make. A znode below `/zookeeper/` counts nothing.
 #[derive(Debug, Clone, Copy)]

@@ -163,7 +163,7 @@ fn walk(database: &mut Database) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
         match database.tree().advance_walk(3, 1) {
-            Some(WalkStep::Bytes(more)) => bytes.extend(more),
+            Some(WalkStep::Bytes(more) | WalkStep::Znodes(more)) => bytes.extend(more),
             Some(WalkStep::Finished { .. }) => return bytes,
             Some(WalkStep::Lacking(znodes)) => panic!("{znodes} znodes are not there"),
             None => {}

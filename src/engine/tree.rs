@@ -349,6 +349,12 @@ impl Tree {
         self.count_in(NodeId::ROOT, path::ROOT);
     }
 
+    /// As [`super::database::Database::drift`].
+    #[cfg(test)]
+    pub(super) fn drift(&mut self) {
+        self.digest = self.digest.map(|sum| sum.wrapping_add(1));
+    }
+
     /// What path and data of a znode give to the digest.
     pub(super) fn content(&self, id: NodeId, path: &str) -> ContentDigest {
         let known = self.contents.get(&id);
@@ -750,7 +756,7 @@ impl Tree {
             return None;
         }
         let step = walk.take();
-        if !matches!(step, WalkStep::Bytes(_)) {
+        if !matches!(step, WalkStep::Bytes(_) | WalkStep::Znodes(_)) {
             *slot = None;
         }
         Some(step)

@@ -94,11 +94,13 @@ pub(super) struct Walk {
 pub enum WalkStep {
     /// These bytes follow.
     Bytes(Vec<u8>),
+    /// These znodes follow, whole ones. Whoever writes them sums them up: the sum over all of them is compared at the end.
+    Znodes(Vec<u8>),
     /// Everything was handed out.
     Finished {
         /// What the snapshot shows.
         zxid: Zxid,
-        /// The sum over its znodes, where it is kept.
+        /// The kept sum over its znodes, where there is one.
         digest: Option<i64>,
     },
     /// Everything was handed out, and so many znodes are not among it: a defect, and no snapshot.
@@ -252,7 +254,8 @@ impl Walk {
             return WalkStep::Bytes(bytes);
         }
         if !self.out.is_empty() || !self.is_finished() {
-            WalkStep::Bytes(std::mem::take(&mut self.out))
+            let znodes = std::mem::take(&mut self.out);
+            if self.digest.is_some() { WalkStep::Znodes(znodes) } else { WalkStep::Bytes(znodes) }
         } else if self.missing > 0 {
             WalkStep::Lacking(self.missing)
         } else {

@@ -47,7 +47,7 @@ impl Instant {
     fn advance(&mut self, pair: &Pair, nodes: u32, enough: usize) -> bool {
         match pair.database.tree.advance_walk(nodes, enough) {
             None => false,
-            Some(WalkStep::Bytes(bytes)) => {
+            Some(WalkStep::Bytes(bytes) | WalkStep::Znodes(bytes)) => {
                 self.bytes.extend(bytes);
                 false
             }
@@ -232,7 +232,7 @@ fn sessions_and_lists_are_those_of_the_beginning_however_late_they_are_written()
         let close = Txn::CloseSession(CloseSessionTxn { paths_to_delete: Vec::new() });
         database.apply(&header, close, None, Mode::Strict, &mut Vec::new()).expect("it fits");
         match database.tree().advance_walk(1, 1) {
-            Some(WalkStep::Bytes(more)) => bytes.extend(more),
+            Some(WalkStep::Bytes(more) | WalkStep::Znodes(more)) => bytes.extend(more),
             Some(WalkStep::Finished { .. }) => break,
             Some(WalkStep::Lacking(znodes)) => panic!("{znodes} znodes are missing"),
             None => {}
@@ -267,7 +267,8 @@ fn a_walk_for_which_too_much_waits_is_over_and_takes_no_more() {
     database.begin_walk();
     for number in 0..100 {
         change(&mut database, number);
-        assert!(matches!(database.tree.advance_walk(0, 1), Some(WalkStep::Bytes(_))));
+        let step = database.tree.advance_walk(0, 1);
+        assert!(matches!(step, Some(WalkStep::Bytes(_) | WalkStep::Znodes(_))));
         assert!(database.tree.end_late_walk().is_none(), "behind {number}");
     }
     database.begin_walk();
@@ -322,7 +323,7 @@ fn a_walk_shows_every_znode_of_a_large_tree() {
         loop {
             assert!(database.tree.end_late_walk().is_none());
             match database.tree.advance_walk(256, LEN) {
-                Some(WalkStep::Bytes(more)) => bytes.extend(more),
+                Some(WalkStep::Bytes(more) | WalkStep::Znodes(more)) => bytes.extend(more),
                 Some(WalkStep::Finished { .. }) => break,
                 Some(WalkStep::Lacking(znodes)) => panic!("{znodes} znodes are not there"),
                 None => {}

@@ -11,10 +11,10 @@ use jute::txn::DIGEST_VERSION;
 use tokio::sync::oneshot;
 
 use super::replica::Replica;
-use crate::engine::WalkStep;
 use crate::engine::database::Database;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
+use crate::engine::{WalkStep, digest};
 use crate::message::MessageId;
 use crate::storage::{
     CompleteSnapshot, Compression, DataDirectory, SnapshotWriter, StorageError, TxnLog,
@@ -253,11 +253,11 @@ impl Snapshots {
         match writing.done.try_recv() {
             Err(TryRecvError::Empty) => {}
             Err(TryRecvError::Disconnected) => {
-                self.fail(replica, &"its writer ended without a word", now);
+                self.fail(replica, None, now);
                 return false;
             }
             Ok(Err(error)) => {
-                self.fail(replica, &error, now);
+                self.fail(replica, Some(&error), now);
                 return false;
             }
             Ok(Ok(bytes)) => {
@@ -278,7 +278,7 @@ impl Snapshots {
             None => replica.shared().tree().advance_walk(NODES_A_STEP, PIECE),
         };
         let Some(step) = step else { return true };
-        let is_end = !matches!(step, WalkStep::Bytes(_));
+        let is_end = !matches!(step, WalkStep::Bytes(_) | WalkStep::Znodes(_));
         match writing.pieces.try_send(step) {
             Ok(()) => {
                 writing.handed_over = is_end;
@@ -310,18 +310,19 @@ impl Snapshots {
         );
     }
 
-    fn fail(&mut self, replica: &Replica, error: &dyn std::fmt::Display, now: Monotonic) {
+    fn fail(&mut self, replica: &Replica, error: Option<&StorageError>, now: Monotonic) {
         replica.shared().tree().abandon_walk();
         if let Some(writing) = self.writing.take() {
             self.rest(&writing, now);
             self.not_before = self.not_before.max(now.plus(REST_OF_LATE_MS));
         }
+        let (id, error) = match error {
+            Some(error @ StorageError::Drifted { .. }) => (error.id(), error.to_string()),
+            Some(error) => (MessageId::SNAPSHOT_FAILED, error.to_string()),
+            None => (MessageId::SNAPSHOT_FAILED, "its writer ended without a word".to_owned()),
+        };
         // The log reaches back to the snapshot before: nothing is lost, and the next one is due as usual.
-        tracing::error!(
-            id = %MessageId::SNAPSHOT_FAILED,
-            %error,
-            "a snapshot could not be taken; the log keeps everything"
-        );
+        tracing::error!(%id, error, "a snapshot could not be taken; the log keeps everything");
     }
 
     /// Gives up the snapshot on its way because its disk is too slow for what changes meanwhile.
@@ -381,9 +382,19 @@ fn complete_walk(
     mut writer: SnapshotWriter,
     steps: impl IntoIterator<Item = WalkStep>,
 ) -> Result<Option<CompleteSnapshot>, StorageError> {
+    let mut sum = Some(0_i64);
     for step in steps {
         match step {
             WalkStep::Bytes(bytes) => writer.write(&bytes)?,
+            WalkStep::Znodes(znodes) => {
+                // Here, and not where the walk goes on: nobody waits for this thread.
+                let some = digest::of_nodes(&znodes);
+                sum = sum.zip(some).map(|(sum, some)| sum.wrapping_add(some));
+                writer.write(&znodes)?;
+            }
+            WalkStep::Finished { digest: Some(kept), .. } if sum != Some(kept) => {
+                return Err(StorageError::Drifted { kept, sum });
+            }
             WalkStep::Finished { zxid, digest } => {
                 let digest = digest.map(|digest| SnapshotDigest {
                     zxid: zxid.0,

@@ -123,6 +123,10 @@ impl World {
     }
 
     fn start(disk: SimDisk) -> Self {
+        Self::start_with(disk, Rules::default())
+    }
+
+    fn start_with(disk: SimDisk, rules: Rules) -> Self {
         let options = DirectoryOptions {
             data_dir: "/data".into(),
             data_log_dir: "/data".into(),
@@ -130,7 +134,7 @@ impl World {
         };
         let directory =
             Arc::new(DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens"));
-        let mut rebuild = Rebuild::new(7, Rules::default());
+        let mut rebuild = Rebuild::new(7, rules);
         let log = LogOptions { segment_len: 1 << 20, spares: 0, force_sync: true };
         let options = RecoveryOptions { trust_empty: true, log };
         let recovered = recover(&directory, options, &mut rebuild).expect("recovers");

@@ -82,6 +82,11 @@ RK0337 SNAPSHOT_LATE
 "Nothing is lost: the log keeps everything, and the next attempt is at least 10 s later. Reported once until one succeeds; until then logs accumulate and a start takes longer. Requests did not wait."
 "Check whether the disk of `dataDir` is slow or hangs. If it is only slow, take snapshots when there are fewer changes, or give `dataDir` a faster disk."
 
+RK0338 SNAPSHOT_DRIFTED
+"A snapshot that was taken is not kept: its znodes make another digest than the one that the tree has kept."
+"Nothing was replaced or purged for it, and the log keeps everything. But what is in memory is wrong, the tree or its digest: a defect of the server, or memory that fails. No snapshot succeeds until a restart, so logs pile up and a start takes longer."
+"Restart this server: a start makes the tree anew from the snapshot before and the log. Keep a copy of the directory and report it. If it comes again, look at the memory of the machine; a member of an ensemble may also come back with an empty directory."
+
 RK0341 SEQUENCE_EXHAUSTED
 "The counter for sequential znodes under a parent has reached its end, 2147483647."
 "No more sequential znodes can be created there (-8): names would repeat. Locks and queues there stop working; the data is safe."

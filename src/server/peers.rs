@@ -41,11 +41,11 @@ use super::clock::Clock;
 use super::descriptors;
 use crate::config;
 use crate::ensemble::{
-    FromPeer, PeerMessage, Queue, Said, SnapshotStatus, Transport, Word, member_id, put_said,
-    server_of,
+    Ensemble, FromPeer, PeerMessage, Queue, Said, SnapshotStatus, Transport, Word, member_id,
+    put_said, server_of,
 };
 use crate::message::MessageId;
-use crate::storage::{DataDirectory, SessionSecret, SnapshotFile};
+use crate::storage::{DataDirectory, ReceivedSnapshot, SessionSecret, SnapshotFile, StorageError};
 
 /// Bytes that may wait to be sent to a peer; it has to begin anew behind them.
 const UNSENT_MAX: usize = 64 << 20;
@@ -89,6 +89,7 @@ struct Peer {
     complaints: Mutex<Complaints>,
 }
 
+type Check = fn(&Ensemble, &PeerMessage, &mut ReceivedSnapshot) -> Result<(), StorageError>;
 type LookUp = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 
 /// Which member of which ensemble this server is.
@@ -112,6 +113,10 @@ struct Common {
     introduction: Mutex<Introduction>,
     queue: Arc<Queue>,
     directory: Arc<DataDirectory>,
+    /// How a start would read what is received.
+    ensemble: Ensemble,
+    /// Whether a start can be made from a snapshot.
+    check: Check,
     clock: Clock,
     ending: CancellationToken,
     runtime: Handle,
@@ -141,6 +146,7 @@ impl Peers {
         security: Security,
         queue: Arc<Queue>,
         directory: Arc<DataDirectory>,
+        starts: Ensemble,
         clock: Clock,
         ending: CancellationToken,
     ) -> Self {
@@ -169,6 +175,8 @@ impl Peers {
             introduction: Mutex::default(),
             queue,
             directory,
+            ensemble: starts,
+            check: Ensemble::check,
             clock,
             ending,
             runtime: Handle::current(),

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
+
 use super::disk::{Disk, Lock, LockAttempt};
 use super::error::{During, StorageError};
 use super::file_name::{self, FileName};
@@ -19,6 +21,8 @@ pub struct DataDirectory {
     logs: PathBuf,
     /// Snapshots that were handed over since it was opened.
     handovers: AtomicU64,
+    /// Snapshots that the start passed over: whatever their checksums say, they are of no use.
+    useless: Mutex<Vec<PathBuf>>,
     _locks: Vec<Box<dyn Lock>>,
 }
 
@@ -63,12 +67,29 @@ impl DataDirectory {
             // A killed process may have left names that are seen but not yet durable.
             disk.sync_folder(folder).during("sync the folder", folder)?;
         }
-        Ok(Self { disk, snapshots, logs, handovers: AtomicU64::new(0), _locks: locks })
+        Ok(Self {
+            disk,
+            snapshots,
+            logs,
+            handovers: AtomicU64::new(0),
+            useless: Mutex::default(),
+            _locks: locks,
+        })
     }
 
     /// A number that no other snapshot handed over has: one may come while another is being installed.
     pub(crate) fn next_handover(&self) -> u64 {
         self.handovers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A start has passed over these snapshots.
+    pub(crate) fn set_useless(&self, snapshots: Vec<PathBuf>) {
+        *self.useless.lock() = snapshots;
+    }
+
+    /// Whether the start has passed over this snapshot.
+    pub(crate) fn is_useless(&self, snapshot: &Path) -> bool {
+        self.useless.lock().iter().any(|useless| useless == snapshot)
     }
 
     /// Shows two `version-2` folders as they are, whoever uses them: nothing is locked, made or removed.
@@ -84,7 +105,14 @@ impl DataDirectory {
             disk.list(folder).during("list", folder)?;
         }
         refuse_misplaced(disk.as_ref(), &snapshots, &logs)?;
-        Ok(Self { disk, snapshots, logs, handovers: AtomicU64::new(0), _locks: Vec::new() })
+        Ok(Self {
+            disk,
+            snapshots,
+            logs,
+            handovers: AtomicU64::new(0),
+            useless: Mutex::default(),
+            _locks: Vec::new(),
+        })
     }
 
     /// The disk below.

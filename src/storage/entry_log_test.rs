@@ -85,7 +85,7 @@ fn open(fixture: &Fixture) -> Result<Both, StorageError> {
     let directory = Arc::new(fixture.open());
     let replaces = fixture.replaces.get();
     if replaces != 0 {
-        discard_void_log(&directory, replaces)?;
+        discard_void_log(&directory, replaces, &mut Any::default())?;
         fixture.replaces.set(0);
     }
     let recovered = recover(&directory, fixture.options, &mut Any::default())?;
@@ -399,9 +399,9 @@ fn a_snapshot_handed_over_takes_the_place_of_the_log_wherever_the_power_goes() {
                 for piece in bytes.chunks(300) {
                     received.write(piece)?;
                 }
-                assert!(received.is_whole(index)?);
+                received.check(index, &mut Any::default())?;
                 received.install()?;
-                discard_void_log(&directory, of).map(drop)
+                discard_void_log(&directory, of, &mut Any::default()).map(drop)
             };
             let done = install().is_ok();
             fixture.disk.crash(&mut dice);
@@ -433,12 +433,14 @@ fn a_snapshot_that_came_in_part_is_not_whole_and_leaves_nothing() {
             ReceivedSnapshot::create(Arc::clone(&log.directory), 1, Compression::None)
                 .expect("begins");
         received.write(&bytes).expect("writes");
-        assert!(!received.is_whole(5).expect("reads"));
+        received.check(5, &mut Any::default()).expect_err("refused");
+        assert!(!received.shows(5));
     }
     let mut received =
         ReceivedSnapshot::create(Arc::clone(&log.directory), 1, Compression::None).expect("begins");
     received.write(&bytes).expect("writes");
-    assert!(!received.is_whole(6).expect("reads"), "it is another's");
+    received.check(6, &mut Any::default()).expect_err("it is another's");
+    assert!(!received.shows(6) && !received.shows(5));
     drop(received);
     let names = fixture.disk.list(Path::new(FOLDER)).expect("lists");
     assert!(!names.iter().any(|name| name.starts_with("tmp.")), "{names:?}");

@@ -189,6 +189,17 @@ pub enum StorageError {
         /// How many.
         znodes: usize,
     },
+    /// The znodes that were written make another sum than the one that the tree has kept.
+    #[error(
+        "the znodes of a snapshot make the digest {}, and the tree has kept {kept:#x}: the snapshot is not kept, and nothing is replaced or purged for it; the log keeps everything. Restart this server: a start makes the tree anew from the snapshot before and the log",
+        sum.map_or_else(|| "of nothing".to_owned(), |sum| format!("{sum:#x}"))
+    )]
+    Drifted {
+        /// What the tree has kept.
+        kept: i64,
+        /// What was written.
+        sum: Option<i64>,
+    },
     /// The tree refused a transaction of the log.
     #[error("{}, offset {offset}: transaction {} does not fit the state before it, {}: {reason}. Nothing was changed. Restore the data directory from a backup{}", path.display(), Zxid(*zxid), Zxid(*last_good), WayOut::shown(way_out.as_deref()))]
     Unfit {
@@ -342,6 +353,7 @@ impl StorageError {
             Self::Moving { .. } => MessageId::FILES_KEEP_MOVING,
             Self::Snapshot { .. } => MessageId::SNAPSHOT_INVALID,
             Self::Lacking { .. } => MessageId::SNAPSHOT_FAILED,
+            Self::Drifted { .. } => MessageId::SNAPSHOT_DRIFTED,
             Self::Unfit { .. } => MessageId::TRANSACTION_UNFIT,
             Self::Refused { .. } => MessageId::SNAPSHOT_UNFIT,
             Self::Poisoned => MessageId::LOG_POISONED,

@@ -1,6 +1,6 @@
 //! A snapshot that comes from another member, and the log that it makes void.
 //!
-//! The file is written under a temporary name and checked to its last seal; it gets its name by
+//! The file is written under a temporary name and loaded once, as a start does; it gets its name by
 //! [`ReceivedSnapshot::install`]. From then on a log that does not hold the snapshot's own entry is of
 //! no use, and [`discard_void_log`] removes it: at once, or at the next start if that was cut short. That
 //! it is to go stands in `raft.state` before, and what cannot be read never says so: a log is removed where a
@@ -18,10 +18,10 @@ use super::error::{During, StorageError};
 use super::file_name;
 use super::logged::take_back;
 use super::record::zxid_of_payload;
-use super::replay::SnapshotOrigin;
+use super::replay::{Replay, SnapshotId, SnapshotOrigin};
 use super::segment::SegmentBegin;
 use super::segment_reader::{Origin, SegmentReader};
-use super::snapshot_reader;
+use super::snapshot_reader::{self, Loaded};
 use super::tail::{Tail, judge};
 use super::txn_log::epoch_of;
 
@@ -77,6 +77,8 @@ pub struct ReceivedSnapshot {
     temporary: PathBuf,
     file: Box<dyn DiskFile>,
     offset: u64,
+    /// The entry that it shows, once it was checked.
+    shows: Option<u64>,
     installed: bool,
 }
 
@@ -98,7 +100,8 @@ impl ReceivedSnapshot {
         let disk = directory.disk().as_ref();
         remove_if_there(disk, &temporary)?;
         let file = disk.create(&temporary, Access::Shared).during("create", &temporary)?;
-        Ok(Self { directory, zxid, path, temporary, file, offset: 0, installed: false })
+        let (offset, shows, installed) = (0, None, false);
+        Ok(Self { directory, zxid, path, temporary, file, offset, shows, installed })
     }
 
     /// Adds what follows.
@@ -106,6 +109,7 @@ impl ReceivedSnapshot {
     /// # Errors
     /// When the disk refuses; the snapshot is to be dropped then.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        self.shows = None;
         self.file.write_all_at(bytes, self.offset).during("write", &self.temporary)?;
         self.offset = self.offset.saturating_add(bytes.len() as u64);
         Ok(())
@@ -117,17 +121,31 @@ impl ReceivedSnapshot {
         self.offset
     }
 
-    /// Whether what came is a whole snapshot of a server of ours, its last seal included, which shows
-    /// the log's entry `index`.
+    /// Reads what came to its end into `replay`, as a start will: a whole snapshot of a server of ours, which shows the
+    /// log's entry `index`. To be asked where nobody waits: it takes as long as a start.
     ///
     /// # Errors
-    /// When the disk refuses.
-    pub fn is_whole(&self, index: u64) -> Result<bool, StorageError> {
+    /// When it is none, `replay` refuses it, or the disk does. It is not to be installed then.
+    pub fn check(&mut self, index: u64, replay: &mut dyn Replay) -> Result<(), StorageError> {
+        self.shows = None;
         let disk = self.directory.disk().as_ref();
-        let expected = Some(SnapshotOrigin::Exact { index });
-        Ok(snapshot_reader::looks_whole(disk, &self.temporary)?
-            && snapshot_reader::origin(disk, &self.temporary)? == expected
-            && snapshot_reader::seal_matches(disk, &self.temporary)?)
+        let loaded = snapshot_reader::load(disk, &self.temporary, self.zxid, replay)?;
+        if loaded.id.origin != (SnapshotOrigin::Exact { index }) {
+            return Err(StorageError::Refused {
+                path: self.temporary.clone(),
+                offset: 0,
+                zxid: self.zxid,
+                reason: format!("it does not show the entry {index} of the log"),
+            });
+        }
+        self.shows = Some(index);
+        Ok(())
+    }
+
+    /// Whether a start can be made from it, which then has the log's entry `index`.
+    #[must_use]
+    pub fn shows(&self, index: u64) -> bool {
+        self.shows == Some(index)
     }
 
     /// The zxid that the snapshot is to show.
@@ -162,12 +180,16 @@ impl Drop for ReceivedSnapshot {
 
 /// Removes the log that the snapshot of `zxid`, which was handed over, takes the place of: one that ends before it in
 /// order, or has another entry in its place. Any other one stays, for recovery to judge. Tells which entry the snapshot
-/// shows; `None` if it is not there.
+/// shows; `None` if it is not there, or if it cannot be loaded into `replay`: no start could be made from it.
 ///
 /// # Errors
 /// When the disk refuses.
-pub fn discard_void_log(directory: &DataDirectory, zxid: i64) -> Result<Option<u64>, StorageError> {
-    let Some((path, index)) = handed_over(directory, zxid)? else { return Ok(None) };
+pub fn discard_void_log(
+    directory: &DataDirectory,
+    zxid: i64,
+    replay: &mut dyn Replay,
+) -> Result<Option<u64>, StorageError> {
+    let Some((path, index)) = handed_over(directory, zxid, replay)? else { return Ok(None) };
     let segments = own_segments(directory)?;
     if !is_void(directory, &segments, zxid, index)? {
         return Ok(Some(index));
@@ -181,19 +203,27 @@ pub fn discard_void_log(directory: &DataDirectory, zxid: i64) -> Result<Option<u
     Ok(Some(index))
 }
 
-/// The whole snapshot of ours of this zxid, with the index that it shows.
+/// The snapshot of ours of this zxid from which a start can be made, with the index that it shows.
 fn handed_over(
     directory: &DataDirectory,
     wanted: i64,
+    replay: &mut dyn Replay,
 ) -> Result<Option<(PathBuf, u64)>, StorageError> {
     let disk = directory.disk().as_ref();
     for (zxid, path) in directory.snapshot_files()? {
-        if zxid == wanted
-            && snapshot_reader::looks_whole(disk, &path)?
-            && let Some(SnapshotOrigin::Exact { index }) = snapshot_reader::origin(disk, &path)?
-            && snapshot_reader::seal_matches(disk, &path)?
-        {
-            return Ok(Some((path, index)));
+        if zxid != wanted || !snapshot_reader::looks_whole(disk, &path)? {
+            continue;
+        }
+        match snapshot_reader::load(disk, &path, zxid, replay) {
+            Ok(Loaded {
+                id: SnapshotId { origin: SnapshotOrigin::Exact { index }, .. }, ..
+            }) => {
+                return Ok(Some((path, index)));
+            }
+            Err(error @ (StorageError::Io { .. } | StorageError::LaterVersion { .. })) => {
+                return Err(error);
+            }
+            Ok(_) | Err(_) => {}
         }
     }
     Ok(None)

@@ -1,7 +1,7 @@
 //! Removes snapshots and logs that no start needs any more.
 //!
-//! Keeps the newest snapshots that are proven whole, seal included, and every log that one of them
-//! needs. Never removes what ZooKeeper wrote before the directory is sealed, nor what it cannot read.
+//! Keeps the newest snapshots that are proven whole, seal included, and that the start has not passed over, and every log
+//! that one of them needs. Never removes what ZooKeeper wrote before the directory is sealed, nor what it cannot read.
 
 use std::path::Path;
 
@@ -118,7 +118,8 @@ fn oldest_kept(directory: &DataDirectory, keep: usize) -> Result<Option<i64>, St
     let disk = directory.disk().as_ref();
     let mut valid = 0_usize;
     for (zxid, path) in directory.snapshot_files()? {
-        if !snapshot_reader::looks_whole(disk, &path)?
+        if directory.is_useless(&path)
+            || !snapshot_reader::looks_whole(disk, &path)?
             || !snapshot_reader::seal_matches(disk, &path)?
         {
             continue;

@@ -63,7 +63,9 @@ pub fn recover(
     refuse_half_restored(directory)?;
     let disk = directory.disk();
     let epoch = EpochFile::current(Arc::clone(disk), directory.snapshots())?;
-    let loaded = load_snapshot(directory, i64::MAX, i64::MAX, replay, &mut Vec::new())?;
+    let mut passed_over = Vec::new();
+    let loaded = load_snapshot(directory, i64::MAX, i64::MAX, replay, &mut passed_over)?;
+    directory.set_useless(passed_over.into_iter().map(|(path, _)| path).collect());
     let from = match &loaded {
         Some((from, _)) => {
             refuse_lost(directory, from.id.zxid)?;

@@ -14,7 +14,7 @@ use super::super::error::DamageReason;
 use super::super::fixture::{Fixture, data, offsets};
 use super::super::ledger::{Ledger, txn};
 use super::super::record::adler32;
-use super::super::replay::{Reading, SnapshotOrigin};
+use super::super::replay::{Nothing, Reading, SnapshotOrigin};
 use super::super::txn_log::LogOptions;
 use crate::storage::{Compression, Disk, discard_void_log, purge};
 
@@ -760,7 +760,7 @@ fn a_wrong_index_ahead_of_the_snapshots_own_record_is_damage() {
 fn a_log_with_a_wrong_index_does_not_give_way_to_a_snapshot_handed_over() {
     for (wrong, fixture) in with_each_wrong_index() {
         let before = fixture.image();
-        discard_void_log(&fixture.open(), 5).expect("looks");
+        discard_void_log(&fixture.open(), 5, &mut Nothing).expect("looks");
         assert_eq!(fixture.image(), before, "{wrong}");
     }
 }

@@ -350,3 +350,18 @@ impl Stream {
         }
     }
 }
+
+/// The same snapshot, not packed, with a digest that its znodes do not make; every seal matches.
+#[cfg(test)]
+pub(crate) fn with_another_digest(mut bytes: Vec<u8>) -> Vec<u8> {
+    let seal = |bytes: &mut Vec<u8>, at: usize| {
+        let checksum = i64::from(simd_adler32::adler32(&&bytes[..at]));
+        bytes[at..at + 8].copy_from_slice(&checksum.to_be_bytes());
+    };
+    let last = bytes.len() - SEAL_LEN;
+    let first = last - 8 - SEAL_LEN;
+    bytes[first - 1] ^= 1;
+    seal(&mut bytes, first);
+    seal(&mut bytes, last);
+    bytes
+}

@@ -11,6 +11,7 @@ use super::super::disk::{What, Write};
 use super::super::member_id;
 use super::{Ensemble, EnsembleError, Started};
 use crate::engine::database::Rules;
+use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::snapshot_of;
 use crate::storage::sim::{Dice, SimDisk};
 use crate::storage::{
@@ -134,7 +135,8 @@ impl Written {
         let mut received =
             ReceivedSnapshot::create(directory, zxid, Compression::None).expect("begins");
         received.write(&bytes).expect("writes");
-        assert!(received.is_whole(index).expect("reads"));
+        let mut rebuild = Rebuild::new(1, Rules::default());
+        received.check(index, &mut rebuild).expect("a start can be made from it");
         let promises = started.store.promises.clone();
         let install = Write(What::Install(Box::new(received), index, promises));
         started.writer.write(vec![install]).expect("installs");

@@ -123,20 +123,23 @@ impl DiskWriter {
         Ok(())
     }
 
-    /// Puts a snapshot in the place of the log, and gives the state that it shows.
+    /// Puts a snapshot that was checked in the place of the log, and gives the state that it shows.
     fn install(
         &mut self,
         received: ReceivedSnapshot,
         index: u64,
         promises: Promises,
     ) -> Result<Database, EnsembleError> {
+        if !received.shows(index) {
+            return Err(EnsembleError::Entry { index });
+        }
         // Before the snapshot, which does not show them: they are final, and behind it nothing of the log says them again. Where
         // it does not come to that, the log says them in their order, up to these.
         // From then on, whatever comes in between, the log goes when the snapshot is there.
         self.promises.save(Promises { replaces: received.zxid(), ..promises })?;
         received.install()?;
         let Started { writer, database, applied, .. } =
-            self.ensemble.start(Arc::clone(&self.directory))?;
+            self.ensemble.start_installed(Arc::clone(&self.directory))?;
         if applied != index || writer.log.last_index() != index {
             return Err(EnsembleError::Entry { index });
         }

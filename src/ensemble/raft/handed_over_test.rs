@@ -10,10 +10,12 @@ use super::super::member_id;
 use super::super::start::{Ensemble, Started};
 use super::*;
 use crate::engine::database::Rules;
+use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::snapshot_of;
 use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{
-    Compression, DirectoryOptions, EntryKind, LogOptions, Members, RecoveryOptions,
+    Compression, DirectoryOptions, EntryKind, LogOptions, Members, RecoveryOptions, purge,
+    with_another_digest,
 };
 
 /// What the member has acknowledged.
@@ -93,7 +95,7 @@ fn take_over(disk: &SimDisk, log_dir: &str, bytes: &[u8], fails_after: u64) -> b
     let mut received =
         ReceivedSnapshot::create(directory, zxid(SHOWN), Compression::None).expect("begins");
     received.write(bytes).expect("writes");
-    assert!(received.is_whole(SHOWN).expect("reads"));
+    received.check(SHOWN, &mut Rebuild::new(1, Rules::default())).expect("it is whole");
     let promises = started.store.promises.clone();
     let install = Write(What::Install(Box::new(received), SHOWN, promises));
     disk.fail_after(fails_after, Fault::PowerLoss);
@@ -142,4 +144,64 @@ fn a_snapshot_handed_over_loses_nothing_whenever_the_process_and_then_the_machin
         }
         assert!(taken_over > 100 && killed_at > 10, "{taken_over}, {killed_at}");
     }
+}
+
+/// Its seals match, and its digest is not that of its znodes.
+#[test]
+fn a_snapshot_from_which_no_start_can_be_made_takes_nothing_s_place() {
+    let bytes = with_another_digest(snapshot());
+    for log_dir in ["/data", "/log"] {
+        let disk = member(log_dir, ACKNOWLEDGED, 2);
+        let mut started = start(&disk, log_dir).expect("starts");
+        let receive = |started: &Started| {
+            let directory = Arc::clone(started.directory());
+            let mut received = ReceivedSnapshot::create(directory, zxid(SHOWN), Compression::None)
+                .expect("begins");
+            received.write(&bytes).expect("writes");
+            received
+        };
+        let mut received = receive(&started);
+        let mut rebuild = Rebuild::new(1, Rules::default());
+        let error = received.check(SHOWN, &mut rebuild).expect_err("refused");
+        assert!(error.to_string().contains("digest"), "{error}");
+        assert!(!received.shows(SHOWN));
+        let promises = started.store.promises.clone();
+        let install = Write(What::Install(Box::new(received), SHOWN, promises.clone()));
+        started.writer.write(vec![install]).expect_err("it was not checked");
+        // As a server left it that looked at the seals only.
+        let received = receive(&started);
+        let replaces = received.zxid();
+        started.writer.promises.save(Promises { replaces, ..promises }).expect("writes");
+        received.install().expect("installs");
+        drop(started);
+        for _ in 0..2 {
+            let started = start(&disk, log_dir).unwrap_or_else(|e| panic!("{log_dir}: {e}"));
+            let log = &started.store.log;
+            assert_eq!(log.last_index(), ACKNOWLEDGED, "{log_dir}");
+            let entries = log.entries(1, SHOWN, u64::MAX).expect("reads");
+            let expected: Vec<LogEntry> = (1..=ACKNOWLEDGED).map(entry).collect();
+            assert_eq!(entries, Some(expected), "{log_dir}");
+            purge(started.directory(), 1).expect("purges");
+        }
+    }
+}
+
+/// Where the leader keeps no digest there is none to compare.
+#[test]
+fn a_snapshot_without_a_digest_is_taken() {
+    let disk = member("/data", SHOWN, SHOWN);
+    let mut ensemble = ensemble();
+    ensemble.rules.digest = false;
+    let options =
+        DirectoryOptions { data_dir: "/data".into(), data_log_dir: "/data".into(), create: true };
+    let directory = DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens");
+    let mut started = ensemble.start(Arc::new(directory)).expect("starts");
+    let directory = Arc::clone(started.directory());
+    snapshot_of(&directory, &mut started.database, SHOWN, Compression::None).expect("writes");
+    let name = format!("snapshot.{:x}", zxid(SHOWN));
+    let bytes = disk.content(&Path::new("/data/version-2").join(name));
+    assert!(bytes.len() < snapshot().len());
+    let follower = member("/data", ACKNOWLEDGED, 2);
+    assert!(take_over(&follower, "/data", &bytes, 1 << 40));
+    assert_eq!(start(&follower, "/data").expect("starts").applied, SHOWN);
 }

@@ -359,7 +359,7 @@ impl<T: Transport> Member<T> {
         self.set_election_timeout();
     }
 
-    /// Takes a snapshot that came with its message. One that is not whole is passed over.
+    /// Takes a snapshot that came with its message. One that was not checked with it is passed over.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -374,7 +374,7 @@ impl<T: Transport> Member<T> {
         if message.get_msg_type() != MessageType::MsgSnapshot
             || zxid_of(snapshot) != Some(received.zxid())
             || self.is_too_old(index)
-            || !received.is_whole(index)?
+            || !received.shows(index)
         {
             return Ok(());
         }

@@ -11,15 +11,15 @@ use jute::txn::TxnRecord;
 
 use super::disk::DiskWriter;
 use super::log_store::{LogStore, SnapshotPlace};
-use super::{EnsembleError, server_of};
+use super::{EnsembleError, PeerMessage, server_of};
 use crate::engine::database::{Database, Rules};
 use crate::engine::time::WallClock;
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::first_snapshot;
 use crate::storage::{
-    Compression, DataDirectory, EntryLog, RaftState, RaftStateFile, RecoveryOptions, Refused,
-    Replay, SessionSecret, SnapshotId, SnapshotOrigin, discard_void_log, move_data_aside, recover,
-    refuse_foreign,
+    Compression, DataDirectory, EntryLog, Nothing, RaftState, RaftStateFile, ReceivedSnapshot,
+    RecoveryOptions, Refused, Replay, SessionSecret, SnapshotId, SnapshotOrigin, StorageError,
+    discard_void_log, move_data_aside, recover, refuse_foreign,
 };
 
 /// How a member keeps its data.
@@ -87,6 +87,36 @@ impl Ensemble {
     /// # Errors
     /// When the disk refuses or what it holds is not what it has to be.
     pub fn start(&self, directory: Arc<DataDirectory>) -> Result<Started, EnsembleError> {
+        self.start_with(directory, false)
+    }
+
+    /// The same behind the installing of a snapshot, which was checked.
+    pub(super) fn start_installed(
+        &self,
+        directory: Arc<DataDirectory>,
+    ) -> Result<Started, EnsembleError> {
+        self.start_with(directory, true)
+    }
+
+    /// Finds out whether a start can be made from a snapshot that came with this message. It takes as long as one, and as
+    /// much memory.
+    ///
+    /// # Errors
+    /// When none can, or the disk refuses.
+    pub fn check(
+        &self,
+        message: &PeerMessage,
+        received: &mut ReceivedSnapshot,
+    ) -> Result<(), StorageError> {
+        let index = message.get_snapshot().get_metadata().index;
+        received.check(index, &mut Rebuild::new(self.seed, self.rules))
+    }
+
+    fn start_with(
+        &self,
+        directory: Arc<DataDirectory>,
+        is_checked: bool,
+    ) -> Result<Started, EnsembleError> {
         // Before the promises: ZooKeeper has raised the epoch beside them.
         if RaftStateFile::look(&directory)?.is_some_and(|state| !state.clears) {
             refuse_foreign(&directory)?;
@@ -103,7 +133,15 @@ impl Ensemble {
             promises.save(state)?;
         }
         if replaces != 0 {
-            let shown = discard_void_log(&directory, replaces)?.unwrap_or(0);
+            // Of an earlier version, or of a disk that rots: the log goes for nothing from which no start can be made.
+            let shown = match is_checked {
+                true => discard_void_log(&directory, replaces, &mut Nothing)?,
+                false => {
+                    let mut rebuild = Rebuild::new(self.seed, self.rules);
+                    discard_void_log(&directory, replaces, &mut rebuild)?
+                }
+            };
+            let shown = shown.unwrap_or(0);
             let promised = promises.get().clone();
             // Without the snapshot, an older one must never be enough again.
             let commit = promised.commit.max(shown);

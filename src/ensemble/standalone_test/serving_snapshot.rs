@@ -8,7 +8,8 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use super::*;
 use crate::engine::NodeId;
 use crate::engine::database::Database;
-use crate::storage::load_snapshot;
+use crate::ensemble::snapshots::snapshot_of;
+use crate::storage::{Disk as _, StorageError, load_snapshot, purge, with_another_digest};
 
 /// Data, ACL and both versions of each znode.
 type Shown = BTreeMap<String, (Vec<u8>, Vec<Acl<'static>>, i32, i32)>;
@@ -67,10 +68,14 @@ impl Taking {
 }
 
 fn restart(world: World, seed: u64) -> World {
+    restart_with(world, seed, Rules::default())
+}
+
+fn restart_with(world: World, seed: u64, rules: Rules) -> World {
     let disk = world.disk.clone();
     drop(world);
     disk.crash(&mut Dice(seed));
-    World::start(disk)
+    World::start_with(disk, rules)
 }
 
 fn path(number: usize) -> String {
@@ -294,4 +299,119 @@ fn who_asks_hears_of_a_snapshot_that_is_given_up() {
     assert_eq!(answer.try_recv(), Err(TryRecvError::Empty));
     taking.snapshots.abandon();
     assert_eq!(answer.try_recv(), Err(TryRecvError::Closed));
+}
+
+/// A digest that is not that of the znodes makes a snapshot that no start takes.
+#[test]
+fn a_snapshot_of_a_tree_whose_digest_has_drifted_is_not_kept_and_takes_nothing_s_place() {
+    let mut world = with_znodes(1000, 5);
+    let whole = Taking::begin(&mut world).end(&world);
+    assert!(
+        world.group(&[], vec![by(1, Request::Multi(vec![creation(1000, vec![])]))])[0]
+            .ends_with("done")
+    );
+    world.standalone.replica().exclusive().database().drift();
+    let names = |world: &World| world.disk.list("/data/version-2".as_ref()).expect("lists");
+    let before = names(&world);
+    for _ in 0..2 {
+        let mut taking = Taking::begin(&mut world);
+        let (asker, mut asked) = oneshot::channel();
+        taking.snapshots.ask(asker);
+        while taking.snapshots.is_writing() {
+            if !taking.advance(&world) {
+                std::thread::yield_now();
+            }
+        }
+        assert_eq!(taking.snapshots.take_done(), None);
+        assert_eq!(names(&world), before);
+        purge(&world.directory, 1).expect("purges");
+        assert!(asked.try_recv().is_err());
+    }
+    // The same for one that is to take the place of another state.
+    {
+        let mut hold = world.standalone.replica().exclusive();
+        let error = snapshot_of(&world.directory, hold.database(), 1, Compression::None);
+        assert!(matches!(error, Err(StorageError::Drifted { .. })), "{error:?}");
+    }
+    assert_eq!(snapshot_shown(&world.disk, whole).len(), 1003);
+    let shown = now_shown(&world);
+    let mut world = restart(world, 1);
+    assert_eq!(now_shown(&world), shown);
+    let zxid = Taking::begin(&mut world).end(&world);
+    assert_eq!(snapshot_shown(&world.disk, zxid), shown);
+}
+
+#[test]
+fn a_purge_does_not_count_a_snapshot_that_the_start_passed_over() {
+    let mut world = with_znodes(100, 5);
+    Taking::begin(&mut world).end(&world);
+    for number in 100..103 {
+        world.group(&[], vec![by(1, Request::Multi(vec![creation(number, vec![])]))]);
+        let zxid = Taking::begin(&mut world).end(&world);
+        let path = format!("/data/version-2/snapshot.{:x}", zxid.0);
+        let bytes = with_another_digest(world.disk.content(path.as_ref()));
+        let file = world.disk.open_for_write(path.as_ref()).expect("opens");
+        file.write_all_at(&bytes, 0).expect("writes");
+        file.sync_all().expect("syncs");
+    }
+    let shown = now_shown(&world);
+    for seed in 0..3 {
+        world = restart(world, seed);
+        assert_eq!(now_shown(&world), shown);
+        purge(&world.directory, 1).expect("purges");
+    }
+    // One that is good makes all of them go.
+    let zxid = Taking::begin(&mut world).end(&world);
+    purge(&world.directory, 1).expect("purges");
+    assert_eq!(snapshot_shown(&world.disk, zxid), shown);
+    assert_eq!(now_shown(&restart(world, 4)), shown);
+}
+
+/// `digest.enabled` changed at any start, with a snapshot in between, with one that does not end, or with none.
+#[test]
+fn digests_may_be_switched_on_and_off_at_each_start() {
+    const LIVES: u32 = 3;
+    for order in 0..6_u32.pow(LIVES) {
+        let mut world = World::with_two();
+        let (mut rest, mut number) = (order, 0);
+        for life in 0..=LIVES {
+            let (digest, snapshot) = (rest % 2 == 0, rest / 2 % 3);
+            rest /= 6;
+            let shown = now_shown(&world);
+            let rules = Rules { digest, ..Rules::default() };
+            world = restart_with(world, u64::from(order), rules);
+            let case = format!("order {order}, life {life}");
+            assert_eq!(now_shown(&world), shown, "{case}");
+            let sum = world.standalone.replica().shared().tree().compute_digest();
+            assert_eq!(world.digest(), digest.then_some(sum), "{case}");
+            purge(&world.directory, 1).expect("purges");
+            let open = (1, None, Work::Open { timeout_ms: TIMEOUT_MS });
+            let session = world.group(&[], vec![open]);
+            let session = session[0].rsplit(' ').next().and_then(|number| number.parse().ok());
+            for _ in 0..2 {
+                let multi = Request::Multi(vec![creation(number, vec![1; number])]);
+                let seen = world.group(&[], vec![(1, session, Work::Request(multi))]);
+                assert!(seen[0].ends_with("done"), "{case}: {seen:?}");
+                number += 1;
+            }
+            match snapshot {
+                0 => {}
+                1 => {
+                    let zxid = Taking::begin(&mut world).end(&world);
+                    assert_eq!(snapshot_shown(&world.disk, zxid), now_shown(&world), "{case}");
+                }
+                _ => {
+                    let mut taking = Taking::begin(&mut world);
+                    taking.advance(&world);
+                    // Its writer removes nothing any more, and is not there at the next start.
+                    world.disk.fail_after(0, Fault::PowerLoss);
+                    taking.snapshots.abandon();
+                    while !taking.snapshots.may_begin() {
+                        std::thread::yield_now();
+                    }
+                }
+            }
+            assert_eq!(world.standalone.replica().shared().mismatches(), 0, "{case}");
+        }
+    }
 }

@@ -16,7 +16,7 @@ use super::hear::heed;
 use super::hello::WORDS;
 use super::speak::dial;
 use super::*;
-use crate::config::{Ensemble, EnsembleServer, QuorumSecurity, SessionsLive};
+use crate::config::{self, EnsembleServer, QuorumSecurity, SessionsLive};
 use crate::engine::database::Rules;
 use crate::ensemble::Before;
 use crate::ensemble::founding::Founding;
@@ -31,11 +31,24 @@ struct Node {
     heard: Vec<FromPeer>,
 }
 
+/// How a server keeps its data.
+fn starts(server: u8) -> Ensemble {
+    Ensemble {
+        server,
+        recovery: RecoveryOptions::default(),
+        rules: Rules::default(),
+        seed: 1,
+        zxids_a_term: u32::MAX,
+        list: None,
+    }
+}
+
 /// What differs from a server as it is by default.
 #[derive(Default)]
 struct Settings {
     security: QuorumSecurity,
     look_up: Option<LookUp>,
+    check: Option<Check>,
     /// Bytes a second.
     pace: u64,
 }
@@ -56,7 +69,7 @@ impl Node {
             observer: false,
             client: None,
         };
-        let ensemble = Ensemble {
+        let ensemble = config::Ensemble {
             my_id: id,
             servers: BTreeMap::from([1, 2].map(|id| (id, server(id)))),
             init_limit: Duration::from_secs(1),
@@ -73,11 +86,14 @@ impl Node {
             security,
             Arc::default(),
             Arc::new(directory),
+            starts(id),
             Clock::start(),
             CancellationToken::new(),
         );
         let mut common = Arc::into_inner(peers.0).expect("nobody else has it");
         *common.own.lock() = Own { id: member_id(id, 1), ensemble: 7 };
+        // What is sent here is not always a snapshot.
+        common.check = settings.check.unwrap_or(|_, _, _| Ok(()));
         common.look_up = settings.look_up.unwrap_or(|_, port| Ok(vec![local(port)]));
         Self { dir, peers: Peers(Arc::new(common)), heard: Vec::new() }
     }
@@ -411,14 +427,7 @@ async fn a_peer_that_is_too_slow_is_let_go_before_memory_ends() {
 async fn who_was_asked_to_belong_does_so_even_if_nobody_waits() {
     let two = Node::new(2, 0, &Settings::default());
     let common = two.common();
-    let how = crate::ensemble::Ensemble {
-        server: 2,
-        recovery: RecoveryOptions::default(),
-        rules: Rules::default(),
-        seed: 1,
-        zxids_a_term: u32::MAX,
-        list: None,
-    };
+    let how = starts(2);
     let before = Before::read(Arc::clone(&common.directory), &how).expect("an empty directory");
     let base = before.base();
     *common.introduction.lock() = Introduction::Before(Box::new(before));
@@ -504,10 +513,15 @@ struct Way {
 impl Way {
     /// With a snapshot at the one end.
     async fn with(content: &[u8]) -> Self {
+        Self::with_check(content, None).await
+    }
+
+    /// And something that the other end has against it.
+    async fn with_check(content: &[u8], check: Option<Check>) -> Self {
         let (between, between_port) = listen().await;
         let (listener, port) = listen().await;
         let from = Node::new(1, between_port, &Settings::default());
-        let to = Node::new(2, 0, &Settings::default());
+        let to = Node::new(2, 0, &Settings { check, ..Settings::default() });
         fs::write(from.file("snapshot.100000005"), content).expect("written");
         Self { from, to, between, listener: listener.into(), port }
     }
@@ -608,4 +622,21 @@ async fn parts_of_two_files_are_never_put_together() {
     assert_eq!(status, SnapshotStatus::Finish);
     let _received = way.received().await;
     assert!(way.to.handovers() == [longer]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_from_which_no_start_can_be_made_is_not_taken_and_leaves_nothing() {
+    for (content, check) in [
+        (content(6, LEN), Ensemble::check as Check),
+        (content(7, LEN), |_, _, _| Err(StorageError::Poisoned)),
+    ] {
+        let mut way = Way::with_check(&content, Some(check)).await;
+        let (status, passed) = way.send(Fate::Arrives).await;
+        assert_eq!(status, SnapshotStatus::Failure);
+        assert!(passed > LEN, "{passed} bytes: all of it came");
+        assert_eq!(way.part(), 0);
+        assert!(way.to.handovers().is_empty());
+        let heard = way.to.peers.0.queue.take(Duration::ZERO).from_peers;
+        assert!(!heard.iter().any(|(what, _)| matches!(what, FromPeer::Snapshot(..))));
+    }
 }

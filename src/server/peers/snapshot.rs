@@ -5,7 +5,7 @@
 //! receiver   how much of it is there u64, crc32 of that u32
 //! sender     where it goes on u64: there, or at 0 if its own file is another up to there
 //! sender     pieces to the end: length u32, crc32 u32, bytes
-//! receiver   a byte, once all of it is there
+//! receiver   a byte, once all of it is there and a start could be made from it
 //! ```
 //!
 //! What came whole is kept for a while when the connection ends: who sends the same snapshot then goes on behind it.
@@ -26,6 +26,7 @@ use super::{Common, Peer, timeout};
 use crate::ensemble::{
     FRAME_HEAD_LEN, FromPeer, PeerMessage, Said, parse_head, parse_said, put_said, snapshot_zxid,
 };
+use crate::message::MessageId;
 use crate::storage::{Compression, ReceivedSnapshot, SnapshotFile, StorageError};
 
 const PIECE_MAX: usize = 256 << 10;
@@ -34,6 +35,8 @@ const PIECE_HEAD_LEN: usize = 4 + 4;
 const STILL_MAX: Duration = Duration::from_secs(30);
 /// How long a sender may read its file to see whether it is the same up to where the receiver has it.
 const COMPARE_MAX: Duration = Duration::from_secs(600);
+/// How long a receiver may load a snapshot to see whether a start can be made from it.
+const CHECK_MAX: Duration = Duration::from_secs(600);
 /// How long a part waits for the rest.
 const PART_KEPT_MAX: Duration = Duration::from_secs(600);
 
@@ -160,7 +163,8 @@ pub(super) async fn send_snapshot(
         write(&mut stream, piece).await?;
         sent += len as u64;
     }
-    read_array::<1>(&mut stream).await.map(|_| ())
+    let mut taken = [0];
+    read(&mut stream, &mut taken, CHECK_MAX).await
 }
 
 /// The checksum of the first bytes of a file.
@@ -213,6 +217,16 @@ pub(super) async fn receive_snapshot(common: &Arc<Common>, mut stream: Stream) -
     }
     if let Err(error) = receive_pieces(&mut stream, &mut part).await {
         keep(common, part);
+        return Err(error);
+    }
+    // Here, and not where the member goes on: it takes as long as a start.
+    let checked = on_disk(|| (common.check)(&common.ensemble, &message, &mut part.received));
+    if let Err(error) = checked {
+        tracing::error!(
+            id = %MessageId::SNAPSHOT_OF_NO_USE,
+            %error,
+            "no start could be made from the snapshot that the leader has sent; it takes nothing's place here"
+        );
         return Err(error);
     }
     common.queue.put_from_peer(FromPeer::Snapshot(message, part.received), Some(alone));

@@ -8,8 +8,10 @@ use raft::eraftpb::Message as PeerMessage;
 use super::server::Waiting;
 use super::timeline::MS;
 use super::world::{Event, World};
+use crate::engine::database::Rules;
 use crate::ensemble::raft::snapshot_zxid;
-use crate::storage::{Compression, ReceivedSnapshot};
+use crate::ensemble::rebuild::Rebuild;
+use crate::storage::{Compression, ReceivedSnapshot, StorageError};
 
 /// How long one may stand still.
 const STILL_MAX: u64 = 2000 * MS;
@@ -106,11 +108,20 @@ impl World {
         let mut status = SnapshotStatus::Failure;
         if self.servers[to].life == lives.1 {
             match received {
-                Some(received) if is_whole => {
-                    self.servers[to].waiting.push(Waiting::Snapshot(transfer.message, received));
-                    let soon = self.timeline.now() + self.dice.below(MS);
-                    self.wake(to, soon);
-                    status = SnapshotStatus::Finish;
+                Some(mut received) if is_whole => {
+                    let index = transfer.message.get_snapshot().get_metadata().index;
+                    let mut rebuild = Rebuild::new(self.seed, Rules::default());
+                    match received.check(index, &mut rebuild) {
+                        Ok(()) => {
+                            let snapshot = Waiting::Snapshot(transfer.message, received);
+                            self.servers[to].waiting.push(snapshot);
+                            let soon = self.timeline.now() + self.dice.below(MS);
+                            self.wake(to, soon);
+                            status = SnapshotStatus::Finish;
+                        }
+                        Err(StorageError::Io { .. }) => self.servers[to].receiving = None,
+                        Err(error) => return Err(format!("a snapshot that came whole: {error}")),
+                    }
                 }
                 Some(_) => self.servers[to].receiving = None,
                 None => {}
