@@ -28,7 +28,7 @@ pub use disk_room::Room;
 pub use queue::{
     Batch, EXPIRIES_AT_ONCE, Expiry, FromPeer, Inquiry, Queue, Scope, Share, Submission,
 };
-pub use rebuild::Rebuild;
+pub use rebuild::{Rebuild, wrong_digest};
 pub use replica::{Exclusive, Replica, Shared};
 pub use snapshots::{Need, Snapshots, first_snapshot, write_walk};
 pub use standalone::{GroupReport, OrderError, Standalone};

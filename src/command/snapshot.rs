@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use jute::Acl;
 use jute::persist::{SnapshotDigest, SnapshotNode};
+use jute::txn::DIGEST_VERSION;
 use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -19,6 +20,8 @@ use super::words::{
     AclEntry, Hex, Instant, Plain, acl_for_people, acl_for_scripts, counted, data_for_people,
     data_for_scripts, is_below,
 };
+use crate::engine::digest;
+use crate::ensemble::wrong_digest;
 use crate::message::MessageId;
 use crate::storage::{
     RealDisk, Refused, Replay, SnapshotId, SnapshotOrigin, StorageError, Writer, load_snapshot,
@@ -29,7 +32,7 @@ use crate::storage::{
 pub enum SnapshotCommand {
     /// List the sessions and the znodes, one per line, in the order of the file.
     Show(ShowSnapshot),
-    /// Check that every byte is covered by a matching checksum and that the znodes form a tree.
+    /// Check that every byte is covered by a matching checksum, that the znodes form a tree, and that its digest matches them.
     Verify {
         /// The snapshot.
         file: PathBuf,
@@ -99,15 +102,32 @@ struct Counts {
     ephemerals: u64,
     data_bytes: u64,
     newest: i64,
+    /// What the snapshot says.
     digest: Option<i64>,
     digest_zxid: Option<i64>,
+    /// What the znodes make.
+    sum: i64,
 }
 
-/// Reads the snapshot, znode by znode.
-fn read(path: &Path, visit: &mut dyn Visit) -> Result<(SnapshotId, Counts), CommandError> {
+impl Counts {
+    /// The digest that is of the very znodes of the snapshot, if there is one. One of ZooKeeper that was written while
+    /// transactions went on has that of a later instant.
+    fn comparable(&self, id: &SnapshotId) -> Option<i64> {
+        self.digest.filter(|_| self.digest_zxid == Some(id.zxid))
+    }
+}
+
+/// Reads the snapshot, znode by znode. Where it `is_summed`, one of ours whose digest is not that of its znodes is refused at
+/// its end, as a start does.
+fn read(
+    path: &Path,
+    is_summed: bool,
+    visit: &mut dyn Visit,
+) -> Result<(SnapshotId, Counts), CommandError> {
     let mut reading = Reading {
         visit,
-        is_fuzzy: false,
+        is_summed,
+        id: SnapshotId { zxid: 0, origin: SnapshotOrigin::None },
         acls: HashMap::new(),
         counts: Counts::default(),
         failed: None,
@@ -130,8 +150,8 @@ fn name_zxid(path: &Path) -> i64 {
 
 struct Reading<'a> {
     visit: &'a mut dyn Visit,
-    /// Whether a znode may name an ACL that only the log has.
-    is_fuzzy: bool,
+    is_summed: bool,
+    id: SnapshotId,
     acls: HashMap<i64, Vec<Acl<'static>>>,
     counts: Counts,
     /// Why the visit ended early.
@@ -149,7 +169,7 @@ impl Reading<'_> {
 
 impl Replay for Reading<'_> {
     fn begin(&mut self, snapshot: &SnapshotId) {
-        self.is_fuzzy = snapshot.origin == SnapshotOrigin::Java;
+        self.id = *snapshot;
         self.acls.clear();
         self.counts = Counts::default();
         if let Err(error) = self.visit.header(snapshot) {
@@ -177,13 +197,17 @@ impl Replay for Reading<'_> {
         if node.stat.ephemeral_owner != 0 {
             counts.ephemerals = counts.ephemerals.saturating_add(1);
         }
+        if self.is_summed {
+            counts.sum = counts.sum.wrapping_add(digest::of_node(path, node));
+        }
         let stat = &node.stat;
         counts.newest = counts.newest.max(stat.czxid).max(stat.mzxid).max(stat.pzxid);
         let (open, nobody) = ([Acl::anyone(jute::perms::ALL)], [Acl::anyone(0)]);
         let acl = match self.acls.get(&node.acl) {
             Some(acl) => acl.as_slice(),
             None if node.acl == -1 => &open,
-            None if self.is_fuzzy => &nobody,
+            // Only the log has it.
+            None if self.id.origin == SnapshotOrigin::Java => &nobody,
             None => {
                 return Err(Refused(format!("{path} has ACL {}, which does not exist", node.acl)));
             }
@@ -193,9 +217,16 @@ impl Replay for Reading<'_> {
     }
 
     fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused> {
+        let digest = digest.filter(|digest| digest.version == DIGEST_VERSION);
         self.counts.digest = digest.as_ref().map(|digest| digest.digest);
         self.counts.digest_zxid = digest.map(|digest| digest.zxid);
-        Ok(())
+        let is_ours = self.id.origin != SnapshotOrigin::Java;
+        match self.counts.comparable(&self.id) {
+            Some(said) if self.is_summed && is_ours && said != self.counts.sum => {
+                Err(wrong_digest(said, self.counts.sum))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn txn(&mut self, _record: &jute::txn::TxnRecord<'_>) -> Result<(), Refused> {
@@ -309,18 +340,37 @@ impl Visit for Show<'_> {
 }
 
 fn show(arguments: &ShowSnapshot, out: &mut Output) -> Result<Verdict, CommandError> {
-    let (_, counts) = read(&arguments.file, &mut Show { arguments, out: &mut *out })?;
+    let (id, counts) = read(&arguments.file, true, &mut Show { arguments, out: &mut *out })?;
     if arguments.json {
         out.json(&json!({
             "type": "end", "znodes": counts.znodes, "sessions": counts.sessions,
-            "digest": counts.digest.map(Hex),
+            "digest": counts.digest.map(Hex), "sum": Hex(counts.sum),
         }))?;
     } else {
         let (znodes, sessions) =
             (counted(counts.znodes, "znode"), counted(counts.sessions, "session"));
-        out.line(format_args!("# {znodes}, {sessions}; every checksum matches"))?;
+        let digest = digest_for_people(&id, &counts);
+        out.line(format_args!("# {znodes}, {sessions}; every checksum matches; {digest}"))?;
     }
     Ok(Verdict::Fine)
+}
+
+/// What is said of the digest where nothing is wrong.
+fn digest_for_people(id: &SnapshotId, counts: &Counts) -> String {
+    let sum = Hex(counts.sum);
+    match (counts.digest.map(Hex), counts.comparable(id)) {
+        (None, _) => format!("it has no digest, and its znodes make {sum}"),
+        (Some(_), Some(said)) if said == counts.sum => {
+            format!("the digest {sum} is that of its znodes")
+        }
+        // A start goes on as well.
+        (Some(said), Some(_)) => format!(
+            "ZooKeeper says the digest {said}, and its znodes make {sum}: its own are wrong after a create with the flags of a container"
+        ),
+        (Some(said), None) => format!(
+            "the digest {said} is of the end of its writing, and what it shows of its znodes makes {sum}"
+        ),
+    }
 }
 
 /// The parents, by which the znodes must make a tree.
@@ -359,7 +409,7 @@ impl Visit for Verify {
 
 fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandError> {
     let progress = Progress::waiting("reading");
-    let read = read(file, &mut Verify::default());
+    let read = read(file, true, &mut Verify::default());
     drop(progress);
     match read {
         Ok((id, counts)) => {
@@ -370,7 +420,8 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandE
                 out.json(&json!({
                     "file": file, "valid": true, "zxid": Hex(id.zxid), "writer": writer(&id),
                     "znodes": counts.znodes, "sessions": counts.sessions, "ephemerals": counts.ephemerals,
-                    "data_bytes": counts.data_bytes, "digest": counts.digest.map(Hex),
+                    "data_bytes": counts.data_bytes,
+                    "digest": counts.digest.map(Hex), "sum": Hex(counts.sum),
                     "holds_up_to": Hex(fuzzy.unwrap_or(id.zxid)),
                 }))?;
                 return Ok(Verdict::Fine);
@@ -385,6 +436,7 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandE
                 counted(counts.data_bytes, "byte"),
                 counted(counts.sessions, "session"),
             ))?;
+            out.line(format_args!("  {}", digest_for_people(&id, &counts)))?;
             if let Some(newest) = fuzzy.filter(|newest| *newest > id.zxid) {
                 out.line(format_args!(
                     "  note: written while transactions went on; it contains some up to {}",
@@ -522,9 +574,9 @@ fn difference(
 
 fn diff(a: &Path, b: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandError> {
     let mut left = Left::default();
-    read(a, &mut left)?;
+    read(a, false, &mut left)?;
     let mut right = Right { left: &mut left, json, out: &mut *out, differs: false };
-    read(b, &mut right)?;
+    read(b, false, &mut right)?;
     let differs = right.differs || !left.0.is_empty();
     for path in left.0.keys() {
         difference(path, "removed", &[], json, out)?;

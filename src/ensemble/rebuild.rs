@@ -180,6 +180,14 @@ pub(super) fn tell_mismatch(mismatch: &Mismatch) {
     );
 }
 
+/// Of a snapshot of ours whose znodes do not make the digest that it says.
+#[must_use]
+pub fn wrong_digest(said: i64, found: i64) -> Refused {
+    Refused(format!(
+        "its znodes make the digest {found:#x}, and it says {said:#x}: some are not as they were written"
+    ))
+}
+
 fn refused(error: &Impossible) -> Refused {
     Refused(error.to_string())
 }
@@ -247,9 +255,7 @@ impl Replay for Rebuild {
         }
         let said = digest.filter(|digest| digest.zxid == self.zxid.0).map(|digest| digest.digest);
         match (said, self.database.tree().digest()) {
-            (Some(said), Some(found)) if said != found => Err(Refused(format!(
-                "its znodes make the digest {found:#x}, and it says {said:#x}: some are not as they were written"
-            ))),
+            (Some(said), Some(found)) if said != found => Err(wrong_digest(said, found)),
             _ => Ok(()),
         }
     }

@@ -2,7 +2,16 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
+
+use rookeeper::engine::database::Rules;
+use rookeeper::ensemble::{Rebuild, write_walk};
+use rookeeper::storage::{
+    Compression, DataDirectory, DirectoryOptions, LogOptions, RealDisk, RecoveryOptions,
+    SnapshotWriter, recover,
+};
 
 use crate::fixture::{SESSION, fine, java, object, own, rookeeper, run, text, time_of};
 
@@ -165,4 +174,77 @@ fn a_znode_may_name_an_acl_that_only_the_log_has() {
     let verified = run(&["snapshot", "verify", text(&file)]);
     assert_eq!(verified.code, 1);
     assert!(format!("{verified:?}").contains("ACL 5"), "{verified:?}");
+}
+
+/// A snapshot of the state that is in the directory.
+fn snapshot_of(dir: &Path, digest: bool) -> PathBuf {
+    let options =
+        DirectoryOptions { data_dir: dir.to_owned(), data_log_dir: dir.to_owned(), create: false };
+    let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
+    let mut rebuild = Rebuild::new(0, Rules { digest, ..Rules::default() });
+    let log = LogOptions::new(0, true);
+    let options = RecoveryOptions { log, ..RecoveryOptions::default() };
+    let recovered = recover(&directory, options, &mut rebuild).expect("recovers");
+    let mut database = rebuild.finish();
+    let (zxid, index) = (recovered.last_zxid, recovered.log.next_index() - 1);
+    let writer = SnapshotWriter::create(&directory, zxid, index, Compression::None);
+    database.begin_walk();
+    let tree = database.tree();
+    let steps = std::iter::from_fn(|| tree.advance_walk(u32::MAX, 0));
+    write_walk(writer.expect("a snapshot"), steps).expect("written");
+    dir.join(format!("version-2/snapshot.{zxid:x}"))
+}
+
+#[test]
+fn a_digest_that_the_znodes_do_not_make_is_told_with_both_values() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = own(&root.path().join("data"), 9, 2);
+    let file = snapshot_of(&dir, true);
+    let digest = object(&["data", "check", "--json", text(&dir)])["digest"].clone();
+    let verified = object(&["snapshot", "verify", "--json", text(&file)]);
+    assert_eq!((&verified["digest"], &verified["sum"]), (&digest, &digest));
+    let digest = digest.as_str().expect("a digest");
+    for command in ["verify", "show"] {
+        let ended = fine(&["snapshot", command, text(&file)]);
+        let said = format!("the digest {digest} is that of its znodes");
+        assert!(ended.out.contains(&said), "{ended:?}");
+    }
+
+    // Behind each of the last two parts, a checksum and a mark.
+    let mut bytes = fs::read(&file).expect("reads");
+    let seals = [bytes.len() - 34, bytes.len() - 13];
+    bytes[seals[0] - 1] ^= 1;
+    for at in seals {
+        let seal = i64::from(simd_adler32::adler32(&&bytes[..at]));
+        bytes[at..at + 8].copy_from_slice(&seal.to_be_bytes());
+    }
+    fs::write(&file, bytes).expect("written");
+    let said = i64::from_str_radix(digest.trim_start_matches("0x"), 16).expect("a number") ^ 1;
+    for command in [&["verify"][..], &["verify", "--json"], &["show"], &["show", "--json"]] {
+        let ended = run(&[&["snapshot"], command, &[text(&file)]].concat());
+        assert_ne!(ended.code, 0, "{ended:?}");
+        for value in [digest, &format!("{said:#x}")] {
+            let told = if command[0] == "verify" { &ended.out } else { &ended.err };
+            assert!(told.contains(value), "{value}: {ended:?}");
+        }
+    }
+    // What it holds can be compared all the same.
+    fine(&["snapshot", "diff", text(&file), text(&file)]);
+
+    fs::remove_file(&file).expect("removed");
+    let file = snapshot_of(&dir, false);
+    let verified = object(&["snapshot", "verify", "--json", text(&file)]);
+    assert_eq!(verified["digest"], serde_json::Value::Null);
+    assert_eq!(verified["sum"], digest);
+}
+
+/// Of what ZooKeeper wrote while nothing changed.
+#[test]
+fn the_digest_of_a_snapshot_of_zookeeper_is_told_and_summed() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = java(root.path());
+    let verified =
+        object(&["snapshot", "verify", "--json", text(&dir.join("version-2/snapshot.7"))]);
+    assert!(verified["digest"].is_string(), "{verified}");
+    assert!(verified["sum"].is_string(), "{verified}");
 }
