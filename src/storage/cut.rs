@@ -14,6 +14,7 @@ use super::logged::take_back;
 use super::loss::{Loss, behind};
 use super::replay::Replay;
 use super::segment::HEADER_LEN;
+use super::way_out::refuse_cut_of_member;
 
 /// What a cut would do.
 #[derive(Debug)]
@@ -61,13 +62,14 @@ impl CutPlan {
 /// `inexact`, the state may hold some of what is cut off, as far as a snapshot of ZooKeeper does.
 ///
 /// # Errors
-/// When that state cannot be made, or the disk fails.
+/// When that state cannot be made, the directory is a member's of an ensemble, or the disk fails.
 pub fn plan_cut(
     directory: &DataDirectory,
     zxid: i64,
     inexact: bool,
     replay: &mut dyn Replay,
 ) -> Result<CutPlan, StorageError> {
+    refuse_cut_of_member(directory)?;
     let kept = examine_up_to(directory, false, zxid, inexact, replay)?;
     let place = match &kept.end {
         LogEnd::Clean | LogEnd::Torn { .. } => None,

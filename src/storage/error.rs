@@ -153,6 +153,16 @@ pub enum StorageError {
         /// The last zxid that can be read.
         last: i64,
     },
+    /// The log of a member was to be cut.
+    #[error("{} says that this is the directory of a member of an ensemble, and the log of a member is never cut: the others have counted what it acknowledged. Nothing was changed. If a start refuses the directory: while a majority of the others is running, run `{}`, after which a start loads everything from them. Only if the ensemble is given up for good: run `{leave}` first", path.display(), way_out.command)]
+    CutOfMember {
+        /// The file that tells.
+        path: PathBuf,
+        /// How it starts again.
+        way_out: Box<WayOut>,
+        /// Makes it one of no ensemble.
+        leave: String,
+    },
     /// A restore ended in the middle.
     #[error("{} was left by an interrupted restore. Nothing was changed. Run the restore again, with --replace; the previous files are in this folder or in replaced-* next to it", path.display())]
     HalfRestored {
@@ -191,8 +201,8 @@ pub enum StorageError {
     },
     /// The znodes that were written make another sum than the one that the tree has kept.
     #[error(
-        "the znodes of a snapshot make the digest {}, and the tree has kept {kept:#x}: the snapshot is not kept, and nothing is replaced or purged for it; the log keeps everything. Restart this server: a start makes the tree anew from the snapshot before and the log",
-        sum.map_or_else(|| "of nothing".to_owned(), |sum| format!("{sum:#x}"))
+        "the znodes of a new snapshot have the digest {}, but the server has kept {kept:#x}: the snapshot is discarded, and nothing is replaced or purged because of it. Restart this server: a start rebuilds the tree from the previous snapshot and the log",
+        sum.map_or_else(|| "of something else".to_owned(), |sum| format!("{sum:#x}"))
     )]
     Drifted {
         /// What the tree has kept.
@@ -294,8 +304,14 @@ pub enum StorageError {
         /// The file.
         path: PathBuf,
     },
-    /// The session key has not 32 bytes.
-    #[error("{} has {len} bytes and must have 32; restore it; or run `rm {}`, after which a start works, but all open sessions are lost: their clients open new ones, with passwords that can be guessed until rookeeper data seal", path.display(), quoted(path))]
+    /// The session key is not the one that was written.
+    #[error("{} fails its checksum: with a changed key, the password of every session would be different; restore it from a backup; or run `rm {}`, after which a start works, but all open sessions are lost: their clients open new ones, with passwords that can be guessed until rookeeper data seal", path.display(), quoted(path))]
+    SessionKeyChecksum {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The session key has neither 36 bytes nor, from before it had a checksum, 32.
+    #[error("{} has {len} bytes and must have 36, or 32 from before keys had a checksum; restore it; or run `rm {}`, after which a start works, but all open sessions are lost: their clients open new ones, with passwords that can be guessed until rookeeper data seal", path.display(), quoted(path))]
     SessionKey {
         /// The file.
         path: PathBuf,
@@ -349,6 +365,7 @@ impl StorageError {
             Self::NoSnapshotUpTo { .. } => MessageId::NO_SNAPSHOT_UP_TO,
             Self::CutBehindEnd { .. } => MessageId::CUT_BEHIND_END,
             Self::HalfRestored { .. } => MessageId::RESTORE_BROKEN_OFF,
+            Self::CutOfMember { .. } => MessageId::MEMBER_NOT_CUT,
             Self::NotEmpty { .. } => MessageId::TARGET_NOT_EMPTY,
             Self::Moving { .. } => MessageId::FILES_KEEP_MOVING,
             Self::Snapshot { .. } => MessageId::SNAPSHOT_INVALID,
@@ -366,7 +383,9 @@ impl StorageError {
             Self::Members => MessageId::TOO_MANY_MEMBERS,
             Self::Sealed { .. } => MessageId::SEAL_FILE,
             Self::SessionsBeforeKey { .. } => MessageId::SESSIONS_BEFORE_KEY_FILE,
-            Self::SessionKey { .. } => MessageId::SESSION_KEY_FILE,
+            Self::SessionKey { .. } | Self::SessionKeyChecksum { .. } => {
+                MessageId::SESSION_KEY_FILE
+            }
         }
     }
 
@@ -379,7 +398,7 @@ impl StorageError {
             | Self::NoReadableSnapshot { way_out, .. }
             | Self::LogWithoutSnapshot { way_out, .. }
             | Self::LogGone { way_out, .. } => way_out.as_deref(),
-            Self::Emptied { way_out, .. } => Some(way_out),
+            Self::Emptied { way_out, .. } | Self::CutOfMember { way_out, .. } => Some(way_out),
             _ => None,
         }
     }

@@ -139,6 +139,16 @@ pub(crate) fn refuse_emptied(directory: &DataDirectory) -> Result<(), StorageErr
     Ok(())
 }
 
+/// Refuses to give up a part of a member's log.
+pub(crate) fn refuse_cut_of_member(directory: &DataDirectory) -> Result<(), StorageError> {
+    if !is_member(directory)? {
+        return Ok(());
+    }
+    let path = directory.snapshots().join(file_name::RAFT_STATE);
+    let way_out = Box::new(giving_up(directory, Loss::default()));
+    Err(StorageError::CutOfMember { path, way_out, leave: directory.tool_command("data leave") })
+}
+
 /// Whether it is the directory of a member of an ensemble. Such a one must give up nothing of its log and keep its
 /// promises: the others have counted it.
 fn is_member(directory: &DataDirectory) -> Result<bool, StorageError> {

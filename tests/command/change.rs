@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
-use rookeeper::storage::{DataDirectory, DirectoryOptions, RealDisk};
+use rookeeper::storage::{
+    DataDirectory, DirectoryOptions, Members, RaftState, RaftStateFile, RealDisk,
+};
 
 use crate::fixture::{SESSION, fine, image, java, object, offsets, own, run, text};
 
@@ -139,4 +141,33 @@ fn a_directory_that_rookeeper_has_not_served_is_not_sealed() {
     assert_eq!(ended.code, 1);
     assert!(ended.err.contains("start and stop it on the directory"), "{}", ended.err);
     assert_eq!(image(&dir), before);
+}
+
+/// The others have counted what a member acknowledged.
+#[test]
+fn the_log_of_a_member_is_not_cut() {
+    let root = tempfile::tempdir().expect("a folder");
+    let dir = own(&root.path().join("data"), 9, 2);
+    let options =
+        DirectoryOptions { data_dir: dir.clone(), data_log_dir: dir.clone(), create: false };
+    let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
+    let id = (1 << 8) | 1;
+    let members = Members { voters: vec![id, (1 << 8) | 2, (1 << 8) | 3], ..Members::default() };
+    let state = RaftState { id, members, ..RaftState::default() };
+    RaftStateFile::create(&directory, &state, None).expect("a member");
+    drop(directory);
+    let before = image(&dir);
+    for more in [&[][..], &["--dry-run"], &["--json"], &["--inexact"]] {
+        for zxid in ["0x5", "0xb"] {
+            let ended = run(&[&["data", "truncate", text(&dir), "--to-zxid", zxid], more].concat());
+            assert_eq!(ended.code, 1, "{ended:?}");
+            assert!(ended.err.contains("RK0820"), "{ended:?}");
+            for advice in ["a majority of the others", "`mv ", "data leave"] {
+                assert!(ended.err.contains(advice), "{advice}: {ended:?}");
+            }
+            assert_eq!(image(&dir), before, "{more:?}");
+        }
+    }
+    fine(&["data", "leave", text(&dir)]);
+    fine(&["data", "truncate", text(&dir), "--to-zxid", "0x5"]);
 }
