@@ -143,7 +143,7 @@ RK0228 SESSIONS_BEFORE_KEY_FILE
 "Restore it. Or remove it with the command in the message: those sessions end, their clients open new ones, and their ephemeral znodes are deleted."
 
 RK0229 SESSION_KEY_FILE
-"`session.key` is not 32 bytes long."
+"`session.key` fails its checksum, or is not as long as a key."
 "The server does not start; the data is not affected. Session passwords are derived from this key."
 "Restore it. Or remove it with the command in the message: all open sessions end, along with their ephemeral znodes, and passwords can be guessed until `rookeeper data seal`."
 

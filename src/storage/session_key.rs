@@ -15,6 +15,9 @@ use super::file_name;
 /// A line for each of some ten million sessions.
 const BEFORE_LEN_MAX: u64 = 200 << 20;
 
+/// Bytes of the checksum behind a key.
+const CHECKSUM_LEN: usize = 4;
+
 /// The key of keyed session passwords.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionKey([u8; Self::LEN]);
@@ -32,19 +35,26 @@ impl SessionKey {
     /// Reads the key in `folder`, a `version-2` of snapshots; `None` if there is none.
     ///
     /// # Errors
-    /// When the file cannot be read or has not 32 bytes.
+    /// When the file cannot be read, has another length, or fails its checksum.
     pub fn read(disk: &dyn Disk, folder: &Path) -> Result<Option<Self>, StorageError> {
         let path = folder.join(file_name::SESSION_KEY);
-        let limit = u64::try_from(Self::LEN).unwrap_or(u64::MAX);
+        let limit = (Self::LEN + CHECKSUM_LEN) as u64;
         let Some(bytes) = atomic_file::read(disk, &path, limit)? else { return Ok(None) };
-        let len = match bytes {
-            Err(len) => len,
-            Ok(bytes) => match <[u8; Self::LEN]>::try_from(bytes) {
-                Ok(key) => return Ok(Some(Self(key))),
-                Err(bytes) => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-            },
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(len) => return Err(StorageError::SessionKey { path, len }),
         };
-        Err(StorageError::SessionKey { path, len })
+        match bytes.split_first_chunk::<{ Self::LEN }>() {
+            // Of before there was a checksum.
+            Some((key, [])) => Ok(Some(Self(*key))),
+            Some((key, checksum)) if checksum.len() == CHECKSUM_LEN => {
+                match checksum == checksum_of(key) {
+                    true => Ok(Some(Self(*key))),
+                    false => Err(StorageError::SessionKeyChecksum { path }),
+                }
+            }
+            _ => Err(StorageError::SessionKey { path, len: bytes.len() as u64 }),
+        }
     }
 
     /// Writes the key of a fresh directory, durably.
@@ -56,7 +66,8 @@ impl SessionKey {
         folder: &Path,
         bytes: [u8; Self::LEN],
     ) -> Result<Self, StorageError> {
-        atomic_file::replace(disk, folder, file_name::SESSION_KEY, &bytes, Access::Private)?;
+        let content = [&bytes[..], &checksum_of(&bytes)].concat();
+        atomic_file::replace(disk, folder, file_name::SESSION_KEY, &content, Access::Private)?;
         Ok(Self(bytes))
     }
 
@@ -74,6 +85,10 @@ impl SessionKey {
     pub fn bytes(&self) -> &[u8; Self::LEN] {
         &self.0
     }
+}
+
+fn checksum_of(key: &[u8; SessionKey::LEN]) -> [u8; CHECKSUM_LEN] {
+    crc32fast::hash(key).to_be_bytes()
 }
 
 /// Keeps the secret out of logs.
@@ -218,8 +233,32 @@ mod tests {
     }
 
     #[test]
+    fn no_bit_of_a_key_changes_unseen() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("session.key");
+        let key = SessionKey::create(&RealDisk, folder.path(), [7; 32]).expect("creates");
+        let whole = std::fs::read(&path).expect("reads");
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &bytes).expect("writes");
+            let error = SessionKey::read(&RealDisk, folder.path()).expect_err("refused");
+            assert!(matches!(error, StorageError::SessionKeyChecksum { .. }), "bit {bit}: {error}");
+            // Whoever has it from elsewhere writes it again.
+            if bit == 0 {
+                let secret = SessionSecret { key: key.clone(), before: Vec::new() };
+                SessionSecret::install(Some(&secret), &RealDisk, folder.path()).expect("installs");
+                assert_eq!(std::fs::read(&path).expect("reads"), whole);
+            }
+        }
+        // One of before there was a checksum.
+        std::fs::write(&path, [7; 32]).expect("writes");
+        assert_eq!(SessionKey::read(&RealDisk, folder.path()).expect("reads"), Some(key));
+    }
+
+    #[test]
     fn a_key_of_another_length_is_refused() {
-        for len in [0, 31, 33] {
+        for len in [0, 31, 33, 35, 37] {
             let folder = tempfile::tempdir().expect("folder");
             std::fs::write(folder.path().join("session.key"), vec![1; len]).expect("writes");
             let error = SessionKey::read(&RealDisk, folder.path()).expect_err("refused");
