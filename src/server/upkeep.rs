@@ -142,7 +142,13 @@ fn removing_old(server: &Server) -> impl FnOnce() + Send + 'static {
     let now = server.clock.monotonic();
     move || match storage::purge(&directory, keep) {
         Ok(purged) => {
-            tracing::info!(?purged, "purged old snapshots and logs");
+            if purged.snapshots > 0 || purged.logs > 0 {
+                tracing::info!(
+                    snapshots = purged.snapshots,
+                    logs = purged.logs,
+                    "purged old snapshots and logs"
+                );
+            }
             if stats.unsealed.set(purged.unsealed_bytes, now, BETWEEN_WORDS_MS) {
                 tracing::info!(
                     bytes = purged.unsealed_bytes,
