@@ -6,7 +6,7 @@ mod shapes;
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
@@ -40,6 +40,10 @@ const FILL_DEADLINE: Duration = Duration::from_secs(60);
 const LISTERS: u32 = 50;
 /// For the shapes that are after quotas.
 const QUOTAS: &str = "enforceQuota=true\n";
+/// For the shape that is after figures.
+const METRICS: &str = "metricsProvider.className=\
+    org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n\
+    metricsProvider.httpHost=127.0.0.1\n";
 /// So many sessions of before may be left, and they may take so long.
 const CALM: u32 = 100;
 const CALM_DEADLINE: Duration = Duration::from_secs(180);
@@ -85,6 +89,8 @@ impl Kind {
 /// A storm that goes on until it is told to stop.
 struct Storm<'a> {
     server: SocketAddr,
+    /// Where it tells its figures, beside the shapes.
+    metrics: SocketAddr,
     over: &'a AtomicBool,
     /// What it has done: connections opened or listings read.
     done: &'a AtomicU64,
@@ -200,7 +206,7 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
         if matches!(kind, Kind::Listings { .. }) {
             wait_for_calm(&subject);
         }
-        match under(&subject, &load, kind) {
+        match under(&subject, subject.address(), &load, kind) {
             Ok(weather) => {
                 figures.insert(kind.name(), weather.p99_us());
                 timeouts += weather.timeouts();
@@ -234,14 +240,17 @@ struct Shaped {
 
 /// Each shape on a server of its own: what one leaves is not the next one's. Apache ZooKeeper is spared them.
 fn beside_shapes(launch: &Launch<'_>, load: &Load, value_len: usize) -> io::Result<Shaped> {
-    let launch = Launch { settings: QUOTAS.to_owned(), ..launch.clone() };
     let mut shaped = Shaped { figures: Figures::new(), timeouts: 0.0, fallen: 0 };
     for shape in SHAPES {
+        let [port] = subject::free_ports()?;
+        let metrics = (Ipv4Addr::LOCALHOST, port).into();
+        let settings = format!("{QUOTAS}{METRICS}metricsProvider.httpPort={port}\n");
+        let launch = Launch { settings, ..launch.clone() };
         let subject = launch.fresh()?;
         population::create(subject.address(), launch.znodes, value_len)?;
         shapes::prepare(subject.address())?;
         subject.forget_peak()?;
-        match under(&subject, load, Kind::Shape(shape)) {
+        match under(&subject, metrics, load, Kind::Shape(shape)) {
             Ok(weather) => {
                 shaped.figures.insert(shape.p99, weather.p99_us());
                 shaped.timeouts += weather.timeouts();
@@ -273,10 +282,10 @@ fn wait_for_calm(subject: &Subject) {
 }
 
 /// Measures the victim while a storm goes on, from when it is there.
-fn under(subject: &Subject, load: &Load, kind: Kind) -> io::Result<Weather> {
+fn under(subject: &Subject, metrics: SocketAddr, load: &Load, kind: Kind) -> io::Result<Weather> {
     let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let (numbers, filled) = (AtomicU32::new(CONNECTIONS), AtomicU32::new(0));
-    let storm = Storm { server: subject.address(), over: &over, done: &done };
+    let storm = Storm { server: subject.address(), metrics, over: &over, done: &done };
     thread::scope(|scope| {
         let storm = &storm;
         match kind {

@@ -426,6 +426,10 @@ impl Clients for Connections {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::net::{TcpListener, TcpStream};
+
     use super::*;
 
     /// Nothing is left, and these leave something unread: the first one for the longest.
@@ -520,5 +524,32 @@ mod tests {
             Some(left)
         });
         assert_eq!(left, [0, 1, 1, 1, 2, 4]);
+    }
+
+    /// As `/metrics` does, each time that it is asked for.
+    #[tokio::test]
+    async fn who_looks_at_all_connections_holds_nothing_meanwhile() {
+        const COUNT: usize = 2 * LOOKED_AT + 1;
+        let unread = Arc::new(Unread::new(1 << 20, 1 << 20));
+        let (queue, stats, passwords) = (Arc::default(), Arc::default(), Arc::default());
+        let connections =
+            Connections::new(0, queue, Clock::start(), stats, passwords, None, unread);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let address = listener.local_addr().expect("it is known");
+        for _ in 0..COUNT {
+            let socket = TcpStream::connect(address).await.expect("a connection");
+            let (_, peer) = listener.accept().await.expect("a connection");
+            let (id, unread) = (connections.next_id(), Arc::clone(connections.unread()));
+            let connection = Connection::new(id, peer, socket, connections.clock, unread);
+            connections.add(&Arc::new(connection));
+        }
+        let mut seen = 0;
+        connections.each(|_| {
+            seen += 1;
+            assert!(connections.open.try_write().is_some());
+            assert!(connections.in_order.try_lock().is_some());
+        });
+        assert_eq!(seen, COUNT);
+        assert_eq!(connections.after(None).len(), LOOKED_AT);
     }
 }

@@ -36,6 +36,8 @@ const EPHEMERALS: u32 = 300_000;
 const EPHEMERALS_A_MULTI: u32 = 1_000;
 const WATCHERS: u32 = 10_000;
 const WATCHES: u32 = 1_000_000;
+/// Connections that are open while somebody reads `/metrics`.
+const OPEN: u32 = 15_000;
 /// Paths of a setWatches that fills a request.
 const WATCHED_AGAIN: usize = 30_000;
 /// Changes in one pace, for those who watch and never read.
@@ -91,6 +93,7 @@ pub(super) const SHAPES: &[Shape] = &[
     shape!(memory "sessions of 300,000 ephemerals close", 1, ephemerals),
     shape!("10,000 watchers of one znode go", 1, watchers),
     shape!(memory "wchc, wchp and dump with a million watches", 1, words),
+    shape!("/metrics of 15,000 connections", 1, scrapes),
     shape!("setWatches of 30,000 paths", 1, set_watches),
     shape!("a path of half a megabyte", 1, long_path),
     shape!(memory "40 recursive watches that nobody reads", 40, unread_events),
@@ -252,6 +255,20 @@ fn words(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
         let mut buffer = vec![0; 1 << 20];
         while storm.goes_on() && socket.read(&mut buffer)? > 0 {}
         Ok(())
+    })
+}
+
+/// As many connections as the descriptors allow; they ask nothing.
+fn scrapes(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
+    let open = |number| storm.goes_on().then(|| Connection::open(storm.server, number).ok())?;
+    let _open: Vec<Connection> = (0..OPEN).map_while(open).collect();
+    let mut page = Vec::new();
+    paced(storm, || {
+        let mut socket = TcpStream::connect(storm.metrics)?;
+        socket
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        page.clear();
+        socket.read_to_end(&mut page).map(drop)
     })
 }
 
