@@ -185,7 +185,7 @@ RK0254 SNAPSHOT_NOT_WHOLE
 RK0255 OLDER_SNAPSHOT
 "A snapshot that looked complete cannot be read, so an older one is tried."
 "Nothing is lost if the start succeeds: the logs from the older one onward have the rest."
-"Take a backup once the server is running, and check the disk: the file was changed after it had been written."
+"Take a backup once the server is running, and check the disk: the file was changed after it had been written. If the line is about a digest, all checksums of the file match: then it can also be a bug, so please report it."
 
 RK0256 ACLS_MISSING
 "Znodes of the snapshot refer to ACLs that neither it nor the log holds."

@@ -128,9 +128,9 @@ RK0434 SNAPSHOT_NOT_SENT
 "The reason is in the line; check the network, and the follower's log and disk."
 
 RK0435 SNAPSHOT_OF_NO_USE
-"A leader has sent its snapshot, and no start could be made from it."
-"It takes nothing's place: this server goes on with the data that it has, and has no current data until a snapshot comes that is good. The leader sends one again. The others go on."
-"The reason is in the line. Look at the leader's newest snapshot with `rookeeper snapshot verify`; if it is wrong, have another server lead (SIGUSR1), then restart the one that led, which makes its tree anew."
+"The leader sent its snapshot, but no server could start from it."
+"It was not installed: this server keeps the data that it has, which stays out of date until a good snapshot arrives. The leader sends one again; the message is repeated at most once a minute. The others continue."
+"The reason is in the line. Check the leader's newest snapshot with `rookeeper snapshot verify`. If it is wrong, make another server the leader (SIGUSR1), then restart the previous one, which rebuilds its tree."
 
 RK0441 WAITING_FOR_ENSEMBLE
 "This server belongs to no ensemble yet and has been waiting for one for a minute or more."

@@ -83,9 +83,9 @@ RK0337 SNAPSHOT_LATE
 "Check whether the disk of `dataDir` is slow or hangs. If it is only slow, take snapshots when there are fewer changes, or give `dataDir` a faster disk."
 
 RK0338 SNAPSHOT_DRIFTED
-"A snapshot that was taken is not kept: its znodes make another digest than the one that the tree has kept."
-"Nothing was replaced or purged for it, and the log keeps everything. But what is in memory is wrong, the tree or its digest: a defect of the server, or memory that fails. No snapshot succeeds until a restart, so logs pile up and a start takes longer."
-"Restart this server: a start makes the tree anew from the snapshot before and the log. Keep a copy of the directory and report it. If it comes again, look at the memory of the machine; a member of an ensemble may also come back with an empty directory."
+"A new snapshot was discarded: the digest of its znodes is not the one that the server has kept up to date."
+"Nothing was replaced or purged because of it, and the log keeps everything. But something in memory is wrong, the tree or its digest: this is a bug, or the machine's memory is failing. No snapshot succeeds until a restart, so logs accumulate and a start takes longer."
+"Restart this server: a start rebuilds the tree from the previous snapshot and the log. Keep a copy of the data directory and report it. If it happens again, check the memory of the machine; a member of an ensemble can also be started with an empty directory."
 
 RK0341 SEQUENCE_EXHAUSTED
 "The counter for sequential znodes under a parent has reached its end, 2147483647."

@@ -98,8 +98,8 @@ RK0819 SNAPSHOT_NO_TREE
 "Use another snapshot; find out what wrote this one."
 
 RK0820 MEMBER_NOT_CUT
-"The log of a member of an ensemble was to be cut."
-"Nothing was cut: the others have counted what this member acknowledged, and would go on as if it still had it."
-"Where a start refuses the directory: while a majority of the others runs, move it aside with the command in the line; a start on the empty one loads everything from them. Only if the ensemble is given up for good: `rookeeper data leave`, then cut."
+"`data truncate` was asked to cut the log of a member of an ensemble."
+"Nothing was cut: the others rely on what this member acknowledged, and would go on as if it still had it."
+"If a start refuses the directory: while a majority of the others is running, move it away with the command in the line; a start with an empty one loads everything from them. Only if the ensemble is given up for good, run `rookeeper data leave` and then cut."
 
 }

@@ -222,12 +222,15 @@ pub(super) async fn receive_snapshot(common: &Arc<Common>, mut stream: Stream) -
     // Here, and not where the member goes on: it takes as long as a start.
     let checked = on_disk(|| (common.check)(&common.ensemble, &message, &mut part.received));
     if let Err(error) = checked {
-        tracing::error!(
-            id = %MessageId::SNAPSHOT_OF_NO_USE,
-            %error,
-            "no start could be made from the snapshot that the leader has sent; it takes nothing's place here"
-        );
-        return Err(error);
+        // It comes again and again.
+        if common.complaints.lock().is_due(format!("the snapshot of {zxid:#x}")) {
+            tracing::error!(
+                id = %MessageId::SNAPSHOT_OF_NO_USE,
+                %error,
+                "no start could be made from the snapshot that the leader has sent; it takes nothing's place here"
+            );
+        }
+        return Err(io::Error::other("no start could be made from its snapshot"));
     }
     common.queue.put_from_peer(FromPeer::Snapshot(message, part.received), Some(alone));
     write(&mut stream, &[1]).await
