@@ -150,6 +150,8 @@ impl Trees {
     pub(super) fn lost(&mut self, peer: u64) {
         self.answers.remove(&peer);
         self.asked.take_if(|(by, _)| *by == peer);
+        // Who comes back is compared again.
+        self.differs_from.take_if(|leader| *leader == peer);
     }
 
     pub(super) const fn tick(&mut self) {
@@ -480,6 +482,16 @@ mod tests {
         let database = Database::new(1, rules);
         let mut trees = Trees::default();
         assert_eq!((trees.keep(&database), trees.own(Zxid::ZERO, &database)), (None, None));
+    }
+
+    /// The one that comes back may be the same member with another tree, or one that compares nothing.
+    #[test]
+    fn a_doubt_goes_with_its_leader() {
+        let mut trees = Trees { differs_from: Some(2), ..Trees::default() };
+        trees.lost(3);
+        assert_eq!(trees.differs_from, Some(2));
+        trees.lost(2);
+        assert_eq!(trees.differs_from, None);
     }
 
     /// Member 1 leads.
