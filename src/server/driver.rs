@@ -270,6 +270,9 @@ fn finish(server: &Server, standalone: &mut Standalone, snapshots: &mut Snapshot
         snapshots.begin(&replica, standalone.log(), server.clock.monotonic());
         wait(snapshots);
     }
+    if let Err(error) = standalone.log().rest_on_snapshot(&server.directory) {
+        tracing::info!(%error, "the next start needs the log, although the last snapshot shows all of it");
+    }
 }
 
 /// What a walk over sessions comes by at once, and where it goes on.

@@ -2,7 +2,9 @@
 //!
 //! It stands beside the snapshots. So a folder of logs that is not mounted, or is another one, is not taken for that of a
 //! log that has not begun. It comes when the first group is durable and before anybody hears of it, and goes before the
-//! last log is taken away on purpose. The file is one line, the folder; what counts is that it is there.
+//! last log is taken away on purpose. The file is one line, the folder; what counts is that it is there. A second line, of a
+//! server that was stopped, is the zxid of a last snapshot that shows all that the log holds: with that one, none is needed.
+//! The next group takes the line away. Where nothing is synced, there is no such file: the log may be gone at any time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,6 +55,23 @@ impl Logged {
         Ok(())
     }
 
+    /// Says, durably, that a start from the snapshot of `zxid` needs no log.
+    pub(crate) fn allow_from(&mut self, zxid: i64) -> Result<(), StorageError> {
+        self.is_said = false;
+        let disk = self.disk.as_ref();
+        if read(disk, &self.folder)?.is_none() {
+            return Ok(());
+        }
+        let lines = format!("{}\n{zxid:#x}\n", self.logs.display());
+        atomic_file::replace(
+            disk,
+            &self.folder,
+            file_name::LOGGED,
+            lines.as_bytes(),
+            Access::Shared,
+        )
+    }
+
     /// Somebody may have taken it back.
     pub(crate) fn forget(&mut self) {
         self.is_said = false;
@@ -76,14 +95,31 @@ pub(crate) fn refuse_lost(directory: &DataDirectory, shown: i64) -> Result<(), S
     if !directory.log_zxids()?.is_empty() || is_unsynced(disk, directory.logs())? {
         return Ok(());
     }
-    let Some(line) = read(disk, folder)? else { return Ok(()) };
+    let Some(said) = read(disk, folder)? else { return Ok(()) };
+    let (was_in, needed) = lines_of(&said);
+    if needed.is_some_and(|zxid| shown >= zxid) {
+        return Ok(());
+    }
     Err(StorageError::LogGone {
         logs: directory.logs().to_owned(),
         path: folder.join(file_name::LOGGED),
-        was_in: String::from_utf8_lossy(line.trim_ascii_end()).into_owned(),
+        was_in,
         shown,
         way_out: of_no_log(directory),
     })
+}
+
+/// The folder, and the zxid of the snapshot with which no log is needed.
+fn lines_of(said: &[u8]) -> (String, Option<i64>) {
+    let said = String::from_utf8_lossy(said);
+    let said = said.trim_end();
+    // A folder's name can hold line ends too.
+    let last = said.rsplit_once("\n0x");
+    let zxid = last.and_then(|(_, hex)| i64::from_str_radix(hex, 16).ok());
+    match (last, zxid) {
+        (Some((folder, _)), Some(_)) => (folder.to_owned(), zxid),
+        _ => (said.to_owned(), None),
+    }
 }
 
 fn read(disk: &dyn Disk, folder: &Path) -> Result<Option<Vec<u8>>, StorageError> {

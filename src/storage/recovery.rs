@@ -78,7 +78,9 @@ pub fn recover(
     must_reach(directory, from, &scan)?;
     let bytes_cut = scan.settle(disk.as_ref(), directory.logs())?;
     let mut logged = Logged::open(directory);
-    if scan.has_own_records() {
+    if !options.log.force_sync {
+        take_back(directory)?;
+    } else if scan.has_own_records() {
         logged.say()?;
     } else if directory.log_zxids()?.is_empty() {
         take_back(directory)?;

@@ -11,7 +11,7 @@ use super::super::cut::plan_cut;
 use super::super::directory::{DataDirectory, DirectoryOptions};
 use super::super::disk::sim::SimDisk;
 use super::super::error::DamageReason;
-use super::super::fixture::{Fixture, data, offsets};
+use super::super::fixture::{FOLDER, Fixture, data, offsets};
 use super::super::ledger::{Ledger, txn};
 use super::super::record::adler32;
 use super::super::replay::{Nothing, Reading, SnapshotOrigin};
@@ -762,5 +762,36 @@ fn a_log_with_a_wrong_index_does_not_give_way_to_a_snapshot_handed_over() {
         let before = fixture.image();
         discard_void_log(&fixture.open(), 5, &mut Nothing).expect("looks");
         assert_eq!(fixture.image(), before, "{wrong}");
+    }
+}
+
+/// As a server does at its end.
+#[test]
+fn a_log_is_not_needed_with_the_last_snapshot_and_is_with_an_older_one() {
+    for (later, damaged, starts) in
+        [(false, false, true), (false, true, false), (true, false, false)]
+    {
+        let fixture = plain();
+        let mut recovered = fixture.write(&[&[1, 2]]);
+        recovered.log.rest_on_snapshot(&fixture.open()).expect("nothing is said");
+        let (_, ledger) = fixture.start().expect("starts");
+        ledger.snapshot(&fixture.open(), 2).expect("snapshot.2");
+        recovered.log.rest_on_snapshot(&fixture.open()).expect("is said");
+        if later {
+            recovered.log.append(&txn(3, &data(3))).expect("appends");
+            recovered.log.commit().expect("commits");
+        }
+        fixture.disk.remove(&Fixture::path("log.1")).expect("removes");
+        if damaged {
+            fixture.edit("snapshot.2", |snapshot| snapshot[40] ^= 1);
+        }
+        match fixture.start() {
+            Ok((recovered, _)) => assert!(starts && recovered.last_zxid == 2),
+            Err(StorageError::LogGone { was_in, shown, .. }) => {
+                assert!(!starts);
+                assert_eq!((was_in.as_str(), shown), (FOLDER, if damaged { 0 } else { 2 }));
+            }
+            Err(error) => panic!("{error}"),
+        }
     }
 }

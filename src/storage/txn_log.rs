@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use jute::txn::TxnRecord;
 
+use super::directory::DataDirectory;
 use super::disk::Disk;
 use super::epoch::EpochFile;
 use super::error::{During, StorageError};
@@ -169,6 +170,17 @@ impl TxnLog {
         self.segment = None;
     }
 
+    /// Lets the next start do without the log, if the newest snapshot shows all that is committed.
+    ///
+    /// # Errors
+    /// When the disk refuses; a start then needs the log, as it does after a crash.
+    pub fn rest_on_snapshot(&mut self, directory: &DataDirectory) -> Result<(), StorageError> {
+        match directory.snapshot_files()?.first() {
+            Some((zxid, _)) if *zxid == self.durable_zxid => self.logged.allow_from(*zxid),
+            _ => Ok(()),
+        }
+    }
+
     /// Goes on where `last_zxid` is the last record and `next_index` the next one, once `settle` has
     /// made that so: what stood behind is cut off, or another state stands in the place of this one.
     /// The next group begins a segment. A failure poisons the log, as one of
@@ -265,7 +277,9 @@ impl TxnLog {
             )?,
         };
         segment.write(&self.group, self.options.force_sync)?;
-        self.logged.say()?;
+        if self.options.force_sync {
+            self.logged.say()?;
+        }
         self.segment = Some(segment);
         Ok(())
     }

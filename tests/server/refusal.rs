@@ -239,3 +239,47 @@ fn a_folder_of_logs_that_is_not_there_is_not_taken_for_a_log_that_has_not_begun(
         assert!(snap_count == "4" || !server.connect(TIMEOUT_MS).exists("/0"));
     }
 }
+
+/// A container whose `/data` alone is kept, or a `dataLogDir` in memory: ZooKeeper starts there.
+#[test]
+fn a_log_that_the_last_snapshot_made_superfluous_is_not_missed() {
+    for (signal, force_sync, starts) in
+        [("TERM", "yes", true), ("KILL", "yes", false), ("KILL", "no", true)]
+    {
+        let mut server = Server::prepare(&format!("forceSync={force_sync}"));
+        let log_dir = server.data().with_file_name("logs");
+        let mut config = fs::read_to_string(server.config()).expect("zoo.cfg");
+        config.push_str(&format!("dataLogDir={}\n", log_dir.display()));
+        fs::write(server.config(), config).expect("zoo.cfg");
+        // The second time the log is one that a start found.
+        for path in ["/a", "/b"] {
+            server.run();
+            let mut client = server.connect(TIMEOUT_MS);
+            client.ok(&create(path, Vec::new(), CreateMode::Persistent));
+            server.signal("TERM");
+            server.wait();
+        }
+        server.run();
+        if signal == "KILL" {
+            let mut client = server.connect(TIMEOUT_MS);
+            client.ok(&create("/c", Vec::new(), CreateMode::Persistent));
+        }
+        server.signal(signal);
+        server.wait();
+        fs::remove_dir_all(&log_dir).expect("removed");
+        if !starts {
+            assert!(refusal(&server).contains("RK0232"));
+            continue;
+        }
+        server.run();
+        let mut client = server.connect(TIMEOUT_MS);
+        assert!(client.exists("/a") && client.exists("/b"), "{signal} {force_sync}");
+        client.ok(&create("/d", Vec::new(), CreateMode::Persistent));
+        server.signal("KILL");
+        server.wait();
+        fs::remove_dir_all(&log_dir).expect("removed");
+        if force_sync == "yes" {
+            assert!(refusal(&server).contains("RK0232"));
+        }
+    }
+}
