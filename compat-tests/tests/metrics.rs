@@ -234,7 +234,12 @@ fn missing(page: &MetricsPage, leads: bool) -> Vec<String> {
 }
 
 fn is_own(name: &str) -> bool {
-    let own = ["audit_lines_lost", "disk_nearly_full_refused", "fsync_threshold_exceed_count"];
+    let own = [
+        "audit_held_bytes",
+        "audit_lines_lost",
+        "disk_nearly_full_refused",
+        "fsync_threshold_exceed_count",
+    ];
     let starts = ["rookeeper_", "process_", "peer_lag_", "response_above_", "unread_", "unsealed_"];
     own.contains(&name) || starts.iter().any(|start| name.starts_with(start))
 }
