@@ -37,7 +37,7 @@ pub struct Rebuild {
     compares: bool,
     /// Whether a digest that is not the tree's was told: one start tells one, and how many there were.
     tells_mismatch: bool,
-    /// Whether no transaction behind an exact snapshot was compared with it yet.
+    /// Whether no transaction behind an exact snapshot was applied yet.
     is_first: bool,
     /// Whether the first one was not made behind that snapshot.
     is_another_history: bool,
@@ -288,7 +288,7 @@ impl Replay for Rebuild {
         }
         self.compare_awaited();
         let differs = self.tell_mismatch();
-        if digest.is_some() && std::mem::take(&mut self.is_first) {
+        if std::mem::take(&mut self.is_first) {
             self.is_another_history = differs;
         }
         Ok(())

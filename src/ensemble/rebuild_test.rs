@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jute::persist::{SnapshotDigest, SnapshotNode};
-use jute::txn::{CreateSessionTxn, DIGEST_VERSION, Txn, TxnDigest, TxnHeader, TxnRecord};
+use jute::txn::{
+    CreateSessionTxn, DIGEST_VERSION, DeleteTxn, Txn, TxnDigest, TxnHeader, TxnRecord,
+};
 use jute::{Record as _, StatPersisted};
 
 use super::Rebuild;
@@ -320,5 +322,26 @@ fn logs_of_zookeepers_that_overlap_give_the_highest_zxid() {
     for zxid in [11, 12] {
         let refused = rebuild.txn(&opening(zxid, None)).expect_err("is refused");
         assert_eq!(refused.0, "it comes after 0xc: the logs overlap");
+    }
+}
+
+/// What was applied behind the snapshot belongs to it, whether or not it has a digest to say so.
+#[test]
+fn only_the_first_transaction_tells_of_another_history() {
+    let missing = |zxid: i64| TxnRecord {
+        header: TxnHeader { client_id: 1, cxid: 0, zxid, time: 0 },
+        txn: Txn::Delete(DeleteTxn { path: "/nowhere".into() }),
+        digest: None,
+    };
+    for (fitting, expected) in [(0, true), (1, false), (2, false)] {
+        let mut rebuild = Rebuild::new(7, Rules::default());
+        rebuild.begin(&SnapshotId { zxid: 10, origin: SnapshotOrigin::Exact { index: 10 } });
+        rebuild.node("", &node(1, -1)).expect("fits");
+        rebuild.end(None).expect("whole");
+        for zxid in 11..11 + fitting {
+            rebuild.txn(&opening(zxid, None)).expect("fits");
+        }
+        rebuild.txn(&missing(11 + fitting)).expect_err("there is no such znode");
+        assert_eq!(rebuild.is_another_history(), expected, "{fitting}");
     }
 }
