@@ -14,8 +14,9 @@ use crate::engine::database::{Database, Rules};
 use crate::message::told::lines_told;
 use crate::storage::sim::SimDisk;
 use crate::storage::{
-    Compression, DataDirectory, DirectoryOptions, RecoveryOptions, Replay as _, SnapshotId,
-    SnapshotOrigin, SnapshotWriter, StorageError, load_snapshot, recover,
+    Compression, DataDirectory, DirectoryOptions, LogEnd, RaftState, RaftStateFile,
+    RecoveryOptions, Replay as _, SnapshotId, SnapshotOrigin, SnapshotWriter, StorageError,
+    examine, load_snapshot, recover,
 };
 
 const ZXID: i64 = 0x77;
@@ -343,5 +344,29 @@ fn only_the_first_transaction_tells_of_another_history() {
         }
         rebuild.txn(&missing(11 + fitting)).expect_err("there is no such znode");
         assert_eq!(rebuild.is_another_history(), expected, "{fitting}");
+    }
+}
+
+/// A member's log and snapshots are compared with those of the others, and its start asks nothing of this kind.
+#[test]
+fn a_members_directory_is_not_another_history_by_a_digest() {
+    let sum = load(&whole()).expect("loads").tree().compute_digest();
+    let options =
+        DirectoryOptions { data_dir: "/data".into(), data_log_dir: "/data".into(), create: true };
+    for is_member in [false, true] {
+        let directory = DataDirectory::open(Arc::new(SimDisk::default()), &options).expect("opens");
+        write(&directory, 0x77, sum);
+        let mut rebuild = Rebuild::new(7, Rules::default());
+        let mut recovered =
+            recover(&directory, RecoveryOptions::default(), &mut rebuild).expect("starts");
+        recovered.log.append(&opening(0x78, Some(sum ^ 1))).expect("appends");
+        recovered.log.commit().expect("commits");
+        if is_member {
+            RaftStateFile::create(&directory, &RaftState::default(), None).expect("a member");
+        }
+        let mut rebuild = Rebuild::new(7, Rules::default());
+        let examined = examine(&directory, false, i64::MAX, &mut rebuild).expect("reads");
+        assert_eq!(matches!(examined.end, LogEnd::Damaged(_)), !is_member, "{:?}", examined.end);
+        assert_eq!(rebuild.finish().mismatches(), 1);
     }
 }

@@ -18,6 +18,7 @@ use super::recovery::{begin_empty, load_snapshot, must_reach};
 use super::replay::{Nothing, Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::segment_reader::SegmentReader;
 use super::snapshot_reader;
+use super::way_out::is_member;
 
 /// What was found.
 #[derive(Debug)]
@@ -87,7 +88,8 @@ pub(crate) fn examine_up_to(
     replay: &mut dyn Replay,
 ) -> Result<Examined, StorageError> {
     refuse_half_restored(directory)?;
-    let mut bounded = Bounded { inner: replay, zxid_max, state: State::default() };
+    let is_alone = !is_member(directory)?;
+    let mut bounded = Bounded { inner: replay, zxid_max, is_alone, state: State::default() };
     let mut passed_over = Vec::new();
     let shown_max = if inexact { i64::MAX } else { zxid_max };
     let loaded = load_snapshot(directory, zxid_max, shown_max, &mut bounded, &mut passed_over);
@@ -200,6 +202,8 @@ fn no_snapshot(directory: &DataDirectory, zxid: i64, reason: Option<String>) -> 
 struct Bounded<'a> {
     inner: &'a mut dyn Replay,
     zxid_max: i64,
+    /// Whether it is not a member's, whose start does not ask for another history.
+    is_alone: bool,
     state: State,
 }
 
@@ -238,7 +242,7 @@ impl Replay for Bounded<'_> {
     }
 
     fn is_another_history(&self) -> bool {
-        self.inner.is_another_history()
+        self.is_alone && self.inner.is_another_history()
     }
 
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
