@@ -30,6 +30,6 @@ pub use queue::{
 };
 pub use rebuild::{Rebuild, wrong_digest};
 pub use replica::{Exclusive, Replica, Shared};
-pub use snapshots::{Need, Snapshots, first_snapshot, write_walk};
+pub use snapshots::{Drift, Need, Snapshots, first_snapshot, write_walk};
 pub use standalone::{GroupReport, OrderError, Standalone};
 pub use words::{Asked, Stream, TreeDigest, Verdict, Word};

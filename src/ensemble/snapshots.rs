@@ -44,6 +44,17 @@ pub enum Need {
     Writing,
 }
 
+/// A tree whose znodes are not what was kept of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drift {
+    /// The last transaction that it shows.
+    pub zxid: Zxid,
+    /// The digest that was kept.
+    pub kept: i64,
+    /// That of the znodes, if they have one.
+    pub sum: Option<i64>,
+}
+
 /// A snapshot on its way.
 #[derive(Debug)]
 struct Writing {
@@ -84,6 +95,8 @@ pub struct Snapshots {
     is_told: bool,
     /// The newest one that is done.
     done: Option<(u64, Zxid)>,
+    /// What one found that failed for it.
+    drift: Option<Drift>,
     /// Those who asked for one that has not begun.
     askers: Vec<oneshot::Sender<Zxid>>,
 }
@@ -111,6 +124,7 @@ impl Snapshots {
             given_up: None,
             is_told: false,
             done: None,
+            drift: None,
             askers: Vec::new(),
         }
     }
@@ -239,7 +253,12 @@ impl Snapshots {
     /// Another state took the place of this one, and its snapshot stands.
     pub fn replaced(&mut self) {
         self.abandon();
-        (self.txns, self.bytes, self.done) = (0, 0, None);
+        (self.txns, self.bytes, self.done, self.drift) = (0, 0, None, None);
+    }
+
+    /// That the tree is wrong, if a snapshot has found so since the last call.
+    pub const fn take_drift(&mut self) -> Option<Drift> {
+        self.drift.take()
     }
 
     /// The snapshot that is done since the last call: the index and the zxid of what it shows.
@@ -315,6 +334,9 @@ impl Snapshots {
         if let Some(writing) = self.writing.take() {
             self.rest(&writing, now);
             self.not_before = self.not_before.max(now.plus(REST_OF_LATE_MS));
+            if let Some(&StorageError::Drifted { kept, sum }) = error {
+                self.drift = Some(Drift { zxid: writing.zxid, kept, sum });
+            }
         }
         let (id, error) = match error {
             Some(error @ StorageError::Drifted { .. }) => (error.id(), error.to_string()),

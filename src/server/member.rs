@@ -449,6 +449,9 @@ impl Life {
         }
         let Self { snapshots, next_step, .. } = self;
         let goes_on = driver::advance(server, snapshots, member.has_more(), next_step);
+        if let Some(drift) = self.snapshots.take_drift() {
+            member.found_drifted(drift)?;
+        }
         if let Some((index, zxid)) = self.snapshots.take_done() {
             member.snapshot_taken(index, zxid, now);
             driver::took_snapshot(server, self.snapshots.last_duration_ms());

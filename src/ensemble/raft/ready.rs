@@ -633,6 +633,7 @@ impl<T: Transport> Member<T> {
     /// A snapshot is durable that shows the state behind the entry `index`. The log goes on in a new segment, so that
     /// purge can follow.
     pub fn snapshot_taken(&mut self, index: u64, zxid: Zxid, now: Monotonic) {
+        self.trees.looked(zxid);
         if self.node.mut_store().snapshot_taken(SnapshotPlace { index, zxid: zxid.0 }) {
             self.unsynced.write_aside(Write(What::Roll), now);
         }

@@ -3,7 +3,8 @@
 //! The log is the same everywhere; what a machine's memory, disk or program made of it may not be. So whoever leads says
 //! from time to time what digest its tree has behind a transaction, and each member answers with its own behind the same one.
 //! Nobody is believed for leading: right is what more than half of the voters have. Only where two vote nobody can tell,
-//! and the leader is, whose tree every request was checked against.
+//! and the leader is, whose tree every request was checked against: once a snapshot has shown that what it keeps of its tree
+//! is what the tree is. A member whose own snapshot shows that it is not needs nobody to tell it.
 //!
 //! Who is told that its tree is wrong serves nobody and loads the leader's, once in the life of a process. It goes on as a
 //! member: its log is right. It takes entries up to the end of its log only, until all of that is final and durable, and
@@ -22,6 +23,7 @@ use crate::engine::database::Database;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::clients::Clients as _;
+use crate::ensemble::snapshots::Drift;
 use crate::ensemble::words::{TreeDigest, Word};
 use crate::message::MessageId;
 
@@ -64,6 +66,16 @@ struct Judged {
     open: Vec<u64>,
 }
 
+/// What a leader that is believed does before it says that another's tree is wrong: it looks at its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Look {
+    #[default]
+    None,
+    /// A snapshot is wanted that shows at least that much.
+    Wanted(Zxid),
+    Done,
+}
+
 /// Judges as a leader that is one of the `voters`.
 fn judge(voters: &[u64], answers: &BTreeMap<u64, Answer>) -> Judged {
     let votes = |member: &u64| voters.contains(member);
@@ -101,6 +113,8 @@ pub(super) struct Trees {
     asked: Option<(u64, TreeDigest)>,
     /// As a leader: what the others answered.
     answers: BTreeMap<u64, Answer>,
+    /// Whether it has looked at its own, since others differ.
+    look: Look,
     /// Ticks since the last word on it.
     ticks: u32,
     /// The leader from whose tree it differs, as far as was heard last.
@@ -161,12 +175,35 @@ impl Trees {
     /// This member leads no more.
     pub(super) fn end_of_term(&mut self) {
         self.answers.clear();
+        self.look = Look::None;
+    }
+
+    /// A snapshot of this tree is what was kept of it.
+    pub(super) fn looked(&mut self, zxid: Zxid) {
+        if matches!(self.look, Look::Wanted(wanted) if wanted <= zxid) {
+            self.look = Look::Done;
+        }
+    }
+
+    /// Whether this member may be believed that these trees are `wrong`, with so many voters. If not, a snapshot is to show it.
+    fn is_believed(&mut self, wrong: &[u64], voters: usize) -> bool {
+        if voters > 2 {
+            self.look = Look::None;
+            return true;
+        }
+        let since = wrong.iter().filter_map(|member| self.answers.get(member)?.differs_from).max();
+        self.look = match (since, self.look) {
+            (None, _) => Look::None,
+            (Some(since), Look::None) => Look::Wanted(since),
+            (Some(_), look) => look,
+        };
+        self.look == Look::Done
     }
 
     /// Another tree took the place of this one. Whether it was to be healed by that.
     fn replaced(&mut self) -> bool {
         self.said.clear();
-        (self.asked, self.differs_from) = (None, None);
+        (self.asked, self.differs_from, self.look) = (None, None, Look::None);
         std::mem::take(&mut self.is_wrong)
     }
 }
@@ -269,6 +306,7 @@ impl<T: Transport> Member<T> {
             let own = self.trees.own(right.zxid, &self.applier.replica.shared());
             return own.map_or(Ok(()), |own| self.found_wrong(own, right));
         }
+        let wrong = if self.trees.is_believed(&wrong, voters.len()) { wrong } else { Vec::new() };
         for (members, is_wrong) in [(wrong, true), (open, false)] {
             for member in members {
                 self.tell_of_tree(member, is_wrong);
@@ -321,6 +359,21 @@ impl<T: Transport> Member<T> {
             Some(own) => self.found_wrong(own, right),
             None => Ok(()),
         }
+    }
+
+    /// A snapshot of this member's tree failed because the znodes are not what was kept of them. Who votes alone has nobody to
+    /// load another from.
+    ///
+    /// # Errors
+    /// Where its tree was wrong before.
+    pub fn found_drifted(&mut self, drift: Drift) -> Result<(), EnsembleError> {
+        let own = self.node.raft.id;
+        let is_alone = self.node.raft.prs().conf().voters().ids().iter().all(|voter| voter == own);
+        if self.trees.is_wrong || is_alone {
+            return Ok(());
+        }
+        let of = |digest| TreeDigest { zxid: drift.zxid, version: DIGEST_VERSION, digest };
+        self.found_wrong(of(drift.sum.unwrap_or_default()), of(drift.kept))
     }
 
     fn found_wrong(&mut self, own: TreeDigest, right: TreeDigest) -> Result<(), EnsembleError> {
@@ -424,16 +477,18 @@ impl<T: Transport> Member<T> {
         index < self.node.raft.pending_request_snapshot
     }
 
-    /// Whether a member waits for a snapshot of this leader that shows more than the newest one, and it can be taken.
+    /// Whether a member waits for a snapshot of this leader that shows more than the newest one, and it can be taken; or the
+    /// leader itself, to look at its tree.
     #[must_use]
     pub fn is_asked_for_snapshot(&self) -> bool {
         let raft = &self.node.raft;
         let newest = self.node.store().snapshot_index();
         raft.state == StateRole::Leader
-            && raft.prs().iter().any(|(_, progress)| {
-                let wanted = progress.pending_request_snapshot;
-                progress.recent_active && wanted > newest && wanted <= self.applied()
-            })
+            && (matches!(self.trees.look, Look::Wanted(_))
+                || raft.prs().iter().any(|(_, progress)| {
+                    let wanted = progress.pending_request_snapshot;
+                    progress.recent_active && wanted > newest && wanted <= self.applied()
+                }))
     }
 
     /// Another tree took the place of this member's.

@@ -11,17 +11,22 @@ use super::*;
 impl World {
     /// An ensemble of three with a leader, and a client of each member with a session. Nothing goes wrong by itself.
     pub(super) fn settled(flaw: Flaw) -> Self {
-        let mut world = Self::begin(7, flaw, 3);
+        Self::settled_with(flaw, 3)
+    }
+
+    /// The same, of so many.
+    pub(super) fn settled_with(flaw: Flaw, members: usize) -> Self {
+        let mut world = Self::begin(7, flaw, members as u64);
         world.calm = true;
-        for at in 0..3 {
+        for at in 0..members {
             world.start(at).expect("starts");
-            for other in at + 1..3 {
+            for other in at + 1..members {
                 world.timeline.at(MS, Event::Dial(at, other));
             }
         }
         world.pass(2000);
-        world.clients.truncate(3);
-        (0..3).for_each(|at| world.connect(at, at));
+        world.clients.truncate(members);
+        (0..members).for_each(|at| world.connect(at, at));
         world.pass(500);
         assert!(world.clients.iter().all(|client| client.session.is_some()));
         let create = CreateRequest {
@@ -81,7 +86,7 @@ impl World {
 
     pub(super) fn leader(&self) -> usize {
         let leads = |at: &usize| self.servers[*at].member.as_ref().is_some_and(Member::is_leading);
-        let leaders: Vec<usize> = (0..3).filter(leads).collect();
+        let leaders: Vec<usize> = (0..self.servers.len()).filter(leads).collect();
         assert_eq!(leaders.len(), 1, "{leaders:?}");
         leaders[0]
     }

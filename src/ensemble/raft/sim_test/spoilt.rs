@@ -56,6 +56,12 @@ impl World {
         all.iter().all(|its| its.is_some() && *its == all[0])
     }
 
+    /// What a member keeps of its tree is not what the tree is.
+    fn drift(&mut self, at: usize) {
+        self.is_tainted = true;
+        self.member(at).applier.replica.exclusive().database().drift();
+    }
+
     /// Runs until the wrong tree of a member is found. What is asked of it from then on gets no answer.
     fn until_found(&mut self, at: usize) {
         let latest = self.timeline.now() + 10_000 * MS;
@@ -72,7 +78,7 @@ impl World {
 
     /// All trees are the same, and what the clients' requests made of them.
     fn assert_right(&mut self) {
-        let now: Vec<_> = (0..3)
+        let now: Vec<_> = (0..self.servers.len())
             .map(|at| {
                 let member = self.member(at);
                 assert!(!member.has_wrong_tree() && !member.has_doubtful_tree(), "{at}");
@@ -220,5 +226,40 @@ fn a_wrong_tree_is_healed_where_every_member_counts() {
             assert_eq!(trees[0], trees[1], "{is_leader_lost} {busy_ms}");
             assert!(world.have_same_trees());
         }
+    }
+}
+
+/// The znodes changed past what is kept of them: no comparison sees that, but a snapshot does.
+#[test]
+fn who_finds_its_own_tree_wrong_loads_another() {
+    for is_leader_wrong in [false, true] {
+        let mut world = World::settled(Flaw::None);
+        let leader = world.leader();
+        let at = if is_leader_wrong { leader } else { (leader + 1) % 3 };
+        world.drift(at);
+        world.snapshot(at).expect("goes on");
+        assert!(world.member(at).has_wrong_tree());
+        world.pass(3000);
+        assert_eq!((world.outcome.installed, world.leader() == leader), (1, !is_leader_wrong));
+        world.assert_right();
+        (0..3).for_each(|at| world.assert_serves(at));
+        world.drift(at);
+        let violation = world.snapshot(at).expect_err("it ends");
+        assert!(violation.contains("cannot be trusted"), "{violation}");
+    }
+}
+
+/// Of two the leader is believed, but it looks at its own tree first.
+#[test]
+fn of_two_voters_a_leader_that_is_wrong_gives_way() {
+    for is_leader_wrong in [false, true] {
+        let mut world = World::settled_with(Flaw::None, 2);
+        let leader = world.leader();
+        let at = if is_leader_wrong { leader } else { 1 - leader };
+        world.drift(at);
+        world.pass(20_000);
+        assert_eq!((world.outcome.installed, world.leader() == leader), (1, !is_leader_wrong));
+        world.assert_right();
+        (0..2).for_each(|at| world.assert_serves(at));
     }
 }

@@ -102,7 +102,7 @@ impl World {
         self.report(at, member, now)?;
         member.reload(true);
         if member.is_asked_for_snapshot() {
-            member.try_snapshot(&self.servers[at].disk, now.monotonic)?;
+            member.try_snapshot(&self.servers[at].disk, self.is_tainted, now.monotonic)?;
         }
         Ok(())
     }
