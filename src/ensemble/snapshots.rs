@@ -87,6 +87,8 @@ pub struct Snapshots {
     txns: u64,
     bytes: u64,
     not_before: Monotonic,
+    /// None is begun before that, for whomever: the last one failed.
+    fails_until: Monotonic,
     last_duration_ms: u64,
     writing: Option<Writing>,
     /// The writer of one that was given up, which the disk may still hold up.
@@ -119,6 +121,7 @@ impl Snapshots {
             txns,
             bytes: 0,
             not_before: Monotonic::default(),
+            fails_until: Monotonic::default(),
             last_duration_ms: 0,
             writing: None,
             given_up: None,
@@ -172,10 +175,10 @@ impl Snapshots {
         }
     }
 
-    /// Whether another member may have one of now: so much time has passed since the last one.
+    /// Whether another member may have one of now. It waits for it, so only a failure puts it off.
     #[must_use]
-    pub fn is_rested(&self, now: Monotonic) -> bool {
-        self.may_begin() && now >= self.not_before
+    pub fn may_begin_for_another(&self, now: Monotonic) -> bool {
+        self.may_begin() && now >= self.fails_until
     }
 
     /// Whether none is on its way, and no writer of one that was given up is left.
@@ -333,7 +336,8 @@ impl Snapshots {
         replica.shared().tree().abandon_walk();
         if let Some(writing) = self.writing.take() {
             self.rest(&writing, now);
-            self.not_before = self.not_before.max(now.plus(REST_OF_LATE_MS));
+            self.fails_until = now.plus(REST_OF_LATE_MS);
+            self.not_before = self.not_before.max(self.fails_until);
             if let Some(&StorageError::Drifted { kept, sum }) = error {
                 self.drift = Some(Drift { zxid: writing.zxid, kept, sum });
             }
@@ -351,7 +355,8 @@ impl Snapshots {
     fn give_up(&mut self, now: Monotonic) {
         let Some(writing) = self.writing.take() else { return };
         self.last_duration_ms = now.since(writing.began);
-        self.not_before = now.plus(self.last_duration_ms.max(REST_OF_LATE_MS));
+        self.fails_until = now.plus(self.last_duration_ms.max(REST_OF_LATE_MS));
+        self.not_before = self.fails_until;
         self.txns += writing.logged.0;
         self.bytes += writing.logged.1;
         if !std::mem::replace(&mut self.is_told, true) {

@@ -443,7 +443,7 @@ impl Life {
             self.snapshots.stop(&server.replica);
         }
         member.reload(self.snapshots.may_begin());
-        let is_lacked = member.is_asked_for_snapshot() && self.snapshots.is_rested(now);
+        let is_lacked = member.is_asked_for_snapshot() && self.snapshots.may_begin_for_another(now);
         if has_turn || is_lacked || self.snapshots.is_asked_for() {
             member.begin_snapshot(&mut self.snapshots, now);
         }

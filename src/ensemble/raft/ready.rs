@@ -337,6 +337,7 @@ impl<T: Transport> Member<T> {
     /// Takes what a peer said.
     pub fn step(&mut self, mut message: PeerMessage) {
         self.hold_log(&mut message);
+        self.forget_asked(&message);
         match message.get_msg_type() {
             // A follower's requests come another way; a snapshot comes with its file.
             MessageType::MsgPropose | MessageType::MsgSnapshot => {}

@@ -8,14 +8,14 @@
 //!
 //! Who is told that its tree is wrong serves nobody and loads the leader's, once in the life of a process. It goes on as a
 //! member: its log is right. It takes entries up to the end of its log only, until all of that is final and durable, and
-//! asks for a snapshot then that shows it all: so no entry that it has acknowledged goes with the log. A leader hands over
-//! first.
+//! asks for a snapshot then that shows it all: so no entry that it has acknowledged goes with the log. If none comes, the log
+//! goes on for a while, because others may need it, and then it asks again. A leader hands over first.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use jute::txn::DIGEST_VERSION;
-use raft::StateRole;
 use raft::eraftpb::{Message as PeerMessage, MessageType};
+use raft::{ProgressState, StateRole};
 
 use super::ready::{Member, Transport};
 use super::{EnsembleError, server_of};
@@ -33,6 +33,11 @@ const SAY_TICKS: u32 = 20;
 const SAID_MAX: usize = 16;
 /// Words of a member whose tree differs before it is told that nobody knows whose is right: the others may be late.
 const WORDS_UNDECIDED: u32 = 3;
+/// Ticks for which a log is held the first time, and at most; each time in vain doubles it.
+const HOLD_TICKS: u32 = 400;
+const HOLD_TICKS_MAX: u32 = 16 * HOLD_TICKS;
+/// So many times as long the log goes on then, before it is held again.
+const GO_ON: u32 = 3;
 /// Between two attempts to hand over.
 const BETWEEN_ATTEMPTS_MS: u64 = 1000;
 
@@ -74,6 +79,34 @@ enum Look {
     /// A snapshot is wanted that shows at least that much.
     Wanted(Zxid),
     Done,
+}
+
+/// When a member with a wrong tree takes no further entries.
+#[derive(Debug)]
+struct Hold {
+    /// Ticks since it began.
+    ticks: u32,
+    /// How long it lasts.
+    length: u32,
+}
+
+impl Default for Hold {
+    fn default() -> Self {
+        Self { ticks: 0, length: HOLD_TICKS }
+    }
+}
+
+impl Hold {
+    const fn lasts(&self) -> bool {
+        self.ticks < self.length
+    }
+
+    fn tick(&mut self) {
+        self.ticks += 1;
+        if self.ticks > self.length * (1 + GO_ON) {
+            (self.ticks, self.length) = (0, HOLD_TICKS_MAX.min(2 * self.length));
+        }
+    }
 }
 
 /// Judges as a leader that is one of the `voters`.
@@ -121,6 +154,7 @@ pub(super) struct Trees {
     differs_from: Option<u64>,
     /// It is not the one that the others have, and another one is to take its place.
     is_wrong: bool,
+    hold: Hold,
     /// It was wrong before.
     was_wrong: Option<Zxid>,
     /// When this member last wanted to hand over for it.
@@ -168,8 +202,11 @@ impl Trees {
         self.differs_from.take_if(|leader| *leader == peer);
     }
 
-    pub(super) const fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         self.ticks = self.ticks.saturating_add(1);
+        if self.is_wrong {
+            self.hold.tick();
+        }
     }
 
     /// This member leads no more.
@@ -388,6 +425,7 @@ impl<T: Transport> Member<T> {
         );
         let trees = &mut self.trees;
         (trees.is_wrong, trees.was_wrong) = (true, Some(zxid));
+        trees.hold = Hold::default();
         trees.answers.clear();
         self.serve_nobody();
         Ok(())
@@ -433,11 +471,25 @@ impl<T: Transport> Member<T> {
     /// again. Only behind the first entry of the term, without which nothing becomes final.
     pub(super) fn hold_log(&self, message: &mut PeerMessage) {
         if self.trees.is_wrong
+            && self.trees.hold.lasts()
             && message.get_msg_type() == MessageType::MsgAppend
             && self.is_of_term()
         {
             let last = self.node.raft.raft_log.last_index();
             message.entries.retain(|entry| entry.index <= last);
+        }
+    }
+
+    /// As a leader, forgets that a member asked for a snapshot: who waits for one does not answer to a sign of life.
+    pub(super) fn forget_asked(&mut self, message: &PeerMessage) {
+        let raft = &mut self.node.raft;
+        if raft.state == StateRole::Leader
+            && message.get_msg_type() == MessageType::MsgHeartbeatResponse
+            && message.term == raft.term
+            && let Some(progress) = raft.mut_prs().get_mut(message.from)
+            && progress.state != ProgressState::Snapshot
+        {
+            progress.pending_request_snapshot = 0;
         }
     }
 
@@ -458,10 +510,12 @@ impl<T: Transport> Member<T> {
         let last = log.last_index();
         if raft.pending_request_snapshot != 0 {
             // A later leader needs its own first entry on a majority's disks before it can give what was asked for.
-            if !self.is_of_term() {
+            // And who waits in vain goes on with its log: others may need it.
+            if !self.is_of_term() || !self.trees.hold.lasts() {
                 self.node.raft.pending_request_snapshot = 0;
             }
         } else if is_free
+            && self.trees.hold.lasts()
             && self.is_of_term()
             && log.committed == last
             && log.persisted == last

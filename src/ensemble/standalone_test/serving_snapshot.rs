@@ -325,6 +325,8 @@ fn a_snapshot_of_a_tree_whose_digest_has_drifted_is_not_kept_and_takes_nothing_s
         assert_eq!(taking.snapshots.take_done(), None);
         let drift = taking.snapshots.take_drift().expect("is told");
         assert_eq!((drift.zxid, drift.sum), (taking.zxid, Some(drift.kept - 1)));
+        let (now, is_for_another) = (world.now.monotonic, Snapshots::may_begin_for_another);
+        assert!(!is_for_another(&taking.snapshots, now));
         assert_eq!(names(&world), before);
         purge(&world.directory, 1).expect("purges");
         assert!(asked.try_recv().is_err());

@@ -109,6 +109,8 @@ pub(super) struct Server {
     pub(super) connections: BTreeMap<ConnectionId, Connection>,
     /// A snapshot on its way here.
     pub(super) receiving: Option<u64>,
+    /// It can take no snapshot for another.
+    pub(super) gives_none: bool,
     /// It was started behind this entry, and is not there yet.
     pub(super) recovering: Option<u64>,
     /// It makes itself a member if its directory is no member's.
@@ -172,6 +174,7 @@ impl Server {
             seen: Arc::default(),
             connections: BTreeMap::new(),
             receiving: None,
+            gives_none: false,
             recovering: None,
             is_founder: true,
             asks: 0,

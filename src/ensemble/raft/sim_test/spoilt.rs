@@ -229,6 +229,29 @@ fn a_wrong_tree_is_healed_where_every_member_counts() {
     }
 }
 
+/// It is needed for what clients write, and the leader's disk is full.
+#[test]
+fn writes_go_on_where_the_leader_can_take_no_snapshot_for_a_wrong_tree() {
+    let mut world = World::settled(Flaw::None);
+    let leader = world.leader();
+    let (at, third) = ((leader + 1) % 3, (leader + 2) % 3);
+    world.servers[leader].gives_none = true;
+    world.spoil(at, "/x", -1);
+    world.until_found(at);
+    world.crash(third, true);
+    world.stay_down(third);
+    let before = world.member(leader).committed();
+    world.set_data(leader, 10);
+    world.pass(30_000);
+    assert!(world.member(leader).committed() > before, "the log goes on");
+    assert_eq!((world.waiting(leader), world.outcome.installed), (0, 0));
+    assert!(world.member(at).has_wrong_tree());
+    world.servers[leader].gives_none = false;
+    world.pass(120_000);
+    assert_eq!(world.outcome.installed, 1);
+    assert!(!world.member(at).has_wrong_tree() && world.have_same_trees());
+}
+
 /// The znodes changed past what is kept of them: no comparison sees that, but a snapshot does.
 #[test]
 fn who_finds_its_own_tree_wrong_loads_another() {

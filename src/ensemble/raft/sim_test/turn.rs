@@ -101,7 +101,7 @@ impl World {
         self.do_chores(at, member, now, late)?;
         self.report(at, member, now)?;
         member.reload(true);
-        if member.is_asked_for_snapshot() {
+        if member.is_asked_for_snapshot() && !self.servers[at].gives_none {
             member.try_snapshot(&self.servers[at].disk, self.is_tainted, now.monotonic)?;
         }
         Ok(())
