@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -250,20 +251,24 @@ fn free_port() -> io::Result<u16> {
     Ok(free_ports::<1>()?[0])
 }
 
-/// Several of them, all different.
+/// Several of them, all different, also from those of the last times, which nobody may listen on yet.
 pub(crate) fn free_ports<const COUNT: usize>() -> io::Result<[u16; COUNT]> {
-    let base = (std::process::id() % 10_000) as u16;
-    // All are bound at once: none comes twice.
-    let listeners: Vec<TcpListener> = (0..10_000)
-        .filter_map(|step| {
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 20_000 + (base + step) % 10_000)).ok()
-        })
-        .take(COUNT)
-        .collect();
-    let ports: io::Result<Vec<u16>> =
-        listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect();
+    static NEXT: Mutex<u32> = Mutex::new(0);
+    let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    let base = std::process::id();
+    let (mut ports, mut bound) = (Vec::new(), Vec::new());
+    while ports.len() < COUNT {
+        let port = (20_000 + (base + *next) % 10_000) as u16;
+        *next += 1;
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            ports.push(port);
+            bound.push(listener);
+        } else if *next > 1_000_000 {
+            break;
+        }
+    }
     let too_few = |_| io::Error::other("too few free ports between 20,000 and 30,000");
-    ports?.try_into().map_err(too_few)
+    ports.try_into().map_err(too_few)
 }
 
 /// A program of the checkout or the error that says how to get it.
