@@ -50,6 +50,8 @@ pub(crate) struct Measured {
     pub(crate) operations: u64,
     /// In nanoseconds.
     pub(crate) latency: Histogram<u64>,
+    /// Those of the requests that change something, where a load asks both.
+    pub(crate) writes: Histogram<u64>,
     /// The latencies of the answers that came in each slice of the time, in microseconds.
     pub(crate) slices: Vec<Histogram<u32>>,
 }
@@ -57,13 +59,22 @@ pub(crate) struct Measured {
 impl Measured {
     fn none() -> Self {
         let latency = Histogram::new_with_bounds(1, 600_000_000_000, 3).expect("valid bounds");
-        Self { operations: 0, latency, slices: Vec::new() }
+        Self { operations: 0, writes: latency.clone(), latency, slices: Vec::new() }
     }
 
-    fn record(&mut self, latency: Duration, since_start: Duration, slice: Option<Duration>) {
+    fn record(
+        &mut self,
+        latency: Duration,
+        is_write: bool,
+        since_start: Duration,
+        slice: Option<Duration>,
+    ) {
         self.operations += 1;
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.latency.saturating_record(nanos);
+        if is_write {
+            self.writes.saturating_record(nanos);
+        }
         if let Some(slice) = slice {
             let number = (since_start.as_nanos() / slice.as_nanos().max(1)) as usize;
             while self.slices.len() <= number {
@@ -76,6 +87,7 @@ impl Measured {
     fn add(&mut self, part: &Self) {
         self.operations += part.operations;
         self.latency.add(&part.latency).expect("equal bounds");
+        self.writes.add(&part.writes).expect("equal bounds");
         while self.slices.len() < part.slices.len() {
             self.slices.push(slice_histogram());
         }
@@ -258,12 +270,13 @@ impl Client {
                 wrong = Some(format!("an answer to no request: {head:?}"));
                 return;
             };
+            let is_write = requests.is_set_among_gets(*answered);
             *answered = answered.wrapping_add(1);
             if head.xid != xid || head.error != 0 {
                 wrong = Some(format!("{head:?} where the answer to {xid} is due"));
             }
             if now >= start {
-                measured.record(now - began, now - start, slice);
+                measured.record(now - began, is_write, now - start, slice);
             }
         })?;
         wrong.map_or(Ok(()), |wrong| Err(io::Error::other(wrong)))

@@ -25,6 +25,7 @@ pub(crate) fn compares(figure: &str) -> bool {
     !figure.contains(" more")
         && !figure.contains(" lost")
         && !figure.contains(" cut")
+        && !figure.starts_with("times ")
         && figure != "pairs"
         && figure != "timeouts"
 }

@@ -183,7 +183,7 @@ impl Requests {
         let (template, digits) = match self.workload {
             Workload::Create => (0, number),
             Workload::Ephemeral => ((number % 2) as usize, number / 2),
-            Workload::Mixed => (usize::from(number % 10 == 9), self.key()),
+            Workload::Mixed => (usize::from(self.is_set_among_gets(number)), self.key()),
             _ => (0, self.key()),
         };
         self.templates[template].put(self.xid_of(number), digits, out);
@@ -192,6 +192,11 @@ impl Requests {
     /// The xid of the request with that number, as its answer has it.
     pub(crate) fn xid_of(&self, number: u32) -> i32 {
         if self.workload == Workload::Ping { PING } else { (number & 0x7fff_ffff) as i32 }
+    }
+
+    /// Whether the request with that number is the one of ten that changes something.
+    pub(crate) fn is_set_among_gets(&self, number: u32) -> bool {
+        self.workload == Workload::Mixed && number % 10 == 9
     }
 
     fn key(&mut self) -> u32 {

@@ -50,6 +50,29 @@ const CALM_DEADLINE: Duration = Duration::from_secs(180);
 const BETWEEN_WORDS: Duration = Duration::from_millis(500);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
+/// What the figures of the victim in one weather are called.
+#[derive(Clone, Copy)]
+struct Names {
+    p99: &'static str,
+    /// Of the sets among them.
+    writes: &'static str,
+    /// The first, divided by that of the same server just before, when nobody else asked anything.
+    times: &'static str,
+}
+
+macro_rules! names {
+    ($name:expr) => {
+        $crate::storm::Names {
+            p99: concat!("p99 us, ", $name),
+            writes: concat!("p99 us of sets, ", $name),
+            times: concat!("times its usual p99, ", $name),
+        }
+    };
+}
+use names;
+
+const ALONE: Names = names!("alone");
+
 #[derive(Clone, Copy)]
 enum Kind {
     None,
@@ -65,14 +88,13 @@ enum Kind {
 }
 
 impl Kind {
-    /// Of the victim's latency in it.
-    const fn name(self) -> &'static str {
+    const fn names(self) -> Names {
         match self {
-            Self::None => "p99 us alone",
-            Self::Connections { .. } => "p99 us, connections come and go",
-            Self::Unread => "p99 us, a client never reads",
-            Self::Listings { .. } => "p99 us, 50 list a million children",
-            Self::Shape(shape) => shape.p99,
+            Self::None => ALONE,
+            Self::Connections { .. } => names!("connections come and go"),
+            Self::Unread => names!("a client never reads"),
+            Self::Listings { .. } => names!("50 list a million children"),
+            Self::Shape(shape) => shape.names,
         }
     }
 
@@ -167,12 +189,19 @@ impl Storm<'_> {
 /// The latencies of the victim in one weather.
 struct Weather {
     latency: Histogram<u64>,
+    /// Those of its sets.
+    writes: Histogram<u64>,
     done_a_second: f64,
 }
 
+fn p99_us(latency: &Histogram<u64>) -> f64 {
+    latency.value_at_quantile(0.99) as f64 / 1e3
+}
+
 impl Weather {
-    fn p99_us(&self) -> f64 {
-        self.latency.value_at_quantile(0.99) as f64 / 1e3
+    fn put(&self, names: Names, figures: &mut Figures) {
+        figures.insert(names.p99, p99_us(&self.latency));
+        figures.insert(names.writes, p99_us(&self.writes));
     }
 
     fn timeouts(&self) -> f64 {
@@ -202,21 +231,16 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
     let mut figures = Figures::new();
     let mut timeouts = 0.0;
     let mut fallen = 0;
-    for kind in [Kind::None, Kind::Unread, Kind::Connections { most }, Kind::Listings { listers }] {
-        if matches!(kind, Kind::Listings { .. }) {
-            wait_for_calm(&subject);
-        }
-        match under(&subject, subject.address(), &load, kind) {
-            Ok(weather) => {
-                figures.insert(kind.name(), weather.p99_us());
+    for kind in [Kind::Unread, Kind::Connections { most }, Kind::Listings { listers }] {
+        wait_for_calm(&subject);
+        match beside(&subject, subject.address(), &load, kind, &mut figures)? {
+            Some(weather) => {
                 timeouts += weather.timeouts();
                 if let Some(done) = kind.what_it_does() {
                     figures.insert(done, weather.done_a_second);
                 }
             }
-            // What a server that does not stand it makes of its clients: a finding.
-            Err(_) if !matches!(kind, Kind::None) => fallen += 1,
-            Err(error) => return Err(error),
+            None => fallen += 1,
         }
     }
     if launch.kind == subject::Kind::Rookeeper {
@@ -249,17 +273,9 @@ fn beside_shapes(launch: &Launch<'_>, load: &Load, value_len: usize) -> io::Resu
         let subject = launch.fresh()?;
         population::create(subject.address(), launch.znodes, value_len)?;
         shapes::prepare(subject.address())?;
-        subject.forget_peak()?;
-        match under(&subject, metrics, load, Kind::Shape(shape)) {
-            Ok(weather) => {
-                shaped.figures.insert(shape.p99, weather.p99_us());
-                shaped.timeouts += weather.timeouts();
-            }
-            // Whoever gets no answer waits for ever.
-            Err(_) => {
-                shaped.fallen += 1;
-                shaped.figures.insert(shape.p99, f64::INFINITY);
-            }
+        match beside(&subject, metrics, load, Kind::Shape(shape), &mut shaped.figures)? {
+            Some(weather) => shaped.timeouts += weather.timeouts(),
+            None => shaped.fallen += 1,
         }
         if let (Some(name), Ok(peak)) = (shape.peak, subject.peak_rss()) {
             shaped.figures.insert(name, peak as f64 / 1e6);
@@ -279,6 +295,30 @@ fn wait_for_calm(subject: &Subject) {
     while Instant::now() < deadline && sessions().is_none_or(|sessions| sessions > CALM) {
         thread::sleep(BETWEEN_WORDS);
     }
+}
+
+/// Measures the victim alone, then beside a storm: what a server has just done for others, its snapshots and the disk's
+/// own pace are in both. None where the storm ended the server or the victim's connections: a finding.
+fn beside(
+    subject: &Subject,
+    metrics: SocketAddr,
+    load: &Load,
+    kind: Kind,
+    figures: &mut Figures,
+) -> io::Result<Option<Weather>> {
+    subject.rest()?;
+    let alone = under(subject, metrics, load, Kind::None)?;
+    alone.put(ALONE, figures);
+    subject.forget_peak()?;
+    let names = kind.names();
+    let Ok(weather) = under(subject, metrics, load, kind) else {
+        // Whoever gets no answer waits for ever.
+        figures.insert(names.p99, f64::INFINITY);
+        return Ok(None);
+    };
+    weather.put(names, figures);
+    figures.insert(names.times, p99_us(&weather.latency) / p99_us(&alone.latency));
+    Ok(Some(weather))
 }
 
 /// Measures the victim while a storm goes on, from when it is there.
@@ -320,7 +360,8 @@ fn under(subject: &Subject, metrics: SocketAddr, load: &Load, kind: Kind) -> io:
             load::run(&[subject.address()], load, || before = count(), || after = count());
         over.store(true, Ordering::Relaxed);
         let done_a_second = (after - before) as f64 / load.measured.as_secs_f64();
-        let named = |error| io::Error::other(format!("{}: {error}", kind.name()));
-        Ok(Weather { latency: measured.map_err(named)?.latency, done_a_second })
+        let named = |error| io::Error::other(format!("{}: {error}", kind.names().p99));
+        let load::Measured { latency, writes, .. } = measured.map_err(named)?;
+        Ok(Weather { latency, writes, done_a_second })
     })
 }

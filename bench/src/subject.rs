@@ -16,6 +16,9 @@ use tempfile::TempDir;
 const START_DEADLINE: Duration = Duration::from_secs(600);
 /// Between two looks at whether a server serves.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+/// Whose files grow no more for so long writes nothing but what it is asked; and how long it may take until then.
+const REST: Duration = Duration::from_secs(1);
+const REST_DEADLINE: Duration = Duration::from_secs(60);
 /// Beyond so many znodes Apache ZooKeeper gets a megabyte of heap for each thousand; up to it, what `JVMFLAGS` says.
 const ZNODES_OF_THE_USUAL_HEAP: u32 = 1_000_000;
 
@@ -197,6 +200,29 @@ impl Subject {
         let mut text = String::new();
         socket.read_to_string(&mut text)?;
         Ok(text)
+    }
+
+    /// Waits until it writes nothing any more of what was asked before, as a snapshot, and the disk has all of it.
+    pub(crate) fn rest(&self) -> io::Result<()> {
+        let lengths = || -> io::Result<Vec<(PathBuf, u64)>> {
+            let mut lengths = Vec::new();
+            for entry in fs::read_dir(self.files())? {
+                let path = entry?.path();
+                // A file may go between the two calls.
+                let len = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+                lengths.push((path, len));
+            }
+            lengths.sort_unstable();
+            Ok(lengths)
+        };
+        let deadline = Instant::now() + REST_DEADLINE;
+        let mut before = Vec::new();
+        let mut now = lengths()?;
+        while before != now && Instant::now() < deadline {
+            thread::sleep(REST);
+            before = std::mem::replace(&mut now, lengths()?);
+        }
+        Ok(rustix::fs::syncfs(fs::File::open(self.files())?)?)
     }
 
     /// CPU time so far, user and system, over all threads.

@@ -14,7 +14,7 @@ use jute::protocol::{
     Request, SetAclRequest, SetDataRequest, SetWatchesRequest,
 };
 
-use super::Storm;
+use super::{Names, Storm, names};
 use crate::connection::Connection;
 use crate::request::{self, ROOT, key_path};
 use crate::watches;
@@ -60,8 +60,8 @@ const ANY: i32 = -1;
 
 /// A shape, and what it is measured by.
 pub(super) struct Shape {
-    /// The victim's latency beside it.
-    pub(super) p99: &'static str,
+    /// The victim's latencies beside it.
+    pub(super) names: Names,
     /// The most memory meanwhile, where the shape is after that.
     pub(super) peak: Option<&'static str>,
     /// Who does it at once.
@@ -72,11 +72,11 @@ pub(super) struct Shape {
 
 macro_rules! shape {
     ($name:literal, $clients:expr, $act:expr) => {
-        Shape { p99: concat!("p99 us, ", $name), peak: None, clients: $clients, act: $act }
+        Shape { names: names!($name), peak: None, clients: $clients, act: $act }
     };
     (memory $name:literal, $clients:expr, $act:expr) => {
         Shape {
-            p99: concat!("p99 us, ", $name),
+            names: names!($name),
             peak: Some(concat!("peak MB, ", $name)),
             clients: $clients,
             act: $act,
