@@ -56,13 +56,14 @@ const COUNTED: [&str; 9] = [
 ];
 
 /// Figures of our own, and one that ZooKeeper has of every thousandth transaction only.
-const OURS: [&str; 11] = [
+const OURS: [&str; 12] = [
     "audit_lines_lost",
     "peer_lag_entries",
     "peer_lag_bytes",
     "disk_nearly_full_refused",
     "fsync_threshold_exceed_count",
     "audit_held_bytes",
+    "watched_bytes",
     "unread_bytes",
     "unread_closed_count",
     "unsealed_bytes",

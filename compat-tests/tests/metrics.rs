@@ -236,6 +236,7 @@ fn missing(page: &MetricsPage, leads: bool) -> Vec<String> {
 fn is_own(name: &str) -> bool {
     let own = [
         "audit_held_bytes",
+        "watched_bytes",
         "audit_lines_lost",
         "disk_nearly_full_refused",
         "fsync_threshold_exceed_count",

@@ -124,7 +124,7 @@ pub fn answer<'t>(
         Request::GetChildren(body) | Request::GetChildren2(body) => {
             let node = read.parent(body)?;
             let names = database.tree.children(node).map(Cow::Borrowed).collect();
-            Ok(read.children(request, body, node, names))
+            read.children(request, body, node, names)
         }
         Request::GetAcl(body) => read.acl(&body.path),
         Request::GetAllChildrenNumber(body) => read.all_children_number(&body.path),
@@ -134,14 +134,14 @@ pub fn answer<'t>(
         Request::Sync(body) => Ok(Response::Sync(SyncResponse { path: body.path.clone() })),
         Request::SetWatches(_) | Request::SetWatches2(_) => {
             if let Some(mut again) = WatchAgain::of(request) {
-                again.advance(database, caller.connection, usize::MAX, events);
+                again.advance(database, caller.connection, usize::MAX, events)?;
             }
             Ok(Response::Empty)
         }
         // That of a session of one server only.
         Request::CloseSession => Ok(Response::Empty),
         Request::AddWatch(body) => {
-            read.watches().add(&body.path, caller.connection, body.mode);
+            read.watches().add(&body.path, caller.connection, body.mode)?;
             Ok(Response::Error(ErrorResponse { err: 0 }))
         }
         Request::CheckWatches(body) => {
@@ -170,7 +170,7 @@ pub fn answer_unless_long<'t>(
             Ok(node) if database.tree.num_children(node) > most.children => None,
             Ok(node) => {
                 let (names, _) = read.names(node, LIST_MAX)?;
-                Some(Ok(read.children(request, body, node, names)))
+                Some(read.children(request, body, node, names))
             }
             Err(error) => Some(Err(error)),
         },
@@ -235,8 +235,15 @@ pub fn parent(
 }
 
 /// Leaves the watch that a listing asks for.
-pub fn watch_children(database: &Database, caller: &Caller<'_>, body: &WatchRequest<'_>) {
-    Read { database, caller }.watch_children(body);
+///
+/// # Errors
+/// The error code of the reply.
+pub fn watch_children(
+    database: &Database,
+    caller: &Caller<'_>,
+    body: &WatchRequest<'_>,
+) -> Result<(), ErrorCode> {
+    Read { database, caller }.watch_children(body)
 }
 
 /// One read.
@@ -268,7 +275,7 @@ impl<'t> Read<'t, '_> {
             self.readable(node)?;
         }
         if body.watch {
-            self.watches().watch_data(&body.path, self.caller.connection);
+            self.watches().watch_data(&body.path, self.caller.connection)?;
         }
         node.map(|node| Response::Stat(self.database.tree.stat(node)))
     }
@@ -277,7 +284,7 @@ impl<'t> Read<'t, '_> {
         let node = self.find(&body.path)?;
         self.readable(node)?;
         if body.watch {
-            self.watches().watch_data(&body.path, self.caller.connection);
+            self.watches().watch_data(&body.path, self.caller.connection)?;
         }
         let tree = &self.database.tree;
         let data = tree.data(node).map(Cow::Borrowed);
@@ -291,10 +298,11 @@ impl<'t> Read<'t, '_> {
         Ok(node)
     }
 
-    fn watch_children(&self, body: &WatchRequest<'_>) {
+    fn watch_children(&self, body: &WatchRequest<'_>) -> Result<(), ErrorCode> {
         if body.watch {
-            self.watches().watch_children(&body.path, self.caller.connection);
+            self.watches().watch_children(&body.path, self.caller.connection)?;
         }
+        Ok(())
     }
 
     fn children(
@@ -303,13 +311,13 @@ impl<'t> Read<'t, '_> {
         body: &WatchRequest<'_>,
         node: NodeId,
         children: Vec<Cow<'t, str>>,
-    ) -> Response<'t> {
-        self.watch_children(body);
+    ) -> Result<Response<'t>, ErrorCode> {
+        self.watch_children(body)?;
         if matches!(request, Request::GetChildren(_)) {
-            Response::Children(ChildrenResponse { children })
+            Ok(Response::Children(ChildrenResponse { children }))
         } else {
             let stat = self.database.tree.stat(node);
-            Response::Children2(Children2Response { children, stat })
+            Ok(Response::Children2(Children2Response { children, stat }))
         }
     }
 

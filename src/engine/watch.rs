@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jute::ErrorCode;
 use jute::protocol::{AddWatchMode, EventType, WatcherType};
 
 use super::acl::AclList;
@@ -53,6 +54,8 @@ pub const CATCH_UP: Zxid = Zxid(-1);
 pub(super) struct Modes(pub(super) u8);
 
 impl Modes {
+    /// None of them.
+    pub(super) const NONE: Self = Self(0);
     /// Fires once.
     pub(super) const STANDARD: Self = Self(1);
     /// Stays.
@@ -79,40 +82,105 @@ impl Modes {
     }
 }
 
+/// There is no memory for another watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoRoom;
+
+impl From<NoRoom> for ErrorCode {
+    /// What a write is refused by that there is no room for: the client may try again, here or elsewhere.
+    fn from(NoRoom: NoRoom) -> Self {
+        Self::OperationTimeout
+    }
+}
+
 /// All watches of a server.
 #[derive(Debug)]
 pub struct WatchTable {
     data: Registry,
     child: Registry,
+    /// Bytes that they may take.
+    most: usize,
 }
 
 impl WatchTable {
     /// None. `seed` makes hashes unpredictable.
     pub(super) fn new(seed: u64) -> Self {
-        Self { data: Registry::new(seed), child: Registry::new(seed) }
+        Self { data: Registry::new(seed), child: Registry::new(seed), most: usize::MAX }
+    }
+
+    /// About how many bytes of memory all of them take.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.data.bytes() + self.child.bytes()
+    }
+
+    /// Says how many bytes they may take from here on. Those that there are stay.
+    pub const fn set_most(&mut self, bytes: usize) {
+        self.most = bytes;
     }
 
     /// Leaves a one-shot watch on data and existence.
-    pub fn watch_data(&mut self, path: &str, connection: ConnectionId) {
-        self.data.add(path, connection, Modes::STANDARD);
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub fn watch_data(&mut self, path: &str, connection: ConnectionId) -> Result<(), NoRoom> {
+        self.leave(path, connection, Modes::STANDARD, Modes::NONE)
     }
 
     /// Leaves a one-shot watch on the children.
-    pub fn watch_children(&mut self, path: &str, connection: ConnectionId) {
-        self.child.add(path, connection, Modes::STANDARD);
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub fn watch_children(&mut self, path: &str, connection: ConnectionId) -> Result<(), NoRoom> {
+        self.leave(path, connection, Modes::NONE, Modes::STANDARD)
     }
 
     /// Leaves a persistent watch. A recursive one sees no change of children as such: it sees the children.
-    pub fn add(&mut self, path: &str, connection: ConnectionId, mode: AddWatchMode) {
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub fn add(
+        &mut self,
+        path: &str,
+        connection: ConnectionId,
+        mode: AddWatchMode,
+    ) -> Result<(), NoRoom> {
         match mode {
             AddWatchMode::Persistent => {
-                self.data.add(path, connection, Modes::PERSISTENT);
-                self.child.add(path, connection, Modes::PERSISTENT);
+                self.leave(path, connection, Modes::PERSISTENT, Modes::PERSISTENT)
             }
             AddWatchMode::PersistentRecursive => {
-                self.data.add(path, connection, Modes::RECURSIVE);
+                self.leave(path, connection, Modes::RECURSIVE, Modes::NONE)
             }
         }
+    }
+
+    /// Adds modes to the connection's watches of a path in the data and in the child registry, or to none.
+    fn leave(
+        &mut self,
+        path: &str,
+        connection: ConnectionId,
+        data: Modes,
+        child: Modes,
+    ) -> Result<(), NoRoom> {
+        let left = self.most.saturating_sub(self.bytes());
+        let one = Registry::bytes_of(path);
+        if left < 2 * one {
+            let is_new = |registry: &Registry, modes: Modes| {
+                !modes.is_empty() && registry.modes(path, connection).is_empty()
+            };
+            let new =
+                usize::from(is_new(&self.data, data)) + usize::from(is_new(&self.child, child));
+            if left < new * one {
+                return Err(NoRoom);
+            }
+        }
+        for (registry, modes) in [(&mut self.data, data), (&mut self.child, child)] {
+            if !modes.is_empty() {
+                registry.add(path, connection, modes);
+            }
+        }
+        Ok(())
     }
 
     /// Whether the connection has such a watch.
@@ -131,10 +199,9 @@ impl WatchTable {
 
     /// The modes in the data and in the child registry that a watcher type speaks of.
     const fn modes_of(kind: WatcherType) -> (Modes, Modes) {
-        const NO: Modes = Modes(0);
         match kind {
-            WatcherType::Children => (NO, Modes::STANDARD),
-            WatcherType::Data => (Modes::STANDARD, NO),
+            WatcherType::Children => (Modes::NONE, Modes::STANDARD),
+            WatcherType::Data => (Modes::STANDARD, Modes::NONE),
             WatcherType::Any => (Modes::ANY, Modes::ANY),
             WatcherType::Persistent => (Modes::PERSISTENT, Modes::PERSISTENT),
             WatcherType::PersistentRecursive => (Modes::RECURSIVE, Modes::RECURSIVE),
@@ -268,17 +335,48 @@ mod tests {
             assert_eq!((registry.paths(), registry.connections()), (0, 0), "{registry:?}");
             assert_eq!((registry.count(), registry.recursive()), (0, 0));
         }
+        assert_eq!(watches.bytes(), 0);
+    }
+
+    #[test]
+    fn beyond_what_they_may_take_only_those_that_are_there_are_renewed() {
+        let mut watches = WatchTable::new(3);
+        watches.watch_data("/x", A).unwrap();
+        watches.add("/two", A, Persistent).unwrap();
+        let three = watches.bytes();
+        watches.set_most(three);
+        assert_eq!(watches.watch_data("/y", A), Err(NoRoom));
+        assert_eq!(watches.watch_data("/x", B), Err(NoRoom));
+        assert_eq!(watches.watch_children("/x", A), Err(NoRoom));
+        assert_eq!(watches.add("/x", A, Persistent), Err(NoRoom), "it wants one of children");
+        assert_eq!((watches.count(), watches.bytes()), (3, three));
+        assert!(!watches.contains("/x", A, WatcherType::Persistent), "both or none");
+        watches.watch_data("/x", A).unwrap();
+        watches.add("/x", A, PersistentRecursive).unwrap();
+        watches.watch_children("/two", A).unwrap();
+        assert_eq!(watches.bytes(), three);
+        // One goes, and makes room for one of the same length.
+        assert!(watches.remove("/x", A, WatcherType::Any));
+        watches.watch_children("/y", B).unwrap();
+        assert_eq!(watches.bytes(), three);
+        assert_eq!(watches.watch_data("/z", A), Err(NoRoom));
+        watches.set_most(usize::MAX);
+        watches.watch_data("/z", A).unwrap();
+        assert!(watches.bytes() > three);
+        watches.forget(A);
+        watches.forget(B);
+        assert_empty(&watches);
     }
 
     #[test]
     fn fired_watches_leave_nothing_behind() {
         let mut watches = WatchTable::new(3);
         for connection in [A, B] {
-            watches.watch_data("/x", connection);
-            watches.watch_children("/x", connection);
-            watches.watch_children("/", connection);
+            watches.watch_data("/x", connection).unwrap();
+            watches.watch_children("/x", connection).unwrap();
+            watches.watch_children("/", connection).unwrap();
         }
-        watches.watch_data("/x", A);
+        watches.watch_data("/x", A).unwrap();
         assert_eq!(watches.count(), 6);
         assert_eq!(watches.data_summary(), (2, 1, 2));
         let mut events = Vec::new();
@@ -293,11 +391,11 @@ mod tests {
     fn a_connection_takes_its_watches_along() {
         let mut watches = WatchTable::new(3);
         for connection in [A, B] {
-            watches.watch_data("/x", connection);
-            watches.add("/x", connection, Persistent);
-            watches.add("/x", connection, PersistentRecursive);
-            watches.add("/", connection, PersistentRecursive);
-            watches.watch_children("/y", connection);
+            watches.watch_data("/x", connection).unwrap();
+            watches.add("/x", connection, Persistent).unwrap();
+            watches.add("/x", connection, PersistentRecursive).unwrap();
+            watches.add("/", connection, PersistentRecursive).unwrap();
+            watches.watch_children("/y", connection).unwrap();
         }
         assert_eq!(watches.count(), 8);
         assert_eq!(watches.data.recursive(), 4);
@@ -312,9 +410,9 @@ mod tests {
     #[test]
     fn the_recursive_ones_are_counted_once_each() {
         let mut watches = WatchTable::new(3);
-        watches.add("/x", A, PersistentRecursive);
-        watches.add("/x", A, PersistentRecursive);
-        watches.watch_data("/x", A);
+        watches.add("/x", A, PersistentRecursive).unwrap();
+        watches.add("/x", A, PersistentRecursive).unwrap();
+        watches.watch_data("/x", A).unwrap();
         assert_eq!((watches.count(), watches.data.recursive()), (1, 1));
         // One-shot modes go when they fire, the recursive one stays.
         let mut events = Vec::new();
@@ -332,9 +430,9 @@ mod tests {
     #[test]
     fn removing_one_kind_leaves_the_others() {
         let mut watches = WatchTable::new(3);
-        watches.add("/x", A, Persistent);
-        watches.add("/x", A, PersistentRecursive);
-        watches.watch_children("/x", A);
+        watches.add("/x", A, Persistent).unwrap();
+        watches.add("/x", A, PersistentRecursive).unwrap();
+        watches.watch_children("/x", A).unwrap();
         assert!(watches.remove("/x", A, WatcherType::PersistentRecursive));
         assert!(watches.contains("/x", A, WatcherType::Persistent));
         assert!(watches.remove("/x", A, WatcherType::Children));
@@ -346,10 +444,10 @@ mod tests {
     #[test]
     fn a_receiver_is_told_once() {
         let mut watches = WatchTable::new(3);
-        watches.add("/", A, PersistentRecursive);
-        watches.add("/x", A, PersistentRecursive);
-        watches.add("/x/y", A, Persistent);
-        watches.watch_data("/x/y", A);
+        watches.add("/", A, PersistentRecursive).unwrap();
+        watches.add("/x", A, PersistentRecursive).unwrap();
+        watches.add("/x/y", A, Persistent).unwrap();
+        watches.watch_data("/x/y", A).unwrap();
         let mut events = Vec::new();
         watches.deleted(&change("/x/y"), &mut events);
         assert_eq!(events.len(), 1, "{events:?}");
@@ -382,10 +480,10 @@ mod tests {
     #[test]
     fn watches_on_data_are_listed_by_both_their_ends() {
         let mut watches = WatchTable::new(3);
-        watches.watch_data("/x", B);
-        watches.add("/x", A, Persistent);
-        watches.watch_data("/y", A);
-        watches.watch_children("/z", B);
+        watches.watch_data("/x", B).unwrap();
+        watches.add("/x", A, Persistent).unwrap();
+        watches.watch_data("/y", A).unwrap();
+        watches.watch_children("/z", B).unwrap();
         let mut all = walked(&mut watches, 2, |_| {});
         let mut rows: Vec<(&str, ConnectionId)> =
             all.iter().map(|(_, path, connection)| (path.as_str(), *connection)).collect();
@@ -413,8 +511,8 @@ mod tests {
                 .chain((0..90).map(|number| (format!("/{}", number / 2), ConnectionId(number))))
                 .collect();
             for (path, connection) in &stays {
-                watches.watch_data(path, *connection);
-                watches.watch_data(&format!("{path}/gone"), *connection);
+                watches.watch_data(path, *connection).unwrap();
+                watches.watch_data(&format!("{path}/gone"), *connection).unwrap();
             }
             let mut step = 0;
             let all = walked(&mut watches, most, |watches| {
@@ -422,7 +520,7 @@ mod tests {
                     let path = format!("/{}/gone", number / 2);
                     watches.remove(&path, ConnectionId(number), WatcherType::Any);
                     watches.remove("/many/gone", ConnectionId(number), WatcherType::Any);
-                    watches.watch_data(&format!("/new{number}"), ConnectionId(number));
+                    watches.watch_data(&format!("/new{number}"), ConnectionId(number)).unwrap();
                 }
                 step += 1;
                 assert!(step < 5000, "it comes to an end");
@@ -443,12 +541,12 @@ mod tests {
     fn a_connections_watches_go_a_few_at_a_time() {
         let mut watches = WatchTable::new(3);
         for path in ["/1", "/2", "/3", "/4"] {
-            watches.watch_data(path, A);
+            watches.watch_data(path, A).unwrap();
         }
         for path in ["/1", "/2", "/5"] {
-            watches.watch_children(path, A);
+            watches.watch_children(path, A).unwrap();
         }
-        watches.watch_data("/1", B);
+        watches.watch_data("/1", B).unwrap();
         // Seven and three at a time: so many, and so many again, and the last one.
         assert_eq!((watches.forget_some(A, 3), watches.count()), (true, 5));
         assert_eq!((watches.forget_some(A, 3), watches.count()), (true, 2));

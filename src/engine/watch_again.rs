@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use jute::protocol::{AddWatchMode, EventType, Request};
 
 use super::database::Database;
-use super::watch::{CATCH_UP, ConnectionId, Event};
+use super::watch::{CATCH_UP, ConnectionId, Event, NoRoom};
 use super::zxid::Zxid;
 
 /// Bytes of a path that cost about as much as one more path.
@@ -78,20 +78,24 @@ impl<'r> WatchAgain<'r> {
 
     /// Takes further paths, which cost as much as `most` short ones or little more. What changed while the client was away is
     /// told, everything else is watched again (`DataTree.setWatches`). Whether these were all.
+    ///
+    /// # Errors
+    /// There is no room for a watch. Its client looks at no error of a setWatches and would believe that it has them all:
+    /// its connection is to end.
     pub fn advance(
         &mut self,
         database: &Database,
         connection: ConnectionId,
         most: usize,
         events: &mut Vec<Event>,
-    ) -> bool {
+    ) -> Result<bool, NoRoom> {
         let tree = &database.tree;
         let mut watches = database.watches.lock();
         let mut left = most;
         for (kind, paths) in &mut self.lists {
             while let Some((path, rest)) = paths.split_first() {
                 if left == 0 {
-                    return false;
+                    return Ok(false);
                 }
                 left = left.saturating_sub(cost(path));
                 *paths = rest;
@@ -122,13 +126,13 @@ impl<'r> WatchAgain<'r> {
                         zxid: CATCH_UP,
                         readers: None,
                     }),
-                    (None, Kind::Data | Kind::Exist) => watches.watch_data(path, connection),
-                    (None, Kind::Child) => watches.watch_children(path, connection),
-                    (None, Kind::Added(mode)) => watches.add(path, connection, mode),
+                    (None, Kind::Data | Kind::Exist) => watches.watch_data(path, connection)?,
+                    (None, Kind::Child) => watches.watch_children(path, connection)?,
+                    (None, Kind::Added(mode)) => watches.add(path, connection, mode)?,
                 }
             }
         }
-        true
+        Ok(true)
     }
 }
 

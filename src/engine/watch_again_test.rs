@@ -78,7 +78,7 @@ fn whatever_changes_between_two_pieces_each_path_is_told_of_once_or_watched() {
                 }
                 pieces += 1;
                 let before = (events.len(), database.watches().lock().count());
-                let is_over = again.advance(&database, HERE, most, &mut events);
+                let is_over = again.advance(&database, HERE, most, &mut events).unwrap();
                 let after = (events.len(), database.watches().lock().count());
                 let done = after.0 - before.0 + after.1 - before.1;
                 // A persistent watch is two.
@@ -114,7 +114,7 @@ fn what_changed_before_is_told_as_such() {
     change(&mut database, 2, &mut Vec::new());
     let mut events = Vec::new();
     let mut again = WatchAgain::of(&request).unwrap();
-    assert!(again.advance(&database, HERE, usize::MAX, &mut events));
+    assert!(again.advance(&database, HERE, usize::MAX, &mut events).unwrap());
     let told: Vec<_> = events.iter().map(|event| (&*event.path, event.event_type)).collect();
     assert_eq!(told, [("/n1", NodeDeleted), ("/n2", NodeCreated)]);
     assert!(events.iter().all(|event| event.zxid == CATCH_UP));

@@ -17,6 +17,9 @@ use super::watchers::{Number, Watch, Watchers};
 const SHARDS: usize = 1024;
 /// Bits of a hash that choose the shard.
 const SHARD_BITS: u32 = SHARDS.trailing_zeros();
+/// About what a watched path takes beside its own bytes, and what each watch of it takes.
+const PATH_BYTES: usize = 32;
+const WATCH_BYTES: usize = 32;
 /// Where there is no path.
 const NONE: u32 = u32::MAX;
 
@@ -46,6 +49,8 @@ pub(super) struct Registry {
     recursive: usize,
     /// Pairs of path and connection.
     count: usize,
+    /// Bytes of the watched paths.
+    path_bytes: usize,
 }
 
 const fn shard_of(hash: u64) -> usize {
@@ -75,7 +80,18 @@ impl Registry {
             numbers: HashMap::new(),
             recursive: 0,
             count: 0,
+            path_bytes: 0,
         }
+    }
+
+    /// About how many bytes of memory its watches take.
+    pub(super) const fn bytes(&self) -> usize {
+        self.path_bytes + self.paths() * PATH_BYTES + self.count * WATCH_BYTES
+    }
+
+    /// About how many a watch of `path` takes if nobody else watches it.
+    pub(super) const fn bytes_of(path: &str) -> usize {
+        path.len() + PATH_BYTES + WATCH_BYTES
     }
 
     /// Pairs of path and connection.
@@ -156,6 +172,7 @@ impl Registry {
     fn add_path(&mut self, path: &str, connection: Number, watch: Watch) -> Option<u32> {
         let watched = Watched { path: path.into(), watchers: Watchers::One(connection, watch) };
         let number = self.paths.insert(watched)?;
+        self.path_bytes += path.len();
         let Self { paths, index, hasher, .. } = self;
         let hash_of = |number: &u32| {
             let path = paths.get(*number).map_or("", |watched| &watched.path);
@@ -232,6 +249,7 @@ impl Registry {
     /// Forgets a path that nobody watches any more.
     fn remove_path(&mut self, place: u32) {
         let Some(watched) = self.paths.remove(place) else { return };
+        self.path_bytes -= watched.path.len();
         let hash = hash(&self.hasher, &watched.path);
         if let Some(shard) = self.index.get_mut(shard_of(hash))
             && let Ok(entry) = shard.find_entry(hash.rotate_left(SHARD_BITS), |it| *it == place)
@@ -560,6 +578,7 @@ mod tests {
             registry.forget(connection, usize::MAX);
         }
         assert_eq!((registry.paths(), registry.connections(), registry.recursive()), (0, 0, 0));
+        assert_eq!(registry.bytes(), 0);
         assert!(registry.index.iter().all(HashTable::is_empty));
     }
 }

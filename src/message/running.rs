@@ -44,8 +44,8 @@ RK0322 DISK_ALL_BUT_FULL
 
 RK0323 MEMORY_NEARLY_FULL
 "Memory is nearly used up, measured against the limit of the control group or `memoryLimitInKb`."
-"Writes that grow the tree get -7 OperationTimeout; everything else continues. Otherwise the system would kill the process."
-"Give the server more memory, or delete znodes. Normal service resumes by itself."
+"Writes that grow the tree get -7 OperationTimeout, and so do requests that leave a watch once watches take an eighth of the reserve more than when this began; setWatches closes the connection then. Everything else continues. Otherwise the system would kill the process."
+"Give the server more memory, or delete znodes. If `watched_bytes` is large, `wchc` shows whose watches they are. Normal service resumes by itself."
 
 RK0331 SNAPSHOT_FAILED
 "A snapshot could not be taken."

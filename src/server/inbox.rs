@@ -776,6 +776,11 @@ impl<'a> Answers<'a> {
         };
         let len = answer.as_ref().map_or(0, read::expected_len);
         // What can be far larger than a znode leaves no watch: it can be made again.
+        // Its client looks at no error of it, and would believe that it has the watches.
+        let sets_watches = matches!(request, Request::SetWatches(_) | Request::SetWatches2(_));
+        if sets_watches && answer.is_err() {
+            return Some(Step::HangUp);
+        }
         let is_data = matches!(answer, Ok(Response::GetData(_)));
         if len > SMALL && !is_data && !self.room.take(unread, len) {
             return Some(Step::NeedsUnread(len));

@@ -204,7 +204,10 @@ impl Answer<'_> {
             }
         };
         drop(last);
-        read::watch_children(&hold, &caller, &asked.body);
+        if let Err(error) = read::watch_children(&hold, &caller, &asked.body) {
+            self.refuse(&hold, error);
+            return Step::Answered;
+        }
         let zxid = hold.last_zxid();
         let (mut head, mut header, mut tail) = (BytesMut::new(), BytesMut::new(), BytesMut::new());
         ReplyHeader { xid: asked.xid, zxid: zxid.0, err: 0 }.encode(&mut header);

@@ -1,6 +1,6 @@
-//! How much memory this process may take, and whether the tree may grow: before the kernel ends the process for want of
-//! it, writes that grow the tree are refused. What clients have not read may take a part of what is left to that end, and is
-//! counted as if it always took it: a client that does not read keeps nobody from writing.
+//! How much memory this process may take, and whether the tree and the watches may grow: before the kernel ends the process for
+//! want of it, writes that grow the tree are refused, and so are more watches. What clients have not read may take a part of
+//! what is left to that end, and is counted as if it always took it: a client that does not read keeps nobody from writing.
 //!
 //! The bound is that of the control group, which a container has, or `memoryLimitInKb`. Where there is neither, what the
 //! machine has is not this server's alone, and nothing is refused.
@@ -137,33 +137,48 @@ struct Shortage {
     reserve: u64,
     /// Below so many bytes that are left it begins.
     begins: u64,
-    /// The bytes of the tree when it began, while it lasts.
-    tree: Option<u64>,
+    /// The bytes of the tree and the watches when it began, while it lasts.
+    kept: Option<u64>,
+    /// What watches may take while it lasts.
+    watches: Option<u64>,
 }
 
 impl Shortage {
     const fn new(reserve: u64) -> Self {
-        Self { reserve, begins: reserve, tree: None }
+        Self { reserve, begins: reserve, kept: None, watches: None }
     }
 
-    /// Looks at what is left; `tree` is the bytes of the tree.
+    /// Looks at what is left; `kept` is the bytes of the tree and the watches.
     ///
-    /// It ends when there is somewhat more than the reserve again. And it ends when the tree has shrunk: what it gave back
+    /// It ends when there is somewhat more than the reserve again. And it ends when these have shrunk: what they gave back
     /// the allocator has, which returns it to the system late or never. Then it begins again at half of what is left now,
     /// down to a quarter of the reserve.
-    fn look(&mut self, left: u64, tree: impl FnOnce() -> u64) -> bool {
+    fn look(&mut self, left: u64, kept: impl FnOnce() -> u64) -> bool {
         if left >= self.reserve + self.reserve / 8 {
             *self = Self::new(self.reserve);
-        } else if let Some(before) = self.tree {
-            let is_smaller = tree() + self.reserve / 4 <= before;
+        } else if let Some(before) = self.kept {
+            let is_smaller = kept() + self.reserve / 4 <= before;
             let begins = (left / 2).max(self.reserve / 4);
             if is_smaller && left > begins {
-                (self.begins, self.tree) = (begins, None);
+                (self.begins, self.kept) = (begins, None);
             }
         } else if left < self.begins {
-            self.tree = Some(tree());
+            self.kept = Some(kept());
         }
-        self.tree.is_some()
+        self.kept.is_some()
+    }
+
+    /// What watches that take so many bytes now may take until the next look.
+    ///
+    /// While memory is short that is a little more than when it began, so that watches which are left anew, as those that
+    /// fired and those of clients that come back, have room. Else it is far more than clients want in so short a time.
+    fn watches_most(&mut self, left: u64, watches: u64) -> u64 {
+        if self.kept.is_none() {
+            self.watches = None;
+            return watches.saturating_add(left / 2);
+        }
+        let more = (left / 4).min(self.reserve / 8);
+        *self.watches.get_or_insert_with(|| watches.saturating_add(more))
     }
 }
 
@@ -208,9 +223,19 @@ pub(super) async fn watch(server: Arc<Server>) {
         let Some(used) = budget.used() else { continue };
         // What it has taken once the allocator has for the next time.
         let used = used.saturating_sub(unread.highest().min(unread.limit()) as u64);
-        let tree = || server.replica.shared().tree().data_size();
-        let was_short = shortage.tree.is_some();
-        let is_short = shortage.look(limit.saturating_sub(used), tree);
+        let left = limit.saturating_sub(used);
+        let was_short = shortage.kept.is_some();
+        let is_short = shortage.look(left, || {
+            let database = server.replica.shared();
+            let watches = database.watches().lock().bytes();
+            database.tree().data_size() + watches as u64
+        });
+        {
+            let database = server.replica.shared();
+            let mut watches = database.watches().lock();
+            let most = shortage.watches_most(left, watches.bytes() as u64);
+            watches.set_most(usize::try_from(most).unwrap_or(usize::MAX));
+        }
         if is_short != was_short {
             server.replica.set_memory_short(is_short);
             if is_short {
@@ -219,7 +244,7 @@ pub(super) async fn watch(server: Arc<Server>) {
                     used,
                     limit,
                     reserve,
-                    "memory is nearly used up: writes that grow the tree are refused until there is enough again"
+                    "memory is nearly used up: writes that grow the tree, and more watches, are refused until there is enough again"
                 );
             } else {
                 tracing::info!(used, limit, "there is enough memory again");
@@ -304,6 +329,29 @@ mod tests {
         let mut shortage = Shortage::new(80);
         for (left, is_short) in [(80, false), (79, true), (89, true), (90, false), (80, false)] {
             assert_eq!(shortage.look(left, || 1000), is_short, "{left} left");
+        }
+    }
+
+    #[test]
+    fn watches_may_take_a_little_more_while_memory_is_short_and_much_else() {
+        let mut shortage = Shortage::new(80);
+        for (left, kept, watches, most) in [
+            (200, 1000, 100, 200),
+            (100, 1000, 200, 250),
+            // It begins: an eighth of the reserve.
+            (70, 1000, 220, 230),
+            (60, 1000, 225, 230),
+            // Clients are gone, and come back.
+            (60, 1000, 100, 230),
+            // The tree shrinks.
+            (60, 980, 225, 255),
+            // It begins again, with less.
+            (20, 1000, 240, 245),
+            (20, 1000, 245, 245),
+            (90, 1000, 245, 290),
+        ] {
+            shortage.look(left, || kept);
+            assert_eq!(shortage.watches_most(left, watches), most, "{left} left");
         }
     }
 

@@ -11,6 +11,7 @@ use super::inbox::Inbox;
 use super::shared::Server;
 use crate::engine::read::Most;
 use crate::engine::time::Monotonic;
+use crate::engine::watch::NoRoom;
 use crate::engine::watch_again::WatchAgain;
 
 /// Answers the setWatches that is first in `inbox`, unless the connection ends before. What changed meanwhile is told before
@@ -35,27 +36,35 @@ pub(super) async fn answer(
         connection.close();
         return Ok(());
     };
-    while !advance(connection, server, xid, &mut again, received) {
+    loop {
+        match advance(connection, server, xid, &mut again, received) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(NoRoom) => {
+                connection.close();
+                return Ok(());
+            }
+        }
         let turn_of_others = tokio::task::yield_now();
         if connection.wait_for(server, inbox, turn_of_others).await?.is_none() {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
 }
 
-/// Watches some further paths under a hold, and answers behind the last of them; whether it did.
+/// Watches some further paths under a hold, and answers behind the last of them; whether it did. What is not watched for
+/// want of memory ends the connection: the client catches up on its next one.
 fn advance(
     connection: &Connection,
     server: &Server,
     xid: i32,
     again: &mut WatchAgain<'_>,
     received: Monotonic,
-) -> bool {
+) -> Result<bool, NoRoom> {
     let (mut events, mut out) = (Vec::new(), BytesMut::new());
     let hold = server.replica.shared();
     let most = Most::USUAL.watched_again;
-    let is_done = again.advance(&hold, connection.id(), most, &mut events);
+    let is_done = again.advance(&hold, connection.id(), most, &mut events)?;
     for event in &events {
         put_event(&mut out, event.zxid.0, event.event_type, &event.path);
     }
@@ -74,5 +83,5 @@ fn advance(
         server.stats.record_response_size(len, len, len);
         server.stats.series.count(Counter::ResponseBytes, len as u64);
     }
-    is_done
+    Ok(is_done)
 }

@@ -83,6 +83,7 @@ pub(in crate::server) const GAUGES: &[Row] = &[
     never("non_mtls_local_conn_count", NO_TLS),
     of("quorum_size", "voters"),
     // These are not ZooKeeper's.
+    of("watched_bytes", "bytes of memory for watches, about"),
     of("unread_bytes", "bytes of memory for answers and events that clients have not read"),
     of("audit_held_bytes", "bytes of memory for changes that are not in the audit log yet"),
     of(

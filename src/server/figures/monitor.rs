@@ -42,14 +42,18 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
     let integer = |value: usize| Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
     let long = |value: u64| Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
     let latency = server.stats.latency();
-    let (znodes, data_size, ephemerals, sessions, watches) = {
+    let (znodes, data_size, ephemerals, sessions, watches, watched_bytes) = {
         let database = server.replica.shared();
         let tree = database.tree();
-        let watches = database.watches().lock().count();
+        let (watches, watched_bytes) = {
+            let watches = database.watches().lock();
+            (watches.count(), watches.bytes())
+        };
         let sessions = database.sessions().len();
         server.stats.series.count_up_to(Counter::DigestMismatches, database.mismatches());
         // ZooKeeper's root has two names, and both are znodes of a path's length.
-        (tree.count() + 1, tree.data_size() + 1, tree.ephemerals_count(), sessions, watches)
+        let ephemerals = tree.ephemerals_count();
+        (tree.count() + 1, tree.data_size() + 1, ephemerals, sessions, watches, watched_bytes)
     };
     let others = &server.others;
     let [last, min, max] = server.stats.response_size().map(Value::Integer);
@@ -67,6 +71,7 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
         ("uptime", long(server.clock.monotonic().0)),
         ("znode_count", integer(znodes)),
         ("watch_count", integer(watches)),
+        ("watched_bytes", integer(watched_bytes)),
         ("ephemerals_count", integer(ephemerals)),
         ("approximate_data_size", long(data_size)),
         ("global_sessions", integer(sessions)),
