@@ -268,6 +268,7 @@ impl Ground {
             replica,
             queue,
             room: Arc::new(Semaphore::new(room_bytes as usize)),
+            connect_room: Arc::new(Semaphore::new(Server::connect_bytes(room_bytes) as usize)),
             room_bytes,
             listings: Listings::new(),
             inventories: Inventories::new(),
@@ -549,4 +550,18 @@ async fn until_the_end(
     ended.map_err(|_| ServerError::OrdererLost)??;
     tracing::info!("ended");
     Ok(())
+}
+
+/// A server that is alone and has a state, but nobody who orders: what it is asked for stays in its queue.
+#[cfg(test)]
+fn without_orderer(settings: &str) -> (tempfile::TempDir, Arc<Server>) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("zoo.cfg");
+    let text = format!("dataDir={}\nclientPort=2181\n{settings}", dir.path().display());
+    std::fs::write(&file, text).expect("it is written");
+    let config = config::load(Some(&file), &[]).expect("it is right").config;
+    let directory = data::open_alone(&config).expect("it is new");
+    let ground = Ground::new(&config, 0, directory, CancellationToken::new()).expect("it stands");
+    let replica = Arc::new(Replica::new(data::empty(&config).expect("a seed")));
+    (dir, ground.server(config, replica, Role::Standalone))
 }

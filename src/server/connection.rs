@@ -515,7 +515,9 @@ impl Connection {
                     continue;
                 }
                 Step::NeedsRoom(bytes) => {
-                    room = Arc::clone(&server.room).acquire_many_owned(bytes).await.ok();
+                    let is_connected = self.session().is_some();
+                    let of = if is_connected { &server.room } else { &server.connect_room };
+                    room = Arc::clone(of).acquire_many_owned(bytes).await.ok();
                     continue;
                 }
                 Step::NeedsAuditRoom => {

@@ -12,7 +12,7 @@ use jute::protocol::{
 use jute::{DecodeError, ErrorCode, IntoStatic as _, OpCode};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::audit;
 use super::auth;
@@ -342,8 +342,10 @@ impl Inbox {
             connection.refuse_session();
             return Step::Leave;
         };
-        let weight = server.weight(len, &connection.identities());
-        let Some(room) = take_room(server, room, weight) else { return Step::NeedsRoom(weight) };
+        let weight = server.connect_weight(len, &connection.identities());
+        let Some(room) = take_room(&server.connect_room, room, weight) else {
+            return Step::NeedsRoom(weight);
+        };
         stats::add(&server.stats.packets_received, 1);
         server.stats.series.count(Counter::ConnectionRequests, 1);
         {
@@ -445,7 +447,7 @@ impl Inbox {
                 }
                 Ok(request) if is_known && self.belongs_to_orderer(&request, is_alone) => {
                     let weight = server.weight(len, &connection.identities());
-                    let Some(room) = take_room(server, room, weight) else {
+                    let Some(room) = take_room(&server.room, room, weight) else {
                         self.waits_since.get_or_insert(received);
                         return Step::NeedsRoom(weight);
                     };
@@ -463,7 +465,7 @@ impl Inbox {
                 }
                 Ok(request) if is_known && is_alone && self.needs_sync(&request, len) => {
                     let weight = server.weight(len, &connection.identities());
-                    let Some(room) = take_room(server, room, weight) else {
+                    let Some(room) = take_room(&server.room, room, weight) else {
                         self.waits_since.get_or_insert(received);
                         return Step::NeedsRoom(weight);
                     };
@@ -651,13 +653,13 @@ fn payload(bytes: &[u8], len: usize) -> &[u8] {
 
 /// The queue's room for one request: what the task waited for, or what is free now.
 fn take_room(
-    server: &Server,
+    of: &Arc<Semaphore>,
     waited_for: &mut Option<OwnedSemaphorePermit>,
     weight: u32,
 ) -> Option<OwnedSemaphorePermit> {
     match waited_for.take() {
         Some(room) if room.num_permits() >= weight as usize => Some(room),
-        _ => Arc::clone(&server.room).try_acquire_many_owned(weight).ok(),
+        _ => Arc::clone(of).try_acquire_many_owned(weight).ok(),
     }
 }
 
@@ -774,13 +776,13 @@ impl<'a> Answers<'a> {
                 _ => Step::List,
             });
         };
-        let len = answer.as_ref().map_or(0, read::expected_len);
-        // What can be far larger than a znode leaves no watch: it can be made again.
         // Its client looks at no error of it, and would believe that it has the watches.
         let sets_watches = matches!(request, Request::SetWatches(_) | Request::SetWatches2(_));
         if sets_watches && answer.is_err() {
             return Some(Step::HangUp);
         }
+        let len = answer.as_ref().map_or(0, read::expected_len);
+        // What can be far larger than a znode leaves no watch: it can be made again.
         let is_data = matches!(answer, Ok(Response::GetData(_)));
         if len > SMALL && !is_data && !self.room.take(unread, len) {
             return Some(Step::NeedsUnread(len));
@@ -928,9 +930,78 @@ impl Drop for Answers<'_> {
 
 #[cfg(test)]
 mod tests {
-    use jute::protocol::{EphemeralsRequest, SetWatchesRequest, WatchRequest};
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    use jute::Record as _;
+    use jute::protocol::{
+        EphemeralsRequest, SetDataRequest, SetWatchesRequest, WatchRequest, put_frame,
+    };
+    use tokio::net::TcpListener;
 
     use super::*;
+    use crate::engine::tracker::Attached;
+    use crate::server::password::PASSWORD_LEN;
+    use crate::server::without_orderer;
+
+    /// They come at once after an outage, and the others' requests are not to stand behind them.
+    #[tokio::test]
+    async fn clients_that_connect_take_a_quarter_of_what_requests_may_and_none_of_theirs() {
+        const CLIENTS: usize = 200;
+        let (_dir, server) = without_orderer("globalOutstandingLimit=40\n");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let address = listener.local_addr().expect("it is known");
+        let mut all = Vec::new();
+        for _ in 0..=CLIENTS {
+            let socket = TcpStream::connect(address).await.expect("a connection");
+            let (client, peer) = listener.accept().await.expect("a connection");
+            let (id, unread) = (server.connections.next_id(), server.connections.unread());
+            let unread = Arc::clone(unread);
+            all.push((client, Connection::new(id, peer, socket, server.clock, unread)));
+        }
+        let mut taken = 0;
+        let mut connect = |connection: &Connection| {
+            let mut inbox = Inbox::new(Arc::clone(&server));
+            let request = ConnectRequest {
+                protocol_version: 0,
+                last_zxid_seen: 0,
+                timeout_ms: 10_000,
+                session_id: 0,
+                password: None,
+                read_only: None,
+            };
+            put_frame(&mut inbox.bytes, |out| request.encode(out));
+            match inbox.process(connection, &mut None) {
+                Step::Drain => taken += 1,
+                Step::NeedsRoom(_) => {}
+                step => panic!("{step:?}"),
+            }
+        };
+        let ((_, own), others) = all.split_last().expect("they are some");
+        others.iter().for_each(|(_, connection)| connect(connection));
+        assert_eq!(taken, 10);
+
+        own.submitted();
+        let session = Attached {
+            session: SessionId(1),
+            timeout_ms: 10_000,
+            heard: Arc::default(),
+            previous: None,
+        };
+        own.attached(&session, [0; PASSWORD_LEN]);
+        let mut inbox = Inbox::new(Arc::clone(&server));
+        let set = SetDataRequest { path: "/".into(), data: None, version: -1 };
+        for xid in 0..40 {
+            put_frame(&mut inbox.bytes, |out| {
+                RequestHeader { xid, op: OpCode::SetData.code() }.encode(out);
+                set.encode(out);
+            });
+        }
+        assert_eq!(inbox.process(own, &mut None), Step::NeedsBytes);
+        let queued = server.queue.take(Duration::ZERO).submissions;
+        let is_open = |its: &Submission| matches!(its.work, Work::Open { .. });
+        assert_eq!((queued.iter().take_while(|its| is_open(its)).count(), queued.len()), (10, 50));
+    }
 
     #[test]
     fn what_may_look_at_much_and_answer_little_has_a_hold_for_itself() {

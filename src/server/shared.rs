@@ -28,6 +28,8 @@ use crate::storage::DataDirectory;
 const ROOM_BYTES: u32 = 64 << 20;
 /// What a request takes beside its frame.
 const REQUEST_OVERHEAD: u32 = 512;
+/// Beside the room of requests there is this part of it for connect requests, as a divisor.
+const CONNECTS_SHARE: u32 = 4;
 
 /// What a server is in its ensemble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +113,9 @@ pub(super) struct Server {
     /// The bound of the queue: permits are bytes.
     pub(super) room: Arc<Semaphore>,
     pub(super) room_bytes: u32,
+    /// The same for sessions that clients want to open or to go on with: however many come at once, requests of the others
+    /// do not wait for room behind them, and stand behind few of them.
+    pub(super) connect_room: Arc<Semaphore>,
     /// The bound of the large ones among them, if they have one.
     pub(super) large_requests: Option<LargeRequests>,
     /// Long listings, one at a time.
@@ -182,6 +187,16 @@ impl Server {
         let Config { global_outstanding_limit, throttle, .. } = &self.config;
         let most = most_requests(*global_outstanding_limit, throttle.max_requests);
         weight(self.room_bytes, most, frame_len.saturating_add(identities.bytes()))
+    }
+
+    /// The bound of connect requests beside that of `room` bytes.
+    pub(super) const fn connect_bytes(room: u32) -> u32 {
+        room / CONNECTS_SHARE
+    }
+
+    /// The share of it that a connect request takes: there is room for one in any case.
+    pub(super) fn connect_weight(&self, frame_len: usize, identities: &Identities) -> u32 {
+        self.weight(frame_len, identities).min(Self::connect_bytes(self.room_bytes))
     }
 }
 
