@@ -13,6 +13,7 @@ mod data;
 mod descriptors;
 mod disk;
 mod driver;
+mod ended;
 mod environment;
 mod figures;
 mod four_letter;
@@ -55,6 +56,7 @@ use self::connection_throttle::ConnectionThrottle;
 use self::connections::Connections;
 use self::data::Data;
 use self::disk::Disk;
+use self::ended::Ended;
 use self::figures::series::Measure;
 use self::figures::stats::Stats;
 use self::inventory::Inventories;
@@ -278,6 +280,7 @@ impl Ground {
                 clock.monotonic(),
             ),
             connections,
+            ended: Ended::default(),
             passwords,
             audit,
             stats,
@@ -465,6 +468,8 @@ fn open_ports(
         let metrics_port = bind(listen, "metrics", server)?;
         tokio::spawn(metrics_http::serve(metrics_port, Arc::clone(server)));
     }
+    let with_connections = Arc::clone(server);
+    start_thread("ends", move || with_connections.ended.take_out_for_ever(&with_connections))?;
     // There is one server a process.
     let _ = admin.set(Arc::clone(server));
     tokio::spawn(upkeep::watch_for_hanging(Arc::clone(server)));

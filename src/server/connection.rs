@@ -5,7 +5,7 @@
 //! orderer, nothing is answered here.
 
 use std::io;
-use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -16,7 +16,6 @@ use bytes::BytesMut;
 use jute::protocol::{ConnectResponse, LENGTH_LEN, put_frame, put_refusal, put_reply};
 use jute::{OpCode, Record as _};
 use parking_lot::Mutex;
-use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
@@ -46,9 +45,6 @@ use crate::message::MessageId;
 
 /// How long a client may take to read the last words of its connection.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-
-/// Watches of a closed connection that are taken away under one hold.
-const FORGOTTEN_A_HOLD: usize = 256;
 
 /// What `cons` shows of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -155,6 +151,10 @@ impl Connection {
 
     pub(super) const fn id(&self) -> ConnectionId {
         self.id
+    }
+
+    pub(super) const fn socket(&self) -> &TcpStream {
+        &self.socket
     }
 
     pub(super) const fn peer(&self) -> SocketAddr {
@@ -456,11 +456,12 @@ impl Connection {
     /// Drives the connection to its end.
     pub(super) async fn run(self: Arc<Self>, server: Arc<Server>) {
         let ending = server.ending.clone();
-        let _place = Place { connection: &self, server: &server };
+        let place = Place { connection: self, server };
+        let Place { connection, server } = &place;
         tokio::select! {
-            result = self.drive(&server) => {
+            result = connection.drive(server) => {
                 if let Err(error) = result {
-                    tracing::debug!(peer = %self.peer, %error, "connection lost");
+                    tracing::debug!(peer = %connection.peer, %error, "connection lost");
                 }
             }
             () = ending.cancelled() => {}
@@ -603,26 +604,16 @@ impl Connection {
 }
 
 /// The place of a connection among the others, given back whatever ends its task: a panic, too.
-struct Place<'a> {
-    connection: &'a Connection,
-    server: &'a Server,
+struct Place {
+    connection: Arc<Connection>,
+    server: Arc<Server>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Place {
     fn drop(&mut self) {
         let Self { connection, server } = self;
         connection.outbox.abandon();
-        // In this order: the orderer leaves no watch for a connection that is not open, and whoever hears of the end is not
-        // counted any more.
-        server.connections.remove(connection.id);
-        server.connections.leave(connection.peer.ip());
-        // Whoever still sends reads an end first, as from ZooKeeper, and not only the reset. The client may have ended
-        // the connection before.
-        let _ = SockRef::from(&connection.socket).shutdown(Shutdown::Write);
-        // A few at a time: everybody waits for the hold meanwhile.
-        while server.replica.shared().watches().lock().forget_some(connection.id, FORGOTTEN_A_HOLD)
-        {
-        }
+        server.ended.put(Arc::clone(connection));
     }
 }
 

@@ -13,6 +13,7 @@ use super::audit::Audit;
 use super::clock::Clock;
 use super::connection_throttle::ConnectionThrottle;
 use super::connections::Connections;
+use super::ended::Ended;
 use super::figures::stats::Stats;
 use super::inventory::Inventories;
 use super::large_requests::LargeRequests;
@@ -123,6 +124,7 @@ pub(super) struct Server {
     /// What monitoring lists, one of a kind at a time.
     pub(super) inventories: Inventories,
     pub(super) connections: Arc<Connections>,
+    pub(super) ended: Ended,
     pub(super) connection_throttle: ConnectionThrottle,
     pub(super) passwords: Arc<Passwords>,
     /// Where changes are written down, if they are.

@@ -1,0 +1,130 @@
+//! Connections that have ended, and the thread that takes them out.
+//!
+//! To close a socket takes the kernel several times as long as a request takes. Thousands of clients that go at once would
+//! keep the workers busy with that, and every other client would wait behind them.
+
+use std::collections::VecDeque;
+use std::net::Shutdown;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+use socket2::SockRef;
+
+use super::connection::Connection;
+use super::shared::Server;
+
+/// Watches of a connection that are taken away under one hold.
+const FORGOTTEN_A_HOLD: usize = 256;
+
+/// Connections that have ended and still have everything that an open one has. So there are never more of them than there may
+/// be connections.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    waiting: Mutex<VecDeque<Arc<Connection>>>,
+    arrived: Condvar,
+}
+
+impl Ended {
+    /// Leaves a connection, whose task is over, to the thread.
+    pub(super) fn put(&self, connection: Arc<Connection>) {
+        self.waiting.lock().push_back(connection);
+        self.arrived.notify_one();
+    }
+
+    /// Takes out the one that has waited longest; false if there is none.
+    fn take_out_one(&self, server: &Server) -> bool {
+        let Some(connection) = self.waiting.lock().pop_front() else { return false };
+        take_out(server, &connection);
+        true
+    }
+
+    /// Takes them out until the process ends: the thread.
+    pub(super) fn take_out_for_ever(&self, server: &Server) {
+        loop {
+            while self.take_out_one(server) {}
+            let mut waiting = self.waiting.lock();
+            if waiting.is_empty() {
+                // What many that went at once took is given back.
+                waiting.shrink_to_fit();
+                self.arrived.wait(&mut waiting);
+            }
+        }
+    }
+}
+
+/// Gives back what a connection has. Its socket is closed with the last that refers to it, most often by the caller.
+fn take_out(server: &Server, connection: &Connection) {
+    // In this order: the orderer leaves no watch for a connection that is not open, and whoever hears of the end is not
+    // counted any more.
+    server.connections.remove(connection.id());
+    server.connections.leave(connection.peer().ip());
+    // Whoever still sends reads an end first, as from ZooKeeper, and not only the reset. The client may have ended the
+    // connection before.
+    let _ = SockRef::from(connection.socket()).shutdown(Shutdown::Write);
+    // A few at a time: everybody waits for the hold meanwhile.
+    while server.replica.shared().watches().lock().forget_some(connection.id(), FORGOTTEN_A_HOLD) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::time::{Duration, Instant};
+
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::server::without_orderer;
+
+    const COUNT: usize = 50;
+    const MAX: Option<u32> = Some(50);
+
+    /// Nobody sees less of them than of open ones before they are taken out, and nothing after that.
+    #[tokio::test]
+    async fn those_that_ended_are_there_until_they_are_taken_out() {
+        let (_dir, server) = without_orderer("");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let address = listener.local_addr().expect("it is known");
+        let mut clients = Vec::new();
+        for _ in 0..COUNT {
+            let client = TcpStream::connect(address).await.expect("a connection");
+            let (socket, peer) = listener.accept().await.expect("a connection");
+            assert!(server.connections.admit(peer.ip(), MAX, None));
+            let (id, unread) = (server.connections.next_id(), server.connections.unread());
+            let unread = Arc::clone(unread);
+            let connection = Connection::new(id, peer, socket, server.clock, unread);
+            let connection = Arc::new(connection);
+            server.connections.add(&connection);
+            server.replica.shared().watches().lock().watch_data("/x", id).expect("there is room");
+            tokio::spawn(connection.run(Arc::clone(&server)));
+            clients.push(client);
+        }
+        for client in &clients {
+            SockRef::from(client).shutdown(Shutdown::Write).expect("it is open");
+        }
+        let began = Instant::now();
+        while server.ended.waiting.lock().len() < COUNT {
+            assert!(began.elapsed() < Duration::from_secs(20), "they end");
+            tokio::task::yield_now().await;
+        }
+        let ip = Ipv4Addr::LOCALHOST.into();
+        assert!(!server.connections.admit(ip, MAX, None), "each has its place");
+        assert_eq!(server.connections.count(), COUNT);
+        assert_eq!(server.replica.shared().watches().lock().count(), COUNT);
+        let mut byte = [0];
+        for client in &clients {
+            let read = client.try_read(&mut byte).map_err(|error| error.kind());
+            assert_eq!(read, Err(std::io::ErrorKind::WouldBlock), "it is not closed");
+        }
+        for left in (0..COUNT).rev() {
+            assert!(server.ended.take_out_one(&server));
+            assert_eq!(server.connections.count(), left);
+            assert_eq!(server.replica.shared().watches().lock().count(), left);
+        }
+        assert!(!server.ended.take_out_one(&server));
+        assert!(server.connections.admit(ip, Some(1), None), "no place is taken");
+        for client in &mut clients {
+            assert_eq!(client.read(&mut byte).await.expect("an end"), 0);
+        }
+    }
+}
