@@ -788,6 +788,33 @@ fn the_admin_server_gives_way_where_nobody_set_its_port() {
     }
 }
 
+/// `QuorumPeer.start` binds the clients' port before, and only warns of an `AdminServerException`; `ZooKeeperServerMain` ends.
+#[test]
+fn of_a_member_the_admin_server_gives_way_where_somebody_set_its_port() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("myid"), "1").expect("written");
+    let base = format!("dataDir={}\nadmin.serverPort=9\n", dir.path().display());
+    let members = "initLimit=5\nsyncLimit=2\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n";
+    let clients = "clientPort=9\n";
+    let metrics = format!(
+        "clientPort=7\nmetricsProvider.httpPort=9\nmetricsProvider.className={PROMETHEUS}\n"
+    );
+    for (ports, key) in [(clients, "clientPort"), (&metrics, "metricsProvider.httpPort")] {
+        let lines = format!("{base}{ports}{members}");
+        let loaded = load_bytes(lines.as_bytes(), &[], "").expect("a configuration");
+        assert_eq!(loaded.config.admin, None, "{lines}");
+        let notes: Vec<_> = loaded.notes.into_iter().map(|note| note.text).collect();
+        let expected = format!("zoo.cfg:2: admin.serverPort and {key} are both port 9: ");
+        assert!(notes.len() == 1 && notes[0].starts_with(&expected), "{notes:?}");
+
+        let alone = load_bytes(format!("{base}{ports}").as_bytes(), &[], "");
+        assert!(alone.expect_err("one port").to_string().contains("are both port 9"), "{lines}");
+    }
+    let both = format!("{base}{metrics}{members}").replace("clientPort=7", "clientPort=9");
+    let both = load_bytes(both.as_bytes(), &[], "").expect_err("one port").to_string();
+    assert!(both.contains("clientPort and metricsProvider.httpPort are both port 9"), "{both}");
+}
+
 #[test]
 fn an_unknown_key_is_a_warning_with_the_nearest_name() {
     for (line, expected) in [

@@ -263,7 +263,7 @@ impl Config {
         let others =
             [("clientPort", Some(client_listen)), ("metricsProvider.httpPort", metrics_listen)];
         let admin = Admin::from_settings(settings, defaults.has_file, notes)?
-            .filter(|admin| !gives_way(settings, place, admin, others, notes));
+            .filter(|admin| !gives_way(settings, place, ensemble.is_some(), admin, others, notes));
         let ports =
             [others[0], others[1], ("admin.serverPort", admin.as_ref().map(|admin| admin.listen))];
         expect_ports_apart(settings, place, ports)?;
@@ -583,16 +583,19 @@ fn purge(settings: &Settings) -> Result<Purge, ConfigError> {
     })
 }
 
-/// Whether another wants the port that the AdminServer has by default: who set it means it. (ZooKeeper does without the
-/// AdminServer in an ensemble, and alone does not start.)
+/// Whether another has the port that the AdminServer wants, and is served without it. ZooKeeper does so in an ensemble, and
+/// alone does not start; here a server alone refuses only the port that somebody set.
 fn gives_way(
     settings: &Settings,
     place: &str,
+    is_member: bool,
     admin: &Admin,
     others: [(&'static str, Option<ListenAddress>); 2],
     notes: &mut Vec<Note>,
 ) -> bool {
-    if settings.is_set("admin.serverPort") {
+    const KEY: &str = "admin.serverPort";
+    let is_set = settings.is_set(KEY);
+    if is_set && !is_member {
         return false;
     }
     let meets = |other: &ListenAddress| other.meets(&admin.listen);
@@ -600,14 +603,19 @@ fn gives_way(
         return false;
     };
     let port = admin.listen.port;
-    notes.push(Note::warning(
-        MessageId::NO_ADMIN_SERVER,
-        format!(
-            "{}: {key} is {port}, the default port of the AdminServer: there is no AdminServer. Set admin.serverPort to \
-             another port, or admin.enableServer=false",
+    let what = match is_set {
+        true => {
+            format!("{}: {KEY} and {key} are both port {port}", settings.place_of(KEY, place))
+        }
+        false => format!(
+            "{}: {key} is {port}, the default port of the AdminServer",
             settings.place_of(key, place)
         ),
-    ));
+    };
+    let text = format!(
+        "{what}: there is no AdminServer. Set {KEY} to another port, or admin.enableServer=false"
+    );
+    notes.push(Note::warning(MessageId::NO_ADMIN_SERVER, text));
     true
 }
 
