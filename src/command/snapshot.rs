@@ -24,7 +24,8 @@ use crate::engine::digest;
 use crate::ensemble::wrong_digest;
 use crate::message::MessageId;
 use crate::storage::{
-    RealDisk, Refused, Replay, SnapshotId, SnapshotOrigin, StorageError, Writer, load_snapshot,
+    self, RealDisk, Refused, Replay, SnapshotId, SnapshotOrigin, StorageError, Writer,
+    load_snapshot,
 };
 
 /// Show, verify or compare snapshots.
@@ -227,6 +228,12 @@ impl Replay for Reading<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    fn progress(&mut self, _: storage::Reading, _: u64, _: u64) {}
+
+    fn is_another_history(&self) -> bool {
+        false
     }
 
     fn txn(&mut self, _record: &jute::txn::TxnRecord<'_>) -> Result<(), Refused> {

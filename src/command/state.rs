@@ -15,7 +15,7 @@ use super::words::counted;
 use crate::engine::database::Database;
 use crate::ensemble::Rebuild;
 use crate::storage::{
-    self, DataDirectory, Examined, LogEnd, Refused, Replay, SnapshotId, StorageError,
+    self, DataDirectory, Examined, LogEnd, Reading, Refused, Replay, SnapshotId, StorageError,
 };
 
 /// How often a directory is read anew that changes meanwhile.
@@ -125,6 +125,14 @@ impl Replay for Census {
 
     fn again(&mut self) -> bool {
         self.inner.again()
+    }
+
+    fn progress(&mut self, reading: Reading, done: u64, total: u64) {
+        self.inner.progress(reading, done, total);
+    }
+
+    fn is_another_history(&self) -> bool {
+        self.inner.is_another_history()
     }
 
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {

@@ -9,8 +9,8 @@ use crate::storage::ledger::Ledger;
 use crate::storage::recovery::{RecoveryOptions, recover};
 use crate::storage::txn_log::LogOptions;
 use crate::storage::{
-    Compression, Disk, EpochFile, Purged, ReceivedSnapshot, Refused, Replay, discard_void_log,
-    purge,
+    Compression, Disk, EpochFile, Purged, Reading, ReceivedSnapshot, Refused, Replay,
+    discard_void_log, purge,
 };
 
 /// Takes any record: consensus has its own idea of what they mean.
@@ -32,6 +32,10 @@ impl Replay for Any {
     }
     fn end(&mut self, _: Option<jute::persist::SnapshotDigest>) -> Result<(), Refused> {
         Ok(())
+    }
+    fn progress(&mut self, _: Reading, _: u64, _: u64) {}
+    fn is_another_history(&self) -> bool {
+        false
     }
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
         self.0.push(record.header.zxid);

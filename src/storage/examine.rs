@@ -15,7 +15,7 @@ use super::log_audit::Writer;
 use super::log_scan::LogScan;
 use super::logged::refuse_lost;
 use super::recovery::{begin_empty, load_snapshot, must_reach};
-use super::replay::{Nothing, Refused, Replay, SnapshotId, SnapshotOrigin};
+use super::replay::{Nothing, Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::segment_reader::SegmentReader;
 use super::snapshot_reader;
 use super::way_out::is_member;
@@ -239,6 +239,10 @@ impl Replay for Bounded<'_> {
 
     fn again(&mut self) -> bool {
         self.inner.again()
+    }
+
+    fn progress(&mut self, reading: Reading, done: u64, total: u64) {
+        self.inner.progress(reading, done, total);
     }
 
     fn is_another_history(&self) -> bool {

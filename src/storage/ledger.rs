@@ -114,6 +114,10 @@ impl Replay for Ledger {
         self.told.push((reading, done, total));
     }
 
+    fn is_another_history(&self) -> bool {
+        false
+    }
+
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
         let zxid = record.header.zxid;
         let Txn::SetData(set) = &record.txn else {

@@ -42,13 +42,11 @@ pub trait Replay {
     }
 
     /// How much of a snapshot or of the logs was read: for whoever waits, nothing depends on it.
-    fn progress(&mut self, _reading: Reading, _done: u64, _total: u64) {}
+    fn progress(&mut self, reading: Reading, done: u64, total: u64);
 
     /// Whether the first transaction behind an exact snapshot was not made behind that state: the two are of different
     /// histories.
-    fn is_another_history(&self) -> bool {
-        false
-    }
+    fn is_another_history(&self) -> bool;
 
     /// A transaction behind the snapshot, in order.
     ///
@@ -78,6 +76,12 @@ impl Replay for Nothing {
 
     fn end(&mut self, _digest: Option<SnapshotDigest>) -> Result<(), Refused> {
         Ok(())
+    }
+
+    fn progress(&mut self, _reading: Reading, _done: u64, _total: u64) {}
+
+    fn is_another_history(&self) -> bool {
+        false
     }
 
     fn txn(&mut self, _record: &TxnRecord<'_>) -> Result<(), Refused> {

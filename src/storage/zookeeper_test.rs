@@ -132,6 +132,12 @@ impl Replay for Listing {
         Ok(())
     }
 
+    fn progress(&mut self, _: Reading, _: u64, _: u64) {}
+
+    fn is_another_history(&self) -> bool {
+        false
+    }
+
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
         self.txns.push((record.header.zxid, record.txn.op_code()));
         self.tree_digest = record.digest;

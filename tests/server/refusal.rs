@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use jute::CreateMode;
@@ -34,6 +34,13 @@ fn refusal(server: &Server) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{said}");
     said
+}
+
+/// What `data check` says of the server's directories.
+fn check(server: &Server) -> Output {
+    let binary = env!("CARGO_BIN_EXE_rookeeper");
+    let mut command = Command::new(binary);
+    command.args(["data", "check"]).arg(server.config()).output().expect("it runs")
 }
 
 /// Gives what it printed.
@@ -167,6 +174,10 @@ fn a_log_of_another_history_than_the_snapshot_is_not_cut() {
     fs::rename(&away, &log).expect("moved back");
     let said = refusal(&server);
     assert!(said.contains("RK0217") && !said.contains("data truncate"), "{said}");
+    let check = check(&server);
+    let told = String::from_utf8_lossy(&check.stdout);
+    assert_eq!(check.status.code(), Some(1), "{check:?}");
+    assert!(told.contains("snapshot.") && !told.contains("data truncate"), "{told}");
     let command = said.split('`').nth(1).expect("a command");
     assert!(command.contains("snapshot.") && !command.contains("snapshot.0"), "{said}");
     type_in(command);
@@ -205,11 +216,7 @@ fn a_folder_of_logs_that_is_not_there_is_not_taken_for_a_log_that_has_not_begun(
             assert!(said.contains("RK0232"), "{said}");
             assert!(said.contains(log_dir.to_str().expect("text")), "{said}");
         }
-        let check = Command::new(env!("CARGO_BIN_EXE_rookeeper"))
-            .args(["data", "check"])
-            .arg(server.config())
-            .output()
-            .expect("it runs");
+        let check = check(&server);
         assert_eq!(check.status.code(), Some(1), "{check:?}");
         fs::remove_dir_all(&log_dir).expect("removed");
         fs::rename(&away, &log_dir).expect("moved");

@@ -17,9 +17,9 @@ use crate::engine::time::WallClock;
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::first_snapshot;
 use crate::storage::{
-    Compression, DataDirectory, EntryLog, Nothing, RaftState, RaftStateFile, ReceivedSnapshot,
-    RecoveryOptions, Refused, Replay, SessionSecret, SnapshotId, SnapshotOrigin, StorageError,
-    discard_void_log, move_data_aside, recover, refuse_foreign,
+    Compression, DataDirectory, EntryLog, Nothing, RaftState, RaftStateFile, Reading,
+    ReceivedSnapshot, RecoveryOptions, Refused, Replay, SessionSecret, SnapshotId, SnapshotOrigin,
+    StorageError, discard_void_log, move_data_aside, recover, refuse_foreign,
 };
 
 /// How a member keeps its data.
@@ -222,6 +222,15 @@ impl Replay for FinalOnly {
         self.rebuild.again()
     }
 
+    fn progress(&mut self, reading: Reading, done: u64, total: u64) {
+        self.rebuild.progress(reading, done, total);
+    }
+
+    /// The members compare their trees, and a tree that differs is loaded from the leader.
+    fn is_another_history(&self) -> bool {
+        false
+    }
+
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
         self.index += 1;
         if self.index <= self.commit { self.rebuild.txn(record) } else { Ok(()) }
@@ -231,3 +240,24 @@ impl Replay for FinalOnly {
 #[cfg(test)]
 #[path = "bit_flip_test.rs"]
 mod bit_flip_test;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::engine::database::Rules;
+    use crate::message::told::lines_told;
+
+    /// As a start of a server alone does, once a second.
+    #[test]
+    fn a_members_start_tells_how_far_it_is() {
+        let rebuild = Rebuild::new(1, Rules::default());
+        let mut replay = FinalOnly { rebuild, commit: 0, index: 0 };
+        std::thread::sleep(Duration::from_secs(1));
+        for reading in [Reading::Snapshot, Reading::Logs] {
+            let ((), lines) = lines_told(|| replay.progress(reading, 1, 2));
+            assert_eq!(lines, usize::from(reading == Reading::Snapshot), "{reading:?}");
+        }
+    }
+}
