@@ -581,6 +581,14 @@ impl Connection {
         }
     }
 
+    /// Counts events that were told to a client that came back, of so many bytes as live ones are counted with.
+    pub(super) fn caught_up(&self, server: &Server, events: u64, bytes: u64) {
+        if events > 0 {
+            server.stats.told(events, bytes);
+            self.counters().sent += events;
+        }
+    }
+
     /// Counts requests that were answered without the orderer.
     pub(super) fn answered_here(
         &self,

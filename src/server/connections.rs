@@ -328,8 +328,7 @@ impl Clients for Connections {
                     .as_ref()
                     .is_none_or(|list| connection.identities().may(list, perms::READ));
                 if may_read {
-                    stats::add(&self.stats.packets_sent, 1);
-                    series.count(Counter::WatchBytes, (frame.len() - LENGTH_LEN) as u64);
+                    self.stats.told(1, (frame.len() - LENGTH_LEN) as u64);
                     connection.put_event(&frame);
                     self.shed(&connection);
                     self.touch(connection);

@@ -673,6 +673,8 @@ struct Answers<'a> {
     out: BytesMut,
     zxid: Zxid,
     count: usize,
+    /// Events before the answers, and their bytes.
+    events: (u64, u64),
     /// What the answers took of [`ANSWERS_A_HOLD`].
     spent: usize,
     sizes: Sizes,
@@ -739,6 +741,7 @@ impl<'a> Answers<'a> {
             out: BytesMut::new(),
             zxid: Zxid::ZERO,
             count: 0,
+            events: (0, 0),
             spent: 0,
             sizes: Sizes::NONE,
             room: Room { granted, taken: None },
@@ -789,7 +792,10 @@ impl<'a> Answers<'a> {
         }
         self.out.reserve(len);
         for event in &events {
+            let before = self.out.len() + LENGTH_LEN;
             put_event(&mut self.out, event.zxid.0, event.event_type, &event.path);
+            self.events.0 += 1;
+            self.events.1 += (self.out.len() - before) as u64;
         }
         let is_ping = matches!(request, Request::Ping);
         let xid = if is_ping { xid::PING } else { request_xid };
@@ -882,6 +888,8 @@ impl<'a> Answers<'a> {
             let count = self.count as u64;
             self.connection.answered_here(self.server, self.zxid, count, self.received);
             (self.count, self.spent) = (0, 0);
+            let (events, bytes) = std::mem::take(&mut self.events);
+            self.connection.caught_up(self.server, events, bytes);
             let Sizes { last, min, max, sum } = std::mem::replace(&mut self.sizes, Sizes::NONE);
             if sum > 0 {
                 self.server.stats.record_response_size(last, min, max);

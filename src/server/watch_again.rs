@@ -68,6 +68,7 @@ fn advance(
     for event in &events {
         put_event(&mut out, event.zxid.0, event.event_type, &event.path);
     }
+    let bytes = out.len() - events.len() * LENGTH_LEN;
     let zxid = hold.last_zxid();
     let before = out.len() + LENGTH_LEN;
     if is_done {
@@ -77,6 +78,7 @@ fn advance(
     // Before the hold ends: what fires from here on comes behind it.
     connection.outbox().put_answers(&mut out, None);
     drop(hold);
+    connection.caught_up(server, events.len() as u64, bytes as u64);
     server.connections.shed(connection);
     if is_done {
         connection.answered_here(server, zxid, 1, received);

@@ -6,7 +6,7 @@ use std::thread;
 use jute::CreateMode;
 use jute::protocol::{Request, SetDataRequest, SetWatchesRequest};
 
-use crate::client::{create, exists, until};
+use crate::client::{Client, create, exists, until};
 use crate::process::Server;
 
 const TIMEOUT_MS: i32 = 10_000;
@@ -87,4 +87,40 @@ fn each_change_is_told_once_and_what_was_missed_before_the_answer() {
     until("no watch is left", || {
         server.figure("num_alive_connections") == 1 && server.figure("watch_count") == 0
     });
+}
+
+/// What `cons` says was sent to a client.
+fn sent(server: &Server, client: &Client) -> u64 {
+    let session = format!("sid={:#x},", client.session.session_id);
+    let text = server.word("cons");
+    let line = text.lines().find(|line| line.contains(&session)).expect("the client");
+    let sent = line.split("sent=").nth(1).and_then(|rest| rest.split(',').next());
+    sent.and_then(|sent| sent.parse().ok()).expect("a number")
+}
+
+/// `ServerCnxn.process` sends them as it does any other event.
+#[test]
+fn what_was_missed_is_counted_as_sent() {
+    let server = Server::start("");
+    let mut client = server.connect(TIMEOUT_MS);
+    let seen = client.ok(&exists("/", false)).header.zxid;
+    // Some at once, and so many that they are watched in pieces.
+    for paths in [5, PATHS] {
+        let (before, bytes) = (sent(&server, &client), server.figure("watch_bytes"));
+        let data_watches = (0..paths).map(|it| path(it).into()).collect();
+        let (exist_watches, child_watches) = (vec![], vec![]);
+        let again =
+            SetWatchesRequest { relative_zxid: seen, data_watches, exist_watches, child_watches };
+        let xid = client.send(&[Request::SetWatches(again)]);
+        for _ in 0..paths {
+            assert_eq!(client.receive().expect("an event").header.xid, EVENT);
+        }
+        assert_eq!(client.receive().expect("the answer").header.xid, xid);
+        let all = before + paths as u64 + 1;
+        until("all is counted", || sent(&server, &client) == all);
+        // The header of a reply, the type, the state and the path with its length.
+        let event = 16 + 4 + 4 + 4 + path(0).len();
+        let told = server.figure("watch_bytes") - bytes;
+        assert_eq!(told, i64::try_from(paths * event).expect("a number"), "{paths}");
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::hot_paths::HotPaths;
 use super::quorum_stats::QuorumStats;
-use super::series::{Measure, Series};
+use super::series::{Counter, Measure, Series};
 use crate::engine::time::Monotonic;
 use crate::ensemble::Kind;
 
@@ -120,6 +120,12 @@ impl Stats {
                 count: reads.count + updates.count,
             },
         }
+    }
+
+    /// So many events are on their way to a client, of so many bytes without those that say how long each is.
+    pub(in crate::server) fn told(&self, events: u64, bytes: u64) {
+        add(&self.packets_sent, events);
+        self.series.count(Counter::WatchBytes, bytes);
     }
 
     /// Answers of so many bytes were made: the last, the least and the greatest of them.
