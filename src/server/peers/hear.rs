@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::hello::{self, Caller, NO_ENSEMBLE_YET, QUESTION, SNAPSHOT, STILL_READS};
+use super::hello::{self, Caller, QUESTION, SNAPSHOT};
 use super::secure::{Refused, Stream};
 use super::snapshot::receive_snapshot;
 use super::strangers::Place;
@@ -41,8 +41,7 @@ pub(super) async fn accept(listener: TcpListener, common: Arc<Common>) {
                     let token = common.ending.clone();
                     if let Some(Err(error)) = token.run_until_cancelled_owned(task).await {
                         let address = address.ip();
-                        let text = error.to_string();
-                        if text.contains(NO_ENSEMBLE_YET) || text.contains(STILL_READS) {
+                        if hello::is_too_early(&error) {
                             tracing::debug!(%address, %error, "a connection came too early");
                         } else if common.complaints.lock().is_due(format!("{address} {error}")) {
                             tracing::info!(%address, %error, "a connection of the ensemble has ended");

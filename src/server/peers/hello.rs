@@ -33,10 +33,11 @@ const ANSWER_LEN: usize = 4 + 8 + 1 + NONCE_LEN;
 const REASON_MAX: usize = 1000;
 /// How long whoever is refused may take to read why.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
+// These two are known by their texts at the other end: they are part of what peers speak, whatever their versions are.
 /// Why a connection is refused while an ensemble is being founded.
-pub(super) const NO_ENSEMBLE_YET: &str = "one of the two belongs to no ensemble yet";
+const NO_ENSEMBLE_YET: &str = "one of the two belongs to no ensemble yet";
 /// Why one is refused by a member that cannot say yet which one it is.
-pub(super) const STILL_READS: &str = "it still reads its data directory";
+const STILL_READS: &str = "it still reads its data directory";
 /// What a connection is for.
 pub(super) const WORDS: u32 = 1;
 pub(super) const SNAPSHOT: u32 = 2;
@@ -67,6 +68,12 @@ impl std::fmt::Display for Versions {
             false => write!(out, "versions {} to {}", self.lowest, self.highest),
         }
     }
+}
+
+/// Whether a connection was refused because one of the two cannot speak yet.
+pub(super) fn is_too_early(error: &io::Error) -> bool {
+    let text = error.to_string();
+    [NO_ENSEMBLE_YET, STILL_READS].iter().any(|reason| text.contains(reason))
 }
 
 /// What a caller says.

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::complaints::Complaints;
-use super::hello::{self, NO_ENSEMBLE_YET, STILL_READS, WORDS};
+use super::hello::{self, WORDS};
 use super::secure::Stream;
 use super::{BETWEEN_DIALS, Common, DIAL_MAX, Peer, SILENT_MAX, Unsent, timeout};
 use crate::ensemble::FromPeer;
@@ -66,9 +66,7 @@ pub(super) fn is_of_a_start(error: &io::Error) -> bool {
         io::ErrorKind::ConnectionReset,
         io::ErrorKind::UnexpectedEof,
     ];
-    let text = error.to_string();
-    kinds.contains(&error.kind())
-        || [NO_ENSEMBLE_YET, STILL_READS].iter().any(|reason| text.contains(reason))
+    kinds.contains(&error.kind()) || hello::is_too_early(error)
 }
 
 /// A connection to a peer that is welcome there, its id, and the version to speak over it. What is sent may go without a word
