@@ -117,15 +117,16 @@ pub enum EnsembleError {
     },
     /// It has loaded the leader's tree, and its tree is wrong again.
     #[error(
-        "the tree of this server is not the same as the others' again: at {zxid} its digest is {found:#x}, and theirs is \
+        "the tree of this server is not the same as the others' again: at {zxid} its digest is {}, and theirs is \
          {expected:#x}. It was wrong at {before} before, and has loaded the leader's tree since then: the memory or the disk \
-         of this machine cannot be trusted"
+         of this machine cannot be trusted",
+        found.map_or_else(|| "none".to_owned(), |found| format!("{found:#x}"))
     )]
     WrongTreeAgain {
         /// Behind which transaction.
         zxid: Zxid,
-        /// The digest of its tree there.
-        found: i64,
+        /// The digest of its tree there, if its znodes have one.
+        found: Option<i64>,
         /// That of the others'.
         expected: i64,
         /// Where it was found for the first time.

@@ -341,7 +341,8 @@ impl<T: Transport> Member<T> {
         let Judged { against, wrong, open } = judge(&voters, &self.trees.answers);
         if let Some(right) = against {
             let own = self.trees.own(right.zxid, &self.applier.replica.shared());
-            return own.map_or(Ok(()), |own| self.found_wrong(own, right));
+            return own
+                .map_or(Ok(()), |own| self.found_wrong(own.zxid, Some(own.digest), right.digest));
         }
         let wrong = if self.trees.is_believed(&wrong, voters.len()) { wrong } else { Vec::new() };
         for (members, is_wrong) in [(wrong, true), (open, false)] {
@@ -393,7 +394,7 @@ impl<T: Transport> Member<T> {
         let own = self.trees.own(right.zxid, &self.applier.replica.shared());
         // What was said of the tree before this one does not count.
         match own.filter(|own| own.digest != right.digest) {
-            Some(own) => self.found_wrong(own, right),
+            Some(own) => self.found_wrong(own.zxid, Some(own.digest), right.digest),
             None => Ok(()),
         }
     }
@@ -409,18 +410,22 @@ impl<T: Transport> Member<T> {
         if self.trees.is_wrong || is_alone {
             return Ok(());
         }
-        let of = |digest| TreeDigest { zxid: drift.zxid, version: DIGEST_VERSION, digest };
-        self.found_wrong(of(drift.sum.unwrap_or_default()), of(drift.kept))
+        self.found_wrong(drift.zxid, drift.sum, drift.kept)
     }
 
-    fn found_wrong(&mut self, own: TreeDigest, right: TreeDigest) -> Result<(), EnsembleError> {
-        let (zxid, found, expected) = (own.zxid, own.digest, right.digest);
+    /// `found` is the digest of the znodes, if they have one.
+    fn found_wrong(
+        &mut self,
+        zxid: Zxid,
+        found: Option<i64>,
+        expected: i64,
+    ) -> Result<(), EnsembleError> {
         if let Some(before) = self.trees.was_wrong {
             return Err(EnsembleError::WrongTreeAgain { zxid, found, expected, before });
         }
         tracing::error!(
             id = %MessageId::TREE_WRONG,
-            %zxid, found = %Hex(found), expected = %Hex(expected),
+            %zxid, found = found.map(|found| display(Hex(found))), expected = %Hex(expected),
             "the tree of this server is wrong: it serves no clients until it has loaded the leader's"
         );
         let trees = &mut self.trees;
