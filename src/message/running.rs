@@ -104,7 +104,7 @@ RK0343 QUOTA_EXCEEDED
 
 RK0344 DIGEST_MISMATCH
 "The digest of the tree recorded in a transaction or in a snapshot of Apache ZooKeeper does not match the znodes that are here."
-"Nothing was refused. ZooKeeper records wrong digests after a create with the flags of a container, and correct ones again later. For a transaction of this server, it means a bug, or that this server's tree differs from the others'. `digest_mismatches_count` counts them."
+"This alone refuses nothing, except where it is the first transaction that a standalone server wrote after its own snapshot: then the start is refused (RK0217). ZooKeeper records wrong digests after a create with the flags of a container, and correct ones again later. For a transaction of this server, it means a bug, or that this server's tree differs from the others'. `digest_mismatches_count` counts them."
 "If it happened once, in a log written by ZooKeeper: nothing. Otherwise report it. The members of an ensemble compare their trees themselves, and a wrong one is replaced (RK0471)."
 
 }

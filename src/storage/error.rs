@@ -201,7 +201,7 @@ pub enum StorageError {
     },
     /// The znodes that were written make another sum than the one that the tree has kept.
     #[error(
-        "the znodes of a new snapshot have the digest {}, but the server has kept {kept:#x}: the snapshot is discarded, and nothing is replaced or purged because of it. Restart this server: a start rebuilds the tree from the previous snapshot and the log",
+        "the znodes of a new snapshot have the digest {}, but the server has kept {kept:#x}: the snapshot is discarded, and nothing is replaced or purged because of it. A member of an ensemble loads the leader's tree; any other server has to be restarted: a start rebuilds the tree from the previous snapshot and the log",
         sum.map_or_else(|| "of something else".to_owned(), |sum| format!("{sum:#x}"))
     )]
     Drifted {

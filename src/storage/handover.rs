@@ -1,7 +1,7 @@
 //! A snapshot that comes from another member, and the log that it makes void.
 //!
-//! The file is written under a temporary name and loaded once, as a start does; it gets its name by
-//! [`ReceivedSnapshot::install`]. From then on a log that does not hold the snapshot's own entry is of
+//! The file is written under a temporary name and read to its end, as a start reads it; only then it gets its name by
+//! [`ReceivedSnapshot::install`], and is read again for the tree. From then on a log that does not hold the snapshot's own entry is of
 //! no use, and [`discard_void_log`] removes it: at once, or at the next start if that was cut short. That
 //! it is to go stands in `raft.state` before, and what cannot be read never says so: a log is removed where a
 //! record of it is another than the snapshot's, or where it ends in order before.
