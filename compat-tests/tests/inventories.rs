@@ -1,9 +1,9 @@
 //! What lists all of something: whole for many of them, and nothing that keeps others waiting or memory full.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use compat_tests::four_letter_words::{ask, ask_within};
 use compat_tests::request::{self, mode, op};
@@ -198,6 +198,38 @@ fn who_reads_is_told_everything_though_others_who_asked_before_do_not() {
     assert_eq!(text.lines().filter(|line| line.len() > LONG_PATH).count(), MANY);
     let watches = json(&server, "watches_by_path");
     assert_eq!(watches["path_to_session_ids"].as_object().expect("an object").len(), MANY);
+}
+
+/// The end of the connection is all that says that an answer is whole.
+#[test]
+fn who_pauses_is_told_everything_or_that_it_is_not_everything() {
+    /// Longer than whoever does not read keeps others waiting.
+    const PAUSE: Duration = Duration::from_secs(5);
+    let server = Server::start(Kind::subject(), &[]);
+    let _watching = watched_by_long_paths(&server);
+    for others_wait in [false, true] {
+        let mut stream = TcpStream::connect(server.address()).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+        stream.write_all(b"wchp").expect("it takes a word");
+        let mut bytes = vec![0; 64 << 10];
+        stream.read_exact(&mut bytes).expect("a beginning");
+        let paused = Instant::now();
+        if others_wait {
+            let text = ask_within(server.address(), "wchp", PATIENCE).expect("an answer");
+            assert_eq!(text.lines().filter(|line| line.len() > LONG_PATH).count(), MANY);
+        }
+        std::thread::sleep(PAUSE.saturating_sub(paused.elapsed()));
+        let ended = stream.read_to_end(&mut bytes);
+        let text = String::from_utf8_lossy(&bytes);
+        let paths = text.lines().filter(|line| line.len() > LONG_PATH).count();
+        match ended {
+            Ok(_) => assert_eq!(paths, MANY, "a clean end with others waiting: {others_wait}"),
+            Err(error) => {
+                assert!(others_wait, "{error}");
+                assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+            }
+        }
+    }
 }
 
 /// As `echo wchc | nc` asks: the end of what is said is not the end of the connection.

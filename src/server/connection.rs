@@ -16,6 +16,7 @@ use bytes::BytesMut;
 use jute::protocol::{ConnectResponse, LENGTH_LEN, put_frame, put_refusal, put_reply};
 use jute::{OpCode, Record as _};
 use parking_lot::Mutex;
+use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
@@ -112,6 +113,8 @@ pub(super) struct Connection {
     touched: AtomicBool,
     /// Whether the client sent the readOnly byte, and so wants it back.
     wants_read_only: AtomicBool,
+    /// A word is answered piece by piece, and not all of it was sent. What says that it was is the end of the connection.
+    half_told: AtomicBool,
     session: OnceLock<Attached>,
     identities: Mutex<Arc<Identities>>,
     counters: Mutex<Counters>,
@@ -142,6 +145,7 @@ impl Connection {
             own_sync: AtomicBool::new(false),
             touched: AtomicBool::new(false),
             wants_read_only: AtomicBool::new(false),
+            half_told: AtomicBool::new(false),
             session: OnceLock::new(),
             identities: Mutex::new(identities),
             counters: Mutex::new(Counters::new()),
@@ -209,6 +213,11 @@ impl Connection {
 
     pub(super) fn set_wants_read_only(&self, wants: bool) {
         self.wants_read_only.store(wants, Ordering::Relaxed);
+    }
+
+    /// Whether a word has half an answer, which must not look like a whole one.
+    pub(super) fn is_half_told(&self) -> bool {
+        self.half_told.load(Ordering::Relaxed)
     }
 
     /// The answer to the next request answered by the orderer is the last word.
@@ -496,6 +505,7 @@ impl Connection {
                     continue;
                 }
                 Step::Word(word) => {
+                    self.half_told.store(true, Ordering::Relaxed);
                     Box::pin(word.tell(self, server)).await?;
                     self.outbox.end();
                     continue;
@@ -620,6 +630,12 @@ struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let Self { connection, server } = self;
+        if connection.outbox.is_done() {
+            connection.half_told.store(false, Ordering::Relaxed);
+        } else if connection.is_half_told() {
+            // At once: the process may end before anybody takes the connection out.
+            let _ = SockRef::from(&connection.socket).set_linger(Some(Duration::ZERO));
+        }
         connection.outbox.abandon();
         server.ended.put(Arc::clone(connection));
     }

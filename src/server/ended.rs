@@ -60,7 +60,9 @@ fn take_out(server: &Server, connection: &Connection) {
     server.connections.leave(connection.peer().ip());
     // Whoever still sends reads an end first, as from ZooKeeper, and not only the reset. The client may have ended the
     // connection before.
-    let _ = SockRef::from(connection.socket()).shutdown(Shutdown::Write);
+    if !connection.is_half_told() {
+        let _ = SockRef::from(connection.socket()).shutdown(Shutdown::Write);
+    }
     // A few at a time: everybody waits for the hold meanwhile.
     while server.replica.shared().watches().lock().forget_some(connection.id(), FORGOTTEN_A_HOLD) {}
 }

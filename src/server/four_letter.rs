@@ -126,14 +126,14 @@ impl Word {
     /// Answers it piece by piece.
     ///
     /// # Errors
-    /// When the client is gone or reads too slowly.
+    /// When the client is gone or reads too slowly, or the turn did not come.
     pub(super) async fn tell(
         self,
         connection: &Connection,
         server: &Arc<Server>,
     ) -> io::Result<()> {
         let Some(kind) = self.inventory() else { return Ok(()) };
-        let Some(turn) = server.inventories.turn(kind).await else { return Ok(()) };
+        let turn = server.inventories.turn(kind).await.ok_or(io::ErrorKind::TimedOut)?;
         let write = move |server: &Arc<Server>, to: &mut Sink| match self {
             Self::Cons => cons(server, to),
             Self::Dump => dump(server, to),

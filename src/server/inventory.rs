@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::error::SendTimeoutError;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::connection::Connection;
 use super::shared::Server;
@@ -37,7 +36,7 @@ const PIECE: usize = 64 << 10;
 const PIECES_AHEAD: usize = 2;
 /// How long taking one and sending it may last.
 const TIME_MAX: Duration = Duration::from_secs(60);
-/// How long a piece waits for an asker who does not read: then others have the turn.
+/// How long a piece of an asker who does not read keeps another one waiting for the turn.
 const PIECE_PATIENCE: Duration = Duration::from_secs(3);
 /// Watches whose order is made at once: 64 MiB of pairs. With more of them the table is walked several times.
 const PAIRS_MAX: usize = (64 << 20) / size_of::<WatchPair>();
@@ -55,14 +54,64 @@ pub(super) enum Kind {
 
 /// Whose turn it is to have one of each kind.
 #[derive(Debug)]
-pub(super) struct Inventories([Arc<Semaphore>; 3]);
+pub(super) struct Inventories([Arc<Queue>; 3]);
+
+/// Those who ask for one kind.
+#[derive(Debug)]
+struct Queue {
+    turn: Arc<Semaphore>,
+    waiting: watch::Sender<usize>,
+}
+
+impl Queue {
+    fn new() -> Self {
+        Self { turn: Arc::new(Semaphore::new(1)), waiting: watch::Sender::new(0) }
+    }
+}
+
+/// Somebody who waits for the turn.
+struct Waiter<'a>(&'a Queue);
+
+impl<'a> Waiter<'a> {
+    fn new(queue: &'a Queue) -> Self {
+        queue.waiting.send_modify(|waiting| *waiting += 1);
+        Self(queue)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.send_modify(|waiting| *waiting -= 1);
+    }
+}
+
+/// The turn, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Turn {
+    queue: Arc<Queue>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Turn {
+    /// Ends once others have been waiting for the turn so long.
+    async fn missed_for(&self, patience: Duration) {
+        let mut waiting = self.queue.waiting.subscribe();
+        loop {
+            let _ = waiting.wait_for(|waiting| *waiting > 0).await;
+            let nobody = waiting.wait_for(|waiting| *waiting == 0);
+            if timeout(patience, nobody).await.is_err() {
+                return;
+            }
+        }
+    }
+}
 
 impl Inventories {
     pub(super) fn new() -> Self {
-        Self([(); 3].map(|()| Arc::new(Semaphore::new(1))))
+        Self([(); 3].map(|()| Arc::new(Queue::new())))
     }
 
-    fn of(&self, kind: Kind) -> Arc<Semaphore> {
+    fn of(&self, kind: Kind) -> Arc<Queue> {
         let [connections, sessions, watches] = &self.0;
         Arc::clone(match kind {
             Kind::Connections => connections,
@@ -72,9 +121,14 @@ impl Inventories {
     }
 
     /// Waits for the turn, though not for ever.
-    pub(super) async fn turn(&self, kind: Kind) -> Option<OwnedSemaphorePermit> {
-        let turn = self.of(kind).acquire_owned();
-        timeout_at(Instant::now() + TIME_MAX, turn).await.ok()?.ok()
+    pub(super) async fn turn(&self, kind: Kind) -> Option<Turn> {
+        let queue = self.of(kind);
+        let permit = {
+            let _waiter = Waiter::new(&queue);
+            let turn = Arc::clone(&queue.turn).acquire_owned();
+            timeout_at(Instant::now() + TIME_MAX, turn).await.ok()?.ok()?
+        };
+        Some(Turn { queue, _permit: permit })
     }
 }
 
@@ -91,20 +145,20 @@ impl Pieces {
     /// Has an inventory taken and written by `write`.
     pub(super) fn take(
         server: &Arc<Server>,
-        turn: OwnedSemaphorePermit,
+        turn: Turn,
         write: impl FnOnce(&Arc<Server>, &mut Sink) -> io::Result<()> + Send + 'static,
     ) -> Self {
         let (to, pieces) = mpsc::channel(PIECES_AHEAD);
         let (tell, ended) = oneshot::channel();
         let server = Arc::clone(server);
+        let end = Instant::now() + TIME_MAX;
         tokio::task::spawn_blocking(move || {
-            let mut sink = Sink { piece: Vec::new(), to, runtime: Handle::current() };
+            let mut sink = Sink { piece: Vec::new(), to, turn, end, runtime: Handle::current() };
             if write(&server, &mut sink).and_then(|()| sink.send()).is_ok() {
                 let _ = tell.send(());
             }
-            drop(turn);
         });
-        Self { pieces, end: Instant::now() + TIME_MAX, ended }
+        Self { pieces, end, ended }
     }
 
     /// The next piece; nothing after the last.
@@ -131,7 +185,7 @@ impl Pieces {
             connection.send_all(PIECE, self.end).await?;
             let Some(piece) = self.next().await? else { return Ok(()) };
             if !connection.outbox().put(|out| out.extend_from_slice(&piece)) {
-                return Ok(());
+                return Err(io::ErrorKind::BrokenPipe.into());
             }
         }
     }
@@ -142,6 +196,8 @@ impl Pieces {
 pub(super) struct Sink {
     piece: Vec<u8>,
     to: mpsc::Sender<Bytes>,
+    turn: Turn,
+    end: Instant,
     runtime: Handle,
 }
 
@@ -151,10 +207,12 @@ impl Sink {
             return Ok(());
         }
         let piece = Bytes::from(std::mem::take(&mut self.piece));
-        self.runtime.block_on(self.to.send_timeout(piece, PIECE_PATIENCE)).map_err(|refused| {
-            match refused {
-                SendTimeoutError::Timeout(_) => io::ErrorKind::TimedOut.into(),
-                SendTimeoutError::Closed(_) => io::ErrorKind::BrokenPipe.into(),
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                sent = self.to.send(piece) => sent.map_err(|_| io::ErrorKind::BrokenPipe.into()),
+                () = self.turn.missed_for(PIECE_PATIENCE) => Err(io::ErrorKind::TimedOut.into()),
+                () = sleep_until(self.end) => Err(io::ErrorKind::TimedOut.into()),
             }
         })
     }
