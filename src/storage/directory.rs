@@ -67,14 +67,17 @@ impl DataDirectory {
             // A killed process may have left names that are seen but not yet durable.
             disk.sync_folder(folder).during("sync the folder", folder)?;
         }
-        Ok(Self {
-            disk,
-            snapshots,
-            logs,
-            handovers: AtomicU64::new(0),
-            useless: Mutex::default(),
-            _locks: locks,
-        })
+        Ok(Self::of(disk, snapshots, logs, locks))
+    }
+
+    fn of(
+        disk: Arc<dyn Disk>,
+        snapshots: PathBuf,
+        logs: PathBuf,
+        locks: Vec<Box<dyn Lock>>,
+    ) -> Self {
+        let (handovers, useless) = (AtomicU64::new(0), Mutex::default());
+        Self { disk, snapshots, logs, handovers, useless, _locks: locks }
     }
 
     /// A number that no other snapshot handed over has: one may come while another is being installed.
@@ -105,14 +108,7 @@ impl DataDirectory {
             disk.list(folder).during("list", folder)?;
         }
         refuse_misplaced(disk.as_ref(), &snapshots, &logs)?;
-        Ok(Self {
-            disk,
-            snapshots,
-            logs,
-            handovers: AtomicU64::new(0),
-            useless: Mutex::default(),
-            _locks: Vec::new(),
-        })
+        Ok(Self::of(disk, snapshots, logs, Vec::new()))
     }
 
     /// The disk below.
