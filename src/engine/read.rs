@@ -89,6 +89,16 @@ pub const fn is_read(request: &Request<'_>) -> bool {
     }
 }
 
+/// Whether an operation changes something in the tree, if it succeeds.
+#[must_use]
+pub const fn is_change(request: &Request<'_>) -> bool {
+    let leaves_all = matches!(
+        request,
+        Request::Sync(_) | Request::Auth(_) | Request::Sasl(_) | Request::CloseSession
+    );
+    !is_read(request) && !leaves_all
+}
+
 /// Whether an answer can be far larger than its request and a znode's data, or cost as much.
 #[must_use]
 pub const fn can_be_large(request: &Request<'_>) -> bool {

@@ -106,22 +106,6 @@ struct Asked {
     what: What,
 }
 
-/// Whether a request changes something.
-pub(super) const fn is_change(request: &Request<'_>) -> bool {
-    matches!(
-        request,
-        Request::Create(_)
-            | Request::Create2(_)
-            | Request::CreateContainer(_)
-            | Request::CreateTtl(_)
-            | Request::Delete(_)
-            | Request::SetData(_)
-            | Request::SetAcl(_)
-            | Request::Reconfig(_)
-            | Request::Multi(_)
-    )
-}
-
 impl Asked {
     /// `None` where it changes nothing.
     fn of(
@@ -386,6 +370,7 @@ mod tests {
     use jute::protocol::{CreateRequest, CreateResponse, CreateTtlRequest, DeleteRequest};
 
     use super::*;
+    use crate::engine::read::is_change;
 
     fn identity(scheme: &str, id: &str) -> Identity {
         Identity { scheme: scheme.into(), id: id.into() }

@@ -14,7 +14,6 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::audit;
 use super::auth;
 use super::connection::Connection;
 use super::connection_throttle::Wanted;
@@ -426,7 +425,7 @@ impl Inbox {
                 _ => None,
             };
             let audit = server.audit.as_ref();
-            let audit = audit.filter(|_| request.as_ref().is_ok_and(audit::is_change));
+            let audit = audit.filter(|_| request.as_ref().is_ok_and(read::is_change));
             let step = match request {
                 Ok(_) if is_known && audit.is_some_and(|audit| audit.refuses()) => {
                     if !is_alone {

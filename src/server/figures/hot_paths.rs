@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use jute::protocol::Request;
 use parking_lot::Mutex;
 
+use crate::engine::read::is_change;
 use crate::engine::time::Monotonic;
 
 /// How long a slot collects: what is shown is of one or two of them.
@@ -107,25 +108,11 @@ pub(in crate::server) struct Sample {
 impl Sample {
     /// `None` for what is about no znode. A multi is counted for its first one.
     pub(in crate::server) fn of(request: &Request<'_>) -> Option<Self> {
-        let writes = match request {
-            Request::Exists(_)
-            | Request::GetData(_)
-            | Request::GetChildren(_)
-            | Request::GetChildren2(_)
-            | Request::GetAcl(_)
-            | Request::GetAllChildrenNumber(_)
-            | Request::MultiRead(_) => false,
-            Request::Create(_)
-            | Request::Create2(_)
-            | Request::CreateContainer(_)
-            | Request::CreateTtl(_)
-            | Request::Delete(_)
-            | Request::SetData(_)
-            | Request::SetAcl(_)
-            | Request::Multi(_) => true,
-            _ => return None,
-        };
-        let path = request.path()?;
+        // Neither of them is about the znode at the path that it has.
+        if matches!(request, Request::Sync(_) | Request::GetEphemerals(_)) {
+            return None;
+        }
+        let (path, writes) = (request.path()?, is_change(request));
         Some(Self { path: kept(path).to_owned(), writes })
     }
 }
