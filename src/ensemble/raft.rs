@@ -11,6 +11,8 @@
 
 mod applying;
 mod disk;
+#[cfg(test)]
+mod fixture;
 mod following;
 mod frame;
 mod ground;

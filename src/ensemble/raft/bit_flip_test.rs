@@ -5,19 +5,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use jute::txn::{CreateSessionTxn, Txn, TxnHeader, TxnRecord};
-
 use super::super::disk::{What, Write};
+use super::super::fixture::{ensemble, entry};
 use super::super::member_id;
-use super::{Ensemble, EnsembleError, Started};
+use super::{EnsembleError, Started};
 use crate::engine::database::Rules;
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::snapshot_of;
 use crate::storage::sim::{Dice, SimDisk};
 use crate::storage::{
-    Compression, DataDirectory, DirectoryOptions, Disk, EntryKind, LogEntry, LogOptions, Members,
-    RaftState, RaftStateFile, ReceivedSnapshot, RecoveryOptions, SessionKey, SessionSecret, Then,
-    purge,
+    Compression, DataDirectory, DirectoryOptions, Disk, LogEntry, Members, RaftState,
+    RaftStateFile, ReceivedSnapshot, SessionKey, SessionSecret, Then, purge,
 };
 
 const FOLDER: &str = "/data/version-2";
@@ -35,31 +33,8 @@ struct Written {
     oldest: u64,
 }
 
-fn ensemble() -> Ensemble {
-    let log = LogOptions { segment_len: 1500, spares: 1, force_sync: true };
-    Ensemble {
-        server: 1,
-        recovery: RecoveryOptions { trust_empty: true, log },
-        rules: Rules::default(),
-        seed: 1,
-        zxids_a_term: 1 << 20,
-        list: None,
-    }
-}
-
 fn secret() -> SessionSecret {
     SessionSecret { key: SessionKey::new([7; 32]), before: vec![5] }
-}
-
-fn entry(index: u64, zxid: i64) -> LogEntry {
-    if zxid & 0xffff_ffff == 0 {
-        return LogEntry::blank(index, zxid);
-    }
-    let header = TxnHeader { client_id: index.cast_signed(), cxid: 0, zxid, time: 1 };
-    let txn = Txn::CreateSession(CreateSessionTxn { timeout_ms: 30_000 });
-    let mut payload = Vec::new();
-    TxnRecord { header, txn, digest: None }.encode(&mut payload);
-    LogEntry::new(index, EntryKind::Ordinary, payload.into()).expect("a record")
 }
 
 impl Written {
@@ -84,7 +59,7 @@ impl Written {
     }
 
     fn start(&self) -> Result<Started, EnsembleError> {
-        ensemble().start(Arc::new(self.open()))
+        ensemble(1500, true).start(Arc::new(self.open()))
     }
 
     /// Votes and writes this many entries of a term behind `keep`, in groups.

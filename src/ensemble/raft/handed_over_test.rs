@@ -4,19 +4,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use jute::txn::{CreateSessionTxn, Txn, TxnHeader, TxnRecord};
-
-use super::super::member_id;
-use super::super::start::{Ensemble, Started};
+use super::super::start::Started;
+use super::super::{fixture, member_id};
 use super::*;
 use crate::engine::database::Rules;
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::snapshot_of;
 use crate::storage::sim::{Dice, Fault, SimDisk};
-use crate::storage::{
-    Compression, DirectoryOptions, EntryKind, LogOptions, Members, RecoveryOptions, purge,
-    with_another_digest,
-};
+use crate::storage::{Compression, DirectoryOptions, Members, purge, with_another_digest};
 
 /// What the member has acknowledged.
 const ACKNOWLEDGED: u64 = 5;
@@ -24,37 +19,18 @@ const ACKNOWLEDGED: u64 = 5;
 const SHOWN: u64 = 7;
 
 fn entry(index: u64) -> LogEntry {
-    let zxid = zxid(index);
-    if index == 1 {
-        return LogEntry::blank(index, zxid);
-    }
-    let header = TxnHeader { client_id: index.cast_signed(), cxid: 0, zxid, time: 1 };
-    let txn = Txn::CreateSession(CreateSessionTxn { timeout_ms: 30_000 });
-    let mut payload = Vec::new();
-    TxnRecord { header, txn, digest: None }.encode(&mut payload);
-    LogEntry::new(index, EntryKind::Ordinary, payload.into()).expect("a record")
+    fixture::entry(index, zxid(index))
 }
 
 fn zxid(index: u64) -> i64 {
     (1 << 32) + index.cast_signed() - 1
 }
 
-fn ensemble() -> Ensemble {
-    let log = LogOptions { segment_len: 300, spares: 1, force_sync: true };
-    Ensemble {
-        server: 1,
-        recovery: RecoveryOptions { trust_empty: false, log },
-        rules: Rules::default(),
-        seed: 1,
-        zxids_a_term: 1 << 20,
-        list: None,
-    }
-}
-
 fn start(disk: &SimDisk, log_dir: &str) -> Result<Started, EnsembleError> {
     let options =
         DirectoryOptions { data_dir: "/data".into(), data_log_dir: log_dir.into(), create: true };
-    ensemble().start(Arc::new(DataDirectory::open(Arc::new(disk.clone()), &options)?))
+    fixture::ensemble(300, false)
+        .start(Arc::new(DataDirectory::open(Arc::new(disk.clone()), &options)?))
 }
 
 /// A member with the entries up to `last`, a group each, of which those up to `commit` are known to be final.
@@ -190,7 +166,7 @@ fn a_snapshot_from_which_no_start_can_be_made_takes_nothing_s_place() {
 #[test]
 fn a_snapshot_without_a_digest_is_taken() {
     let disk = member("/data", SHOWN, SHOWN);
-    let mut ensemble = ensemble();
+    let mut ensemble = fixture::ensemble(300, false);
     ensemble.rules.digest = false;
     let options =
         DirectoryOptions { data_dir: "/data".into(), data_log_dir: "/data".into(), create: true };
