@@ -1,5 +1,6 @@
 //! `migrate check`: whether rookeeper can take over from an Apache ZooKeeper, which may be running.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -14,6 +15,7 @@ use super::state::{State, contents};
 use super::words::{Hex, Instant, Plain, counted};
 use crate::config::{self, Config};
 use crate::engine::database::Database;
+use crate::message::MessageId;
 use crate::storage::{self, SessionKey};
 
 /// Segments of the log that rookeeper has at once: two prepared, one in use.
@@ -104,6 +106,14 @@ fn largest(database: &Database) -> (String, usize) {
     (tree.path(largest.0), largest.1)
 }
 
+/// The ids of the scheme digest that hold what a charset did not have.
+fn garbled(database: &Database) -> BTreeSet<&str> {
+    let lists = database.tree().acls().iter().flat_map(|(_, list)| list.iter());
+    let digests = lists.filter(|acl| acl.scheme.as_deref() == Some("digest"));
+    let ids = digests.filter_map(|acl| acl.id.as_deref());
+    ids.filter(|id| id.contains(char::REPLACEMENT_CHARACTER)).collect()
+}
+
 struct Report<'a> {
     file: &'a Path,
     loaded: &'a config::Loaded,
@@ -152,6 +162,7 @@ impl Report<'_> {
             "bytes_needed": self.needed,
             "bytes_free": self.free,
             "bytes_kept_until_seal": self.unsealed,
+            "garbled_ids": garbled(&data.database),
         }))
     }
 
@@ -197,6 +208,13 @@ impl Report<'_> {
                 "derived from a key (session.key): sessions that ZooKeeper opened end"
             }
         ))?;
+        for id in garbled(&data.database) {
+            out.line(format_args!(
+                "           WARNING [{}] digest {}: its client is somebody else here, because its name is not ASCII",
+                MessageId::ID_GARBLED,
+                Plain(id)
+            ))?;
+        }
         let free = self.free.iter().flatten().min();
         out.line(format_args!(
             "disk       {} bytes needed, {} free",

@@ -102,4 +102,10 @@ RK0820 MEMBER_NOT_CUT
 "Nothing was cut: the others rely on what this member acknowledged, and would go on as if it still had it."
 "If a start refuses the directory: while a majority of the others is running, move it away with the command in the line; a start with an empty one loads everything from them. Only if the ensemble is given up for good, run `rookeeper data leave` and then cut."
 
+RK0821 ID_GARBLED
+"ZooKeeper stored ids of the scheme digest with U+FFFD in them: whoever presented them used characters that its JVM's default charset does not have."
+"These ids are kept as they are. Their clients send the characters themselves, which are read as UTF-8 here, and so are somebody else: they lose what only these ids may do."
+"Before the move, set the ACLs of these znodes anew, as a user whose name and password are ASCII; or afterwards, as the super user. `rookeeper snapshot show` shows which znodes have them."
+
+
 }

@@ -147,6 +147,26 @@ pub(crate) fn own(at: &Path, sets: i64, roll: i64) -> PathBuf {
     at.to_owned()
 }
 
+/// Adds a znode `/who` with this ACL behind the zxids 1 and 2.
+pub(crate) fn add_with_acl(at: &Path, acl: Vec<Acl<'_>>) {
+    let options =
+        DirectoryOptions { data_dir: at.to_owned(), data_log_dir: at.to_owned(), create: false };
+    let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
+    let mut rebuild = Rebuild::new(0, Rules::default());
+    let log = LogOptions::new(0, true);
+    let options = RecoveryOptions { log, ..RecoveryOptions::default() };
+    let mut log = recover(&directory, options, &mut rebuild).expect("recovers").log;
+    let create = CreateTxn {
+        path: "/who".into(),
+        data: None,
+        acl: Some(acl),
+        ephemeral: false,
+        parent_cversion: 2,
+    };
+    append(&mut log, 3, Txn::Create(create));
+    log.commit().expect("commits");
+}
+
 fn append(log: &mut TxnLog, zxid: i64, txn: Txn<'_>) {
     let header = TxnHeader {
         client_id: SESSION,

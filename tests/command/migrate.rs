@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::fixture::{image, java, object, run, text};
+use jute::{Acl, perms};
+
+use crate::fixture::{add_with_acl, fine, image, java, object, own, run, text};
 
 fn config(root: &Path, more: &str) -> String {
     let file = root.join("zoo.cfg");
@@ -64,6 +66,30 @@ fn an_ensemble_moves_as_a_whole() {
     );
     let report = object(&["migrate", "check", "--json", &file]);
     assert_eq!((&report["can_migrate"], &report["servers"]), (&true.into(), &3.into()));
+}
+
+/// `DigestAuthenticationProvider` under JDK 17 without LANG makes these of `müller`, whose name UTF-8 writes with two bytes for
+/// the `ü`: none of them is a character of US-ASCII.
+#[test]
+fn who_will_be_somebody_else_is_said() {
+    let root = tempfile::tempdir().expect("a folder");
+    let data = own(&root.path().join("data"), 0, 1);
+    let digest = |id: &'static str| Acl {
+        perms: perms::ALL,
+        scheme: Some("digest".into()),
+        id: Some(id.into()),
+    };
+    let garbled = "m\u{fffd}\u{fffd}ller:x1nq8J5GOJVPY6zgzhtTtA9izLc=";
+    let kept = ["müller:x1nq8J5GOJVPY6zgzhtTtA9izLc=", "super:x1nq8J5GOJVPY6zgzhtTtA9izLc="];
+    add_with_acl(&data, vec![digest(kept[0]), digest(garbled), digest(kept[1])]);
+    let file = root.path().join("zoo.cfg");
+    fs::write(&file, format!("dataDir={}\nclientPort=2181\n", data.display())).expect("written");
+    let report = object(&["migrate", "check", "--json", text(&file)]);
+    assert_eq!(report["garbled_ids"], serde_json::json!([garbled]));
+    let people = fine(&["migrate", "check", text(&file)]).out;
+    let warnings: Vec<&str> = people.lines().filter(|line| line.contains("WARNING")).collect();
+    assert!(warnings.len() == 1 && warnings[0].contains("[RK0821]"), "{people}");
+    assert!(warnings[0].contains(garbled), "{people}");
 }
 
 #[test]
