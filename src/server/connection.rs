@@ -27,7 +27,7 @@ use super::clock::Clock;
 use super::figures::series::Counter;
 use super::figures::stats::{self, Summary};
 use super::inbox::{Inbox, Step};
-use super::listings;
+use super::listings::{self, Listings};
 use super::outbox::{Outbox, Sent};
 use super::password::PASSWORD_LEN;
 use super::shared::Server;
@@ -408,7 +408,7 @@ impl Connection {
     }
 
     /// Sends some of a long list. That a client reads it is a sign of life: what else it sends waits meanwhile.
-    async fn send_of_list(&self, server: &Server) -> io::Result<Sent> {
+    async fn send_of_list(&self, listings: &Listings) -> io::Result<Sent> {
         // Whoever takes nothing stands still, and has no turn.
         let is_writable = tokio::select! {
             biased;
@@ -421,7 +421,7 @@ impl Connection {
         self.outbox.pause();
         let mut taken = 0;
         let write = |bytes: &[u8]| self.socket.try_write(bytes).inspect(|sent| taken += sent);
-        let sent = server.listings.send(|| self.outbox.send_of_list(write)).await?;
+        let sent = listings.send(|| self.outbox.send_of_list(write)).await?;
         if taken > 0
             && let Some(session) = self.session()
         {
@@ -493,7 +493,7 @@ impl Connection {
             let mut sent = self.send()?;
             if sent == Sent::List {
                 // Boxed, as is the making of a list: else every connection's task had room for it.
-                sent = Box::pin(self.send_of_list(server)).await?;
+                sent = Box::pin(self.send_of_list(&server.listings)).await?;
             }
             if self.outbox.is_done() {
                 return Ok(());
@@ -671,7 +671,40 @@ pub(super) fn java_address(address: IpAddr) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+    use std::task::{Context, Waker};
+
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::server::listings::LongList;
+
+    #[tokio::test]
+    async fn who_waits_for_a_turn_to_be_sent_a_list_does_not_stand_still() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (socket, peer) = listener.accept().await.unwrap();
+        let unread = Arc::new(Unread::new(1 << 30, 100));
+        let (id, its) = (ConnectionId(1), Arc::clone(&unread));
+        let connection = Connection::new(id, peer, socket, Clock::start(), its);
+        let stands_still = || unread.longest(Duration::ZERO).is_some();
+        connection.outbox.put_list(b"", LongList::of_a_megabyte(), b"");
+        let takes_nothing = |_: &[u8]| Err(io::ErrorKind::WouldBlock.into());
+        connection.outbox.send_of_list(takes_nothing).unwrap();
+        assert!(stands_still());
+        // Its socket takes something again, and somebody else has the turn.
+        connection.socket.writable().await.unwrap();
+        let listings = Listings::new();
+        let mut sending = Box::pin(connection.send_of_list(&listings));
+        let another_is_sent = || {
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(sending.as_mut().poll(&mut context).is_pending());
+            assert!(!stands_still());
+        };
+        listings.send(another_is_sent).await;
+        sending.await.unwrap();
+        assert!(connection.outbox.len() < 1_000_000);
+    }
 
     #[test]
     fn addresses_print_as_javas() {

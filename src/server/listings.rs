@@ -43,8 +43,21 @@ pub(super) struct LongList {
 
 impl LongList {
     #[cfg(test)]
-    pub(super) const fn of(list: List) -> Self {
-        Self { list, _room: None }
+    pub(super) fn of_a_megabyte() -> Arc<Self> {
+        use crate::engine::NodeId;
+        use crate::engine::database::{Database, Rules};
+
+        let mut database = Database::empty(1, Rules::default());
+        let stat = jute::StatPersisted::default();
+        let node = jute::persist::SnapshotNode { data: None, acl: -1, stat };
+        for number in 0..100 {
+            database.load_node(&format!("/{number:010000}"), &node).expect("a znode");
+        }
+        let listing = Listing::begin(&database, NodeId::ROOT);
+        match listing.advance(&database, NodeId::ROOT, usize::MAX) {
+            Progress::Done(list) => Arc::new(Self { list, _room: None }),
+            other => panic!("{other:?}"),
+        }
     }
 
     pub(super) fn chunks(&self) -> &[Bytes] {

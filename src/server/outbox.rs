@@ -545,30 +545,14 @@ const KEPT: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
-    use jute::StatPersisted;
-    use jute::persist::SnapshotNode;
-
     use super::*;
-    use crate::engine::NodeId;
-    use crate::engine::database::{Database, Rules};
-    use crate::engine::listing::{Listing, Progress};
 
     fn outbox() -> Outbox {
         Outbox::new(ConnectionId(1), Arc::new(Unread::new(1 << 30, 100)))
     }
 
-    /// A list of a megabyte.
     fn list() -> Arc<LongList> {
-        let mut database = Database::empty(1, Rules::default());
-        let node = SnapshotNode { data: None, acl: -1, stat: StatPersisted::default() };
-        for number in 0..100 {
-            database.load_node(&format!("/{number:010000}"), &node).unwrap();
-        }
-        let listing = Listing::begin(&database, NodeId::ROOT);
-        match listing.advance(&database, NodeId::ROOT, usize::MAX) {
-            Progress::Done(list) => Arc::new(LongList::of(list)),
-            other => panic!("{other:?}"),
-        }
+        LongList::of_a_megabyte()
     }
 
     /// Sends like the connection's task, by a socket that takes a little at a time.
