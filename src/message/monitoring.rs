@@ -28,9 +28,9 @@ RK0605 METRICS_GONE
 "See the reason in the line; restart when convenient."
 
 RK0606 AUDIT_LINES_LOST
-"Lines of the audit log were dropped: they cannot be written, and either the buffer for waiting lines is full, or the server ends; the line says how many then."
+"Lines of the audit log were dropped: they cannot be written, and either the buffer for waiting lines is full, or the server ends; the line says how many then. Or a line is too long for syslog's socket."
 "Changes were made that no audit line records; `audit_lines_lost` and, once it can be written, a line of the audit log say how many lines. Nothing else is lost."
-"Check the disk of the audit log, or whatever reads standard output or syslog, before the next restart."
+"Check the disk of the audit log, or whatever reads standard output or syslog, before the next restart. Lines that are too long have place if `net.core.wmem_default` is at least 16384."
 
 RK0607 NOT_RESTORED
 "A snapshot sent over HTTP to be restored was refused."

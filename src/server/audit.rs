@@ -7,6 +7,7 @@
 mod form;
 mod log;
 mod noted;
+mod room;
 mod sink;
 
 use std::borrow::Cow;
@@ -18,6 +19,7 @@ use jute::{Acl, CreateMode, perms};
 
 pub(super) use self::log::{Audit, watch};
 pub(super) use self::noted::Noted;
+pub(super) use self::room::Held;
 use super::connection::java_address;
 use crate::engine::acl::{Identities, Identity};
 use crate::engine::session::SessionId;
@@ -27,9 +29,15 @@ use crate::ensemble::Answer;
 const FACT_OVERHEAD: usize = 256;
 /// The same of an operation.
 const OPERATION_OVERHEAD: usize = 96;
-/// Bytes of the names of a line's users.
-const USERS_MAX: usize = 1 << 10;
-/// Stands where names are left out.
+/// What a line has beside its texts, about.
+const LINE_OVERHEAD: usize = 160;
+/// Bytes of a name in a line: X.520 gives nobody's a length of more than 64.
+const NAME_MAX: usize = 64;
+/// Bytes of the first names of a line, and of the last.
+const NAMES_AN_END: usize = 512;
+/// Bytes of whole names in a line of their own, unless a single one is longer.
+const NAMES_A_LINE: usize = 1 << 10;
+/// Stands where something is left out.
 const CUT: &str = "…";
 
 /// How an operation came out.
@@ -104,6 +112,20 @@ struct Asked {
     users: Arc<str>,
     address: IpAddr,
     what: What,
+    /// Whole names that no line has told yet, where lines do not show all of them: a line each.
+    names: Vec<String>,
+    size: Size,
+}
+
+/// What a request costs the log, added up when it is noted: later others wait.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    /// What it takes in memory, or a little more.
+    memory: usize,
+    /// Bytes of its lines where it is done, about.
+    lines: usize,
+    /// How many these are.
+    line_count: usize,
 }
 
 impl Asked {
@@ -129,58 +151,96 @@ impl Asked {
             Request::Multi(parts) => What::Multi(parts.iter().map(Operation::of_part).collect()),
             _ => return None,
         };
-        Some(Self { session, users, address, what })
+        let size = Size::of(&what, &users);
+        Some(Self { session, users, address, what, names: Vec::new(), size })
+    }
+
+    /// Tells whole names first.
+    fn with_names(mut self, of: &[Identity]) -> Self {
+        for name in of.iter().filter_map(user) {
+            match self.names.last_mut() {
+                Some(line) if line.len() + name.len() < NAMES_A_LINE => {
+                    line.push(',');
+                    line.push_str(name);
+                }
+                _ => self.names.push(name.to_owned()),
+            }
+        }
+        let bytes = self.names.iter().map(|names| names.len() + LINE_OVERHEAD).sum::<usize>();
+        self.size.memory += bytes;
+        self.size.lines += bytes;
+        self
+    }
+
+    fn who(&self, users: &str) -> String {
+        let mut who = String::new();
+        put_field(&mut who, "session", &format!("0x{:x}", self.session.0));
+        put_field(&mut who, "user", users);
+        put_field(&mut who, "ip", &java_address(self.address));
+        who
     }
 
     /// What came of it, a line each.
-    fn lines(&self, came: &Came, mut put: impl FnMut(Outcome, &str)) {
-        let mut who = String::new();
-        put_field(&mut who, "session", &format!("0x{:x}", self.session.0));
-        put_field(&mut who, "user", &self.users);
-        put_field(&mut who, "ip", &java_address(self.address));
+    fn lines(&self, came: &Came, field_max: usize, mut put: impl FnMut(Outcome, &str)) {
+        for names in &self.names {
+            let shown = Operation::without_znode("auth");
+            let line = line(&self.who(&cut(names, field_max)), &shown, None, Outcome::Success, 0);
+            put(Outcome::Success, &line);
+        }
+        let who = self.who(&self.users);
+        let line = |operation: &Operation, znode: Option<&str>, outcome| {
+            line(&who, operation, znode, outcome, field_max)
+        };
         let whole = Operation::without_znode("multiOperation");
         let outcome = came.outcome();
         match (&self.what, came) {
             (What::Multi(parts), Came::Done(created)) => {
-                for (part, znode) in parts.iter().zip(created) {
+                for (number, part) in parts.iter().enumerate() {
+                    let znode = created.get(number).and_then(Option::as_deref);
                     if let Some(part) = part {
-                        put(outcome, &line(&who, part, znode.as_deref(), outcome));
+                        put(outcome, &line(part, znode, outcome));
                     }
                 }
             }
-            (What::Multi(_), _) => put(outcome, &line(&who, &whole, None, outcome)),
+            (What::Multi(_), _) => put(outcome, &line(&whole, None, outcome)),
             (What::One(operation), Came::Done(created)) => {
                 let znode = created.first().and_then(Option::as_deref);
-                put(outcome, &line(&who, operation, znode, outcome));
+                put(outcome, &line(operation, znode, outcome));
             }
-            (What::One(operation), _) => put(outcome, &line(&who, operation, None, outcome)),
+            (What::One(operation), _) => put(outcome, &line(operation, None, outcome)),
         }
     }
 
-    fn operations(&self) -> impl Iterator<Item = &Operation> {
-        let (one, parts) = match &self.what {
+    /// What it counts for where it is done: what it takes in memory or the bytes of its lines, whichever is more.
+    fn weight_if_done(&self) -> usize {
+        self.size.memory.max(self.size.lines)
+    }
+}
+
+impl Size {
+    fn of(what: &What, users: &str) -> Self {
+        let (one, parts) = match what {
             What::One(operation) => (Some(operation), &[][..]),
             What::Multi(parts) => (None, &parts[..]),
         };
-        one.into_iter().chain(parts.iter().flatten())
-    }
-
-    /// What it takes in memory, or a little more.
-    fn weight(&self) -> usize {
-        let places = match &self.what {
-            What::One(_) => 1,
-            What::Multi(parts) => parts.len(),
-        };
-        let texts = self.operations().flat_map(|operation| [&operation.znode, &operation.acl]);
-        let texts = texts.flatten().map(String::len).sum::<usize>();
-        FACT_OVERHEAD + self.users.len() + places * OPERATION_OVERHEAD + texts
+        let places = one.iter().len() + parts.len();
+        let (mut texts, mut line_count) = (0, 0);
+        for Operation { znode, acl, .. } in one.into_iter().chain(parts.iter().flatten()) {
+            texts += [znode, acl].into_iter().flatten().map(String::len).sum::<usize>();
+            line_count += 1;
+        }
+        Self {
+            memory: FACT_OVERHEAD + users.len() + places * OPERATION_OVERHEAD + texts,
+            lines: line_count * (LINE_OVERHEAD + users.len()) + texts,
+            line_count,
+        }
     }
 }
 
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Came {
-    /// Its parts are done: of each the path, where that is another than was asked for.
+    /// Its parts are done: of each, up to the last create, the path where that is another than was asked for.
     Done(Vec<Option<String>>),
     Refused,
     /// Nothing is known of it.
@@ -194,11 +254,15 @@ impl Came {
             Err(_) => Self::Refused,
             Ok(Response::Multi(results)) if !all_done(results) => Self::Refused,
             Ok(Response::Multi(results)) => {
-                let created = results.iter().map(|result| match result {
+                let created = |result: &'_ MultiResult<'_>| match result {
                     MultiResult::Create(its) | MultiResult::Create2(its, _) => path(its),
                     _ => None,
-                });
-                Self::Done(created.collect())
+                };
+                let has_path = |result: &MultiResult<'_>| {
+                    matches!(result, MultiResult::Create(_) | MultiResult::Create2(..))
+                };
+                let count = results.iter().rposition(has_path).map_or(0, |last| last + 1);
+                Self::Done(results.iter().take(count).map(created).collect())
             }
             Ok(Response::Create(its)) => Self::Done(vec![path(&its.path)]),
             Ok(Response::Create2(its)) => Self::Done(vec![path(&its.path)]),
@@ -224,17 +288,18 @@ enum Fact {
 }
 
 impl Fact {
-    /// What it takes in memory, or a little more.
+    /// What it takes in memory or the bytes of its lines, whichever is more.
     fn weight(&self) -> usize {
         match self {
             Self::Request(asked, Came::Done(created)) => {
                 let texts = created.iter().flatten().map(String::len).sum::<usize>();
-                asked.weight() + created.len() * size_of::<Option<String>>() + texts
+                let memory = asked.size.memory + created.len() * size_of::<Option<String>>();
+                memory.max(asked.size.lines) + texts
             }
-            Self::Request(asked, _) => asked.weight(),
+            Self::Request(asked, _) => asked.size.memory,
             Self::EphemeralsGone(_, znodes) => {
                 let texts = znodes.iter().map(String::len).sum::<usize>();
-                FACT_OVERHEAD + znodes.len() * size_of::<String>() + texts
+                FACT_OVERHEAD + znodes.len() * LINE_OVERHEAD + texts
             }
             Self::Server(..) => FACT_OVERHEAD,
         }
@@ -243,31 +308,33 @@ impl Fact {
     /// How many lines it makes.
     fn line_count(&self) -> u64 {
         let lines = match self {
-            Self::Request(asked, Came::Done(_)) => asked.operations().count(),
+            Self::Request(asked, Came::Done(_)) => asked.names.len() + asked.size.line_count,
+            Self::Request(asked, _) => asked.names.len() + 1,
             Self::EphemeralsGone(_, znodes) => znodes.len(),
-            Self::Request(..) | Self::Server(..) => 1,
+            Self::Server(..) => 1,
         };
         lines as u64
     }
 
-    /// Gives its lines; `own_user` is whose process this is.
-    fn lines(&self, own_user: &str, mut put: impl FnMut(Outcome, &str)) {
+    /// Gives its lines; `own_user` is whose process this is, and beyond `field_max` bytes a field is cut.
+    fn lines(&self, own_user: &str, field_max: usize, mut put: impl FnMut(Outcome, &str)) {
         let mut who = String::new();
         match self {
-            Self::Request(asked, came) => asked.lines(came, put),
+            Self::Request(asked, came) => asked.lines(came, field_max, put),
             Self::EphemeralsGone(session, znodes) => {
                 put_field(&mut who, "session", &format!("0x{:x}", session.0));
                 put_field(&mut who, "user", own_user);
                 for znode in znodes {
                     let name = "ephemeralZNodeDeletionOnSessionCloseOrExpire";
-                    let line = line(&who, &Operation::of(name, znode), None, Outcome::Success);
+                    let operation = Operation::of(name, znode);
+                    let line = line(&who, &operation, None, Outcome::Success, field_max);
                     put(Outcome::Success, &line);
                 }
             }
             Self::Server(operation, outcome) => {
                 put_field(&mut who, "user", own_user);
-                let line = line(&who, &Operation::without_znode(operation), None, *outcome);
-                put(*outcome, &line);
+                let operation = Operation::without_znode(operation);
+                put(*outcome, &line(&who, &operation, None, *outcome, field_max));
             }
         }
     }
@@ -298,22 +365,46 @@ fn user(identity: &Identity) -> Option<&str> {
     }
 }
 
-/// The names of all, as a line has them: a client may show very many, and each line would have them again.
-fn users(identities: &Identities) -> Arc<str> {
-    let mut text = String::new();
-    for (number, name) in identities.all().iter().filter_map(user).enumerate() {
-        if number > 0 {
-            text.push(',');
-        }
-        let left = USERS_MAX.saturating_sub(text.len());
-        if name.len() > left {
-            text.push_str(name.get(..name.floor_char_boundary(left)).unwrap_or_default());
-            text.push_str(CUT);
-            break;
-        }
-        text.push_str(name);
+/// The names of a client's identities, as each of its lines has them.
+#[derive(Debug)]
+struct Users {
+    text: Arc<str>,
+    /// They are not whole, or not all.
+    is_cut: bool,
+}
+
+impl Users {
+    /// A client may show very many, and each line would have them again: of a long one it has the beginning, of many the first,
+    /// one of which is the address, and the last.
+    fn of(identities: &Identities) -> Self {
+        let whole = identities.all().iter().filter_map(user);
+        let names: Vec<Cow<'_, str>> = whole.map(|name| cut(name, NAME_MAX)).collect();
+        let (first, others) = names.split_at(fitting(names.iter()));
+        let (others, last) = others.split_at(others.len() - fitting(others.iter().rev()));
+        let left_out = (!others.is_empty()).then(|| format!("{CUT}{} more{CUT}", others.len()));
+        let shown = first.iter().map(|name| &**name).chain(left_out.as_deref());
+        let shown: Vec<&str> = shown.chain(last.iter().map(|name| &**name)).collect();
+        let is_cut = left_out.is_some() || names.iter().any(|name| matches!(name, Cow::Owned(_)));
+        Self { text: shown.join(",").into(), is_cut }
     }
-    text.into()
+}
+
+/// How many names one end of a line has room for.
+fn fitting<'a>(names: impl Iterator<Item = &'a Cow<'a, str>>) -> usize {
+    let mut bytes = 0;
+    let fits = |name: &&Cow<'_, str>| {
+        bytes += name.len() + 1;
+        bytes <= NAMES_AN_END
+    };
+    names.take_while(fits).count()
+}
+
+/// The beginning of a text, marked where that is not all.
+fn cut(text: &str, max: usize) -> Cow<'_, str> {
+    match text.get(..text.floor_char_boundary(max)) {
+        Some(begin) if begin.len() < text.len() => Cow::Owned(format!("{begin}{CUT}")),
+        _ => Cow::Borrowed(text),
+    }
 }
 
 /// As `ZKUtil.aclToString` has it.
@@ -348,17 +439,23 @@ fn put_field(line: &mut String, key: &str, value: &str) {
 }
 
 /// `znode` is there where it is another than was asked for.
-fn line(who: &str, operation: &Operation, znode: Option<&str>, outcome: Outcome) -> String {
+fn line(
+    who: &str,
+    operation: &Operation,
+    znode: Option<&str>,
+    outcome: Outcome,
+    field_max: usize,
+) -> String {
     let mut line = who.to_owned();
     put_field(&mut line, "operation", operation.name);
     if let Some(znode) = znode.or(operation.znode.as_deref()) {
-        put_field(&mut line, "znode", znode);
+        put_field(&mut line, "znode", &cut(znode, field_max));
     }
     if let Some(znode_type) = operation.znode_type {
         put_field(&mut line, "znode_type", znode_type);
     }
     if let Some(acl) = &operation.acl {
-        put_field(&mut line, "acl", acl);
+        put_field(&mut line, "acl", &cut(acl, field_max));
     }
     put_field(&mut line, "result", outcome.name());
     line
@@ -369,6 +466,7 @@ mod tests {
     use jute::ErrorCode;
     use jute::protocol::{CreateRequest, CreateResponse, CreateTtlRequest, DeleteRequest};
 
+    use super::noted::Change;
     use super::*;
     use crate::engine::read::is_change;
 
@@ -383,7 +481,8 @@ mod tests {
             identity("digest", "b:#"),
         ]);
         let address = [127, 0, 0, 1].into();
-        let asked = Asked::of(request, SessionId(0xab), users(&identities), address);
+        let users = Users::of(&identities).text;
+        let asked = Asked::of(request, SessionId(0xab), users, address);
         assert!(is_change(request));
         asked.expect("it changes something")
     }
@@ -396,7 +495,7 @@ mod tests {
         let came = answer.map_or(Came::Invoked, Came::of);
         let fact = Fact::Request(asked.clone(), came);
         let mut lines = Vec::new();
-        fact.lines("root", |_, line| lines.push(line.to_owned()));
+        fact.lines("root", usize::MAX, |_, line| lines.push(line.to_owned()));
         assert_eq!(fact.line_count(), lines.len() as u64);
         lines
     }
@@ -460,26 +559,100 @@ mod tests {
         assert!(!text.contains('\n') && text.ends_with("\tresult=failure"), "{text}");
     }
 
+    fn of_names(names: &[String]) -> Identities {
+        let digests = names.iter().map(|name| identity("digest", &format!("{name}:#")));
+        Identities::from(digests.collect::<Vec<_>>())
+    }
+
+    fn many(count: usize) -> Vec<String> {
+        (0..count).map(|number| format!("u{number:07}")).collect()
+    }
+
     #[test]
-    fn the_names_of_very_many_are_cut() {
-        let of = |names: &[String]| {
-            let digests = names.iter().map(|name| identity("digest", &format!("{name}:#")));
-            users(&Identities::from(digests.collect::<Vec<_>>()))
-        };
-        let names = |count: usize| (0..count).map(|i| format!("u{i:08}")).collect::<Vec<_>>();
-        assert_eq!(&*of(&[]), "");
-        // 102 of 9 bytes and the commas between them.
-        assert_eq!(&*of(&names(102)), names(102).join(","));
-        let cut = format!("{},u000{CUT}", names(102).join(","));
-        assert!([103, 5000].iter().all(|count| *of(&names(*count)) == *cut), "{cut}");
+    fn of_very_many_names_the_first_and_the_last_stand_in_a_line() {
+        let of = |names: &[String]| Users::of(&of_names(names)).text.to_string();
+        assert_eq!(of(&[]), "");
+        // 56 of 8 bytes with a comma each at either end.
+        assert_eq!(of(&many(112)), many(112).join(","));
+        for count in [113, 250, 5000] {
+            let names = many(count);
+            let [first, last] = [&names[..56], &names[count - 56..]].map(|names| names.join(","));
+            assert_eq!(of(&names), format!("{first},…{} more…,{last}", count - 112));
+        }
+        let most = "é".repeat(32);
+        assert_eq!(of(&[most.clone(), "b".into()]), format!("{most},b"));
         // Not within a character.
-        assert_eq!(&*of(&["é".repeat(512), "b".into()]), format!("{},{CUT}", "é".repeat(512)));
-        assert_eq!(&*of(&[format!("a{}", "é".repeat(600))]), format!("a{}{CUT}", "é".repeat(511)));
+        let long = format!("a{most}");
+        assert_eq!(of(&[long, "b".into()]), format!("a{}…,b", "é".repeat(31)));
+    }
+
+    /// Nobody can hide among the others: a line of their own has those whom each line leaves out, once.
+    #[test]
+    fn names_that_lines_leave_out_are_told_once() {
+        let audit = Audit::new(64 << 20, false, Arc::default());
+        let mut noted = Noted::default();
+        let request = Request::Delete(DeleteRequest { path: "/d".into(), version: -1 });
+        let mut whole = |names: &[String]| {
+            noted.forget_users();
+            let address = [127, 0, 0, 1].into();
+            noted.note(&audit, None, &request, SessionId(0xab), &of_names(names), address);
+            let Change { asked, .. } = noted.pop().expect("a change");
+            let lines = told(&asked, Some(&Ok(Response::Empty)));
+            let of_names = lines.iter().filter(|line| line.contains("\toperation=auth\t"));
+            let users = of_names.map(|line| {
+                assert!(line.starts_with("session=0xab\tuser="), "{line}");
+                assert!(line.ends_with("\tip=127.0.0.1\toperation=auth\tresult=success"), "{line}");
+                line["session=0xab\tuser=".len()..line.find("\tip=").expect("it")].to_owned()
+            });
+            let users: Vec<String> = users.collect();
+            assert_eq!(lines.len(), users.len() + 1);
+            assert!(users.iter().all(|line| line.len() <= 1024));
+            users.join(",")
+        };
+        assert_eq!(whole(&many(112)), "");
+        assert_eq!(whole(&many(250)), many(250).join(","));
+        assert_eq!(whole(&many(250)), "");
+        assert_eq!(whole(&many(252)), many(252)[250..].join(","));
+    }
+
+    #[test]
+    fn a_long_name_pushes_no_other_out() {
+        let identities = vec![
+            identity("ip", "10.0.0.9"),
+            identity("digest", &format!("{}:#", "x".repeat(1100))),
+            identity("digest", "admin:#"),
+        ];
+        let Users { text, is_cut } = Users::of(&Identities::from(identities));
+        assert!(is_cut);
+        assert!(text.starts_with("10.0.0.9,xxx") && text.ends_with("x…,admin"), "{text}");
+    }
+
+    /// Their cost is known before they are written, and nobody adds it up later.
+    #[test]
+    fn a_change_weighs_what_its_lines_do() {
+        let part = MultiOp::Delete(DeleteRequest { path: "/d".into(), version: -1 });
+        let identities =
+            Identities::from(vec![identity("digest", &format!("{}:#", "x".repeat(64)))]);
+        let users = Users::of(&identities).text;
+        let request = Request::Multi(vec![part; 1000]);
+        let address = [127, 0, 0, 1].into();
+        let asked =
+            Asked::of(&request, SessionId(0xab), users, address).expect("it changes something");
+        let answer = Ok(Response::Multi(vec![MultiResult::Delete; 1000]));
+        let bytes: usize = told(&asked, Some(&answer)).iter().map(|line| line.len() + 56).sum();
+        for weight in
+            [asked.weight_if_done(), Fact::Request(asked.clone(), Came::of(&answer)).weight()]
+        {
+            assert!((bytes..2 * bytes).contains(&weight), "{weight} for {bytes}");
+        }
+        // One line, and what it takes in memory.
+        let refused = Fact::Request(asked, Came::Refused);
+        assert!(refused.weight() < bytes, "{}", refused.weight());
     }
 
     #[test]
     fn reads_are_not_audited() {
-        let users = users(&Identities::default());
+        let users = Users::of(&Identities::default()).text;
         for request in [Request::Ping, Request::WhoAmI, Request::CloseSession] {
             let address = [127, 0, 0, 1].into();
             assert!(Asked::of(&request, SessionId(1), Arc::clone(&users), address).is_none());

@@ -531,9 +531,13 @@ impl Connection {
                     room = Arc::clone(of).acquire_many_owned(bytes).await.ok();
                     continue;
                 }
-                Step::NeedsAuditRoom => {
+                Step::NeedsAuditRoom(bytes) => {
                     if let Some(audit) = &server.audit {
-                        audit.room().await;
+                        let room = audit.room(bytes);
+                        let held = Box::pin(self.wait_for(server, &mut inbox, room)).await?;
+                        if let Some(held) = held {
+                            inbox.grant_audit(held);
+                        }
                     }
                     continue;
                 }

@@ -14,6 +14,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::audit;
 use super::auth;
 use super::connection::Connection;
 use super::connection_throttle::Wanted;
@@ -71,8 +72,8 @@ pub(super) enum Step {
     NeedsRoom(u32),
     /// Get this many bytes of what clients may leave unread.
     NeedsUnread(usize),
-    /// Wait until the audit log has room.
-    NeedsAuditRoom,
+    /// Get this many bytes of the audit log's room.
+    NeedsAuditRoom(usize),
     /// Come back at once: others had to have a turn.
     Again,
     /// Make the long listing that is first.
@@ -103,6 +104,8 @@ pub(super) struct Inbox {
     reads_in_flight: usize,
     /// Room for the large answer to what is first.
     granted: Option<Claim>,
+    /// Room in the audit log for the change that is first.
+    audit_room: Option<audit::Held>,
     /// Whether a read waits for a sync (`linearizableReads`).
     syncs_reads: bool,
     /// Bytes of requests that were here when the last such sync was asked for: the reads in them may be answered.
@@ -125,6 +128,7 @@ impl Inbox {
             waits_since: None,
             reads_in_flight: 0,
             granted: None,
+            audit_room: None,
             syncs_reads,
             synced_bytes: 0,
             sampler: Sampler::default(),
@@ -165,6 +169,11 @@ impl Inbox {
     /// There is room for the large answer that is to come next.
     pub(super) fn grant(&mut self, taken: Claim) {
         self.granted = Some(taken);
+    }
+
+    /// The same in the audit log for the change that is to come next.
+    pub(super) fn grant_audit(&mut self, held: audit::Held) {
+        self.audit_room = Some(held);
     }
 
     /// Whether more may be read behind a request that waits.
@@ -403,6 +412,8 @@ impl Inbox {
                 Err(step) => return step,
             };
             if connection.is_full(&answers.out) {
+                // The client may read nothing for long, and others want that room.
+                self.audit_room = None;
                 return Step::Full;
             }
             // Not before: events wake the task of a frozen client, too, and find the same frame again.
@@ -434,6 +445,7 @@ impl Inbox {
                     if answers.is_at_end() {
                         return Step::Again;
                     }
+                    self.audit_room = None;
                     answers.refuse(
                         header.xid,
                         server.replica.applied(),
@@ -441,8 +453,16 @@ impl Inbox {
                     );
                     None
                 }
-                Ok(_) if is_known && audit.is_some_and(|audit| !audit.has_room()) => {
-                    return Step::NeedsAuditRoom;
+                Ok(request)
+                    if is_known
+                        && self.audit_room.is_none()
+                        && audit.is_some_and(|audit| !audit.has_room()) =>
+                {
+                    let (session, address) = (connection.session_id(), connection.peer().ip());
+                    let identities = connection.identities();
+                    let mut noted = connection.audited();
+                    let weight = noted.weight(&request, session, &identities, address);
+                    return Step::NeedsAuditRoom(weight);
                 }
                 Ok(request) if is_known && self.belongs_to_orderer(&request, is_alone) => {
                     let weight = server.weight(len, &connection.identities());
@@ -596,7 +616,8 @@ impl Inbox {
         self.reads_in_flight += usize::from(read::is_read(&request));
         if let Some(audit) = self.server.audit.as_ref().filter(|_| !connection.has_own_sync()) {
             let (identities, address) = (&origin.identities, connection.peer().ip());
-            connection.audited().note(audit, &request, origin.session, identities, address);
+            let room = self.audit_room.take();
+            connection.audited().note(audit, room, &request, origin.session, identities, address);
         }
         connection.submitted();
         let work = Work::Request(request);

@@ -1,11 +1,13 @@
 //! The audit log: a line is there before its answer, and a log that takes nothing ends nothing.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, PipeReader};
+use std::io::{BufRead as _, BufReader, PipeReader, Read as _};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
 use std::thread;
+use std::time::Duration;
 
 use jute::CreateMode;
 use jute::protocol::{MultiOp, Request, SetDataRequest};
@@ -157,6 +159,51 @@ fn a_log_that_takes_nothing_holds_up_answers_for_a_while_and_nothing_else() {
     }
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+}
+
+/// Reads so slowly that what waits hardly becomes less, until it is told to read on.
+fn trickle(mut reader: PipeReader) -> (Sender<()>, Arc<Mutex<String>>) {
+    let (read, told) = mpsc::channel();
+    let text = Arc::new(Mutex::new(String::new()));
+    let here = Arc::clone(&text);
+    thread::spawn(move || {
+        let mut some = [0; 4096];
+        while let Ok(len) = reader.read(&mut some)
+            && len > 0
+        {
+            here.lock().push_str(&String::from_utf8_lossy(&some[..len]));
+            let _ = told.recv_timeout(Duration::from_millis(50));
+        }
+    });
+    (read, text)
+}
+
+#[test]
+fn changes_wait_while_the_lines_of_others_take_all_the_room() {
+    const PARTS: usize = 20_000;
+    // An eighth of that is reserved, and a quarter of it is the audit log's: 8 MiB, half of which nobody waits for.
+    let (server, reader) = unread("memoryLimitInKb=262144");
+    let (read_on, text) = trickle(reader);
+    let [mut first, mut second, mut observer] = [(); 3].map(|()| server.connect(TIMEOUT_MS));
+    first.ok(&create("/a", vec![], CreateMode::Persistent));
+    let part = MultiOp::SetData(SetDataRequest { path: "/a".into(), data: None, version: -1 });
+    let multi = || Request::Multi(vec![part.clone(); PARTS]);
+    first.send(&[multi(), multi()]);
+    until("both are on their way", || server.figure("audit_held_bytes") > 6 << 20);
+    second.send(&[exists("/a", false), create("/b", vec![], CreateMode::Persistent)]);
+    assert_eq!(second.receive().expect("an answer").header.err, 0);
+    for _ in 0..20 {
+        assert!(!observer.exists("/b"), "nothing is written yet that makes room");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(server.figure("audit_held_bytes") < 8 << 20);
+    drop(read_on);
+    assert_eq!(second.receive().expect("an answer").header.err, 0);
+    assert!(observer.exists("/b"));
+    first.receive_all(2);
+    assert_eq!(server.figure("audit_lines_lost"), 0);
+    assert!(!server.log().contains("[RK0608]"), "{}", server.log());
+    until("all is told", || sets(&text.lock()) == 2 * PARTS);
 }
 
 #[test]

@@ -14,6 +14,9 @@ const FACILITY: u8 = 13;
 const NOTICE: u8 = 5;
 const ERROR: u8 = 3;
 
+/// Bytes of a znode, an ACL or names in a line for syslog: rsyslog takes 8 KiB of a line, and its result is to be among them.
+const SYSLOG_FIELD_MAX: usize = 3 << 10;
+
 /// Words of the log4j layout that ZooKeeper comes with.
 const LOGGER: &str = "audit.Slf4jAuditLogger";
 
@@ -28,6 +31,11 @@ pub(super) struct Lines {
 }
 
 impl Lines {
+    /// Bytes of a field that may be long.
+    pub(super) const fn field_max(&self) -> usize {
+        if self.is_syslog { SYSLOG_FIELD_MAX } else { usize::MAX }
+    }
+
     pub(super) fn put(&mut self, at: SystemTime, outcome: Outcome, line: &str) {
         let is_failure = outcome == Outcome::Failure;
         // A vector takes whatever it is given.

@@ -1,22 +1,23 @@
 //! The audit log itself: facts wait in a queue for the thread that makes lines of them and writes them.
 //!
 //! Whoever has changed something adds the facts and gets the number of them; an answer leaves its outbox when they are
-//! written up to its number. So a connection waits for the log, and neither the orderer nor an expiry does. A log that has
-//! taken nothing for a while is waited for no longer; what has no place in the queue meanwhile is lost and counted.
+//! written up to its number, whatever comes behind. So a connection waits for the log, and neither the orderer nor an expiry
+//! does. A log that has taken nothing for a while is waited for no longer; what has no place in the queue meanwhile is lost
+//! and counted.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::Notify;
 
 use super::form::Lines;
-use super::noted::{Change, Held};
-use super::sink::Sink;
+use super::noted::Change;
+use super::room::{Held, Room};
+use super::sink::{self, Sink};
 use super::{Came, Fact, Outcome};
 use crate::config::AuditTo;
 use crate::engine::session::SessionId;
@@ -39,11 +40,22 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
 /// A fact on its way to the log.
 #[derive(Debug)]
 struct Entry {
+    number: u64,
     at: SystemTime,
     fact: Fact,
     /// Who waits for it.
     from: Option<Arc<Connection>>,
+    /// How many lines it makes.
+    line_count: u64,
     _held: Held,
+}
+
+/// What the thread has in hand.
+#[derive(Debug, Default)]
+struct Hand {
+    lines: Lines,
+    /// Whose lines they are, each with the place where the last of them ends.
+    facts: VecDeque<(usize, Entry)>,
 }
 
 #[derive(Debug, Default)]
@@ -53,8 +65,8 @@ struct Queue {
     newest: u64,
     /// Lines for which there was no place, and which no line tells yet.
     lost: u64,
-    /// Lines that are being written.
-    taken: u64,
+    /// Lines of what waits and of what is being written.
+    unwritten: u64,
     /// When what is being written began to wait, or something of it was taken last.
     since: Option<Instant>,
     /// Why nothing was taken last.
@@ -69,11 +81,9 @@ pub(in crate::server) struct Audit {
     queue: Mutex<Queue>,
     /// For the thread, and for who waits for its end.
     changed: Condvar,
-    /// Bytes of facts that are not written: of requests on their way, and of entries. At half of the most clients wait with
+    /// For facts that are not written: of requests on their way, and of entries. At half of the most clients wait with
     /// further changes; beyond it lines are lost.
-    held: Arc<AtomicUsize>,
-    held_max: usize,
-    freed: Notify,
+    room: Arc<Room>,
     /// Answers behind entries up to this number may leave.
     open: AtomicU64,
     is_failing: AtomicBool,
@@ -94,7 +104,15 @@ impl Audit {
         fails_closed: bool,
         stats: Arc<Stats>,
     ) -> io::Result<Arc<Self>> {
-        let mut sink = Sink::open(to)?;
+        Self::onto(Sink::open(to)?, held_max, fails_closed, stats)
+    }
+
+    fn onto(
+        mut sink: Sink,
+        held_max: usize,
+        fails_closed: bool,
+        stats: Arc<Stats>,
+    ) -> io::Result<Arc<Self>> {
         let audit = Arc::new(Self::new(held_max, fails_closed, stats));
         let its = Arc::clone(&audit);
         let (by_line, write) = (sink.is_by_line(), move |lines: &[u8]| sink.write(lines));
@@ -103,13 +121,11 @@ impl Audit {
         Ok(audit)
     }
 
-    fn new(held_max: usize, fails_closed: bool, stats: Arc<Stats>) -> Self {
+    pub(super) fn new(held_max: usize, fails_closed: bool, stats: Arc<Stats>) -> Self {
         Self {
             queue: Mutex::default(),
             changed: Condvar::new(),
-            held: Arc::default(),
-            held_max,
-            freed: Notify::new(),
+            room: Arc::new(Room::new(held_max)),
             open: AtomicU64::new(0),
             is_failing: AtomicBool::new(false),
             fails_closed,
@@ -161,33 +177,31 @@ impl Audit {
 
     /// Bytes of what is not written.
     pub(in crate::server) fn held_bytes(&self) -> usize {
-        self.held.load(Ordering::SeqCst)
+        self.room.bytes()
     }
 
     /// Counts something more of it; nothing yet.
     pub(super) fn held(&self) -> Held {
-        Held::none(Arc::clone(&self.held))
+        self.room.nothing()
     }
 
     /// Whether changes are to be refused.
     pub(in crate::server) fn refuses(&self) -> bool {
-        self.fails_closed && self.is_failing.load(Ordering::SeqCst)
+        self.fails_closed && self.is_failing()
+    }
+
+    fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::SeqCst)
     }
 
     /// Whether further changes may come. Where nothing is taken, nothing is waited for.
     pub(in crate::server) fn has_room(&self) -> bool {
-        self.held_bytes() < self.held_max / 2 || self.is_failing.load(Ordering::SeqCst)
+        self.room.is_free() || self.is_failing()
     }
 
-    /// Waits until they may.
-    pub(in crate::server) async fn room(&self) {
-        loop {
-            let freed = self.freed.notified();
-            if self.has_room() {
-                return;
-            }
-            freed.await;
-        }
+    /// Waits until one of so many bytes may come.
+    pub(in crate::server) async fn room(&self, bytes: usize) -> Held {
+        self.room.wait(bytes, || self.is_failing()).await
     }
 
     /// Waits a while until every line is written; none comes behind this. Tells how many are not, and gives that number.
@@ -196,14 +210,13 @@ impl Audit {
         let mut queue = self.queue.lock();
         queue.ends = true;
         self.changed.notify_all();
-        while !queue.has_ended && !self.is_failing.load(Ordering::SeqCst) {
+        while !queue.has_ended && !self.is_failing() {
             if self.changed.wait_until(&mut queue, deadline).timed_out() {
                 break;
             }
         }
-        let waiting: u64 = queue.entries.iter().map(|entry| entry.fact.line_count()).sum();
         // What is lost already was counted when it came.
-        let unwritten = queue.taken + waiting;
+        let unwritten = queue.unwritten;
         let lines = unwritten + queue.lost;
         drop(queue);
         if lines > 0 {
@@ -219,31 +232,33 @@ impl Audit {
 
     /// Gives the number that an answer has to wait for: 0 where the lines are lost. `held` is what is counted of it already.
     fn put(&self, fact: Fact, mut held: Held, from: Option<Arc<Connection>>) -> u64 {
-        let weight = fact.weight();
+        let (weight, line_count) = (fact.weight(), fact.line_count());
         // Clients that wait are no more than have place; all others may be more than that.
-        let may_wait = from.is_some() && !self.is_failing.load(Ordering::SeqCst);
+        let may_wait = from.is_some() && !self.is_failing();
         let mut queue = self.queue.lock();
-        let more = weight.saturating_sub(held.bytes());
-        if self.held_bytes() + more > self.held_max && !may_wait {
-            let lines = fact.line_count();
-            queue.lost += lines;
+        let others = self.held_bytes().saturating_sub(held.bytes());
+        if others + weight > self.room.max() && !may_wait {
+            queue.lost += line_count;
             // What is held of requests alone may leave no place: nothing else wakes the thread then, nor those who wait.
             self.changed.notify_all();
             drop(queue);
-            self.stats.series.count(Counter::AuditLinesLost, lines);
-            tracing::error!(
-                id = %MessageId::AUDIT_LINES_LOST,
-                "audit lines are lost: too many are waiting to be written"
-            );
+            self.tell_lost(line_count, "too many are waiting to be written");
             return 0;
         }
-        held.grow_to(weight);
+        held.set(weight);
         queue.newest += 1;
-        queue.entries.push_back(Entry { at: SystemTime::now(), fact, from, _held: held });
+        queue.unwritten += line_count;
+        let (number, at) = (queue.newest, SystemTime::now());
+        queue.entries.push_back(Entry { number, at, fact, from, line_count, _held: held });
         if queue.entries.len() == 1 {
             self.changed.notify_all();
         }
         queue.newest
+    }
+
+    fn tell_lost(&self, lines: u64, why: &str) {
+        self.stats.series.count(Counter::AuditLinesLost, lines);
+        tracing::error!(id = %MessageId::AUDIT_LINES_LOST, "audit lines are lost: {why}");
     }
 
     /// What is to be written next, with the number of the last of it, and how many lines are lost behind it.
@@ -259,71 +274,92 @@ impl Audit {
         }
         queue.since = Some(Instant::now());
         let entries = std::mem::take(&mut queue.entries);
-        let lost = std::mem::take(&mut queue.lost);
-        queue.taken = entries.iter().map(|entry| entry.fact.line_count()).sum();
-        Some((entries, queue.newest, lost))
+        Some((entries, queue.newest, queue.lost))
     }
 
     /// Writes by `write` until the log ends: the thread.
     fn write_for_ever(&self, by_line: bool, mut write: impl FnMut(&[u8]) -> io::Result<usize>) {
-        let mut lines = Lines { is_syslog: by_line, ..Lines::default() };
+        let mut hand = Hand::default();
+        hand.lines.is_syslog = by_line;
+        let field_max = hand.lines.field_max();
         while let Some((entries, newest, lost)) = self.take() {
-            for Entry { at, fact, .. } in &entries {
-                fact.lines(&self.own_user, |outcome, line| {
-                    lines.put(*at, outcome, line);
-                    if lines.bytes.len() >= WRITTEN_AT_ONCE {
-                        self.write_out(&mut lines, &mut write);
+            for entry in entries {
+                entry.fact.lines(&self.own_user, field_max, |outcome, line| {
+                    if hand.lines.bytes.len() >= WRITTEN_AT_ONCE {
+                        self.write_out(&mut hand, &mut write);
                     }
+                    hand.lines.put(entry.at, outcome, line);
                 });
+                hand.facts.push_back((hand.lines.bytes.len(), entry));
             }
             if lost > 0 {
                 let text = format!("{lost} lines lost");
-                lines.put(SystemTime::now(), Outcome::Failure, &text);
+                hand.lines.put(SystemTime::now(), Outcome::Failure, &text);
             }
-            self.write_out(&mut lines, &mut write);
-            let waiting: Vec<Arc<Connection>> =
-                entries.into_iter().filter_map(|entry| entry.from).collect();
-            self.written(newest);
-            // One that has several of them finds the later ones nothing to do.
-            for connection in waiting {
-                connection.let_out(self.open_up_to());
-            }
+            self.write_out(&mut hand, &mut write);
+            self.written(newest, lost);
         }
     }
 
     /// Writes all of it, however long that takes.
-    fn write_out(&self, lines: &mut Lines, write: &mut impl FnMut(&[u8]) -> io::Result<usize>) {
+    fn write_out(&self, hand: &mut Hand, write: &mut impl FnMut(&[u8]) -> io::Result<usize>) {
+        let Hand { lines, facts } = hand;
         let mut done = 0;
+        self.took(facts, done);
         while done < lines.bytes.len() {
             let end = match lines.ends.partition_point(|end| *end <= done) {
                 next if lines.is_syslog => lines.ends[next],
                 _ => lines.bytes.len(),
             };
-            let refusal = match write(&lines.bytes[done..end]) {
-                Ok(0) => io::Error::from(io::ErrorKind::WriteZero),
-                Ok(taken) => {
-                    done += taken;
-                    let mut queue = self.queue.lock();
-                    (queue.since, queue.refusal) = (Some(Instant::now()), None);
+            match write(&lines.bytes[done..end]) {
+                Ok(taken) if taken > 0 => done += taken,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if lines.is_syslog && sink::is_too_long(&error, end - done) => {
+                    self.queue.lock().lost += 1;
+                    self.tell_lost(1, "syslog takes none of that length");
+                    done = end;
+                }
+                result => {
+                    let none = io::Error::from(io::ErrorKind::WriteZero);
+                    let refusal = result.err().unwrap_or(none);
+                    self.queue.lock().refusal = Some(refusal.to_string());
+                    thread::sleep(BETWEEN_ATTEMPTS);
                     continue;
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => error,
-            };
-            self.queue.lock().refusal = Some(refusal.to_string());
-            thread::sleep(BETWEEN_ATTEMPTS);
+            }
+            self.took(facts, done);
         }
         lines.clear();
     }
 
-    /// What was taken up to this number is written, and held no more.
-    fn written(&self, newest: u64) {
+    /// Something was taken: the facts whose lines end up to there are written, and held no more.
+    fn took(&self, facts: &mut VecDeque<(usize, Entry)>, done: usize) {
+        let count = facts.partition_point(|(end, _)| *end <= done);
         let mut queue = self.queue.lock();
-        (queue.since, queue.taken) = (None, 0);
+        (queue.since, queue.refusal) = (Some(Instant::now()), None);
+        let mut written = facts.iter().take(count).map(|(_, entry)| entry);
+        queue.unwritten -= written.clone().map(|entry| entry.line_count).sum::<u64>();
+        // While it fails nobody waits, until all is written that was taken from the queue.
+        if let Some(last) = written.next_back().filter(|_| !self.is_failing()) {
+            self.open.store(last.number, Ordering::SeqCst);
+        }
+        drop(queue);
+        for (_, entry) in facts.drain(..count) {
+            // One that has several of them finds the later ones nothing to do.
+            if let Some(connection) = &entry.from {
+                connection.let_out(self.open_up_to());
+            }
+        }
+    }
+
+    /// What was taken from the queue up to this number is written, and that so many lines are lost.
+    fn written(&self, newest: u64, lost: u64) {
+        let mut queue = self.queue.lock();
+        queue.since = None;
+        queue.lost -= lost;
         self.open.store(newest, Ordering::SeqCst);
         let failed = self.is_failing.swap(false, Ordering::SeqCst);
         drop(queue);
-        self.freed.notify_waiters();
         if failed {
             tracing::info!("audit lines are written again");
         }
@@ -333,8 +369,7 @@ impl Audit {
     fn begins_to_fail(&self, now: Instant) -> bool {
         let queue = self.queue.lock();
         let waited = queue.since.map(|since| now.saturating_duration_since(since));
-        let is_failing = self.is_failing.load(Ordering::SeqCst);
-        if is_failing || waited.is_none_or(|waited| waited < PATIENCE) {
+        if self.is_failing() || waited.is_none_or(|waited| waited < PATIENCE) {
             return false;
         }
         self.is_failing.store(true, Ordering::SeqCst);
@@ -342,7 +377,7 @@ impl Audit {
         let why = queue.refusal.clone().unwrap_or_else(|| "the write does not return".to_owned());
         self.changed.notify_all();
         drop(queue);
-        self.freed.notify_waiters();
+        self.room.wake();
         let what = match self.fails_closed {
             true => "changes are refused until they can (audit.failClosed)",
             false => "changes continue without them",
@@ -365,6 +400,7 @@ pub(in crate::server) async fn watch(audit: Arc<Audit>, server: Arc<Server>) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixDatagram;
     use std::sync::mpsc;
 
     use jute::protocol::{CheckVersionRequest, DeleteRequest, MultiOp, Request};
@@ -380,6 +416,13 @@ mod tests {
 
     fn gone(audit: &Audit, znode: &str) {
         audit.ephemerals_gone(SessionId(1), vec![znode.to_owned()]);
+    }
+
+    /// Writes what there is.
+    fn write(audit: &Audit) {
+        let (entries, newest, lost) = audit.take().expect("a fact");
+        audit.took(&mut entries.into_iter().map(|entry| (0, entry)).collect(), 0);
+        audit.written(newest, lost);
     }
 
     #[test]
@@ -416,9 +459,9 @@ mod tests {
         let address = [127, 0, 0, 1].into();
         let note = |noted: &mut Noted, path: &str| {
             let request = Request::Delete(DeleteRequest { path: path.into(), version: -1 });
-            noted.note(&audit, &request, SessionId(1), &Identities::default(), address);
+            noted.note(&audit, None, &request, SessionId(1), &Identities::default(), address);
         };
-        noted.note(&audit, &Request::Ping, SessionId(1), &Identities::default(), address);
+        noted.note(&audit, None, &Request::Ping, SessionId(1), &Identities::default(), address);
         assert_eq!(audit.held_bytes(), 0, "a read");
         let path = format!("/{}", "a".repeat(999));
         note(&mut noted, &path);
@@ -429,9 +472,7 @@ mod tests {
         assert!(noted.pop().is_none());
         audit.never_answered(noted.pop().expect("a change"));
         assert_eq!(audit.held_bytes(), 2 * one, "it is counted once");
-        let (entries, newest, _) = audit.take().expect("a fact");
-        drop(entries);
-        audit.written(newest);
+        write(&audit);
         assert!(audit.held_bytes() == one && audit.has_room());
         noted.take_all().for_each(drop);
         assert_eq!(audit.held_bytes(), 0);
@@ -444,7 +485,7 @@ mod tests {
         let request = Request::Multi(vec![check; 1000]);
         let mut noted = Noted::default();
         let address = [127, 0, 0, 1].into();
-        noted.note(&audit, &request, SessionId(1), &Identities::default(), address);
+        noted.note(&audit, None, &request, SessionId(1), &Identities::default(), address);
         assert!(audit.held_bytes() >= 1000 * size_of::<Option<Operation>>());
     }
 
@@ -476,6 +517,90 @@ mod tests {
         assert_eq!(znodes, ["/a\tresult=success", "/b\tresult=success"]);
     }
 
+    /// Whoever listens for syslog, and the audit log whose lines go there.
+    fn on_syslog() -> (tempfile::TempDir, UnixDatagram, Arc<Audit>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let socket = UnixDatagram::bind(&path).expect("a socket");
+        socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        let sink = Sink::syslog(&path).expect("somebody listens");
+        let audit = Audit::onto(sink, 64 << 20, false, Arc::default()).expect("a thread");
+        (folder, socket, audit)
+    }
+
+    fn receive(socket: &UnixDatagram) -> String {
+        let mut line = vec![0; 1 << 20];
+        let len = socket.recv(&mut line).expect("a line");
+        String::from_utf8_lossy(&line[..len]).into_owned()
+    }
+
+    #[test]
+    fn a_long_line_does_not_end_the_log_on_syslog() {
+        let (_folder, socket, audit) = on_syslog();
+        gone(&audit, &format!("/{}", "a".repeat(300_000)));
+        gone(&audit, "/next");
+        let long = receive(&socket);
+        // rsyslog takes 8 KiB of a message.
+        assert!(long.len() < 8192, "{}", long.len());
+        assert!(long.ends_with("aaa…\tresult=success"), "{long}");
+        assert!(receive(&socket).contains("znode=/next\t"));
+        audit.end();
+        assert_eq!(audit.stats.series.total(Counter::AuditLinesLost), 0);
+    }
+
+    #[test]
+    fn a_line_that_syslog_never_takes_is_lost_and_told() {
+        let audit = audit(false);
+        gone(&audit, &format!("/{}", "a".repeat(3000)));
+        gone(&audit, "/next");
+        let (written, lines) = mpsc::channel();
+        let its = Arc::clone(&audit);
+        let thread = thread::spawn(move || {
+            its.write_for_ever(true, |line| {
+                if line.len() > 2000 {
+                    return Err(rustix::io::Errno::MSGSIZE.into());
+                }
+                written.send(String::from_utf8_lossy(line).into_owned()).expect("read");
+                Ok(line.len())
+            });
+        });
+        let next = || lines.recv_timeout(Duration::from_secs(20)).expect("a line");
+        assert!(next().contains("znode=/next\t"));
+        assert!(next().ends_with(": 1 lines lost"));
+        assert_eq!(audit.stats.series.total(Counter::AuditLinesLost), 1);
+        assert_eq!(audit.end(), 0);
+        thread.join().expect("it ends");
+    }
+
+    /// A slow place: it takes a little at a time.
+    #[test]
+    fn what_is_written_is_free_and_its_answers_leave_whatever_comes_behind_it() {
+        const COUNTS: [usize; 6] = [1, 3000, 1, 0, 2, 3000];
+        let audit = Audit::new(64 << 20, false, Arc::default());
+        let mut lines_up_to = Vec::new();
+        let mut held_up_to = Vec::new();
+        for (fact, count) in COUNTS.into_iter().enumerate() {
+            let znodes = (0..count).map(|number| format!("/{fact}-{number}")).collect();
+            audit.ephemerals_gone(SessionId(1), znodes);
+            lines_up_to.push(lines_up_to.last().unwrap_or(&0) + count);
+            held_up_to.push(audit.held_bytes());
+        }
+        audit.queue.lock().ends = true;
+        let mut written = 0;
+        audit.write_for_ever(false, |lines| {
+            let facts = lines_up_to.iter().take_while(|lines| **lines <= written).count();
+            assert_eq!(audit.open_up_to().load(Ordering::SeqCst), facts as u64, "{written} lines");
+            let all = held_up_to.last().expect("facts");
+            let freed = facts.checked_sub(1).map_or(0, |last| held_up_to[last]);
+            assert_eq!(audit.held_bytes(), all - freed, "{written} lines");
+            let some = &lines[..lines.len().min(5000)];
+            written += some.iter().filter(|byte| **byte == b'\n').count();
+            Ok(some.len())
+        });
+        assert_eq!(written, COUNTS.iter().sum::<usize>());
+        assert_eq!((audit.open_up_to().load(Ordering::SeqCst), audit.held_bytes()), (6, 0));
+    }
+
     #[test]
     fn nothing_is_waited_for_once_it_has_taken_nothing_for_a_while() {
         let audit = audit(true);
@@ -487,9 +612,11 @@ mod tests {
         assert!(audit.begins_to_fail(now + PATIENCE) && audit.refuses() && audit.has_room());
         assert_eq!(audit.open_up_to().load(Ordering::SeqCst), u64::MAX);
         assert!(!audit.begins_to_fail(now + 2 * PATIENCE), "it is said once");
-        drop(entries);
-        audit.written(newest);
+        audit.took(&mut entries.into_iter().map(|entry| (0, entry)).collect(), 0);
         assert_eq!(audit.held_bytes(), 0);
+        assert!(audit.refuses(), "there may be much more to write");
+        assert_eq!(audit.open_up_to().load(Ordering::SeqCst), u64::MAX);
+        audit.written(newest, lost);
         assert!(!audit.refuses());
         assert_eq!(audit.open_up_to().load(Ordering::SeqCst), 1);
         assert!(!audit.begins_to_fail(now + 9 * PATIENCE), "nothing waits");
@@ -508,8 +635,7 @@ mod tests {
         assert_eq!(audit.stats.series.total(Counter::AuditLinesLost), 5);
         let audit = self::audit(false);
         gone(&audit, "/a");
-        let (_, newest, _) = audit.take().expect("a fact");
-        audit.written(newest);
+        write(&audit);
         audit.is_failing.store(true, Ordering::SeqCst);
         assert_eq!(audit.end(), 0);
     }

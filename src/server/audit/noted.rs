@@ -1,43 +1,15 @@
-//! What the audit log is to say of the requests on their way: their facts, counted in bytes from here until they are written.
+//! What the audit log is to say of a connection's requests on their way, and who its client is.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jute::protocol::Request;
 
-use super::{Asked, Audit, users};
+use super::room::Held;
+use super::{Asked, Audit, Users};
 use crate::engine::acl::Identities;
 use crate::engine::session::SessionId;
-
-/// Bytes that are held, until this is dropped.
-#[derive(Debug)]
-pub(super) struct Held {
-    bytes: usize,
-    all: Arc<AtomicUsize>,
-}
-
-impl Held {
-    pub(super) const fn none(all: Arc<AtomicUsize>) -> Self {
-        Self { bytes: 0, all }
-    }
-
-    pub(super) const fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub(super) fn grow_to(&mut self, bytes: usize) {
-        self.all.fetch_add(bytes.saturating_sub(self.bytes), Ordering::SeqCst);
-        self.bytes = self.bytes.max(bytes);
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.all.fetch_sub(self.bytes, Ordering::SeqCst);
-    }
-}
 
 /// A change with the orderer.
 #[derive(Debug)]
@@ -52,26 +24,58 @@ pub(in crate::server) struct Noted {
     /// Of each the change; nothing of a read.
     requests: VecDeque<Option<Change>>,
     /// Who the client has shown to be, as lines name it.
-    users: Option<Arc<str>>,
+    users: Option<Users>,
+    /// Of how many identities the whole names were told.
+    told: usize,
 }
 
 impl Noted {
-    /// One more request goes to the orderer.
+    /// One more request goes to the orderer. `room` is what was taken for it already.
     pub(in crate::server) fn note(
         &mut self,
         audit: &Audit,
+        room: Option<Held>,
         request: &Request<'_>,
         session: SessionId,
         identities: &Identities,
         address: IpAddr,
     ) {
-        let users = self.users.get_or_insert_with(|| users(identities));
-        let asked = Asked::of(request, session, Arc::clone(users), address);
+        let asked = self.asked(request, session, identities, address);
+        if let Some(asked) = &asked
+            && !asked.names.is_empty()
+        {
+            self.told = identities.all().len();
+        }
         self.requests.push_back(asked.map(|asked| {
-            let mut held = audit.held();
-            held.grow_to(asked.weight());
+            let mut held = room.unwrap_or_else(|| audit.held());
+            held.set(asked.weight_if_done());
             Change { asked, held }
         }));
+    }
+
+    /// How much room a request takes.
+    pub(in crate::server) fn weight(
+        &mut self,
+        request: &Request<'_>,
+        session: SessionId,
+        identities: &Identities,
+        address: IpAddr,
+    ) -> usize {
+        let asked = self.asked(request, session, identities, address);
+        asked.map_or(0, |asked| asked.weight_if_done())
+    }
+
+    fn asked(
+        &mut self,
+        request: &Request<'_>,
+        session: SessionId,
+        identities: &Identities,
+        address: IpAddr,
+    ) -> Option<Asked> {
+        let users = self.users.get_or_insert_with(|| Users::of(identities));
+        let asked = Asked::of(request, session, Arc::clone(&users.text), address)?;
+        let news = if users.is_cut { identities.all().get(self.told..) } else { None };
+        Some(asked.with_names(news.unwrap_or_default()))
     }
 
     /// The orderer is done with the first of them.

@@ -85,7 +85,10 @@ pub(in crate::server) const GAUGES: &[Row] = &[
     // These are not ZooKeeper's.
     of("watched_bytes", "bytes of memory for watches, about"),
     of("unread_bytes", "bytes of memory for answers and events that clients have not read"),
-    of("audit_held_bytes", "bytes of memory for changes that are not in the audit log yet"),
+    of(
+        "audit_held_bytes",
+        "bytes of changes that are not in the audit log yet, in memory or as lines",
+    ),
     of(
         "unsealed_bytes",
         "bytes of old ZooKeeper files that are not purged until rookeeper data seal",
