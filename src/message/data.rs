@@ -192,4 +192,9 @@ RK0256 ACLS_MISSING
 "Nobody has access to these znodes. The log does not belong to the snapshot, so more than this may be wrong."
 "Restore the directory from one backup. Otherwise set their ACLs as the super user (`DigestAuthenticationProvider.superDigest`)."
 
+RK0257 LOG_UNTOLD
+"The disk of the snapshots (`dataDir`) has no room for `rookeeper.logged`, the file that says that there is a log."
+"The log is complete and goes on. But until the file is there, a start whose log folder is missing or not mounted cannot tell, and would begin from the newest snapshot without it."
+"Free some space in `dataDir`; the file is written by itself after that. Until then, check before each start that the log folder (`dataLogDir`) is mounted."
+
 }

@@ -5,7 +5,10 @@
 //! last log is taken away on purpose. The file is one line, the folder; what counts is that it is there. A second line, of a
 //! server that was stopped, is the zxid of a last snapshot that shows all that the log holds: with that one, none is needed.
 //! The next group takes the line away. Where nothing is synced, there is no such file: the log may be gone at any time.
+//! Nor is there one while the disk of the snapshots has no room for it, which may be another than that of the log: the log
+//! goes on, and the file comes when there is room.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,9 +19,12 @@ use super::error::{During, StorageError};
 use super::file_name;
 use super::unsynced::is_unsynced;
 use super::way_out::of_no_log;
+use crate::message::MessageId;
 
 /// Longer than any path that a system takes, and its line end.
 const LEN_MAX: u64 = 8192;
+/// Groups between two attempts, while there is no room for the file.
+const GROUPS_WITHOUT: u32 = 1000;
 
 /// Says, while the log is written, that there is one.
 #[derive(Debug)]
@@ -28,6 +34,8 @@ pub(crate) struct Logged {
     folder: PathBuf,
     logs: PathBuf,
     is_said: bool,
+    /// There was no room for it; so many groups later it is tried again.
+    no_room: Option<u32>,
 }
 
 impl Logged {
@@ -37,14 +45,38 @@ impl Logged {
             folder: directory.snapshots().to_owned(),
             logs: directory.logs().to_owned(),
             is_said: false,
+            no_room: None,
         }
     }
 
-    /// Sees to it that the file is there and names the folder, durably.
+    /// Sees to it that the file is there and names the folder, durably, unless there is no room for it.
     pub(crate) fn say(&mut self) -> Result<(), StorageError> {
         if self.is_said {
             return Ok(());
         }
+        if let Some(groups) = self.no_room.as_mut().filter(|groups| **groups > 0) {
+            *groups -= 1;
+            return Ok(());
+        }
+        match self.write_down() {
+            Err(error) if is_no_room(&error) => {
+                if self.no_room.replace(GROUPS_WITHOUT).is_none() {
+                    tracing::error!(
+                        id = %MessageId::LOG_UNTOLD,
+                        %error,
+                        "the disk of the snapshots has no room to note that there is a log; the log goes on"
+                    );
+                }
+                Ok(())
+            }
+            said => {
+                self.no_room = None;
+                said
+            }
+        }
+    }
+
+    fn write_down(&mut self) -> Result<(), StorageError> {
         let disk = self.disk.as_ref();
         let line = format!("{}\n", self.logs.display());
         if read(disk, &self.folder)?.as_deref() != Some(line.as_bytes()) {
@@ -76,6 +108,11 @@ impl Logged {
     pub(crate) fn forget(&mut self) {
         self.is_said = false;
     }
+}
+
+fn is_no_room(error: &StorageError) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error, StorageError::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
 }
 
 /// Takes it back, durably, before the last log goes.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::super::StorageError;
 use super::super::cut::plan_cut;
 use super::super::directory::{DataDirectory, DirectoryOptions};
-use super::super::disk::sim::SimDisk;
+use super::super::disk::sim::{Fault, SimDisk};
 use super::super::error::DamageReason;
 use super::super::fixture::{FOLDER, Fixture, data, offsets};
 use super::super::ledger::{Ledger, txn};
@@ -557,7 +557,7 @@ fn what_was_read_is_durable_before_more_is_written() {
     let fixture = plain();
     let mut recovered = fixture.write(&[&[1]]);
     recovered.log.append(&txn(2, &data(2))).expect("appends");
-    fixture.disk.fail_after(1, crate::storage::disk::sim::Fault::PowerLoss);
+    fixture.disk.fail_after(1, Fault::PowerLoss);
     recovered.log.commit().expect_err("the write comes through, the sync does not");
     fixture.disk.kill();
     assert_eq!(last(&fixture), (2, 0));
@@ -574,7 +574,7 @@ fn what_a_failed_sync_left_readable_is_written_again_before_it_counts() {
         for zxid in [2, 3] {
             recovered.log.append(&txn(zxid, &data(zxid))).expect("appends");
         }
-        fixture.disk.fail_after(1, crate::storage::disk::sim::Fault::Eio);
+        fixture.disk.fail_after(1, Fault::Eio);
         recovered.log.commit().expect_err("the write comes through, the sync does not");
         fixture.disk.kill();
         assert_eq!(last(&fixture), (3, 0), "it is in memory");
@@ -601,7 +601,7 @@ fn what_zookeeper_left_readable_is_written_again_before_it_counts() {
             fixture.edit(name, |bytes| bytes.truncate(16));
             let file = fixture.disk.open_for_write(&Fixture::path(name)).expect("opens");
             file.write_all_at(&bytes[16..], 16).expect("writes");
-            fixture.disk.fail_after(0, crate::storage::disk::sim::Fault::Eio);
+            fixture.disk.fail_after(0, Fault::Eio);
             file.sync_all().expect_err("fails");
         }
         fixture.disk.kill();
@@ -794,4 +794,57 @@ fn a_log_is_not_needed_with_the_last_snapshot_and_is_with_an_older_one() {
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+/// The snapshots may stand on another disk than the log.
+#[test]
+fn a_log_goes_on_where_there_is_no_room_to_note_it() {
+    let mut without = 0;
+    for operations in 0..40 {
+        let fixture = plain();
+        let (mut recovered, ledger) = fixture.start().expect("starts");
+        ledger.snapshot(&fixture.open(), 0).expect("snapshot.0");
+        recovered.log.append(&txn(1, &data(1))).expect("appends");
+        fixture.disk.fail_after(operations, Fault::Enospc);
+        let committed = recovered.log.commit();
+        let is_noted = || fixture.names().iter().any(|name| name == "rookeeper.logged");
+        match committed {
+            // It hit the log itself, or the epoch of its name.
+            Err(_) => continue,
+            Ok(_) if is_noted() => {
+                assert!(without > 0, "the fault came behind the file at once");
+                break;
+            }
+            Ok(_) => without += 1,
+        }
+        // A start has no room for it either, once.
+        drop(recovered);
+        let (mut recovered, _) = fixture.start().expect("starts");
+        assert_eq!(recovered.last_zxid, 1);
+        assert!(is_noted());
+        recovered.log.append(&txn(2, &data(2))).expect("appends");
+        recovered.log.commit().expect("commits");
+    }
+    assert!(without >= 3, "at its creation, its write and its sync: {without}");
+}
+
+#[test]
+fn what_could_not_be_noted_is_noted_when_there_is_room() {
+    let fixture = plain();
+    drop(fixture.write(&[&[1]]));
+    fixture.disk.remove(&Fixture::path("rookeeper.logged")).expect("removes");
+    let is_noted = || fixture.names().iter().any(|name| name == "rookeeper.logged");
+    // A start that has no room for a new file.
+    fixture.disk.set_free(Some(0));
+    let (mut recovered, _) = fixture.start().expect("starts");
+    assert!(!is_noted());
+    fixture.disk.set_free(None);
+    for zxid in 2..3000 {
+        recovered.log.append(&txn(zxid, &data(zxid))).expect("appends");
+        recovered.log.commit().expect("commits");
+        if is_noted() {
+            return;
+        }
+    }
+    panic!("it was not noted");
 }
