@@ -1,13 +1,13 @@
 //! `rookeeper cli` beyond what it shares with zkCli line for line (see `forty_steps`): below a chroot, on a server without
 //! TTLs, where no server is, at a terminal, and what zkCli does not have.
 
-use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::thread;
 
 use compat_tests::request::{self, mode, op};
 use compat_tests::{
-    Kind, Program, Server, Transcript, classpath, four_letter_words, python, repository, rookeeper,
+    Kind, Program, Server, Transcript, classpath, four_letter_words, free_port, python, repository,
+    rookeeper,
 };
 use serde_json::Value;
 
@@ -112,8 +112,9 @@ fn below_a_chroot_and_without_ttls_it_prints_what_zkcli_prints() {
 
 #[test]
 fn where_no_server_is_it_says_which_was_tried() {
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|at| at.local_addr()).expect("a port");
-    let output = run(&free.to_string(), &["get", "/x"]);
+    let port = free_port();
+    let free = format!("127.0.0.1:{}", port.number());
+    let output = run(&free, &["get", "/x"]);
     assert_eq!(output.status.code(), Some(1));
     let told = stderr(&output);
     assert!(told.starts_with("KeeperErrorCode = ConnectionLoss for /x\n"), "{told}");

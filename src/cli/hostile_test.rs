@@ -1,7 +1,7 @@
 //! Servers that are none, or mean ill: each ends in an error that says why, and takes no memory on their word.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use jute::protocol::{ConnectResponse, ReplyHeader, put_frame};
 use jute::{ErrorCode, Record as _};
+use socket2::{Domain, Socket, Type};
 
 use super::client::Client;
 use super::connection::Target;
@@ -121,8 +122,10 @@ fn a_session_that_is_refused_has_expired() {
 
 #[test]
 fn where_no_server_is_the_address_is_named() {
-    let free =
-        TcpListener::bind("127.0.0.1:0").and_then(|at| at.local_addr()).expect("a free port");
+    // Bound, so that nobody else gets the port, and no listener.
+    let bound = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    bound.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("a free port");
+    let free = bound.local_addr().ok().and_then(|at| at.as_socket()).expect("an address");
     let servers = Servers::parse(&format!("{free}")).expect("an address");
     let target = Target { servers, timeout: Duration::from_secs(10), read_only: false };
     let client = Client::connect(target, &Arc::new(Events::new(false))).expect("threads");

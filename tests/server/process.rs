@@ -1,9 +1,8 @@
 //! A server process with its own directory and port. It never outlives its value.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
@@ -172,19 +171,23 @@ impl Server {
     }
 }
 
-/// A port that nobody listens on now.
+/// A port of ours until this process ends, where nobody listens yet. It is below the range that the kernel hands to
+/// outgoing connections: those would steal it while a server is down between two runs.
 pub(crate) fn free_port() -> u16 {
-    /// Those that other tests of this process have, perhaps for a server that is yet to come.
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    loop {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .and_then(|listener| listener.local_addr())
-            .expect("a free port")
-            .port();
-        if GIVEN.lock().expect("no panic").insert(port) {
+    /// The same ports of UDP, which no server wants: who holds one owns the number, among all test runs on this
+    /// machine. compat-tests claims its own in the same way.
+    static CLAIMS: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+    let mut claims = CLAIMS.lock().expect("no panic");
+    let base = std::process::id() % 11_000;
+    for step in 0..12_000 {
+        let port = u16::try_from(20_000 + (base + step) % 12_000).expect("below 32,000");
+        let Ok(claim) = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)) else { continue };
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            claims.push(claim);
             return port;
         }
     }
+    panic!("no free port between 20,000 and 32,000");
 }
 
 /// Sends a signal to a process that this test started.
