@@ -80,24 +80,11 @@ impl Content {
             self.buffer.shrink_to(2 * PIECE);
         }
         let more = wanted.saturating_sub(before).min(before).max(PIECE);
-        self.buffer.resize(before.saturating_add(more), 0);
-        let mut filled = before;
-        let outcome = loop {
-            let room = self.buffer.get_mut(filled..).unwrap_or_default();
-            if room.is_empty() {
-                break Ok(());
-            }
-            match self.source.read(room) {
-                Ok(0) => break Ok(()),
-                Ok(count) => filled = filled.saturating_add(count),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => break Err(()),
-            }
-        };
-        self.buffer.truncate(filled);
-        match outcome {
-            Ok(()) => Ok(filled > before),
-            Err(()) => Err(match self.source.file().failed.take() {
+        self.buffer.reserve(more);
+        // Not zeroed first: of most files less than a piece is read.
+        match (&mut self.source).take(more as u64).read_to_end(&mut self.buffer) {
+            Ok(count) => Ok(count > 0),
+            Err(_) => Err(match self.source.file().failed.take() {
                 Some(error) => Unreadable::Disk(error),
                 None => Unreadable::Packing,
             }),
