@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::net::Shutdown;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
@@ -38,10 +39,16 @@ impl Ended {
         true
     }
 
+    /// Takes out those that wait. A defect costs one connection, and not each that ends from then on; it is logged where it
+    /// panics.
+    fn take_out_all(&self, server: &Server) {
+        while catch_unwind(AssertUnwindSafe(|| self.take_out_one(server))).unwrap_or(true) {}
+    }
+
     /// Takes them out until the process ends: the thread.
     pub(super) fn take_out_for_ever(&self, server: &Server) {
         loop {
-            while self.take_out_one(server) {}
+            self.take_out_all(server);
             let mut waiting = self.waiting.lock();
             if waiting.is_empty() {
                 // What many that went at once took is given back.
@@ -70,9 +77,10 @@ fn take_out(server: &Server, connection: &Connection) {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::task::{Context, Wake};
     use std::time::{Duration, Instant};
 
-    use tokio::io::AsyncReadExt as _;
+    use tokio::io::{AsyncReadExt as _, ReadBuf};
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
@@ -81,23 +89,62 @@ mod tests {
     const COUNT: usize = 50;
     const MAX: Option<u32> = Some(50);
 
+    /// A connection with a watch that has its place among the others, and its client.
+    async fn connection(server: &Server, listener: &TcpListener) -> (Arc<Connection>, TcpStream) {
+        let address = listener.local_addr().expect("it is known");
+        let client = TcpStream::connect(address).await.expect("a connection");
+        let (socket, peer) = listener.accept().await.expect("a connection");
+        assert!(server.connections.admit(peer.ip(), MAX, None));
+        let (id, unread) = (server.connections.next_id(), server.connections.unread());
+        let unread = Arc::clone(unread);
+        let connection = Arc::new(Connection::new(id, peer, socket, server.clock, unread));
+        server.connections.add(&connection);
+        server.replica.shared().watches().lock().watch_data("/x", id).expect("there is room");
+        (connection, client)
+    }
+
+    /// Who waits for something and panics when there is nothing to wait for any more.
+    struct Defect;
+
+    impl Wake for Defect {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Defect {
+        fn drop(&mut self) {
+            panic!("a defect");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_over_one_leaves_no_other_behind() {
+        let (_dir, server) = without_orderer("");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let (first, mut its_client) = connection(&server, &listener).await;
+        let (other, mut others_client) = connection(&server, &listener).await;
+        let waker = Arc::new(Defect).into();
+        let (mut waits, mut byte) = (Context::from_waker(&waker), [0]);
+        let read = first.socket().poll_peek(&mut waits, &mut ReadBuf::new(&mut byte));
+        assert!(read.is_pending());
+        drop(waker);
+        server.ended.put(first);
+        server.ended.put(other);
+        server.ended.take_out_all(&server);
+        assert_eq!(server.connections.count(), 0);
+        assert_eq!(server.replica.shared().watches().lock().count(), 0);
+        for client in [&mut its_client, &mut others_client] {
+            assert_eq!(client.read(&mut byte).await.expect("an end"), 0);
+        }
+    }
+
     /// Nobody sees less of them than of open ones before they are taken out, and nothing after that.
     #[tokio::test]
     async fn those_that_ended_are_there_until_they_are_taken_out() {
         let (_dir, server) = without_orderer("");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
-        let address = listener.local_addr().expect("it is known");
         let mut clients = Vec::new();
         for _ in 0..COUNT {
-            let client = TcpStream::connect(address).await.expect("a connection");
-            let (socket, peer) = listener.accept().await.expect("a connection");
-            assert!(server.connections.admit(peer.ip(), MAX, None));
-            let (id, unread) = (server.connections.next_id(), server.connections.unread());
-            let unread = Arc::clone(unread);
-            let connection = Connection::new(id, peer, socket, server.clock, unread);
-            let connection = Arc::new(connection);
-            server.connections.add(&connection);
-            server.replica.shared().watches().lock().watch_data("/x", id).expect("there is room");
+            let (connection, client) = connection(&server, &listener).await;
             tokio::spawn(connection.run(Arc::clone(&server)));
             clients.push(client);
         }
