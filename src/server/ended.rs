@@ -16,6 +16,8 @@ use super::shared::Server;
 
 /// Watches of a connection that are taken away under one hold.
 const FORGOTTEN_A_HOLD: usize = 256;
+/// Places that the queue keeps while nothing waits.
+const KEPT: usize = 64;
 
 /// Connections that have ended and still have everything that an open one has. So there are never more of them than there may
 /// be connections.
@@ -52,7 +54,7 @@ impl Ended {
             let mut waiting = self.waiting.lock();
             if waiting.is_empty() {
                 // What many that went at once took is given back.
-                waiting.shrink_to_fit();
+                waiting.shrink_to(KEPT);
                 self.arrived.wait(&mut waiting);
             }
         }
