@@ -7,6 +7,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
+use super::path;
 use super::znode::{NodeId, Znodes};
 
 /// Shards. At ten million znodes one holds 2,500, and growing it takes some tens of microseconds.
@@ -36,6 +37,7 @@ impl Index {
     }
 
     pub(super) fn hash(&self, parent: NodeId, name: &str) -> u32 {
+        path::count_work(name.len());
         let mut hasher = self.hasher.build_hasher();
         hasher.write_u32(parent.0);
         hasher.write(name.as_bytes());

@@ -1,5 +1,7 @@
 //! Paths: which are legal, and what lies above one (reference 6).
 
+use std::hash::Hasher;
+
 use jute::ErrorCode;
 
 /// The root, as clients write it. An empty string means the root, too.
@@ -29,6 +31,19 @@ pub fn validate(path: &str) -> Result<(), ErrorCode> {
     if legal { Ok(()) } else { Err(ErrorCode::BadArguments) }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Bytes of paths and names that were hashed or copied.
+    pub(crate) static WORK: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Tells tests that so many bytes of a path were hashed or copied.
+#[cfg_attr(not(test), expect(unused_variables, reason = "only tests count"))]
+pub(super) fn count_work(bytes: usize) {
+    #[cfg(test)]
+    WORK.set(WORK.get() + bytes);
+}
+
 /// What stands between slashes. Names are short: `str::split` costs more to set up than the look at each byte.
 pub(super) fn names(path: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(path);
@@ -41,6 +56,19 @@ pub(super) fn names(path: &str) -> impl Iterator<Item = &str> {
         rest = behind;
         name
     })
+}
+
+/// Of a path: name by name, so that on the way those of all paths above it are known.
+pub(super) fn hash(mut hasher: impl Hasher, path: &str) -> u64 {
+    count_work(path.len());
+    names(path).for_each(|name| add_name(&mut hasher, name));
+    hasher.finish()
+}
+
+/// Goes on by a name.
+pub(super) fn add_name(hasher: &mut impl Hasher, name: &str) {
+    hasher.write(name.as_bytes());
+    hasher.write_u8(b'/');
 }
 
 /// ZooKeeper looks at UTF-16 units, so that every character beyond the first plane counts as a surrogate.
@@ -66,6 +94,15 @@ pub fn parent(path: &str) -> Result<&str, ErrorCode> {
 #[must_use]
 pub fn is_reserved(path: &str) -> bool {
     matches!(path, ROOT | ZOOKEEPER | QUOTA | CONFIG)
+}
+
+/// Bytes of a path that cost about as much as one more path.
+const BYTES_A_PATH: usize = 64;
+
+/// What it costs to find, hash or copy a path, in short ones: what is done at once is bounded by the sum of it.
+#[must_use]
+pub const fn cost(path: &str) -> usize {
+    1 + path.len() / BYTES_A_PATH
 }
 
 /// The one spelling of a path under which changes in flight are kept.

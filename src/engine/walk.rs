@@ -130,57 +130,60 @@ impl Walk {
         Self { zxid, digest, next: 0, end, written, head, out, is_late: false, missing }
     }
 
-    /// Marks a number and tells whether it was marked before. Numbers behind the end always were.
-    fn mark(&mut self, id: NodeId) -> bool {
-        if id.0 >= self.end {
-            return true;
+    /// Whether a number is marked. Numbers behind the end always are.
+    fn is_marked(&self, id: NodeId) -> bool {
+        let word = self.written.get((id.0 / u64::BITS) as usize);
+        id.0 >= self.end || word.is_none_or(|word| word >> (id.0 % u64::BITS) & 1 != 0)
+    }
+
+    fn mark(&mut self, id: NodeId) {
+        if id.0 < self.end
+            && let Some(word) = self.written.get_mut((id.0 / u64::BITS) as usize)
+        {
+            *word |= 1 << (id.0 % u64::BITS);
         }
-        let bit = 1_u64 << (id.0 % u64::BITS);
-        self.written.get_mut((id.0 / u64::BITS) as usize).is_none_or(|word| {
-            let before = *word & bit != 0;
-            *word |= bit;
-            before
-        })
     }
 
     /// Writes a znode that is about to change or go, if it was not. Where too much waits the walk is late from here on.
     pub(super) fn preserve(&mut self, znodes: &Znodes, id: NodeId) {
-        if self.is_late {
-            return;
-        }
-        if self.out.len() > LATE {
-            self.is_late = !self.mark(id);
-        } else {
-            self.reach(znodes, id);
+        if !self.is_late {
+            self.is_late = !self.reach(znodes, id, LATE);
         }
     }
 
-    /// Writes a znode, if it was not.
-    fn reach(&mut self, znodes: &Znodes, id: NodeId) {
-        let Some(node) = znodes.get(id) else { return };
-        if self.mark(id) {
-            return;
-        }
-        if id != NodeId::ROOT {
-            self.preserve_ancestors(znodes, node.parent);
-        }
-        self.write(znodes, id);
-    }
-
-    /// Writes the unwritten among a znode and those above it, the highest first.
-    fn preserve_ancestors(&mut self, znodes: &Znodes, parent: NodeId) {
+    /// Writes the unwritten among a znode and those above it, the highest first, while no more than `most` bytes wait. Whether
+    /// these were all.
+    fn reach(&mut self, znodes: &Znodes, id: NodeId, most: usize) -> bool {
         let mut unwritten = Vec::new();
-        let mut at = parent;
-        while !self.mark(at) {
+        let mut at = id;
+        while !self.is_marked(at)
+            && let Some(node) = znodes.get(at)
+        {
             unwritten.push(at);
-            match znodes.get(at) {
-                Some(node) if at != NodeId::ROOT => at = node.parent,
-                _ => break,
+            if at == NodeId::ROOT {
+                break;
             }
+            at = node.parent;
+        }
+        #[cfg(test)]
+        super::znode::HOPS.set(super::znode::HOPS.get() + unwritten.len());
+        // Each path is that of the znode above it and a name.
+        let mut path = String::new();
+        if at != NodeId::ROOT && !unwritten.is_empty() {
+            znodes.write_path(at, &mut path);
         }
         for id in unwritten.into_iter().rev() {
-            self.write(znodes, id);
+            if self.out.len() > most {
+                return false;
+            }
+            if let Some(node) = znodes.get(id).filter(|_| id != NodeId::ROOT) {
+                path.push('/');
+                path.push_str(node.name());
+            }
+            self.mark(id);
+            self.write(znodes, id, &path);
         }
+        true
     }
 
     /// Leaves out a znode that comes into being now.
@@ -188,10 +191,8 @@ impl Walk {
         self.mark(id);
     }
 
-    fn write(&mut self, znodes: &Znodes, id: NodeId) {
+    fn write(&mut self, znodes: &Znodes, id: NodeId, path: &str) {
         let Some(node) = znodes.get(id) else { return };
-        let mut path = String::new();
-        znodes.write_path(id, &mut path);
         put_count(&mut self.out, path.len());
         self.out.put_slice(path.as_bytes());
         jute::persist::SnapshotNode {
@@ -213,7 +214,9 @@ impl Walk {
             if self.next >= self.end || self.out.len() > enough {
                 return;
             }
-            self.reach(znodes, NodeId(self.next));
+            if !self.reach(znodes, NodeId(self.next), enough) {
+                return;
+            }
             self.next += 1;
         }
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jute::persist::{SnapshotNode, SnapshotSession};
-use jute::txn::{CloseSessionTxn, SetAclTxn, SetDataTxn, Txn, TxnHeader};
+use jute::txn::{CloseSessionTxn, DeleteTxn, SetAclTxn, SetDataTxn, Txn, TxnHeader};
 use jute::{Acl, Record, StatPersisted};
 use proptest::prelude::*;
 
@@ -17,6 +17,7 @@ use super::model_test::{Pair, Step, step};
 use super::owner::Owner;
 use super::session::SessionId;
 use super::walk::LATE;
+use super::znode::HOPS;
 use super::zxid::Zxid;
 
 /// What a snapshot has to show.
@@ -344,4 +345,73 @@ fn a_walk_shows_every_znode_of_a_large_tree() {
         }
         assert_eq!(shown, before + ZNODES);
     }
+}
+
+/// What waits for its ancestors counts as much as any: the path of each is written out in full.
+#[test]
+fn a_deep_chain_of_ancestors_makes_a_walk_late_like_anything_else() {
+    const LEVELS: usize = 2000;
+    let name = "x".repeat(49);
+    let mut database = Database::empty(1, Rules { digest: false, ..Rules::default() });
+    let node = SnapshotNode { data: None, acl: -1, stat: StatPersisted::default() };
+    let mut path = String::new();
+    database.begin_bulk_load();
+    for _ in 0..LEVELS {
+        path.push('/');
+        path.push_str(&name);
+        database.load_node(&path, &node).expect("loads");
+    }
+    database.end_bulk_load().expect("they differ");
+    database.finish_load(Zxid(7));
+    database.begin_walk();
+    // What comes first: sessions and lists.
+    while !matches!(database.tree.advance_walk(0, 1), Some(WalkStep::Bytes(_))) {}
+    HOPS.set(0);
+    let set = SetDataTxn { path: path.clone().into(), data: None, version: 1 };
+    apply(&mut database, Txn::SetData(set)).expect("it fits");
+    assert!(HOPS.get() <= 2 * LEVELS + 10, "{} steps", HOPS.get());
+    let late = database.tree.end_late_walk().expect("all of them are more than may wait");
+    let waits = late.0.waiting();
+    assert!((LATE..=LATE + path.len() + 200).contains(&waits), "{waits} bytes");
+}
+
+/// The number of a znode that was deleted is given to another one: then a parent can come behind its child.
+#[test]
+fn a_chain_that_hangs_at_a_higher_number_is_written_a_few_at_a_time() {
+    const LEVELS: usize = 100;
+    let mut database = Database::new(1, Rules { digest: false, ..Rules::default() });
+    make(&mut database, "/first", b"", Owner::None);
+    let mut above = "/chain".to_owned();
+    make(&mut database, &above, b"", Owner::None);
+    for _ in 0..LEVELS {
+        above = format!("{above}/{}", "x".repeat(100));
+        make(&mut database, &above, b"", Owner::None);
+    }
+    let delete = DeleteTxn { path: "/first".into() };
+    apply(&mut database, Txn::Delete(delete)).expect("it fits");
+    make(&mut database, &format!("{above}/last"), b"", Owner::None);
+    database.begin_walk();
+    let (mut paths, mut largest) = (BTreeSet::new(), 0);
+    // What comes first: sessions and lists.
+    while !matches!(database.tree.advance_walk(0, 1), Some(WalkStep::Bytes(_))) {}
+    loop {
+        match database.tree.advance_walk(256, 20_000) {
+            Some(WalkStep::Bytes(more) | WalkStep::Znodes(more)) => {
+                largest = largest.max(more.len());
+                let mut rest = more.as_slice();
+                while !rest.is_empty() {
+                    let path: Cow<'_, str> = take(&mut rest);
+                    let _: SnapshotNode<'_> = take(&mut rest);
+                    let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+                    assert!(path.is_empty() || paths.contains(above), "{path}");
+                    assert!(paths.insert(path.into_owned()));
+                }
+            }
+            Some(WalkStep::Finished { .. }) => break,
+            Some(WalkStep::Lacking(znodes)) => panic!("{znodes} znodes are missing"),
+            None => {}
+        }
+    }
+    assert_eq!(paths.len(), database.tree().count());
+    assert!(largest < 20_000 + above.len() + 200, "{largest} bytes at once");
 }

@@ -4,6 +4,7 @@ use jute::{Stat, StatPersisted};
 
 use super::acl::AclId;
 use super::owner::Owner;
+use super::path;
 use super::session::SessionId;
 use super::slab::Slab;
 
@@ -411,7 +412,16 @@ impl Znodes {
             path.push('/');
             path.push_str(name);
         }
+        path::count_work(path.len());
+        #[cfg(test)]
+        HOPS.set(HOPS.get() + names.len());
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Steps from a znode to the one above it, for its path.
+    pub(super) static HOPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]
