@@ -15,6 +15,7 @@ use super::standalone::OrderError;
 use crate::engine::acl::AclList;
 use crate::engine::apply::Mode;
 use crate::engine::database::Database;
+use crate::engine::path;
 use crate::engine::read::{self, Caller};
 use crate::engine::request::{Chore, Origin, Work};
 use crate::engine::sequencer::{Prepared, Sequencer};
@@ -26,8 +27,11 @@ use crate::engine::zxid::Zxid;
 
 /// How long transactions are applied before waiting readers are let in.
 const HOLD_MAX: Duration = Duration::from_micros(100);
-/// Between two looks at the clock while the hold lasts: steps, parts of their transactions, and receivers of their events.
+/// Between two looks at the clock while the hold lasts: steps, parts of their transactions, and receivers of their events; of
+/// all of them each counts as more where its path is long.
 const WORK_A_LOOK: usize = 16;
+/// What one receiver of an event comes to at most: longer ones are shared.
+const COPIED: usize = 64;
 
 /// Bytes that are decided in one turn, with one more request: those that came and those of the transactions that they
 /// become, whatever the outcome. A megabyte of small parts takes some 40 ms to decide, and nothing ticks meanwhile.
@@ -255,7 +259,7 @@ impl Applying<'_> {
         }
         self.hold.publish();
         self.clients.events(&self.events);
-        self.work += self.events.iter().map(|event| event.receivers.len()).sum::<usize>();
+        self.work += self.events.iter().map(work_of_event).sum::<usize>();
         self.events.clear();
         self.put_aside();
         Ok(response)
@@ -321,14 +325,35 @@ impl Applying<'_> {
     }
 }
 
-/// Parts of a transaction beyond the first.
+/// What a transaction comes to beyond one short part.
 fn parts(txn: &Txn<'_>) -> usize {
-    let parts = match txn {
-        Txn::Multi(parts) => parts.len(),
-        Txn::CloseSession(its) => its.paths_to_delete.len(),
-        _ => 0,
+    let parts: usize = match txn {
+        Txn::Multi(parts) => parts.iter().map(|part| 1 + parts_of_one(part)).sum(),
+        Txn::CloseSession(its) => its.paths_to_delete.iter().map(|path| path::cost(path)).sum(),
+        one => 1 + parts_of_one(one),
     };
     parts.saturating_sub(1)
+}
+
+/// What a part comes to for its path beyond a short one.
+fn parts_of_one(txn: &Txn<'_>) -> usize {
+    let path = match txn {
+        Txn::Create(its) | Txn::Create2(its) => &its.path,
+        Txn::CreateContainer(its) => &its.path,
+        Txn::CreateTtl(its) => &its.path,
+        Txn::Delete(its) | Txn::DeleteContainer(its) => &its.path,
+        Txn::SetData(its) | Txn::Reconfig(its) => &its.path,
+        Txn::SetAcl(its) => &its.path,
+        Txn::Check(_) | Txn::Error(_) | Txn::Multi(_) => return 0,
+        Txn::CreateSession(_) | Txn::CloseSession(_) => return 0,
+    };
+    path::cost(path) - 1
+}
+
+/// What telling of an event comes to: its path is encoded once, and a short one is copied for each who is told.
+fn work_of_event(event: &Event) -> usize {
+    let cost = path::cost(&event.path);
+    event.receivers.len() * cost.min(COPIED) + cost
 }
 
 #[cfg(test)]
@@ -350,6 +375,16 @@ mod tests {
         };
         let all = [check(), Txn::Multi(vec![check(); 20]), close(0), close(1), close(30)];
         assert_eq!(all.each_ref().map(parts), [0, 19, 0, 0, 29]);
+        // As many as there are 64 bytes in its path.
+        let delete = |len: usize| {
+            let path = format!("/{}", "x".repeat(len - 1)).into();
+            Txn::Delete(jute::txn::DeleteTxn { path })
+        };
+        let multi = Txn::Multi(vec![delete(640), delete(64), check()]);
+        assert_eq!(
+            [delete(63), delete(64), delete(64_000), multi].each_ref().map(parts),
+            [0, 1, 1000, 13]
+        );
     }
 
     #[test]

@@ -28,7 +28,7 @@ use super::figures::series::Counter;
 use super::figures::stats::{self, Summary};
 use super::inbox::{Inbox, Step};
 use super::listings::{self, Listings};
-use super::outbox::{Outbox, Sent};
+use super::outbox::{LongEvent, Outbox, Sent};
 use super::password::PASSWORD_LEN;
 use super::shared::Server;
 use super::unread::{Rank, Unread};
@@ -257,10 +257,13 @@ impl Connection {
         !self.touched.swap(true, Ordering::Relaxed)
     }
 
-    /// Appends an event's frame. A client that lets too much of it lie is disconnected: it asks for what it missed
-    /// when it comes back.
-    pub(super) fn put_event(&self, frame: &[u8]) {
-        let is_enough = !self.outbox.put_event(frame);
+    /// Appends an event's frame, or shares a long one. A client that lets too much of it lie is disconnected: it asks for what
+    /// it missed when it comes back.
+    pub(super) fn put_event(&self, frame: &[u8], long: Option<&Arc<LongEvent>>) {
+        let is_enough = match long {
+            Some(event) => !self.outbox.put_long_event(event),
+            None => !self.outbox.put_event(frame),
+        };
         self.counters().sent += 1;
         if is_enough {
             tracing::warn!(

@@ -23,6 +23,7 @@ use super::figures::namespace;
 use super::figures::series::{Counter, KeyedCounter, Measure};
 use super::figures::stats::{self, Stats};
 use super::large_answers::LargeAnswers;
+use super::outbox::LongEvent;
 use super::password::Passwords;
 use super::unread::{Claim, Unread};
 use super::unsent::Unsent;
@@ -307,7 +308,7 @@ impl Clients for Connections {
         self.open.read().get(&connection).is_some_and(|its| !its.outbox().is_ended())
     }
 
-    /// An event is encoded once, whoever receives it.
+    /// An event is encoded once, whoever receives it, and a long one is not copied.
     fn events(&self, events: &[Event]) {
         let series = &self.stats.series;
         let mut frame = BytesMut::new();
@@ -321,6 +322,8 @@ impl Clients for Connections {
             series.record(measure, event.receivers.len() as u64);
             frame.clear();
             put_event(&mut frame, event.zxid.0, event.event_type, &event.path);
+            let len = frame.len() - LENGTH_LEN;
+            let long = LongEvent::of(&mut frame, &self.unread);
             for receiver in &event.receivers {
                 let Some(connection) = self.get(*receiver) else { continue };
                 let may_read = event
@@ -328,8 +331,8 @@ impl Clients for Connections {
                     .as_ref()
                     .is_none_or(|list| connection.identities().may(list, perms::READ));
                 if may_read {
-                    self.stats.told(1, (frame.len() - LENGTH_LEN) as u64);
-                    connection.put_event(&frame);
+                    self.stats.told(1, len as u64);
+                    connection.put_event(&frame, long.as_ref());
                     self.shed(&connection);
                     self.touch(connection);
                 }
@@ -430,6 +433,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::server::outbox::Sent;
 
     /// Nothing is left, and these leave something unread: the first one for the longest.
     struct Crowd {
@@ -550,5 +554,56 @@ mod tests {
         });
         assert_eq!(seen, COUNT);
         assert_eq!(connections.after(None).len(), LOOKED_AT);
+    }
+
+    /// Each has the same bytes to read.
+    #[tokio::test]
+    async fn an_event_of_a_long_path_is_there_once_for_all_who_are_told() {
+        const COUNT: usize = 300;
+        const LEN: usize = 1_000_000;
+        let unread = Arc::new(Unread::new(64 << 20, LEN));
+        let (queue, stats, passwords) = (Arc::default(), Arc::default(), Arc::default());
+        let connections =
+            Connections::new(0, queue, Clock::start(), stats, passwords, None, unread);
+        let unread = Arc::clone(connections.unread());
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let address = listener.local_addr().expect("it is known");
+        let mut receivers = Vec::new();
+        for _ in 0..COUNT {
+            let socket = TcpStream::connect(address).await.expect("a connection");
+            let (_, peer) = listener.accept().await.expect("a connection");
+            let id = connections.next_id();
+            let connection =
+                Connection::new(id, peer, socket, connections.clock, Arc::clone(&unread));
+            connections.add(&Arc::new(connection));
+            receivers.push(id);
+        }
+        let path = format!("/{}", "x".repeat(LEN));
+        let mut expected = BytesMut::new();
+        for (zxid, path) in [(1, "/short"), (2, path.as_str()), (3, "/short")] {
+            put_event(&mut expected, zxid, EventType::NodeCreated, path);
+            connections.events(&[Event {
+                receivers: receivers.clone(),
+                event_type: EventType::NodeCreated,
+                path: path.into(),
+                zxid: Zxid(zxid),
+                readers: None,
+            }]);
+        }
+        let held = unread.bytes();
+        assert!((LEN..LEN + (64 << 10)).contains(&held), "{held} bytes");
+        for receiver in receivers {
+            let connection = connections.get(receiver).expect("it is there");
+            assert!(!connection.outbox().is_ended(), "{receiver:?} was closed");
+            assert_eq!(connection.outbox().len(), expected.len());
+            let mut read = Vec::new();
+            let sent = connection.outbox().send(|bytes| {
+                read.extend_from_slice(bytes);
+                Ok(bytes.len())
+            });
+            assert_eq!(sent.expect("it takes all"), Sent::All);
+            assert!(read == expected);
+        }
+        assert_eq!(unread.bytes(), 0);
     }
 }

@@ -31,6 +31,8 @@ const SHARE_OF_ALL: usize = 16;
 const LIST_A_TURN: usize = 128 << 10;
 /// What waits stands in pieces of about this length: none is moved again, and each is given back once it is sent.
 const PIECE: usize = 64 << 10;
+/// Events above this length are not copied for each who is told.
+const LONG_EVENT: usize = 4 << 10;
 /// Answers of this length are not copied into the outbox.
 const MOVED: usize = 16 << 10;
 
@@ -77,11 +79,38 @@ struct Ahead {
     list: Option<Arc<LongList>>,
 }
 
-/// Bytes, and the memory that they take here; none for those of a list.
+/// Bytes, and the memory that they take here; none for those of a list or of a long event.
 #[derive(Debug)]
 struct Piece {
     bytes: Bytes,
     held: usize,
+    event: Option<Arc<LongEvent>>,
+}
+
+/// The frame of an event with a long path: it stands in memory, and counts in the budget, once for all who are told.
+#[derive(Debug)]
+pub(super) struct LongEvent {
+    frame: Bytes,
+    _room: Claim,
+}
+
+impl LongEvent {
+    /// Takes the frame out of `frame`, if it is one that is worth it.
+    pub(super) fn of(frame: &mut BytesMut, unread: &Arc<Unread>) -> Option<Arc<Self>> {
+        let room = (frame.len() > LONG_EVENT).then(|| unread.take(frame.len()))?;
+        Some(Arc::new(Self { frame: frame.split().freeze(), _room: room }))
+    }
+}
+
+impl Piece {
+    const fn of(bytes: Bytes, held: usize) -> Self {
+        Self { bytes, held, event: None }
+    }
+
+    /// Whether it counts as what waits for this client and is no list.
+    const fn is_own(&self) -> bool {
+        self.held > 0 || self.event.is_some()
+    }
 }
 
 /// The outbox.
@@ -124,7 +153,7 @@ impl Ahead {
         let piece = self.pieces.pop_front()?;
         self.listed = self.listed.saturating_sub(1);
         self.len -= piece.bytes.len();
-        if piece.held > 0 {
+        if piece.is_own() {
             self.own -= piece.bytes.len();
             self.held -= piece.held;
         }
@@ -133,7 +162,7 @@ impl Ahead {
 
     fn count(&mut self, piece: &Piece) {
         self.len += piece.bytes.len();
-        if piece.held > 0 {
+        if piece.is_own() {
             self.own += piece.bytes.len();
             self.held += piece.held;
         }
@@ -172,7 +201,7 @@ impl Waiting {
         if !self.bytes.is_empty() {
             let held = held_by(&self.bytes);
             let bytes = std::mem::take(&mut self.bytes).freeze();
-            self.ahead().push(Piece { bytes, held });
+            self.ahead().push(Piece::of(bytes, held));
         }
     }
 
@@ -285,6 +314,23 @@ impl Outbox {
         }
         waiting.bytes.extend_from_slice(frame);
         self.count(&mut waiting, 0, false);
+        self.has_place_for_events(&waiting)
+    }
+
+    /// The same for one that others are told, too.
+    pub(super) fn put_long_event(&self, event: &Arc<LongEvent>) -> bool {
+        let mut waiting = self.waiting.lock();
+        if waiting.ended {
+            return true;
+        }
+        waiting.end_piece();
+        let (bytes, event) = (event.frame.clone(), Some(Arc::clone(event)));
+        waiting.ahead().push(Piece { bytes, held: 0, event });
+        self.count(&mut waiting, 0, false);
+        self.has_place_for_events(&waiting)
+    }
+
+    fn has_place_for_events(&self, waiting: &Waiting) -> bool {
         waiting.own_len() <= EVENTS_MAX.min(self.unread.quarter())
     }
 
@@ -302,7 +348,7 @@ impl Outbox {
             waiting.end_piece();
             let held = held_by(answers).min(self.unread.half());
             let bytes = std::mem::take(answers).freeze();
-            waiting.ahead().push(Piece { bytes, held });
+            waiting.ahead().push(Piece::of(bytes, held));
         }
         waiting.counted += taken.map_or(0, Claim::hand_over);
         self.count(&mut waiting, 0, false);
@@ -319,7 +365,7 @@ impl Outbox {
         let ahead = waiting.ahead();
         ahead.pieces.reserve(list.chunks().len());
         for bytes in list.chunks() {
-            ahead.push(Piece { bytes: bytes.clone(), held: 0 });
+            ahead.push(Piece::of(bytes.clone(), 0));
         }
         ahead.listed = ahead.pieces.len();
         ahead.list = Some(list);
@@ -421,7 +467,7 @@ impl Outbox {
                     break;
                 }
                 if hand.has_remaining() {
-                    waiting.ahead().push_front(Piece { bytes: hand.freeze(), held }, false);
+                    waiting.ahead().push_front(Piece::of(hand.freeze(), held), false);
                 } else if waiting.is_empty() && hand.capacity() <= KEPT {
                     hand.clear();
                     waiting.bytes = hand;
