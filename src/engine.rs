@@ -16,11 +16,13 @@ pub mod expiry;
 mod fixup;
 mod identity;
 mod index;
+mod lineage;
 pub mod listing;
 pub mod local;
 mod overlay;
 mod owner;
 pub mod path;
+mod path_map;
 mod prepare;
 pub mod quota;
 mod quota_table;
@@ -65,6 +67,8 @@ mod read_back_test;
 mod read_test;
 #[cfg(test)]
 mod sequence_end_test;
+#[cfg(test)]
+mod session_end_test;
 #[cfg(test)]
 mod transcript_test;
 #[cfg(test)]

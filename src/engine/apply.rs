@@ -1,5 +1,8 @@
 //! Applying finished transactions. Nothing is decided here: what a transaction says is done, or cannot be.
 
+use std::collections::BTreeMap;
+
+use hashbrown::HashSet;
 use jute::Acl;
 use jute::protocol::{Create2Response, CreateResponse, MultiResult, Response};
 use jute::txn::{
@@ -8,8 +11,9 @@ use jute::txn::{
 
 use super::acl::AclList;
 use super::database::Database;
+use super::lineage::Lineage;
 use super::owner::Owner;
-use super::quota::{Growth, QuotaNode};
+use super::quota::{self, Growth, QuotaNode};
 use super::session::SessionId;
 use super::tree::{Creation, Impossible};
 use super::watch::{Change, Event};
@@ -370,14 +374,80 @@ impl Database {
             self.delete(header, path, mode, events)?;
         }
         let left: Vec<NodeId> = self.tree.ephemerals(session).collect();
-        for node in left {
-            // Behind a fuzzy snapshot one may have gone with another.
-            if self.tree.owner(node) == Owner::Session(session) {
-                let path = self.tree.path(node);
-                self.delete(header, &path, mode, events)?;
+        match mode {
+            Mode::Strict => self.delete_left(header, left, events)?,
+            Mode::Tolerant => {
+                for node in left {
+                    // Behind a fuzzy snapshot one may have gone with another.
+                    if self.tree.owner(node) == Owner::Session(session) {
+                        let path = self.tree.path(node);
+                        self.delete(header, &path, mode, events)?;
+                    }
+                }
             }
         }
         self.sessions.remove(&session);
+        Ok(())
+    }
+
+    /// Deletes ephemeral znodes as [`Self::delete`] does each. They can be very many below very long names: what is above them
+    /// is looked at once, and their paths are written only where somebody is told of them.
+    fn delete_left(
+        &mut self,
+        header: &TxnHeader,
+        left: Vec<NodeId>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Impossible> {
+        let zxid = Zxid(header.zxid);
+        // The parts of a quota go last: what belongs to it is counted by them.
+        let (of_quotas, left): (Vec<_>, Vec<_>) = left
+            .into_iter()
+            .partition(|node| matches!(self.tree.name(*node), quota::LIMITS | quota::STATS));
+        let hasher = self.watches.get_mut().hasher();
+        let mut lineage = Lineage::new(hasher, self);
+        let mut grown: BTreeMap<NodeId, Growth> = BTreeMap::new();
+        let mut counted = HashSet::new();
+        for node in left {
+            let watches = self.watches.lock();
+            let parent = self.tree.parent(node);
+            let above = lineage.of(self, Some(&watches), parent);
+            let name = self.tree.name(node);
+            let at = above.child(self, node, name);
+            let is_told = watches.count() > 0
+                && (above.is_watched_below
+                    || watches.may_tell(at.key(name), above.key(self.tree.name(parent))));
+            drop(watches);
+            let path = is_told.then(|| self.tree.path(node));
+            let growth = Growth { count: -1, bytes: -len(self.tree.data(node)) };
+            if at.limited == Some(node) {
+                let path = self.tree.path(node);
+                self.grow_quota(&path, growth);
+            } else if let Some(limited) = at.limited {
+                grown.entry(limited).or_default().add(growth);
+            }
+            let changed = self.tree.delete_at(node, at.len, &at.digest)?;
+            if counted.insert(parent) {
+                let creates = self.tree.stat_persisted(parent).cversion;
+                self.tree.set_counters_at(parent, &above.digest, creates, zxid);
+            }
+            if let Some(path) = path {
+                let change = Change {
+                    path: &path,
+                    zxid,
+                    readers: self.asked(changed.node_acl.as_ref()),
+                    parent_readers: self.asked(changed.parent_acl.as_ref()),
+                };
+                self.watches.get_mut().deleted(&change, events);
+            }
+        }
+        for (limited, growth) in grown {
+            let path = self.tree.path(limited);
+            self.grow_quota(&path, growth);
+        }
+        for node in of_quotas {
+            let path = self.tree.path(node);
+            self.delete(header, &path, Mode::Strict, events)?;
+        }
         Ok(())
     }
 }

@@ -31,6 +31,43 @@ pub fn of_nodes(mut znodes: &[u8]) -> Option<i64> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ContentDigest(Option<u32>);
 
+/// What a path gives to the digests of its znode and of all that are below.
+#[derive(Clone)]
+pub(super) struct PathDigest {
+    /// `None` below `/zookeeper/`.
+    sum: Option<Hasher>,
+    is_zookeeper: bool,
+}
+
+impl PathDigest {
+    /// That of the root, whose path is empty here.
+    pub(super) fn root() -> Self {
+        Self { sum: Some(Hasher::new()), is_zookeeper: false }
+    }
+
+    /// That of a child, of the root or of another znode.
+    pub(super) fn child(&self, name: &str, of_root: bool) -> Self {
+        let sum = self.sum.as_ref().filter(|_| !self.is_zookeeper).map(|sum| {
+            let mut sum = sum.clone();
+            sum.update(b"/");
+            sum.update(name.as_bytes());
+            sum
+        });
+        Self { sum, is_zookeeper: of_root && path::ZOOKEEPER.strip_prefix('/') == Some(name) }
+    }
+
+    /// That of its znode, but for the metadata.
+    pub(super) fn content(&self, data: Option<&[u8]>) -> ContentDigest {
+        ContentDigest(self.sum.as_ref().map(|sum| {
+            let mut sum = sum.clone();
+            sum.update(data.unwrap_or_default());
+            #[cfg(test)]
+            HASHED.set(HASHED.get() + data.map_or(0, <[u8]>::len));
+            sum.finalize()
+        }))
+    }
+}
+
 #[cfg(test)]
 thread_local! {
     /// Bytes of data that went into a digest.
@@ -45,6 +82,7 @@ impl ContentDigest {
         if below {
             return Self(None);
         }
+        path::count_work(path.len());
         let mut hasher = Hasher::new();
         hasher.update(if path == path::ROOT { b"" } else { path.as_bytes() });
         hasher.update(data.unwrap_or_default());

@@ -6,14 +6,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use hashbrown::hash_map::{Entry, EntryRef};
+use hashbrown::hash_map::Entry;
 use jute::StatPersisted;
 
 use super::acl::AclList;
 use super::database::Database;
 use super::digest::ContentDigest;
+use super::lineage::{Lineage, Prefix};
 use super::owner::Owner;
 use super::path;
+use super::path_map::PathMap;
 use super::quota::Growth;
 use super::session::SessionId;
 use super::znode::NodeId;
@@ -89,7 +91,7 @@ pub(super) struct Mark {
 /// Changes in flight, by path.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
-    pending: HashMap<Arc<str>, Pending>,
+    pending: PathMap<Pending>,
     /// Paths in the order of their changes.
     order: VecDeque<(Zxid, Arc<str>)>,
     /// Ephemeral znodes among them that will be there.
@@ -196,17 +198,7 @@ impl Overlay {
         self.digest = self.digest.wrapping_sub(was).wrapping_add(pending.digest(&pending.content));
         let zxid = pending.zxid;
         let owner = pending.session();
-        let (path, replaced) = match self.pending.entry_ref(path) {
-            EntryRef::Occupied(mut entry) => {
-                let replaced = entry.insert(pending);
-                (Arc::clone(entry.key()), Some(replaced))
-            }
-            EntryRef::Vacant(entry) => {
-                let path = Arc::from(path);
-                entry.insert_with_key(Arc::clone(&path), pending);
-                (path, None)
-            }
-        };
+        let (path, replaced) = self.pending.insert(path, pending);
         self.change_owner(&path, replaced.as_ref().and_then(Pending::session), owner);
         self.order.push_back((zxid, Arc::clone(&path)));
         self.undo.push((path, replaced));
@@ -277,7 +269,7 @@ impl Overlay {
             if let Some((path, before)) = self.undo.pop() {
                 let now = before.as_ref().and_then(Pending::session);
                 let undone = match before {
-                    Some(before) => self.pending.insert(Arc::clone(&path), before),
+                    Some(before) => self.pending.insert(&path, before).1,
                     None => self.pending.remove(&path),
                 };
                 self.change_owner(&path, undone.as_ref().and_then(Pending::session), now);
@@ -293,43 +285,61 @@ impl Overlay {
     }
 
     /// A session ends with the transaction `zxid`, and with it what it owns in the tree and no change in flight speaks of.
-    /// `each` is told of the paths, in the order of the znodes' numbers. This is never rolled back.
+    /// `each` is told how long each path is, and can have it. This is never rolled back.
     pub(super) fn close(
         &mut self,
         database: &Database,
         session: SessionId,
         zxid: Zxid,
-        mut each: impl FnMut(&str),
+        mut each: impl FnMut(usize, &dyn Fn() -> String),
     ) {
         let tree = &database.tree;
+        let mut lineage = Lineage::new(self.pending.hasher(), database);
         let mut parents: BTreeMap<NodeId, i32> = BTreeMap::new();
-        let mut path = String::new();
+        let mut shrunk: BTreeMap<NodeId, Growth> = BTreeMap::new();
         for node in tree.ephemerals(session) {
-            tree.write_path(node, &mut path);
-            if self.pending.contains_key(path.as_str()) {
+            let parent = tree.parent(node);
+            let name = tree.name(node);
+            let path = lineage.of(database, None, parent).child(database, node, name);
+            if self.is_pending(database, node, name, &path) {
                 continue;
             }
-            each(&path);
-            let data = tree.data(node);
-            self.shrink(database, &path, data.map_or(0, <[u8]>::len));
+            each(path.len, &|| tree.path(node));
+            if database.rules.enforce_quota
+                && let Some(limited) = path.limited
+            {
+                let bytes = tree.data(node).map_or(0, <[u8]>::len);
+                let bytes = -i64::try_from(bytes).unwrap_or(i64::MAX);
+                shrunk.entry(limited).or_default().add(Growth { count: -1, bytes });
+            }
             if database.rules.digest {
-                let digest = tree.content(node, &path).with(&tree.stat_persisted(node));
+                let digest = tree.content_at(node, &path.digest).with(&tree.stat_persisted(node));
                 self.digest = self.digest.wrapping_sub(digest);
             }
-            *parents.entry(tree.parent(node)).or_default() += 1;
+            *parents.entry(parent).or_default() += 1;
+        }
+        for (limited, growth) in shrunk {
+            self.grow(&tree.path(limited), growth);
         }
         for (parent, children) in parents {
-            self.lose(database, parent, children, zxid);
+            let path = lineage.of(database, None, parent);
+            self.lose(database, parent, &path, children, zxid);
         }
         self.closing.insert(session, zxid);
         self.closings.push_back((zxid, session));
     }
 
+    /// Whether a change in flight speaks of a znode of the tree.
+    fn is_pending(&self, database: &Database, node: NodeId, name: &str, path: &Prefix) -> bool {
+        self.pending.may_have(path.key(name))
+            && self.pending.contains_key(&database.tree.path(node))
+    }
+
     /// Records what a znode of the tree loses with the transaction `zxid`.
-    fn lose(&mut self, database: &Database, node: NodeId, children: i32, zxid: Zxid) {
+    fn lose(&mut self, database: &Database, node: NodeId, at: &Prefix, children: i32, zxid: Zxid) {
         let tree = &database.tree;
-        let path = tree.path(node);
-        if self.pending.contains_key(path.as_str()) {
+        if self.is_pending(database, node, tree.name(node), at) {
+            let path = tree.path(node);
             if let Some(before) = self.view(database, &path) {
                 let mut after = before.clone();
                 after.zxid = zxid;
@@ -341,7 +351,7 @@ impl Overlay {
         }
         let loss = self.losses.entry(node).or_default();
         if database.rules.digest {
-            let content = tree.content(node, &path);
+            let content = tree.content_at(node, &at.digest);
             let mut stat = tree.stat_persisted(node);
             if loss.children > 0 {
                 stat.pzxid = loss.zxid.0;
@@ -400,11 +410,8 @@ impl Overlay {
             && *zxid <= applied
         {
             let Some((_, path)) = self.order.pop_front() else { break };
-            if let EntryRef::Occupied(entry) = self.pending.entry_ref(&*path)
-                && entry.get().zxid <= applied
-            {
-                let owner = entry.remove().session();
-                self.change_owner(&path, owner, None);
+            if let Some(retired) = self.pending.remove_if(&path, |its| its.zxid <= applied) {
+                self.change_owner(&path, retired.session(), None);
             }
         }
     }

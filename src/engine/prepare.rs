@@ -386,17 +386,17 @@ impl<'a> Prepare<'a> {
         let mut paths = Vec::new();
         let (mut len, most) = (size_of::<i32>(), CLOSE_PATHS_MAX.min(self.room));
         // Whoever applies it deletes what is left of the session's as well, ZooKeeper too.
-        let mut list = |path: &str| {
-            len = len.saturating_add(path.len() + size_of::<i32>());
+        let mut list = |path_len: usize, path: &dyn Fn() -> String| {
+            len = len.saturating_add(path_len + size_of::<i32>());
             if len <= most {
-                paths.push(Cow::Owned(path.to_owned()));
+                paths.push(Cow::Owned(path()));
             }
         };
         for path in self.overlay.ephemerals(self.session) {
             let parent = path::parent(&path).and_then(|parent| self.view(parent));
             if let (Ok(parent), Ok(node)) = (parent, self.view(&path)) {
                 self.put_deleted(&path, &parent, node);
-                list(&path);
+                list(path.len(), &|| path.to_string());
             }
         }
         self.overlay.close(self.database, self.session, self.zxid, list);

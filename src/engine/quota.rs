@@ -13,7 +13,7 @@ use super::path;
 /// The znode with the limits.
 pub(super) const LIMITS: &str = "zookeeper_limits";
 /// The znode with the statistics.
-const STATS: &str = "zookeeper_stats";
+pub(super) const STATS: &str = "zookeeper_stats";
 /// A limit that is not set.
 const UNSET: i64 = -1;
 /// The names of the numbers.

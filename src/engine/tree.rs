@@ -12,7 +12,7 @@ use jute::{Acl, Stat, StatPersisted};
 use parking_lot::Mutex;
 
 use super::acl::{AclId, AclList, AclTable};
-use super::digest::ContentDigest;
+use super::digest::{ContentDigest, PathDigest};
 use super::index::Index;
 use super::owner::Owner;
 use super::path;
@@ -74,8 +74,10 @@ pub struct Tree {
     znodes: Znodes,
     index: Index,
     acls: AclTable,
-    ephemerals: BTreeMap<SessionId, BTreeSet<NodeId>>,
+    ephemerals: BTreeMap<SessionId, Owned>,
     ephemerals_count: usize,
+    /// How often one came or went.
+    ephemerals_changes: u64,
     /// Containers and znodes with a time to live: what the reaper looks at.
     reapable: BTreeSet<NodeId>,
     /// Bytes of all paths and data.
@@ -90,6 +92,14 @@ pub struct Tree {
     walk: Mutex<Option<Walk>>,
     /// While a snapshot is loaded in bulk.
     bulk: Option<Bulk>,
+}
+
+/// The ephemeral znodes of a session.
+#[derive(Debug, Default)]
+struct Owned {
+    nodes: BTreeSet<NodeId>,
+    /// When one came or went last.
+    changed: u64,
 }
 
 /// What stands in for the index while a snapshot is loaded in bulk.
@@ -148,6 +158,7 @@ impl Tree {
             acls: AclTable::default(),
             ephemerals: BTreeMap::new(),
             ephemerals_count: 0,
+            ephemerals_changes: 0,
             reapable: BTreeSet::new(),
             data_size: 0,
             digest: None,
@@ -273,6 +284,11 @@ impl Tree {
         path
     }
 
+    /// The name of a znode; the root's is empty.
+    pub(super) fn name(&self, id: NodeId) -> &str {
+        self.znodes.get(id).map_or("", Znode::name)
+    }
+
     /// Puts the full path of a znode into `path`, empty for the root.
     pub(super) fn write_path(&self, id: NodeId, path: &mut String) {
         self.znodes.write_path(id, path);
@@ -280,7 +296,23 @@ impl Tree {
 
     /// The znodes of a session, in the order of their numbers.
     pub fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = NodeId> {
-        self.ephemerals.get(&session).into_iter().flatten().copied()
+        self.ephemerals_behind(session, None)
+    }
+
+    /// The same, from the one after `last` on.
+    pub(super) fn ephemerals_behind(
+        &self,
+        session: SessionId,
+        last: Option<NodeId>,
+    ) -> impl Iterator<Item = NodeId> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let owned = self.ephemerals.get(&session);
+        owned.into_iter().flat_map(move |its| its.nodes.range((from, Bound::Unbounded)).copied())
+    }
+
+    /// How many znodes a session has, and what is another number once they are others.
+    pub(super) fn ephemerals_of(&self, session: SessionId) -> (usize, u64) {
+        self.ephemerals.get(&session).map_or((0, 0), |its| (its.nodes.len(), its.changed))
     }
 
     /// How many sessions have ephemeral znodes.
@@ -297,10 +329,10 @@ impl Tree {
         mut each: impl FnMut(SessionId, NodeId) -> bool,
     ) -> bool {
         let from = last.map_or(Bound::Unbounded, |(session, _)| Bound::Included(session));
-        self.ephemerals.range((from, Bound::Unbounded)).all(|(session, nodes)| {
+        self.ephemerals.range((from, Bound::Unbounded)).all(|(session, owned)| {
             let seen = last.filter(|(last, _)| last == session);
             let from = seen.map_or(Bound::Unbounded, |(_, node)| Bound::Excluded(node));
-            nodes.range((from, Bound::Unbounded)).all(|node| each(*session, *node))
+            owned.nodes.range((from, Bound::Unbounded)).all(|node| each(*session, *node))
         })
     }
 
@@ -361,19 +393,30 @@ impl Tree {
         known.copied().unwrap_or_else(|| ContentDigest::new(path, self.data(id)))
     }
 
+    /// The same, where what the path gives is known.
+    pub(super) fn content_at(&self, id: NodeId, path: &PathDigest) -> ContentDigest {
+        let known = self.contents.get(&id);
+        known.copied().unwrap_or_else(|| path.content(self.data(id)))
+    }
+
     /// A znode is about to change or to go.
     fn count_out(&mut self, id: NodeId, path: &str) {
-        self.add_to_digest(id, path, i64::wrapping_sub);
+        self.add_to_digest(id, |tree| tree.content(id, path), i64::wrapping_sub);
     }
 
     /// A znode has come or changed.
     fn count_in(&mut self, id: NodeId, path: &str) {
-        self.add_to_digest(id, path, i64::wrapping_add);
+        self.add_to_digest(id, |tree| tree.content(id, path), i64::wrapping_add);
     }
 
-    fn add_to_digest(&mut self, id: NodeId, path: &str, add: fn(i64, i64) -> i64) {
+    fn add_to_digest(
+        &mut self,
+        id: NodeId,
+        content: impl FnOnce(&Self) -> ContentDigest,
+        add: fn(i64, i64) -> i64,
+    ) {
         let Some(sum) = self.digest else { return };
-        let content = self.content(id, path);
+        let content = content(self);
         if self.data(id).is_some_and(|data| data.len() > HASHED_AGAIN) {
             self.contents.insert(id, content);
         }
@@ -482,11 +525,14 @@ impl Tree {
     /// Adds a znode, but for the index.
     fn add(&mut self, path: &str, birth: &Birth<'_>) -> Result<NodeId, Impossible> {
         let id = self.znodes.insert(birth).ok_or(Impossible::Full)?;
-        self.data_size += bytes_of(path, birth.data.map_or(0, <[u8]>::len));
+        self.data_size += bytes_of(path.len(), birth.data.map_or(0, <[u8]>::len));
         match birth.owner {
             Owner::None => {}
             Owner::Session(session) => {
-                self.ephemerals.entry(session).or_default().insert(id);
+                self.ephemerals_changes += 1;
+                let owned = self.ephemerals.entry(session).or_default();
+                owned.nodes.insert(id);
+                owned.changed = self.ephemerals_changes;
                 self.ephemerals_count += 1;
             }
             Owner::Container | Owner::Ttl(_) => {
@@ -507,20 +553,49 @@ impl Tree {
         if self.znodes.num_children(id) > 0 {
             return Err(Impossible::NotEmpty(path.into()));
         }
-        let Some(node) = self.znodes.get(id) else { return Err(Impossible::NoNode(path.into())) };
+        let content = |tree: &Self| tree.content(id, path);
+        self.take_out(id, path.len(), content).ok_or_else(|| Impossible::NoNode(path.into()))
+    }
+
+    /// As [`Self::delete`], where what the path gives is known, and how long it is.
+    ///
+    /// # Errors
+    /// [`Impossible`] when the znode has children.
+    pub(super) fn delete_at(
+        &mut self,
+        id: NodeId,
+        path_len: usize,
+        path: &PathDigest,
+    ) -> Result<Changed, Impossible> {
+        if self.znodes.num_children(id) > 0 {
+            return Err(Impossible::NotEmpty(self.path(id)));
+        }
+        let content = |tree: &Self| tree.content_at(id, path);
+        self.take_out(id, path_len, content).ok_or_else(|| Impossible::NoNode(String::new()))
+    }
+
+    fn take_out(
+        &mut self,
+        id: NodeId,
+        path_len: usize,
+        content: impl FnOnce(&Self) -> ContentDigest,
+    ) -> Option<Changed> {
+        let node = self.znodes.get(id)?;
         let (parent, acl, hash) = (node.parent, node.acl, node.hash);
         let bytes = node.data_len();
-        self.data_size -= bytes_of(path, bytes);
+        self.data_size -= bytes_of(path_len, bytes);
         let changed = Changed { node_acl: self.reader_acl(acl), parent_acl: self.readers(parent) };
         self.preserve(id);
         self.preserve(parent);
-        self.count_out(id, path);
+        self.add_to_digest(id, content, i64::wrapping_sub);
         match self.znodes.owner(id) {
             Owner::None => {}
             Owner::Session(session) => {
-                if let Some(ids) = self.ephemerals.get_mut(&session) {
-                    ids.remove(&id);
-                    if ids.is_empty() {
+                self.ephemerals_changes += 1;
+                if let Some(owned) = self.ephemerals.get_mut(&session) {
+                    owned.nodes.remove(&id);
+                    owned.changed = self.ephemerals_changes;
+                    if owned.nodes.is_empty() {
                         self.ephemerals.remove(&session);
                     }
                 }
@@ -535,7 +610,7 @@ impl Tree {
         self.contents.remove(&id);
         self.znodes.remove(id);
         self.acls.release(acl);
-        Ok(changed)
+        Some(changed)
     }
 
     /// Replaces the data of the znode of `path`.
@@ -609,6 +684,20 @@ impl Tree {
         self.count_out(id, path);
         self.znodes.set_counters(id, creates, pzxid.0);
         self.count_in(id, path);
+    }
+
+    /// As [`Self::set_counters`], where what the path gives is known.
+    pub(super) fn set_counters_at(
+        &mut self,
+        id: NodeId,
+        path: &PathDigest,
+        creates: i32,
+        pzxid: Zxid,
+    ) {
+        self.preserve(id);
+        self.add_to_digest(id, |tree| tree.content_at(id, path), i64::wrapping_sub);
+        self.znodes.set_counters(id, creates, pzxid.0);
+        self.add_to_digest(id, |tree| tree.content_at(id, path), i64::wrapping_add);
     }
 
     /// The parent of a znode; the root is its own.
@@ -793,6 +882,6 @@ fn signed(len: usize) -> i64 {
     i64::try_from(len).unwrap_or(i64::MAX)
 }
 
-const fn bytes_of(path: &str, data: usize) -> u64 {
-    path.len() as u64 + data as u64
+const fn bytes_of(path_len: usize, data: usize) -> u64 {
+    path_len as u64 + data as u64
 }

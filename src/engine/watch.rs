@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use foldhash::fast::FoldHasher;
 use jute::ErrorCode;
 use jute::protocol::{AddWatchMode, EventType, WatcherType};
 
 use super::acl::AclList;
+use super::lineage::PathKey;
 use super::watch_registry::Registry;
 pub use super::watch_registry::{WatchPair, WatchPlace};
 use super::zxid::Zxid;
@@ -213,10 +215,11 @@ impl WatchTable {
         self.forget_some(connection, usize::MAX);
     }
 
-    /// Takes away up to `most` of them; whether it was so many, and there may be more.
+    /// Takes away as many of them as `most` covers of what their paths cost, or little more; whether there are more.
     pub fn forget_some(&mut self, connection: ConnectionId, most: usize) -> bool {
-        let data = self.data.forget(connection, most);
-        data + self.child.forget(connection, most - data) == most
+        let mut left = most;
+        let is_over = self.data.forget(connection, &mut left);
+        !(self.child.forget(connection, &mut left) && is_over)
     }
 
     /// Watches, over both kinds.
@@ -252,6 +255,22 @@ impl WatchTable {
     #[must_use]
     pub fn data_watch(&self, pair: WatchPair) -> Option<(ConnectionId, &str)> {
         self.data.watch_of(pair)
+    }
+
+    /// Where the hash of a path begins.
+    pub(super) fn hasher(&self) -> FoldHasher<'static> {
+        self.data.hasher()
+    }
+
+    /// Whether anybody may have to be told that a znode is gone, by its own path and by that of its parent. It can seem so
+    /// where nobody has.
+    pub(super) fn may_tell(&self, node: PathKey<'_>, parent: PathKey<'_>) -> bool {
+        self.data.may_watch(node) || self.child.may_watch(node) || self.child.may_watch(parent)
+    }
+
+    /// Whether anybody may have to be told of whatever changes below a path.
+    pub(super) fn may_see_below(&self, key: PathKey<'_>) -> bool {
+        self.data.may_see_below(key)
     }
 
     /// A znode came into being.
@@ -305,6 +324,7 @@ pub struct Change<'a> {
 impl Change<'_> {
     fn tell(&self, receivers: Vec<ConnectionId>, event_type: EventType, events: &mut Vec<Event>) {
         if !receivers.is_empty() {
+            super::path::count_work(self.path.len());
             events.push(Event {
                 receivers,
                 event_type,
@@ -322,6 +342,7 @@ mod tests {
     use jute::protocol::AddWatchMode::{Persistent, PersistentRecursive};
 
     use super::*;
+    use crate::engine::path::WORK;
 
     const A: ConnectionId = ConnectionId(1);
     const B: ConnectionId = ConnectionId(2);
@@ -552,5 +573,29 @@ mod tests {
         assert_eq!((watches.forget_some(A, 3), watches.count()), (true, 2));
         assert_eq!((watches.forget_some(A, 3), watches.count()), (false, 1));
         assert!(watches.contains("/1", B, WatcherType::Data));
+    }
+
+    /// Of each path every byte is hashed.
+    #[test]
+    fn watches_of_long_paths_go_fewer_at_a_time() {
+        const LEN: usize = 64 << 10;
+        let mut watches = WatchTable::new(3);
+        for at in 0..40 {
+            watches.watch_data(&format!("/{}/{at}", "x".repeat(LEN)), A).unwrap();
+            watches.watch_children(&format!("/{}/{at}", "x".repeat(LEN)), A).unwrap();
+        }
+        let mut holds = 0;
+        loop {
+            WORK.set(0);
+            let is_more = watches.forget_some(A, 256);
+            // 256 paths of 64 bytes, and one more.
+            assert!(WORK.get() < (256 * 64) + LEN + 10, "{} bytes", WORK.get());
+            holds += 1;
+            if !is_more {
+                break;
+            }
+        }
+        assert_eq!(holds, 80);
+        assert_empty(&watches);
     }
 }

@@ -3,11 +3,12 @@
 //! A watch costs a slot beside its path, and an index entry. It is found by its path; those of a connection hang together
 //! in a list. Nothing grows in one step: slots stand in chunks and the index in shards.
 
-use std::hash::{BuildHasher as _, Hasher};
+use std::hash::{BuildHasher as _, Hasher as _};
 
-use foldhash::fast::FixedState;
+use foldhash::fast::{FixedState, FoldHasher};
 use hashbrown::{HashMap, HashTable};
 
+use super::lineage::PathKey;
 use super::path;
 use super::slab::Slab;
 use super::watch::{ConnectionId, Modes};
@@ -57,17 +58,9 @@ const fn shard_of(hash: u64) -> usize {
     (hash >> (u64::BITS - SHARD_BITS)) as usize
 }
 
-/// Of a path, within its shard too: name by name, so that on the way those of all paths above it are known.
+/// Of a path, within its shard too. The highest bits choose the shard and, in a table, are looked at first.
 fn hash(hasher: &FixedState, path: &str) -> u64 {
-    let mut hasher = hasher.build_hasher();
-    path::names(path).for_each(|name| add_name(&mut hasher, name));
-    // The highest bits choose the shard and, in a table, are looked at first.
-    hasher.finish()
-}
-
-fn add_name(hasher: &mut impl Hasher, name: &str) {
-    hasher.write(name.as_bytes());
-    hasher.write_u8(b'/');
+    path::hash(hasher.build_hasher(), path)
 }
 
 impl Registry {
@@ -122,6 +115,22 @@ impl Registry {
     fn find_hashed(&self, hash: u64, is: impl Fn(&Watched) -> bool) -> Option<u32> {
         let is = |number: &u32| self.paths.get(*number).is_some_and(&is);
         self.index.get(shard_of(hash))?.find(hash.rotate_left(SHARD_BITS), is).copied()
+    }
+
+    /// Where the hash of a path begins.
+    pub(super) fn hasher(&self) -> FoldHasher<'static> {
+        self.hasher.build_hasher()
+    }
+
+    /// Whether somebody watches such a path. One that is not, but looks like it, can be taken for it.
+    pub(super) fn may_watch(&self, key: PathKey<'_>) -> bool {
+        self.find_hashed(key.hash, |watched| key.may_be(&watched.path)).is_some()
+    }
+
+    /// The same for recursive watches.
+    pub(super) fn may_see_below(&self, key: PathKey<'_>) -> bool {
+        let is = |it: &Watched| key.may_be(&it.path) && it.watchers.has_recursive();
+        self.recursive > 0 && self.find_hashed(key.hash, is).is_some()
     }
 
     /// Adds modes to a connection's watch of a path.
@@ -258,17 +267,18 @@ impl Registry {
         }
     }
 
-    /// Takes away up to `most` watches of a connection and tells how many.
-    pub(super) fn forget(&mut self, connection: ConnectionId, most: usize) -> usize {
-        let mut forgotten = 0;
-        while forgotten < most
+    /// Takes away watches of a connection as far as `left` covers what their paths cost, or little further; whether these were
+    /// all.
+    pub(super) fn forget(&mut self, connection: ConnectionId, left: &mut usize) -> bool {
+        while *left > 0
             && let Some(&number) = self.numbers.get(&connection)
             && let Some(first) = self.connections.get(number.slot()).map(|watcher| watcher.first)
+            && let Some(cost) = self.paths.get(first).map(|watched| path::cost(&watched.path))
             && self.remove_at(first, number, Modes::ANY)
         {
-            forgotten += 1;
+            *left = left.saturating_sub(cost);
         }
-        forgotten
+        !self.numbers.contains_key(&connection)
     }
 
     /// Who is told of a change of `path`: its own watchers, whose one-shot watches end, then the recursive ones
@@ -306,7 +316,7 @@ impl Registry {
         while let Some(name) = names.next()
             && names.peek().is_some()
         {
-            add_name(&mut hasher, name);
+            path::add_name(&mut hasher, name);
             above_len += name.len();
             let above = path.get(..above_len).unwrap_or_default();
             above_len += 1;
@@ -470,13 +480,16 @@ mod tests {
         let each_with_one_more = |registry: &mut Registry| {
             touched(|| {
                 connections().for_each(|id| registry.add("/x", id, Modes::STANDARD));
-                connections().step_by(2).for_each(|id| _ = registry.forget(id, usize::MAX));
+                connections()
+                    .step_by(2)
+                    .for_each(|id| _ = registry.forget(id, &mut { usize::MAX }));
                 connections().step_by(2).for_each(|id| registry.add("/x", id, Modes::STANDARD));
             })
         };
         assert!(each_with_one_more(&mut registry) < 4096);
         assert_eq!(registry.count(), CONNECTIONS as usize);
-        let gone = touched(|| connections().for_each(|id| _ = registry.forget(id, usize::MAX)));
+        let gone =
+            touched(|| connections().for_each(|id| _ = registry.forget(id, &mut { usize::MAX })));
         assert!(gone < 4096, "{gone}");
         assert_eq!((registry.paths(), registry.connections()), (0, 0));
         // All of them are told, and none is left.
@@ -526,10 +539,11 @@ mod tests {
                 0 => {
                     let most = dice(20) as usize;
                     let before = registry.count();
-                    let forgotten = registry.forget(connection, most);
-                    assert_eq!(before - registry.count(), forgotten);
+                    let mut left = most;
+                    let is_over = registry.forget(connection, &mut left);
+                    assert_eq!(before - registry.count(), most - left);
                     let own = model.0.keys().filter(|(_, of)| *of == connection).count();
-                    assert_eq!(forgotten, own.min(most));
+                    assert_eq!((most - left, is_over), (own.min(most), own <= most));
                     model.0.retain(|(path, of), _| {
                         *of != connection || !registry.modes(path, *of).is_empty()
                     });
@@ -575,7 +589,7 @@ mod tests {
             by_path.iter().flat_map(|(path, all)| all.iter().map(|its| ((*path).to_owned(), *its)));
         assert_eq!(walked, expected.collect::<Vec<_>>());
         for connection in (0..50).map(ConnectionId) {
-            registry.forget(connection, usize::MAX);
+            registry.forget(connection, &mut { usize::MAX });
         }
         assert_eq!((registry.paths(), registry.connections(), registry.recursive()), (0, 0, 0));
         assert_eq!(registry.bytes(), 0);
