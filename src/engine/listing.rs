@@ -1,4 +1,4 @@
-//! A long listing, made in pieces.
+//! A long listing, made in pieces: of the children of a znode, or of the ephemeral znodes of a session.
 //!
 //! Each piece is made under a hold of its own. The pieces belong together while the parent's children stay as they are:
 //! whoever finds them changed begins again.
@@ -9,6 +9,8 @@ use bytes::{Bytes, BytesMut};
 use jute::Record as _;
 
 use super::database::Database;
+use super::path;
+use super::session::SessionId;
 use super::znode::NodeId;
 
 /// A listing of more children than this is a long one. With fewer, one hold is short enough.
@@ -18,19 +20,37 @@ const CHUNK: usize = 128 << 10;
 /// So many are filled under one hold at most, unless all of the list is to be made under it.
 const CHUNKS_AT_ONCE: usize = 2;
 
-/// What differs once the children of a znode have changed.
+/// What differs once what is listed has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Marks {
     incarnation: u64,
-    parent: NodeId,
-    /// Each transaction that creates the znode, or creates or deletes children, leaves its own zxid there.
-    pzxid: i64,
+    of: Listed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listed {
+    Children {
+        parent: NodeId,
+        /// Each transaction that creates the znode, or creates or deletes children, leaves its own zxid there.
+        pzxid: i64,
+    },
+    Ephemerals {
+        session: SessionId,
+        changed: u64,
+    },
 }
 
 impl Marks {
     fn of(database: &Database, parent: NodeId) -> Self {
         let pzxid = database.tree.stat(parent).pzxid;
-        Self { incarnation: database.incarnation, parent, pzxid }
+        let of = Listed::Children { parent, pzxid };
+        Self { incarnation: database.incarnation, of }
+    }
+
+    fn of_session(database: &Database, session: SessionId) -> Self {
+        let (_, changed) = database.tree.ephemerals_of(session);
+        let of = Listed::Ephemerals { session, changed };
+        Self { incarnation: database.incarnation, of }
     }
 }
 
@@ -56,9 +76,9 @@ pub struct List {
 
 /// How far a listing is.
 #[derive(Debug)]
-pub enum Progress {
+pub enum Progress<L = Listing> {
     /// There are more children.
-    More(Listing),
+    More(L),
     /// These are all, as they are now.
     Done(List),
     /// The children are others than at the beginning.
@@ -105,8 +125,14 @@ impl Listing {
     }
 
     fn end_chunk(&mut self) {
-        self.list.len += self.chunk.len();
-        self.list.chunks.push(std::mem::take(&mut self.chunk).freeze());
+        self.list.end_chunk(&mut self.chunk);
+    }
+
+    /// Bytes of what is listed.
+    #[expect(clippy::len_without_is_empty, reason = "a list has a count in front")]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.len + self.chunk.len()
     }
 
     /// About how many bytes the list will have.
@@ -117,7 +143,170 @@ impl Listing {
     }
 }
 
+/// A list of the paths of a session's ephemeral znodes that is being made.
+#[derive(Debug)]
+pub struct EphemeralListing {
+    session: SessionId,
+    prefix: Prefix,
+    list: List,
+    /// What is being filled.
+    chunk: BytesMut,
+    /// The znode that was looked at last.
+    last: Option<NodeId>,
+    /// How many there were at the beginning, and were looked at.
+    owned: usize,
+    looked_at: usize,
+}
+
+/// What the paths that are asked for begin with.
+#[derive(Debug)]
+struct Prefix(Option<String>);
+
+impl Prefix {
+    fn new(prefix: &str) -> Self {
+        // `String.trim`: what is not behind the blank. A path with blanks around it is no prefix of any other.
+        let trimmed = prefix.trim_matches(|char| char <= ' ');
+        let is_all = trimmed.is_empty() || trimmed == path::ROOT;
+        Self((!is_all).then(|| prefix.to_owned()))
+    }
+
+    fn is_of(&self, path: &str) -> bool {
+        self.0.as_ref().is_none_or(|prefix| path.starts_with(prefix))
+    }
+}
+
+/// Writes paths of znodes that mostly hang side by side.
+#[derive(Debug, Default)]
+struct Paths {
+    parent: Option<NodeId>,
+    path: String,
+    parent_len: usize,
+}
+
+impl Paths {
+    /// The path of a znode, and the bytes that were written for it.
+    fn write(&mut self, database: &Database, node: NodeId) -> (&str, usize) {
+        let tree = &database.tree;
+        let parent = tree.parent(node);
+        let mut written = 0;
+        if self.parent != Some(parent) {
+            tree.write_path(parent, &mut self.path);
+            (self.parent, self.parent_len) = (Some(parent), self.path.len());
+            written += self.path.len();
+        }
+        let name = tree.name(node);
+        self.path.truncate(self.parent_len);
+        self.path.push('/');
+        self.path.push_str(name);
+        (&self.path, written + name.len())
+    }
+}
+
+impl EphemeralListing {
+    /// Begins with those of a session whose paths begin with `prefix`; a blank one, or `/`, stands for all.
+    #[must_use]
+    pub fn begin(database: &Database, session: SessionId, prefix: &str) -> Self {
+        let (owned, _) = database.tree.ephemerals_of(session);
+        let marks = Marks::of_session(database, session);
+        // The count comes first, when it is known.
+        let list = List { marks, count: 0, chunks: vec![Bytes::new()], len: 0 };
+        let (chunk, prefix) = (BytesMut::new(), Prefix::new(prefix));
+        Self { session, prefix, list, chunk, last: None, owned, looked_at: 0 }
+    }
+
+    /// Lists further ones, up to `most` of them, until that has cost `bytes` of paths or little more. If `is_instant`, all are to
+    /// be those of one instant; else each is there when it is looked at.
+    #[must_use]
+    pub fn advance(
+        mut self,
+        database: &Database,
+        most: usize,
+        bytes: usize,
+        is_instant: bool,
+    ) -> Progress<Self> {
+        if is_instant && Marks::of_session(database, self.session) != self.list.marks {
+            return Progress::Changed;
+        }
+        let (mut paths, mut cost) = (Paths::default(), 0);
+        for (number, node) in database.tree.ephemerals_behind(self.session, self.last).enumerate() {
+            if number >= most || cost > bytes {
+                return Progress::More(self);
+            }
+            self.last = Some(node);
+            self.looked_at += 1;
+            let (path, written) = paths.write(database, node);
+            cost += written;
+            if !self.prefix.is_of(path) {
+                continue;
+            }
+            path::count_work(path.len());
+            cost += path.len();
+            if !self.chunk.is_empty() && self.chunk.len() + size_of::<i32>() + path.len() > CHUNK {
+                self.list.end_chunk(&mut self.chunk);
+            }
+            Cow::Borrowed(path).encode(&mut self.chunk);
+            self.list.count += 1;
+        }
+        self.list.end_chunk(&mut self.chunk);
+        let mut count = BytesMut::with_capacity(size_of::<i32>());
+        i32::try_from(self.list.count).unwrap_or(i32::MAX).encode(&mut count);
+        self.list.len += count.len();
+        if let Some(first) = self.list.chunks.first_mut() {
+            *first = count.freeze();
+        }
+        self.list.chunks.retain(|chunk| !chunk.is_empty());
+        Progress::Done(self.list)
+    }
+
+    /// Bytes of what is listed.
+    #[expect(clippy::len_without_is_empty, reason = "a list has a count in front")]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.len + self.chunk.len()
+    }
+
+    /// About how many bytes the list will have.
+    #[must_use]
+    pub fn expected_len(&self) -> usize {
+        let len = self.list.len + self.chunk.len();
+        len.saturating_mul(self.owned.max(self.looked_at)) / self.looked_at.max(1)
+    }
+}
+
+/// The paths that are asked for, if no more than `most` znodes are looked at for them and it costs no more than `bytes` of paths.
+pub(super) fn few_ephemerals(
+    database: &Database,
+    session: SessionId,
+    prefix: &str,
+    most: usize,
+    bytes: usize,
+) -> Option<Vec<String>> {
+    let (owned, _) = database.tree.ephemerals_of(session);
+    let (prefix, mut paths, mut found) = (Prefix::new(prefix), Paths::default(), Vec::new());
+    let mut cost = 0;
+    if owned > most {
+        return None;
+    }
+    for node in database.tree.ephemerals(session) {
+        let (path, written) = paths.write(database, node);
+        cost += written;
+        if prefix.is_of(path) {
+            cost += path.len();
+            found.push(path.to_owned());
+        }
+        if cost > bytes {
+            return None;
+        }
+    }
+    Some(found)
+}
+
 impl List {
+    fn end_chunk(&mut self, chunk: &mut BytesMut) {
+        self.len += chunk.len();
+        self.chunks.push(std::mem::take(chunk).freeze());
+    }
+
     /// Whether these are the children of `parent`, as they are now.
     #[must_use]
     pub fn is_current(&self, database: &Database, parent: NodeId) -> bool {

@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use bytes::BytesMut;
-use jute::protocol::{Request, WatchRequest};
-use jute::txn::{DeleteTxn, SetDataTxn, Txn};
+use jute::protocol::{EphemeralsRequest, Request, Response, WatchRequest};
+use jute::txn::{DeleteTxn, SetDataTxn, Txn, TxnHeader};
 use proptest::prelude::*;
 
 use super::acl::Identities;
-use super::apply_test::{RULES, apply, make};
+use super::apply::Mode;
+use super::apply_test::{self, RULES, apply, make};
 use super::database::Database;
-use super::listing::{List, Listing, Progress};
+use super::listing::{EphemeralListing, List, Listing, Progress};
 use super::owner::Owner;
+use super::path::WORK;
 use super::read::{self, Caller, Most};
 use super::session::SessionId;
 use super::watch::ConnectionId;
@@ -232,5 +234,107 @@ proptest! {
                 },
             }
         }
+    }
+}
+
+const LONG: usize = 100_000;
+const OWNED: usize = 100;
+
+/// Ephemeral znodes of session 7 below a long name, and some elsewhere.
+fn owned() -> Database {
+    let mut database = Database::new(1, RULES);
+    let above = format!("/{}", "x".repeat(LONG));
+    create(&mut database, &above);
+    let own = Owner::Session(SessionId(7));
+    (0..OWNED).for_each(|at| make(&mut database, &format!("{above}/{at}"), b"", own));
+    make_of_another(&mut database, "/other");
+    make(&mut database, "/own", b"", own);
+    database
+}
+
+/// An ephemeral znode of session 8.
+fn make_of_another(database: &mut Database, path: &str) {
+    let txn = apply_test::create(database, path, b"", Owner::Session(SessionId(8)));
+    let zxid = database.last_zxid().0 + 1;
+    let header = TxnHeader { client_id: 8, cxid: 1, zxid, time: 1000 };
+    database.apply(&header, txn, None, Mode::Strict, &mut Vec::new()).unwrap();
+}
+
+fn ephemerals_request(prefix: &str) -> Request<'static> {
+    Request::GetEphemerals(EphemeralsRequest { path: prefix.to_owned().into() })
+}
+
+const AT_ONCE: usize = 128 << 10;
+
+/// All pieces, and how many there were.
+fn pieces(database: &Database, prefix: &str) -> (List, usize) {
+    let mut listing = EphemeralListing::begin(database, SessionId(7), prefix);
+    let mut count = 0;
+    loop {
+        WORK.set(0);
+        count += 1;
+        match listing.advance(database, 512, AT_ONCE, true) {
+            Progress::More(more) => listing = more,
+            Progress::Done(list) => return (list, count),
+            Progress::Changed => panic!("nothing has changed"),
+        }
+        assert!(WORK.get() < AT_ONCE + 3 * LONG, "{} bytes", WORK.get());
+    }
+}
+
+#[test]
+fn ephemerals_with_long_paths_are_listed_a_few_at_a_time() {
+    let database = owned();
+    let long = format!("/{}/1", "x".repeat(LONG));
+    for (prefix, found) in
+        [("/", OWNED + 1), ("/x", OWNED), ("/own", 1), ("/none", 0), (long.as_str(), 11)]
+    {
+        let request = ephemerals_request(prefix);
+        let events = &mut Vec::new();
+        WORK.set(0);
+        let at_once = read::answer_unless_long(&database, &caller(), &request, Most::USUAL, events);
+        assert!(WORK.get() < AT_ONCE + 3 * LONG, "{} bytes", WORK.get());
+        let whole = read::answer(&database, &caller(), &request, events).unwrap();
+        let Response::Ephemerals(all) = &whole else { panic!() };
+        assert_eq!(all.ephemerals.len(), found);
+        let mut expected = BytesMut::new();
+        whole.encode(&mut expected);
+        let (list, count) = pieces(&database, prefix);
+        assert!(list.chunks().concat() == expected, "{found} paths");
+        assert_eq!(list.len(), expected.len());
+        // Where none is copied, each costs its name.
+        assert_eq!(at_once.is_none(), found > 1, "{found}");
+        assert_eq!(count > 5, found > 1, "{found} in {count} pieces");
+    }
+}
+
+#[test]
+fn a_listing_of_ephemerals_is_of_one_instant_unless_they_change_all_the_time() {
+    let mut database = owned();
+    let begin = |database: &Database| EphemeralListing::begin(database, SessionId(7), "/");
+    let first = |database: &Database| match begin(database).advance(database, 1, AT_ONCE, true) {
+        Progress::More(listing) => listing,
+        other => panic!("{other:?}"),
+    };
+    let listing = first(&database);
+    // What others own is nothing to it, nor what changes without coming or going.
+    make_of_another(&mut database, "/another");
+    set(&mut database, "/own");
+    let Progress::More(_) = listing.advance(&database, 1, AT_ONCE, true) else { panic!() };
+    let listing = first(&database);
+    delete(&mut database, "/own");
+    make(&mut database, "/own", b"", Owner::Session(SessionId(7)));
+    assert!(matches!(listing.advance(&database, 1, AT_ONCE, true), Progress::Changed));
+    let listing = first(&database);
+    delete(&mut database, "/own");
+    match listing.advance(&database, usize::MAX, usize::MAX, false) {
+        Progress::Done(list) => {
+            let request = ephemerals_request("/");
+            let whole = read::answer(&database, &caller(), &request, &mut Vec::new()).unwrap();
+            let mut expected = BytesMut::new();
+            whole.encode(&mut expected);
+            assert!(list.chunks().concat() == expected);
+        }
+        other => panic!("{other:?}"),
     }
 }

@@ -42,6 +42,8 @@ const MULTI_READ_MAX: usize = 64 << 20;
 const WATCHED_AGAIN: usize = 128;
 /// A listing with more bytes than this is a long one, too.
 const LIST_MAX: usize = 1 << 20;
+/// So is a listing of ephemerals for which more bytes of paths are written.
+const EPHEMERALS_MAX: usize = 128 << 10;
 
 /// Who asks.
 #[derive(Debug, Clone, Copy)]
@@ -138,7 +140,10 @@ pub fn answer<'t>(
         }
         Request::GetAcl(body) => read.acl(&body.path),
         Request::GetAllChildrenNumber(body) => read.all_children_number(&body.path),
-        Request::GetEphemerals(body) => Ok(read.ephemerals(&body.path)),
+        Request::GetEphemerals(body) => {
+            let all = read.ephemerals(&body.path, usize::MAX, usize::MAX);
+            Ok(all.unwrap_or(Response::Empty))
+        }
         Request::MultiRead(ops) => Ok(Response::Multi(read.multi(ops, MULTI_READ_MAX))),
         Request::WhoAmI => Ok(read.who_am_i()),
         Request::Sync(body) => Ok(Response::Sync(SyncResponse { path: body.path.clone() })),
@@ -166,7 +171,7 @@ pub fn answer<'t>(
     }
 }
 
-/// Answers a read, but for what takes too long for one hold: `None` for a long listing, and for a setWatches of many paths.
+/// Answers a read, but for what takes too long for one hold: `None` for a long listing, also of ephemerals, and for a setWatches of many paths.
 pub fn answer_unless_long<'t>(
     database: &'t Database,
     caller: &Caller<'_>,
@@ -184,6 +189,9 @@ pub fn answer_unless_long<'t>(
             }
             Err(error) => Some(Err(error)),
         },
+        Request::GetEphemerals(body) => {
+            read.ephemerals(&body.path, most.children, EPHEMERALS_MAX).map(Ok)
+        }
         Request::MultiRead(ops) => {
             let results = read.multi(ops, most.multi_read.min(MULTI_READ_MAX));
             Some(Ok(Response::Multi(results)))
@@ -372,21 +380,12 @@ impl<'t> Read<'t, '_> {
         Ok(Response::AllChildrenNumber(i32::try_from(number).unwrap_or(i32::MAX)))
     }
 
-    fn ephemerals(&self, prefix: &str) -> Response<'t> {
-        let tree = &self.database.tree;
-        // `String.trim`: what is not behind the blank. A path with blanks around it is no prefix of any other.
-        let trimmed = prefix.trim_matches(|char| char <= ' ');
-        let all = trimmed.is_empty() || trimmed == path::ROOT;
-        let mut path = String::new();
-        let mut ephemerals = Vec::new();
-        for node in tree.ephemerals(self.caller.session) {
-            path.clear();
-            tree.write_path(node, &mut path);
-            if all || path.starts_with(prefix) {
-                ephemerals.push(Cow::Owned(path.clone()));
-            }
-        }
-        Response::Ephemerals(EphemeralsResponse { ephemerals })
+    /// `None` if more would be looked at, or more bytes of paths.
+    fn ephemerals(&self, prefix: &str, most: usize, bytes: usize) -> Option<Response<'t>> {
+        let session = self.caller.session;
+        let found = listing::few_ephemerals(self.database, session, prefix, most, bytes)?;
+        let ephemerals = found.into_iter().map(Cow::Owned).collect();
+        Some(Response::Ephemerals(EphemeralsResponse { ephemerals }))
     }
 
     /// Each part by itself: one that fails leaves the others alone. So does one that the answer has no room for.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use jute::protocol::{
-    ConnectRequest, LENGTH_LEN, Request, RequestHeader, Response, SyncRequest, put_event,
+    ConnectRequest, LENGTH_LEN, ReadOp, Request, RequestHeader, Response, SyncRequest, put_event,
     put_refusal, put_reply, xid,
 };
 use jute::{DecodeError, ErrorCode, IntoStatic as _, OpCode};
@@ -24,9 +24,10 @@ use super::figures::series::{Counter, Measure, Series};
 use super::figures::stats;
 use super::four_letter;
 use super::large_requests::OverBudget;
-use super::listings::Asked;
+use super::listings::{Asked, What};
 use super::shared::{Role, Server};
 use super::unread::{Claim, Unread};
+use crate::engine::path;
 use crate::engine::read::{self, Caller, Most};
 use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
@@ -534,10 +535,14 @@ impl Inbox {
         let (header, body) = jute::decode::<RequestHeader>(payload(&self.bytes, len)).ok()?;
         let request = Request::decode(header.op, body).ok()?;
         let with_stat = matches!(request, Request::GetChildren2(_));
-        let (Request::GetChildren(body) | Request::GetChildren2(body)) = request else {
-            return None;
+        let what = match request {
+            Request::GetChildren(body) | Request::GetChildren2(body) => {
+                What::Children { body: body.into_static(), with_stat }
+            }
+            Request::GetEphemerals(body) => What::Ephemerals { prefix: body.path.into_owned() },
+            _ => return None,
         };
-        Some(Asked { xid: header.xid, body: body.into_static(), with_stat })
+        Some(Asked { xid: header.xid, what })
     }
 
     /// It was answered.
@@ -923,13 +928,21 @@ impl<'a> Answers<'a> {
 }
 
 /// What a request takes of [`ANSWERS_A_HOLD`].
-const fn share_of_hold(request: &Request<'_>) -> usize {
+fn share_of_hold(request: &Request<'_>) -> usize {
     match request {
         // All that the session owns is looked at, also for an answer with none of it.
         Request::GetEphemerals(_) => ANSWERS_A_HOLD,
         // Each path is looked for and watched.
         Request::SetWatches(_) | Request::SetWatches2(_) => ANSWERS_A_HOLD,
-        _ => 1,
+        Request::MultiRead(ops) => ops
+            .iter()
+            .map(|op| match op {
+                ReadOp::GetData(path) | ReadOp::GetChildren(path) => path::cost(path),
+            })
+            .fold(1, usize::saturating_add),
+        Request::AddWatch(body) => path::cost(&body.path),
+        Request::CheckWatches(body) | Request::RemoveWatches(body) => path::cost(&body.path),
+        request => request.path().map_or(1, path::cost),
     }
 }
 
@@ -963,7 +976,8 @@ mod tests {
 
     use jute::Record as _;
     use jute::protocol::{
-        EphemeralsRequest, SetDataRequest, SetWatchesRequest, WatchRequest, put_frame,
+        AddWatchMode, AddWatchRequest, EphemeralsRequest, SetDataRequest, SetWatchesRequest,
+        WatchRequest, put_frame,
     };
     use tokio::net::TcpListener;
 
@@ -1056,5 +1070,15 @@ mod tests {
             child_watches: vec![],
         };
         assert_eq!(many(&Request::SetWatches(again)), 640);
+        // To find a znode every byte of its path is hashed.
+        let path = format!("/{}", "x".repeat(64 * ANSWERS_A_HOLD));
+        let body = || WatchRequest { path: path.as_str().into(), watch: false };
+        assert_eq!(many(&Request::GetData(body())), 640);
+        assert_eq!(many(&Request::Exists(body())), 640);
+        assert_eq!(many(&Request::MultiRead(vec![ReadOp::GetData(path.as_str().into())])), 640);
+        let add = AddWatchRequest { path: path.as_str().into(), mode: AddWatchMode::Persistent };
+        assert_eq!(many(&Request::AddWatch(add)), 640);
+        let few = vec![ReadOp::GetData("/a".into()); 7];
+        assert_eq!(many(&Request::MultiRead(few)), 80);
     }
 }

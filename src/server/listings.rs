@@ -1,4 +1,4 @@
-//! Long listings: one is made at a time, in pieces between which everybody else has a turn, and sent in pieces, too.
+//! Long listings, of children and of ephemeral znodes: one is made at a time, in pieces between which everybody else has a turn, and sent in pieces, too.
 //!
 //! Those who ask for the same one while it is being sent share it.
 
@@ -19,7 +19,7 @@ use super::figures::series::Counter;
 use super::inbox::Inbox;
 use super::shared::Server;
 use super::unread::Claim;
-use crate::engine::listing::{List, Listing, Progress};
+use crate::engine::listing::{EphemeralListing, List, Listing, Progress};
 use crate::engine::read::{self, Caller};
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
@@ -27,7 +27,10 @@ use crate::ensemble::Shared;
 
 /// Children that are listed under one hold: some 50 us.
 const CHILDREN_A_HOLD: usize = 512;
-/// How often a listing is begun in pieces. When the children have changed each time, it is made under one hold.
+/// Bytes of paths that are written for ephemeral znodes under one hold.
+const EPHEMERALS_A_HOLD: usize = 128 << 10;
+/// How often a listing is begun in pieces. When the children have changed each time, it is made under one hold; one of ephemeral
+/// znodes then has each that is there when it is looked at.
 const ATTEMPTS: u32 = 4;
 /// Sending long lists takes this share of one thread's time, as a divisor: it costs those who read them as much again.
 const SENDING_SHARE: u32 = 4;
@@ -121,18 +124,26 @@ pub(super) async fn answer(
     let mut making = None;
     loop {
         begun += u32::from(making.is_none());
-        let most = if begun > ATTEMPTS { usize::MAX } else { CHILDREN_A_HOLD };
-        match answer.go_on(making.take(), most, &mut room) {
+        match answer.go_on(making.take(), begun > ATTEMPTS, &mut room) {
             Step::Answered => {
                 inbox.listed(connection);
                 return Ok(());
             }
             Step::Changed => {}
             Step::More(listing) => {
-                let needed = listing.expected_len();
-                making = Some(listing);
-                if room.is_none() {
+                // Those that come later may be longer: then it is begun again, with room for twice as much as it had.
+                let has_room = room.is_some();
+                let needed = if has_room { 2 * listing.len() } else { listing.expected_len() };
+                if room.as_ref().is_some_and(|room| room.is_enough_for(listing.len())) {
+                    making = Some(listing);
+                } else {
+                    drop(room.take());
                     room = server.connections.unread().try_take(needed);
+                    if !has_room || room.is_some() {
+                        making = Some(listing);
+                    } else {
+                        begun -= 1;
+                    }
                     if room.is_none() {
                         // Smaller lists do not wait behind this one.
                         drop(turn);
@@ -159,16 +170,43 @@ pub(super) async fn answer(
 
 /// What came of a piece.
 enum Step {
-    More(Listing),
+    More(Making),
     Changed,
     Answered,
+}
+
+/// What is being made.
+enum Making {
+    Children(Listing),
+    Ephemerals(EphemeralListing),
+}
+
+impl Making {
+    fn len(&self) -> usize {
+        match self {
+            Self::Children(its) => its.len(),
+            Self::Ephemerals(its) => its.len(),
+        }
+    }
+
+    fn expected_len(&self) -> usize {
+        match self {
+            Self::Children(its) => its.expected_len(),
+            Self::Ephemerals(its) => its.expected_len(),
+        }
+    }
 }
 
 /// A listing that a client asked for.
 pub(super) struct Asked {
     pub(super) xid: i32,
-    pub(super) body: WatchRequest<'static>,
-    pub(super) with_stat: bool,
+    pub(super) what: What,
+}
+
+/// Of what.
+pub(super) enum What {
+    Children { body: WatchRequest<'static>, with_stat: bool },
+    Ephemerals { prefix: String },
 }
 
 /// The answer to it.
@@ -180,9 +218,69 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// Lists further children under a hold. With the last one the answer goes into the outbox before the hold ends.
-    fn go_on(&self, making: Option<Listing>, most: usize, room: &mut Option<Claim>) -> Step {
-        let asked = &self.asked;
+    /// Goes on under a hold. With the last piece the answer goes into the outbox before the hold ends.
+    fn go_on(&self, making: Option<Making>, is_last: bool, room: &mut Option<Claim>) -> Step {
+        match (&self.asked.what, making) {
+            (What::Children { body, with_stat }, making) => {
+                let making = match making {
+                    Some(Making::Children(listing)) => Some(listing),
+                    _ => None,
+                };
+                let most = if is_last { usize::MAX } else { CHILDREN_A_HOLD };
+                self.children(body, *with_stat, making, most, room)
+            }
+            (What::Ephemerals { prefix }, making) => {
+                let making = match making {
+                    Some(Making::Ephemerals(listing)) => Some(listing),
+                    _ => None,
+                };
+                self.ephemerals(prefix, making, !is_last, room)
+            }
+        }
+    }
+
+    /// Lists further ephemeral znodes.
+    fn ephemerals(
+        &self,
+        prefix: &str,
+        making: Option<EphemeralListing>,
+        is_instant: bool,
+        room: &mut Option<Claim>,
+    ) -> Step {
+        let hold = self.server.replica.shared();
+        let session = self.connection.session_id();
+        let begin = || EphemeralListing::begin(&hold, session, prefix);
+        let listing = making.unwrap_or_else(begin);
+        match listing.advance(&hold, CHILDREN_A_HOLD, EPHEMERALS_A_HOLD, is_instant) {
+            Progress::More(listing) => Step::More(Making::Ephemerals(listing)),
+            Progress::Changed => Step::Changed,
+            Progress::Done(list) => {
+                let list = Arc::new(self.long_list(list, room));
+                let (zxid, len) = self.put(&hold, list, &[]);
+                drop(hold);
+                self.finish(zxid, len, prefix);
+                Step::Answered
+            }
+        }
+    }
+
+    /// A list with its room.
+    fn long_list(&self, list: List, room: &mut Option<Claim>) -> LongList {
+        let unread = self.server.connections.unread();
+        let mut room = room.take().unwrap_or_else(|| unread.take(list.len()));
+        room.resize(list.len());
+        LongList { list, _room: Some(room) }
+    }
+
+    /// Lists further children.
+    fn children(
+        &self,
+        body: &WatchRequest<'static>,
+        with_stat: bool,
+        making: Option<Listing>,
+        most: usize,
+        room: &mut Option<Claim>,
+    ) -> Step {
         let identities = self.connection.identities();
         let caller = Caller {
             connection: self.connection.id(),
@@ -190,7 +288,7 @@ impl Answer<'_> {
             identities: &identities,
         };
         let hold = self.server.replica.shared();
-        let parent = match read::parent(&hold, &caller, &asked.body) {
+        let parent = match read::parent(&hold, &caller, body) {
             Ok(parent) => parent,
             Err(error) => {
                 self.refuse(&hold, error);
@@ -203,13 +301,10 @@ impl Answer<'_> {
             _ => {
                 let listing = making.unwrap_or_else(|| Listing::begin(&hold, parent));
                 match listing.advance(&hold, parent, most) {
-                    Progress::More(listing) => return Step::More(listing),
+                    Progress::More(listing) => return Step::More(Making::Children(listing)),
                     Progress::Changed => return Step::Changed,
                     Progress::Done(list) => {
-                        let unread = self.server.connections.unread();
-                        let mut room = room.take().unwrap_or_else(|| unread.take(list.len()));
-                        room.resize(list.len());
-                        let list = Arc::new(LongList { list, _room: Some(room) });
+                        let list = Arc::new(self.long_list(list, room));
                         *last = Arc::downgrade(&list);
                         list
                     }
@@ -217,27 +312,37 @@ impl Answer<'_> {
             }
         };
         drop(last);
-        if let Err(error) = read::watch_children(&hold, &caller, &asked.body) {
+        if let Err(error) = read::watch_children(&hold, &caller, body) {
             self.refuse(&hold, error);
             return Step::Answered;
         }
-        let zxid = hold.last_zxid();
-        let (mut head, mut header, mut tail) = (BytesMut::new(), BytesMut::new(), BytesMut::new());
-        ReplyHeader { xid: asked.xid, zxid: zxid.0, err: 0 }.encode(&mut header);
-        if asked.with_stat {
+        let mut tail = BytesMut::new();
+        if with_stat {
             hold.tree().stat(parent).encode(&mut tail);
         }
+        let names_len = list.list.names_len();
+        let (zxid, len) = self.put(&hold, list, &tail);
+        drop(hold);
+        Reads::default().count(&self.server.stats.series, &body.path, names_len);
+        self.finish(zxid, len, &body.path);
+        Step::Answered
+    }
+
+    /// Puts the answer into the outbox; of which zxid it is, and how long.
+    fn put(&self, hold: &Shared<'_>, list: Arc<LongList>, tail: &[u8]) -> (Zxid, usize) {
+        let zxid = hold.last_zxid();
+        let (mut head, mut header) = (BytesMut::new(), BytesMut::new());
+        ReplyHeader { xid: self.asked.xid, zxid: zxid.0, err: 0 }.encode(&mut header);
         let len = header.len() + list.list.len() + tail.len();
         i32::try_from(len).unwrap_or(i32::MAX).encode(&mut head);
         head.unsplit(header);
-        let names_len = list.list.names_len();
-        self.connection.outbox().put_list(&head, list, &tail);
-        drop(hold);
-        Reads::default().count(&self.server.stats.series, &asked.body.path, names_len);
-        let path = || Some(&*asked.body.path);
-        self.server.connections.made(self.connection, len, path, self.received);
+        self.connection.outbox().put_list(&head, list, tail);
+        (zxid, len)
+    }
+
+    fn finish(&self, zxid: Zxid, len: usize, path: &str) {
+        self.server.connections.made(self.connection, len, || Some(path), self.received);
         self.count(zxid, len);
-        Step::Answered
     }
 
     fn refuse(&self, hold: &Shared<'_>, error: ErrorCode) {
