@@ -2,6 +2,7 @@
 
 use super::database::Database;
 use super::owner::Owner;
+use super::path;
 use super::time::WallClock;
 use super::znode::NodeId;
 
@@ -22,8 +23,8 @@ pub(super) fn is_due(
     }
 }
 
-/// The paths among up to `look_at` candidates behind `after` that are to be removed, and where to go on; `None` at the
-/// end of the round.
+/// The paths among candidates behind `after` that are to be removed, and where to go on; `None` at the end of the round. A
+/// candidate counts as one of `look_at`, and what is to be removed as many as its path costs.
 #[must_use]
 pub fn due(
     database: &Database,
@@ -33,20 +34,25 @@ pub fn due(
 ) -> (Vec<String>, Option<NodeId>) {
     let tree = &database.tree;
     let mut paths = Vec::new();
-    let mut last = None;
-    let mut looked_at = 0;
-    for id in tree.reapable(after).take(look_at) {
-        looked_at += 1;
+    let mut last = after;
+    let mut left = look_at;
+    for id in tree.reapable(after) {
+        if left == 0 {
+            return (paths, last);
+        }
+        left -= 1;
         last = Some(id);
         let stat = tree.stat_persisted(id);
         let max_never_used = database.rules.max_never_used_ms;
         if tree.stat(id).num_children == 0
             && is_due(tree.owner(id), stat.cversion, stat.mtime, max_never_used, now)
         {
-            paths.push(tree.path(id));
+            let path = tree.path(id);
+            left = left.saturating_sub(path::cost(&path) - 1);
+            paths.push(path);
         }
     }
-    (paths, last.filter(|_| looked_at == look_at))
+    (paths, None)
 }
 
 #[cfg(test)]
@@ -101,5 +107,30 @@ mod tests {
         assert_eq!(look(None, 0), (vec![], None));
         assert_eq!(due(&database, None, 9, WallClock(1010)), (vec![], None));
         assert_eq!(due(&database, None, 9, WallClock(1011)), (vec!["/due-1".to_owned()], None));
+    }
+
+    /// They are copied, and kept until they are removed.
+    #[test]
+    fn long_paths_are_looked_at_fewer_at_a_time() {
+        const LEN: usize = 64 << 10;
+        let mut database = Database::new(1, RULES);
+        let above = format!("/{}", "x".repeat(LEN));
+        make(&mut database, &above, b"", Owner::None);
+        (0..40).for_each(|at| make(&mut database, &format!("{above}/{at}"), b"", Owner::Ttl(10)));
+        let (mut after, mut all, mut looks) = (None, Vec::new(), 0);
+        loop {
+            let (paths, next) = due(&database, after, 256, WallClock(1 << 40));
+            // 256 paths of 64 bytes, and one more.
+            let bytes: usize = paths.iter().map(String::len).sum();
+            assert!(bytes < (256 * 64) + LEN + 10, "{bytes}");
+            all.extend(paths);
+            looks += 1;
+            if next.is_none() {
+                break;
+            }
+            after = next;
+        }
+        let expected: Vec<String> = (0..40).map(|at| format!("{above}/{at}")).collect();
+        assert!(all == expected && looks >= 40, "{} of {}", all.len(), looks);
     }
 }

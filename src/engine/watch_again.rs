@@ -9,11 +9,9 @@ use std::borrow::Cow;
 use jute::protocol::{AddWatchMode, EventType, Request};
 
 use super::database::Database;
+use super::path::cost;
 use super::watch::{CATCH_UP, ConnectionId, Event, NoRoom};
 use super::zxid::Zxid;
-
-/// Bytes of a path that cost about as much as one more path.
-const BYTES_A_PATH: usize = 64;
 
 /// What a list of paths is about.
 #[derive(Debug, Clone, Copy)]
@@ -134,11 +132,6 @@ impl<'r> WatchAgain<'r> {
         }
         Ok(true)
     }
-}
-
-/// Of a path, in short ones.
-fn cost(path: &str) -> usize {
-    1 + path.len() / BYTES_A_PATH
 }
 
 #[cfg(test)]

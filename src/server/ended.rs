@@ -14,7 +14,7 @@ use socket2::SockRef;
 use super::connection::Connection;
 use super::shared::Server;
 
-/// Watches of a connection that are taken away under one hold.
+/// Watches of a connection that are taken away under one hold, fewer if their paths are long.
 const FORGOTTEN_A_HOLD: usize = 256;
 /// Places that the queue keeps while nothing waits.
 const KEPT: usize = 64;

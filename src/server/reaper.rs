@@ -11,7 +11,7 @@ use crate::engine::request::Chore;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::Replica;
 
-/// Candidates that are looked at under one hold.
+/// Candidates that are looked at under one hold, fewer if their paths are long.
 const LOOK_AT: usize = 256;
 
 /// Rounds over all candidates, and what they found.
