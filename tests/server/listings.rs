@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use jute::CreateMode;
 use jute::protocol::{
-    Children2Response, ChildrenResponse, DeleteRequest, ReadOp, Request, WatchRequest,
+    Children2Response, ChildrenResponse, DeleteRequest, EphemeralsRequest, EphemeralsResponse,
+    ReadOp, Request, WatchRequest,
 };
 use parking_lot::Mutex;
 
@@ -226,4 +227,38 @@ fn who_leaves_while_others_list_is_not_waited_for() {
     assert_eq!(reply.body.len(), 4 + CHILDREN * 104);
     // Its own, and that of the word.
     until("they are gone", || server.figure("num_alive_connections") <= 2);
+}
+
+#[test]
+fn ephemerals_with_long_paths_come_in_their_turn_and_go_with_their_session() {
+    const EPHEMERALS: usize = 60;
+    let server = Server::start("");
+    let mut client = server.connect(TIMEOUT_MS);
+    let above = format!("/{}", "x".repeat(100_000));
+    client.ok(&create(&above, vec![], CreateMode::Persistent));
+    let paths: BTreeSet<String> =
+        (0..EPHEMERALS).map(|number| format!("{above}/{number}")).collect();
+    for path in &paths {
+        client.ok(&create(path, vec![], CreateMode::Ephemeral));
+    }
+    let of =
+        |prefix: &str| Request::GetEphemerals(EphemeralsRequest { path: prefix.to_owned().into() });
+    let exists = || crate::client::exists("/zookeeper", false);
+    client.send(&[exists(), of("/"), exists(), of(&above), of("/none"), exists()]);
+    let replies = client.receive_all(6);
+    assert!([2, 5].iter().all(|at| replies[*at].body == replies[0].body));
+    for (at, is_all) in [(1, true), (3, true), (4, false)] {
+        let body = &replies[at].body;
+        let (found, rest) = jute::decode::<EphemeralsResponse<'_>>(body).expect("paths");
+        assert!(rest.is_empty());
+        let found: Vec<String> = found.ephemerals.into_iter().map(Into::into).collect();
+        assert_eq!(found.len(), if is_all { EPHEMERALS } else { 0 });
+        assert!(!is_all || found.into_iter().collect::<BTreeSet<_>>() == paths);
+    }
+    let mut other = server.connect(TIMEOUT_MS);
+    client.ok(&Request::CloseSession);
+    let left = Request::GetChildren(WatchRequest { path: above.into(), watch: false });
+    let left = other.ok(&left);
+    let (left, _) = jute::decode::<ChildrenResponse<'_>>(&left.body).expect("a listing");
+    assert_eq!(left.children.len(), 0);
 }
