@@ -33,6 +33,8 @@ const LIST_A_TURN: usize = 128 << 10;
 const PIECE: usize = 64 << 10;
 /// Events above this length are not copied for each who is told.
 const LONG_EVENT: usize = 4 << 10;
+/// What such an event takes with each: there can be twice as many places as are used.
+const PLACE: usize = 2 * size_of::<Piece>();
 /// Answers of this length are not copied into the outbox.
 const MOVED: usize = 16 << 10;
 
@@ -79,12 +81,12 @@ struct Ahead {
     list: Option<Arc<LongList>>,
 }
 
-/// Bytes, and the memory that they take here; none for those of a list or of a long event.
+/// Bytes, and the memory that they take here: none for those of a list, and a place for those of a long event.
 #[derive(Debug)]
 struct Piece {
     bytes: Bytes,
     held: usize,
-    event: Option<Arc<LongEvent>>,
+    _event: Option<Arc<LongEvent>>,
 }
 
 /// The frame of an event with a long path: it stands in memory, and counts in the budget, once for all who are told.
@@ -95,21 +97,16 @@ pub(super) struct LongEvent {
 }
 
 impl LongEvent {
-    /// Takes the frame out of `frame`, if it is one that is worth it.
+    /// Takes the frame out of `frame`, with all that it stands in, if it is one that is worth it.
     pub(super) fn of(frame: &mut BytesMut, unread: &Arc<Unread>) -> Option<Arc<Self>> {
-        let room = (frame.len() > LONG_EVENT).then(|| unread.take(frame.len()))?;
-        Some(Arc::new(Self { frame: frame.split().freeze(), _room: room }))
+        let room = (frame.len() > LONG_EVENT).then(|| unread.take(frame.capacity()))?;
+        Some(Arc::new(Self { frame: std::mem::take(frame).freeze(), _room: room }))
     }
 }
 
 impl Piece {
     const fn of(bytes: Bytes, held: usize) -> Self {
-        Self { bytes, held, event: None }
-    }
-
-    /// Whether it counts as what waits for this client and is no list.
-    const fn is_own(&self) -> bool {
-        self.held > 0 || self.event.is_some()
+        Self { bytes, held, _event: None }
     }
 }
 
@@ -153,7 +150,7 @@ impl Ahead {
         let piece = self.pieces.pop_front()?;
         self.listed = self.listed.saturating_sub(1);
         self.len -= piece.bytes.len();
-        if piece.is_own() {
+        if piece.held > 0 {
             self.own -= piece.bytes.len();
             self.held -= piece.held;
         }
@@ -162,7 +159,7 @@ impl Ahead {
 
     fn count(&mut self, piece: &Piece) {
         self.len += piece.bytes.len();
-        if piece.is_own() {
+        if piece.held > 0 {
             self.own += piece.bytes.len();
             self.held += piece.held;
         }
@@ -324,8 +321,8 @@ impl Outbox {
             return true;
         }
         waiting.end_piece();
-        let (bytes, event) = (event.frame.clone(), Some(Arc::clone(event)));
-        waiting.ahead().push(Piece { bytes, held: 0, event });
+        let (bytes, room) = (event.frame.clone(), Some(Arc::clone(event)));
+        waiting.ahead().push(Piece { bytes, held: PLACE, _event: room });
         self.count(&mut waiting, 0, false);
         self.has_place_for_events(&waiting)
     }
@@ -826,7 +823,14 @@ mod tests {
         for step in 0..20_000 {
             let at = dice.below(OUTBOXES) as usize;
             let (outbox, (len, stalled, taken)) = (&outboxes[at], &mut model[at]);
-            let put = match dice.below(9) {
+            let put = match dice.below(10) {
+                9 => {
+                    let mut event = BytesMut::zeroed(4097 + dice.below(20_000) as usize);
+                    let put = event.len();
+                    let event = LongEvent::of(&mut event, &unread).unwrap();
+                    assert!(outbox.put_long_event(&event));
+                    put
+                }
                 0..3 => {
                     let event = vec![1; 1 + dice.below(3000) as usize];
                     assert!(outbox.put_event(&event));
@@ -985,6 +989,34 @@ mod tests {
         assert_eq!(outbox.abandon_at(now.rank), Some(4));
         assert_eq!((unread.bytes(), unread.longest(Duration::ZERO)), (0, None));
         assert!(outbox.is_done());
+    }
+
+    /// Its bytes count once, and its place with each who is told.
+    #[test]
+    fn the_budget_counts_all_that_a_long_event_takes() {
+        const EVENTS: usize = 1000;
+        const LEN: usize = LONG_EVENT + 1;
+        let unread = Arc::new(Unread::new(1 << 30, 100));
+        let outbox = |number| Outbox::new(ConnectionId(number), Arc::clone(&unread));
+        let outboxes: Vec<Outbox> = (0..100).map(outbox).collect();
+        let mut frame = BytesMut::new();
+        for _ in 0..EVENTS {
+            frame.reserve(LEN + LEN / 2);
+            frame.resize(LEN, 1);
+            let event = LongEvent::of(&mut frame, &unread).expect("it is a long one");
+            // What it stands in is its own.
+            assert_eq!(frame.capacity(), 0);
+            outboxes.iter().for_each(|outbox| assert!(outbox.put_long_event(&event)));
+        }
+        let places = |outbox: &Outbox| {
+            let waiting = outbox.waiting.lock();
+            waiting.ahead.as_ref().map_or(0, |ahead| ahead.pieces.capacity() * size_of::<Piece>())
+        };
+        let places: usize = outboxes.iter().map(places).sum();
+        let (counted, once) = (unread.bytes(), EVENTS * LEN);
+        assert!((once + places..=2 * (once + places)).contains(&counted), "{counted} bytes");
+        outboxes.iter().for_each(Outbox::abandon);
+        assert_eq!(unread.bytes(), 0);
     }
 
     #[test]
