@@ -15,8 +15,12 @@ use super::quota;
 use super::watch::WatchTable;
 use super::znode::NodeId;
 
-/// What is known of a znode at every such level is kept, so that no chain is climbed again for each that hangs on it.
-const KEPT: usize = 64;
+/// What is known of a znode is kept so many levels below one that is kept, or so many bytes of names: no chain is climbed, and no
+/// long name looked at, again for each that hangs on it.
+const LEVELS: usize = 64;
+const NAMES_LEN: usize = 1024;
+/// So many are kept; then they are forgotten, and found anew where they are needed.
+const KNOWN_MAX: usize = 16 << 10;
 
 /// A path as far as to a znode.
 #[derive(Clone)]
@@ -135,14 +139,46 @@ impl Lineage {
         if at == NodeId::ROOT {
             prefix.is_watched_below = watched(&prefix, "");
         }
+        let (mut kept_depth, mut kept_len) = (prefix.depth, prefix.len);
         for above in unknown.into_iter().rev() {
             let name = tree.name(above);
             prefix = prefix.child(database, above, name);
             prefix.is_watched_below = prefix.is_watched_below || watched(&prefix, name);
-            if above == id || prefix.depth.is_multiple_of(KEPT) {
+            let is_far = prefix.depth - kept_depth >= LEVELS || prefix.len - kept_len >= NAMES_LEN;
+            if above == id || is_far {
+                (kept_depth, kept_len) = (prefix.depth, prefix.len);
+                if self.known.len() >= KNOWN_MAX {
+                    self.known.clear();
+                }
                 self.known.insert(above, prefix.clone());
             }
         }
         prefix
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::apply_test::{RULES, make};
+    use crate::engine::owner::Owner;
+
+    /// There can be as many parents as there are znodes.
+    #[test]
+    fn what_is_kept_of_many_parents_is_bounded_and_what_is_forgotten_is_found_again() {
+        let mut database = Database::new(1, RULES);
+        (0..3 * KNOWN_MAX).for_each(|at| make(&mut database, &format!("/{at}"), b"", Owner::None));
+        let hasher = database.watches.lock().hasher();
+        let mut lineage = Lineage::new(hasher.clone(), &database);
+        let mut most = 0;
+        for at in (0..3 * KNOWN_MAX).chain(0..3) {
+            let path = format!("/{at}");
+            let id = database.tree().find(&path).expect("it was made");
+            let prefix = lineage.of(&database, None, id);
+            let hash = prefix.key(database.tree().name(id)).hash;
+            assert_eq!((prefix.len, hash), (path.len(), path::hash(hasher.clone(), &path)));
+            most = most.max(lineage.known.len());
+        }
+        assert!(most <= KNOWN_MAX, "{most} are kept");
     }
 }

@@ -176,7 +176,7 @@ fn the_name_above_many_ephemerals_is_paid_for_once() {
     let (work, told) = end(&mut server);
     assert_eq!(told, []);
     // Ten of them are named in the transaction, and copied, found and hashed for it.
-    assert!(work < 300 * LONG, "{work} bytes");
+    assert!(work < 100 * LONG, "{work} bytes");
 }
 
 #[test]
@@ -195,5 +195,5 @@ fn names_above_parents_are_paid_for_once_too() {
     drop(watches);
     let (work, told) = end(&mut server);
     assert_eq!(told, []);
-    assert!(work < 300 * LONG, "{work} bytes");
+    assert!(work < 100 * LONG, "{work} bytes");
 }
