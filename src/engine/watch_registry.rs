@@ -278,7 +278,8 @@ impl Registry {
         {
             *left = left.saturating_sub(cost);
         }
-        !self.numbers.contains_key(&connection)
+        // Whoever comes again while there are more must not come for ever.
+        *left > 0 || !self.numbers.contains_key(&connection)
     }
 
     /// Who is told of a change of `path`: its own watchers, whose one-shot watches end, then the recursive ones
