@@ -14,6 +14,7 @@ pub mod database;
 pub mod digest;
 pub mod expiry;
 mod fixup;
+mod granted;
 mod identity;
 mod index;
 mod lineage;

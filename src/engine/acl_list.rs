@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::BuildHasher as _;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
@@ -25,6 +26,7 @@ const FEW: usize = 8;
 pub struct AclList(Arc<Stored>);
 
 struct Stored {
+    mark: ListMark,
     entries: Box<[Acl<'static>]>,
     /// What `world:anyone` may do.
     anyone: i32,
@@ -45,7 +47,8 @@ impl AclList {
     }
 
     fn stored(entries: Box<[Acl<'static>]>) -> Self {
-        Self(Arc::new(Stored { anyone: anyone(&entries), entries, grants: OnceLock::new() }))
+        let (mark, grants) = (ListMark::next(), OnceLock::new());
+        Self(Arc::new(Stored { mark, anyone: anyone(&entries), entries, grants }))
     }
 
     /// What `world:anyone` may do; everything where the list is empty.
@@ -69,23 +72,25 @@ impl AclList {
         grants.get_or_init(|| Grants::of(entries)).to(entries, identity)
     }
 
-    /// What knows this list again, and keeps none of its entries.
+    /// Entries that are hashed first where it is asked what it grants to an identity.
+    pub(super) fn to_hash(&self) -> usize {
+        if self.is_short() || self.0.grants.get().is_some() { 0 } else { self.len() }
+    }
+
+    /// What knows this list again, and keeps nothing of it.
     pub(super) fn mark(&self) -> ListMark {
-        ListMark(Arc::downgrade(&self.0))
+        self.0.mark
     }
 }
 
-/// Knows one list again. While it is kept, no other list is taken for it.
-pub(super) struct ListMark(Weak<Stored>);
+/// Knows one list again: each that this process makes has another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ListMark(u64);
 
 impl ListMark {
-    pub(super) fn is_of(&self, list: &AclList) -> bool {
-        std::ptr::eq(self.0.as_ptr(), Arc::as_ptr(&list.0))
-    }
-
-    #[cfg(test)]
-    pub(super) fn is_gone(&self) -> bool {
-        self.0.strong_count() == 0
+    fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 

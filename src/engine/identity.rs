@@ -1,6 +1,5 @@
 //! Who a connection is, and what a list permits it.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::hash::BuildHasher as _;
 
@@ -8,14 +7,13 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use jute::Acl;
 use parking_lot::Mutex;
 
-use super::acl_list::{AclList, ListMark};
+use super::acl_list::AclList;
+use super::granted::Granted;
 use super::scheme;
 
 /// Bytes of the identities that a client may show: each of its requests carries them, and so does each answer to
 /// whoAmI.
 pub const IDENTITIES_BYTES_MAX: usize = 64 << 10;
-/// Lists of which is kept what they grant to a connection. Each takes less than 200 bytes, however long the list is.
-const GRANTED_KEPT: usize = 256;
 /// Identities, or entries, that are looked up each time.
 const FEW: usize = 8;
 /// Every bit of the permissions.
@@ -54,8 +52,8 @@ pub struct Identities {
     hasher: DefaultHashBuilder,
     /// Where in `all` the last one of another scheme ends: usually that is the address, which is the first.
     others_end: usize,
-    /// What lists grant, the last ones asked for. It follows from the list and from `all`.
-    granted: Mutex<VecDeque<(ListMark, i32)>>,
+    /// What lists grant that were asked for. It follows from the list and from `all`.
+    granted: Mutex<Granted>,
 }
 
 impl Identities {
@@ -75,7 +73,7 @@ impl Identities {
     }
 
     fn push(&mut self, identity: Identity) {
-        self.granted.get_mut().clear();
+        *self.granted.get_mut() = Granted::default();
         self.bytes += identity.told_len();
         self.is_super |= identity.scheme == "super";
         if identity.scheme == "digest" {
@@ -126,30 +124,34 @@ impl Identities {
     /// Whether they may do one of the bits of `perm` by a list (`ZooKeeperServer.checkACL`).
     #[must_use]
     pub fn may(&self, list: &AclList, perm: i32) -> bool {
-        list.anyone() & perm != 0 || self.granted(list) & perm != 0
+        self.may_at(list, perm, &mut 0)
+    }
+
+    /// The same; adds to `looked_up` the entries and the identities that are looked up for it.
+    pub(super) fn may_at(&self, list: &AclList, perm: i32, looked_up: &mut usize) -> bool {
+        list.anyone() & perm != 0 || self.granted(list, looked_up) & perm != 0
     }
 
     /// All that a list grants to them.
-    fn granted(&self, list: &AclList) -> i32 {
+    fn granted(&self, list: &AclList, looked_up: &mut usize) -> i32 {
         if self.is_super || list.is_empty() {
             return EVERYTHING;
         }
         if list.len().min(self.all.len()) <= FEW {
-            return self.look_up(list);
+            return self.look_up(list, looked_up);
         }
         let mut granted = self.granted.lock();
-        if let Some((_, perms)) = granted.iter().find(|(mark, _)| mark.is_of(list)) {
-            return *perms;
+        if let Some(perms) = granted.by(list) {
+            return perms;
         }
-        let perms = self.look_up(list);
-        if granted.len() == GRANTED_KEPT {
-            granted.pop_front();
-        }
-        granted.push_back((list.mark(), perms));
+        let perms = self.look_up(list, looked_up);
+        granted.keep(list, perms);
         perms
     }
 
-    fn look_up(&self, list: &AclList) -> i32 {
+    fn look_up(&self, list: &AclList, looked_up: &mut usize) -> i32 {
+        let by_identity = self.all.len() <= list.len();
+        *looked_up += if by_identity { list.to_hash() + self.all.len() } else { list.len() };
         self.look_ups(list).fold(list.anyone(), |perms, more| perms | more)
     }
 
@@ -281,21 +283,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_lists_has_a_bound_and_keeps_no_list() {
-        // So many that they are not looked up each time.
-        let strangers = (0..FEW).map(|user| identity("digest", &format!("stranger{user}:h")));
-        let identities = strangers.chain([identity("digest", "u3:h")]).collect::<Vec<_>>();
-        let identities = Identities::from(identities);
-        let lists: Vec<AclList> = (20..320).map(|len| AclList::new(&digests(len))).collect();
-        for list in lists.iter().chain(&lists) {
-            assert!(identities.may(list, 8) && !identities.may(list, 7));
-        }
-        assert_eq!(identities.granted.lock().len(), GRANTED_KEPT);
-        drop(lists);
-        assert!(identities.granted.lock().iter().all(|(mark, _)| mark.is_gone()));
-    }
-
-    #[test]
     fn the_shorter_of_list_and_identities_is_gone_through() {
         let many = |count| {
             let address = identity("ip", "10.1.2.3");
@@ -306,10 +293,16 @@ mod tests {
             let identities = many(shown);
             let mut list = digests(entries);
             list[0] = entry(31, "ip", "10.0.0.0/8");
-            let list = AclList::new(&list);
-            let steps = identities.look_ups(&list).count();
+            let (list, same) = (AclList::new(&list), AclList::new(&list));
+            let steps = identities.look_ups(&same).count();
             assert!(steps <= entries.min(shown + 1), "{shown} {entries}: {steps}");
-            assert_eq!(identities.look_up(&list), 31);
+            // A list is hashed once.
+            let hashed = if shown < entries && entries > FEW { entries } else { 0 };
+            for expected in [steps + hashed, steps] {
+                let mut looked_up = 0;
+                assert_eq!(identities.look_up(&list, &mut looked_up), 31);
+                assert_eq!(looked_up, expected, "{shown} {entries}");
+            }
         }
     }
 
@@ -335,9 +328,10 @@ mod tests {
         let identities = Identities::from(shown.collect::<Vec<_>>());
         let list = AclList::new(&[digests(300), vec![Acl::anyone(1)]].concat());
         assert!(identities.may(&list, 1) && identities.may(&list, 3));
-        assert!(identities.granted.lock().is_empty());
+        assert_eq!(identities.granted.lock().by(&list), None);
+        assert_eq!(list.to_hash(), 301);
         assert!(!identities.may(&list, 2 << 10));
-        assert_eq!(identities.granted.lock().len(), 1);
+        assert_eq!(identities.granted.lock().by(&list), Some(1));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::acl::{Identities, Identity};
 use super::apply::Mode;
 use super::database::{Database, Rules};
 use super::request::{Origin, Work};
+use super::scheme;
 use super::sequencer::{Prepared, Sequencer};
 use super::session::SessionId;
 use super::time::{Monotonic, Now, WallClock};
@@ -168,4 +169,35 @@ fn the_end_of_a_session_is_never_refused() {
     assert!((9000..=10_000).contains(&len), "{len}");
     assert_eq!(server.database.tree().ephemerals_count(), 0);
     assert_eq!(server.database.tree().digest(), Some(server.database.tree().compute_digest()));
+}
+
+/// Its parts ask for 300 lists in turns, ten times for each.
+#[test]
+fn a_list_is_looked_up_once_for_a_multi() {
+    const LISTS: usize = 300;
+    const ENTRIES: usize = 40;
+    let mut server = Server::new(Rules::default());
+    let all = Arc::clone(&server.origin.identities);
+    let list = |first: usize| {
+        let shown = all.all().iter().skip(first).take(ENTRIES);
+        let entry = |one: &Identity| Acl {
+            perms: 2,
+            scheme: Some(one.scheme.clone().into()),
+            id: Some(one.id.clone().into()),
+        };
+        shown.map(entry).collect()
+    };
+    let path = |number: usize| format!("/a{number}");
+    for number in 0..LISTS {
+        server.done(Request::Create(create(&path(number), list(number), 0)));
+    }
+    let set = |number: usize| {
+        let path = path(number % LISTS).into();
+        MultiOp::SetData(SetDataRequest { path, data: None, version: -1 })
+    };
+    let before = scheme::LOOKED_AT.get();
+    server.done(Request::Multi((0..10 * LISTS).map(set).collect()));
+    let looked_at = scheme::LOOKED_AT.get() - before;
+    // Each entry once, and what has the same place in a table by chance.
+    assert!(looked_at < 2 * LISTS * ENTRIES, "{looked_at}");
 }

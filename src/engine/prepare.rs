@@ -48,6 +48,8 @@ pub(super) struct Prepare<'a> {
     pub(super) overlay: &'a mut Overlay,
     pub(super) notices: &'a mut Vec<Notice>,
     pub(super) identities: &'a Identities,
+    /// Grows by the entries of ACLs and the identities that are looked up.
+    pub(super) looked_up: &'a mut usize,
     pub(super) session: SessionId,
     /// Whether the session lives on one server only.
     pub(super) is_local: bool,
@@ -468,9 +470,10 @@ impl<'a> Prepare<'a> {
         fixup.storable(list)
     }
 
-    fn permit(&self, node: &Pending, perm: i32) -> Result<(), ErrorCode> {
+    fn permit(&mut self, node: &Pending, perm: i32) -> Result<(), ErrorCode> {
+        let Self { identities, database: Database { rules, .. }, looked_up, .. } = self;
         match &node.acl {
-            Some(list) if !self.database.rules.skip_acl && !self.identities.may(list, perm) => {
+            Some(list) if !rules.skip_acl && !identities.may_at(list, perm, looked_up) => {
                 Err(ErrorCode::NoAuth)
             }
             _ => Ok(()),

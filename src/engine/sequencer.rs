@@ -91,6 +91,8 @@ pub struct Sequencer {
     orphans: Vec<SessionId>,
     /// Of the last transaction prepared.
     last_zxid: Zxid,
+    /// Entries of ACLs and identities that were looked up.
+    looked_up: usize,
 }
 
 /// Sessions in no table that end in one group.
@@ -106,6 +108,7 @@ impl Sequencer {
             notices: Vec::new(),
             orphans: database.orphans(),
             last_zxid: database.last_zxid,
+            looked_up: 0,
         }
     }
 
@@ -202,6 +205,7 @@ impl Sequencer {
             overlay: &mut self.overlay,
             notices: &mut self.notices,
             identities: &origin.identities,
+            looked_up: &mut self.looked_up,
             session: origin.session,
             is_local,
             zxid,
@@ -245,6 +249,7 @@ impl Sequencer {
             overlay: &mut self.overlay,
             notices: &mut self.notices,
             identities: &Identities::default(),
+            looked_up: &mut self.looked_up,
             session,
             is_local: false,
             zxid,
@@ -341,6 +346,12 @@ impl Sequencer {
         each: impl FnMut(Monotonic, SessionId),
     ) -> Option<ExpiryPlace> {
         self.tracker.walk_expiry(from, most, each)
+    }
+
+    /// Entries of ACLs and identities that were looked up since the last call to find out what clients may do. What is
+    /// known of an ACL is not looked up again.
+    pub const fn take_looked_up(&mut self) -> usize {
+        std::mem::replace(&mut self.looked_up, 0)
     }
 
     /// What an operator should know of since the last call.

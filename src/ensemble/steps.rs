@@ -38,6 +38,8 @@ const COPIED: usize = 64;
 pub(super) const TURN_BYTES: usize = 4 << 20;
 /// What deciding costs beside that, in bytes.
 const STEP_BYTES: usize = 512;
+/// What looking up an entry of an ACL, or an identity, costs, in bytes.
+const LOOK_UP_BYTES: usize = 4;
 
 /// Entries of ACL lists that are kept until the hold is over: some 12 MB.
 const GONE_ENTRIES_MAX: usize = 100_000;
@@ -103,6 +105,7 @@ pub(super) fn decide<E>(
             Some(refused) => refused,
             None => sequencer.prepare(database, &origin, work, now),
         };
+        bytes += LOOK_UP_BYTES * sequencer.take_looked_up();
         let step = Step { origin: Some(origin), outcome, room };
         if let Some(record) = step.record() {
             bytes += place(record)?;
@@ -358,10 +361,11 @@ fn work_of_event(event: &Event) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use jute::protocol::CreateRequest;
+    use jute::protocol::{CreateRequest, SetDataRequest};
     use jute::{Acl, ErrorCode};
 
     use super::*;
+    use crate::engine::acl::{Identities, Identity};
     use crate::engine::database::Rules;
     use crate::engine::time::{Monotonic, WallClock};
     use crate::engine::watch::ConnectionId;
@@ -455,5 +459,60 @@ mod tests {
             turns += 1;
         }
         assert_eq!((decided, turns), ((0..64).collect(), 16));
+    }
+    /// The first time each request is held against a list of its own; then what it grants is known.
+    #[test]
+    fn what_is_looked_up_in_lists_counts() {
+        const COUNT: usize = 40;
+        let mut database = Database::new(1, Rules::default());
+        let mut sequencer = Sequencer::new(&database, 500, 1, Monotonic(0));
+        let now = Now { monotonic: Monotonic(0), wall: WallClock(0) };
+        let one = |user| Identity { scheme: "digest".to_owned(), id: format!("{user}:h") };
+        let identities: Arc<Identities> = Arc::new((0..1000).map(one).collect::<Vec<_>>().into());
+        let origin = |session| {
+            let (connection, identities) = (ConnectionId(1), Arc::clone(&identities));
+            Origin { connection, session, xid: 0, identities, received: Monotonic(0) }
+        };
+        let mut done = |work, session| {
+            let prepared = sequencer.prepare(&database, &origin(session), work, now);
+            let (Prepared::Txn(record) | Prepared::Open(record, _)) = prepared else { panic!() };
+            let TxnRecord { header, txn, digest } = record;
+            database.apply(&header, txn, digest, Mode::Strict, &mut Vec::new()).unwrap();
+            sequencer.retire(database.last_zxid());
+            SessionId(header.client_id)
+        };
+        let session = done(Work::Open { timeout_ms: 4000 }, SessionId::NONE);
+        let path = |number: usize| format!("/{number}").into();
+        for number in 0..COUNT {
+            // Of the first identity and of strangers.
+            let ids = (0..1000).map(|user| format!("{}:h", user * (1000 + number)));
+            let entry =
+                |id: String| Acl { perms: 2, scheme: Some("digest".into()), id: Some(id.into()) };
+            let acl = Some(ids.map(entry).collect());
+            let create = CreateRequest { path: path(number), data: None, acl, flags: 0 };
+            done(Work::Request(Request::Create(create)), session);
+        }
+        let set = |number| {
+            let set = SetDataRequest { path: path(number), data: None, version: -1 };
+            let work = Work::Request(Request::SetData(set));
+            Submission { origin: origin(session), work, len: 0, room: None }
+        };
+        let mut turns = || {
+            let mut waiting = (0..COUNT).map(set).collect::<Vec<_>>().into_iter();
+            let (mut turns, most) = (0, 5 * 1000 * LOOK_UP_BYTES);
+            while waiting.len() > 0 {
+                let place = |_: &TxnRecord<'static>| Ok::<_, OrderError>(0);
+                let (chores, all) = (&mut std::iter::empty(), &mut waiting);
+                let (steps, _) =
+                    decide(&mut sequencer, &database, chores, all, now, most, |_| None, place)
+                        .unwrap();
+                assert!(steps.iter().all(|step| step.record().is_some()));
+                turns += 1;
+            }
+            turns
+        };
+        let (first, later) = (turns(), turns());
+        assert!(first >= COUNT / 5, "{first} turns");
+        assert!(later <= 1 + COUNT * STEP_BYTES / (5 * 1000 * LOOK_UP_BYTES), "{later} turns");
     }
 }
