@@ -360,18 +360,20 @@ impl Common {
         }
     }
 
-    async fn seat(&self, server: u8) -> Answer {
+    pub(super) async fn seat(&self, server: u8) -> Answer {
         if !matches!(&*self.introduction.lock(), Introduction::Member(_)) {
             return Answer::Elsewhere;
         }
+        let secret = self.session_secret.get();
+        // Before anything is proposed: a seat is a change of the members, and this server would ask for one after the other.
+        if secret.is_some() && !self.security.is_authenticated() {
+            let reason = "the ensemble has a session.key, and this member gives it only to servers that \
+                 authenticate (sslQuorum, quorum.auth.secretFile, no portUnification)";
+            return Answer::Refused(reason.to_owned());
+        }
         let (answer, answered) = oneshot::channel();
         self.queue.put_from_peer(FromPeer::Seat(server, answer), None);
-        match (answered.await, self.session_secret.get()) {
-            (Ok(Answer::Seat(..)), Some(_)) if !self.security.is_authenticated() => {
-                let reason = "the ensemble has a session.key, and this member gives it only to servers that \
-                     authenticate (sslQuorum, quorum.auth.secretFile, no portUnification)";
-                Answer::Refused(reason.to_owned())
-            }
+        match (answered.await, secret) {
             (Ok(Answer::Seat(seat, _)), Some(secret)) => {
                 match handed_secret::hand(&self.security, secret) {
                     Ok(handed) => Answer::Seat(seat, Some(handed)),

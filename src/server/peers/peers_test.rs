@@ -19,8 +19,10 @@ use super::*;
 use crate::config::{self, EnsembleServer, QuorumSecurity, SessionsLive};
 use crate::engine::database::Rules;
 use crate::ensemble::Before;
-use crate::ensemble::founding::Founding;
-use crate::storage::{DirectoryOptions, Members, RealDisk, ReceivedSnapshot, RecoveryOptions};
+use crate::ensemble::founding::{Answer, Founding};
+use crate::storage::{
+    DirectoryOptions, Members, RealDisk, ReceivedSnapshot, RecoveryOptions, SessionKey,
+};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -331,7 +333,6 @@ async fn a_peer_that_changes_its_address_is_found_again() {
     one.hears(|what| matches!(what, FromPeer::Speaks(_, true))).await;
 }
 
-/// An address that does not answer leaves time for the next one of the same name.
 /// A large directory takes minutes, in which the others are not to look for a wrong list.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_reads_its_directory_says_so() {
@@ -351,6 +352,27 @@ async fn a_member_that_reads_its_directory_says_so() {
     assert!(caller.dial().await.is_ok());
 }
 
+/// Whoever cannot be given the key is refused before a change of the members is asked for, of which nothing would come.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_cannot_be_given_the_key_gets_no_seat() {
+    let node = Node::new(2, 0, &Settings::default());
+    let common = node.common();
+    node.peers.is_member();
+    let secret = SessionSecret { key: SessionKey::new([7; 32]), before: Vec::new() };
+    common.session_secret.set(secret).expect("is new");
+    for _ in 0..3 {
+        let answer =
+            tokio::time::timeout(DEADLINE, common.seat(1)).await.expect("an answer at once");
+        assert!(
+            matches!(&answer, Answer::Refused(why) if why.contains("session.key")),
+            "{answer:?}"
+        );
+    }
+    let batch = common.queue.take(Duration::ZERO);
+    assert!(batch.from_peers.is_empty(), "{:?}", batch.from_peers);
+}
+
+/// An address that does not answer leaves time for the next one of the same name.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_address_that_answers_is_taken() {
     let (listener, port) = listen().await;
