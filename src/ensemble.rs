@@ -20,8 +20,9 @@ mod words;
 
 pub use self::raft::{
     Appended, Before, DiskWriter, Ensemble, EnsembleError, FRAME_HEAD_LEN, FRAME_MAX, FrameError,
-    List, Member, Peer, PeerLog, PeerMessage, Said, SnapshotStatus, Started, Transport, Write,
-    Written, member_id, parse_head, parse_said, put_said, server_of, snapshot_zxid,
+    KnownMembers, List, Member, Peer, PeerLog, PeerMessage, Prospect, Said, SnapshotStatus,
+    Started, Transport, Write, Written, member_id, parse_head, parse_said, put_said, server_of,
+    snapshot_zxid,
 };
 pub use clients::{Answer, Clients, Kind};
 pub use disk_room::Room;

@@ -69,6 +69,8 @@ pub struct Seat {
     pub term: u64,
     /// All, as the one who gives the seat knows them.
     pub members: Members,
+    /// The entry that made them so.
+    pub configured_at: u64,
 }
 
 /// What passwords of sessions are made with, on its way to another member.

@@ -37,6 +37,7 @@ pub use ::raft::eraftpb::Message as PeerMessage;
 pub use disk::{DiskWriter, Write, Written};
 pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_said, put_said};
 pub use ground::Before;
+pub use membership::{KnownMembers, Prospect};
 pub use progress::{Appended, Peer, PeerLog};
 pub use ready::{Member, Transport};
 pub use start::{Ensemble, List, Started};
@@ -52,11 +53,17 @@ pub fn snapshot_zxid(message: &PeerMessage) -> Option<i64> {
     log_store::zxid_of(message.get_snapshot())
 }
 
-/// The id of a server as a member. The low byte is the server; what is above counts its lives, and is never 0: a server
-/// whose disk was emptied is another member.
+/// The id of a server as a member. The low byte is the server; what is above is its life, and is never 0: a server whose
+/// disk was emptied is another member. Founders have life 1; every other life is the index of the entry that gave the seat.
 #[must_use]
-pub const fn member_id(server: u8, life: u32) -> u64 {
-    (life as u64) << 8 | server as u64
+pub const fn member_id(server: u8, life: u64) -> u64 {
+    life << 8 | server as u64
+}
+
+/// Which life of its server a member is.
+#[must_use]
+const fn life_of(member: u64) -> u64 {
+    member >> 8
 }
 
 /// The server that a member is a life of; 0 for no member, too.
@@ -115,7 +122,7 @@ pub enum EnsembleError {
     )]
     Replaced {
         /// Which life it is of.
-        life: u32,
+        life: u64,
     },
     /// It has loaded the leader's tree, and its tree is wrong again.
     #[error(

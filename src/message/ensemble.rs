@@ -42,6 +42,11 @@ RK0408 DATA_OF_NO_ENSEMBLE
 "It does not start: it would have to discard its data for theirs. Nothing was changed."
 "If the ensemble has what is needed, move the directory away and start again with an empty one. Otherwise first find out which data is right."
 
+RK0409 CHANGE_OF_MEMBERS_VOID
+"A committed change of the members is not possible: the ensemble has as many members as it can have, or the change would take its last voter."
+"Every member passes over it, and everything continues."
+"Members are not proposed beyond the limit: report it, with the line."
+
 RK0411 SECURITY_FILE_UNREADABLE
 "A certificate, key or secret for the ensemble cannot be read."
 "The server does not start; nothing was touched."

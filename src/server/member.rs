@@ -25,12 +25,13 @@ use crate::engine::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::Answer;
 use crate::ensemble::{
-    EnsembleError, FromPeer, Inquiry, Member, Peer, Said, Scope, Snapshots, Written, server_of,
+    EnsembleError, FromPeer, Inquiry, Member, Peer, Prospect, Said, Scope, Snapshots, Written,
+    server_of,
 };
 use crate::message::MessageId;
 
 /// The first life of a server as a member; another begins with each directory that was emptied.
-pub(super) const FIRST_LIFE: u32 = 1;
+pub(super) const FIRST_LIFE: u64 = 1;
 /// A step of the clock of elections: a leader is missed after ten to twenty without a word of it.
 const TICK_MS: u64 = 50;
 /// How long a leader that ends waits for another one.
@@ -159,7 +160,7 @@ struct Life {
     counted: u64,
     next_step: Instant,
     /// Seats that are prepared, and who waits for them.
-    seats: Vec<(u64, oneshot::Sender<Answer>)>,
+    seats: Vec<(u8, u64, oneshot::Sender<Answer>)>,
     /// The servers that may vote, by the list, and all that it has.
     voters: Vec<u8>,
     listed: Vec<u8>,
@@ -221,8 +222,12 @@ impl Life {
             FromPeer::SnapshotSent(to, status) => member.report_snapshot(to, status),
             // Where nobody hears of a seat, another one is asked.
             FromPeer::Seat(server, answer) => match member.prepare_seat(server, now)? {
-                Some(id) => self.seats.push((id, answer)),
-                None => drop(answer),
+                Prospect::SeatAbove(above) => self.seats.push((server, above, answer)),
+                Prospect::Later => drop(answer),
+                Prospect::Full => {
+                    let reason = "the ensemble has as many members as it can have; take servers out of it first";
+                    let _ = answer.send(Answer::Refused(reason.to_owned()));
+                }
             },
         }
         Ok(())
@@ -348,11 +353,11 @@ impl Life {
 
     /// Tells servers without a state which seats they have.
     fn give_seats(&mut self, member: &Member<Peers>) {
-        for (id, answer) in std::mem::take(&mut self.seats) {
-            match member.take_seat(id) {
+        for (server, above, answer) in std::mem::take(&mut self.seats) {
+            match member.take_seat(server, above) {
                 // Whoever asked may have stopped waiting.
                 Some(seat) => drop(answer.send(Answer::Seat(seat, None))),
-                None if member.is_leading() => self.seats.push((id, answer)),
+                None if member.is_leading() => self.seats.push((server, above, answer)),
                 None => {}
             }
         }
@@ -368,8 +373,8 @@ impl Life {
         let tick_ms = u64::from(server.config.tick_time_ms);
         if now.monotonic >= self.next_report {
             member.report_heard(now);
-            let members = member.members();
-            member.transport().know(members);
+            let known = member.known();
+            member.transport().know(known);
             member.mend(|server| self.voters.contains(&server), now)?;
             member.compare_lists(&self.listed, now)?;
             count(&server.others, member);

@@ -41,8 +41,8 @@ use super::clock::Clock;
 use super::descriptors;
 use crate::config;
 use crate::ensemble::{
-    Ensemble, FromPeer, PeerMessage, Queue, Said, SnapshotStatus, Transport, Word, member_id,
-    put_said, server_of,
+    Ensemble, FromPeer, KnownMembers, PeerMessage, Queue, Said, SnapshotStatus, Transport, Word,
+    member_id, put_said, server_of,
 };
 use crate::message::MessageId;
 use crate::storage::{DataDirectory, ReceivedSnapshot, SessionSecret, SnapshotFile, StorageError};
@@ -106,7 +106,7 @@ struct Common {
     own: Mutex<Own>,
     peers: HashMap<u8, Arc<Peer>>,
     /// The members that this server knows of.
-    known: Mutex<Vec<u64>>,
+    known: Mutex<KnownMembers>,
     /// What passwords of sessions are made with, where there is a key.
     session_secret: OnceLock<SessionSecret>,
     /// What it is to those that ask.
@@ -210,9 +210,9 @@ impl Peers {
         }
     }
 
-    /// The ids of all members.
-    pub(super) fn know(&self, members: Vec<u64>) {
-        *self.0.known.lock() = members;
+    /// Who belongs to the ensemble.
+    pub(super) fn know(&self, known: KnownMembers) {
+        *self.0.known.lock() = known;
     }
 
     /// Has something said that was not known before this version.

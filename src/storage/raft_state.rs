@@ -27,6 +27,8 @@ const MAGIC: u32 = u32::from_be_bytes(*b"RKRS");
 const VERSION: u32 = 1;
 /// Where in a slot [`RaftState::replaces`] stands: what an earlier release left zero.
 const REPLACES_AT: usize = SLOT_LEN - 12;
+/// Where [`RaftState::configured_at`] stands, in the same way.
+const CONFIGURED_AT: usize = REPLACES_AT - 8;
 /// Ids in all four lists; ZooKeeper's server ids are a byte.
 const IDS_MAX: usize = 480;
 
@@ -52,6 +54,8 @@ pub struct RaftState {
     pub replaces: i64,
     /// Who belongs to the ensemble.
     pub members: Members,
+    /// The index of the entry that made them so; 0 for the founders. Written with them, and never goes back.
+    pub configured_at: u64,
 }
 
 /// The members of an ensemble by their ids; the last three only while it changes.
@@ -243,7 +247,8 @@ fn encode(state: &RaftState, sequence: u64) -> Option<Vec<u8>> {
         bytes.put_u32(u32::try_from(list.len()).ok()?);
         list.iter().for_each(|id| bytes.put_u64(*id));
     }
-    bytes.resize(REPLACES_AT, 0);
+    bytes.resize(CONFIGURED_AT, 0);
+    bytes.put_u64(state.configured_at);
     bytes.put_i64(state.replaces);
     bytes.put_u32(crc32fast::hash(&bytes));
     Some(bytes)
@@ -316,6 +321,10 @@ fn decode(slot: &[u8]) -> Option<(u64, RaftState)> {
         clears: body.try_get_u8().ok()? != 0,
         replaces: slot.get(REPLACES_AT..)?.first_chunk().map(|zxid| i64::from_be_bytes(*zxid))?,
         members: Members::default(),
+        configured_at: slot
+            .get(CONFIGURED_AT..)?
+            .first_chunk()
+            .map(|at| u64::from_be_bytes(*at))?,
     };
     let members = &mut state.members;
     members.auto_leave = body.try_get_u8().ok()? != 0;
@@ -357,6 +366,7 @@ mod tests {
             clears: true,
             replaces: 99,
             members,
+            configured_at: 88,
         }
     }
 
@@ -418,7 +428,8 @@ mod tests {
             list.iter().for_each(|id| expected.extend(id.to_be_bytes()));
         }
         assert_eq!(bytes[..expected.len()], expected);
-        assert!(bytes[expected.len()..4084].iter().all(|byte| *byte == 0));
+        assert!(bytes[expected.len()..4076].iter().all(|byte| *byte == 0));
+        assert_eq!(bytes[4076..4084], 88_u64.to_be_bytes());
         assert_eq!(bytes[4084..4092], 99_i64.to_be_bytes());
         expected[8..16].copy_from_slice(&4_u64.to_be_bytes());
         assert_eq!(bytes[4096..4096 + expected.len()], expected);

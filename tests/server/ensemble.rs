@@ -501,18 +501,16 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         [b"rookeepr", &u32::to_be_bytes(62)[..], &rest].concat()
     };
     for (hello, expected) in [
-        (hello((1, 1), 3, 0x002, 1), ""),
-        (hello((1, 2), 3, 0x002, 1), ""),
-        // It speaks more, and this server's as well.
+        (hello((3, 3), 3, 0x002, 1), ""),
         (hello((2, 3), 3, 0x002, 1), ""),
-        (hello((1, 1), 1, 0x102, 1), "one of the two belongs to no ensemble yet"),
-        (
-            hello((3, 4), 1, 0x102, 1),
-            "it speaks versions 3 to 4, this server speaks versions 1 to 2",
-        ),
-        (hello((1, 1), 1, 0x102, 3), "it looks for server 3, but this is server 1"),
-        (hello((1, 1), 1, 0x101, 1), "myid 1 is in use twice"),
-        (hello((1, 1), 1, 0x109, 1), "server 9 is not in this server's list"),
+        // It speaks more, and this server's as well.
+        (hello((3, 4), 3, 0x002, 1), ""),
+        (hello((3, 3), 1, 0x102, 1), "one of the two belongs to no ensemble yet"),
+        (hello((4, 5), 1, 0x102, 1), "it speaks versions 4 to 5, this server speaks version 3"),
+        (hello((1, 2), 1, 0x102, 1), "it speaks versions 1 to 2, this server speaks version 3"),
+        (hello((3, 3), 1, 0x102, 3), "it looks for server 3, but this is server 1"),
+        (hello((3, 3), 1, 0x101, 1), "myid 1 is in use twice"),
+        (hello((3, 3), 1, 0x109, 1), "server 9 is not in this server's list"),
         (
             vec![0xff; 32],
             "this is the ensemble port of rookeeper; Java servers cannot join the ensemble",
@@ -529,9 +527,7 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         if expected.is_empty() {
             let mut version = [0; 4];
             stream.read_exact(&mut version).expect("a version");
-            // The highest that both know.
-            let highest = u32::from_be_bytes(hello[16..20].try_into().expect("four bytes"));
-            assert_eq!(u32::from_be_bytes(version), highest.min(2));
+            assert_eq!(u32::from_be_bytes(version), 3);
         }
     }
     until("the reasons are in the log, too", || {
@@ -548,6 +544,14 @@ pub(crate) fn stop(server: &mut Server) {
     server.wait();
 }
 
+/// As which member a server has joined last.
+pub(crate) fn seat(server: &Server) -> u64 {
+    let log = server.log();
+    let (_, id) = log.rsplit_once("member=0x").expect("it has joined");
+    let id = id.split(|end: char| !end.is_ascii_hexdigit()).next().expect("a number");
+    u64::from_str_radix(id, 16).expect("hex")
+}
+
 #[test]
 fn a_server_whose_disk_was_emptied_comes_back_and_votes() {
     let mut servers = start(3);
@@ -555,22 +559,22 @@ fn a_server_whose_disk_was_emptied_comes_back_and_votes() {
     let (wiped, other) = ((first + 1) % 3, (first + 2) % 3);
     let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
     client.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
-    for life in 2..4 {
+    let mut lives = vec![1 << 8 | (wiped as u64 + 1)];
+    for _ in 0..2 {
         servers[wiped].signal("KILL");
         servers[wiped].wait();
         wipe(&servers[wiped]);
         servers[wiped].run();
         until("it follows", || mode(&servers[wiped]) == "follower");
-        let id = wiped + 1;
-        let seat = format!("member=0x{life}{id:02x}");
-        assert!(servers[wiped].log().contains(&seat), "no {seat} in {}", servers[wiped].log());
         // It has become a voter: with it, two of three go on.
+        let seat = seat(&servers[wiped]);
         until("it votes, and what it was before does not", || {
-            servers.iter().any(|server| {
-                let change = format!("AddVoter({})", life << 8 | id);
-                server.log().contains(&change)
-            }) && servers[wiped].figure("quorum_size") == 3
+            let change = format!("Vote({seat})");
+            servers.iter().any(|server| server.log().contains(&change))
+                && servers[wiped].figure("quorum_size") == 3
         });
+        assert!(lives.iter().all(|life| *life < seat), "{seat:#x} after {lives:x?}");
+        lives.push(seat);
     }
     servers[other].signal("KILL");
     servers[other].wait();
@@ -668,15 +672,53 @@ fn who_came_back_empty_is_not_who_it_was_before() {
     fs::rename(&data, &before).expect("moved");
     servers[gone].run();
     until("it follows", || mode(&servers[gone]) == "follower");
-    let voter = format!("AddVoter({})", 2 << 8 | (gone + 1));
+    let voter = format!("Vote({})", seat(&servers[gone]));
     until("it votes", || servers.iter().any(|server| server.log().contains(&voter)));
     stop(&mut servers[gone]);
     wipe(&servers[gone]);
     fs::rename(&before, &data).expect("moved back");
     servers[gone].run();
     until("it is told", || {
-        servers[gone].log().contains("has rejoined the ensemble with another data directory")
+        servers[gone].log().contains("has rejoined it with another data directory")
     });
+}
+
+/// A start with an empty directory by mistake: the one of before is back at once, and is needed.
+#[test]
+fn an_empty_start_that_came_to_nothing_locks_nobody_out() {
+    let mut servers = start(3);
+    let first = leader(&servers);
+    let (mistaken, gone) = ((first + 1) % 3, (first + 2) % 3);
+    let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
+    client.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
+    stop(&mut servers[mistaken]);
+    let data = servers[mistaken].data();
+    let (data, before) = (data.join("version-2"), data.join("old"));
+    fs::rename(&data, &before).expect("moved");
+    // It gets a seat, and nobody reaches it: so it never has what the leader has.
+    let config = fs::read_to_string(servers[mistaken].config()).expect("zoo.cfg");
+    let line = format!("server.{}=", mistaken + 1);
+    let elsewhere = format!("{line}127.0.0.1:{}:{}", free_port(), free_port());
+    let lines = config.lines().map(|its| if its.starts_with(&line) { &elsewhere } else { its });
+    let other_config = lines.collect::<Vec<_>>().join("\n");
+    fs::write(servers[mistaken].config(), other_config).expect("zoo.cfg");
+    servers[mistaken].run();
+    until("it has joined", || servers[mistaken].log().contains("member=0x"));
+    let unused = seat(&servers[mistaken]);
+    stop(&mut servers[mistaken]);
+    fs::write(servers[mistaken].config(), config).expect("zoo.cfg");
+    wipe(&servers[mistaken]);
+    fs::rename(&before, &data).expect("moved back");
+    servers[gone].signal("KILL");
+    servers[gone].wait();
+    servers[mistaken].run();
+    until("two of three serve", || {
+        mode(&servers[mistaken]) != "none" && mode(&servers[first]) != "none"
+    });
+    client.ok(&set("/kept", b"2".to_vec()));
+    // The seat that nobody has goes.
+    let removed = format!("Remove({unused})");
+    until("it is taken out", || servers.iter().any(|server| server.log().contains(&removed)));
 }
 
 /// Apache ZooKeeper's servers fill their disks where nobody sets up a purge.

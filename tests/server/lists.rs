@@ -7,7 +7,7 @@ use std::time::Duration;
 use jute::CreateMode;
 
 use crate::client::{create, set, until};
-use crate::ensemble::{Patient, leader, mode, start, stop};
+use crate::ensemble::{Patient, leader, mode, seat, start, stop, wipe};
 use crate::process::{Server, free_port};
 
 const TIMEOUT_MS: i32 = 4000;
@@ -83,7 +83,7 @@ fn who_is_gone_and_listed_no_more_votes_no_more_and_another_comes_in_its_place()
     new.run();
     servers.push(new);
     until("it follows", || mode(&servers[3]) == "follower");
-    until("it votes", || changes(&servers, &format!("AddVoter({})", 1 << 8 | 4)) == 1);
+    until("it votes", || changes(&servers, &format!("Vote({})", seat(&servers[3]))) == 1);
     until("three are all", || servers[3].figure("quorum_size") == 3);
     // Two of these three are enough.
     servers[first].signal("KILL");
@@ -91,4 +91,24 @@ fn who_is_gone_and_listed_no_more_votes_no_more_and_another_comes_in_its_place()
     let mut client = Patient::connect(&servers[3], TIMEOUT_MS);
     client.ok(&set("/kept", b"3".to_vec()));
     assert_eq!(Patient::connect(&servers[other], TIMEOUT_MS).value("/kept"), b"3");
+
+    // The one that was taken out is listed again, and its disk was emptied: it is somebody new.
+    servers[first].run();
+    let line = format!("server.{}=", gone + 1);
+    let listed = fs::read_to_string(servers[gone].config()).expect("zoo.cfg");
+    let listed = listed.lines().find(|its| its.starts_with(&line)).expect("its line").to_owned();
+    for at in [first, other, 3] {
+        serve(&servers, &[first, other, 3]);
+        restart_with(&mut servers[at], |lines| lines.push(listed.clone()));
+    }
+    serve(&servers, &[first, other, 3]);
+    let new = fs::read_to_string(servers[3].config()).expect("zoo.cfg");
+    let new = new.lines().find(|its| its.starts_with("server.4=")).expect("its line").to_owned();
+    let config = fs::read_to_string(servers[gone].config()).expect("zoo.cfg");
+    fs::write(servers[gone].config(), config + "\n" + &new + "\n").expect("zoo.cfg");
+    wipe(&servers[gone]);
+    servers[gone].run();
+    until("it follows", || mode(&servers[gone]) == "follower");
+    let vote = format!("Vote({})", seat(&servers[gone]));
+    until("it votes again", || changes(&servers, &vote) == 1);
 }

@@ -332,11 +332,12 @@ fn put_answer(out: &mut BytesMut, answer: &Answer) {
             put_bytes(out, asks);
         }
         Answer::Founded => out.put_u8(3),
-        Answer::Seat(Seat { id, ensemble, term, members }, secret) => {
+        Answer::Seat(Seat { id, ensemble, term, members, configured_at }, secret) => {
             out.put_u8(4);
             out.put_u64(*id);
             out.put_u64(*ensemble);
             out.put_u64(*term);
+            out.put_u64(*configured_at);
             put_members(out, members);
             put_secret(out, secret.as_deref());
         }
@@ -625,6 +626,7 @@ impl<'a> Input<'a> {
                     id: self.number()?,
                     ensemble: self.number()?,
                     term: self.number()?,
+                    configured_at: self.number()?,
                     members: self.members()?,
                 },
                 self.secret()?,

@@ -152,8 +152,9 @@ impl Before {
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
     pub fn take(self, seat: Seat, secret: Option<&SessionSecret>) -> Result<(), EnsembleError> {
-        let Seat { id, ensemble, term, members } = seat;
-        let state = RaftState { id, ensemble, term, members, ..RaftState::default() };
+        let Seat { id, ensemble, term, members, configured_at } = seat;
+        let state =
+            RaftState { id, ensemble, term, members, configured_at, ..RaftState::default() };
         Ok(RaftStateFile::create(&self.directory, &state, secret)?)
     }
 }

@@ -9,7 +9,7 @@ use raft::eraftpb::{ConfState, Entry, EntryType, HardState, Snapshot};
 use raft::{Error, GetEntriesContext, RaftState, Storage, StorageError as Unavailable};
 
 use super::EnsembleError;
-use super::membership::{from_conf_state, to_conf_state};
+use super::membership::{in_order, to_conf_state};
 use crate::storage::{DataDirectory, EntryKind, EntryLog, LogEntry, RaftState as Promises};
 
 /// What a member has on its disk, or will have.
@@ -70,7 +70,8 @@ impl LogStore {
     /// What to make durable of who belongs to the ensemble from the entry `index` on, which is final.
     pub(super) fn members(&mut self, members: &ConfState, index: u64) -> Promises {
         self.promises.commit = self.promises.commit.max(index);
-        self.promises.members = from_conf_state(members);
+        self.promises.members = in_order(members);
+        self.promises.configured_at = index;
         self.promises.clone()
     }
 
@@ -80,13 +81,38 @@ impl LogStore {
         state: &HardState,
         snapshot: SnapshotPlace,
         members: &ConfState,
+        configured_at: u64,
     ) -> Promises {
         self.promises.term = state.term;
         self.promises.vote = state.vote;
-        self.promises.members = from_conf_state(members);
+        self.promises.members = in_order(members);
+        self.promises.configured_at = configured_at;
         self.log.replace(snapshot.index, snapshot.zxid);
         self.snapshot = snapshot;
         self.promises.clone()
+    }
+
+    /// A snapshot stands in the place of the log.
+    pub(super) fn installed(&mut self, index: u64) {
+        self.promises.commit = self.promises.commit.max(index);
+    }
+
+    /// Puts one's own members into a message of a snapshot that knows only earlier ones: the crate would go back to them.
+    pub(super) fn keep_members(&self, snapshot: &mut Snapshot) {
+        if let Some(shown) = Shown::of(snapshot)
+            && shown.configured_at < self.promises.configured_at
+        {
+            self.show(snapshot, shown.zxid);
+        }
+    }
+
+    /// What is said with a snapshot of this zxid.
+    fn show(&self, snapshot: &mut Snapshot, zxid: i64) {
+        let Promises { members, configured_at, .. } = &self.promises;
+        snapshot.mut_metadata().set_conf_state(to_conf_state(members));
+        let mut data = zxid.to_be_bytes().to_vec();
+        data.extend(configured_at.to_be_bytes());
+        snapshot.data = data.into();
     }
 
     /// Takes entries; they replace what stands from the first of them on. The records to make durable.
@@ -191,15 +217,31 @@ impl Storage for LogStore {
         let metadata = snapshot.mut_metadata();
         metadata.index = self.snapshot.index;
         metadata.term = term_of(self.snapshot.zxid);
-        metadata.set_conf_state(to_conf_state(&self.promises.members));
-        snapshot.data = self.snapshot.zxid.to_be_bytes().to_vec().into();
+        self.show(&mut snapshot, self.snapshot.zxid);
         Ok(snapshot)
+    }
+}
+
+/// What a message of a snapshot says beside what the crate knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    /// The zxid that the snapshot shows.
+    pub(super) zxid: i64,
+    /// The entry that made the members in the message what they are, which may be behind the snapshot.
+    pub(super) configured_at: u64,
+}
+
+impl Shown {
+    pub(super) fn of(snapshot: &Snapshot) -> Option<Self> {
+        let (zxid, configured_at) = snapshot.data.split_first_chunk()?;
+        let configured_at = u64::from_be_bytes(configured_at.try_into().ok()?);
+        Some(Self { zxid: i64::from_be_bytes(*zxid), configured_at })
     }
 }
 
 /// The zxid that a snapshot on its way shows.
 pub(super) fn zxid_of(snapshot: &Snapshot) -> Option<i64> {
-    snapshot.data.as_ref().try_into().ok().map(i64::from_be_bytes)
+    Shown::of(snapshot).map(|shown| shown.zxid)
 }
 
 /// The term of whoever ordered a transaction.

@@ -3,7 +3,9 @@
 //!
 //! A server whose disk was emptied comes back as another member: what it promised before is gone with the disk, so
 //! nothing of it may be counted on. It follows first; once it has what the leader has, its earlier life is taken out of the
-//! ensemble, and then it votes. Until then the leader's list has both, so that no number is given twice.
+//! ensemble, and then it votes.
+//!
+//! The record of a seat says only whose it is: the index of its entry is the life, so no id is given twice, whoever leads.
 
 use std::collections::BTreeSet;
 
@@ -12,51 +14,65 @@ use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
 
 use super::disk::{What, Write};
 use super::ready::{Member, Transport};
-use super::{EnsembleError, member_id, server_of};
+use super::{EnsembleError, life_of, member_id, server_of};
 use crate::engine::request::Chore;
 use crate::engine::time::Now;
 use crate::ensemble::founding::Seat;
-use crate::storage::Members;
+use crate::message::MessageId;
+use crate::storage::{Members, RaftState as Promises};
 
 /// Entries that one who catches up may lack to be a voter.
 const LAG_MAX: u64 = 1000;
+/// Members, with all their lives. A seat beyond it is not given, and would be nothing: what a disk can hold is more.
+const MEMBERS_MAX: usize = 256;
 
 /// A change of the members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// One that only follows.
-    AddLearner(u64),
-    /// One that votes, which may have followed before.
-    AddVoter(u64),
+    /// A server gets a life that only follows.
+    Seat(u8),
+    /// A member that has followed votes.
+    Vote(u64),
     Remove(u64),
+}
+
+/// What a server that wants a seat can expect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prospect {
+    /// It will have a life above this; [`Member::take_seat`] has it when it is there.
+    SeatAbove(u64),
+    /// It is to ask again: this member does not lead, or another change has to come first.
+    Later,
+    /// Not before others have gone.
+    Full,
 }
 
 impl Change {
     /// The change that a record of this kind writes down.
     pub(super) fn of(record: &TxnRecord<'_>) -> Option<Self> {
-        let member = record.header.client_id.cast_unsigned();
+        let of = record.header.client_id.cast_unsigned();
         match record.txn {
-            Txn::Error(1) => Some(Self::AddLearner(member)),
-            Txn::Error(2) => Some(Self::AddVoter(member)),
-            Txn::Error(3) => Some(Self::Remove(member)),
+            Txn::Error(2) => Some(Self::Vote(of)),
+            Txn::Error(3) => Some(Self::Remove(of)),
+            Txn::Error(4) => u8::try_from(of).ok().map(Self::Seat),
             _ => None,
         }
     }
 
-    const fn chore(self) -> Chore {
-        let (member, code) = match self {
-            Self::AddLearner(member) => (member, 1),
-            Self::AddVoter(member) => (member, 2),
+    fn chore(self) -> Chore {
+        let (of, code) = match self {
+            Self::Vote(member) => (member, 2),
             Self::Remove(member) => (member, 3),
+            Self::Seat(server) => (server.into(), 4),
         };
-        Chore::Remark { of: member.cast_signed(), code }
+        Chore::Remark { of: of.cast_signed(), code }
     }
 
-    /// As the crate wants it.
-    pub(super) fn to_conf_change(self) -> ConfChangeV2 {
+    /// As the crate wants it, of the entry `index`.
+    pub(super) fn to_conf_change(self, index: u64) -> ConfChangeV2 {
         let (change_type, node_id) = match self {
-            Self::AddLearner(member) => (ConfChangeType::AddLearnerNode, member),
-            Self::AddVoter(member) => (ConfChangeType::AddNode, member),
+            Self::Seat(server) => (ConfChangeType::AddLearnerNode, member_id(server, index)),
+            Self::Vote(member) => (ConfChangeType::AddNode, member),
             Self::Remove(member) => (ConfChangeType::RemoveNode, member),
         };
         let change = ConfChangeSingle { change_type, node_id, ..ConfChangeSingle::default() };
@@ -64,7 +80,30 @@ impl Change {
     }
 }
 
+/// Who belongs to the ensemble, as a member knows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownMembers {
+    ids: Vec<u64>,
+    /// The last entry of which it knows whether it changed them.
+    as_of: u64,
+}
+
+impl KnownMembers {
+    /// Whether a member of this id was there and is no more. Who has joined later than is known here has not.
+    #[must_use]
+    pub fn has_removed(&self, id: u64) -> bool {
+        life_of(id) <= self.as_of && !self.ids.contains(&id)
+    }
+}
+
 impl<T: Transport> Member<T> {
+    /// Who belongs to the ensemble as of what is applied here.
+    #[must_use]
+    pub fn known(&self) -> KnownMembers {
+        let as_of = self.applied().max(self.node.store().promises.configured_at);
+        KnownMembers { ids: self.members(), as_of }
+    }
+
     /// The ids of all members.
     #[must_use]
     pub fn members(&self) -> Vec<u64> {
@@ -73,33 +112,46 @@ impl<T: Transport> Member<T> {
         members
     }
 
-    /// Gives a server that has no disk of before a place: the id of its next life. It can be used once
-    /// [`Self::take_seat`] has it.
+    /// Has a server without a disk of before get a life that follows, behind what has to go for it: lives of which nothing
+    /// ever came.
     ///
     /// # Errors
     /// When a decided transaction gets no place.
-    pub fn prepare_seat(&mut self, server: u8, now: Now) -> Result<Option<u64>, EnsembleError> {
-        if !self.takes_requests() || self.node.raft.has_pending_conf() {
-            return Ok(None);
+    pub fn prepare_seat(&mut self, server: u8, now: Now) -> Result<Prospect, EnsembleError> {
+        let members = self.members();
+        let is_its = |member: &&u64| server_of(**member) == server;
+        let speaks = members.iter().filter(is_its).any(|member| self.found.contains(member));
+        // Whoever asks may be the second of two that run with the same myid: the first keeps its place.
+        if !self.takes_requests() || self.node.raft.has_pending_conf() || speaks {
+            return Ok(Prospect::Later);
         }
-        let lives = self.members().into_iter().filter(|member| server_of(*member) == server);
-        let last = lives.max().map_or(0, life_of);
-        let id = member_id(server, last + 1);
-        self.change(Change::AddLearner(id), now)?;
-        Ok(Some(id))
+        let learners = &self.node.store().promises.members.learners;
+        if let Some(unused) = learners.iter().find(is_its) {
+            let unused = *unused;
+            self.change(Change::Remove(unused), now)?;
+            return Ok(Prospect::Later);
+        }
+        if members.len() >= MEMBERS_MAX {
+            return Ok(Prospect::Full);
+        }
+        let above = self.last_index();
+        self.change(Change::Seat(server), now)?;
+        Ok(Prospect::SeatAbove(above))
     }
 
-    /// What the server has to know to be the member `id`, if it is one by now.
+    /// What the server has to know to be the member that it became above this life, if it has by now.
     #[must_use]
-    pub fn take_seat(&self, id: u64) -> Option<Seat> {
+    pub fn take_seat(&self, server: u8, above: u64) -> Option<Seat> {
         let promises = &self.node.store().promises;
-        let members = promises.members.clone();
-        let is_there = members.learners.contains(&id) || members.voters.contains(&id);
-        let seat = Seat { id, ensemble: promises.ensemble, term: self.node.raft.term, members };
-        is_there.then_some(seat)
+        let is_it = |id: &&u64| server_of(**id) == server && life_of(**id) > above;
+        let id = *promises.members.learners.iter().find(is_it)?;
+        let Promises { ensemble, ref members, configured_at, .. } = *promises;
+        let (term, members) = (self.node.raft.term, members.clone());
+        Some(Seat { id, ensemble, term, members, configured_at })
     }
 
-    /// As a leader, goes on with the change that is due, if there is one: earlier lives go, and who has caught up votes.
+    /// As a leader, goes on with the change that is due, if there is one: earlier lives go, who has caught up votes, and
+    /// where a voter is there, a seat that its server left unused goes.
     /// `may_vote` tells of which server that is wanted.
     ///
     /// # Errors
@@ -122,10 +174,12 @@ impl<T: Transport> Member<T> {
             // Its last life counts until this one can take its place. A seat that nobody took is in nobody's way.
             let current =
                 lives.clone().filter(|id| !wants_vote || self.has_caught_up(*id)).max()?;
-            let earlier = lives.min().filter(|earlier| *earlier < current);
+            let earlier = lives.clone().min().filter(|earlier| *earlier < current);
             let is_voter = raft.prs().conf().voters().contains(current);
-            let vote = (wants_vote && !is_voter).then_some(Change::AddVoter(current));
-            earlier.map(Change::Remove).or(vote)
+            let is_there = current == raft.id || self.found.contains(&current);
+            let unused = lives.max().filter(|later| *later > current && is_voter && is_there);
+            let vote = (wants_vote && !is_voter).then_some(Change::Vote(current));
+            earlier.or(unused).map(Change::Remove).or(vote)
         })
     }
 
@@ -151,7 +205,24 @@ impl<T: Transport> Member<T> {
         index: u64,
         now: Now,
     ) -> Result<(), EnsembleError> {
-        let members = self.node.apply_conf_change(&change.to_conf_change())?;
+        let store = self.node.store();
+        // What the configuration shows already is history: it came with a snapshot that does not show it.
+        if index <= store.promises.configured_at {
+            return Ok(());
+        }
+        let is_full = matches!(change, Change::Seat(_)) && self.members().len() >= MEMBERS_MAX;
+        let conf_change = (!is_full).then(|| change.to_conf_change(index));
+        let applied = conf_change.map(|conf_change| self.node.apply_conf_change(&conf_change));
+        // It is the same for all who apply it.
+        let Some(Ok(members)) = applied else {
+            tracing::warn!(
+                id = %MessageId::CHANGE_OF_MEMBERS_VOID,
+                index,
+                ?change,
+                "a committed change of the members is not possible; it is passed over"
+            );
+            return Ok(());
+        };
         let members = self.node.mut_store().members(&members, index);
         self.unsynced.write_aside(Write(What::Members(members)), now.monotonic);
         if change == Change::Remove(self.id()) {
@@ -159,11 +230,6 @@ impl<T: Transport> Member<T> {
         }
         Ok(())
     }
-}
-
-/// Which life of its server a member is.
-pub(super) const fn life_of(member: u64) -> u32 {
-    (member >> 8) as u32
 }
 
 pub(super) fn to_conf_state(members: &Members) -> ConfState {
@@ -184,5 +250,38 @@ pub(super) fn from_conf_state(state: &ConfState) -> Members {
         voters_outgoing: state.voters_outgoing.clone(),
         learners_next: state.learners_next.clone(),
         auto_leave: state.auto_leave,
+    }
+}
+
+/// The same in ascending order: the crate has sets, whose order is another one each time.
+pub(super) fn in_order(state: &ConfState) -> Members {
+    let mut members = from_conf_state(state);
+    members.voters.sort_unstable();
+    members.learners.sort_unstable();
+    members.voters_outgoing.sort_unstable();
+    members.learners_next.sort_unstable();
+    members
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_removed_can_be_told_from_who_is_not_known_yet() {
+        let known = |as_of| KnownMembers { ids: vec![0x101, 0x103, 0x902], as_of };
+        for (id, as_of, is_removed) in [
+            (0x101, 40, false),
+            // Its server has another life since then, or none.
+            (0x102, 40, true),
+            (0x104, 40, true),
+            (0x902, 40, false),
+            (0x2802, 40, true),
+            (0x2902, 40, false),
+            // Nothing is known yet.
+            (0x102, 0, false),
+        ] {
+            assert_eq!(known(as_of).has_removed(id), is_removed, "{id:#x} as of {as_of}");
+        }
     }
 }

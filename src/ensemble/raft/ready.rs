@@ -18,7 +18,7 @@ use super::following::Following;
 use super::here::Here;
 use super::leading::Leading;
 use super::lists::Lists;
-use super::log_store::{LogStore, SnapshotPlace, zxid_of};
+use super::log_store::{LogStore, Shown, SnapshotPlace, zxid_of};
 use super::progress::Appended;
 use super::read_index::Rounds;
 use super::requests::Asking;
@@ -366,7 +366,7 @@ impl<T: Transport> Member<T> {
     /// When the disk refuses.
     pub fn receive_snapshot(
         &mut self,
-        message: PeerMessage,
+        mut message: PeerMessage,
         received: ReceivedSnapshot,
         now: Now,
     ) -> Result<(), EnsembleError> {
@@ -381,6 +381,7 @@ impl<T: Transport> Member<T> {
         }
         self.turn(now)?;
         self.received = Some(received);
+        self.node.store().keep_members(message.mut_snapshot());
         drop(self.node.step(message));
         self.set_election_timeout();
         self.turn(now)?;
@@ -543,13 +544,15 @@ impl<T: Transport> Member<T> {
             let snapshot = ready.snapshot();
             let metadata = snapshot.get_metadata();
             let index = metadata.index;
-            let place = zxid_of(snapshot).map(|zxid| SnapshotPlace { index, zxid });
+            let shown = Shown::of(snapshot);
             let is_it =
                 |received: &mut ReceivedSnapshot| zxid_of(snapshot) == Some(received.zxid());
-            let (Some(received), Some(place)) = (received.take_if(is_it), place) else {
+            let (Some(received), Some(shown)) = (received.take_if(is_it), shown) else {
                 return Err(EnsembleError::Entry { index });
             };
-            let promise = store.replace(&state, place, metadata.get_conf_state());
+            let Shown { zxid, configured_at } = shown;
+            let place = SnapshotPlace { index, zxid };
+            let promise = store.replace(&state, place, metadata.get_conf_state(), configured_at);
             unsynced.write(Write(What::Install(Box::new(received), index, promise)), now);
         }
         let records = store.append(ready.take_entries())?;
@@ -581,7 +584,8 @@ impl<T: Transport> Member<T> {
         log.written(segments, self.unsynced.first_entry().unwrap_or(next));
         let installed = written.installed;
         let index = installed.as_ref().map(|(index, _)| *index);
-        if let Some((_, database)) = installed {
+        if let Some((index, database)) = installed {
+            self.node.mut_store().installed(index);
             // Watches went with the tree that they were set on: their clients set them again when they come back.
             self.here.close_all();
             if let Some(local) = &mut self.local {

@@ -285,7 +285,8 @@ impl<T: Transport> Member<T> {
             record.encode(&mut data);
             let len = data.len();
             let proposed = match Change::of(record) {
-                Some(change) => node.propose_conf_change(data, change.to_conf_change()),
+                // Whoever applies it knows the index; until then, only that it is a change counts.
+                Some(change) => node.propose_conf_change(data, change.to_conf_change(0)),
                 None => node.propose(Vec::new(), data),
             };
             proposed.map(|()| len)

@@ -43,15 +43,16 @@ pub(super) const WORDS: u32 = 1;
 pub(super) const SNAPSHOT: u32 = 2;
 pub(super) const QUESTION: u32 = 3;
 
-/// The versions that a server speaks: its own, and the one before it. Version 2 has the words on trees
-/// ([`Word::since_version`](crate::ensemble::Word::since_version)).
+/// The versions that a server speaks: its own, and the one before it, as long as that one can follow the same log. Version 2
+/// has the words on trees ([`Word::since_version`](crate::ensemble::Word::since_version)); version 3 has lives that are
+/// numbered by the log, which an earlier one cannot follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Versions {
     lowest: u32,
     highest: u32,
 }
 
-const OWN: Versions = Versions { lowest: 1, highest: 2 };
+const OWN: Versions = Versions { lowest: 3, highest: 3 };
 
 impl Versions {
     /// The highest that both speak.
@@ -282,15 +283,14 @@ async fn write(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Resu
 }
 
 impl Common {
-    /// A server that came back with an empty disk is another member, and what it was before is not heard any more.
+    /// Who was taken out of the ensemble is not heard any more. An earlier life of a server is, until it is taken out: as
+    /// long as it votes, it may be needed, and a later one may never have come.
     fn may_speak(&self, from: u64) -> Result<(), String> {
-        let known = self.known.lock();
-        let is_later = |known: &&u64| server_of(**known) == server_of(from) && **known > from;
-        match known.iter().find(is_later) {
-            None => Ok(()),
-            Some(later) => Err(format!(
-                "server {} has rejoined the ensemble with another data directory: it is now member {later:#x}, and \
-                 this is {from:#x}",
+        match self.known.lock().has_removed(from) {
+            false => Ok(()),
+            true => Err(format!(
+                "member {from:#x} has been taken out of the ensemble: server {} has rejoined it with another data directory, \
+                 or was not listed any more. With an empty data directory it can join again",
                 server_of(from)
             )),
         }

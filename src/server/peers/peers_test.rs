@@ -256,7 +256,7 @@ async fn what_was_overheard_proves_nothing() {
     called_side.write_all(&proof).await.expect("sent");
     let own_proof = read(&mut called_side, 4 + 32).await;
     caller_side.write_all(&own_proof).await.expect("sent");
-    assert_eq!(caller.await.expect("no panic").expect("welcome"), 2);
+    assert_eq!(caller.await.expect("no panic").expect("welcome"), 3);
     drop(called_side);
     let _ = heeded.await;
 
@@ -387,7 +387,7 @@ async fn the_first_address_that_answers_is_taken() {
     let one = Node::new(1, port, &Settings { look_up: Some(look_up), ..Settings::default() });
     let two = Node::new(2, 0, &Settings::default());
     let heeded = heed_one(&two, listener.into());
-    assert_eq!(one.dial().await.expect("welcome"), 2);
+    assert_eq!(one.dial().await.expect("welcome"), 3);
     let _ = heeded.await;
 }
 
@@ -519,7 +519,7 @@ const ZXID: i64 = 0x1_0000_0005;
 fn announcement() -> PeerMessage {
     let mut message = PeerMessage::default();
     message.set_msg_type(raft::eraftpb::MessageType::MsgSnapshot);
-    message.mut_snapshot().data = ZXID.to_be_bytes().to_vec().into();
+    message.mut_snapshot().data = [ZXID.to_be_bytes(), [0; 8]].concat().into();
     message
 }
 

@@ -1,12 +1,12 @@
 //! What must hold of the members' logs and trees after every step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jute::IntoStatic as _;
 use jute::txn::TxnRecord;
 
 use crate::engine::database::Database;
-use crate::storage::{EntryLog, EntryWriter};
+use crate::storage::{EntryLog, EntryWriter, Members};
 
 /// What all members together have shown so far.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(super) struct Checks {
     news: Vec<i64>,
     /// The digest of the tree at each zxid.
     digests: BTreeMap<i64, Option<i64>>,
+    /// The members that each entry has made.
+    configurations: BTreeMap<u64, Members>,
 }
 
 /// A member's log as it was seen last: the zxid of each index, from 1 on; 0 where a snapshot stands instead.
@@ -43,7 +45,19 @@ impl Checks {
             committed: BTreeMap::new(),
             news: Vec::new(),
             digests: BTreeMap::new(),
+            configurations: BTreeMap::new(),
         }
+    }
+
+    /// All who know the members as of an entry know the same, and nobody is in two lists.
+    pub(super) fn configuration(&mut self, configured_at: u64, members: &Members) -> Checked {
+        let known = self.configurations.entry(configured_at).or_insert_with(|| members.clone());
+        check(known == members, || {
+            format!("members as of entry {configured_at} are {known:?} and {members:?}")
+        })?;
+        let ids = || members.voters.iter().chain(&members.learners);
+        let distinct: BTreeSet<&u64> = ids().collect();
+        check(distinct.len() == ids().count(), || format!("an id is there twice: {members:?}"))
     }
 
     /// Reads what is new in a log. Equal zxids are equal entries behind equal ones, so two logs that share an entry

@@ -151,6 +151,12 @@ impl World {
         let Some(member) = &server.member else { return Ok(()) };
         let store = member.node.store();
         self.checks.log(&store.log, &mut server.known)?;
+        let RaftState { ref members, configured_at, .. } = store.promises;
+        if configured_at < server.configured_at {
+            return Err(format!("member {} goes back to the members of before", at + 1));
+        }
+        server.configured_at = configured_at;
+        self.checks.configuration(configured_at, members)?;
         let now = self.timeline.now();
         (now, member.term(), member.leader(), store.log.last_zxid()).hash(&mut self.trace);
         if member.leader() == server.id {
@@ -241,6 +247,7 @@ impl World {
         server.recovering = None;
         server.seats.clear();
         server.asks = u64::MAX;
+        server.configured_at = 0;
         server.wakes = u64::MAX;
         server.frozen_until = now;
         server.seen.told.lock().clear();

@@ -126,6 +126,8 @@ pub(super) struct Server {
     pub(super) known: Chain,
     pub(super) chain: Chain,
     pub(super) promise: (u64, u64),
+    /// The entry that made the members that this life knows.
+    pub(super) configured_at: u64,
 }
 
 /// A life of a server, without a state.
@@ -184,6 +186,7 @@ impl Server {
             known: Chain::new(),
             chain: Chain::new(),
             promise: (0, 0),
+            configured_at: 0,
         }
     }
 

@@ -10,7 +10,7 @@ use super::timeline::MS;
 use super::world::{Checked, Event, World};
 use super::*;
 use crate::ensemble::founding::Seat;
-use crate::ensemble::raft::Before;
+use crate::ensemble::raft::{Before, Prospect, life_of};
 use crate::storage::StorageError;
 use crate::storage::sim::SimDisk;
 
@@ -63,18 +63,18 @@ impl World {
         let asking = Asking { at, life: server.life };
         let whom = self.other(at);
         let passes = self.network.passes(at, whom) && self.network.passes(whom, at);
-        let mut id = None;
+        let mut prospect = Prospect::Later;
         if passes && self.timeline.now() >= self.servers[whom].frozen_until {
             let now = self.servers[whom].clock.read(self.timeline.now());
             let server = at as u8 + 1;
             self.with(whom, |member| {
-                id = member.prepare_seat(server, now)?;
+                prospect = member.prepare_seat(server, now)?;
                 Ok(())
             })?;
         }
-        let wait = match id {
-            Some(id) if self.servers[whom].member.is_some() => {
-                self.servers[whom].seats.push((id, asking));
+        let wait = match prospect {
+            Prospect::SeatAbove(above) if self.servers[whom].member.is_some() => {
+                self.servers[whom].seats.push((above, asking));
                 ANSWER_MAX
             }
             _ => 100 * MS + self.dice.below(200 * MS),
@@ -91,14 +91,14 @@ impl World {
 
     /// A member tells who asked which seats they have.
     pub(super) fn give_seats(&mut self, at: usize) {
-        for (id, asking) in std::mem::take(&mut self.servers[at].seats) {
+        for (above, asking) in std::mem::take(&mut self.servers[at].seats) {
             let Some(member) = &self.servers[at].member else { return };
-            match member.take_seat(id) {
+            match member.take_seat(asking.at as u8 + 1, above) {
                 Some(seat) if self.network.passes(at, asking.at) => {
                     let delay = MS + self.dice.below(20 * MS);
                     self.timeline.after(delay, Event::Seat(asking, seat));
                 }
-                None if member.is_leading() => self.servers[at].seats.push((id, asking)),
+                None if member.is_leading() => self.servers[at].seats.push((above, asking)),
                 _ => {}
             }
         }
@@ -151,19 +151,39 @@ fn a_change_of_members_outlives_a_snapshot_that_does_not_show_it() {
     let leader = world.leader();
     let (at, other) = ((leader + 1) % 3, (leader + 2) % 3);
     let now = world.servers[leader].clock.read(world.timeline.now());
-    let mut seat = None;
-    let prepare = |member: &mut Member<post::Post>| {
-        seat = member.prepare_seat(other as u8 + 1, now)?;
-        Ok(())
-    };
-    world.with(leader, prepare).expect("holds");
-    let seat = seat.expect("a seat");
-    while !world.member(at).members().contains(&seat) {
+    let server = other as u8 + 1;
+    world.crash(other, true);
+    // As long as the leader believes that it is there, nobody else gets its seat.
+    let mut prospect = Prospect::Later;
+    while prospect == Prospect::Later {
         world.step().expect("holds");
+        let prepare = |member: &mut Member<post::Post>| {
+            prospect = member.prepare_seat(server, now)?;
+            Ok(())
+        };
+        world.with(leader, prepare).expect("holds");
     }
+    let Prospect::SeatAbove(above) = prospect else { panic!("{prospect:?}") };
+    let seat = loop {
+        match world.member(at).take_seat(server, above) {
+            Some(seat) => break seat.id,
+            None => world.step().expect("holds"),
+        }
+    };
     world.stall(at, 1000);
     world.snapshot(at).expect("holds");
+    let known = |world: &World| {
+        let promises = &world.member(at).node.store().promises;
+        (promises.configured_at, world.member(at).members())
+    };
+    let before = known(&world);
+    assert!(before.0 >= life_of(seat), "{before:?}");
+    let applied = world.member(at).applied();
     world.crash(at, false);
-    world.pass(6000);
-    assert!(world.member(at).members().contains(&seat));
+    let has_applied =
+        |server: &Server| server.member.as_ref().is_some_and(|member| member.applied() >= applied);
+    while !has_applied(&world.servers[at]) {
+        world.step().expect("holds");
+    }
+    assert!(known(&world).0 >= before.0, "{:?} after {before:?}", known(&world));
 }
