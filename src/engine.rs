@@ -20,6 +20,7 @@ mod index;
 mod lineage;
 pub mod listing;
 pub mod local;
+pub mod misfit;
 mod overlay;
 mod owner;
 pub mod path;

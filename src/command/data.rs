@@ -254,7 +254,7 @@ fn cut(truncate: &Truncate, out: &mut Output) -> Result<Verdict, CommandError> {
     let directory = if truncate.dry_run { folders.look()? } else { folders.take()? };
     let zxid = truncate.to_zxid.0;
     let progress = Progress::waiting("reading the data directory");
-    let mut rebuild = folders.rebuild();
+    let mut rebuild = folders.rebuild(&directory)?;
     let plan = match storage::plan_cut(&directory, zxid, truncate.inexact, &mut rebuild) {
         Err(StorageError::NoSnapshotUpTo { reason: Some(reason), .. }) if !truncate.inexact => {
             return Err(CommandError::Refused(
@@ -333,7 +333,7 @@ fn first_snapshot(change: &Change, out: &mut Output) -> Result<Verdict, CommandE
     let &Change { ref place, dry_run, json } = change;
     let folders = place.folders()?;
     let directory = if dry_run { folders.look()? } else { folders.take()? };
-    match storage::examine(&directory, false, i64::MAX, &mut folders.rebuild()) {
+    match storage::examine(&directory, false, i64::MAX, &mut folders.rebuild(&directory)?) {
         Err(StorageError::NoReadableSnapshot { .. } | StorageError::LogWithoutSnapshot { .. }) => {}
         other => {
             other?;
@@ -356,7 +356,11 @@ fn first_snapshot(change: &Change, out: &mut Output) -> Result<Verdict, CommandE
     let mut moved = Vec::new();
     if !dry_run {
         moved = storage::move_snapshots_aside(&directory, &aside)?;
-        ensemble::first_snapshot(&directory, &mut folders.rebuild().finish(), Compression::None)?;
+        ensemble::first_snapshot(
+            &directory,
+            &mut folders.rebuild(&directory)?.finish(),
+            Compression::None,
+        )?;
     }
     let aside = directory.snapshots().with_file_name(&aside);
     if json {

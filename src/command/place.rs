@@ -9,7 +9,7 @@ use super::error::CommandError;
 use crate::config;
 use crate::engine::database::Rules;
 use crate::ensemble::Rebuild;
-use crate::storage::{DataDirectory, DirectoryOptions, RealDisk};
+use crate::storage::{DataDirectory, DirectoryOptions, RealDisk, StorageError, is_member};
 
 /// A data directory by its folder or by its zoo.cfg.
 #[derive(Clone, Debug, Args)]
@@ -137,10 +137,11 @@ impl Folders {
     }
 
     /// An empty state for what the directory holds.
-    pub(super) fn rebuild(&self) -> Rebuild {
+    pub(super) fn rebuild(&self, directory: &DataDirectory) -> Result<Rebuild, StorageError> {
         let rules = Rules { extended_types: self.extended_types, ..Rules::default() };
         // Nobody chooses names against the hashes of a tool.
-        Rebuild::new(0, rules)
+        let rebuild = Rebuild::new(0, rules);
+        Ok(if is_member(directory)? { rebuild.of_member() } else { rebuild })
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn run(arguments: &RestoreArguments, out: &mut Output) -> Result<Verd
         (None, None) => i64::MAX,
     };
     let progress = Progress::waiting("reading the backup");
-    let mut rebuild = folders.rebuild();
+    let mut rebuild = folders.rebuild(&source)?;
     let examined = storage::examine(&source, false, zxid_max, &mut rebuild)?;
     drop(progress);
     expect_reached(&examined, zxid_max)?;

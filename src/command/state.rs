@@ -56,7 +56,7 @@ impl State {
 
     fn read_once(directory: &DataDirectory, folders: &Folders) -> Result<Self, StorageError> {
         let began = Instant::now();
-        let mut census = Census { inner: folders.rebuild(), longest_multi: 0 };
+        let mut census = Census { inner: folders.rebuild(directory)?, longest_multi: 0 };
         let examined = storage::examine(directory, false, i64::MAX, &mut census)?;
         let Census { inner, longest_multi } = census;
         let database = inner.finish();

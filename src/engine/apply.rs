@@ -1,6 +1,6 @@
 //! Applying finished transactions. Nothing is decided here: what a transaction says is done, or cannot be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashSet;
 use jute::Acl;
@@ -25,6 +25,9 @@ use super::zxid::Zxid;
 pub enum Mode {
     /// It cannot be: stop.
     Strict,
+    /// Other servers have it: it is done as ZooKeeper does it, by its own numbers and as far as it can be, and told of
+    /// (`DataTree.processTxn`).
+    Agreed,
     /// Behind a snapshot that was written while transactions went on, part of them is done already (reference 11.6).
     Tolerant,
 }
@@ -44,8 +47,8 @@ impl Database {
     /// Applies a transaction and gives its answer; the events for watchers are appended to `events`.
     ///
     /// # Errors
-    /// [`Impossible`] in [`Mode::Strict`], when the transaction does not fit. A multi may then be half done: the
-    /// caller must stop.
+    /// [`Impossible`] in [`Mode::Strict`], when the transaction does not fit, and when the tree is full. A multi may then be
+    /// half done: the caller must stop.
     pub fn apply<'t>(
         &mut self,
         header: &TxnHeader,
@@ -56,6 +59,7 @@ impl Database {
     ) -> Result<Response<'t>, Impossible> {
         // Whoever wants to do it elsewhere has taken it.
         drop(self.take_gone());
+        self.misfits.begin();
         let response = match txn {
             Txn::Multi(txns) => {
                 if txns.iter().any(|txn| matches!(txn, Txn::Error(_))) {
@@ -74,6 +78,7 @@ impl Database {
             }
             Txn::CloseSession(txn) => {
                 self.close_session(header, &txn, mode, events)?;
+                self.misfits.nothing_undone();
                 Response::Empty
             }
             Txn::Error(_) => Response::Empty,
@@ -89,12 +94,11 @@ impl Database {
         self.write_statistics();
         // ZooKeeper only complains of a zxid that falls, in logs that overlap, and goes on from the highest.
         self.last_zxid = match mode {
-            Mode::Strict => Zxid(header.zxid),
+            Mode::Strict | Mode::Agreed => Zxid(header.zxid),
             Mode::Tolerant => self.last_zxid.max(Zxid(header.zxid)),
         };
-        if let Some(digest) = digest.filter(|digest| digest.version == DIGEST_VERSION) {
-            self.compare_digest(digest.tree_digest);
-        }
+        let said = digest.filter(|digest| digest.version == DIGEST_VERSION);
+        self.end_misfits(self.last_zxid, said.map(|said| said.tree_digest));
         self.log_digest();
         Ok(response)
     }
@@ -110,15 +114,22 @@ impl Database {
         let is_create2 = matches!(txn, Txn::Create2(_));
         match txn {
             Txn::Create(txn) | Txn::Create2(txn) => {
+                let owner = match txn.ephemeral {
+                    true => self.ephemeral_owner(header.client_id, &txn.path),
+                    false => Ok(Owner::None),
+                };
+                let owner = match owner {
+                    Err(error) if mode == Mode::Agreed => {
+                        self.misfits.add_undone(error);
+                        return Ok(MultiResult::Create(txn.path));
+                    }
+                    owner => owner?,
+                };
                 let create = Create {
                     path: &txn.path,
                     data: txn.data.as_deref(),
                     acl: txn.acl.as_deref().unwrap_or_default(),
-                    owner: if txn.ephemeral {
-                        self.ephemeral_owner(header.client_id, &txn.path)?
-                    } else {
-                        Owner::None
-                    },
+                    owner,
                     parent_cversion: txn.parent_cversion,
                     counts_twice: !is_create2,
                 };
@@ -204,26 +215,20 @@ impl Database {
         let zxid = Zxid(header.zxid);
         let Create { path, acl, .. } = *create;
         let Some(parent) = self.tree.parent_of(path) else {
-            return tolerate(mode, Impossible::NoNode(path.into()));
+            return self.pass_over(mode, Impossible::NoNode(path.into()));
         };
         let before = self.tree.stat_persisted(parent).cversion;
-        let creates = if create.parent_cversion == -1 {
-            before.saturating_add(1)
-        } else {
-            create.parent_cversion
-        };
-        if mode == Mode::Strict && creates != before.saturating_add(1) {
-            return Err(Impossible::Version {
-                path: self.tree.path(parent),
-                ours: before.saturating_add(1),
-                theirs: creates,
-            });
+        let next = before.saturating_add(1);
+        let creates = if create.parent_cversion == -1 { next } else { create.parent_cversion };
+        if creates != next && mode != Mode::Tolerant {
+            let path = self.tree.path(parent);
+            self.believe(mode, Impossible::Version { path, ours: next, theirs: creates })?;
         }
         let (data, owner, time) = (create.data, create.owner, header.time);
         let made = self.tree.create(parent, &Creation { path, data, acl, owner, zxid, time });
         let (node, changed) = match made {
             Ok(made) => made,
-            Err(Impossible::NodeExists(_)) if mode == Mode::Tolerant => {
+            Err(error @ Impossible::NodeExists(_)) if mode != Mode::Strict => {
                 if let Some(node) = self.tree.find(path) {
                     let aversion = self.tree.stat_persisted(node).aversion;
                     self.tree.set_acl(node, path, acl.to_vec(), aversion);
@@ -231,11 +236,12 @@ impl Database {
                 if create.counts_twice && creates > before {
                     self.tree.set_counters(parent, above(path), creates, zxid);
                 }
-                return Ok(None);
+                return self.pass_over(mode, error);
             }
             Err(error) => return Err(error),
         };
-        if mode == Mode::Strict || creates > before {
+        // The counter at its end stays there, and what was made shows all the same.
+        if creates > before || (creates == next && mode != Mode::Tolerant) {
             self.tree.set_counters(parent, above(path), creates, zxid);
         }
         match QuotaNode::parse(path) {
@@ -260,11 +266,15 @@ impl Database {
         mode: Mode,
         events: &mut Vec<Event>,
     ) -> Result<(), Impossible> {
-        if mode == Mode::Tolerant {
-            self.delete_below(header, path, events)?;
-        }
         let zxid = Zxid(header.zxid);
         let node = self.tree.find(path);
+        if let Some(node) = node
+            && mode != Mode::Strict
+            && node != NodeId::ROOT
+            && self.tree.num_children(node) > 0
+        {
+            self.delete_below(header, node, path, mode, events)?;
+        }
         let parent = match node {
             Some(node) => Some(self.tree.parent(node)),
             None => self.tree.parent_of(path),
@@ -277,14 +287,14 @@ impl Database {
         };
         if let Some(parent) = parent {
             let stat = self.tree.stat_persisted(parent);
-            if deleted.is_ok() || mode == Mode::Tolerant {
+            if deleted.is_ok() || mode != Mode::Strict {
                 let pzxid = if mode == Mode::Strict { zxid } else { zxid.max(Zxid(stat.pzxid)) };
                 self.tree.set_counters(parent, above(path), stat.cversion, pzxid);
             }
         }
         let changed = match deleted {
             Ok(changed) => changed,
-            Err(error) => return tolerate(mode, error).map(|_| ()),
+            Err(error) => return self.pass_over(mode, error).map(|_| ()),
         };
         self.read_quota(path);
         self.grow_quota(path, Growth { count: -1, bytes: -data_len });
@@ -299,16 +309,23 @@ impl Database {
     }
 
     /// A znode that goes has no children. Those that a fuzzy snapshot shows belong to one of the same name that was
-    /// made later, and come again with it. (ZooKeeper leaves them without a parent.)
+    /// made later, and come again with it. Those that another server's tree did not have go as well. (ZooKeeper leaves them
+    /// without a parent, up to the next start.)
     fn delete_below(
         &mut self,
         header: &TxnHeader,
+        node: NodeId,
         path: &str,
+        mode: Mode,
         events: &mut Vec<Event>,
     ) -> Result<(), Impossible> {
-        let Some(node) = self.tree.find(path) else { return Ok(()) };
+        if mode == Mode::Agreed {
+            self.misfits.add(Impossible::NotEmpty(path.into()));
+        }
         let mut below = Vec::new();
         self.tree.for_each_below(node, |id, _| below.push(self.tree.path(id)));
+        // Numbers of znodes are not the same everywhere, and names are.
+        below.sort_unstable();
         below.iter().rev().try_for_each(|path| self.delete(header, path, Mode::Tolerant, events))
     }
 
@@ -321,13 +338,13 @@ impl Database {
     ) -> Result<Option<NodeId>, Impossible> {
         let zxid = Zxid(header.zxid);
         let Some(node) = self.tree.find(&txn.path) else {
-            return tolerate(mode, Impossible::NoNode(txn.path.to_string()));
+            return self.pass_over(mode, Impossible::NoNode(txn.path.to_string()));
         };
         let ours = self.tree.stat_persisted(node).version.wrapping_add(1);
         // Reconfig leaves the config znode at version -1 (reference 2.2).
-        if mode == Mode::Strict && ours != txn.version && txn.version != -1 {
+        if mode != Mode::Tolerant && ours != txn.version && txn.version != -1 {
             let path = txn.path.to_string();
-            return Err(Impossible::Version { path, ours, theirs: txn.version });
+            self.believe(mode, Impossible::Version { path, ours, theirs: txn.version })?;
         }
         self.write_statistics_at(&txn.path);
         let data = txn.data.as_deref();
@@ -348,12 +365,12 @@ impl Database {
 
     fn set_acl(&mut self, txn: SetAclTxn<'_>, mode: Mode) -> Result<Option<NodeId>, Impossible> {
         let Some(node) = self.tree.find(&txn.path) else {
-            return tolerate(mode, Impossible::NoNode(txn.path.to_string()));
+            return self.pass_over(mode, Impossible::NoNode(txn.path.to_string()));
         };
         let ours = self.tree.stat_persisted(node).aversion.wrapping_add(1);
-        if mode == Mode::Strict && ours != txn.version {
+        if mode != Mode::Tolerant && ours != txn.version {
             let path = txn.path.to_string();
-            return Err(Impossible::Version { path, ours, theirs: txn.version });
+            self.believe(mode, Impossible::Version { path, ours, theirs: txn.version })?;
         }
         let acl = txn.acl.unwrap_or_default();
         self.tree.set_acl(node, &txn.path, acl, txn.version);
@@ -374,13 +391,22 @@ impl Database {
             self.delete(header, path, mode, events)?;
         }
         let left: Vec<NodeId> = self.tree.ephemerals(session).collect();
+        let has_children = |node: &NodeId| self.tree.num_children(*node) > 0;
         match mode {
             Mode::Strict => self.delete_left(header, left, events)?,
-            Mode::Tolerant => {
-                for node in left {
-                    // Behind a fuzzy snapshot one may have gone with another.
-                    if self.tree.owner(node) == Owner::Session(session) {
-                        let path = self.tree.path(node);
+            Mode::Agreed if !left.iter().any(has_children) => {
+                self.delete_left(header, left, events)?;
+            }
+            Mode::Agreed | Mode::Tolerant => {
+                // In an order that is the same everywhere; the parts of a quota go last.
+                let is_of_quota =
+                    |node| matches!(self.tree.name(node), quota::LIMITS | quota::STATS);
+                let told = |node: NodeId| (is_of_quota(node), self.tree.path(node));
+                let left: BTreeSet<(bool, String)> = left.into_iter().map(told).collect();
+                for (_, path) in left {
+                    let owner = self.tree.find(&path).map(|node| self.tree.owner(node));
+                    // One may have gone with another.
+                    if owner == Some(Owner::Session(session)) {
                         self.delete(header, &path, mode, events)?;
                     }
                 }
@@ -450,6 +476,25 @@ impl Database {
         }
         Ok(())
     }
+
+    /// Passes over what cannot be done, where that is no reason to stop.
+    fn pass_over(&mut self, mode: Mode, reason: Impossible) -> Result<Option<NodeId>, Impossible> {
+        match mode {
+            Mode::Strict => return Err(reason),
+            Mode::Agreed => self.misfits.add_undone(reason),
+            Mode::Tolerant => {}
+        }
+        Ok(None)
+    }
+
+    /// Takes a transaction's number instead of the tree's, where that is no reason to stop.
+    fn believe(&mut self, mode: Mode, reason: Impossible) -> Result<(), Impossible> {
+        if mode == Mode::Strict {
+            return Err(reason);
+        }
+        self.misfits.add(reason);
+        Ok(())
+    }
 }
 
 /// The parent's path; the root's is empty.
@@ -460,12 +505,4 @@ fn above(path: &str) -> &str {
 /// Bytes of data; null has none.
 fn len(data: Option<&[u8]>) -> i64 {
     i64::try_from(data.map_or(0, <[u8]>::len)).unwrap_or(i64::MAX)
-}
-
-/// Passes over what cannot be, where a fuzzy snapshot explains it.
-fn tolerate(mode: Mode, error: Impossible) -> Result<Option<NodeId>, Impossible> {
-    match mode {
-        Mode::Strict => Err(error),
-        Mode::Tolerant => Ok(None),
-    }
 }

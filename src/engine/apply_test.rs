@@ -5,14 +5,15 @@ use std::borrow::Cow;
 use jute::persist::{SnapshotNode, SnapshotSession};
 use jute::protocol::{PathRequest, Request, Response};
 use jute::txn::{
-    CreateContainerTxn, CreateSessionTxn, CreateTtlTxn, CreateTxn, DIGEST_VERSION, DeleteTxn,
-    SetAclTxn, SetDataTxn, Txn, TxnDigest, TxnHeader,
+    CloseSessionTxn, CreateContainerTxn, CreateSessionTxn, CreateTtlTxn, CreateTxn, DIGEST_VERSION,
+    DeleteTxn, SetAclTxn, SetDataTxn, Txn, TxnDigest, TxnHeader,
 };
-use jute::{Acl, StatPersisted};
+use jute::{Acl, ErrorCode, StatPersisted};
 
 use super::acl::Identities;
 use super::apply::Mode;
 use super::database::{Database, Rules};
+use super::misfit::Misfit;
 use super::owner::Owner;
 use super::read::{self, Caller};
 use super::session::SessionId;
@@ -130,6 +131,155 @@ fn what_does_not_fit_is_impossible_and_changes_nothing() {
     for txn in [at("/c", 3), set_data("/a", 1), set_acl("/a", 1), delete("/a/x"), delete("/a")] {
         apply(&mut database, txn).unwrap();
     }
+}
+
+/// What others have is done all the same. The numbers are those of `DataTree.processTxn` and what it calls.
+#[test]
+fn what_others_have_is_done_by_its_own_numbers_as_far_as_it_can_be() {
+    const ZXID: i64 = 9;
+    /// A znode's version, aversion, creates and pzxid.
+    type Numbers = Option<(i32, i32, i32, i64)>;
+    type Case = (Txn<'static>, Impossible, Numbers, (&'static str, Numbers), Option<ErrorCode>);
+    let new = |path: &'static str, parent_cversion| CreateTxn {
+        path: path.into(),
+        data: Some(b"new".into()),
+        acl: Some(vec![Acl::anyone(3)]),
+        ephemeral: false,
+        parent_cversion,
+    };
+    let at = |path, parent_cversion| Txn::Create(new(path, parent_cversion));
+    let no_node = |path: &str| Impossible::NoNode(path.to_owned());
+    let exists = |path: &str| Impossible::NodeExists(path.to_owned());
+    let version = |path: &str, ours, theirs| {
+        let path = path.to_owned();
+        Impossible::Version { path, ours, theirs }
+    };
+    let (root, a) = (Some((0, 0, 2, 3)), Some((0, 0, 1, 2)));
+    let there = Some((0, 0, 0, ZXID));
+    let close =
+        Txn::CloseSession(CloseSessionTxn { paths_to_delete: vec!["/c".into(), "/b".into()] });
+    let multi = Txn::Multi(vec![at("/a", 3), set_data("/a", 1)]);
+    // Behind each: the root, a znode, and whether the client is told of an error.
+    #[rustfmt::skip]
+    let cases: Vec<Case> = vec![
+        (set_data("/a", 7), version("/a", 1, 7), root, ("/a", Some((7, 0, 1, 2))), None),
+        (set_data("/a", -5), version("/a", 1, -5), root, ("/a", Some((-5, 0, 1, 2))), None),
+        (set_data("/c", 1), no_node("/c"), root, ("/c", None), Some(ErrorCode::NoNode)),
+        (set_acl("/a", 7), version("/a", 1, 7), root, ("/a", Some((0, 7, 1, 2))), None),
+        (set_acl("/c", 1), no_node("/c"), root, ("/c", None), Some(ErrorCode::NoNode)),
+        (at("/c", 7), version("/", 3, 7), Some((0, 0, 7, ZXID)), ("/c", there), None),
+        // A counter does not go back, and the pzxid goes with it.
+        (at("/c", 2), version("/", 3, 2), root, ("/c", there), None),
+        (at("/c", -2), version("/", 3, -2), root, ("/c", there), None),
+        (at("/c/x", 1), no_node("/c/x"), root, ("/c/x", None), Some(ErrorCode::NoNode)),
+        (at("/a", 3), exists("/a"), Some((0, 0, 3, ZXID)), ("/a", a), Some(ErrorCode::NodeExists)),
+        (at("/a", 7), version("/", 3, 7), Some((0, 0, 7, ZXID)), ("/a", a), Some(ErrorCode::NodeExists)),
+        (at("/a", 2), version("/", 3, 2), root, ("/a", a), Some(ErrorCode::NodeExists)),
+        // `processTxn` raises the counter for the plain create only.
+        (Txn::Create2(new("/a", 3)), exists("/a"), root, ("/a", a), Some(ErrorCode::NodeExists)),
+        (delete("/c"), no_node("/c"), Some((0, 0, 2, ZXID)), ("/c", None), Some(ErrorCode::NoNode)),
+        (delete("/c/x"), no_node("/c/x"), root, ("/c/x", None), Some(ErrorCode::NoNode)),
+        (delete("/a"), Impossible::NotEmpty("/a".to_owned()), Some((0, 0, 2, ZXID)), ("/a", None), None),
+        (multi, exists("/a"), Some((0, 0, 3, ZXID)), ("/a", Some((1, 0, 1, 2))), Some(ErrorCode::NodeExists)),
+        (close, no_node("/c"), Some((0, 0, 2, ZXID)), ("/b", None), None),
+    ];
+    for (txn, reason, of_root, (path, of_path), error) in cases {
+        let shown = format!("{txn:?}");
+        let mut database = database();
+        let header = TxnHeader { client_id: 7, cxid: 1, zxid: ZXID, time: 9000 };
+        let events = &mut Vec::new();
+        database.apply(&header, txn, None, Mode::Agreed, events).expect("nothing is refused");
+        let tree = database.tree();
+        let numbers = |path: &str| {
+            let stat = tree.stat_persisted(tree.find(path)?);
+            Some((stat.version, stat.aversion, stat.cversion, stat.pzxid))
+        };
+        assert_eq!((numbers("/"), numbers(path)), (of_root, of_path), "{shown}");
+        assert_eq!(tree.digest(), Some(tree.compute_digest()), "{shown}");
+        assert_eq!((database.last_zxid().0, database.undone()), (ZXID, error), "{shown}");
+        let told = Misfit { zxid: Zxid(ZXID), reason, count: 1 };
+        assert_eq!((database.take_misfit(), database.mismatches()), (Some(told), 1), "{shown}");
+    }
+}
+
+/// A znode that is there already gets the list of the one to make (`DataTree.createNode`), and nothing else.
+#[test]
+fn a_znode_that_others_make_again_keeps_its_data() {
+    let mut database = database();
+    let acl = Some(vec![Acl::anyone(3)]);
+    let (path, data) = ("/a".into(), Some(b"new".into()));
+    let txn = Txn::Create(CreateTxn { path, data, acl, ephemeral: false, parent_cversion: 3 });
+    let header = TxnHeader { client_id: 7, cxid: 1, zxid: 9, time: 9000 };
+    database.apply(&header, txn, None, Mode::Agreed, &mut Vec::new()).unwrap();
+    let tree = database.tree();
+    let node = tree.find("/a").unwrap();
+    assert_eq!(tree.data(node), Some(b"data".as_slice()));
+    assert_eq!(**tree.acls().list(tree.acl(node)).unwrap(), [Acl::anyone(3)]);
+}
+
+/// A leader that took it for a persistent one has let others make children of it.
+#[test]
+fn a_session_ends_whose_znodes_have_children() {
+    let mut database = database();
+    let mut apply = |client_id: i64, txn: Txn<'static>| {
+        let zxid = database.last_zxid().0 + 1;
+        let header = TxnHeader { client_id, cxid: 1, zxid, time: 1000 };
+        database.apply(&header, txn, None, Mode::Agreed, &mut Vec::new()).unwrap();
+        database.take_misfit().map(|misfit| misfit.reason)
+    };
+    let new = |path: &'static str| {
+        let (path, parent_cversion) = (path.into(), -1);
+        Txn::Create(CreateTxn { path, data: None, acl: None, ephemeral: true, parent_cversion })
+    };
+    // Another session's goes with its parent, and so does one of its own.
+    for (session, path) in [(7, "/e"), (8, "/e/c"), (7, "/e/own"), (7, "/f"), (8, "/g")] {
+        assert_eq!(apply(session, new(path)), None);
+    }
+    let close = || Txn::CloseSession(CloseSessionTxn { paths_to_delete: Vec::new() });
+    assert_eq!(apply(7, close()), Some(Impossible::NotEmpty("/e".to_owned())));
+    assert_eq!(apply(8, close()), None);
+    let tree = database.tree();
+    for path in ["/e", "/e/c", "/e/own", "/f", "/g"] {
+        assert_eq!(tree.find(path), None, "{path}");
+    }
+    assert_eq!((database.undone(), tree.ephemerals(SessionId(8)).count()), (None, 0));
+    assert_eq!(tree.digest(), Some(tree.compute_digest()));
+}
+
+/// One line each for the first, the second, the fourth and so on; what fits again is undone no more.
+#[test]
+fn of_many_that_do_not_fit_few_are_told_of() {
+    let mut database = database();
+    let mut apply = |version: i32, said: Option<i64>| {
+        let zxid = database.last_zxid().0 + 1;
+        let header = TxnHeader { client_id: 7, cxid: 1, zxid, time: 1000 };
+        let digest = said.map(|tree_digest| TxnDigest { version: DIGEST_VERSION, tree_digest });
+        let txn = set_data("/a", version);
+        database.apply(&header, txn, digest, Mode::Agreed, &mut Vec::new()).unwrap();
+        let told = database.take_misfit().map(|misfit| misfit.count);
+        (told, database.mismatches(), database.take_mismatch().is_some())
+    };
+    // With a digest that does not match either, it counts once and is told once.
+    let told: Vec<_> = (1..=9).map(|round| apply(10 * round, Some(1))).collect();
+    let expected = [Some(1), Some(2), None, Some(4), None, None, None, Some(8), None];
+    assert_eq!(
+        told,
+        expected.into_iter().zip(1..).map(|(told, all)| (told, all, false)).collect::<Vec<_>>()
+    );
+    assert_eq!(apply(91, None), (None, 9, false));
+    assert_eq!(apply(100, None), (None, 10, false));
+    // A tree that takes the place of this one goes on from there.
+    let before = std::mem::replace(&mut database, self::database());
+    database.succeed(&before);
+    let mut apply = |version: i32| {
+        let header = TxnHeader { client_id: 7, cxid: 1, zxid: 9, time: 1000 };
+        let txn = set_data("/a", version);
+        database.apply(&header, txn, None, Mode::Agreed, &mut Vec::new()).unwrap();
+        (database.take_misfit().map(|misfit| misfit.count), database.mismatches())
+    };
+    let told: Vec<_> = (1..=6).map(|round| apply(10 * round)).collect();
+    let silent = (11..=15).map(|all| (None, all));
+    assert_eq!(told, silent.chain([(Some(16), 16)]).collect::<Vec<_>>());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use jute::{Acl, ErrorCode, perms};
 use parking_lot::Mutex;
 
 use super::acl::{AclList, Identities};
+use super::misfit::{Misfit, Misfits};
 use super::owner::Owner;
 use super::path;
 use super::quota::{self, Growth, Quota, QuotaNode, Track};
@@ -84,6 +85,8 @@ pub struct Database {
     pub(super) mismatch: Option<Mismatch>,
     /// Whether the sum that was said last was another one.
     pub(super) mismatching: bool,
+    /// Transactions that did not fit the tree.
+    pub(super) misfits: Misfits,
     /// How many came before it in its place: numbers of znodes mean something else in each.
     pub(super) incarnation: u64,
 }
@@ -115,6 +118,7 @@ impl Database {
             mismatches: 0,
             mismatch: None,
             mismatching: false,
+            misfits: Misfits::default(),
             incarnation: 0,
         }
     }
@@ -174,7 +178,8 @@ impl Database {
         self.digests.iter().copied()
     }
 
-    /// How many sums were said that are not those of the tree, in the places of this one as well.
+    /// How many sums were said that are not those of the tree, and transactions did not fit it, in the places of this one as
+    /// well.
     #[must_use]
     pub const fn mismatches(&self) -> u64 {
         self.mismatches
@@ -183,6 +188,30 @@ impl Database {
     /// The first of them, or the first after one that was right, since the last call.
     pub const fn take_mismatch(&mut self) -> Option<Mismatch> {
         self.mismatch.take()
+    }
+
+    /// One that did not fit, if there is any to be told of since the last call.
+    pub const fn take_misfit(&mut self) -> Option<Misfit> {
+        self.misfits.take_news()
+    }
+
+    /// Why the last transaction, or a part of it, was left undone.
+    #[must_use]
+    pub const fn undone(&self) -> Option<ErrorCode> {
+        self.misfits.undone()
+    }
+
+    /// Ends a transaction: whoever is told that it does not fit need not be told that its sum does not.
+    pub(super) fn end_misfits(&mut self, zxid: Zxid, said: Option<i64>) {
+        let before = self.mismatches;
+        let is_misfit = self.misfits.end(zxid);
+        self.mismatching |= is_misfit;
+        if let Some(said) = said {
+            self.compare_digest(said);
+        }
+        if is_misfit && self.mismatches == before {
+            self.mismatches += 1;
+        }
     }
 
     /// Compares the sum with what is said of it. Nothing follows from it here: ZooKeeper's own are wrong at times.
@@ -249,6 +278,7 @@ impl Database {
     pub const fn succeed(&mut self, before: &Self) {
         self.incarnation = before.incarnation + 1;
         self.mismatches += before.mismatches;
+        self.misfits.go_on_from(&before.misfits);
     }
 
     /// Changes a znode as no transaction did.
@@ -257,6 +287,12 @@ impl Database {
         let Some(node) = self.tree.find(path) else { return };
         let creates = self.tree.stat_persisted(node).cversion;
         self.tree.set_counters(node, path, creates, Zxid(pzxid));
+    }
+
+    /// The tree, to be changed as no transaction did.
+    #[cfg(test)]
+    pub const fn tree_mut(&mut self) -> &mut Tree {
+        &mut self.tree
     }
 
     /// Has the kept sum be another one than that of the znodes, as a defect would.

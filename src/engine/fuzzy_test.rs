@@ -60,9 +60,14 @@ impl Instant {
 /// The states before, between and behind the transactions, each applied once.
 fn instants(records: &[TxnRecord<'static>]) -> Vec<Instant> {
     let mut database = Database::new(1, RULES);
+    let mut others = Database::new(1, RULES);
     let mut instants = vec![Instant::of(&database)];
     for record in records {
         apply(&mut database, record, Mode::Strict);
+        // What fits is the same to whoever has it from others.
+        apply(&mut others, record, Mode::Agreed);
+        assert_eq!(others.take_misfit(), None);
+        assert_eq!(Instant::of(&others), Instant::of(&database));
         instants.push(Instant::of(&database));
     }
     instants

@@ -387,6 +387,19 @@ impl Tree {
         self.digest = self.digest.map(|sum| sum.wrapping_add(1));
     }
 
+    /// Memory that goes wrong: counters of a znode are others, and what is kept of the tree does not know it.
+    #[cfg(test)]
+    pub fn corrupt(&mut self, path: &str, change: impl FnOnce(&mut StatPersisted)) {
+        let Some(id) = self.find(path) else { return };
+        let mut stat = self.znodes.stat_persisted(id);
+        change(&mut stat);
+        if let Some(node) = self.znodes.get_mut(id) {
+            node.version = stat.version;
+        }
+        self.znodes.set_counters(id, stat.cversion, stat.pzxid);
+        self.znodes.set_aversion(id, stat.aversion);
+    }
+
     /// What path and data of a znode give to the digest.
     pub(super) fn content(&self, id: NodeId, path: &str) -> ContentDigest {
         let known = self.contents.get(&id);

@@ -9,6 +9,7 @@ use jute::txn::{DIGEST_VERSION, TxnRecord};
 use super::loader::{Batch, Loader};
 use crate::engine::apply::Mode;
 use crate::engine::database::{Database, Mismatch, Rules};
+use crate::engine::misfit::Misfit;
 use crate::engine::tree::Impossible;
 use crate::engine::zxid::Zxid;
 use crate::message::MessageId;
@@ -31,6 +32,8 @@ pub struct Rebuild {
     rules: Rules,
     zxid: Zxid,
     mode: Mode,
+    /// Whether other servers have the log as well.
+    is_members: bool,
     /// The digest of a snapshot that went on changing, of an instant to come.
     awaited: Option<SnapshotDigest>,
     /// Whether the tree is that of one instant, so that the digests of transactions can be compared.
@@ -68,6 +71,7 @@ impl Rebuild {
             rules,
             zxid,
             mode,
+            is_members: false,
             awaited,
             compares,
             tells_mismatch: true,
@@ -76,6 +80,12 @@ impl Rebuild {
             told,
             loaded,
         }
+    }
+
+    /// The same for a member of an ensemble: what its log says is believed.
+    #[must_use]
+    pub fn of_member(self) -> Self {
+        Self { is_members: true, ..self }
     }
 
     /// When the snapshot was read to its end.
@@ -101,7 +111,7 @@ impl Rebuild {
             tracing::warn!(
                 id = %MessageId::DIGEST_MISMATCH,
                 mismatches,
-                "this many digests in the snapshot and in transactions do not match the tree"
+                "this many digests in the snapshot and in transactions do not match the tree, or transactions do not fit it"
             );
         }
         self.database
@@ -180,6 +190,17 @@ pub(super) fn tell_mismatch(mismatch: &Mismatch) {
     );
 }
 
+/// Of a transaction that does not fit the tree and was applied.
+pub(super) fn tell_misfit(misfit: &Misfit) {
+    tracing::warn!(
+        id = %MessageId::TXN_MISFIT,
+        zxid = %misfit.zxid,
+        reason = %misfit.reason,
+        count = misfit.count,
+        "a transaction of the ensemble does not fit the tree here: it was applied by its own numbers, as far as possible"
+    );
+}
+
 /// Of a snapshot of ours whose znodes do not make the digest that it says.
 #[must_use]
 pub fn wrong_digest(said: i64, found: i64) -> Refused {
@@ -205,13 +226,14 @@ impl Replay for Rebuild {
         // Java's snapshots were written while transactions went on.
         self.mode = match snapshot.origin {
             SnapshotOrigin::Java => Mode::Tolerant,
+            SnapshotOrigin::None | SnapshotOrigin::Exact { .. } if self.is_members => Mode::Agreed,
             SnapshotOrigin::None | SnapshotOrigin::Exact { .. } => Mode::Strict,
         };
         if self.mode == Mode::Tolerant {
             self.database.expect_fuzzy();
         }
         self.awaited = None;
-        self.compares = self.mode == Mode::Strict;
+        self.compares = self.mode != Mode::Tolerant;
         self.is_first = matches!(snapshot.origin, SnapshotOrigin::Exact { .. });
         self.is_another_history = false;
     }
@@ -276,7 +298,7 @@ impl Replay for Rebuild {
         let TxnRecord { header, txn, digest } = record;
         let last = self.database.last_zxid();
         let falls = Zxid(header.zxid) <= last;
-        if falls && self.mode == Mode::Strict {
+        if falls && self.mode != Mode::Tolerant {
             return Err(Refused(format!("it comes after {last}: the logs overlap")));
         }
         let digest = digest.filter(|_| self.compares && !falls);
@@ -285,6 +307,9 @@ impl Replay for Rebuild {
         {
             self.is_another_history |= self.is_first;
             return Err(refused(&error));
+        }
+        if let Some(misfit) = self.database.take_misfit() {
+            tell_misfit(&misfit);
         }
         self.compare_awaited();
         let differs = self.tell_mismatch();

@@ -15,6 +15,7 @@ use super::queue::Submission;
 use super::replica::Replica;
 use super::snapshots::complete_snapshot_of;
 use super::steps::{self, Applier, TURN_BYTES};
+use crate::engine::apply::Mode;
 use crate::engine::database::Database;
 use crate::engine::request::{Chore, Work};
 use crate::engine::sequencer::Sequencer;
@@ -94,7 +95,7 @@ impl Standalone {
         log: TxnLog,
         clients: Arc<dyn Clients>,
     ) -> Self {
-        let applier = Applier { replica, clients };
+        let applier = Applier { replica, clients, mode: Mode::Strict };
         let (chores, held, disk_room, notices) = Default::default();
         Self { applier, sequencer, log, chores, held, disk_room, notices }
     }

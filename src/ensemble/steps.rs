@@ -9,7 +9,7 @@ use jute::txn::{Txn, TxnRecord};
 
 use super::clients::{Clients, Kind};
 use super::queue::{Share, Submission};
-use super::rebuild::tell_mismatch;
+use super::rebuild::{tell_misfit, tell_mismatch};
 use super::replica::{Exclusive, Replica};
 use super::standalone::OrderError;
 use crate::engine::acl::AclList;
@@ -119,12 +119,15 @@ pub(super) fn decide<E>(
 pub(super) struct Applier {
     pub(super) replica: Arc<Replica>,
     pub(super) clients: Arc<dyn Clients>,
+    /// What becomes of a transaction that does not fit.
+    pub(super) mode: Mode,
 }
 
 /// An applier that has the exclusive hold.
 pub(super) struct Applying<'a> {
     hold: ManuallyDrop<Exclusive<'a>>,
     clients: &'a dyn Clients,
+    mode: Mode,
     since: Instant,
     /// What was done since the last look at the clock.
     work: usize,
@@ -146,6 +149,7 @@ impl Applier {
         let mut applying = Applying {
             hold: ManuallyDrop::new(self.replica.exclusive()),
             clients: &*self.clients,
+            mode: self.mode,
             since: Instant::now(),
             work: 0,
             events: Vec::new(),
@@ -176,12 +180,9 @@ impl Applying<'_> {
                     _ => None,
                 };
                 let response = self.apply(record)?;
-                let zxid = self.hold.database().last_zxid();
                 let owner = closed.and_then(|session| sequencer.session_closed(session));
                 match (origin, owner) {
-                    (Some(origin), _) => {
-                        self.clients.answer(&origin, Kind::Update, zxid, None, Ok(response));
-                    }
+                    (Some(origin), _) => self.answer_applied(&origin, response),
                     (None, Some(owner)) => self.clients.close(owner),
                     (None, None) => {}
                 }
@@ -236,12 +237,21 @@ impl Applying<'_> {
         let response = self.apply(record)?;
         match opened {
             Some(attached) => self.clients.attached(origin.connection, attached),
-            None => {
-                let zxid = self.hold.database().last_zxid();
-                self.clients.answer(origin, Kind::Update, zxid, None, Ok(response));
-            }
+            None => self.answer_applied(origin, response),
         }
         Ok(())
+    }
+
+    /// Answers whoever asked for a transaction that was applied. Of a multi that is half done there is nothing true to say.
+    fn answer_applied(&mut self, origin: &Origin, response: Response<'_>) {
+        let database = self.hold.database();
+        let (zxid, undone) = (database.last_zxid(), database.undone());
+        let answer = match (response, undone) {
+            (Response::Multi(_), Some(_)) => return self.clients.close(origin.connection),
+            (_, Some(error)) => Err(error),
+            (response, None) => Ok(response),
+        };
+        self.clients.answer(origin, Kind::Update, zxid, None, answer);
     }
 
     /// Applies a transaction that is final and has its events told.
@@ -255,10 +265,13 @@ impl Applying<'_> {
         let response = self
             .hold
             .database()
-            .apply(&header, txn, digest, Mode::Strict, &mut self.events)
+            .apply(&header, txn, digest, self.mode, &mut self.events)
             .map_err(|reason| OrderError::Diverged { zxid: Zxid(header.zxid), reason })?;
         if let Some(mismatch) = self.hold.database().take_mismatch() {
             tell_mismatch(&mismatch);
+        }
+        if let Some(misfit) = self.hold.database().take_misfit() {
+            tell_misfit(&misfit);
         }
         self.hold.publish();
         self.clients.events(&self.events);

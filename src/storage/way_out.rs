@@ -151,7 +151,10 @@ pub(crate) fn refuse_cut_of_member(directory: &DataDirectory) -> Result<(), Stor
 
 /// Whether it is the directory of a member of an ensemble. Such a one must give up nothing of its log and keep its
 /// promises: the others have counted it.
-pub(crate) fn is_member(directory: &DataDirectory) -> Result<bool, StorageError> {
+///
+/// # Errors
+/// When the disk refuses.
+pub fn is_member(directory: &DataDirectory) -> Result<bool, StorageError> {
     let names = directory.disk().list(directory.snapshots());
     let names = names.during("list", directory.snapshots())?;
     Ok(names.iter().any(|name| name == file_name::RAFT_STATE))

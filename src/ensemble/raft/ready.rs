@@ -28,6 +28,7 @@ use super::trees::Trees;
 use super::turns::Turns;
 use super::unsynced::Unsynced;
 use super::{EnsembleError, server_of};
+use crate::engine::apply::Mode;
 use crate::engine::local::LocalSessions;
 use crate::engine::sequencer::Sequencer;
 use crate::engine::time::{Monotonic, Now};
@@ -175,7 +176,7 @@ impl<T: Transport> Member<T> {
         let mut member = Self {
             node,
             ensemble,
-            applier: Applier { replica, clients },
+            applier: Applier { replica, clients, mode: Mode::Agreed },
             transport,
             here,
             leading: None,

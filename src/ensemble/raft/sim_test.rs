@@ -68,6 +68,8 @@ mod wiped;
 mod world;
 #[path = "sim_test/writing.rs"]
 mod writing;
+#[path = "sim_test/wrong_leader.rs"]
+mod wrong_leader;
 
 use outcome::Outcome;
 use world::World;

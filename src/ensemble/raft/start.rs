@@ -148,7 +148,7 @@ impl Ensemble {
             promises.save(RaftState { replaces: 0, commit, ..promised })?;
         }
         let commit = promises.get().commit;
-        let rebuild = Rebuild::new(self.seed, self.rules);
+        let rebuild = Rebuild::new(self.seed, self.rules).of_member();
         let mut replay = FinalOnly { rebuild, commit, index: 0 };
         // Logs without a snapshot are no state that the others have counted this member for: they have it all.
         let options = RecoveryOptions { trust_empty: false, ..self.recovery };

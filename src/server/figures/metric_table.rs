@@ -167,7 +167,7 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     of("learner_proposal_received_count", "transactions received from a leader"),
     of(
         "digest_mismatches_count",
-        "digests in transactions and snapshots that do not match the tree",
+        "digests in transactions and snapshots that do not match the tree, and transactions that do not fit it",
     ),
     never("dead_watchers_cleared", NO_DEAD),
     of("ensemble_auth_success", "clients that named this ensemble"),

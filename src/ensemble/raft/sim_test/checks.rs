@@ -166,6 +166,7 @@ impl Checks {
     /// A tree is what every other one is at that zxid.
     pub(super) fn tree(&mut self, tree: &Database) -> Checked {
         let (zxid, digest) = (tree.last_zxid().0, tree.tree().digest());
+        check(tree.mismatches() == 0, || format!("what is final up to {zxid:#x} does not fit"))?;
         let known = *self.digests.entry(zxid).or_insert(digest);
         check(known == digest, || format!("two trees at {zxid:#x}: {known:?} and {digest:?}"))
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use jute::protocol::{EventType, MultiOp, MultiResult, Request, Response};
+use jute::txn::Txn;
 use jute::{CreateMode, ErrorCode, Stat};
 
 use crate::engine::database::Database;
@@ -228,6 +229,27 @@ impl History {
         if reply.is_refusal() {
             return Err(format!("{zxid:#x} is {request:?}, which had to be refused: {reply:?}"));
         }
+        self.keep(zxid, made, changes);
+        Ok(reply)
+    }
+
+    /// Does what a transaction says, whatever was asked, as ZooKeeper does (`DataTree.processTxn`). `None` where it cannot be
+    /// done.
+    pub(super) fn apply_as_said(
+        &mut self,
+        zxid: i64,
+        time: i64,
+        session: i64,
+        txn: &Txn<'_>,
+    ) -> Result<Option<Reply>, String> {
+        let mut draft = Draft::new(self, self.last(), zxid, time, session);
+        let reply = match txn {
+            Txn::Create(said) => draft.create_as_said(&said.path, said.parent_cversion),
+            Txn::SetData(said) => draft.set_as_said(&said.path, said.data.as_deref(), said.version),
+            Txn::Delete(said) => draft.delete_as_said(&said.path),
+            other => return Err(format!("{zxid:#x} is {other:?}")),
+        };
+        let Draft { made, changes, .. } = draft;
         self.keep(zxid, made, changes);
         Ok(reply)
     }
@@ -474,6 +496,44 @@ impl<'a> Draft<'a> {
     fn checked(&self, path: &str, version: i32) -> Result<Rc<Node>, ErrorCode> {
         let node = self.get(path)?;
         if [-1, node.version].contains(&version) { Ok(node) } else { Err(ErrorCode::BadVersion) }
+    }
+
+    /// The parent's counter only rises, and its pzxid with it.
+    fn raise_parent(&mut self, path: &str, creates: i32) {
+        let above = parent(path);
+        let Ok(node) = self.get(above) else { return };
+        if creates > node.creates {
+            self.put(above, Node { creates, pzxid: self.zxid, ..(*node).clone() });
+        }
+    }
+
+    fn create_as_said(&mut self, path: &str, creates: i32) -> Option<Reply> {
+        let above = self.get(parent(path)).ok()?;
+        let made = self.create(path, None, CreateMode::Persistent.flags());
+        if made.is_ok() {
+            let children = above.children + 1;
+            self.put(parent(path), Node { children, ..(*above).clone() });
+        }
+        self.raise_parent(path, creates);
+        made.ok().map(Reply::Path)
+    }
+
+    fn set_as_said(&mut self, path: &str, data: Option<&[u8]>, version: i32) -> Option<Reply> {
+        self.set(path, data, -1).ok()?;
+        let node = Node { version, ..(*self.get(path).ok()?).clone() };
+        let stat = node.stat();
+        self.put(path, node);
+        Some(Reply::Stat(stat))
+    }
+
+    fn delete_as_said(&mut self, path: &str) -> Option<Reply> {
+        let is_there = self.get(path).is_ok();
+        match is_there {
+            true => self.take_out(path),
+            // The parent's pzxid rises all the same.
+            false => self.change_parent(path, 0, 0),
+        }
+        is_there.then_some(Reply::Done)
     }
 
     fn part(&mut self, op: &MultiOp<'_>) -> Result<Part, ErrorCode> {

@@ -40,6 +40,11 @@ impl World {
                     return Err(format!("{zxid:#x} does {:?}, which was refused", sent.request));
                 }
                 self.owners.wrote(session, zxid, sent.connection)?;
+                if self.is_leader_wrong {
+                    let reply = self.history.apply_as_said(zxid, header.time, session, &txn)?;
+                    self.done.extend(reply.map(|reply| (header.cxid, (zxid, reply))));
+                    return Ok(());
+                }
                 let reply = self.history.apply(zxid, header.time, session, &sent.request)?;
                 match self.done.insert(header.cxid, (zxid, reply)) {
                     None => Ok(()),

@@ -101,6 +101,8 @@ pub(super) struct World {
     pub(super) calm: bool,
     /// A member's tree was changed behind its back.
     pub(super) is_tainted: bool,
+    /// A leader may have decided from a wrong tree: what is final is done by the words of its transactions.
+    pub(super) is_leader_wrong: bool,
     /// How many were, where that goes on by chance.
     pub(super) spoils: Option<i64>,
     /// No client does anything any more.
@@ -199,6 +201,7 @@ impl World {
             haste,
             calm: false,
             is_tainted: false,
+            is_leader_wrong: false,
             spoils: None,
             quiet: false,
             fault_every,
