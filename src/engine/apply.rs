@@ -20,6 +20,10 @@ use super::watch::{Change, Event};
 use super::znode::NodeId;
 use super::zxid::Zxid;
 
+/// To be raised with every change of what is made of a transaction that an earlier release may have applied as well: the
+/// trees of servers with different numbers say nothing about each other.
+pub const APPLY_VERSION: u16 = 1;
+
 /// What to do with a transaction that does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {

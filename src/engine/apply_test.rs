@@ -11,7 +11,7 @@ use jute::txn::{
 use jute::{Acl, ErrorCode, StatPersisted};
 
 use super::acl::Identities;
-use super::apply::Mode;
+use super::apply::{APPLY_VERSION, Mode};
 use super::database::{Database, Rules};
 use super::misfit::Misfit;
 use super::owner::Owner;
@@ -200,6 +200,41 @@ fn what_others_have_is_done_by_its_own_numbers_as_far_as_it_can_be() {
         let told = Misfit { zxid: Zxid(ZXID), reason, count: 1 };
         assert_eq!((database.take_misfit(), database.mismatches()), (Some(told), 1), "{shown}");
     }
+}
+
+/// This tells that something has changed, and not what is right: another sum needs another number, or members of two releases
+/// take each other's trees for wrong.
+#[test]
+fn what_is_made_of_transactions_has_a_number() {
+    let mut database = database();
+    let at = |path: &'static str, parent_cversion| {
+        let (path, data) = (path.into(), Some(b"new".into()));
+        Txn::Create(CreateTxn { path, data, acl: None, ephemeral: true, parent_cversion })
+    };
+    let close = Txn::CloseSession(CloseSessionTxn { paths_to_delete: vec!["/none".into()] });
+    let txns = [
+        at("/e", 3),
+        close,
+        at("/f", 9),
+        at("/f", 10),
+        at("/g", 5),
+        at("/none/g", 1),
+        set_data("/a", 1),
+        set_data("/a", 7),
+        set_data("/none", 1),
+        set_acl("/a", 1),
+        set_acl("/a", 7),
+        delete("/none"),
+        delete("/b"),
+        delete("/a"),
+    ];
+    for txn in txns {
+        let zxid = database.last_zxid().0 + 1;
+        let header = TxnHeader { client_id: 7, cxid: 1, zxid, time: 1000 * zxid };
+        database.apply(&header, txn, None, Mode::Agreed, &mut Vec::new()).unwrap();
+    }
+    // Of the root, /zookeeper, /f and /g, as reference 11.4 sums them up.
+    assert_eq!((APPLY_VERSION, database.tree().compute_digest()), (1, 0x1_4350_0bca));
 }
 
 /// A znode that is there already gets the list of the one to make (`DataTree.createNode`), and nothing else.

@@ -5,7 +5,9 @@
 //! something was lost. So a verdict comes before the transaction that it speaks of.
 
 use jute::ErrorCode;
+use jute::txn::DIGEST_VERSION;
 
+use crate::engine::apply::APPLY_VERSION;
 use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::watch::ConnectionId;
@@ -70,10 +72,20 @@ pub enum Word {
 pub struct TreeDigest {
     /// The transaction.
     pub zxid: Zxid,
-    /// How it is made; two of different versions say nothing about each other.
-    pub version: i32,
+    /// How it is made.
+    pub version: TreeVersion,
     /// The sum.
     pub digest: i64,
+}
+
+/// How the digest of a tree comes about: what is summed up, and what is made of a transaction. Two of different versions say
+/// nothing about each other. A release that does not know of the second has 0 there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TreeVersion(pub i32);
+
+impl TreeVersion {
+    /// That of this release.
+    pub const OWN: Self = Self(DIGEST_VERSION | (APPLY_VERSION as i32) << 16);
 }
 
 impl Word {

@@ -26,7 +26,7 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::disk_room::Room;
 use crate::ensemble::founding::{Answer, Base, Founding, HandedSecret, Question, Seat, Standing};
 use crate::ensemble::snapshots::Need;
-use crate::ensemble::words::{Asked, Stream, TreeDigest, Verdict, Word};
+use crate::ensemble::words::{Asked, Stream, TreeDigest, TreeVersion, Verdict, Word};
 use crate::storage::Members;
 
 /// Bytes ahead of a frame's content.
@@ -294,7 +294,7 @@ fn put_word(out: &mut BytesMut, word: &Word) {
 
 fn put_tree(out: &mut BytesMut, TreeDigest { zxid, version, digest }: TreeDigest) {
     out.put_i64(zxid.0);
-    out.put_i32(version);
+    out.put_i32(version.0);
     out.put_i64(digest);
 }
 
@@ -648,7 +648,8 @@ impl<'a> Input<'a> {
     }
 
     fn tree(&mut self) -> Result<TreeDigest, FrameError> {
-        Ok(TreeDigest { zxid: self.zxid()?, version: self.take()?, digest: self.take()? })
+        let (zxid, version) = (self.zxid()?, TreeVersion(self.take()?));
+        Ok(TreeDigest { zxid, version, digest: self.take()? })
     }
 
     fn room(&mut self) -> Result<Room, FrameError> {

@@ -88,7 +88,7 @@ fn examples() -> Vec<Said> {
         Work::Request(Request::Ping),
     ];
     let (zxid, session) = (Zxid(0x3_0000_0007), SessionId(0x0100_0000_0000_0001));
-    let tree = TreeDigest { zxid, version: 2, digest: -2 };
+    let tree = TreeDigest { zxid, version: TreeVersion(2), digest: -2 };
     let verdicts = vec![
         Verdict::Txn(zxid),
         Verdict::Open { zxid, session, timeout_ms: 4000 },
@@ -240,7 +240,7 @@ fn a_length_beyond_any_frame_is_refused() {
 /// The layout is fixed: a member of an earlier version must understand it.
 #[test]
 fn frames_have_the_documented_bytes() {
-    let tree = TreeDigest { zxid: Zxid(0x3_0000_0007), version: 2, digest: -2 };
+    let tree = TreeDigest { zxid: Zxid(0x3_0000_0007), version: TreeVersion(2), digest: -2 };
     let words = [
         (Word::Ended { stream: Stream(0x0102), returned: vec![] }, "04 0000000000000102 00000000"),
         (Word::Heard(vec![SessionId(1)]), "05 00000001 0000000000000001"),

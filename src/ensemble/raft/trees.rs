@@ -13,7 +13,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use jute::txn::DIGEST_VERSION;
 use raft::eraftpb::{Message as PeerMessage, MessageType};
 use raft::{ProgressState, StateRole};
 
@@ -24,7 +23,7 @@ use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::clients::Clients as _;
 use crate::ensemble::snapshots::Drift;
-use crate::ensemble::words::{TreeDigest, Word};
+use crate::ensemble::words::{TreeDigest, TreeVersion, Word};
 use crate::message::MessageId;
 
 /// Ticks between two words of a leader on its tree.
@@ -163,7 +162,7 @@ pub(super) struct Trees {
 
 fn of(database: &Database) -> Option<TreeDigest> {
     let digest = database.tree().digest()?;
-    Some(TreeDigest { zxid: database.last_zxid(), version: DIGEST_VERSION, digest })
+    Some(TreeDigest { zxid: database.last_zxid(), version: TreeVersion::OWN, digest })
 }
 
 impl Trees {
@@ -192,7 +191,7 @@ impl Trees {
             return Some(*own);
         }
         let (zxid, digest) = database.digests().find(|(its, _)| *its == zxid)?;
-        Some(TreeDigest { zxid, version: DIGEST_VERSION, digest })
+        Some(TreeDigest { zxid, version: TreeVersion::OWN, digest })
     }
 
     pub(super) fn lost(&mut self, peer: u64) {
@@ -272,7 +271,7 @@ impl<T: Transport> Member<T> {
             trees.keep(&database)
         } else {
             let kept = database.digests().last();
-            kept.map(|(zxid, digest)| TreeDigest { zxid, version: DIGEST_VERSION, digest })
+            kept.map(|(zxid, digest)| TreeDigest { zxid, version: TreeVersion::OWN, digest })
         };
         drop(database);
         let Some(own) = own else { return };
@@ -286,7 +285,7 @@ impl<T: Transport> Member<T> {
     /// Takes the word of another member on its tree: of the leader, which wants to hear this member's, or as a leader, of
     /// one that answers.
     pub(super) fn heard_tree(&mut self, from: u64, said: TreeDigest) -> Result<(), EnsembleError> {
-        if said.version != DIGEST_VERSION || self.trees.is_wrong {
+        if said.version != TreeVersion::OWN || self.trees.is_wrong {
             return Ok(());
         }
         if self.leading.is_some() {
@@ -388,7 +387,7 @@ impl<T: Transport> Member<T> {
         from: u64,
         right: TreeDigest,
     ) -> Result<(), EnsembleError> {
-        if self.leader() != from || self.trees.is_wrong || right.version != DIGEST_VERSION {
+        if self.leader() != from || self.trees.is_wrong || right.version != TreeVersion::OWN {
             return Ok(());
         }
         let own = self.trees.own(right.zxid, &self.applier.replica.shared());
@@ -574,7 +573,7 @@ mod tests {
     use crate::engine::database::Rules;
 
     fn tree(zxid: i64, digest: i64) -> TreeDigest {
-        TreeDigest { zxid: Zxid(zxid), version: DIGEST_VERSION, digest }
+        TreeDigest { zxid: Zxid(zxid), version: TreeVersion::OWN, digest }
     }
 
     fn agrees(zxid: i64) -> Answer {

@@ -5,6 +5,7 @@ use jute::protocol::{Request, WatchRequest};
 use super::timeline::MS;
 use super::world::{Event, World};
 use super::*;
+use crate::ensemble::words::{TreeDigest, TreeVersion};
 
 /// It has a digest, and no client looks at it.
 const UNSEEN: &str = "/zookeeper";
@@ -163,6 +164,22 @@ fn a_leader_with_a_wrong_tree_hands_over_and_loads_the_next_ones() {
     world.assert_right();
     for at in 0..3 {
         world.assert_serves(at);
+    }
+}
+
+/// As one of a release says it that makes something else of the same transactions.
+#[test]
+fn trees_that_come_about_in_another_way_are_not_compared() {
+    let mut world = World::settled(Flaw::None);
+    let leader = world.leader();
+    let (at, from) = ((leader + 1) % 3, world.servers[leader].id);
+    let zxid = world.member(at).replica().shared().last_zxid();
+    for (version, differs) in [(TreeVersion(2), false), (TreeVersion::OWN, true)] {
+        let said = TreeDigest { zxid, version, digest: 1 };
+        world.with(at, |member| member.heard_tree(from, said)).expect("holds");
+        assert_eq!(world.member(at).has_doubtful_tree(), differs);
+        world.with(at, |member| member.told_wrong_tree(from, said)).expect("holds");
+        assert_eq!(world.member(at).has_wrong_tree(), differs);
     }
 }
 
