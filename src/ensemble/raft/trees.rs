@@ -28,8 +28,9 @@ use crate::message::MessageId;
 
 /// Ticks between two words of a leader on its tree.
 const SAY_TICKS: u32 = 20;
-/// What was said last of this member's tree. What the tree itself keeps is less often, and reaches further back.
-const SAID_MAX: usize = 16;
+/// What was said last of a member's tree is kept, for members that answer late: some four minutes. What the tree itself keeps
+/// is less often, and reaches further back.
+const SAID_MAX: usize = 256;
 /// Words of a member whose tree differs before it is told that nobody knows whose is right: the others may be late.
 const WORDS_UNDECIDED: u32 = 3;
 /// Ticks for which a log is held the first time, and at most; each time in vain doubles it.
@@ -41,9 +42,11 @@ const GO_ON: u32 = 3;
 const BETWEEN_ATTEMPTS_MS: u64 = 1000;
 
 /// What a leader knows of another member's tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Answer {
     last: TreeDigest,
+    /// What differed, oldest first: another member may answer for the same transaction only later.
+    differing: VecDeque<TreeDigest>,
     /// Behind which transaction it was first seen to differ.
     differs_from: Option<Zxid>,
     /// How often it has differed since.
@@ -55,8 +58,25 @@ struct Answer {
 
 impl Answer {
     const fn that_agrees(last: TreeDigest) -> Self {
-        Self { last, differs_from: None, words: 0, is_told: false, is_doubt_told: false }
+        let differing = VecDeque::new();
+        Self { last, differing, differs_from: None, words: 0, is_told: false, is_doubt_told: false }
     }
+
+    /// Its member says that its tree is another one.
+    fn differs(&mut self, said: TreeDigest) {
+        self.last = said;
+        push(&mut self.differing, said);
+        self.differs_from.get_or_insert(said.zxid);
+        self.words = self.words.saturating_add(1);
+    }
+}
+
+/// Keeps what was said, and forgets the oldest for it.
+fn push(said: &mut VecDeque<TreeDigest>, digest: TreeDigest) {
+    if said.len() == SAID_MAX {
+        said.pop_front();
+    }
+    said.push_back(digest);
 }
 
 /// Whose tree is right.
@@ -118,10 +138,11 @@ fn judge(voters: &[u64], answers: &BTreeMap<u64, Answer>) -> Judged {
         1 + answers.iter().filter(|(member, its)| votes(member) && agrees(its)).count()
     };
     let has_majority = |one: &TreeDigest| {
-        let is_same = |its: &Answer| its.differs_from.is_some() && its.last == *one;
+        let is_same = |its: &Answer| its.differing.contains(one);
         answers.iter().filter(|(member, its)| votes(member) && is_same(its)).count()
             > voters.len() / 2
     };
+    // The last to answer completes the majority.
     let against = answers.values().map(|its| its.last).find(has_majority);
     let differ: Vec<u64> =
         answers.keys().copied().filter(|member| differing(member).is_some()).collect();
@@ -177,10 +198,7 @@ impl Trees {
     fn keep(&mut self, database: &Database) -> Option<TreeDigest> {
         let own = of(database)?;
         if self.said.back() != Some(&own) {
-            if self.said.len() == SAID_MAX {
-                self.said.pop_front();
-            }
-            self.said.push_back(own);
+            push(&mut self.said, own);
         }
         Some(own)
     }
@@ -328,9 +346,7 @@ impl<T: Transport> Member<T> {
         if own == said {
             *answer = Answer::that_agrees(said);
         } else {
-            answer.last = said;
-            answer.differs_from.get_or_insert(said.zxid);
-            answer.words = answer.words.saturating_add(1);
+            answer.differs(said);
         }
         self.judge_trees()
     }
@@ -581,12 +597,20 @@ mod tests {
     }
 
     fn differs(since: i64, zxid: i64, digest: i64) -> Answer {
-        Answer { differs_from: Some(Zxid(since)), ..Answer::that_agrees(tree(zxid, digest)) }
+        let first = (zxid != since).then(|| tree(since, 10 * digest));
+        let said: Vec<TreeDigest> = first.into_iter().chain([tree(zxid, digest)]).collect();
+        that_said(&said)
+    }
+
+    fn that_said(said: &[TreeDigest]) -> Answer {
+        let mut answer = agrees(0);
+        said.iter().for_each(|said| answer.differs(*said));
+        answer
     }
 
     fn judged(voters: u64, answers: &[(u64, Answer)]) -> Judged {
         let voters: Vec<u64> = (1..=voters).collect();
-        judge(&voters, &answers.iter().copied().collect())
+        judge(&voters, &answers.iter().cloned().collect())
     }
 
     #[test]
@@ -605,6 +629,17 @@ mod tests {
         assert_eq!(trees.differs_from, Some(2));
         trees.lost(2);
         assert_eq!(trees.differs_from, None);
+    }
+
+    #[test]
+    fn what_is_kept_of_a_member_that_differs_is_bounded() {
+        let mut answer = agrees(0);
+        for zxid in 1..=1000 {
+            answer.differs(tree(zxid, zxid));
+        }
+        assert_eq!((answer.differing.len(), answer.last), (SAID_MAX, tree(1000, 1000)));
+        assert_eq!(answer.differing.back(), Some(&answer.last));
+        assert_eq!(answer.differs_from, Some(Zxid(1)));
     }
 
     /// Member 1 leads.
@@ -626,6 +661,20 @@ mod tests {
             // They differ from the leader, but also from each other, or may.
             (3, vec![(2, differs(5, 5, 3)), (3, differs(5, 5, 2))], open(&[2, 3])),
             (3, vec![(2, differs(5, 6, 2)), (3, differs(5, 5, 2))], open(&[2, 3])),
+            // One of them lags, and has the same tree all the same.
+            (
+                3,
+                vec![
+                    (2, that_said(&[tree(5, 2), tree(6, 3), tree(7, 4)])),
+                    (3, that_said(&[tree(5, 2)])),
+                ],
+                leader.clone(),
+            ),
+            (
+                3,
+                vec![(2, that_said(&[tree(5, 3), tree(6, 4)])), (3, that_said(&[tree(5, 2)]))],
+                open(&[2, 3]),
+            ),
             // Of two, nobody knows; a leader alone is right.
             (2, vec![(2, differs(5, 5, 2))], wrong(&[2])),
             (1, vec![(2, differs(5, 5, 2))], wrong(&[2])),

@@ -167,6 +167,29 @@ fn a_leader_with_a_wrong_tree_hands_over_and_loads_the_next_ones() {
     }
 }
 
+/// It answers for a transaction when the other has answered for later ones.
+#[test]
+fn a_leader_with_a_wrong_tree_is_found_where_a_member_always_lags() {
+    let mut world = World::settled(Flaw::None);
+    let wrong = world.leader();
+    let (prompt, late) = ((wrong + 1) % 3, (wrong + 2) % 3);
+    world.spoil(wrong, "/x", -1);
+    for _ in 0..8 {
+        world.stall(late, 2500);
+        for _ in 0..25 {
+            if world.clients[prompt].connection.is_some() {
+                world.set_data(prompt, 10);
+            }
+            world.pass(100);
+        }
+    }
+    assert_ne!(world.leader(), wrong);
+    world.pass(6000);
+    assert_eq!(world.outcome.installed, 1);
+    world.assert_right();
+    (0..3).for_each(|at| world.assert_serves(at));
+}
+
 /// As one of a release says it that makes something else of the same transactions.
 #[test]
 fn trees_that_come_about_in_another_way_are_not_compared() {
