@@ -4,7 +4,8 @@
 //! [`ReceivedSnapshot::install`], and is read again for the tree. From then on a log that does not hold the snapshot's own entry is of
 //! no use, and [`discard_void_log`] removes it: at once, or at the next start if that was cut short. That
 //! it is to go stands in `raft.state` before, and what cannot be read never says so: a log is removed where a
-//! record of it is another than the snapshot's, or where it ends in order before.
+//! record of it is another than the snapshot's, or where it ends in order before, and where the snapshot's own record is nowhere
+//! in it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -268,9 +269,52 @@ fn plain_path(directory: &DataDirectory, zxid: i64) -> PathBuf {
     directory.snapshots().join(file_name::snapshot(zxid, Compression::None))
 }
 
-/// Whether the log certainly does not hold the snapshot's entry: another record is in its place, or it ends in order
-/// before that.
+/// Whether the log certainly does not hold the snapshot's entry.
 fn is_void(
+    directory: &DataDirectory,
+    segments: &[SegmentBegin],
+    zxid: i64,
+    index: u64,
+) -> Result<bool, StorageError> {
+    // The index of a segment can be wrong. So it does not tell alone.
+    Ok(lacks_index(directory, segments, zxid, index)? && !may_hold(directory, segments, zxid)?)
+}
+
+/// Whether a record of the log has this zxid, as far as can be told.
+fn may_hold(
+    directory: &DataDirectory,
+    segments: &[SegmentBegin],
+    zxid: i64,
+) -> Result<bool, StorageError> {
+    for (at, begin) in segments.iter().enumerate() {
+        let path = directory.log_path(begin.zxid);
+        let reader = match SegmentReader::open(directory.disk().as_ref(), &path) {
+            Err(StorageError::Header { .. }) => return Ok(true),
+            reader => reader?,
+        };
+        let Some(mut reader) = reader else { continue };
+        let mut last = begin.zxid;
+        while let Ok(found) = reader.next()? {
+            match zxid_of_payload(found.payload) {
+                Some(found) if found != zxid => last = found,
+                _ => return Ok(true),
+            }
+        }
+        let end = reader.offset();
+        let tail = judge(reader.window(), end, last).during("read", &path)?;
+        // Only the last one may end in what was never synced.
+        let is_last = at + 1 == segments.len();
+        match tail {
+            Tail::Clean => {}
+            Tail::Torn { .. } if is_last => {}
+            Tail::Torn { .. } | Tail::Damage { .. } => return Ok(true),
+        }
+    }
+    Ok(false)
+}
+
+/// Whether another record is in the place of the snapshot's entry, or the log ends in order before that.
+fn lacks_index(
     directory: &DataDirectory,
     segments: &[SegmentBegin],
     zxid: i64,

@@ -765,6 +765,61 @@ fn a_log_with_a_wrong_index_does_not_give_way_to_a_snapshot_handed_over() {
     }
 }
 
+/// With the wrong index a record of a later term is in its place, or the log seems to end before it.
+#[test]
+fn a_log_that_has_the_snapshots_record_elsewhere_does_not_give_way_to_it() {
+    const TERM: i64 = 5 << 32;
+    // The later term is in the same segment, or in the next one.
+    for (name, index, is_apart) in [("log.3", 3, false), ("log.500000000", 5, true)] {
+        let fixture = plain();
+        fixture.write(&[&[1, 2]]);
+        match is_apart {
+            true => {
+                fixture.write(&[&[3], &[4]]);
+                fixture.write(&[&[TERM], &[TERM + 1]]);
+            }
+            false => drop(fixture.write(&[&[3], &[4], &[TERM], &[TERM + 1]])),
+        }
+        let (_, mut ledger) = fixture.start().expect("starts");
+        ledger.txns.retain(|zxid, _| *zxid <= 4);
+        ledger.snapshot(&fixture.open(), 4).expect("snapshot");
+        purge(&fixture.open(), 1).expect("purges");
+        assert_eq!(last(&fixture), (TERM + 1, 0));
+        for bit in 0..63 {
+            let fork = fixture.fork();
+            let wrong = index ^ (1_i64 << bit);
+            fork.edit(name, |bytes| bytes[8..16].copy_from_slice(&wrong.to_be_bytes()));
+            let before = fork.image();
+            discard_void_log(&fork.open(), 4, &mut Nothing).expect("looks");
+            assert_eq!(fork.image(), before, "{name} {wrong}");
+            let error = fork.start().expect_err("is damage");
+            assert!(matches!(error, StorageError::Damage { .. }), "{name} {wrong}: {error}");
+            assert_eq!(fork.image(), before, "{name} {wrong}");
+        }
+    }
+}
+
+/// The snapshot's record cannot be read any more, and later segments have what the snapshot does not show.
+#[test]
+fn a_log_whose_inner_segment_ends_unreadable_does_not_give_way() {
+    const TERM: i64 = 5 << 32;
+    let fixture = plain();
+    fixture.write(&[&[1, 2]]);
+    fixture.write(&[&[3], &[4]]);
+    fixture.write(&[&[TERM], &[TERM + 1]]);
+    let (_, mut ledger) = fixture.start().expect("starts");
+    ledger.txns.retain(|zxid, _| *zxid <= 4);
+    ledger.snapshot(&fixture.open(), 4).expect("snapshot");
+    let at = offsets(&fixture.content("log.3"));
+    fixture.edit("log.3", |bytes| bytes[at[1] + 20] ^= 1);
+    fixture.edit("log.500000000", |bytes| bytes[8..16].copy_from_slice(&4_i64.to_be_bytes()));
+    let before = fixture.image();
+    discard_void_log(&fixture.open(), 4, &mut Nothing).expect("looks");
+    assert_eq!(fixture.image(), before);
+    let error = fixture.start().expect_err("is damage");
+    assert!(matches!(error, StorageError::Damage { .. }), "{error}");
+}
+
 /// As a server does at its end.
 #[test]
 fn a_log_is_not_needed_with_the_last_snapshot_and_is_with_an_older_one() {
