@@ -108,4 +108,4 @@ pub use snapshot_writer::{CompleteSnapshot, SnapshotWriter};
 pub use spare::{FillStep, SpareFiller};
 pub use txn_log::{LogOptions, TxnLog};
 pub use upload::UploadedSnapshot;
-pub use way_out::{is_member, logs_reach_back};
+pub use way_out::{is_member, logs_reach_back, was_member};

@@ -9,7 +9,7 @@ use super::error::CommandError;
 use crate::config;
 use crate::engine::database::Rules;
 use crate::ensemble::Rebuild;
-use crate::storage::{DataDirectory, DirectoryOptions, RealDisk, StorageError, is_member};
+use crate::storage::{DataDirectory, DirectoryOptions, RealDisk, StorageError};
 
 /// A data directory by its folder or by its zoo.cfg.
 #[derive(Clone, Debug, Args)]
@@ -140,8 +140,7 @@ impl Folders {
     pub(super) fn rebuild(&self, directory: &DataDirectory) -> Result<Rebuild, StorageError> {
         let rules = Rules { extended_types: self.extended_types, ..Rules::default() };
         // Nobody chooses names against the hashes of a tool.
-        let rebuild = Rebuild::new(0, rules);
-        Ok(if is_member(directory)? { rebuild.of_member() } else { rebuild })
+        Rebuild::new(0, rules).of(directory)
     }
 }
 

@@ -13,7 +13,10 @@ use crate::engine::misfit::Misfit;
 use crate::engine::tree::Impossible;
 use crate::engine::zxid::Zxid;
 use crate::message::MessageId;
-use crate::storage::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
+use crate::storage::{
+    DataDirectory, Reading, Refused, Replay, SnapshotId, SnapshotOrigin, StorageError, is_member,
+    was_member,
+};
 
 /// A database in the making.
 ///
@@ -32,8 +35,8 @@ pub struct Rebuild {
     rules: Rules,
     zxid: Zxid,
     mode: Mode,
-    /// Whether other servers have the log as well.
-    is_members: bool,
+    /// Who has written the log.
+    author: Author,
     /// The digest of a snapshot that went on changing, of an instant to come.
     awaited: Option<SnapshotDigest>,
     /// Whether the tree is that of one instant, so that the digests of transactions can be compared.
@@ -53,6 +56,17 @@ pub struct Rebuild {
 /// Between two words to somebody who waits for a start.
 const BETWEEN_WORDS: Duration = Duration::from_secs(1);
 
+/// Who has written a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Author {
+    /// A server by itself.
+    Standalone,
+    /// A member of an ensemble: other servers have it as well.
+    Member,
+    /// The same before, and a server by itself now.
+    FormerMember,
+}
+
 impl Rebuild {
     /// Starts from a fresh database. `seed` makes hashes unpredictable.
     #[must_use]
@@ -71,7 +85,7 @@ impl Rebuild {
             rules,
             zxid,
             mode,
-            is_members: false,
+            author: Author::Standalone,
             awaited,
             compares,
             tells_mismatch: true,
@@ -85,7 +99,20 @@ impl Rebuild {
     /// The same for a member of an ensemble: what its log says is believed.
     #[must_use]
     pub fn of_member(self) -> Self {
-        Self { is_members: true, ..self }
+        Self { author: Author::Member, ..self }
+    }
+
+    /// The same for what is in `directory`.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn of(self, directory: &DataDirectory) -> Result<Self, StorageError> {
+        let author = match (is_member(directory)?, was_member(directory)?) {
+            (true, _) => Author::Member,
+            (false, true) => Author::FormerMember,
+            (false, false) => Author::Standalone,
+        };
+        Ok(Self { author, ..self })
     }
 
     /// When the snapshot was read to its end.
@@ -226,8 +253,10 @@ impl Replay for Rebuild {
         // Java's snapshots were written while transactions went on.
         self.mode = match snapshot.origin {
             SnapshotOrigin::Java => Mode::Tolerant,
-            SnapshotOrigin::None | SnapshotOrigin::Exact { .. } if self.is_members => Mode::Agreed,
-            SnapshotOrigin::None | SnapshotOrigin::Exact { .. } => Mode::Strict,
+            SnapshotOrigin::None | SnapshotOrigin::Exact { .. } => match self.author {
+                Author::Standalone => Mode::Strict,
+                Author::Member | Author::FormerMember => Mode::Agreed,
+            },
         };
         if self.mode == Mode::Tolerant {
             self.database.expect_fuzzy();
@@ -308,13 +337,15 @@ impl Replay for Rebuild {
             self.is_another_history |= self.is_first;
             return Err(refused(&error));
         }
-        if let Some(misfit) = self.database.take_misfit() {
-            tell_misfit(&misfit);
+        let misfit = self.database.take_misfit();
+        if let Some(misfit) = &misfit {
+            tell_misfit(misfit);
         }
         self.compare_awaited();
-        let differs = self.tell_mismatch();
+        let differs = self.tell_mismatch() || misfit.is_some();
         if std::mem::take(&mut self.is_first) {
-            self.is_another_history = differs;
+            // A member's tree is compared with those of the others.
+            self.is_another_history = differs && self.author != Author::Member;
         }
         Ok(())
     }

@@ -15,8 +15,8 @@ use crate::message::told::lines_told;
 use crate::storage::sim::SimDisk;
 use crate::storage::{
     Compression, DataDirectory, DirectoryOptions, LogEnd, RaftState, RaftStateFile,
-    RecoveryOptions, Replay as _, SnapshotId, SnapshotOrigin, SnapshotWriter, StorageError,
-    examine, load_snapshot, recover,
+    RecoveryOptions, Replay as _, SnapshotId, SnapshotOrigin, SnapshotWriter, StorageError, Target,
+    backup, examine, is_member, load_snapshot, recover,
 };
 
 const ZXID: i64 = 0x77;
@@ -326,14 +326,72 @@ fn logs_of_zookeepers_that_overlap_give_the_highest_zxid() {
     }
 }
 
+/// A leader with a wrong tree has decided it.
+fn missing(zxid: i64) -> TxnRecord<'static> {
+    let header = TxnHeader { client_id: 1, cxid: 0, zxid, time: 0 };
+    TxnRecord { header, txn: Txn::Delete(DeleteTxn { path: "/nowhere".into() }), digest: None }
+}
+
+/// What the ensemble has agreed on, its former members and those who have a copy read as well. But they ask whether the log
+/// is that of the snapshot, which nobody else tells them.
+#[test]
+fn a_log_of_an_ensemble_is_read_by_who_was_a_member_too() {
+    let sum = load(&whole()).expect("loads").tree().compute_digest();
+    let at = |disk: &SimDisk, folder: &str| {
+        let (data_dir, data_log_dir) = (folder.into(), folder.into());
+        let options = DirectoryOptions { data_dir, data_log_dir, create: true };
+        DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens")
+    };
+    let is_read = |directory: &DataDirectory| {
+        let mut rebuild = Rebuild::new(7, Rules::default()).of(directory).expect("looks");
+        let examined = examine(directory, false, i64::MAX, &mut rebuild).expect("reads");
+        // As a start has it.
+        let mut rebuild = Rebuild::new(7, Rules::default()).of(directory).expect("looks");
+        let starts = recover(directory, RecoveryOptions::default(), &mut rebuild).is_ok();
+        assert_eq!(matches!(examined.end, LogEnd::Clean), starts);
+        starts
+    };
+    let copied = |disk: &SimDisk, from: &DataDirectory, to: &str| {
+        let target = Target::new(Arc::clone(from.disk()), to.into(), to.into());
+        let mut rebuild = Rebuild::new(7, Rules::default()).of(from).expect("looks");
+        let made = backup(from, &target, &mut rebuild, &mut || (), &mut |_| ());
+        made.expect("is copied");
+        target.publish().expect("gets its place");
+        at(disk, to)
+    };
+    // How many fit before.
+    for (fitting, of_former) in [(1, true), (0, false)] {
+        let disk = SimDisk::default();
+        let directory = at(&disk, "/data");
+        write(&directory, 0x77, sum);
+        let mut rebuild = Rebuild::new(7, Rules::default());
+        let mut recovered =
+            recover(&directory, RecoveryOptions::default(), &mut rebuild).expect("starts");
+        for zxid in 0x78..0x78 + fitting {
+            recovered.log.append(&opening(zxid, None)).expect("appends");
+        }
+        recovered.log.append(&missing(0x78 + fitting)).expect("appends");
+        recovered.log.commit().expect("commits");
+        drop(recovered);
+        assert!(!is_read(&directory));
+        RaftStateFile::create(&directory, &RaftState::default(), None).expect("a member");
+        let mut rebuild = Rebuild::new(7, Rules::default()).of(&directory).expect("looks");
+        let examined = examine(&directory, false, i64::MAX, &mut rebuild).expect("reads");
+        assert!(matches!(examined.end, LogEnd::Clean), "{:?}", examined.end);
+        let copy = copied(&disk, &directory, "/copy");
+        assert!(!is_member(&copy).expect("looks"));
+        assert_eq!(is_read(&copy), of_former);
+        RaftStateFile::leave(&directory).expect("leaves");
+        assert_eq!(is_read(&directory), of_former);
+        if of_former {
+            assert!(is_read(&copied(&disk, &copy, "/copy-of-copy")));
+        }
+    }
+}
+
 /// What was applied behind the snapshot belongs to it, whether or not it has a digest to say so.
 #[test]
 fn only_the_first_transaction_tells_of_another_history() {
-    let missing = |zxid: i64| TxnRecord {
-        header: TxnHeader { client_id: 1, cxid: 0, zxid, time: 0 },
-        txn: Txn::Delete(DeleteTxn { path: "/nowhere".into() }),
-        digest: None,
-    };
     for (fitting, expected) in [(0, true), (1, false), (2, false)] {
         let mut rebuild = Rebuild::new(7, Rules::default());
         rebuild.begin(&SnapshotId { zxid: 10, origin: SnapshotOrigin::Exact { index: 10 } });

@@ -40,7 +40,7 @@ impl Data {
     /// Reads it.
     pub(super) fn read(config: &Config, directory: &DataDirectory) -> Result<Self, ServerError> {
         let started = Instant::now();
-        let mut rebuild = rebuild(config)?;
+        let mut rebuild = rebuild(config)?.of(directory)?;
         let recovered = storage::recover(
             directory,
             RecoveryOptions { trust_empty: config.snapshot_trust_empty, log: log_options(config) },

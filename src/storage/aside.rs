@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::backup::SMALL_FILES;
+use super::backup::copy_small_files;
 use super::copy::Copier;
 use super::directory::DataDirectory;
 use super::disk::Disk;
@@ -64,9 +64,7 @@ pub(crate) fn begin_aside(directory: &DataDirectory, aside: &str) -> Result<(), 
     disk.create_folder(&target).during("create the folder", &target)?;
     let mut nobody_waits = |_| ();
     let mut copier = Copier::new(disk, &target, &mut nobody_waits);
-    for name in SMALL_FILES {
-        copier.copy_if_there(directory.snapshots(), name)?;
-    }
+    copy_small_files(directory, &mut copier)?;
     copier.finish().map(|_| ())
 }
 

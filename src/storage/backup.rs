@@ -21,13 +21,14 @@ use super::segment::HEADER_LEN;
 use super::segment_reader::{Origin, SegmentReader, Unreadable};
 use super::snapshot_reader;
 use super::tail::{Tail, judge};
+use super::way_out::{is_member, was_member};
 
 /// How often files that a purge takes away are looked for anew.
 const TRIES: usize = 10;
 /// How often a write that goes on is waited for.
 const LOOKS: usize = 10;
 /// Files beside snapshots and logs that belong to the state.
-pub(super) const SMALL_FILES: [&str; 5] = [
+const SMALL_FILES: [&str; 5] = [
     file_name::CURRENT_EPOCH,
     file_name::ACCEPTED_EPOCH,
     file_name::SESSION_KEY,
@@ -219,9 +220,7 @@ pub fn backup(
             {
                 copier.copy(file.as_ref(), path, name_of(path), *len)?;
             }
-            for name in SMALL_FILES {
-                copier.copy_if_there(source.snapshots(), name)?;
-            }
+            copy_small_files(source, &mut copier)?;
             copier.finish()
         })?;
         let copy = DataDirectory::look(Arc::clone(&target.disk), staging.clone(), staging)?;
@@ -238,6 +237,23 @@ pub fn backup(
             _ => Ok(Backup { files, examined }),
         };
     }
+}
+
+/// A copy of a member's directory is no member's, but remembers that its log was one's.
+///
+/// # Errors
+/// When the disk fails.
+pub(super) fn copy_small_files(
+    source: &DataDirectory,
+    copier: &mut Copier<'_>,
+) -> Result<(), StorageError> {
+    for name in SMALL_FILES {
+        copier.copy_if_there(source.snapshots(), name)?;
+    }
+    if is_member(source)? || was_member(source)? {
+        copier.mark(file_name::RAFT_STATE_LEFT)?;
+    }
+    Ok(())
 }
 
 /// Copies the state at `zxid_max` out of a directory that nobody writes; `target` then waits for
@@ -260,9 +276,7 @@ pub fn restore(
         let len = file.size().during("read", path)?;
         copier.copy(file.as_ref(), path, name_of(path), len)?;
     }
-    for name in SMALL_FILES {
-        copier.copy_if_there(source.snapshots(), name)?;
-    }
+    copy_small_files(source, &mut copier)?;
     let mut copied = copier.finish()?;
     let cut = match &examined.end {
         LogEnd::Clean => None,

@@ -79,6 +79,16 @@ impl<'a> Copier<'a> {
         self.copy(file.as_ref(), &path, name, len)
     }
 
+    /// Makes an empty file, which tells by being there.
+    pub(crate) fn mark(&mut self, name: &str) -> Result<(), StorageError> {
+        let target = self.folder.join(name);
+        let file = self.disk.create(&target, Access::Shared).during("create", &target)?;
+        file.sync_all().during("sync", &target)?;
+        let sha256 = Sha256::new().finalize().into();
+        self.copied.push(Copied { name: name.to_owned(), len: 0, sha256 });
+        Ok(())
+    }
+
     /// Makes the names durable.
     pub(crate) fn finish(self) -> Result<Vec<Copied>, StorageError> {
         self.disk.sync_folder(self.folder).during("sync the folder", self.folder)?;

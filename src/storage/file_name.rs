@@ -29,6 +29,8 @@ pub(crate) const UNSYNCED: &str = "rookeeper.unsynced";
 pub(crate) const RESTORING: &str = "rookeeper.restoring";
 /// What a member of an ensemble has promised.
 pub(crate) const RAFT_STATE: &str = "raft.state";
+/// The same of a server that is no member any more; an empty file beside what was copied from a member.
+pub(crate) const RAFT_STATE_LEFT: &str = "raft.state.left";
 /// A snapshot that comes from another member.
 pub(crate) const HANDOVER: &str = "handover";
 /// A snapshot that an operator sends.

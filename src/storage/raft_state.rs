@@ -152,7 +152,8 @@ impl RaftStateFile {
     pub fn leave(directory: &DataDirectory) -> Result<(), StorageError> {
         let (disk, folder) = (directory.disk().as_ref(), directory.snapshots());
         let path = folder.join(file_name::RAFT_STATE);
-        disk.rename(&path, &path.with_extension("state.left")).during("move away", &path)?;
+        let left = folder.join(file_name::RAFT_STATE_LEFT);
+        disk.rename(&path, &left).during("move away", &path)?;
         disk.sync_folder(folder).during("sync the folder", folder)
     }
 

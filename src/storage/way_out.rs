@@ -155,9 +155,22 @@ pub(crate) fn refuse_cut_of_member(directory: &DataDirectory) -> Result<(), Stor
 /// # Errors
 /// When the disk refuses.
 pub fn is_member(directory: &DataDirectory) -> Result<bool, StorageError> {
+    has(directory, file_name::RAFT_STATE)
+}
+
+/// Whether it was the directory of a member, or is made of a copy of one: an ensemble has agreed on its log, and a leader may
+/// have decided what is in it from a wrong tree.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn was_member(directory: &DataDirectory) -> Result<bool, StorageError> {
+    has(directory, file_name::RAFT_STATE_LEFT)
+}
+
+fn has(directory: &DataDirectory, name: &str) -> Result<bool, StorageError> {
     let names = directory.disk().list(directory.snapshots());
     let names = names.during("list", directory.snapshots())?;
-    Ok(names.iter().any(|name| name == file_name::RAFT_STATE))
+    Ok(names.iter().any(|its| its == name))
 }
 
 /// Moves everything aside, so that a start begins anew.

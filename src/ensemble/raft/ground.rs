@@ -33,7 +33,7 @@ impl Before {
     /// # Errors
     /// When acknowledged transactions may be missing, or the disk refuses.
     pub fn read(directory: Arc<DataDirectory>, how: &Ensemble) -> Result<Self, EnsembleError> {
-        let mut rebuild = Rebuild::new(how.seed, how.rules);
+        let mut rebuild = Rebuild::new(how.seed, how.rules).of(&directory)?;
         let recovered = recover(&directory, how.recovery, &mut rebuild)?;
         let folder = directory.snapshots();
         let epoch = |file: Result<EpochFile, _>| file.map(|file: EpochFile| file.get());
