@@ -13,7 +13,7 @@ use super::acl::AclList;
 use super::database::Database;
 use super::lineage::Lineage;
 use super::owner::Owner;
-use super::quota::{self, Growth, QuotaNode};
+use super::quota::{self, Growth};
 use super::session::SessionId;
 use super::tree::{Creation, Impossible};
 use super::watch::{Change, Event};
@@ -248,10 +248,7 @@ impl Database {
         if creates > before || (creates == next && mode != Mode::Tolerant) {
             self.tree.set_counters(parent, above(path), creates, zxid);
         }
-        match QuotaNode::parse(path) {
-            Some(QuotaNode::Stats(limited)) => self.count_quota(limited),
-            _ => self.read_quota(path),
-        }
+        self.add_quota(node, path);
         self.grow_quota(path, Growth { count: 1, bytes: len(create.data) });
         let change = Change {
             path,
@@ -283,7 +280,9 @@ impl Database {
             Some(node) => Some(self.tree.parent(node)),
             None => self.tree.parent_of(path),
         };
-        self.write_statistics_at(path);
+        if let Some(node) = node {
+            self.write_statistics_at(node, path);
+        }
         let data_len = node.map_or(0, |node| len(self.tree.data(node)));
         let deleted = match node {
             Some(node) => self.tree.delete(node, path),
@@ -300,7 +299,9 @@ impl Database {
             Ok(changed) => changed,
             Err(error) => return self.pass_over(mode, error).map(|_| ()),
         };
-        self.read_quota(path);
+        if let Some(parent) = parent {
+            self.remove_quota(parent, path);
+        }
         self.grow_quota(path, Growth { count: -1, bytes: -data_len });
         let change = Change {
             path,
@@ -350,11 +351,11 @@ impl Database {
             let path = txn.path.to_string();
             self.believe(mode, Impossible::Version { path, ours, theirs: txn.version })?;
         }
-        self.write_statistics_at(&txn.path);
+        self.write_statistics_at(node, &txn.path);
         let data = txn.data.as_deref();
         let bytes = len(data) - len(self.tree.data(node));
         self.tree.set_data(node, &txn.path, data, txn.version, zxid, header.time);
-        self.read_quota(&txn.path);
+        self.read_quota(node, &txn.path);
         self.grow_quota(&txn.path, Growth { count: 0, bytes });
         let readers = self.tree.readers(node);
         let change = Change {

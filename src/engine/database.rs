@@ -11,7 +11,7 @@ use super::acl::{AclList, Identities};
 use super::misfit::{Misfit, Misfits};
 use super::owner::Owner;
 use super::path;
-use super::quota::{self, Growth, Quota, QuotaNode, Track};
+use super::quota::{self, Growth, Quota, QuotaNode};
 use super::quota_table::QuotaTable;
 use super::session::{SessionId, Sessions};
 use super::time::WallClock;
@@ -372,29 +372,54 @@ impl Database {
         let Some(root) = self.tree.find(path::QUOTA) else { return };
         let mut nodes = Vec::new();
         self.tree.for_each_below(root, |node, _| nodes.push(node));
-        for node in nodes {
-            let path = self.tree.path(node);
-            self.read_quota(&path);
-            if let Some(QuotaNode::Limits(limited)) = QuotaNode::parse(&path) {
-                self.count_quota(limited);
+        let paths: Vec<_> = nodes.into_iter().map(|node| (node, self.tree.path(node))).collect();
+        for (node, path) in &paths {
+            self.read_quota(*node, path);
+        }
+        for (node, path) in &paths {
+            if let Some(QuotaNode::Limits(limited)) = QuotaNode::parse(path)
+                && let folder = self.tree.parent(*node)
+                && let Some(stats) = self.tree.child(folder, quota::STATS)
+            {
+                self.count_quota(folder, limited, stats);
             }
         }
     }
 
-    /// Reads limits or statistics, if the path is one of such, when they are others.
-    pub(super) fn read_quota(&mut self, path: &str) {
-        let tree = &self.tree;
-        let data = || tree.find(path).map(|node| tree.data(node));
+    /// Reads limits or statistics, if a znode of this path has such, when it is new or they are others.
+    pub(super) fn read_quota(&mut self, node: NodeId, path: &str) {
+        let Some(its) = QuotaNode::parse(path) else { return };
+        let (folder, data) = (self.tree.parent(node), self.tree.data(node));
+        match its {
+            QuotaNode::Limits(limited) => self.quotas.set_limits(folder, limited, data),
+            QuotaNode::Stats(limited) => self.quotas.set_statistics(folder, limited, node, data),
+        }
+    }
+
+    /// As [`Self::read_quota`], for a new znode: statistics are what the server counts, whatever their client says.
+    pub(super) fn add_quota(&mut self, node: NodeId, path: &str) {
         match QuotaNode::parse(path) {
-            Some(QuotaNode::Limits(limited)) => self.quotas.set_limits(limited, data()),
-            Some(QuotaNode::Stats(limited)) => self.quotas.set_statistics(limited, data()),
+            Some(QuotaNode::Stats(limited)) => {
+                self.count_quota(self.tree.parent(node), limited, node);
+            }
+            Some(QuotaNode::Limits(_)) => self.read_quota(node, path),
             None => {}
         }
     }
 
-    /// The deepest path with a quota that a znode belongs to. The root can have none. As many steps as the path has names.
-    pub(super) fn deepest_quota<'a>(&self, path: &'a str) -> Option<&'a str> {
-        if self.quotas.is_empty() {
+    /// Forgets limits or statistics, if the znode of this path had such, that are gone from below `folder`.
+    pub(super) fn remove_quota(&mut self, folder: NodeId, path: &str) {
+        match QuotaNode::parse(path) {
+            Some(QuotaNode::Limits(_)) => self.quotas.remove_limits(folder),
+            Some(QuotaNode::Stats(_)) => self.quotas.remove_statistics(folder),
+            None => {}
+        }
+    }
+
+    /// The deepest path with a quota that a znode belongs to, and the znode that its limits are a child of. The root can have
+    /// none. As many steps as the path has names.
+    pub(super) fn deepest_quota<'a>(&self, path: &'a str) -> Option<(NodeId, &'a str)> {
+        if !self.quotas.has_limits() {
             return None;
         }
         let mut at = self.tree.find(path::QUOTA)?;
@@ -403,8 +428,8 @@ impl Database {
             let Some(below) = self.tree.child(at, name) else { break };
             at = below;
             len += 1 + name.len();
-            if self.tree.child(at, quota::LIMITS).is_some() {
-                deepest = path.get(..len);
+            if self.quotas.is_limited(at) {
+                deepest = Some((at, path.get(..len)?));
             }
         }
         deepest
@@ -418,42 +443,32 @@ impl Database {
         some.map(|(session, timeout_ms)| (*session, *timeout_ms)).collect()
     }
 
-    /// Up to `most` quotas as they stand, in the order of their paths, from the one after `last` on.
-    #[must_use]
-    pub fn quotas(&self, last: Option<&str>, most: usize) -> Vec<Quota> {
-        let track = |path: String| {
-            let node = self.tree.find(&path)?;
-            Track::parse(self.tree.data(node)).ok()
-        };
-        let quota = |path: &str| Quota {
-            path: path.to_owned(),
-            limits: track(quota::limits_path(path)),
-            used: track(quota::stats_path(path)),
-        };
-        self.quotas.limited(last).take(most).map(quota).collect()
+    /// The quotas as they stand, in the order of their folders, from behind one on. No text is read for that.
+    pub fn quotas(&self, last: Option<NodeId>) -> impl Iterator<Item = Quota<'_>> {
+        self.quotas.iter(last)
     }
 
     /// Writes how many znodes and bytes there are from a path on into its statistics.
-    pub(super) fn count_quota(&mut self, limited: &str) {
-        let Some(stats) = self.tree.find(&quota::stats_path(limited)) else { return };
-        let (mut count, mut bytes) = (0, 0);
-        if let Some(node) = self.tree.find(limited) {
+    fn count_quota(&mut self, folder: NodeId, limited: &str, stats: NodeId) {
+        let used = self.tree.find(limited).map_or_else(Growth::default, |node| {
             let below = self.tree.below(node);
-            count = i64::try_from(below.znodes).unwrap_or(i64::MAX).saturating_add(1);
-            bytes = i64::try_from(below.bytes).unwrap_or(i64::MAX);
-            bytes = bytes.saturating_add(i64::from(self.tree.stat(node).data_length));
-        }
-        let text = Track::of(count, bytes).to_string();
-        self.tree.set_data_silently(stats, text.as_bytes());
-        self.quotas.set_statistics(limited, Some(Some(text.as_bytes())));
+            let bytes = i64::try_from(below.bytes).unwrap_or(i64::MAX);
+            let data_len = self.tree.data(node).map_or(0, <[u8]>::len);
+            Growth {
+                count: i64::try_from(below.znodes).unwrap_or(i64::MAX).saturating_add(1),
+                bytes: bytes.saturating_add_unsigned(data_len as u64),
+            }
+        });
+        let text = quota::head(used);
+        self.tree.set_data_silently(stats, &text);
+        self.quotas.set_statistics(folder, limited, stats, Some(&text));
     }
 
     /// Adds what a change below a quota has changed to the quota's statistics.
     pub(super) fn grow_quota(&mut self, path: &str, growth: Growth) {
-        let Some(limited) = self.deepest_quota(path) else { return };
-        let longer = self.quotas.grow(limited, growth).filter(|longer| *longer != 0);
-        if let Some(longer) = longer
-            && let Some(stats) = self.tree.find(&quota::stats_path(limited))
+        let Some((folder, _)) = self.deepest_quota(path) else { return };
+        if let Some((stats, longer)) = self.quotas.grow(folder, growth)
+            && longer != 0
         {
             self.tree.announce_data(stats, longer);
         }
@@ -461,23 +476,22 @@ impl Database {
 
     /// Writes the statistics that the transaction changed.
     pub(super) fn write_statistics(&mut self) {
-        while let Some(limited) = self.quotas.next_unwritten() {
-            self.write_statistics_of(&limited);
+        while let Some(folder) = self.quotas.next_unwritten() {
+            self.write_statistics_in(folder);
         }
     }
 
-    /// Writes those of one path, if they are not.
-    pub(super) fn write_statistics_of(&mut self, limited: &str) {
-        let Some(text) = self.quotas.take_text(limited) else { return };
-        if let Some(stats) = self.tree.find(&quota::stats_path(limited)) {
-            self.tree.set_announced_data(stats, text.as_bytes());
+    /// Writes those of one folder, if they are not.
+    fn write_statistics_in(&mut self, folder: NodeId) {
+        if let Some((stats, text)) = self.quotas.take_text(folder) {
+            self.tree.set_announced_data(stats, &text);
         }
     }
 
-    /// As [`Self::write_statistics_of`], where a client is about to change or delete them.
-    pub(super) fn write_statistics_at(&mut self, path: &str) {
-        if let Some(QuotaNode::Stats(limited)) = QuotaNode::parse(path) {
-            self.write_statistics_of(limited);
+    /// As [`Self::write_statistics_in`], where a client is about to change or delete them.
+    pub(super) fn write_statistics_at(&mut self, node: NodeId, path: &str) {
+        if let Some(QuotaNode::Stats(_)) = QuotaNode::parse(path) {
+            self.write_statistics_in(self.tree.parent(node));
         }
     }
 }

@@ -11,7 +11,6 @@ use hashbrown::HashMap;
 use super::database::Database;
 use super::digest::PathDigest;
 use super::path;
-use super::quota;
 use super::watch::WatchTable;
 use super::znode::NodeId;
 
@@ -60,7 +59,7 @@ impl Prefix {
     fn root(hasher: FoldHasher<'static>, database: &Database) -> Self {
         let mut names = hasher;
         path::add_name(&mut names, "");
-        let has_quotas = !database.quotas.is_empty();
+        let has_quotas = database.quotas.has_limits();
         Self {
             len: 0,
             depth: 0,
@@ -79,7 +78,7 @@ impl Prefix {
         let mut names = self.names.clone();
         path::add_name(&mut names, name);
         let quota = self.quota.and_then(|place| tree.child(place, name));
-        let is_limited = quota.is_some_and(|place| tree.child(place, quota::LIMITS).is_some());
+        let is_limited = quota.is_some_and(|place| database.quotas.is_limited(place));
         Self {
             len: self.len + 1 + name.len(),
             depth: self.depth + 1,

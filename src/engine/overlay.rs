@@ -242,7 +242,7 @@ impl Overlay {
     /// As [`Self::grow`], for a znode that goes with so many bytes of data.
     pub(super) fn shrink(&mut self, database: &Database, path: &str, data_len: usize) {
         if database.rules.enforce_quota
-            && let Some(limited) = database.deepest_quota(path)
+            && let Some((_, limited)) = database.deepest_quota(path)
         {
             let bytes = i64::try_from(data_len).unwrap_or(i64::MAX);
             self.grow(limited, Growth { count: -1, bytes: -bytes });

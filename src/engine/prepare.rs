@@ -431,12 +431,12 @@ impl<'a> Prepare<'a> {
             return Ok(());
         }
         let quotas = &self.database.quotas;
-        let Some(limited) = self.database.deepest_quota(path) else { return Ok(()) };
-        let Some(limits) = quotas.limits(limited) else { return Ok(()) };
+        let Some((folder, limited)) = self.database.deepest_quota(path) else { return Ok(()) };
+        let Some(limits) = quotas.limits(folder) else { return Ok(()) };
         // What cannot be read limits nothing and refuses everything, as in ZooKeeper. Statistics are asked for last.
         let limits = limits.or(Err(ErrorCode::MarshallingError))?;
         if limits.concern(growth) {
-            let Some(used) = quotas.used(limited) else { return Ok(()) };
+            let Some(used) = quotas.used(folder) else { return Ok(()) };
             let used = used.or(Err(ErrorCode::MarshallingError))?;
             match quota::judge(&limits, used.plus(self.overlay.growth(limited)), growth) {
                 Verdict::Exceeded => {

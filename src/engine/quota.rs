@@ -6,9 +6,9 @@
 //! event.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::path;
+use super::znode::NodeId;
 
 /// The znode with the limits.
 pub(super) const LIMITS: &str = "zookeeper_limits";
@@ -17,140 +17,15 @@ pub(super) const STATS: &str = "zookeeper_stats";
 /// A limit that is not set.
 const UNSET: i64 = -1;
 /// The names of the numbers.
-const COUNT: &str = "count";
-const BYTES: &str = "bytes";
-const COUNT_HARD_LIMIT: &str = "countHardLimit";
-const BYTES_HARD_LIMIT: &str = "byteHardLimit";
-/// What stands between them.
-const SEPARATORS: [char; 2] = [',', ';'];
+const COUNT: &[u8] = b"count";
+const BYTES: &[u8] = b"bytes";
+const COUNT_HARD_LIMIT: &[u8] = b"countHardLimit";
+const BYTES_HARD_LIMIT: &[u8] = b"byteHardLimit";
 
-/// Limits, or statistics (`StatsTrack`): numbers by name. `count` and `bytes` are what is used, or soft limits;
-/// `countHardLimit` and `byteHardLimit` may not be exceeded. Other names are kept.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The numbers of limits, or of statistics (`StatsTrack`). `count` and `bytes` are soft limits, or what is used;
+/// `countHardLimit` and `byteHardLimit` may not be exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Track {
-    numbers: BTreeMap<String, i64>,
-}
-
-/// A text that is no list of `name=number`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoTrack;
-
-impl Track {
-    /// Statistics.
-    #[must_use]
-    pub fn of(count: i64, bytes: i64) -> Self {
-        Self { numbers: [(COUNT.to_owned(), count), (BYTES.to_owned(), bytes)].into() }
-    }
-
-    /// Reads a znode's data, as lenient and as strict as ZooKeeper: separators may repeat and a name may have an
-    /// empty number, but not none.
-    ///
-    /// # Errors
-    /// [`NoTrack`] for null and for a text that ZooKeeper cannot read.
-    pub fn parse(data: Option<&[u8]>) -> Result<Self, NoTrack> {
-        let text = jute::java_text(data.ok_or(NoTrack)?);
-        #[cfg(test)]
-        PARSED.set(PARSED.get() + text.len());
-        let text = text.trim_end_matches(SEPARATORS);
-        let mut track = Self::default();
-        if text.is_empty() {
-            return Ok(track);
-        }
-        for (i, part) in text.split(SEPARATORS).enumerate() {
-            // Only separators in front are not passed over.
-            if part.is_empty() && i > 0 {
-                continue;
-            }
-            let (name, number) = part.trim_end_matches('=').split_once('=').ok_or(NoTrack)?;
-            // The separator in front of the hard limits leaves a '=' behind the bytes.
-            let number = number.split('=').next().unwrap_or_default();
-            let number = if number.is_empty() { UNSET } else { number.parse().or(Err(NoTrack))? };
-            track.numbers.insert(name.to_owned(), number);
-        }
-        Ok(track)
-    }
-
-    fn get(&self, name: &str) -> i64 {
-        self.numbers.get(name).copied().unwrap_or(UNSET)
-    }
-
-    /// Znodes: used, or allowed softly.
-    #[must_use]
-    pub fn count(&self) -> i64 {
-        self.get(COUNT)
-    }
-
-    /// Bytes: used, or allowed softly.
-    #[must_use]
-    pub fn bytes(&self) -> i64 {
-        self.get(BYTES)
-    }
-
-    /// Znodes that are allowed, -1 for any number: the hard limit, where there is one.
-    #[must_use]
-    pub fn count_limit(&self) -> i64 {
-        let hard = self.get(COUNT_HARD_LIMIT);
-        if hard > UNSET { hard } else { self.count() }
-    }
-
-    /// Bytes that are allowed, likewise.
-    #[must_use]
-    pub fn bytes_limit(&self) -> i64 {
-        let hard = self.get(BYTES_HARD_LIMIT);
-        if hard > UNSET { hard } else { self.bytes() }
-    }
-
-    /// Both numbers of statistics.
-    pub(super) fn used(&self) -> Growth {
-        Growth { count: self.count(), bytes: self.bytes() }
-    }
-
-    /// What stands behind them in the text.
-    pub(super) fn rest(&self) -> String {
-        let both = Self::of(self.count(), self.bytes()).to_string();
-        self.to_string().split_off(both.len())
-    }
-}
-
-impl fmt::Display for Track {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{COUNT}={},{BYTES}={}", self.get(COUNT), self.get(BYTES))?;
-        let others = self.numbers.iter().filter(|(name, _)| *name != COUNT && *name != BYTES);
-        for (i, (name, number)) in others.enumerate() {
-            let separator = if i == 0 { "=;" } else { ";" };
-            write!(f, "{separator}{name}={number}")?;
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-thread_local! {
-    /// Bytes of limits and statistics that were parsed.
-    pub(super) static PARSED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
-
-/// A quota as it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Quota {
-    /// The path with the quota.
-    pub path: String,
-    /// Its limits, if they can be read.
-    pub limits: Option<Track>,
-    /// What counts against them, if that can be read.
-    pub used: Option<Track>,
-}
-
-/// What a change adds below a quota.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Growth {
-    pub(super) count: i64,
-    pub(super) bytes: i64,
-}
-
-/// The numbers of limits that a check asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limits {
     count: Limit,
     bytes: Limit,
 }
@@ -162,10 +37,54 @@ struct Limit {
     hard: i64,
 }
 
-impl Limits {
-    pub(super) fn of(track: &Track) -> Self {
-        let limit = |soft, hard| Limit { soft: track.get(soft), hard: track.get(hard) };
-        Self { count: limit(COUNT, COUNT_HARD_LIMIT), bytes: limit(BYTES, BYTES_HARD_LIMIT) }
+/// A text that is no list of `name=number`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoTrack;
+
+impl Track {
+    /// Reads a znode's data, as lenient and as strict as ZooKeeper: separators may repeat and a name may have an
+    /// empty number, but not none.
+    ///
+    /// # Errors
+    /// [`NoTrack`] for null and for a text that ZooKeeper cannot read.
+    pub fn parse(data: Option<&[u8]>) -> Result<Self, NoTrack> {
+        Self::read(data.ok_or(NoTrack)?, |_, _| {})
+    }
+
+    /// As [`Self::parse`]; shows each number on the way.
+    fn read<'d>(data: &'d [u8], mut each: impl FnMut(&'d [u8], i64)) -> Result<Self, NoTrack> {
+        const NONE: Limit = Limit { soft: UNSET, hard: UNSET };
+        let mut track = Self { count: NONE, bytes: NONE };
+        // What Java makes of bytes that are no text is neither a number nor one of the names.
+        for part in parts(data) {
+            let (name, number) = part?;
+            each(name, number);
+            match name {
+                COUNT => track.count.soft = number,
+                BYTES => track.bytes.soft = number,
+                COUNT_HARD_LIMIT => track.count.hard = number,
+                BYTES_HARD_LIMIT => track.bytes.hard = number,
+                _ => {}
+            }
+        }
+        Ok(track)
+    }
+
+    /// Znodes that are allowed, -1 for any number: the hard limit, where there is one.
+    #[must_use]
+    pub const fn count_limit(&self) -> i64 {
+        self.count.allowed()
+    }
+
+    /// Bytes that are allowed, likewise.
+    #[must_use]
+    pub const fn bytes_limit(&self) -> i64 {
+        self.bytes.allowed()
+    }
+
+    /// What is used, where these are statistics.
+    pub(super) const fn used(&self) -> Growth {
+        Growth { count: self.count.soft, bytes: self.bytes.soft }
     }
 
     /// Whether they have anything to say about a change: what is used need not be known otherwise.
@@ -174,17 +93,113 @@ impl Limits {
     }
 }
 
+const fn is_separator(byte: &u8) -> bool {
+    matches!(byte, b',' | b';')
+}
+
+/// The parts of a text, in their order. Separators behind the last one are passed over, and several between two.
+fn parts(text: &[u8]) -> impl Iterator<Item = Result<(&[u8], i64), NoTrack>> {
+    #[cfg(test)]
+    PARSED.set(PARSED.get() + text.len());
+    let last = text.iter().rposition(|byte| !is_separator(byte));
+    let text = last.and_then(|last| text.get(..=last));
+    let parts = text.into_iter().flat_map(|text| text.split(is_separator)).enumerate();
+    parts.filter(|(i, part)| *i == 0 || !part.is_empty()).map(|(_, part)| read_part(part))
+}
+
+fn read_part(part: &[u8]) -> Result<(&[u8], i64), NoTrack> {
+    let last = part.iter().rposition(|byte| *byte != b'=').ok_or(NoTrack)?;
+    let part = part.get(..=last).unwrap_or_default();
+    // The separator in front of the hard limits leaves a '=' behind the bytes.
+    let mut sides = part.splitn(3, |byte| *byte == b'=');
+    let (name, number) = sides.next().zip(sides.next()).ok_or(NoTrack)?;
+    if number.is_empty() {
+        return Ok((name, UNSET));
+    }
+    let number = std::str::from_utf8(number).or(Err(NoTrack))?;
+    Ok((name, number.parse().or(Err(NoTrack))?))
+}
+
+/// The two numbers, as statistics begin.
+pub(super) fn head(used: Growth) -> Vec<u8> {
+    format!("count={},bytes={}", used.count, used.bytes).into_bytes()
+}
+
+/// Bytes of that.
+pub(super) fn head_len(used: Growth) -> usize {
+    let digits = |number: i64| {
+        let digits = number.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1;
+        digits + usize::from(number < 0)
+    };
+    "count=,bytes=".len() + digits(used.count) + digits(used.bytes)
+}
+
+/// What statistics say, and what the server writes behind the two numbers when it counts there: the other numbers, by name.
+/// `None` where ZooKeeper cannot read them.
+pub(super) fn read_statistics(data: &[u8]) -> Option<(Growth, Vec<u8>)> {
+    let mut others = BTreeMap::new();
+    let track = Track::read(data, |name, number| {
+        if name != COUNT && name != BYTES {
+            others.insert(jute::java_text(name), number);
+        }
+    });
+    let used = track.ok()?.used();
+    let mut rest = Vec::new();
+    for (name, number) in others {
+        rest.extend_from_slice(if rest.is_empty() { b"=;" } else { b";" });
+        rest.extend_from_slice(name.as_bytes());
+        rest.extend_from_slice(format!("={number}").as_bytes());
+    }
+    Some((used, rest))
+}
+
+/// How many bytes longer a text becomes.
+pub(super) fn longer(before: usize, after: usize) -> i64 {
+    let signed = |len| i64::try_from(len).unwrap_or(i64::MAX);
+    signed(after) - signed(before)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Bytes of limits and statistics that were parsed.
+    pub(super) static PARSED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// A quota as it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota<'a> {
+    /// The znode that its limits and its statistics are children of.
+    pub folder: NodeId,
+    /// The path with the quota.
+    pub path: &'a str,
+    /// Its limits, if they can be read.
+    pub limits: Option<Track>,
+    /// What counts against them, if that can be read.
+    pub used: Option<Growth>,
+}
+
+/// Znodes and bytes: what is used of a quota, or what a change adds below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Growth {
+    /// Znodes.
+    pub count: i64,
+    /// Bytes of their data.
+    pub bytes: i64,
+}
+
 impl Limit {
+    const fn allowed(self) -> i64 {
+        if self.hard > UNSET { self.hard } else { self.soft }
+    }
+
     const fn concerns(self, growth: i64) -> bool {
         growth != 0 && (self.soft > UNSET || self.hard > UNSET)
     }
 
     const fn judge(self, used: i64, growth: i64) -> Verdict {
-        let is_hard = self.hard > UNSET;
-        let limit = if is_hard { self.hard } else { self.soft };
-        if !self.concerns(growth) || used.saturating_add(growth) <= limit {
+        if !self.concerns(growth) || used.saturating_add(growth) <= self.allowed() {
             Verdict::Within
-        } else if is_hard {
+        } else if self.hard > UNSET {
             Verdict::Exceeded
         } else {
             Verdict::Warned
@@ -224,7 +239,7 @@ pub(super) enum Verdict {
 }
 
 /// What the limits say about `used` after `growth` (`ZooKeeperServer.checkQuota`).
-pub(super) const fn judge(limits: &Limits, used: Growth, growth: Growth) -> Verdict {
+pub(super) const fn judge(limits: &Track, used: Growth, growth: Growth) -> Verdict {
     let count = limits.count.judge(used.count, growth.count);
     let bytes = limits.bytes.judge(used.bytes, growth.bytes);
     match (count, bytes) {
@@ -258,11 +273,6 @@ impl<'a> QuotaNode<'a> {
     }
 }
 
-/// The path of the statistics of a path with a quota.
-pub(super) fn stats_path(limited: &str) -> String {
-    format!("{}{limited}/{STATS}", path::QUOTA)
-}
-
 /// The limits of the whole tree would be here.
 const LIMITS_OF_ALL: &str = "/zookeeper/quota/zookeeper_limits";
 
@@ -286,18 +296,13 @@ pub(super) fn are_fatal_stats(path: &str, data: Option<&[u8]>) -> bool {
         && Track::parse(data).is_err()
 }
 
-/// The path of its limits.
-pub(super) fn limits_path(limited: &str) -> String {
-    format!("{}{limited}/{LIMITS}", path::QUOTA)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_whole_tree_is_a_path_like_any() {
-        assert_eq!(limits_path(""), LIMITS_OF_ALL);
+        assert_eq!(QuotaNode::parse(LIMITS_OF_ALL), Some(QuotaNode::Limits("")));
     }
 
     #[test]
@@ -357,10 +362,39 @@ mod tests {
         // Written by the command line client of 3.9.5 (reference 10); what cannot be read is in the transcripts.
         let text = "count=10,bytes=-1=;byteHardLimit=-1;countHardLimit=20";
         let track = Track::parse(Some(text.as_bytes())).unwrap();
-        assert_eq!((track.get(COUNT), track.get(BYTES)), (10, -1));
-        assert_eq!((track.get(COUNT_HARD_LIMIT), track.get(BYTES_HARD_LIMIT)), (20, -1));
-        assert_eq!(track.to_string(), text);
-        assert_eq!(Track::of(3, 12).to_string(), "count=3,bytes=12");
+        assert_eq!((track.count.soft, track.bytes.soft), (10, -1));
+        assert_eq!((track.count.hard, track.bytes.hard), (20, -1));
+        assert_eq!(server_text(track.used(), text.as_bytes()), text);
+        assert_eq!(server_text(Growth { count: 3, bytes: 12 }, b""), "count=3,bytes=12");
+    }
+
+    /// What the server makes of a client's statistics.
+    fn server_text(used: Growth, text: &[u8]) -> String {
+        let head = head(used);
+        assert_eq!(head.len(), head_len(used));
+        let (_, rest) = read_statistics(text).unwrap();
+        String::from_utf8([head, rest].concat()).unwrap()
+    }
+
+    #[test]
+    fn the_two_numbers_have_as_many_bytes_as_are_foreseen() {
+        let numbers = [0, 9, 10, 99, 100, i64::MAX, i64::MAX - 7, -1, -9, -10, -99, i64::MIN];
+        for count in numbers {
+            for bytes in numbers {
+                let text = format!("count={count},bytes={bytes}");
+                assert_eq!(server_text(Growth { count, bytes }, b""), text);
+            }
+        }
+    }
+
+    #[test]
+    fn other_numbers_stay() {
+        // `StatsTrack.toString`: by name, the last of a name, an empty number as -1.
+        let used = Growth { count: 1, bytes: 2 };
+        let text = "b=8,count=9;c==3;a=5;;b=+7,\u{e4}=-0=x,bytes=7,=4";
+        assert_eq!(server_text(used, text.as_bytes()), "count=1,bytes=2=;=4;a=5;b=7;c=-1;\u{e4}=0");
+        // Bytes that are no text are one name.
+        assert_eq!(server_text(used, b"\xff=1;\xe2\x82=2;\xfe=3"), "count=1,bytes=2=;\u{fffd}=3");
     }
 
     #[test]
@@ -378,7 +412,7 @@ mod tests {
         for (limits, growth, expected) in cases {
             let track = Track::parse(Some(limits.as_bytes())).unwrap();
             let used = Growth { count: 3, bytes: 10 };
-            assert_eq!(judge(&Limits::of(&track), used, growth), expected, "{limits} {growth:?}");
+            assert_eq!(judge(&track, used, growth), expected, "{limits} {growth:?}");
         }
     }
 

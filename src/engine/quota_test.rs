@@ -1,10 +1,12 @@
 //! Quotas: what a change below one costs, and what it leaves.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jute::protocol::{CreateRequest, DeleteRequest, MultiOp, Request, SetDataRequest};
 use jute::txn::TxnRecord;
 use jute::{Acl, ErrorCode};
+use proptest::prelude::*;
 
 use super::apply::Mode;
 use super::database::{Database, Rules};
@@ -15,6 +17,7 @@ use super::session::SessionId;
 use super::time::{Monotonic, Now, WallClock};
 use super::tree::WRITTEN;
 use super::watch::ConnectionId;
+use super::znode::NodeId;
 use super::zxid::Zxid;
 
 struct Server {
@@ -71,13 +74,27 @@ impl Server {
     }
 
     fn data(&self, path: &str) -> String {
-        let node = self.database.tree.find(path).unwrap_or_else(|| panic!("{path}"));
-        String::from_utf8(self.database.tree.data(node).unwrap().to_vec()).unwrap()
+        self.try_data(path).unwrap_or_else(|| panic!("{path}"))
+    }
+
+    fn try_data(&self, path: &str) -> Option<String> {
+        let node = self.database.tree.find(path)?;
+        Some(String::from_utf8(self.database.tree.data(node)?.to_vec()).unwrap())
     }
 
     fn size(&self) -> (u64, u64) {
-        let root = self.database.tree.below(super::NodeId::ROOT).bytes;
+        let root = self.database.tree.below(NodeId::ROOT).bytes;
         (self.database.tree.data_size(), root)
+    }
+
+    /// The same, of each znode.
+    fn counted_size(&self) -> (u64, u64) {
+        let (tree, mut paths, mut data) = (&self.database.tree, 0, 0);
+        tree.for_each_below(NodeId::ROOT, |node, len| {
+            paths += tree.path(node).len();
+            data += len;
+        });
+        ((paths + data) as u64, data as u64)
     }
 }
 
@@ -107,8 +124,9 @@ fn with_quota(limits: &str) -> Server {
 #[test]
 fn the_deepest_quota_counts() {
     let mut server = Server::new(&[("/a", ""), ("/zookeeper/quota/a", "")]);
-    let deepest =
-        |server: &Server, path: &str| server.database.deepest_quota(path).map(str::to_owned);
+    let deepest = |server: &Server, path: &str| {
+        server.database.deepest_quota(path).map(|its| its.1.to_owned())
+    };
     assert_eq!(deepest(&server, "/a/b"), None);
     for path in ["/zookeeper/quota/a/b", "/zookeeper/quota/a/b/c"] {
         server.run(vec![create(path, "")]).unwrap();
@@ -131,7 +149,7 @@ fn the_deepest_quota_counts() {
 }
 
 #[test]
-fn long_texts_of_a_quota_are_read_and_written_once() {
+fn texts_of_a_quota_are_read_and_written_once() {
     const PARTS: usize = 200;
     let rest: String = (0..10_000).map(|number| format!(";n{number:05}=7")).collect();
     let mut server = with_quota(&format!("countHardLimit=1000{rest}"));
@@ -151,6 +169,38 @@ fn long_texts_of_a_quota_are_read_and_written_once() {
     let more = (0..1000).map(|number| create(&format!("/a/more-{number}"), "")).collect();
     assert_eq!(server.run(more), Ok(()), "parts of one multi do not see each other");
     assert_eq!(server.run(vec![create("/a/last", "")]), Err(ErrorCode::QuotaExceeded));
+}
+
+/// A text of 1 MB, of this many parts that ZooKeeper keeps.
+fn long_text(parts: usize) -> String {
+    let name = "n".repeat((1 << 20) / parts - 10);
+    (0..parts).map(|number| format!("{name}{number:07}=7;")).collect()
+}
+
+#[test]
+fn figures_read_no_text() {
+    const QUOTAS: usize = 64;
+    let mut server = Server::new(&[]);
+    let text = long_text(1);
+    for number in 0..QUOTAS {
+        let folder = format!("/zookeeper/quota/{number}");
+        let limits = format!("count={number},{text}byteHardLimit=9");
+        let znodes = [("", ""), ("/zookeeper_limits", &limits), ("/zookeeper_stats", "")];
+        for (name, data) in znodes {
+            server.run(vec![create(&format!("{folder}{name}"), data)]).unwrap();
+        }
+        let stats = format!("{text}count=7,bytes={number}");
+        server.run(vec![set(&format!("{folder}/zookeeper_stats"), &stats)]).unwrap();
+    }
+    let before = PARSED.get();
+    let mut sum = [0; 4];
+    for quota in server.database.quotas(None) {
+        let (limits, used) = (quota.limits.unwrap(), quota.used.unwrap());
+        let its = [limits.count_limit(), limits.bytes_limit(), used.count, used.bytes];
+        sum.iter_mut().zip(its).for_each(|(sum, one)| *sum += one);
+    }
+    assert_eq!(sum, [2016, 9 * 64, 7 * 64, 2016]);
+    assert_eq!(PARSED.get(), before);
 }
 
 #[test]
@@ -185,8 +235,8 @@ fn a_multi_leaves_what_its_parts_leave_one_by_one() {
     gone().into_iter().for_each(|op| one_by_one.run(vec![op]).unwrap());
     multi.run(gone()).unwrap();
     assert_eq!(multi.size(), one_by_one.size());
-    assert_eq!(multi.database.quotas(None, 9).len(), 1);
-    assert_eq!(multi.database.quotas(None, 9)[0].used, None);
+    let quotas = multi.database.quotas(None).map(|its| (its.path, its.used.is_some()));
+    assert_eq!(quotas.collect::<Vec<_>>(), [("/a", false)]);
 }
 
 #[test]
@@ -204,12 +254,176 @@ fn unreadable_statistics_refuse_only_where_a_limit_asks_for_them() {
         // No client can make such statistics; those of a log that ZooKeeper wrote may be.
         let node = server.database.tree.find(STATS).unwrap();
         let unreadable = |server: &mut Server| {
-            server.database.tree.set_data_silently(node, b"x");
-            server.database.read_quota(STATS);
+            let (tree, zxid) = (&mut server.database.tree, Zxid(0));
+            tree.set_data(node, STATS, Some(b"x"), -1, zxid, 0);
+            server.database.read_quota(node, STATS);
         };
         unreadable(&mut server);
         assert_eq!(server.run(vec![create("/a/x", "")]), on_create, "{limits}");
         unreadable(&mut server);
         assert_eq!(server.run(vec![set("/a", "1")]), on_set, "{limits}");
+    }
+}
+
+/// A change and what it makes of the text that it changes.
+#[derive(Debug, Clone)]
+enum Step {
+    Write(u8, usize),
+    Remove(u8),
+    WriteStats(&'static str),
+    RemoveStats,
+    WriteLimits(&'static str),
+    RemoveLimits,
+    RecountOuter,
+}
+
+const OUTER: &str = "/zookeeper/quota/zookeeper/quota/a";
+
+/// The texts by a plain count of what is there, each written at once (`DataTree.updateQuotaStat`).
+#[derive(Debug, Default)]
+struct Texts {
+    data: BTreeMap<u8, usize>,
+    limits: Option<&'static str>,
+    stats: Option<String>,
+    outer: String,
+}
+
+impl Texts {
+    fn grown(text: &str, count: i64, bytes: i64) -> String {
+        let mut numbers = BTreeMap::from([("count", -1), ("bytes", -1)]);
+        for pair in text.split([',', ';']).filter(|pair| !pair.is_empty()) {
+            let mut sides = pair.split('=');
+            let (name, number) = (sides.next().unwrap(), sides.next().unwrap());
+            numbers.insert(name, if number.is_empty() { -1 } else { number.parse().unwrap() });
+        }
+        let (count, bytes) = (numbers["count"] + count, numbers["bytes"] + bytes);
+        numbers.retain(|name, _| !["count", "bytes"].contains(name));
+        let others: Vec<_> =
+            numbers.into_iter().map(|(name, number)| format!(";{name}={number}")).collect();
+        let equals = if others.is_empty() { "" } else { "=" };
+        format!("count={count},bytes={bytes}{equals}{}", others.concat())
+    }
+
+    fn grow(&mut self, count: i64, bytes: i64) {
+        if self.limits.is_some() {
+            self.stats = self.stats.take().map(|text| Self::grown(&text, count, bytes));
+        }
+    }
+
+    fn grow_outer(&mut self, count: i64, bytes: i64) {
+        self.outer = Self::grown(&self.outer, count, bytes);
+    }
+
+    /// The requests of a step, behind which these are the texts.
+    fn take(&mut self, step: &Step) -> Vec<MultiOp<'static>> {
+        let len = |text: &str| i64::try_from(text.len()).unwrap();
+        match *step {
+            Step::Write(name, bytes) => {
+                let (path, text) = (format!("/a/{name}"), "x".repeat(bytes));
+                match self.data.insert(name, bytes) {
+                    Some(before) => {
+                        self.grow(0, bytes as i64 - before as i64);
+                        vec![set(&path, &text)]
+                    }
+                    None => {
+                        self.grow(1, bytes as i64);
+                        vec![create(&path, &text)]
+                    }
+                }
+            }
+            Step::Remove(name) => {
+                let Some(bytes) = self.data.remove(&name) else { return Vec::new() };
+                self.grow(-1, -(bytes as i64));
+                vec![delete(&format!("/a/{name}"))]
+            }
+            Step::WriteStats(text) => {
+                if let Some(before) = self.stats.replace(text.to_owned()) {
+                    self.grow_outer(0, len(text) - len(&before));
+                    return vec![set(STATS, text)];
+                }
+                let bytes: usize = self.data.values().sum();
+                self.stats = Some(format!("count={},bytes={bytes}", 1 + self.data.len()));
+                self.grow_outer(1, len(text));
+                vec![create(STATS, text)]
+            }
+            Step::RemoveStats => {
+                let Some(before) = self.stats.take() else { return Vec::new() };
+                self.grow_outer(-1, -len(&before));
+                vec![delete(STATS)]
+            }
+            Step::WriteLimits(text) => match self.limits.replace(text) {
+                Some(before) => {
+                    self.grow_outer(0, len(text) - len(before));
+                    vec![set(LIMITS, text)]
+                }
+                None => {
+                    self.grow_outer(1, len(text));
+                    vec![create(LIMITS, text)]
+                }
+            },
+            Step::RemoveLimits => {
+                let Some(before) = self.limits.take() else { return Vec::new() };
+                self.grow_outer(-1, -len(before));
+                vec![delete(LIMITS)]
+            }
+            Step::RecountOuter => {
+                let texts = [self.limits, self.stats.as_deref()];
+                let texts: Vec<_> = texts.into_iter().flatten().collect();
+                let bytes: i64 = texts.iter().map(|text| len(text)).sum();
+                self.outer = format!("count={},bytes={bytes}", 1 + texts.len());
+                let stats = format!("{OUTER}/zookeeper_stats");
+                vec![delete(&stats), create(&stats, "anything")]
+            }
+        }
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let sizes = prop::sample::select(vec![0, 1, 9, 10, 99, 100, 1000]);
+    let stats = prop::sample::select(vec![
+        "",
+        "count=7",
+        "count=0,bytes=0",
+        "bytes=9,count=99;b=1;a==3;b==2,,",
+        "c=-5;other=100;count=-1,d=3",
+    ]);
+    let limits = prop::sample::select(vec!["", "count=1", "bytes=5,x=1", "countHardLimit=9999"]);
+    prop_oneof![
+        8 => (0..4_u8, sizes).prop_map(|(name, bytes)| Step::Write(name, bytes)),
+        4 => (0..4_u8).prop_map(Step::Remove),
+        4 => stats.prop_map(Step::WriteStats),
+        1 => Just(Step::RemoveStats),
+        1 => limits.prop_map(Step::WriteLimits),
+        1 => Just(Step::RemoveLimits),
+        1 => Just(Step::RecountOuter),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn texts_are_those_that_are_written_at_once(
+        groups in prop::collection::vec(prop::collection::vec(step(), 1..6), 1..12),
+    ) {
+        let mut server = Server::new(&[("/a", ""), ("/zookeeper/quota/a", "")]);
+        for (path, data) in [
+            ("/zookeeper/quota/zookeeper", ""),
+            ("/zookeeper/quota/zookeeper/quota", ""),
+            (OUTER, ""),
+            (&format!("{OUTER}/zookeeper_limits"), ""),
+            (&format!("{OUTER}/zookeeper_stats"), ""),
+        ] {
+            server.run(vec![create(path, data)]).unwrap();
+        }
+        let mut texts = Texts { outer: "count=1,bytes=0".to_owned(), ..Texts::default() };
+        for group in groups {
+            let ops: Vec<_> = group.iter().flat_map(|step| texts.take(step)).collect();
+            if ops.is_empty() {
+                continue;
+            }
+            server.run(ops).unwrap();
+            prop_assert_eq!(server.try_data(STATS), texts.stats.clone());
+            prop_assert_eq!(server.try_data(&format!("{OUTER}/zookeeper_stats")), Some(texts.outer.clone()));
+            prop_assert_eq!(server.size(), server.counted_size());
+        }
     }
 }

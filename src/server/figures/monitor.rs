@@ -123,24 +123,21 @@ pub(in crate::server) fn keyed_gauges(
         let of_key = gauges.entry(name).or_default().entry(key.to_owned()).or_default();
         *of_key = of_key.saturating_add(value);
     };
-    let mut last: Option<String> = None;
-    loop {
-        let quotas = server.replica.shared().quotas(last.as_deref(), QUOTAS_A_HOLD);
-        for quota in &quotas {
-            let Some(key) = namespace::of(&quota.path) else { continue };
-            if let Some(limits) = &quota.limits {
+    let (mut last, mut looked_at) = (None, QUOTAS_A_HOLD);
+    while looked_at == QUOTAS_A_HOLD {
+        looked_at = 0;
+        for quota in server.replica.shared().quotas(last).take(QUOTAS_A_HOLD) {
+            last = Some(quota.folder);
+            looked_at += 1;
+            let Some(key) = namespace::of(quota.path) else { continue };
+            if let Some(limits) = quota.limits {
                 add("quota_count_limit_per_namespace", key, limits.count_limit());
                 add("quota_bytes_limit_per_namespace", key, limits.bytes_limit());
             }
-            if let Some(used) = &quota.used {
-                add("quota_count_usage_per_namespace", key, used.count());
-                add("quota_bytes_usage_per_namespace", key, used.bytes());
+            if let Some(used) = quota.used {
+                add("quota_count_usage_per_namespace", key, used.count);
+                add("quota_bytes_usage_per_namespace", key, used.bytes);
             }
-        }
-        let is_last = quotas.len() < QUOTAS_A_HOLD;
-        last = quotas.into_iter().next_back().map(|quota| quota.path);
-        if is_last {
-            break;
         }
     }
     if server.role.get() == Role::Leader {
