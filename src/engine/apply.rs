@@ -280,10 +280,7 @@ impl Database {
             Some(node) => Some(self.tree.parent(node)),
             None => self.tree.parent_of(path),
         };
-        if let Some(node) = node {
-            self.write_statistics_at(node, path);
-        }
-        let data_len = node.map_or(0, |node| len(self.tree.data(node)));
+        let data_len = node.map_or(0, |node| signed(self.replaced_len(node, path)));
         let deleted = match node {
             Some(node) => self.tree.delete(node, path),
             None => Err(Impossible::NoNode(path.into())),
@@ -351,9 +348,8 @@ impl Database {
             let path = txn.path.to_string();
             self.believe(mode, Impossible::Version { path, ours, theirs: txn.version })?;
         }
-        self.write_statistics_at(node, &txn.path);
         let data = txn.data.as_deref();
-        let bytes = len(data) - len(self.tree.data(node));
+        let bytes = len(data) - signed(self.replaced_len(node, &txn.path));
         self.tree.set_data(node, &txn.path, data, txn.version, zxid, header.time);
         self.read_quota(node, &txn.path);
         self.grow_quota(&txn.path, Growth { count: 0, bytes });
@@ -509,5 +505,10 @@ fn above(path: &str) -> &str {
 
 /// Bytes of data; null has none.
 fn len(data: Option<&[u8]>) -> i64 {
-    i64::try_from(data.map_or(0, <[u8]>::len)).unwrap_or(i64::MAX)
+    signed(data.map_or(0, <[u8]>::len))
+}
+
+/// A length as a difference of lengths.
+fn signed(len: usize) -> i64 {
+    i64::try_from(len).unwrap_or(i64::MAX)
 }

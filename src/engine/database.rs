@@ -384,6 +384,7 @@ impl Database {
                 self.count_quota(folder, limited, stats);
             }
         }
+        self.write_statistics();
     }
 
     /// Reads limits or statistics, if a znode of this path has such, when it is new or they are others.
@@ -448,50 +449,57 @@ impl Database {
         self.quotas.iter(last)
     }
 
-    /// Writes how many znodes and bytes there are from a path on into its statistics.
+    /// Counts how many znodes and bytes there are from a path on, for its statistics.
     fn count_quota(&mut self, folder: NodeId, limited: &str, stats: NodeId) {
         let used = self.tree.find(limited).map_or_else(Growth::default, |node| {
             let below = self.tree.below(node);
             let bytes = i64::try_from(below.bytes).unwrap_or(i64::MAX);
-            let data_len = self.tree.data(node).map_or(0, <[u8]>::len);
             Growth {
                 count: i64::try_from(below.znodes).unwrap_or(i64::MAX).saturating_add(1),
-                bytes: bytes.saturating_add_unsigned(data_len as u64),
+                bytes: bytes.saturating_add_unsigned(self.data_len(node, limited) as u64),
             }
         });
-        let text = quota::head(used);
-        self.tree.set_data_silently(stats, &text);
-        self.quotas.set_statistics(folder, limited, stats, Some(&text));
+        let len = self.tree.data(stats).map_or(0, <[u8]>::len);
+        let longer = self.quotas.count(folder, limited, stats, used, len);
+        self.announce_statistics(stats, longer);
+    }
+
+    /// Bytes of a znode's data, with those of statistics that are still to be written.
+    pub(super) fn data_len(&self, node: NodeId, path: &str) -> usize {
+        let announced = match QuotaNode::parse(path) {
+            Some(QuotaNode::Stats(_)) => self.quotas.statistics_len(self.tree.parent(node)),
+            _ => None,
+        };
+        announced.unwrap_or_else(|| self.tree.data(node).map_or(0, <[u8]>::len))
     }
 
     /// Adds what a change below a quota has changed to the quota's statistics.
     pub(super) fn grow_quota(&mut self, path: &str, growth: Growth) {
         let Some((folder, _)) = self.deepest_quota(path) else { return };
-        if let Some((stats, longer)) = self.quotas.grow(folder, growth)
-            && longer != 0
-        {
+        if let Some((stats, longer)) = self.quotas.grow(folder, growth) {
+            self.announce_statistics(stats, longer);
+        }
+    }
+
+    fn announce_statistics(&mut self, stats: NodeId, longer: i64) {
+        if longer != 0 {
             self.tree.announce_data(stats, longer);
         }
     }
 
     /// Writes the statistics that the transaction changed.
     pub(super) fn write_statistics(&mut self) {
-        while let Some(folder) = self.quotas.next_unwritten() {
-            self.write_statistics_in(folder);
+        while let Some((stats, replaced, front)) = self.quotas.next_unwritten() {
+            self.tree.set_announced_front(stats, replaced, &front);
         }
     }
 
-    /// Writes those of one folder, if they are not.
-    fn write_statistics_in(&mut self, folder: NodeId) {
-        if let Some((stats, text)) = self.quotas.take_text(folder) {
-            self.tree.set_announced_data(stats, &text);
-        }
-    }
-
-    /// As [`Self::write_statistics_in`], where a client is about to change or delete them.
-    pub(super) fn write_statistics_at(&mut self, node: NodeId, path: &str) {
-        if let Some(QuotaNode::Stats(_)) = QuotaNode::parse(path) {
-            self.write_statistics_in(self.tree.parent(node));
-        }
+    /// As [`Self::data_len`], where a client is about to change or delete the data: statistics that are still to be written
+    /// never will be, and what was announced of them is taken back.
+    pub(super) fn replaced_len(&mut self, node: NodeId, path: &str) -> usize {
+        let announced = self.data_len(node, path);
+        let len = self.tree.data(node).map_or(0, <[u8]>::len);
+        self.announce_statistics(node, quota::longer(announced, len));
+        announced
     }
 }

@@ -14,10 +14,13 @@ struct Statistics {
     /// The znode that has them.
     node: NodeId,
     used: Option<Growth>,
-    /// What stands behind the two numbers.
+    /// Bytes at the front of the znode's data that what is written next takes the place of: all that a client wrote, or the
+    /// two numbers.
+    replaced: usize,
+    /// Bytes of its data behind these, which stay.
+    kept: usize,
+    /// What is written next has this behind the two numbers.
     rest: Box<[u8]>,
-    /// Bytes of the text, also while it is not written yet.
-    len: usize,
     is_written: bool,
 }
 
@@ -36,8 +39,19 @@ pub(super) struct QuotaTable {
     entries: BTreeMap<NodeId, Entry>,
     /// How many of them have limits.
     limits: usize,
-    /// Whose statistics are not written yet.
+    /// Whose statistics are not written yet, or were not and are gone.
     unwritten: Vec<NodeId>,
+}
+
+impl Statistics {
+    /// Bytes of the text, also while it is not written yet.
+    fn len(&self) -> usize {
+        let front = match self.used {
+            _ if self.is_written => self.replaced,
+            used => quota::head_len(used.unwrap_or(Growth::UNKNOWN)) + self.rest.len(),
+        };
+        front + self.kept
+    }
 }
 
 impl QuotaTable {
@@ -92,9 +106,33 @@ impl QuotaTable {
         data: Option<&[u8]>,
     ) {
         let (used, rest) = data.and_then(quota::read_statistics).unzip();
-        let (rest, len) = (rest.unwrap_or_default().into(), data.map_or(0, <[u8]>::len));
-        let its = Statistics { node, used, rest, len, is_written: true };
+        let its = Statistics {
+            node,
+            used,
+            replaced: data.map_or(0, <[u8]>::len),
+            kept: 0,
+            rest: rest.unwrap_or_default().into(),
+            is_written: true,
+        };
         self.entry(folder, limited).statistics = Some(its);
+    }
+
+    /// Its statistics are what the server has counted, to be written later in place of the `replaced` bytes that their znode
+    /// has. Gives how many bytes longer they become.
+    pub(super) fn count(
+        &mut self,
+        folder: NodeId,
+        limited: &str,
+        node: NodeId,
+        used: Growth,
+        replaced: usize,
+    ) -> i64 {
+        let rest = Box::default();
+        let its = Statistics { node, used: Some(used), replaced, kept: 0, rest, is_written: false };
+        let len = its.len();
+        self.entry(folder, limited).statistics = Some(its);
+        self.unwritten.push(folder);
+        quota::longer(replaced, len)
     }
 
     /// Its statistics are gone.
@@ -125,29 +163,35 @@ impl QuotaTable {
     /// `None` where there are none. ZooKeeper ends over those that cannot be read; here they begin anew.
     pub(super) fn grow(&mut self, folder: NodeId, growth: Growth) -> Option<(NodeId, i64)> {
         let its = self.statistics(folder)?;
-        let used = its.used.unwrap_or(Growth::UNKNOWN).plus(growth);
-        its.used = Some(used);
-        let len = quota::head_len(used) + its.rest.len();
-        let (node, longer) = (its.node, quota::longer(its.len, len));
-        its.len = len;
-        if std::mem::take(&mut its.is_written) {
+        let before = its.len();
+        its.used = Some(its.used.unwrap_or(Growth::UNKNOWN).plus(growth));
+        let was_written = std::mem::replace(&mut its.is_written, false);
+        let (node, longer) = (its.node, quota::longer(before, its.len()));
+        if was_written {
             self.unwritten.push(folder);
         }
         Some((node, longer))
     }
 
-    /// A folder whose statistics are to be written.
-    pub(super) fn next_unwritten(&mut self) -> Option<NodeId> {
-        self.unwritten.pop()
+    /// Statistics that are still to be written: their znode, the front of their text, and how many bytes of the znode's data
+    /// that takes the place of. They count as written from here on.
+    pub(super) fn next_unwritten(&mut self) -> Option<(NodeId, usize, Vec<u8>)> {
+        while let Some(folder) = self.unwritten.pop() {
+            if let Some(its) = self.statistics(folder)
+                && !std::mem::replace(&mut its.is_written, true)
+            {
+                let mut front = quota::head(its.used.unwrap_or(Growth::UNKNOWN));
+                let replaced = std::mem::replace(&mut its.replaced, front.len());
+                its.kept += its.rest.len();
+                front.extend(std::mem::take(&mut its.rest));
+                return Some((its.node, replaced, front));
+            }
+        }
+        None
     }
 
-    /// The statistics of a folder, if they are not written yet, as text with their znode. They count as written from here on.
-    pub(super) fn take_text(&mut self, folder: NodeId) -> Option<(NodeId, Vec<u8>)> {
-        let its = self.statistics(folder)?;
-        if std::mem::replace(&mut its.is_written, true) {
-            return None;
-        }
-        let head = quota::head(its.used.unwrap_or(Growth::UNKNOWN));
-        Some((its.node, [&head[..], &its.rest].concat()))
+    /// Bytes of the statistics of a path, also while they are not written yet.
+    pub(super) fn statistics_len(&self, folder: NodeId) -> Option<usize> {
+        Some(self.entries.get(&folder)?.statistics.as_ref()?.len())
     }
 }

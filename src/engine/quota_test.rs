@@ -204,6 +204,47 @@ fn figures_read_no_text() {
 }
 
 #[test]
+fn changes_below_a_long_text_do_not_copy_it() {
+    let mut server = with_quota("countHardLimit=1000");
+    let text = long_text(100);
+    server.run(vec![set(STATS, &text)]).unwrap();
+    server.run(vec![set("/a", "1")]).unwrap();
+    let before = (PARSED.get(), WRITTEN.get());
+    for bytes in [0, 5, 1234, 99, 100, 7] {
+        server.run(vec![set("/a", &"1".repeat(bytes))]).unwrap();
+        // A client's statistics begin with -1, and the first byte came after them.
+        let (bytes, text) = (i64::try_from(bytes).unwrap() - 1, text.trim_end_matches(';'));
+        assert!(server.data(STATS) == format!("count=-1,bytes={bytes}=;{text}"), "{bytes}");
+    }
+    assert_eq!(PARSED.get(), before.0);
+    assert!(WRITTEN.get() - before.1 < 6 * 30, "{}", WRITTEN.get() - before.1);
+}
+
+#[test]
+fn statistics_that_come_and_go_are_neither_parsed_nor_written() {
+    let mut server = with_quota("");
+    server.run(vec![delete(STATS)]).unwrap();
+    let before = (PARSED.get(), WRITTEN.get(), server.size());
+    let pairs = (0..100).flat_map(|_| [create(STATS, "x"), delete(STATS)]).collect();
+    server.run(pairs).unwrap();
+    assert_eq!((PARSED.get(), WRITTEN.get(), server.size()), before);
+}
+
+#[test]
+fn statistics_count_others_as_they_will_be_written() {
+    let mut server = with_quota("");
+    let quota = "/zookeeper/quota/zookeeper";
+    let of_stats = format!("{quota}/quota/a/zookeeper_stats");
+    for path in [quota, &format!("{quota}/quota"), &format!("{quota}/quota/a"), &of_stats] {
+        server.run(vec![create(path, "")]).unwrap();
+    }
+    let its = format!("{of_stats}/zookeeper_stats");
+    server.run(vec![set("/a", "1234567890"), create(&its, "")]).unwrap();
+    assert_eq!(server.data(STATS), "count=1,bytes=10");
+    assert_eq!(server.data(&its), "count=1,bytes=16");
+}
+
+#[test]
 fn a_multi_leaves_what_its_parts_leave_one_by_one() {
     // The statistics of all count those of `/a`, whose text becomes longer on the way.
     let ops = || {

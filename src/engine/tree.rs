@@ -646,24 +646,20 @@ impl Tree {
         self.count_in(id, path);
     }
 
-    /// Replaces the data and nothing else: how the server keeps its statistics, which count nothing in the digest.
-    pub fn set_data_silently(&mut self, id: NodeId, data: &[u8]) {
-        self.replace_data(id, Some(data));
-    }
-
     /// The data will be so many bytes longer: it counts already.
     pub(super) fn announce_data(&mut self, id: NodeId, longer: i64) {
         self.data_size = self.data_size.wrapping_add_signed(longer);
         self.znodes.grow_above(id, 0, longer);
     }
 
-    /// As [`Self::set_data_silently`], for data whose length counts already.
-    pub(super) fn set_announced_data(&mut self, id: NodeId, data: &[u8]) {
+    /// Replaces so many bytes at the front of the data and nothing else, where the new length counts already: how the server
+    /// keeps its statistics, which count nothing in the digest.
+    pub(super) fn set_announced_front(&mut self, id: NodeId, replaced: usize, front: &[u8]) {
         #[cfg(test)]
-        WRITTEN.set(WRITTEN.get() + data.len());
+        WRITTEN.set(WRITTEN.get() + front.len());
         self.preserve(id);
         self.contents.remove(&id);
-        self.znodes.set_data(id, Some(data));
+        self.znodes.set_front(id, replaced, front);
     }
 
     fn replace_data(&mut self, id: NodeId, data: Option<&[u8]>) {

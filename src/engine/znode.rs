@@ -320,6 +320,24 @@ impl Znodes {
         }
     }
 
+    /// Replaces so many bytes at the front of the data. What is behind them moves if need be, but is not copied elsewhere.
+    pub(super) fn set_front(&mut self, id: NodeId, replaced: usize, front: &[u8]) {
+        let Some(node) = self.nodes.get_mut(id.0) else { return };
+        let from = node.name_len();
+        let to = node.blob.len().min(from + replaced);
+        match node.blob.get_mut(from..to) {
+            // As it is mostly: numbers of the same size.
+            Some(place) if place.len() == front.len() => place.copy_from_slice(front),
+            _ => {
+                let mut blob = std::mem::take(&mut node.blob).into_vec();
+                blob.reserve_exact(front.len().saturating_sub(to - from));
+                blob.splice(from..to, front.iter().copied());
+                node.blob = blob.into_boxed_slice();
+            }
+        }
+        node.name_len &= !NULL_DATA;
+    }
+
     pub(super) fn set_aversion(&mut self, id: NodeId, aversion: i32) {
         if let Some(kin) = self.kin_mut(id) {
             kin.aversion = aversion;
