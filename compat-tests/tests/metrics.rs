@@ -290,7 +290,7 @@ fn requests(server: &Server) {
     ];
     call(&mut client, op::MULTI, &request::multi(&parts));
     call(&mut client, op::SYNC, &request::path("/"));
-    for path in ["/zookeeper/quota/a", "/zookeeper/quota/b"] {
+    for path in ["/zookeeper/quota/a", "/zookeeper/quota/b", "/zookeeper/quota/missing"] {
         call(&mut client, op::CREATE, &request::create(path, None, mode::PERSISTENT));
     }
     let limits =
@@ -303,6 +303,9 @@ fn requests(server: &Server) {
         ("/zookeeper/quota/b/zookeeper_limits", "count=5,bytes=-1"),
         ("/zookeeper/quota/a/zookeeper_stats", "count=0,bytes=0"),
         ("/zookeeper/quota/b/zookeeper_stats", "count=0,bytes=0"),
+        // Without limits. The texts are as long as those that take their place: ZooKeeper's data size has not these.
+        ("/zookeeper/quota/missing/zookeeper_stats", "count=0,bytes=0"),
+        ("/zookeeper/quota/zookeeper_stats", "count=00,bytes=000"),
     ] {
         call(&mut client, op::CREATE, &limits(path, text));
     }
@@ -365,7 +368,7 @@ fn changes(before: &MetricsPage, after: &MetricsPage) -> BTreeMap<String, f64> {
         COUNTED.iter().map(|name| ((*name).to_owned(), after.value(name) - before.value(name)));
     let mut changes: BTreeMap<String, f64> = plain.collect();
     for name in COUNTED_BY_KEY {
-        for key in ["a", "b", "missing", "zookeeper"] {
+        for key in ["a", "b", "missing", "zookeeper", "zookeeper_stats"] {
             let of = |page: &MetricsPage| page.of_key(name, key).unwrap_or(0.0);
             changes.insert(format!("{name} of {key}"), of(after) - of(before));
         }

@@ -11,9 +11,9 @@ use super::path;
 use super::znode::NodeId;
 
 /// The znode with the limits.
-pub(super) const LIMITS: &str = "zookeeper_limits";
+pub const LIMITS: &str = "zookeeper_limits";
 /// The znode with the statistics.
-pub(super) const STATS: &str = "zookeeper_stats";
+pub const STATS: &str = "zookeeper_stats";
 /// A limit that is not set.
 const UNSET: i64 = -1;
 /// The names of the numbers.
@@ -165,7 +165,7 @@ thread_local! {
     pub(super) static PARSED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// A quota as it stands.
+/// A quota as it stands: limits, statistics or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota<'a> {
     /// The znode that its limits and its statistics are children of.

@@ -60,12 +60,11 @@ impl QuotaTable {
         self.limits > 0
     }
 
-    /// Those with limits, in the order of their folders, from behind one on.
+    /// All of them, in the order of their folders, from behind one on.
     pub(super) fn iter(&self, last: Option<NodeId>) -> impl Iterator<Item = Quota<'_>> {
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
         let entries = self.entries.range((from, Bound::Unbounded));
-        let limited = entries.filter(|(_, entry)| entry.limits.is_some());
-        limited.map(|(folder, entry)| Quota {
+        entries.map(|(folder, entry)| Quota {
             folder: *folder,
             path: &entry.limited,
             limits: entry.limits.and_then(Result::ok),

@@ -17,6 +17,7 @@ use super::metric_table::{
 use super::namespace;
 use super::series::{Counter, KeyedCounter, KeyedMeasure, Measure};
 use super::stats::{self, Summary};
+use crate::engine::quota;
 
 /// Lines that `mntr` may have: some collectors take no more. Keys that are beyond are left out.
 const LINES_MAX: usize = 499;
@@ -129,12 +130,15 @@ pub(in crate::server) fn keyed_gauges(
         for quota in server.replica.shared().quotas(last).take(QUOTAS_A_HOLD) {
             last = Some(quota.folder);
             looked_at += 1;
-            let Some(key) = namespace::of(quota.path) else { continue };
+            // The first name below /zookeeper/quota: limits and statistics of the whole tree are there by themselves.
+            let key = namespace::of(quota.path);
             if let Some(limits) = quota.limits {
+                let key = key.unwrap_or(quota::LIMITS);
                 add("quota_count_limit_per_namespace", key, limits.count_limit());
                 add("quota_bytes_limit_per_namespace", key, limits.bytes_limit());
             }
             if let Some(used) = quota.used {
+                let key = key.unwrap_or(quota::STATS);
                 add("quota_count_usage_per_namespace", key, used.count);
                 add("quota_bytes_usage_per_namespace", key, used.bytes);
             }
