@@ -144,6 +144,8 @@ pub(super) fn read_statistics(data: &[u8]) -> Option<(Growth, Vec<u8>)> {
         }
     });
     let used = track.ok()?.used();
+    let mut others: Vec<_> = others.into_iter().collect();
+    others.sort_by(|(one, _), (other, _)| java_order(one).cmp(java_order(other)));
     let mut rest = Vec::new();
     for (name, number) in others {
         rest.extend_from_slice(if rest.is_empty() { b"=;" } else { b";" });
@@ -151,6 +153,11 @@ pub(super) fn read_statistics(data: &[u8]) -> Option<(Growth, Vec<u8>)> {
         rest.extend_from_slice(format!("={number}").as_bytes());
     }
     Some((used, rest))
+}
+
+/// A name by what Java sorts it by, which are UTF-16 units: characters that take two are in front of those from U+E000 on.
+fn java_order(name: &str) -> impl Iterator<Item = u8> {
+    name.bytes().map(|byte| if matches!(byte, 0xee | 0xef) { byte | 0x10 } else { byte })
 }
 
 /// How many bytes longer a text becomes.
@@ -393,6 +400,11 @@ mod tests {
         let used = Growth { count: 1, bytes: 2 };
         let text = "b=8,count=9;c==3;a=5;;b=+7,\u{e4}=-0=x,bytes=7,=4";
         assert_eq!(server_text(used, text.as_bytes()), "count=1,bytes=2=;=4;a=5;b=7;c=-1;\u{e4}=0");
+        // By UTF-16 units.
+        assert_eq!(
+            server_text(used, "\u{ff5e}=3;z=5;\u{1f600}=4".as_bytes()),
+            "count=1,bytes=2=;z=5;\u{1f600}=4;\u{ff5e}=3"
+        );
         // Bytes that are no text are one name.
         assert_eq!(server_text(used, b"\xff=1;\xe2\x82=2;\xfe=3"), "count=1,bytes=2=;\u{fffd}=3");
     }
