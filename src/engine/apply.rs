@@ -16,7 +16,7 @@ use super::owner::Owner;
 use super::quota::{self, Growth};
 use super::session::SessionId;
 use super::tree::{Creation, Impossible};
-use super::watch::{Change, Event};
+use super::watch::{Change, Tell};
 use super::znode::NodeId;
 use super::zxid::Zxid;
 
@@ -48,7 +48,7 @@ struct Create<'a> {
 }
 
 impl Database {
-    /// Applies a transaction and gives its answer; the events for watchers are appended to `events`.
+    /// Applies a transaction and gives its answer; the events for watchers go to `events` as they come about.
     ///
     /// # Errors
     /// [`Impossible`] in [`Mode::Strict`], when the transaction does not fit, and when the tree is full. A multi may then be
@@ -59,7 +59,7 @@ impl Database {
         txn: Txn<'t>,
         digest: Option<TxnDigest>,
         mode: Mode,
-        events: &mut Vec<Event>,
+        events: &mut dyn Tell,
     ) -> Result<Response<'t>, Impossible> {
         // Whoever wants to do it elsewhere has taken it.
         drop(self.take_gone());
@@ -113,7 +113,7 @@ impl Database {
         header: &TxnHeader,
         txn: Txn<'t>,
         mode: Mode,
-        events: &mut Vec<Event>,
+        events: &mut dyn Tell,
     ) -> Result<MultiResult<'t>, Impossible> {
         let is_create2 = matches!(txn, Txn::Create2(_));
         match txn {
@@ -214,7 +214,7 @@ impl Database {
         header: &TxnHeader,
         create: &Create<'_>,
         mode: Mode,
-        events: &mut Vec<Event>,
+        events: &mut dyn Tell,
     ) -> Result<Option<NodeId>, Impossible> {
         let zxid = Zxid(header.zxid);
         let Create { path, acl, .. } = *create;
@@ -265,7 +265,7 @@ impl Database {
         header: &TxnHeader,
         path: &str,
         mode: Mode,
-        events: &mut Vec<Event>,
+        events: &mut dyn Tell,
     ) -> Result<(), Impossible> {
         let zxid = Zxid(header.zxid);
         let node = self.tree.find(path);
@@ -319,7 +319,7 @@ impl Database {
         node: NodeId,
         path: &str,
         mode: Mode,
-        events: &mut Vec<Event>,
+        events: &mut dyn Tell,
     ) -> Result<(), Impossible> {
         if mode == Mode::Agreed {
             self.misfits.add(Impossible::NotEmpty(path.into()));
@@ -336,7 +336,7 @@ impl Database {
         header: &TxnHeader,
         txn: &SetDataTxn<'_>,
         mode: Mode,
-        events: &mut Vec<Event>,
+        events: &mut dyn Tell,
     ) -> Result<Option<NodeId>, Impossible> {
         let zxid = Zxid(header.zxid);
         let Some(node) = self.tree.find(&txn.path) else {
@@ -385,7 +385,7 @@ impl Database {
         header: &TxnHeader,
         txn: &CloseSessionTxn<'_>,
         mode: Mode,
-        events: &mut Vec<Event>,
+        events: &mut dyn Tell,
     ) -> Result<(), Impossible> {
         let session = SessionId(header.client_id);
         for path in &txn.paths_to_delete {
@@ -423,7 +423,7 @@ impl Database {
         &mut self,
         header: &TxnHeader,
         left: Vec<NodeId>,
-        events: &mut Vec<Event>,
+        events: &mut dyn Tell,
     ) -> Result<(), Impossible> {
         let zxid = Zxid(header.zxid);
         // The parts of a quota go last: what belongs to it is counted by them.

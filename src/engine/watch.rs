@@ -48,6 +48,18 @@ pub struct Event {
     pub readers: Option<AclList>,
 }
 
+/// Whoever takes events as they come about. Those of one transaction can be longer than memory.
+pub trait Tell {
+    /// Takes the next one.
+    fn tell(&mut self, event: Event);
+}
+
+impl Tell for Vec<Event> {
+    fn tell(&mut self, event: Event) {
+        self.push(event);
+    }
+}
+
 /// The zxid of an event that no transaction of this moment caused.
 pub const CATCH_UP: Zxid = Zxid(-1);
 
@@ -274,14 +286,14 @@ impl WatchTable {
     }
 
     /// A znode came into being.
-    pub fn created(&mut self, change: &Change<'_>, events: &mut Vec<Event>) {
+    pub fn created(&mut self, change: &Change<'_>, events: &mut dyn Tell) {
         let receivers = self.data.trigger(change.path);
         change.tell(receivers, EventType::NodeCreated, events);
         self.children_changed(change, events);
     }
 
     /// A znode is gone. A connection that watched both its data and its children hears of it once.
-    pub fn deleted(&mut self, change: &Change<'_>, events: &mut Vec<Event>) {
+    pub fn deleted(&mut self, change: &Change<'_>, events: &mut dyn Tell) {
         let mut receivers = self.data.trigger(change.path);
         receivers.extend(self.child.trigger(change.path));
         receivers.sort_unstable();
@@ -291,12 +303,12 @@ impl WatchTable {
     }
 
     /// A znode's data changed.
-    pub fn data_changed(&mut self, change: &Change<'_>, events: &mut Vec<Event>) {
+    pub fn data_changed(&mut self, change: &Change<'_>, events: &mut dyn Tell) {
         let receivers = self.data.trigger(change.path);
         change.tell(receivers, EventType::NodeDataChanged, events);
     }
 
-    fn children_changed(&mut self, change: &Change<'_>, events: &mut Vec<Event>) {
+    fn children_changed(&mut self, change: &Change<'_>, events: &mut dyn Tell) {
         if self.child.paths() == 0 {
             return;
         }
@@ -322,10 +334,10 @@ pub struct Change<'a> {
 }
 
 impl Change<'_> {
-    fn tell(&self, receivers: Vec<ConnectionId>, event_type: EventType, events: &mut Vec<Event>) {
+    fn tell(&self, receivers: Vec<ConnectionId>, event_type: EventType, events: &mut dyn Tell) {
         if !receivers.is_empty() {
             super::path::count_work(self.path.len());
-            events.push(Event {
+            events.tell(Event {
                 receivers,
                 event_type,
                 path: self.path.into(),

@@ -76,7 +76,12 @@ impl Replica {
     }
 }
 
-impl Exclusive<'_> {
+impl<'a> Exclusive<'a> {
+    /// Publishes zxids while the database is being changed.
+    pub(super) const fn publisher(&self) -> Publisher<'a> {
+        Publisher(self.applied)
+    }
+
     /// The database.
     pub fn database(&mut self) -> &mut Database {
         &mut self.guard
@@ -96,9 +101,18 @@ impl Exclusive<'_> {
         RwLockWriteGuard::bump(&mut self.guard);
     }
 
-    /// Publishes the last zxid: before an answer shows it, or its client could come back with it and be refused.
-    pub(super) fn publish(&self) {
-        self.applied.store(self.guard.last_zxid().0, Ordering::Release);
+    fn publish(&self) {
+        self.publisher().publish(self.guard.last_zxid());
+    }
+}
+
+/// Publishes zxids, each before an answer or an event shows it, or its client could come back with it and be refused.
+pub(super) struct Publisher<'a>(&'a AtomicI64);
+
+impl Publisher<'_> {
+    /// Publishes one whose transaction may still be half applied: nobody reads the tree before the hold is over.
+    pub(super) fn publish(&self, zxid: Zxid) {
+        self.0.store(zxid.0, Ordering::Release);
     }
 }
 

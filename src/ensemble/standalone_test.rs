@@ -36,10 +36,14 @@ const TICK_MS: u64 = 1000;
 const FIRST_SESSION: i64 = 0x100;
 
 /// What the connections were told.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Seen {
     lines: Mutex<Vec<String>>,
     gone: Mutex<Vec<ConnectionId>>,
+    /// Bytes of the paths of events that were told at once, at most.
+    at_once: Mutex<usize>,
+    /// Where they come back with what they were told.
+    replica: std::sync::OnceLock<Arc<Replica>>,
 }
 
 impl Seen {
@@ -54,7 +58,11 @@ impl Clients for Seen {
     }
 
     fn events(&self, events: &[Event]) {
+        let mut at_once = self.at_once.lock();
+        *at_once = at_once.max(events.iter().map(|event| event.path.len()).sum());
         for event in events {
+            let is_behind = self.replica.get().is_some_and(|replica| replica.is_behind(event.zxid));
+            assert!(!is_behind, "{} is refused to who has seen it", event.zxid);
             for receiver in &event.receivers {
                 let code = event.event_type.code();
                 self.tell(format!("{} event {code} {}", receiver.0, event.path));
@@ -144,6 +152,7 @@ impl World {
         let seen = Arc::new(Seen::default());
         let clients: Arc<dyn Clients> = Arc::clone(&seen) as _;
         let replica = Arc::new(Replica::new(database));
+        assert!(seen.replica.set(Arc::clone(&replica)).is_ok());
         let standalone = Standalone::new(replica, sequencer, recovered.log, clients);
         let room = Arc::new(Semaphore::new(ROOM));
         Self { disk, directory, standalone, seen, room, now, xid: 0 }
@@ -665,6 +674,43 @@ fn a_snapshot_among_groups_shows_one_instant() {
 }
 
 /// ZOOKEEPER-4306: the end of a session with very many ephemeral znodes was a record that no start could read.
+#[test]
+fn what_is_told_of_the_end_of_a_session_does_not_wait_for_all_of_it() {
+    const ZNODES: usize = 100;
+    let told = |len: usize| {
+        let mut world = World::with_two();
+        let parent = format!("/{}", "x".repeat(len));
+        let create = |path: String, mode: CreateMode| CreateRequest {
+            path: path.into(),
+            data: None,
+            acl: Some(vec![Acl::anyone(perms::ALL)]),
+            flags: mode.flags(),
+        };
+        let made = create(parent.clone(), CreateMode::Persistent);
+        world.group(&[], vec![by(1, Request::Create(made))]);
+        for number in 0..ZNODES {
+            let made = create(format!("{parent}/{number:03}"), CreateMode::Ephemeral);
+            world.group(&[], vec![by(1, Request::Create(made))]);
+        }
+        let watch = AddWatchRequest { path: "/".into(), mode: AddWatchMode::PersistentRecursive };
+        world.group(&[], vec![by(2, Request::AddWatch(watch))]);
+        let mut seen = world.group(&[], vec![by(1, Request::CloseSession)]);
+        // The answer, and then what is sent.
+        let rest = seen.split_off(ZNODES);
+        assert_eq!((rest.len(), rest[1].as_str()), (2, "flush"), "{rest:?}");
+        assert!(rest[0].starts_with("1#1 at ") && rest[0].ends_with(": ok"), "{rest:?}");
+        let deleted = format!("2 event 2 {parent}/");
+        let number = |line: &String| line.strip_prefix(&deleted).map(str::to_owned);
+        let numbers: Option<Vec<_>> = seen.iter().map(number).collect();
+        let at_once = *world.seen.at_once.lock();
+        (numbers.expect("only that they are deleted"), at_once)
+    };
+    let (short, _) = told(10);
+    let (long, at_once) = told(100_000);
+    assert_eq!(short, long);
+    assert!(at_once < (1 << 20) + 100_100, "{at_once} bytes at once");
+}
+
 #[test]
 fn the_end_of_a_session_with_very_many_znodes_is_a_record_that_zookeeper_reads() {
     const ZNODES: usize = 5000;

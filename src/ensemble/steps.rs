@@ -10,7 +10,7 @@ use jute::txn::{Txn, TxnRecord};
 use super::clients::{Clients, Kind};
 use super::queue::{Share, Submission};
 use super::rebuild::{tell_misfit, tell_mismatch};
-use super::replica::{Exclusive, Replica};
+use super::replica::{Exclusive, Publisher, Replica};
 use super::standalone::OrderError;
 use crate::engine::acl::AclList;
 use crate::engine::apply::Mode;
@@ -22,7 +22,7 @@ use crate::engine::sequencer::{Prepared, Sequencer};
 use crate::engine::session::SessionId;
 use crate::engine::time::Now;
 use crate::engine::tracker::Attached;
-use crate::engine::watch::Event;
+use crate::engine::watch::{Event, Tell};
 use crate::engine::zxid::Zxid;
 
 /// How long transactions are applied before waiting readers are let in.
@@ -43,6 +43,8 @@ const LOOK_UP_BYTES: usize = 4;
 
 /// Entries of ACL lists that are kept until the hold is over: some 12 MB.
 const GONE_ENTRIES_MAX: usize = 100_000;
+/// Bytes of events that wait for the end of their transaction, with one more event.
+const EVENTS_BYTES: usize = 1 << 20;
 
 /// A request's share of the bounds of what may be on its way.
 pub(super) type Room = Option<Share>;
@@ -262,21 +264,27 @@ impl Applying<'_> {
         if let Txn::CloseSession(its) = &txn {
             self.clients.ephemerals_end(SessionId(header.client_id), &its.paths_to_delete);
         }
+        let zxid = Zxid(header.zxid);
+        let mut telling = Telling {
+            clients: self.clients,
+            publisher: self.hold.publisher(),
+            zxid,
+            events: &mut self.events,
+            bytes: 0,
+            work: &mut self.work,
+        };
         let response = self
             .hold
             .database()
-            .apply(&header, txn, digest, self.mode, &mut self.events)
-            .map_err(|reason| OrderError::Diverged { zxid: Zxid(header.zxid), reason })?;
+            .apply(&header, txn, digest, self.mode, &mut telling)
+            .map_err(|reason| OrderError::Diverged { zxid, reason })?;
+        telling.hand_on();
         if let Some(mismatch) = self.hold.database().take_mismatch() {
             tell_mismatch(&mismatch);
         }
         if let Some(misfit) = self.hold.database().take_misfit() {
             tell_misfit(&misfit);
         }
-        self.hold.publish();
-        self.clients.events(&self.events);
-        self.work += self.events.iter().map(work_of_event).sum::<usize>();
-        self.events.clear();
         self.put_aside();
         Ok(response)
     }
@@ -338,6 +346,38 @@ impl Applying<'_> {
         let zxid = database.last_zxid();
         self.clients.answer(origin, Kind::Read, zxid, request.path(), answer);
         self.events.clear();
+    }
+}
+
+/// Tells clients of what one transaction changes: all at once at its end, unless that would be much by then.
+struct Telling<'a> {
+    clients: &'a dyn Clients,
+    publisher: Publisher<'a>,
+    /// Of the transaction.
+    zxid: Zxid,
+    events: &'a mut Vec<Event>,
+    /// What `events` take.
+    bytes: usize,
+    work: &'a mut usize,
+}
+
+impl Tell for Telling<'_> {
+    fn tell(&mut self, event: Event) {
+        self.bytes += size_of::<Event>() + event.path.len() + size_of_val(&*event.receivers);
+        self.events.push(event);
+        if self.bytes >= EVENTS_BYTES {
+            self.hand_on();
+        }
+    }
+}
+
+impl Telling<'_> {
+    fn hand_on(&mut self) {
+        self.publisher.publish(self.zxid);
+        self.clients.events(self.events);
+        *self.work += self.events.iter().map(work_of_event).sum::<usize>();
+        self.events.clear();
+        self.bytes = 0;
     }
 }
 
