@@ -30,6 +30,7 @@ mod metrics_http;
 mod outbox;
 mod password;
 mod peers;
+mod portion;
 mod reaper;
 mod restoring;
 mod shared;
