@@ -31,6 +31,8 @@ const MEMBERS_MAX: usize = 256;
 pub(super) enum Change {
     /// A server gets a life that only follows.
     Seat(u8),
+    /// The same with an id that was counted up, in logs of before lives were numbered by the log; never proposed.
+    Follow(u64),
     /// A member that has followed votes.
     Vote(u64),
     Remove(u64),
@@ -52,6 +54,7 @@ impl Change {
     pub(super) fn of(record: &TxnRecord<'_>) -> Option<Self> {
         let of = record.header.client_id.cast_unsigned();
         match record.txn {
+            Txn::Error(1) => Some(Self::Follow(of)),
             Txn::Error(2) => Some(Self::Vote(of)),
             Txn::Error(3) => Some(Self::Remove(of)),
             Txn::Error(4) => u8::try_from(of).ok().map(Self::Seat),
@@ -61,6 +64,7 @@ impl Change {
 
     fn chore(self) -> Chore {
         let (of, code) = match self {
+            Self::Follow(member) => (member, 1),
             Self::Vote(member) => (member, 2),
             Self::Remove(member) => (member, 3),
             Self::Seat(server) => (server.into(), 4),
@@ -72,6 +76,7 @@ impl Change {
     pub(super) fn to_conf_change(self, index: u64) -> ConfChangeV2 {
         let (change_type, node_id) = match self {
             Self::Seat(server) => (ConfChangeType::AddLearnerNode, member_id(server, index)),
+            Self::Follow(member) => (ConfChangeType::AddLearnerNode, member),
             Self::Vote(member) => (ConfChangeType::AddNode, member),
             Self::Remove(member) => (ConfChangeType::RemoveNode, member),
         };
@@ -84,15 +89,15 @@ impl Change {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownMembers {
     ids: Vec<u64>,
-    /// The last entry of which it knows whether it changed them.
-    as_of: u64,
+    /// The entry that made them so.
+    configured_at: u64,
 }
 
 impl KnownMembers {
     /// Whether a member of this id was there and is no more. Who has joined later than is known here has not.
     #[must_use]
     pub fn has_removed(&self, id: u64) -> bool {
-        life_of(id) <= self.as_of && !self.ids.contains(&id)
+        life_of(id) <= self.configured_at && !self.ids.contains(&id)
     }
 }
 
@@ -100,8 +105,8 @@ impl<T: Transport> Member<T> {
     /// Who belongs to the ensemble as of what is applied here.
     #[must_use]
     pub fn known(&self) -> KnownMembers {
-        let as_of = self.applied().max(self.node.store().promises.configured_at);
-        KnownMembers { ids: self.members(), as_of }
+        let configured_at = self.node.store().promises.configured_at;
+        KnownMembers { ids: self.members(), configured_at }
     }
 
     /// The ids of all members.
@@ -112,8 +117,8 @@ impl<T: Transport> Member<T> {
         members
     }
 
-    /// Has a server without a disk of before get a life that follows, behind what has to go for it: lives of which nothing
-    /// ever came.
+    /// Has a server without a disk of before get a life that follows, behind what has to go for it. Its earliest life stays:
+    /// the start without a disk may have been a mistake.
     ///
     /// # Errors
     /// When a decided transaction gets no place.
@@ -126,9 +131,10 @@ impl<T: Transport> Member<T> {
             return Ok(Prospect::Later);
         }
         let learners = &self.node.store().promises.members.learners;
-        if let Some(unused) = learners.iter().find(is_its) {
-            let unused = *unused;
-            self.change(Change::Remove(unused), now)?;
+        // They are in ascending order, and so are its lives.
+        if let Some(unused) = members.iter().filter(is_its).skip(1).find(|id| learners.contains(id))
+        {
+            self.change(Change::Remove(*unused), now)?;
             return Ok(Prospect::Later);
         }
         if members.len() >= MEMBERS_MAX {
@@ -151,7 +157,7 @@ impl<T: Transport> Member<T> {
     }
 
     /// As a leader, goes on with the change that is due, if there is one: earlier lives go, who has caught up votes, and
-    /// where a voter is there, a seat that its server left unused goes.
+    /// where a life is there, a later one that its server left unused goes.
     /// `may_vote` tells of which server that is wanted.
     ///
     /// # Errors
@@ -171,13 +177,12 @@ impl<T: Transport> Member<T> {
         servers.into_iter().find_map(|server| {
             let wants_vote = may_vote(server);
             let lives = members.iter().copied().filter(|id| server_of(*id) == server);
-            // Its last life counts until this one can take its place. A seat that nobody took is in nobody's way.
-            let current =
-                lives.clone().filter(|id| !wants_vote || self.has_caught_up(*id)).max()?;
+            // The last of them that can take the place of the others. A seat that nobody took is in nobody's way.
+            let current = lives.clone().filter(|id| self.has_caught_up(*id)).max()?;
             let earlier = lives.clone().min().filter(|earlier| *earlier < current);
             let is_voter = raft.prs().conf().voters().contains(current);
             let is_there = current == raft.id || self.found.contains(&current);
-            let unused = lives.max().filter(|later| *later > current && is_voter && is_there);
+            let unused = lives.max().filter(|later| *later > current && is_there);
             let vote = (wants_vote && !is_voter).then_some(Change::Vote(current));
             earlier.or(unused).map(Change::Remove).or(vote)
         })
@@ -198,6 +203,16 @@ impl<T: Transport> Member<T> {
         self.do_at_once(change.chore(), now)
     }
 
+    /// Whether the members as they are cannot be changed so.
+    fn is_void(&self, change: Change) -> bool {
+        let Members { voters, learners, .. } = &self.node.store().promises.members;
+        match change {
+            Change::Seat(_) | Change::Follow(_) => voters.len() + learners.len() >= MEMBERS_MAX,
+            Change::Vote(member) => !voters.contains(&member) && !learners.contains(&member),
+            Change::Remove(member) => *voters == [member],
+        }
+    }
+
     /// Takes a change that is final, as the entry `index`.
     pub(super) fn changed(
         &mut self,
@@ -210,11 +225,8 @@ impl<T: Transport> Member<T> {
         if index <= store.promises.configured_at {
             return Ok(());
         }
-        let is_full = matches!(change, Change::Seat(_)) && self.members().len() >= MEMBERS_MAX;
-        let conf_change = (!is_full).then(|| change.to_conf_change(index));
-        let applied = conf_change.map(|conf_change| self.node.apply_conf_change(&conf_change));
-        // It is the same for all who apply it.
-        let Some(Ok(members)) = applied else {
+        // The same for all who apply it.
+        if self.is_void(change) {
             tracing::warn!(
                 id = %MessageId::CHANGE_OF_MEMBERS_VOID,
                 index,
@@ -222,7 +234,8 @@ impl<T: Transport> Member<T> {
                 "a committed change of the members is not possible; it is passed over"
             );
             return Ok(());
-        };
+        }
+        let members = self.node.apply_conf_change(&change.to_conf_change(index))?;
         let members = self.node.mut_store().members(&members, index);
         self.unsynced.write_aside(Write(What::Members(members)), now.monotonic);
         if change == Change::Remove(self.id()) {
@@ -269,8 +282,8 @@ mod tests {
 
     #[test]
     fn who_is_removed_can_be_told_from_who_is_not_known_yet() {
-        let known = |as_of| KnownMembers { ids: vec![0x101, 0x103, 0x902], as_of };
-        for (id, as_of, is_removed) in [
+        let known = |configured_at| KnownMembers { ids: vec![0x101, 0x103, 0x902], configured_at };
+        for (id, configured_at, is_removed) in [
             (0x101, 40, false),
             // Its server has another life since then, or none.
             (0x102, 40, true),
@@ -278,10 +291,11 @@ mod tests {
             (0x902, 40, false),
             (0x2802, 40, true),
             (0x2902, 40, false),
-            // Nothing is known yet.
+            // As it was founded.
             (0x102, 0, false),
         ] {
-            assert_eq!(known(as_of).has_removed(id), is_removed, "{id:#x} as of {as_of}");
+            let known = known(configured_at);
+            assert_eq!(known.has_removed(id), is_removed, "{id:#x} as of {configured_at}");
         }
     }
 }

@@ -447,7 +447,8 @@ impl<T: Transport> Member<T> {
         for connection in self.here.take_disowned() {
             let peers = self.node.raft.prs().iter().map(|(peer, _)| *peer);
             let lives = peers.filter(|peer| server_of(*peer) == connection.server());
-            if let Some(peer) = lives.max() {
+            // A seat that nobody took yet hears nothing.
+            if let Some(peer) = lives.max_by_key(|peer| (self.found.contains(peer), *peer)) {
                 of.entry(peer).or_default().push(connection);
             }
         }

@@ -209,7 +209,10 @@ impl Watch {
         let mut shown = stats.quorum.0.lock();
         shown.lags.clear();
         self.synced.retain(|id, _| peers.iter().any(|peer| peer.id == *id && peer.is_there));
-        for peer in peers.iter().filter(|peer| peer.id != own) {
+        // Of several lives of a server, the one that is there is shown, or else the one that has most.
+        let mut others: Vec<&Peer> = peers.iter().filter(|peer| peer.id != own).collect();
+        others.sort_unstable_by_key(|peer| (peer.is_there, peer.matched));
+        for peer in others {
             let behind = self.marks.partition_point(|(index, _)| *index <= peer.matched);
             let had = behind.checked_sub(1).and_then(|at| self.marks.get(at));
             let all = self.marks.last().map_or(0, |(_, bytes)| *bytes);

@@ -268,7 +268,7 @@ impl Common {
                     self.changed(done, Vec::new());
                     return;
                 }
-                Ok(Answer::Refused(reason)) => {
+                Ok(Answer::Refused(reason)) if peer.complaints.lock().is_due(reason.clone()) => {
                     tracing::warn!(
                         id = %MessageId::NO_SEAT,
                         peer = peer.server,
@@ -361,7 +361,8 @@ impl Common {
     }
 
     pub(super) async fn seat(&self, server: u8) -> Answer {
-        if !matches!(&*self.introduction.lock(), Introduction::Member(_)) {
+        // Before it has read its directory it does not know of a key.
+        if !self.is_introduced_as_member() || self.own().ensemble == 0 {
             return Answer::Elsewhere;
         }
         let secret = self.session_secret.get();
