@@ -6,7 +6,6 @@
 
 mod clients;
 mod disk_room;
-mod fair;
 pub mod founding;
 mod loader;
 mod notices;

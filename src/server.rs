@@ -30,7 +30,6 @@ mod metrics_http;
 mod outbox;
 mod password;
 mod peers;
-mod portion;
 mod reaper;
 mod restoring;
 mod shared;

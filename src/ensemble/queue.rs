@@ -6,10 +6,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::fair::Fair;
 use super::founding::Answer;
 use super::raft::{EnsembleError, PeerMessage, Said, SnapshotStatus, Written};
-use super::steps;
 use crate::engine::database::Database;
 use crate::engine::expiry::ExpiryPlace;
 use crate::engine::request::{Origin, Work};
@@ -112,56 +110,29 @@ pub struct Batch {
     pub from_peers: Vec<(FromPeer, Option<OwnedSemaphorePermit>)>,
     /// What this member's disk did, in its order.
     pub written: Vec<Result<Written, EnsembleError>>,
-    /// Those of one connection in the order of their arrival.
+    /// In the order of their arrival.
     pub submissions: Vec<Submission>,
-    /// What they cost to decide, in bytes.
-    pub cost: usize,
-    /// More of them were there than were to be taken.
-    pub is_cut: bool,
     /// To be answered behind them.
     pub inquiries: Vec<Inquiry>,
-    /// Whether nothing comes any more but what was cut.
+    /// Whether this is the last batch.
     pub is_last: bool,
 }
 
-/// Submissions, and what else the orderer hears. The bound of the former is the semaphore whose permits they carry. One
-/// thread takes.
+/// Submissions in the order of their arrival. Its bound is the semaphore whose permits they carry.
 #[derive(Debug, Default)]
 pub struct Queue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Batch>,
     arrived: Condvar,
-    /// Submissions that were too many for one batch. Nobody who has something to put waits for it.
-    rest: Mutex<Fair>,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    submissions: Vec<Submission>,
-    /// What they cost to decide, in bytes.
-    cost: usize,
-    from_peers: Vec<(FromPeer, Option<OwnedSemaphorePermit>)>,
-    written: Vec<Result<Written, EnsembleError>>,
-    inquiries: Vec<Inquiry>,
-    is_over: bool,
-}
-
-impl Waiting {
-    /// Whether there is nothing but submissions.
-    fn has_none_beside(&self) -> bool {
-        self.inquiries.is_empty() && self.from_peers.is_empty() && self.written.is_empty()
-    }
 }
 
 impl Queue {
     /// Appends submissions, in their order. After the end they are dropped.
     pub fn put(&self, submissions: &mut Vec<Submission>) {
-        let cost: usize = submissions.iter().map(|submission| steps::cost(submission.len)).sum();
         let mut waiting = self.waiting.lock();
-        if waiting.is_over {
+        if waiting.is_last {
             submissions.clear();
             return;
         }
-        waiting.cost += cost;
         waiting.submissions.append(submissions);
         self.arrived.notify_one();
     }
@@ -186,144 +157,41 @@ impl Queue {
 
     /// Nothing is taken any more; what waits is still handed out.
     pub fn end(&self) {
-        self.waiting.lock().is_over = true;
+        self.waiting.lock().is_last = true;
         self.arrived.notify_one();
     }
 
-    /// Takes what waits, of submissions those that cost up to `most` bytes to decide, with one more; waits for something to
-    /// take no longer than `patience`.
+    /// Takes everything that waits; waits for something no longer than `patience`.
     #[must_use]
-    pub fn take(&self, patience: Duration, most: usize) -> Batch {
-        let has_rest = self.rest.lock().len() > 0;
+    pub fn take(&self, patience: Duration) -> Batch {
         let mut waiting = self.waiting.lock();
-        let has_submissions = most > 0 && (has_rest || !waiting.submissions.is_empty());
-        if !has_submissions && waiting.has_none_beside() && !waiting.is_over {
+        let is_idle = waiting.submissions.is_empty()
+            && waiting.inquiries.is_empty()
+            && waiting.from_peers.is_empty()
+            && waiting.written.is_empty();
+        if is_idle && !waiting.is_last {
             self.arrived.wait_for(&mut waiting, patience);
         }
         // The next group is about as large as this one.
         let next = Vec::with_capacity(waiting.submissions.len());
-        let submissions = std::mem::replace(&mut waiting.submissions, next);
-        let mut batch = Batch {
+        Batch {
             from_peers: std::mem::take(&mut waiting.from_peers),
             written: std::mem::take(&mut waiting.written),
-            submissions,
-            cost: std::mem::take(&mut waiting.cost),
-            is_cut: false,
+            submissions: std::mem::replace(&mut waiting.submissions, next),
             inquiries: std::mem::take(&mut waiting.inquiries),
-            is_last: waiting.is_over,
-        };
-        drop(waiting);
-        if has_rest || batch.cost > most {
-            self.cut(&mut batch, most);
+            is_last: waiting.is_last,
         }
-        batch
-    }
-
-    /// Lets the submissions of a batch take turns with those that were too many before, and leaves as many as it may have.
-    fn cut(&self, batch: &mut Batch, most: usize) {
-        let mut rest = self.rest.lock();
-        batch.submissions.drain(..).for_each(|submission| rest.push(submission));
-        batch.cost = 0;
-        while batch.cost < most
-            && let Some(submission) = rest.pop()
-        {
-            batch.cost += steps::cost(submission.len);
-            batch.submissions.push(submission);
-        }
-        batch.is_cut = rest.len() > 0;
     }
 
     /// Submissions that wait.
     #[must_use]
     pub fn len(&self) -> usize {
-        let arrived = self.waiting.lock().submissions.len();
-        arrived + self.rest.lock().len()
+        self.waiting.lock().submissions.len()
     }
 
     /// Whether nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::time::Instant;
-
-    use super::*;
-    use crate::engine::watch::ConnectionId;
-
-    /// The requests of a connection, each of 88 bytes.
-    fn put(queue: &Queue, connection: u64, xids: std::ops::Range<i32>) {
-        let mut submissions: Vec<Submission> = xids
-            .map(|xid| Submission {
-                origin: Origin {
-                    connection: ConnectionId(connection),
-                    session: SessionId(1),
-                    xid,
-                    identities: Arc::default(),
-                    received: Monotonic(0),
-                },
-                work: Work::Throttled,
-                len: 88,
-                room: None,
-            })
-            .collect();
-        queue.put(&mut submissions);
-    }
-
-    fn origins(batch: &Batch) -> Vec<(u64, i32)> {
-        batch.submissions.iter().map(|its| (its.origin.connection.0, its.origin.xid)).collect()
-    }
-
-    #[test]
-    fn who_comes_later_is_in_the_next_batch_and_nobody_is_overtaken_by_himself() {
-        let queue = Queue::default();
-        put(&queue, 1, 0..1000);
-        let batch = queue.take(Duration::ZERO, 60_000);
-        // 600 bytes each.
-        assert_eq!((batch.submissions.len(), batch.cost, batch.is_cut), (100, 60_000, true));
-        assert_eq!(queue.len(), 900);
-        let mut of_first = origins(&batch);
-        put(&queue, 2, 0..3);
-        put(&queue, 1, 1000..1001);
-        let next = origins(&queue.take(Duration::ZERO, 60_000));
-        let of_second: Vec<i32> =
-            next.iter().filter(|(its, _)| *its == 2).map(|(_, xid)| *xid).collect();
-        assert_eq!(of_second, [0, 1, 2]);
-        of_first.extend(next.into_iter().filter(|(its, _)| *its == 1));
-        let rest = queue.take(Duration::ZERO, usize::MAX);
-        assert_eq!((rest.cost, rest.is_cut), (rest.submissions.len() * 600, false));
-        of_first.extend(origins(&rest));
-        assert_eq!(of_first, Vec::from_iter((0..1001).map(|xid| (1, xid))));
-        assert!(queue.is_empty());
-    }
-
-    #[test]
-    fn who_wants_no_requests_waits_for_something_else() {
-        const PATIENCE: Duration = Duration::from_millis(20);
-        let queue = Queue::default();
-        put(&queue, 1, 0..1);
-        let began = Instant::now();
-        let batch = queue.take(PATIENCE, 0);
-        assert!(began.elapsed() >= PATIENCE);
-        assert_eq!((batch.submissions.len(), batch.is_cut), (0, true));
-        queue.ask(Inquiry::LogState);
-        let batch = queue.take(Duration::MAX, 0);
-        assert_eq!((batch.inquiries.len(), batch.submissions.len()), (1, 0));
-        assert_eq!(origins(&queue.take(Duration::MAX, 1)), [(1, 0)]);
-    }
-
-    #[test]
-    fn what_was_cut_is_still_handed_out_at_the_end() {
-        let queue = Queue::default();
-        put(&queue, 1, 0..3);
-        queue.end();
-        put(&queue, 1, 3..9);
-        let batches = [1, 1, 1].map(|most| queue.take(Duration::MAX, most));
-        assert!(batches.iter().all(|batch| batch.is_last && batch.submissions.len() == 1));
-        assert_eq!(batches.map(|batch| batch.is_cut), [true, true, false]);
     }
 }

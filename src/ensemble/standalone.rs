@@ -63,8 +63,6 @@ pub struct GroupReport {
     pub txns: u64,
     /// Bytes written.
     pub bytes: u64,
-    /// What was decided, in bytes: what came and what it became.
-    pub decided: usize,
     /// Requests that were refused because the disk is nearly full.
     pub refused_for_room: u64,
     /// How long the sync took, where there was one.
@@ -121,13 +119,7 @@ impl Standalone {
     /// Whether another group is due at once: something waits that the last one had no room for.
     #[must_use]
     pub fn has_more(&self) -> bool {
-        self.has_held() || self.has_chores()
-    }
-
-    /// Whether clients want some of it.
-    #[must_use]
-    pub fn has_held(&self) -> bool {
-        !self.held.is_empty()
+        !self.held.is_empty() || self.has_chores()
     }
 
     /// Whether the server itself wants some of it.
@@ -252,7 +244,7 @@ impl Standalone {
                 _ => true,
             });
         }
-        let (steps, decided) = {
+        let (steps, _) = {
             let room = self.disk_room.room().max(self.applier.replica.memory_room());
             let Self { applier, sequencer, log, chores, held, .. } = self;
             let database = applier.replica.shared();
@@ -277,7 +269,6 @@ impl Standalone {
                 place,
             )?
         };
-        report.decided = decided;
         if report.txns > 0 {
             let bytes = self.log.group_len() as u64;
             report.bytes = bytes;

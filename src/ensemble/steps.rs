@@ -41,11 +41,6 @@ const STEP_BYTES: usize = 512;
 /// What looking up an entry of an ACL, or an identity, costs, in bytes.
 const LOOK_UP_BYTES: usize = 4;
 
-/// What a request costs to decide for which so many bytes came, in bytes.
-pub(super) const fn cost(len: usize) -> usize {
-    STEP_BYTES.saturating_add(len)
-}
-
 /// Entries of ACL lists that are kept until the hold is over: some 12 MB.
 const GONE_ENTRIES_MAX: usize = 100_000;
 /// Bytes of events that wait for the end of their transaction, with one more event.
@@ -101,7 +96,7 @@ pub(super) fn decide<E>(
     while bytes < bytes_max
         && let Some(Submission { origin, work, len, room }) = submissions.next()
     {
-        bytes += cost(len);
+        bytes += STEP_BYTES + len;
         if let Work::Upgrade { timeout_ms, .. } = &work
             && let Some(record) = sequencer.upgrade(database, &origin, *timeout_ms, now)
         {

@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::time::{ClockId, clock_gettime};
-
 use crate::engine::time::{Monotonic, Now, WallClock};
 
 /// The monotonic clock counts from its making.
@@ -36,11 +34,6 @@ impl Clock {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         WallClock(millis(since_1970).cast_signed())
     }
-}
-
-/// How long this thread has run: not while it waited, or while others had the processor.
-pub(super) fn thread_busy() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 /// Whole milliseconds.

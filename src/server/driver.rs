@@ -10,7 +10,6 @@ use jute::protocol::{Request, SyncRequest};
 use super::clock::{Clock, millis};
 use super::figures::monitor;
 use super::figures::series::{Counter, Measure};
-use super::portion::{Begun, Portion};
 use super::reaper::Reaper;
 use super::restoring::Restoring;
 use super::shared::Server;
@@ -48,11 +47,8 @@ pub(super) fn run(
     let mut patience = Duration::ZERO;
     let mut next_step = Instant::now();
     let mut restoring = Restoring::default();
-    let mut portion = Portion::default();
     loop {
-        // Requests of before come first.
-        let most = if standalone.has_held() { 0 } else { portion.bytes() };
-        let mut batch = server.queue.take(patience, most);
+        let mut batch = server.queue.take(patience);
         restoring.drop_requests_of_before(server, &mut batch.submissions);
         let now = server.clock.now();
         let turn = now.monotonic.since(last_turn);
@@ -68,9 +64,7 @@ pub(super) fn run(
         if !chores.is_empty() || !batch.submissions.is_empty() || standalone.has_more() {
             server.group_began.store(now.monotonic.0.max(1), Ordering::Relaxed);
             take(server, &mut batch.submissions, now);
-            let begun = Begun::now(batch.cost);
             let report = standalone.run_group(chores, batch.submissions, now)?;
-            portion.end(begun, report.decided, report.sync.unwrap_or_default());
             server.group_began.store(0, Ordering::Relaxed);
             snapshots.count(report.txns, report.bytes);
             refused_for_room(server, report.refused_for_room);
@@ -102,7 +96,7 @@ pub(super) fn run(
                 Inquiry::Replace(database, asker) => restoring.ask(database, asker),
             }
         }
-        if batch.is_last && !batch.is_cut && !standalone.has_more() {
+        if batch.is_last && !standalone.has_more() {
             finish(server, &mut standalone, &mut snapshots);
             return Ok(());
         }
@@ -113,7 +107,7 @@ pub(super) fn run(
         }
         patience = snapshot(server, &mut standalone, &mut snapshots, now.monotonic, &mut next_step)
             .min(reaper.patience(now.monotonic));
-        if standalone.has_more() || batch.is_cut {
+        if standalone.has_more() {
             patience = Duration::ZERO;
         }
     }

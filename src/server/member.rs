@@ -17,7 +17,6 @@ use super::disk::Disk;
 use super::figures::quorum_stats::{Progress, Watch};
 use super::figures::series::Counter;
 use super::peers::Peers;
-use super::portion::{Begun, Portion};
 use super::reaper::Reaper;
 use super::shared::{Others, Role, Server};
 use super::{data, driver, upkeep};
@@ -63,15 +62,8 @@ pub(super) fn run(
     let mut life = Life::new(server, &member, ensemble);
     let mut patience = Duration::ZERO;
     let mut last_turn = server.clock.monotonic();
-    let mut portion = Portion::default();
     loop {
-        // Who leads decides them. What it took before comes first.
-        let most = match member.is_leading() {
-            true if member.holds_own() => 0,
-            true => portion.bytes(),
-            false => usize::MAX,
-        };
-        let mut batch = server.queue.take(patience, most);
+        let mut batch = server.queue.take(patience);
         let now = server.clock.now();
         let late = now.monotonic.since(last_turn).saturating_sub(millis(patience));
         last_turn = now.monotonic;
@@ -84,11 +76,8 @@ pub(super) fn run(
         }
         life.tick(&mut member, now.monotonic);
         driver::take(server, &mut batch.submissions, now);
-        let begun = Begun::now(batch.cost);
         member.submit(batch.submissions);
         member.turn(now)?;
-        // What is synced meanwhile is another thread's.
-        portion.end(begun, member.decided(), Duration::ZERO);
         disk.write(member.take_writes());
         life.do_chores(server, &mut member, now, late)?;
         disk.write(member.take_writes());
@@ -118,14 +107,14 @@ pub(super) fn run(
                 Inquiry::Replace(..) => {}
             }
         }
-        if batch.is_last && (!batch.is_cut || most == 0) {
+        if batch.is_last {
             return life.leave(server, &mut member, disk);
         }
         let goes_on = life.snapshot(server, &mut member)?;
         let writes_since = member.unsynced_since().map_or(0, |since| since.0.max(1));
         server.group_began.store(writes_since, Ordering::Relaxed);
         let next_tick = life.next_tick.since(server.clock.monotonic());
-        let has_more = goes_on || member.has_more() || batch.is_cut && !member.holds_own();
+        let has_more = goes_on || member.has_more();
         patience = if has_more { Duration::ZERO } else { Duration::from_millis(next_tick) };
     }
 }
@@ -305,7 +294,7 @@ impl Life {
         }
         while member.is_leading() && server.clock.monotonic().since(began) < HAND_OVER_MS {
             let now = server.clock.now();
-            let batch = server.queue.take(Duration::ZERO, 0);
+            let batch = server.queue.take(Duration::ZERO);
             for written in batch.written {
                 self.written(server, member, written?)?;
             }

@@ -209,18 +209,6 @@ impl<T: Transport> Member<T> {
         self.held.len()
     }
 
-    /// Whether some are of this member's own clients.
-    #[must_use]
-    pub fn holds_own(&self) -> bool {
-        self.held.iter().any(|(_, from)| from.is_none())
-    }
-
-    /// What the last turn decided, in bytes: what came and what it became.
-    #[must_use]
-    pub const fn decided(&self) -> usize {
-        self.turn_bytes.saturating_sub(self.turn_left)
-    }
-
     /// Takes requests of another member, if none of its stream is missing.
     fn asked(&mut self, from: u64, stream: Stream, first: u64, requests: Vec<Asked>) {
         let known = self.streams.get(&from).filter(|known| known.stream == stream);

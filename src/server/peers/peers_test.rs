@@ -117,7 +117,7 @@ impl Node {
         let deadline = Instant::now() + DEADLINE;
         loop {
             let queue = Arc::clone(&self.peers.0.queue);
-            let batch = queue.take(Duration::ZERO, usize::MAX);
+            let batch = queue.take(Duration::ZERO);
             self.heard.extend(batch.from_peers.into_iter().map(|(what, _)| what));
             if let Some(at) = self.heard.iter().position(&is_it) {
                 return self.heard.drain(..=at).next_back().expect("it is there");
@@ -368,7 +368,7 @@ async fn who_cannot_be_given_the_key_gets_no_seat() {
             "{answer:?}"
         );
     }
-    let batch = common.queue.take(Duration::ZERO, usize::MAX);
+    let batch = common.queue.take(Duration::ZERO);
     assert!(batch.from_peers.is_empty(), "{:?}", batch.from_peers);
 }
 
@@ -658,7 +658,7 @@ async fn a_snapshot_from_which_no_start_can_be_made_is_not_taken_and_leaves_noth
         assert!(passed > LEN, "{passed} bytes: all of it came");
         assert_eq!(way.part(), 0);
         assert!(way.to.handovers().is_empty());
-        let heard = way.to.peers.0.queue.take(Duration::ZERO, usize::MAX).from_peers;
+        let heard = way.to.peers.0.queue.take(Duration::ZERO).from_peers;
         assert!(!heard.iter().any(|(what, _)| matches!(what, FromPeer::Snapshot(..))));
     }
 }
