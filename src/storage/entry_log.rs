@@ -462,6 +462,11 @@ impl EntryWriter {
         Ok(())
     }
 
+    /// Goes on with the spares of the log that this one takes the place of: its filler fills these.
+    pub fn keep_spares(&mut self, of: &Self) {
+        self.log.keep_spares(&of.log);
+    }
+
     /// The filler of this log's spares, for a thread of its own.
     #[must_use]
     pub fn spare_filler(&self) -> SpareFiller {

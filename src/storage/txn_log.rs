@@ -251,6 +251,11 @@ impl TxnLog {
         self.options.reserve()
     }
 
+    /// Goes on with the spares of another log of the same folder, which this one has found there as well.
+    pub(crate) fn keep_spares(&mut self, of: &Self) {
+        self.shelf = Arc::clone(&of.shelf);
+    }
+
     /// The filler of this log's spares, for a thread of its own.
     #[must_use]
     pub fn spare_filler(&self) -> SpareFiller {

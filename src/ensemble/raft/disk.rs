@@ -138,11 +138,12 @@ impl DiskWriter {
         // From then on, whatever comes in between, the log goes when the snapshot is there.
         self.promises.save(Promises { replaces: received.zxid(), ..promises })?;
         received.install()?;
-        let Started { writer, database, applied, .. } =
+        let Started { mut writer, database, applied, .. } =
             self.ensemble.start_installed(Arc::clone(&self.directory))?;
         if applied != index || writer.log.last_index() != index {
             return Err(EnsembleError::Entry { index });
         }
+        writer.log.keep_spares(&self.log);
         *self = writer;
         Ok(database)
     }

@@ -11,7 +11,9 @@ use crate::engine::database::Rules;
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::snapshot_of;
 use crate::storage::sim::{Dice, Fault, SimDisk};
-use crate::storage::{Compression, DirectoryOptions, Members, purge, with_another_digest};
+use crate::storage::{
+    Compression, DirectoryOptions, Disk as _, FillStep, Members, purge, with_another_digest,
+};
 
 /// What the member has acknowledged.
 const ACKNOWLEDGED: u64 = 5;
@@ -180,4 +182,30 @@ fn a_snapshot_without_a_digest_is_taken() {
     let follower = member("/data", ACKNOWLEDGED, 2);
     assert!(take_over(&follower, "/data", &bytes, 1 << 40));
     assert_eq!(start(&follower, "/data").expect("starts").applied, SHOWN);
+}
+
+/// The filler runs as long as the process.
+#[test]
+fn the_log_behind_a_snapshot_handed_over_takes_the_spares_that_are_filled_for_it() {
+    let disk = member("/data", ACKNOWLEDGED, 2);
+    let mut started = start(&disk, "/data").expect("starts");
+    let mut filler = started.writer.spare_filler();
+    let directory = Arc::clone(started.directory());
+    let mut received =
+        ReceivedSnapshot::create(directory, zxid(SHOWN), Compression::None).expect("begins");
+    received.write(&snapshot()).expect("writes");
+    received.check(SHOWN, &mut Rebuild::new(1, Rules::default())).expect("it is whole");
+    let promises = started.store.promises.clone();
+    let install = Write(What::Install(Box::new(received), SHOWN, promises));
+    started.writer.write(vec![install]).expect("installs");
+    let spares = || {
+        let names = disk.list(Path::new("/data/version-2")).expect("lists");
+        names.iter().filter(|name| name.starts_with("spare.")).count()
+    };
+    while filler.step().expect("fills") != FillStep::Idle {}
+    assert_eq!(spares(), 1);
+    let append = Write(What::Append(vec![entry(SHOWN + 1)]));
+    started.writer.write(vec![append]).expect("writes");
+    assert_eq!(spares(), 0);
+    assert!(filler.is_urgent());
 }
