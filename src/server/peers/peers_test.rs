@@ -530,6 +530,8 @@ struct Way {
     between: TcpListener,
     listener: Arc<TcpListener>,
     port: u16,
+    /// What the receiver had against it last.
+    refusal: String,
 }
 
 impl Way {
@@ -545,7 +547,7 @@ impl Way {
         let from = Node::new(1, between_port, &Settings::default());
         let to = Node::new(2, 0, &Settings { check, ..Settings::default() });
         fs::write(from.file("snapshot.100000005"), content).expect("written");
-        Self { from, to, between, listener: listener.into(), port }
+        Self { from, to, between, listener: listener.into(), port, refusal: String::new() }
     }
 
     /// Sends it. Gives what the sender has to say, and how many bytes went.
@@ -560,6 +562,7 @@ impl Way {
         let FromPeer::SnapshotSent(_, status) = sent else { unreachable!() };
         let heeded = heeded.await.expect("no panic");
         assert_eq!(heeded.is_ok(), status == SnapshotStatus::Finish, "{heeded:?}");
+        self.refusal = heeded.map_or_else(|error| error.to_string(), |()| String::new());
         (status, passed)
     }
 
@@ -581,6 +584,19 @@ fn content(seed: u8, len: usize) -> Vec<u8> {
 }
 
 const LEN: usize = 3 << 20;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_would_fill_the_disk_is_not_begun() {
+    let mut way = Way::with(b"").await;
+    let file = fs::File::create(way.from.file("snapshot.100000005")).expect("a file");
+    // With a hole in it: more than any disk of a test has free.
+    file.set_len(8 << 40).expect("a sparse file");
+    let (status, passed) = way.send(Fate::Arrives).await;
+    assert_eq!(status, SnapshotStatus::Failure);
+    assert!(passed < 10_000, "{passed} bytes were sent");
+    assert!(way.refusal.contains("no room for the leader's snapshot"), "{}", way.refusal);
+    assert!(way.to.handovers().is_empty());
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_goes_on_behind_what_came_of_it() {

@@ -85,6 +85,7 @@ pub(super) struct Part {
 
 impl Part {
     fn begin(common: &Common, zxid: i64, compression: Compression, size: u64) -> io::Result<Self> {
+        must_have_room(common, size)?;
         let directory = Arc::clone(&common.directory);
         let received = on_disk(|| ReceivedSnapshot::create(directory, zxid, compression))?;
         let (checksum, since) = (crc32fast::Hasher::new(), Instant::now());
@@ -122,6 +123,24 @@ async fn read_array<const LEN: usize>(stream: &mut Stream) -> io::Result<[u8; LE
 /// What a disk does takes its time; others go on meanwhile.
 fn on_disk<T>(work: impl FnOnce() -> Result<T, StorageError>) -> io::Result<T> {
     tokio::task::block_in_place(work).map_err(io::Error::other)
+}
+
+/// Whether a snapshot that lacks so many bytes leaves the log its reserve.
+fn must_have_room(common: &Common, lacks: u64) -> io::Result<()> {
+    let directory = &common.directory;
+    let reserve = common.ensemble.recovery.log.reserve();
+    let free = tokio::task::block_in_place(|| directory.disk().free_space(directory.snapshots()))?;
+    if free >= lacks.saturating_add(reserve) {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::StorageFull,
+        format!(
+            "no room for the leader's snapshot: {lacks} bytes are missing of it, {free} are free in {}, and {reserve} \
+             are reserved for the log; enlarge the disk, or move other files away",
+            directory.snapshots().display()
+        ),
+    ))
 }
 
 /// Sends a snapshot to a peer.
@@ -189,7 +208,10 @@ pub(super) async fn receive_snapshot(common: &Arc<Common>, mut stream: Stream) -
     let (message, zxid, compression, size) = read_head(common, &mut stream).await?;
     let kept = common.part.lock().take();
     let mut part = match kept.filter(|part| part.is_of(zxid, compression, size)) {
-        Some(part) => part,
+        Some(part) => {
+            must_have_room(common, size.saturating_sub(part.received()))?;
+            part
+        }
         None => Part::begin(common, zxid, compression, size)?,
     };
     let there = part.received();
