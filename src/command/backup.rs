@@ -96,7 +96,7 @@ pub(super) fn run(arguments: &BackupArguments, out: &mut Output) -> Result<Verdi
     }
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let place = Target::new(Arc::clone(&disk), target.clone(), target.clone());
-    let mut rebuild = folders.rebuild(&source)?;
+    let mut rebuild = folders.rebuild(&source)?.of_former_member();
     let progress = Progress::bytes("copying", total);
     let backup = storage::backup(&source, &place, &mut rebuild, &mut pause, &mut |bytes| {
         progress.advance(bytes);

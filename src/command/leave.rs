@@ -22,7 +22,7 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
                 .to_owned(),
         ));
     };
-    let state = State::read(&directory, &folders)?;
+    let state = State::read_as_left(&directory, &folders)?;
     if let Some(error) = state.damage() {
         return Err(CommandError::Refused(
             error.id(),

@@ -33,12 +33,30 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn read(directory: &DataDirectory, folders: &Folders) -> Result<Self, CommandError> {
+        Self::read_by(directory, || folders.rebuild(directory))
+    }
+
+    /// As it is when the directory belongs to no ensemble any more.
+    ///
+    /// # Errors
+    /// As those of [`Self::read`].
+    pub(super) fn read_as_left(
+        directory: &DataDirectory,
+        folders: &Folders,
+    ) -> Result<Self, CommandError> {
+        Self::read_by(directory, || Ok(folders.rebuild(directory)?.of_former_member()))
+    }
+
+    fn read_by(
+        directory: &DataDirectory,
+        rebuild: impl Fn() -> Result<Rebuild, StorageError>,
+    ) -> Result<Self, CommandError> {
         let progress = Progress::waiting("reading the data directory");
         let mut seen = None;
         let mut tries = TRIES;
         let state = loop {
             tries -= 1;
-            match Self::read_once(directory, folders) {
+            match Self::read_once(directory, rebuild()) {
                 // A purge was faster.
                 Err(StorageError::Io { source, .. })
                     if source.kind() == io::ErrorKind::NotFound && tries > 0 => {}
@@ -54,9 +72,12 @@ impl State {
         Ok(state?)
     }
 
-    fn read_once(directory: &DataDirectory, folders: &Folders) -> Result<Self, StorageError> {
+    fn read_once(
+        directory: &DataDirectory,
+        rebuild: Result<Rebuild, StorageError>,
+    ) -> Result<Self, StorageError> {
         let began = Instant::now();
-        let mut census = Census { inner: folders.rebuild(directory)?, longest_multi: 0 };
+        let mut census = Census { inner: rebuild?, longest_multi: 0 };
         let examined = storage::examine(directory, false, i64::MAX, &mut census)?;
         let Census { inner, longest_multi } = census;
         let database = inner.finish();

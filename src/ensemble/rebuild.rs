@@ -115,6 +115,16 @@ impl Rebuild {
         Ok(Self { author, ..self })
     }
 
+    /// As whoever has a copy reads it, or the same directory when it is no member's any more.
+    #[must_use]
+    pub fn of_former_member(self) -> Self {
+        let author = match self.author {
+            Author::Member => Author::FormerMember,
+            other => other,
+        };
+        Self { author, ..self }
+    }
+
     /// When the snapshot was read to its end.
     #[must_use]
     pub const fn loaded(&self) -> Option<Instant> {
