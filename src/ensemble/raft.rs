@@ -10,6 +10,7 @@
 //! gives back when it is there.
 
 mod applying;
+mod configuration;
 mod disk;
 #[cfg(test)]
 mod fixture;
@@ -34,10 +35,11 @@ mod unsynced;
 
 pub use ::raft::SnapshotStatus;
 pub use ::raft::eraftpb::Message as PeerMessage;
+pub use configuration::KnownMembers;
 pub use disk::{DiskWriter, Write, Written};
 pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_said, put_said};
 pub use ground::Before;
-pub use membership::{KnownMembers, Prospect};
+pub use membership::Prospect;
 pub use progress::{Appended, Peer, PeerLog};
 pub use ready::{Member, Transport};
 pub use start::{Ensemble, List, Started};
@@ -144,6 +146,14 @@ pub enum EnsembleError {
     /// Whatever writes the log ended without a word.
     #[error("the thread that writes the log is gone; this is a bug, please report it")]
     WriterLost,
+    /// Raft has other members than it was told.
+    #[error(
+        "the members that entry {index} makes are others for Raft; this is a bug, please report it"
+    )]
+    Members {
+        /// The entry.
+        index: u64,
+    },
     /// Raft found a breach of what it is promised.
     #[error("{0}; this is a bug, please report it")]
     Raft(#[from] ::raft::Error),
@@ -163,7 +173,7 @@ impl EnsembleError {
             Self::Replaced { .. } => MessageId::DIRECTORY_REPLACED,
             Self::WrongTreeAgain { .. } => MessageId::TREE_WRONG_AGAIN,
             Self::WriterLost => MessageId::WRITER_LOST,
-            Self::Raft(_) => MessageId::RAFT_BROKEN,
+            Self::Members { .. } | Self::Raft(_) => MessageId::RAFT_BROKEN,
         }
     }
 }

@@ -73,6 +73,14 @@ pub struct Members {
     pub auto_leave: bool,
 }
 
+impl Members {
+    /// Whether this one is among them.
+    #[must_use]
+    pub fn has(&self, id: u64) -> bool {
+        lists(self).iter().any(|list| list.contains(&id))
+    }
+}
+
 /// The open file, and `acceptedEpoch` beside it, which is the term in ZooKeeper's words.
 #[derive(Debug)]
 pub struct RaftStateFile {

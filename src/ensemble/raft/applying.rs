@@ -6,8 +6,8 @@ use raft::StateRole;
 use raft::eraftpb::{Entry, EntryType};
 
 use super::EnsembleError;
+use super::configuration::Change;
 use super::leading::Leading;
-use super::membership::Change;
 use super::ready::{Member, Transport};
 use crate::engine::session::SessionId;
 use crate::engine::time::Now;

@@ -2,8 +2,10 @@
 
 use jute::txn::{CreateSessionTxn, Txn, TxnHeader, TxnRecord};
 
+use super::configuration::Change;
 use super::start::Ensemble;
 use crate::engine::database::Rules;
+use crate::engine::request::Chore;
 use crate::storage::{EntryKind, LogEntry, LogOptions, RecoveryOptions};
 
 /// How server 1 starts, with files of the log of this length.
@@ -29,4 +31,13 @@ pub(super) fn entry(index: u64, zxid: i64) -> LogEntry {
     let mut payload = Vec::new();
     TxnRecord { header, txn, digest: None }.encode(&mut payload);
     LogEntry::new(index, EntryKind::Ordinary, payload.into()).expect("a record")
+}
+
+/// An entry that changes the members.
+pub(super) fn change(index: u64, zxid: i64, change: Change) -> LogEntry {
+    let Chore::Remark { of, code } = change.chore() else { panic!("a remark") };
+    let header = TxnHeader { client_id: of, cxid: 0, zxid, time: 1 };
+    let mut payload = Vec::new();
+    TxnRecord { header, txn: Txn::Error(code), digest: None }.encode(&mut payload);
+    LogEntry::new(index, EntryKind::Membership, payload.into()).expect("a record")
 }

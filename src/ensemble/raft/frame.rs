@@ -16,7 +16,7 @@ use jute::protocol::Request;
 use jute::{DecodeError, ErrorCode, IntoStatic as _, Record};
 use raft::eraftpb::{Entry, EntryType, Message as PeerMessage, MessageType, Snapshot};
 
-use super::membership::{from_conf_state, to_conf_state};
+use super::configuration::{from_conf_state, to_conf_state};
 use crate::engine::acl::{Identities, Identity};
 use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::membership::Change;
+use super::configuration::Change;
 use super::ready::{Member, Transport};
 use super::told::Told;
 use super::{EnsembleError, server_of};

@@ -9,8 +9,10 @@ use raft::eraftpb::{ConfState, Entry, EntryType, HardState, Snapshot};
 use raft::{Error, GetEntriesContext, RaftState, Storage, StorageError as Unavailable};
 
 use super::EnsembleError;
-use super::membership::{in_order, to_conf_state};
-use crate::storage::{DataDirectory, EntryKind, EntryLog, LogEntry, RaftState as Promises};
+use super::configuration::{in_order, to_conf_state};
+use crate::storage::{
+    DataDirectory, EntryKind, EntryLog, LogEntry, Members, RaftState as Promises,
+};
 
 /// What a member has on its disk, or will have.
 #[derive(Debug)]
@@ -68,9 +70,9 @@ impl LogStore {
     }
 
     /// What to make durable of who belongs to the ensemble from the entry `index` on, which is final.
-    pub(super) fn members(&mut self, members: &ConfState, index: u64) -> Promises {
+    pub(super) fn members(&mut self, members: Members, index: u64) -> Promises {
         self.promises.commit = self.promises.commit.max(index);
-        self.promises.members = in_order(members);
+        self.promises.members = members;
         self.promises.configured_at = index;
         self.promises.clone()
     }

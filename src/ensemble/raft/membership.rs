@@ -9,35 +9,17 @@
 
 use std::collections::BTreeSet;
 
-use jute::txn::{Txn, TxnRecord};
-use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
-
+use super::configuration::{Change, KnownMembers, MEMBERS_MAX, in_order};
 use super::disk::{What, Write};
 use super::ready::{Member, Transport};
-use super::{EnsembleError, life_of, member_id, server_of};
-use crate::engine::request::Chore;
+use super::{EnsembleError, life_of, server_of};
 use crate::engine::time::Now;
 use crate::ensemble::founding::Seat;
 use crate::message::MessageId;
-use crate::storage::{Members, RaftState as Promises};
+use crate::storage::RaftState as Promises;
 
 /// Entries that one who catches up may lack to be a voter.
 const LAG_MAX: u64 = 1000;
-/// Members, with all their lives. A seat beyond it is not given, and would be nothing: what a disk can hold is more.
-const MEMBERS_MAX: usize = 256;
-
-/// A change of the members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    /// A server gets a life that only follows.
-    Seat(u8),
-    /// The same with an id that was counted up, in logs of before lives were numbered by the log; never proposed.
-    Follow(u64),
-    /// A member that has followed votes.
-    Vote(u64),
-    Remove(u64),
-}
-
 /// What a server that wants a seat can expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prospect {
@@ -49,64 +31,12 @@ pub enum Prospect {
     Full,
 }
 
-impl Change {
-    /// The change that a record of this kind writes down.
-    pub(super) fn of(record: &TxnRecord<'_>) -> Option<Self> {
-        let of = record.header.client_id.cast_unsigned();
-        match record.txn {
-            Txn::Error(1) => Some(Self::Follow(of)),
-            Txn::Error(2) => Some(Self::Vote(of)),
-            Txn::Error(3) => Some(Self::Remove(of)),
-            Txn::Error(4) => u8::try_from(of).ok().map(Self::Seat),
-            _ => None,
-        }
-    }
-
-    fn chore(self) -> Chore {
-        let (of, code) = match self {
-            Self::Follow(member) => (member, 1),
-            Self::Vote(member) => (member, 2),
-            Self::Remove(member) => (member, 3),
-            Self::Seat(server) => (server.into(), 4),
-        };
-        Chore::Remark { of: of.cast_signed(), code }
-    }
-
-    /// As the crate wants it, of the entry `index`.
-    pub(super) fn to_conf_change(self, index: u64) -> ConfChangeV2 {
-        let (change_type, node_id) = match self {
-            Self::Seat(server) => (ConfChangeType::AddLearnerNode, member_id(server, index)),
-            Self::Follow(member) => (ConfChangeType::AddLearnerNode, member),
-            Self::Vote(member) => (ConfChangeType::AddNode, member),
-            Self::Remove(member) => (ConfChangeType::RemoveNode, member),
-        };
-        let change = ConfChangeSingle { change_type, node_id, ..ConfChangeSingle::default() };
-        ConfChangeV2 { changes: vec![change].into(), ..ConfChangeV2::default() }
-    }
-}
-
-/// Who belongs to the ensemble, as a member knows it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KnownMembers {
-    ids: Vec<u64>,
-    /// The entry that made them so.
-    configured_at: u64,
-}
-
-impl KnownMembers {
-    /// Whether a member of this id was there and is no more. Who has joined later than is known here has not.
-    #[must_use]
-    pub fn has_removed(&self, id: u64) -> bool {
-        life_of(id) <= self.configured_at && !self.ids.contains(&id)
-    }
-}
-
 impl<T: Transport> Member<T> {
     /// Who belongs to the ensemble as of what is applied here.
     #[must_use]
     pub fn known(&self) -> KnownMembers {
         let configured_at = self.node.store().promises.configured_at;
-        KnownMembers { ids: self.members(), configured_at }
+        KnownMembers::new(self.members(), configured_at)
     }
 
     /// The ids of all members.
@@ -203,16 +133,6 @@ impl<T: Transport> Member<T> {
         self.do_at_once(change.chore(), now)
     }
 
-    /// Whether the members as they are cannot be changed so.
-    fn is_void(&self, change: Change) -> bool {
-        let Members { voters, learners, .. } = &self.node.store().promises.members;
-        match change {
-            Change::Seat(_) | Change::Follow(_) => voters.len() + learners.len() >= MEMBERS_MAX,
-            Change::Vote(member) => !voters.contains(&member) && !learners.contains(&member),
-            Change::Remove(member) => *voters == [member],
-        }
-    }
-
     /// Takes a change that is final, as the entry `index`.
     pub(super) fn changed(
         &mut self,
@@ -220,13 +140,12 @@ impl<T: Transport> Member<T> {
         index: u64,
         now: Now,
     ) -> Result<(), EnsembleError> {
-        let store = self.node.store();
-        // What the configuration shows already is history: it came with a snapshot that does not show it.
-        if index <= store.promises.configured_at {
+        let promises = &self.node.store().promises;
+        // What the members show already is history: they came with a snapshot that does not show it.
+        if index <= promises.configured_at {
             return Ok(());
         }
-        // The same for all who apply it.
-        if self.is_void(change) {
+        let Some(members) = change.applied(&promises.members, index) else {
             tracing::warn!(
                 id = %MessageId::CHANGE_OF_MEMBERS_VOID,
                 index,
@@ -234,68 +153,16 @@ impl<T: Transport> Member<T> {
                 "a committed change of the members is not possible; it is passed over"
             );
             return Ok(());
+        };
+        let crates = self.node.apply_conf_change(&change.to_conf_change(index))?;
+        if in_order(&crates) != members {
+            return Err(EnsembleError::Members { index });
         }
-        let members = self.node.apply_conf_change(&change.to_conf_change(index))?;
-        let members = self.node.mut_store().members(&members, index);
+        let members = self.node.mut_store().members(members, index);
         self.unsynced.write_aside(Write(What::Members(members)), now.monotonic);
         if change == Change::Remove(self.id()) {
             return Err(EnsembleError::Replaced { life: life_of(self.id()) });
         }
         Ok(())
-    }
-}
-
-pub(super) fn to_conf_state(members: &Members) -> ConfState {
-    ConfState {
-        voters: members.voters.clone(),
-        learners: members.learners.clone(),
-        voters_outgoing: members.voters_outgoing.clone(),
-        learners_next: members.learners_next.clone(),
-        auto_leave: members.auto_leave,
-        ..ConfState::default()
-    }
-}
-
-pub(super) fn from_conf_state(state: &ConfState) -> Members {
-    Members {
-        voters: state.voters.clone(),
-        learners: state.learners.clone(),
-        voters_outgoing: state.voters_outgoing.clone(),
-        learners_next: state.learners_next.clone(),
-        auto_leave: state.auto_leave,
-    }
-}
-
-/// The same in ascending order: the crate has sets, whose order is another one each time.
-pub(super) fn in_order(state: &ConfState) -> Members {
-    let mut members = from_conf_state(state);
-    members.voters.sort_unstable();
-    members.learners.sort_unstable();
-    members.voters_outgoing.sort_unstable();
-    members.learners_next.sort_unstable();
-    members
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_is_removed_can_be_told_from_who_is_not_known_yet() {
-        let known = |configured_at| KnownMembers { ids: vec![0x101, 0x103, 0x902], configured_at };
-        for (id, configured_at, is_removed) in [
-            (0x101, 40, false),
-            // Its server has another life since then, or none.
-            (0x102, 40, true),
-            (0x104, 40, true),
-            (0x902, 40, false),
-            (0x2802, 40, true),
-            (0x2902, 40, false),
-            // As it was founded.
-            (0x102, 0, false),
-        ] {
-            let known = known(configured_at);
-            assert_eq!(known.has_removed(id), is_removed, "{id:#x} as of {configured_at}");
-        }
     }
 }

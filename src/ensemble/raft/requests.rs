@@ -7,9 +7,9 @@ use std::iter;
 use jute::txn::TxnRecord;
 use raft::StateRole;
 
+use super::configuration::Change;
 use super::following::Following;
 use super::leading::Leading;
-use super::membership::Change;
 use super::ready::{Member, Transport};
 use super::{EnsembleError, server_of};
 use crate::engine::local::{LocalSessions, Taken};

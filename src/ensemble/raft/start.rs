@@ -9,9 +9,10 @@ use jute::Acl;
 use jute::persist::{SnapshotDigest, SnapshotNode};
 use jute::txn::TxnRecord;
 
+use super::configuration::{Change, before_last};
 use super::disk::DiskWriter;
 use super::log_store::{LogStore, SnapshotPlace};
-use super::{EnsembleError, PeerMessage, server_of};
+use super::{EnsembleError, PeerMessage, life_of, server_of};
 use crate::engine::database::{Database, Rules};
 use crate::engine::time::WallClock;
 use crate::ensemble::rebuild::Rebuild;
@@ -147,12 +148,27 @@ impl Ensemble {
             let commit = promised.commit.max(shown);
             promises.save(RaftState { replaces: 0, commit, ..promised })?;
         }
-        let commit = promises.get().commit;
-        let rebuild = Rebuild::new(self.seed, self.rules).of_member();
-        let mut replay = FinalOnly { rebuild, commit, index: 0 };
         // Logs without a snapshot are no state that the others have counted this member for: they have it all.
         let options = RecoveryOptions { trust_empty: false, ..self.recovery };
-        let recovered = recover(&directory, options, &mut replay)?;
+        let (commit, recovered, replay) = loop {
+            let RaftState { commit, configured_at, ref members, .. } = *promises.get();
+            let rebuild = Rebuild::new(self.seed, self.rules).of_member();
+            let mut replay = FinalOnly::new(rebuild, commit);
+            let recovered = recover(&directory, options, &mut replay)?;
+            // Who knows members of two changes ago could elect with one who has gone: what the log alone shows to be final
+            // counts before it votes.
+            let Some((members, at)) = before_last(members, configured_at, &replay.changes) else {
+                break (commit, recovered, replay);
+            };
+            drop(recovered);
+            let state = promises.get().clone();
+            let commit = commit.max(at);
+            promises.save(RaftState { members, configured_at: at, commit, ..state })?;
+        };
+        let RaftState { configured_at, ref members, .. } = *promises.get();
+        if configured_at > 0 && !members.has(id) {
+            return Err(EnsembleError::Replaced { life: life_of(id) });
+        }
         let index = match recovered.snapshot.origin {
             SnapshotOrigin::Exact { index } => index,
             SnapshotOrigin::None if recovered.fresh => 0,
@@ -191,10 +207,19 @@ struct FinalOnly {
     commit: u64,
     /// Of the last record.
     index: u64,
+    /// The changes of the members among the records that are passed over, with their indexes.
+    changes: Vec<(u64, Change)>,
+}
+
+impl FinalOnly {
+    const fn new(rebuild: Rebuild, commit: u64) -> Self {
+        Self { rebuild, commit, index: 0, changes: Vec::new() }
+    }
 }
 
 impl Replay for FinalOnly {
     fn begin(&mut self, snapshot: &SnapshotId) {
+        self.changes.clear();
         self.index = match snapshot.origin {
             SnapshotOrigin::Exact { index } => index,
             SnapshotOrigin::None | SnapshotOrigin::Java => 0,
@@ -233,7 +258,12 @@ impl Replay for FinalOnly {
 
     fn txn(&mut self, record: &TxnRecord<'_>) -> Result<(), Refused> {
         self.index += 1;
-        if self.index <= self.commit { self.rebuild.txn(record) } else { Ok(()) }
+        if self.index <= self.commit {
+            return self.rebuild.txn(record);
+        }
+        // No transaction that failed has such an error: ZooKeeper's are negative.
+        self.changes.extend(Change::of(record).map(|change| (self.index, change)));
+        Ok(())
     }
 }
 
@@ -245,19 +275,74 @@ mod bit_flip_test;
 mod tests {
     use std::time::Duration;
 
+    use super::super::disk::{What, Write};
+    use super::super::fixture::{change, ensemble, entry};
+    use super::super::member_id;
     use super::*;
     use crate::engine::database::Rules;
     use crate::message::told::lines_told;
+    use crate::storage::sim::SimDisk;
+    use crate::storage::{DirectoryOptions, Members, RaftStateFile};
 
     /// As a start of a server alone does, once a second.
     #[test]
     fn a_members_start_tells_how_far_it_is() {
         let rebuild = Rebuild::new(1, Rules::default());
-        let mut replay = FinalOnly { rebuild, commit: 0, index: 0 };
+        let mut replay = FinalOnly::new(rebuild, 0);
         std::thread::sleep(Duration::from_secs(1));
         for reading in [Reading::Snapshot, Reading::Logs] {
             let ((), lines) = lines_told(|| replay.progress(reading, 1, 2));
             assert_eq!(lines, usize::from(reading == Reading::Snapshot), "{reading:?}");
         }
+    }
+
+    /// The log of a member whose promises are of before it.
+    fn started_behind(own: u8, changes: &[(u64, Change)]) -> Result<Started, EnsembleError> {
+        let disk = SimDisk::default();
+        let options = DirectoryOptions {
+            data_dir: "/data".into(),
+            data_log_dir: "/data".into(),
+            create: true,
+        };
+        let open = || DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens");
+        let voters = (1..6).map(|server| member_id(server, 1)).collect();
+        let members = Members { voters, ..Members::default() };
+        let first = RaftState { id: member_id(own, 1), term: 1, members, ..RaftState::default() };
+        RaftStateFile::create(&open(), &first, None).expect("creates");
+        let how = Ensemble { server: own, ..ensemble(1500, true) };
+        let mut started = how.start(Arc::new(open())).expect("starts");
+        let entries = (1..30).map(|index| {
+            let zxid = (1_u64 << 32 | (index - 1)).cast_signed();
+            let found = changes.iter().find(|(at, _)| *at == index);
+            found.map_or_else(|| entry(index, zxid), |(_, what)| change(index, zxid, *what))
+        });
+        let write = Write(What::Append(entries.collect()));
+        started.writer.write(vec![write]).expect("writes");
+        drop(started);
+        how.start(Arc::new(open()))
+    }
+
+    #[test]
+    fn a_start_does_not_know_members_of_two_changes_ago() {
+        let (gone, new) = (member_id(5, 1), member_id(5, 9));
+        let changes = [(9, Change::Seat(5)), (14, Change::Remove(gone)), (20, Change::Vote(new))];
+        for (count, commit, voters, learners) in [
+            // What is alone may not be final.
+            (1, 0, 5, vec![]),
+            (2, 9, 5, vec![new]),
+            (3, 14, 4, vec![new]),
+        ] {
+            let started = started_behind(1, &changes[..count]).expect("starts");
+            let promises = &started.store.promises;
+            assert_eq!((promises.commit, promises.configured_at), (commit, commit));
+            assert_eq!(started.applied, commit);
+            assert_eq!(promises.members.voters.len(), voters);
+            assert_eq!(promises.members.learners, learners);
+            assert_eq!(started.writer.promises.get(), promises, "it is durable");
+        }
+        // It was taken out itself.
+        let ended = started_behind(5, &changes).map(drop).expect_err("ends");
+        assert!(matches!(ended, EnsembleError::Replaced { life: 1 }), "{ended}");
+        started_behind(5, &changes[..2]).expect("that it was is not final");
     }
 }

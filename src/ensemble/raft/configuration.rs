@@ -1,0 +1,254 @@
+//! The members of an ensemble, and what each change makes of them: nothing else is known here, so that a start can tell from a
+//! log what the crate would make of it.
+
+use jute::txn::{Txn, TxnRecord};
+use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
+
+use super::{life_of, member_id};
+use crate::engine::request::Chore;
+use crate::storage::Members;
+
+/// Members, with all their lives. A seat beyond it is not given, and would be nothing: what a disk can hold is more.
+pub(super) const MEMBERS_MAX: usize = 256;
+
+/// A change of the members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A server gets a life that only follows.
+    Seat(u8),
+    /// The same with an id that was counted up, in logs of before lives were numbered by the log; never proposed.
+    Follow(u64),
+    /// A member that has followed votes.
+    Vote(u64),
+    Remove(u64),
+}
+
+impl Change {
+    /// The change that a record of this kind writes down.
+    pub(super) fn of(record: &TxnRecord<'_>) -> Option<Self> {
+        let of = record.header.client_id.cast_unsigned();
+        match record.txn {
+            Txn::Error(1) => Some(Self::Follow(of)),
+            Txn::Error(2) => Some(Self::Vote(of)),
+            Txn::Error(3) => Some(Self::Remove(of)),
+            Txn::Error(4) => u8::try_from(of).ok().map(Self::Seat),
+            _ => None,
+        }
+    }
+
+    pub(super) fn chore(self) -> Chore {
+        let (of, code) = match self {
+            Self::Follow(member) => (member, 1),
+            Self::Vote(member) => (member, 2),
+            Self::Remove(member) => (member, 3),
+            Self::Seat(server) => (server.into(), 4),
+        };
+        Chore::Remark { of: of.cast_signed(), code }
+    }
+
+    /// As the crate wants it, of the entry `index`.
+    pub(super) fn to_conf_change(self, index: u64) -> ConfChangeV2 {
+        let (change_type, node_id) = match self {
+            Self::Seat(server) => (ConfChangeType::AddLearnerNode, member_id(server, index)),
+            Self::Follow(member) => (ConfChangeType::AddLearnerNode, member),
+            Self::Vote(member) => (ConfChangeType::AddNode, member),
+            Self::Remove(member) => (ConfChangeType::RemoveNode, member),
+        };
+        let change = ConfChangeSingle { change_type, node_id, ..ConfChangeSingle::default() };
+        ConfChangeV2 { changes: vec![change].into(), ..ConfChangeV2::default() }
+    }
+
+    /// What this makes of the members, as the entry `index`; `None` if it cannot be, which is the same for all.
+    pub(super) fn applied(self, members: &Members, index: u64) -> Option<Members> {
+        let mut members = members.clone();
+        let Members { voters, learners, .. } = &mut members;
+        // An earlier version kept them as they came.
+        voters.sort_unstable();
+        learners.sort_unstable();
+        let count = voters.len() + learners.len();
+        match self {
+            Self::Seat(_) | Self::Follow(_) if count >= MEMBERS_MAX => return None,
+            Self::Seat(server) => insert(learners, member_id(server, index)),
+            // It would lose its vote.
+            Self::Follow(member) if voters.contains(&member) => return None,
+            Self::Follow(member) => insert(learners, member),
+            Self::Vote(member) if voters.contains(&member) || take(learners, member) => {
+                insert(voters, member);
+            }
+            Self::Vote(_) => return None,
+            Self::Remove(member) if *voters == [member] => return None,
+            Self::Remove(member) => {
+                take(voters, member);
+                take(learners, member);
+            }
+        }
+        Some(members)
+    }
+}
+
+fn insert(ids: &mut Vec<u64>, id: u64) {
+    if let Err(place) = ids.binary_search(&id) {
+        ids.insert(place, id);
+    }
+}
+
+/// Whether it was there.
+fn take(ids: &mut Vec<u64>, id: u64) -> bool {
+    let place = ids.binary_search(&id);
+    place.is_ok_and(|place| ids.remove(place) == id)
+}
+
+/// Who belongs to the ensemble, as a member knows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownMembers {
+    ids: Vec<u64>,
+    /// The entry that made them so.
+    configured_at: u64,
+}
+
+impl KnownMembers {
+    pub(super) const fn new(ids: Vec<u64>, configured_at: u64) -> Self {
+        Self { ids, configured_at }
+    }
+
+    /// Whether a member of this id was there and is no more. Who has joined later than is known here has not.
+    #[must_use]
+    pub fn has_removed(&self, id: u64) -> bool {
+        life_of(id) <= self.configured_at && !self.ids.contains(&id)
+    }
+}
+
+pub(super) fn to_conf_state(members: &Members) -> ConfState {
+    ConfState {
+        voters: members.voters.clone(),
+        learners: members.learners.clone(),
+        voters_outgoing: members.voters_outgoing.clone(),
+        learners_next: members.learners_next.clone(),
+        auto_leave: members.auto_leave,
+        ..ConfState::default()
+    }
+}
+
+pub(super) fn from_conf_state(state: &ConfState) -> Members {
+    Members {
+        voters: state.voters.clone(),
+        learners: state.learners.clone(),
+        voters_outgoing: state.voters_outgoing.clone(),
+        learners_next: state.learners_next.clone(),
+        auto_leave: state.auto_leave,
+    }
+}
+
+/// The same in ascending order: the crate has sets, whose order is another one each time.
+pub(super) fn in_order(state: &ConfState) -> Members {
+    let mut members = from_conf_state(state);
+    members.voters.sort_unstable();
+    members.learners.sort_unstable();
+    members.voters_outgoing.sort_unstable();
+    members.learners_next.sort_unstable();
+    members
+}
+
+/// The members behind the last change but one of those in a log, and where that stands. `changes` are in their order, each
+/// with its index. The last one was proposed by a leader that had applied all before it: so they are final.
+pub(super) fn before_last(
+    members: &Members,
+    configured_at: u64,
+    changes: &[(u64, Change)],
+) -> Option<(Members, u64)> {
+    let (_, earlier) = changes.split_last()?;
+    let (last, _) = *earlier.last()?;
+    let mut behind = (members.clone(), configured_at);
+    for (index, change) in earlier.iter().filter(|(index, _)| *index > configured_at) {
+        if let Some(members) = change.applied(&behind.0, *index) {
+            behind = (members, *index);
+        }
+    }
+    (last > configured_at).then_some(behind)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use raft::storage::MemStorage;
+    use raft::{Config, RawNode};
+
+    use super::*;
+
+    #[test]
+    fn who_is_removed_can_be_told_from_who_is_not_known_yet() {
+        let known = |configured_at| KnownMembers { ids: vec![0x101, 0x103, 0x902], configured_at };
+        for (id, configured_at, is_removed) in [
+            (0x101, 40, false),
+            // Its server has another life since then, or none.
+            (0x102, 40, true),
+            (0x104, 40, true),
+            (0x902, 40, false),
+            (0x2802, 40, true),
+            (0x2902, 40, false),
+            // As it was founded.
+            (0x102, 0, false),
+        ] {
+            let known = known(configured_at);
+            assert_eq!(known.has_removed(id), is_removed, "{id:#x} as of {configured_at}");
+        }
+    }
+
+    /// What the crate makes of the same change.
+    fn of_crate(members: &Members, change: Change, index: u64) -> Option<Members> {
+        let config = Config { id: 0x101, ..Config::default() };
+        let store = MemStorage::new_with_conf_state(to_conf_state(members));
+        let logger = slog::Logger::root(slog::Discard, slog::o!());
+        let mut node = RawNode::new(&config, store, &logger).expect("a node");
+        let made = node.apply_conf_change(&change.to_conf_change(index)).ok()?;
+        Some(in_order(&made))
+    }
+
+    fn any_change() -> impl Strategy<Value = Change> {
+        let id = || (1..5_u8, 1..9_u64).prop_map(|(server, life)| member_id(server, life));
+        prop_oneof![
+            (1..5_u8).prop_map(Change::Seat),
+            id().prop_map(Change::Follow),
+            id().prop_map(Change::Vote),
+            id().prop_map(Change::Remove),
+        ]
+    }
+
+    proptest! {
+        /// Where it is not refused here, the crate makes the same of it, and whoever stays in neither list twice.
+        #[test]
+        fn the_crate_makes_the_same_of_every_change(
+            changes in prop::collection::vec(any_change(), 1..40),
+        ) {
+            let mut members = Members { voters: vec![0x101, 0x102, 0x103], ..Members::default() };
+            for (index, change) in (2..).zip(changes) {
+                let Some(next) = change.applied(&members, index) else { continue };
+                let crates = of_crate(&members, change, index);
+                prop_assert_eq!(crates.as_ref(), Some(&next), "{:?}", change);
+                prop_assert!(!next.voters.is_empty());
+                members = next;
+            }
+        }
+
+        /// Whoever reads a log from anywhere has the same members as who saw each change, up to the last but one.
+        #[test]
+        fn members_are_never_two_changes_old(
+            changes in prop::collection::vec(any_change(), 1..20),
+            known in 0..20_usize,
+        ) {
+            let first = Members { voters: vec![0x101, 0x102, 0x103], ..Members::default() };
+            let changes: Vec<(u64, Change)> = (5..).step_by(3).zip(changes).collect();
+            let mut states = vec![(first, 0)];
+            for (index, change) in &changes {
+                let (members, at) = states.last().expect("one").clone();
+                let next = change.applied(&members, *index);
+                states.push(next.map_or((members, at), |next| (next, *index)));
+            }
+            let known = known.min(changes.len());
+            let (members, at) = &states[known];
+            let (found, _) = before_last(members, *at, &changes).unwrap_or_else(|| (members.clone(), *at));
+            let oldest = changes.len() - 1;
+            prop_assert_eq!(&found, &states[known.max(oldest)].0);
+        }
+    }
+}
