@@ -20,7 +20,7 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::audit::Noted;
 use super::clock::Clock;
@@ -531,7 +531,21 @@ impl Connection {
                 Step::NeedsRoom(bytes) => {
                     let is_connected = self.session().is_some();
                     let of = if is_connected { &server.room } else { &server.connect_room };
-                    room = Arc::clone(of).acquire_many_owned(bytes).await.ok();
+                    let taken = Arc::clone(of).acquire_many_owned(bytes);
+                    // Others may have much to say: meanwhile this one is alive, is sent what there is, or hangs up.
+                    let waiting = Box::pin(self.wait_for(server, &mut inbox, taken));
+                    let taken = if is_connected {
+                        waiting.await?
+                    } else {
+                        match timeout_at(handshake_ends, waiting).await {
+                            Ok(taken) => taken?,
+                            Err(_) => {
+                                server.stats.series.count(Counter::SessionlessExpired, 1);
+                                return Ok(());
+                            }
+                        }
+                    };
+                    room = taken.and_then(Result::ok);
                     continue;
                 }
                 Step::NeedsAuditRoom(bytes) => {
@@ -681,10 +695,14 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::task::{Context, Waker};
 
+    use jute::protocol::{RequestHeader, SetDataRequest};
+    use tokio::io::AsyncWriteExt as _;
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::engine::tracker::Heard;
     use crate::server::listings::LongList;
+    use crate::server::without_orderer;
 
     #[tokio::test]
     async fn who_waits_for_a_turn_to_be_sent_a_list_does_not_stand_still() {
@@ -711,6 +729,54 @@ mod tests {
         listings.send(another_is_sent).await;
         sending.await.unwrap();
         assert!(connection.outbox.len() < 1_000_000);
+    }
+
+    /// All room is somebody else's, for longer than its session lives without a sign.
+    #[tokio::test]
+    async fn who_waits_for_room_for_a_request_is_heard() {
+        let (_dir, server) = without_orderer("");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (socket, peer) = listener.accept().await.unwrap();
+        let (id, unread) = (server.connections.next_id(), server.connections.unread());
+        let connection = Connection::new(id, peer, socket, server.clock, Arc::clone(unread));
+        connection.submitted();
+        let heard: Arc<Heard> = Arc::default();
+        let session = Attached {
+            session: SessionId(1),
+            timeout_ms: 10_000,
+            heard: Arc::clone(&heard),
+            previous: None,
+        };
+        connection.attached(&session, [0; PASSWORD_LEN]);
+        let all = Arc::clone(&server.room).acquire_many_owned(server.room_bytes).await.unwrap();
+        let running = tokio::spawn(Arc::new(connection).run(Arc::clone(&server)));
+        let mut frames = BytesMut::new();
+        let set = SetDataRequest { path: "/".into(), data: None, version: -1 };
+        put_frame(&mut frames, |out| {
+            RequestHeader { xid: 1, op: OpCode::SetData.code() }.encode(out);
+            set.encode(out);
+        });
+        client.write_all(&frames).await.unwrap();
+        // Each ping is heard, however many have been before it.
+        for _ in 0..5 {
+            let before = heard.last();
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while heard.last() == before {
+                assert!(Instant::now() < deadline, "it is not heard");
+                let mut ping = BytesMut::new();
+                put_frame(&mut ping, |out| {
+                    RequestHeader { xid: -2, op: OpCode::Ping.code() }.encode(out);
+                });
+                client.write_all(&ping).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        assert!(server.queue.take(Duration::ZERO).submissions.is_empty());
+        drop(all);
+        // And it ends with its client.
+        drop(client);
+        tokio::time::timeout(Duration::from_secs(10), running).await.unwrap().unwrap();
     }
 
     #[test]
