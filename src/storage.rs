@@ -96,7 +96,7 @@ pub use file_name::log_zxid;
 pub use handover::{ReceivedSnapshot, SnapshotFile, discard_void_log, refuse_foreign};
 pub use log_audit::{LogAudit, LogRecord, LogSummary, Remark, Writer};
 pub use loss::{Loss, behind};
-pub use purge::{Purged, purge, unsealed_bytes};
+pub use purge::{Purged, purge, purge_behind, unsealed_bytes};
 pub use raft_state::{Members, RaftState, RaftStateFile, SESSIONS_BEFORE_MAX};
 pub use record::{EntryKind, RECORD_MAX};
 pub use recovery::{Recovered, RecoveryOptions, recover};

@@ -461,7 +461,7 @@ impl Life {
             member.snapshot_taken(index, zxid, now);
             driver::took_snapshot(server, self.snapshots.last_duration_ms());
             if !matches!(server.config.purge, Purge::Never) && self.purge.is_none() {
-                self.purge = upkeep::purge_once(server);
+                self.purge = upkeep::purge_once(server, member.wanted());
             }
         }
         if self.purge.take_if(|purge| purge.is_finished()).is_some() {

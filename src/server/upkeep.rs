@@ -102,7 +102,7 @@ impl Hanging {
 /// Purges old snapshots and logs, at the start and then every interval.
 pub(super) async fn purge(server: Arc<Server>, every: Duration) {
     let purge = || async {
-        let purged = tokio::task::spawn_blocking(removing_old(&server)).await;
+        let purged = tokio::task::spawn_blocking(removing_old(&server, None)).await;
         if let Err(error) = purged {
             tracing::error!(id = %MessageId::PURGE_ENDED, %error, "the purge ended unexpectedly");
         }
@@ -126,9 +126,11 @@ async fn repeat<F: Future<Output = ()>>(
     }
 }
 
-/// Purges once, on a thread of its own: which snapshots are whole shows only when they are read.
-pub(super) fn purge_once(server: &Server) -> Option<JoinHandle<()>> {
-    let started = thread::Builder::new().name("purge".to_owned()).spawn(removing_old(server));
+/// Purges once, on a thread of its own: which snapshots are whole shows only when they are read. The log stays from the
+/// transaction `wanted` on.
+pub(super) fn purge_once(server: &Server, wanted: Option<i64>) -> Option<JoinHandle<()>> {
+    let purge = removing_old(server, wanted);
+    let started = thread::Builder::new().name("purge".to_owned()).spawn(purge);
     let started = started.inspect_err(|error| {
         tracing::error!(id = %MessageId::PURGE_NOT_STARTED, %error, "old snapshots and logs are not purged");
     });
@@ -136,11 +138,11 @@ pub(super) fn purge_once(server: &Server) -> Option<JoinHandle<()>> {
 }
 
 /// Removes what is old, and tells what waits for the seal.
-fn removing_old(server: &Server) -> impl FnOnce() + Send + 'static {
+fn removing_old(server: &Server, wanted: Option<i64>) -> impl FnOnce() + Send + 'static {
     let (directory, stats) = (Arc::clone(&server.directory), Arc::clone(&server.stats));
     let keep = server.config.snap_retain_count as usize;
     let now = server.clock.monotonic();
-    move || match storage::purge(&directory, keep) {
+    move || match storage::purge_behind(&directory, keep, wanted) {
         Ok(purged) => {
             if purged.snapshots > 0 || purged.logs > 0 {
                 tracing::info!(

@@ -16,6 +16,9 @@ use super::seal;
 use super::segment_reader::{Origin, SegmentReader};
 use super::snapshot_reader;
 
+/// Bytes of log that stay for others, beside those that a snapshot needs.
+const WANTED_MAX: u64 = 1 << 30;
+
 /// What a purge removed, and what it would have removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
@@ -32,6 +35,19 @@ pub struct Purged {
 /// # Errors
 /// When the disk refuses; what is kept is whole all the same.
 pub fn purge(directory: &DataDirectory, keep: usize) -> Result<Purged, StorageError> {
+    purge_behind(directory, keep, None)
+}
+
+/// The same for a log from which others take what they lack: it stays from the transaction `wanted` on too, as far as
+/// that is no more than 1 GiB.
+///
+/// # Errors
+/// As those of [`purge`].
+pub fn purge_behind(
+    directory: &DataDirectory,
+    keep: usize,
+    wanted: Option<i64>,
+) -> Result<Purged, StorageError> {
     let mut purged = Purged::default();
     let Some(oldest_kept) = oldest_kept(directory, keep.max(1))? else { return Ok(purged) };
     let disk = directory.disk().as_ref();
@@ -56,8 +72,11 @@ pub fn purge(directory: &DataDirectory, keep: usize) -> Result<Purged, StorageEr
         disk.sync_folder(directory.snapshots()).during("sync the folder", directory.snapshots())?;
     }
     let logs = directory.log_zxids()?;
-    // The newest log that begins at or before the snapshot can reach beyond it.
-    let needed = logs.partition_point(|zxid| *zxid <= oldest_kept).saturating_sub(1);
+    let mut needed = begins_at_or_before(&logs, oldest_kept);
+    if let Some(wanted) = wanted {
+        let wanted = begins_at_or_before(&logs, wanted);
+        needed = needed.min(wanted.max(last_bytes(directory, &logs, WANTED_MAX)?));
+    }
     for zxid in logs.into_iter().take(needed) {
         let path = directory.log_path(zxid);
         let origin = match SegmentReader::open(disk, &path) {
@@ -79,6 +98,23 @@ pub fn purge(directory: &DataDirectory, keep: usize) -> Result<Purged, StorageEr
         disk.sync_folder(directory.logs()).during("sync the folder", directory.logs())?;
     }
     Ok(purged)
+}
+
+/// Which of these is the newest that begins at or before `zxid`: it can reach beyond it.
+fn begins_at_or_before(logs: &[i64], zxid: i64) -> usize {
+    logs.partition_point(|begins| *begins <= zxid).saturating_sub(1)
+}
+
+/// From which of these on they have no more than so many bytes.
+fn last_bytes(directory: &DataDirectory, logs: &[i64], most: u64) -> Result<usize, StorageError> {
+    let mut bytes = 0_u64;
+    for (at, zxid) in logs.iter().enumerate().rev() {
+        bytes = bytes.saturating_add(size(directory.disk().as_ref(), &directory.log_path(*zxid))?);
+        if bytes > most {
+            return Ok(at + 1);
+        }
+    }
+    Ok(0)
 }
 
 impl Purged {

@@ -40,6 +40,33 @@ fn the_newest_snapshots_and_their_logs_stay() {
     assert_eq!(fixture.start().expect("starts").1.txns.len(), 10);
 }
 
+/// Somebody gets a snapshot, and then what came since then.
+#[test]
+fn what_others_want_of_the_log_stays() {
+    for (wanted, expected) in [
+        (None, "log.9 snapshot.a"),
+        (Some(10), "log.9 snapshot.a"),
+        (Some(6), "log.5 log.7 log.9 snapshot.a"),
+        (Some(0), "log.1 log.3 log.5 log.7 log.9 snapshot.a"),
+    ] {
+        let fixture = worn();
+        purge_behind(&fixture.open(), 1, wanted).expect("purges");
+        assert_eq!(names(&fixture), expected, "{wanted:?}");
+        assert_eq!(fixture.start().expect("starts").1.txns.len(), 10, "{wanted:?}");
+    }
+}
+
+#[test]
+fn the_last_bytes_are_whole_files() {
+    let fixture = worn();
+    let directory = fixture.open();
+    let logs = directory.log_zxids().expect("lists");
+    let one = size(directory.disk().as_ref(), &directory.log_path(1)).expect("is there");
+    for (most, first) in [(0, 5), (one - 1, 5), (one, 4), (3 * one, 2), (u64::MAX, 0)] {
+        assert_eq!(last_bytes(&directory, &logs, most).expect("reads"), first, "{most}");
+    }
+}
+
 /// ZOOKEEPER-3231: its purge counts snapshots by name, and deletes the good ones when the newest are broken.
 #[test]
 fn broken_snapshots_do_not_count() {

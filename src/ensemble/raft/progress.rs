@@ -95,6 +95,22 @@ impl<T: Transport> Member<T> {
         raft.prs().iter().map(peer).collect()
     }
 
+    /// From which transaction on the others that are there still take the log from a leader: of one that gets a snapshot, from
+    /// that on.
+    #[must_use]
+    pub fn wanted(&self) -> Option<i64> {
+        let (raft, log) = (&self.node.raft, &self.node.store().log);
+        let takes = |(id, progress): (&u64, &raft::Progress)| {
+            let from = match progress.state {
+                ProgressState::Snapshot => progress.pending_snapshot,
+                ProgressState::Probe | ProgressState::Replicate => progress.matched,
+            };
+            let is_another = self.is_leading() && *id != raft.id && self.is_there(*id);
+            is_another.then(|| log.zxid(from)).flatten()
+        };
+        raft.prs().iter().filter_map(takes).min()
+    }
+
     /// Whether a leader has a way to another member, or heard of it since it last looked whether it has a quorum: the
     /// crate forgets who was active each time that it does.
     pub(super) fn is_there(&self, peer: u64) -> bool {

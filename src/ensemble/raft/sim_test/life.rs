@@ -23,7 +23,7 @@ use crate::ensemble::snapshots::{Drift, write_walk};
 use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{
     Compression, DirectoryOptions, Disk, FillStep, Members, RaftState, RaftStateFile,
-    SnapshotWriter, StorageError, purge,
+    SnapshotWriter, StorageError, purge_behind,
 };
 
 impl Member<Post> {
@@ -208,7 +208,7 @@ impl World {
                 return Ok(());
             }
             if purges {
-                purged = purge(member.directory(), keep)?.logs;
+                purged = purge_behind(member.directory(), keep, member.wanted())?.logs;
                 member.purged(now);
             }
             Ok(())
