@@ -33,6 +33,8 @@ mod trees;
 mod turns;
 mod unsynced;
 
+use std::path::PathBuf;
+
 pub use ::raft::SnapshotStatus;
 pub use ::raft::eraftpb::Message as PeerMessage;
 pub use configuration::KnownMembers;
@@ -126,6 +128,17 @@ pub enum EnsembleError {
         /// Which life it is of.
         life: u64,
     },
+    /// The others have heard more of this member than the directory holds.
+    #[error(
+        "the data directory {} is an older copy of this member's: the others have heard more of it than this directory \
+         holds, so it can neither vote nor acknowledge with it. Start with the directory that it ran with last; if that is \
+         gone, move this one away and start with an empty one, which loads everything from the others",
+        directory.display()
+    )]
+    OlderCopy {
+        /// Where it is.
+        directory: PathBuf,
+    },
     /// It has loaded the leader's tree, and its tree is wrong again.
     #[error(
         "the tree of this server is not the same as the others' again: at {zxid} its digest is {}, and theirs is \
@@ -171,6 +184,7 @@ impl EnsembleError {
             Self::Foreign { .. } => MessageId::FOREIGN_DIRECTORY,
             Self::NotBegun => MessageId::NO_ENSEMBLE_YET,
             Self::Replaced { .. } => MessageId::DIRECTORY_REPLACED,
+            Self::OlderCopy { .. } => MessageId::OLDER_COPY,
             Self::WrongTreeAgain { .. } => MessageId::TREE_WRONG_AGAIN,
             Self::WriterLost => MessageId::WRITER_LOST,
             Self::Members { .. } | Self::Raft(_) => MessageId::RAFT_BROKEN,

@@ -47,6 +47,11 @@ RK0409 CHANGE_OF_MEMBERS_VOID
 "Every member passes over it, and everything continues."
 "Members are not proposed beyond the limit: report it, with the line."
 
+RK0410 OLDER_COPY
+"The data directory is an older copy of this member's: another member has heard of a later term from it, or has had more of the log acknowledged by it, than the directory holds."
+"The server ends, and this directory never starts as this member again: its votes or acknowledged transactions would count twice or be missing. The ensemble continues without it. Nothing in the directory was changed but a mark in `raft.state`."
+"If the directory that this server ran with last still exists, start with that one. Otherwise move this one away and start with an empty one, while a majority of the other members is running: it loads everything from them."
+
 RK0411 SECURITY_FILE_UNREADABLE
 "A certificate, key or secret for the ensemble cannot be read."
 "The server does not start; nothing was touched."

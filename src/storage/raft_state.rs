@@ -29,6 +29,8 @@ const VERSION: u32 = 1;
 const REPLACES_AT: usize = SLOT_LEN - 12;
 /// Where [`RaftState::configured_at`] stands, in the same way.
 const CONFIGURED_AT: usize = REPLACES_AT - 8;
+/// Where [`RaftState::older`] stands, in the same way.
+const OLDER_AT: usize = CONFIGURED_AT - 1;
 /// Ids in all four lists; ZooKeeper's server ids are a byte.
 const IDS_MAX: usize = 480;
 
@@ -56,6 +58,8 @@ pub struct RaftState {
     pub members: Members,
     /// The index of the entry that made them so; 0 for the founders. Written with them, and never goes back.
     pub configured_at: u64,
+    /// The others have heard more of this member than the directory holds: it never starts again as this member.
+    pub older: bool,
 }
 
 /// The members of an ensemble by their ids; the last three only while it changes.
@@ -256,7 +260,8 @@ fn encode(state: &RaftState, sequence: u64) -> Option<Vec<u8>> {
         bytes.put_u32(u32::try_from(list.len()).ok()?);
         list.iter().for_each(|id| bytes.put_u64(*id));
     }
-    bytes.resize(CONFIGURED_AT, 0);
+    bytes.resize(OLDER_AT, 0);
+    bytes.put_u8(u8::from(state.older));
     bytes.put_u64(state.configured_at);
     bytes.put_i64(state.replaces);
     bytes.put_u32(crc32fast::hash(&bytes));
@@ -334,6 +339,7 @@ fn decode(slot: &[u8]) -> Option<(u64, RaftState)> {
             .get(CONFIGURED_AT..)?
             .first_chunk()
             .map(|at| u64::from_be_bytes(*at))?,
+        older: *slot.get(OLDER_AT)? != 0,
     };
     let members = &mut state.members;
     members.auto_leave = body.try_get_u8().ok()? != 0;
@@ -376,6 +382,7 @@ mod tests {
             replaces: 99,
             members,
             configured_at: 88,
+            older: true,
         }
     }
 
@@ -437,7 +444,8 @@ mod tests {
             list.iter().for_each(|id| expected.extend(id.to_be_bytes()));
         }
         assert_eq!(bytes[..expected.len()], expected);
-        assert!(bytes[expected.len()..4076].iter().all(|byte| *byte == 0));
+        assert!(bytes[expected.len()..4075].iter().all(|byte| *byte == 0));
+        assert_eq!(bytes[4075], 1);
         assert_eq!(bytes[4076..4084], 88_u64.to_be_bytes());
         assert_eq!(bytes[4084..4092], 99_i64.to_be_bytes());
         expected[8..16].copy_from_slice(&4_u64.to_be_bytes());

@@ -32,6 +32,8 @@ pub(super) enum What {
     Roll,
     /// Files of the log may be gone that no start needs.
     Purged,
+    /// The directory is an older copy of this member's. Nothing is written after that.
+    Older,
 }
 
 impl Write {
@@ -107,6 +109,12 @@ impl DiskWriter {
                 }
                 What::Roll => self.log.roll()?,
                 What::Purged => self.log.forget_removed()?,
+                What::Older => {
+                    let promised = self.promises.get().clone();
+                    self.promises.save(Promises { older: true, ..promised })?;
+                    let directory = self.directory.snapshots().to_owned();
+                    return Err(EnsembleError::OlderCopy { directory });
+                }
             }
         }
         self.commit(&mut written)?;

@@ -650,6 +650,12 @@ impl<T: Transport> Member<T> {
         self.unsynced.write_aside(Write(What::Purged), now);
     }
 
+    /// The others have heard more of this member than its directory holds. Once that is written down, the disk ends with
+    /// [`EnsembleError::OlderCopy`].
+    pub fn is_older_copy(&mut self, now: Monotonic) {
+        self.unsynced.write_aside(Write(What::Older), now);
+    }
+
     /// Since when the oldest write that was taken is not durable.
     #[must_use]
     pub fn unsynced_since(&self) -> Option<Monotonic> {

@@ -124,9 +124,12 @@ impl Ensemble {
         }
         let promises = RaftStateFile::open(&directory)?;
         let mut promises = promises.ok_or(EnsembleError::NotBegun)?;
-        let RaftState { id, base, ensemble, clears, replaces, .. } = *promises.get();
+        let RaftState { id, base, ensemble, clears, replaces, older, .. } = *promises.get();
         if server_of(id) != self.server {
             return Err(EnsembleError::Foreign { found: server_of(id), expected: self.server });
+        }
+        if older {
+            return Err(EnsembleError::OlderCopy { directory: directory.snapshots().to_owned() });
         }
         if clears {
             move_data_aside(&directory, &format!("before-{ensemble:016x}"))?;
@@ -320,6 +323,30 @@ mod tests {
         started.writer.write(vec![write]).expect("writes");
         drop(started);
         how.start(Arc::new(open()))
+    }
+
+    #[test]
+    fn an_older_copy_that_was_refused_never_starts_again() {
+        let disk = SimDisk::default();
+        let options = DirectoryOptions {
+            data_dir: "/data".into(),
+            data_log_dir: "/data".into(),
+            create: true,
+        };
+        let open =
+            || Arc::new(DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens"));
+        let members = Members { voters: vec![member_id(1, 1)], ..Members::default() };
+        let first = RaftState { id: member_id(1, 1), term: 1, members, ..RaftState::default() };
+        RaftStateFile::create(&open(), &first, None).expect("creates");
+        let how = ensemble(1500, true);
+        let mut started = how.start(open()).expect("starts");
+        let ended = started.writer.write(vec![Write(What::Older)]).expect_err("ends");
+        assert!(matches!(ended, EnsembleError::OlderCopy { .. }), "{ended}");
+        drop(started);
+        for _ in 0..2 {
+            let ended = how.start(open()).map(drop).expect_err("ends");
+            assert!(ended.to_string().contains("/data/version-2 is an older copy"), "{ended}");
+        }
     }
 
     #[test]
