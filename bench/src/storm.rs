@@ -32,9 +32,10 @@ const CONNECTIONS: u32 = 10;
 const TIMEOUT: Duration = Duration::from_millis(6667);
 /// Who opens connections.
 const OPENERS: u32 = 16;
-/// The most connections that are open at once, and descriptors that the benchmark needs beside.
+/// The most connections that are open at once, and descriptors that stay free beside them: at the server, which may have no more,
+/// also for connections that it has not seen end. Otherwise it turns the victim away, rightly.
 const OPEN_MAX: u32 = 20_000;
-const OWN_DESCRIPTORS: u32 = 128;
+const OTHER_DESCRIPTORS: u32 = 4096;
 /// How long the first of them may take.
 const FILL_DEADLINE: Duration = Duration::from_secs(60);
 const LISTERS: u32 = 50;
@@ -226,7 +227,7 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
     };
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let descriptors = u32::try_from(descriptors).unwrap_or(u32::MAX);
-    let most = descriptors.saturating_sub(OWN_DESCRIPTORS).min(spans.scaled(OPEN_MAX));
+    let most = descriptors.saturating_sub(OTHER_DESCRIPTORS).min(spans.scaled(OPEN_MAX));
     let listers = spans.scaled(LISTERS);
     let mut figures = Figures::new();
     let mut timeouts = 0.0;
@@ -311,10 +312,14 @@ fn beside(
     alone.put(ALONE, figures);
     subject.forget_peak()?;
     let names = kind.names();
-    let Ok(weather) = under(subject, metrics, load, kind) else {
-        // Whoever gets no answer waits for ever.
-        figures.insert(names.p99, f64::INFINITY);
-        return Ok(None);
+    let weather = match under(subject, metrics, load, kind) {
+        Ok(weather) => weather,
+        Err(error) => {
+            // Whoever gets no answer waits for ever.
+            crate::tell(&format!("the victim fell: {error}"));
+            figures.insert(names.p99, f64::INFINITY);
+            return Ok(None);
+        }
     };
     weather.put(names, figures);
     figures.insert(names.times, p99_us(&weather.latency) / p99_us(&alone.latency));
