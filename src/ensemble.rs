@@ -15,6 +15,7 @@ mod rebuild;
 mod replica;
 mod snapshots;
 mod standalone;
+pub mod standing;
 mod steps;
 mod words;
 

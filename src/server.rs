@@ -418,11 +418,12 @@ async fn serve_as_member(
         } else {
             let before = Before::read(Arc::clone(&directory), &ensemble)?;
             signals.are_for(server);
-            let come = peers.come_to_ensemble(before, &members, &server.ending);
+            let come = peers.come_to_ensemble(before, &members, server);
             if !runtime.block_on(come)? || !signals.are_for_a_start() {
                 return Ok(());
             }
         }
+        data::use_up_marker(&server.config);
         tracing::info!(
             directory = %directory.snapshots().display(),
             "reading the data directory; clients are served after that"

@@ -143,9 +143,9 @@ RK0435 SNAPSHOT_OF_NO_USE
 "The reason is in the line. Check the leader's newest snapshot with `rookeeper snapshot verify`. If it is wrong, make another server the leader (SIGUSR1), then restart the previous one, which rebuilds its tree."
 
 RK0441 WAITING_FOR_ENSEMBLE
-"This server belongs to no ensemble yet and has been waiting for one for a minute or more."
-"It does not serve clients. Nothing is in danger. The line shows which other servers answered and what they hold."
-"Start the others: all voters are needed, or a majority for the time of `initLimit`. If they are running, look for RK0431 in their logs."
+"This server belongs to no ensemble yet and has been waiting for one for ten seconds or more; the line is repeated every ten seconds."
+"It does not serve clients. Nothing is in danger: an ensemble begins only when no data can be shut out by that."
+"The line names the servers that are waited for, and the command that ends the wait; `/health/ready` says the same. If a server that it names is running, look for RK0431 in the logs of both. Create the marker `initialize` only if no server has data that is needed."
 
 RK0442 NO_RANDOM_BYTES
 "The system gave no random bytes, which founding an ensemble needs."

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,6 +11,7 @@ use super::clock::{self, Clock};
 use crate::config::{self, Config, SnapshotCompression};
 use crate::engine::database::{Database, Rules};
 use crate::engine::zxid::Zxid;
+use crate::ensemble::standing::Begins;
 use crate::ensemble::{Ensemble, List, Rebuild, first_snapshot};
 use crate::storage::{
     self, Compression, DataDirectory, DirectoryOptions, LogOptions, RaftStateFile, RealDisk,
@@ -160,16 +162,34 @@ fn random() -> Result<u64, ServerError> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Whether an empty directory may become a database: `db.autocreate`, or the marker that `zkServer-initialize.sh`
-/// leaves in the data directory, which counts once.
+/// Whether the empty directory of a server that is alone may become a database.
 fn may_begin(config: &Config) -> Result<(), ServerError> {
-    let marker = config.data_dir.join("initialize");
-    let is_marked = std::fs::remove_file(&marker).is_ok();
+    let is_marked = std::fs::remove_file(marker(config)).is_ok();
     if is_marked || config.db_autocreate {
         Ok(())
     } else {
         Err(ServerError::NoDatabase(config.data_dir.display().to_string()))
     }
+}
+
+/// How the empty directory of one of several servers may become a database: by `db.autocreate`, or by the marker that `zkServer-initialize.sh` leaves
+/// in the data directory.
+pub(super) fn begins(config: &Config) -> Begins {
+    match (marker(config).exists(), config.db_autocreate) {
+        (true, _) => Begins::Marked,
+        (false, true) => Begins::WithAll,
+        (false, false) => Begins::Never,
+    }
+}
+
+/// The marker counts once.
+pub(super) fn use_up_marker(config: &Config) {
+    // There is none as a rule.
+    let _ = std::fs::remove_file(marker(config));
+}
+
+fn marker(config: &Config) -> PathBuf {
+    config.data_dir.join("initialize")
 }
 
 /// The key of a directory in which nothing has happened is made, that of an earlier one read: behind the first

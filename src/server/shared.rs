@@ -89,6 +89,8 @@ impl CurrentRole {
 pub(super) struct Others {
     /// Servers that vote, this one too if it does.
     pub(super) voters: AtomicU32,
+    /// Why it belongs to no ensemble yet, as long as it waits for one.
+    pub(super) waits_for: Mutex<Option<String>>,
     /// Who is known to lead.
     pub(super) leader: Mutex<Option<u8>>,
     /// Voters and observers that answered this server lately, if it leads.

@@ -7,6 +7,7 @@ mod certificates;
 mod client;
 mod ensemble;
 mod ensemble_sessions;
+mod founding;
 mod hostile;
 mod large_answers;
 mod lifecycle;

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::certificates::Authority;
 use crate::client::{DEADLINE, create, open, set, until};
-use crate::ensemble::{Patient, SNAPSHOTS_SOON, leader, mode, one_is_away_for_long};
+use crate::ensemble::{Patient, SNAPSHOTS_SOON, leader, mark, mode, one_is_away_for_long};
 use crate::process::{Server, free_port};
 
 const TIMEOUT_MS: i32 = 4000;
@@ -272,6 +272,7 @@ fn a_secret_keeps_out_who_does_not_know_it_and_both_say_why() {
         3 => line("wrong"),
         _ => line("right"),
     });
+    servers[..2].iter().for_each(mark);
     servers.iter_mut().for_each(Server::run);
     all_work(&servers[..2]);
     all_agree(&servers[..2], b"1");
@@ -377,6 +378,7 @@ fn names_that_do_not_resolve_stop_nobody() {
         },
         |_| String::new(),
     );
+    servers[..2].iter().for_each(mark);
     servers.iter_mut().for_each(Server::run);
     // Server 3 finds the others, and they do not find it.
     all_work(&servers[..2]);

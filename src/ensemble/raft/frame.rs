@@ -24,8 +24,9 @@ use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::disk_room::Room;
-use crate::ensemble::founding::{Answer, Base, Founding, HandedSecret, Question, Seat, Standing};
+use crate::ensemble::founding::{Answer, Founding, HandedSecret, Question, Seat};
 use crate::ensemble::snapshots::Need;
+use crate::ensemble::standing::{Base, Begins, Holding, Standing};
 use crate::ensemble::words::{Asked, Stream, TreeDigest, TreeVersion, Verdict, Word};
 use crate::storage::Members;
 
@@ -321,9 +322,15 @@ fn put_question(out: &mut BytesMut, question: &Question) {
 fn put_answer(out: &mut BytesMut, answer: &Answer) {
     out.put_u8(ANSWER);
     match answer {
-        Answer::Standing(Standing::Before(base)) => {
+        Answer::Standing(Standing::Before(Holding { base, begins, names })) => {
             out.put_u8(1);
             put_base(out, *base);
+            out.put_u8(match begins {
+                Begins::Never => 0,
+                Begins::WithAll => 1,
+                Begins::Marked => 2,
+            });
+            put_bytes(out, names.as_slice());
         }
         Answer::Standing(Standing::Member { id, ensemble, asks }) => {
             out.put_u8(2);
@@ -583,6 +590,18 @@ impl<'a> Input<'a> {
         Ok(Base { epoch: self.take()?, zxid: self.take()?, accepted: self.take()? })
     }
 
+    fn holding(&mut self) -> Result<Holding, FrameError> {
+        let base = self.base()?;
+        let begins = match self.take::<u8>()? {
+            0 => Begins::Never,
+            1 => Begins::WithAll,
+            2 => Begins::Marked,
+            kind => return Err(FrameError::Kind(kind.into())),
+        };
+        let names = self.bytes()?.first().copied();
+        Ok(Holding { base, begins, names })
+    }
+
     fn secret(&mut self) -> Result<Option<Box<HandedSecret>>, FrameError> {
         if !self.take::<bool>()? {
             return Ok(None);
@@ -614,7 +633,7 @@ impl<'a> Input<'a> {
 
     fn answer(&mut self) -> Result<Answer, FrameError> {
         Ok(match self.take::<u8>()? {
-            1 => Answer::Standing(Standing::Before(self.base()?)),
+            1 => Answer::Standing(Standing::Before(self.holding()?)),
             2 => Answer::Standing(Standing::Member {
                 id: self.number()?,
                 ensemble: self.number()?,

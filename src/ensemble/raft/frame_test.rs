@@ -143,7 +143,12 @@ fn examples() -> Vec<Said> {
     ];
     examples.extend(questions.map(Said::Question));
     let answers = [
-        Answer::Standing(Standing::Before(base)),
+        Answer::Standing(Standing::Before(Holding {
+            base,
+            begins: Begins::Marked,
+            names: Some(0),
+        })),
+        Answer::Standing(Standing::Before(Holding { base, begins: Begins::WithAll, names: None })),
         Answer::Standing(Standing::Member { id: 0x101, ensemble: 3, asks: vec![2, 0] }),
         Answer::Founded,
         Answer::Seat(seat.clone(), None),

@@ -9,9 +9,10 @@ use crate::engine::apply::Mode;
 use crate::engine::database::Database;
 use crate::engine::session::SessionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::founding::{Base, Founding, Seat};
+use crate::ensemble::founding::{Founding, Seat};
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::snapshot_of;
+use crate::ensemble::standing::Base;
 use crate::storage::{
     Compression, DataDirectory, EpochFile, RaftState, RaftStateFile, SessionKey, SessionSecret,
     SnapshotOrigin, TxnLog, recover,

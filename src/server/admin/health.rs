@@ -1,5 +1,6 @@
 //! `/health/live` and `/health/ready`: what an orchestrator asks. ZooKeeper has neither.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,7 +15,7 @@ pub(super) fn answer(probe: &str, method: &Method, server: Option<&Arc<Server>>)
     let (what, reason) = match probe {
         // Whoever answers lives.
         "live" => ("live", None),
-        "ready" => ("ready", server.map_or(Some(READS), |server| not_ready(server))),
+        "ready" => ("ready", server.map_or_else(|| Some(READS.into()), |server| not_ready(server))),
         _ => return not_found(),
     };
     if !matches!(*method, Method::GET | Method::HEAD) {
@@ -24,25 +25,29 @@ pub(super) fn answer(probe: &str, method: &Method, server: Option<&Arc<Server>>)
     if let Some(server) = server {
         fields.push(("server_state".into(), server.role.get().to_string().into()));
     }
-    fields.push(("reason".into(), reason.map_or(Json::Null, Json::from)));
     let status = match reason {
         None => StatusCode::OK,
         Some(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
+    fields.push(("reason".into(), reason.map_or(Json::Null, |reason| reason.into_owned().into())));
     (status, json_body(fields)).into_response()
 }
 
 const READS: &str = "it is reading its data directory";
 
 /// Why clients would be turned away, if they would.
-fn not_ready(server: &Server) -> Option<&'static str> {
+fn not_ready(server: &Server) -> Option<Cow<'static, str>> {
     match server.role.get() {
         Role::Standalone | Role::Follower | Role::Observer | Role::Leader => None,
-        Role::Reading => Some(READS),
+        Role::Reading => Some(READS.into()),
         // Nothing is known of the others before it has read what it has.
-        Role::None if server.others.voters.load(Ordering::Relaxed) == 0 => Some(
-            "it is reading its data directory, or waiting for other servers to form an ensemble",
-        ),
-        Role::None => Some("there is no leader, or this server cannot reach it"),
+        Role::None if server.others.voters.load(Ordering::Relaxed) == 0 => {
+            let waits_for = server.others.waits_for.lock().clone();
+            Some(waits_for.map_or_else(
+                || READS.into(),
+                |what| format!("it belongs to no ensemble yet: {what}").into(),
+            ))
+        }
+        Role::None => Some("there is no leader, or this server cannot reach it".into()),
     }
 }

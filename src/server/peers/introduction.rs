@@ -12,7 +12,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::handed_secret;
 use super::hello::QUESTION;
@@ -21,16 +20,16 @@ use super::secure::Stream;
 use super::speak::dial;
 use super::{Common, Own, Peer, Peers, SILENT_MAX, timeout};
 use crate::config;
-use crate::ensemble::founding::{
-    Answer, Base, Founding, HandedSecret, Question, Standing, Step, decide, may_belong,
-};
+use crate::ensemble::founding::{Answer, Founding, HandedSecret, Question, may_belong};
+use crate::ensemble::standing::{Base, Holding, Round, Standing, Step};
 use crate::ensemble::{
     Before, EnsembleError, FRAME_HEAD_LEN, FromPeer, Said, member_id, parse_head, parse_said,
     put_said,
 };
 use crate::message::MessageId;
-use crate::server::ServerError;
 use crate::server::member::FIRST_LIFE;
+use crate::server::shared::Server;
+use crate::server::{ServerError, data};
 use crate::storage::{Members, SESSIONS_BEFORE_MAX, SessionKey, SessionSecret};
 
 /// Between two rounds of questions.
@@ -38,7 +37,7 @@ const BETWEEN_ROUNDS: Duration = Duration::from_millis(100);
 /// A founder asks the others for no longer than this; they can still get a seat.
 const ASKS_MAX: Duration = Duration::from_secs(10);
 /// Whoever waits says so this often.
-const BETWEEN_COMPLAINTS: Duration = Duration::from_secs(60);
+const BETWEEN_COMPLAINTS: Duration = Duration::from_secs(10);
 /// A question and its answer take no longer than this.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Bytes of a question or an answer.
@@ -50,8 +49,8 @@ pub(super) enum Introduction {
     /// It is about to be another.
     #[default]
     Changing,
-    /// It belongs to no ensemble.
-    Before(Box<Before>),
+    /// It belongs to no ensemble, and says this of itself.
+    Before(Box<Before>, Holding),
     /// It belongs to one, and as its founder is about to ask these.
     Member(Vec<u8>),
     /// The disk refused.
@@ -72,29 +71,39 @@ impl Peers {
         &self,
         before: Before,
         ensemble: &config::Ensemble,
-        ending: &CancellationToken,
+        server: &Server,
     ) -> Result<bool, ServerError> {
-        let common = &self.0;
+        let (common, waits) = (&self.0, &server.others.waits_for);
         let (base, directory) = (before.base(), Arc::clone(before.directory()));
-        *common.introduction.lock() = Introduction::Before(Box::new(before));
+        let begins = || data::begins(&server.config);
+        let data_dir = server.config.data_dir.display().to_string();
+        let voters: Vec<u8> = ensemble.ids(false).collect();
+        let mut holding = Holding { base, begins: begins(), names: None };
+        *common.introduction.lock() = Introduction::Before(Box::new(before), holding);
         let began = Instant::now();
-        let mut complained: Option<Instant> = None;
+        let mut complained = began;
         loop {
             match &mut *common.introduction.lock() {
-                Introduction::Member(_) => return Ok(true),
+                Introduction::Member(_) => {
+                    *waits.lock() = None;
+                    return Ok(true);
+                }
                 failed @ Introduction::Failed(_) => {
                     if let Introduction::Failed(error) = std::mem::take(failed) {
                         return Err(error.into());
                     }
                 }
-                Introduction::Changing | Introduction::Before(_) => {}
+                Introduction::Before(_, told) => *told = holding,
+                Introduction::Changing => {}
             }
             let others = common.standings().await;
             let is_late = began.elapsed() >= ensemble.init_limit;
-            let voters: Vec<u8> = ensemble.ids(false).collect();
-            match decide(common.server, base, &voters, &others, is_late) {
+            holding.begins = begins();
+            let round = Round { own: common.server, holding, voters: &voters, others: &others };
+            holding.names = round.named();
+            match round.step(is_late) {
                 Step::Found => common.found(base, ensemble, &others).await,
-                Step::Join if base.zxid == 0 => common.ask_for_seat(&others).await,
+                Step::Join if base.is_empty() => common.ask_for_seat(&others).await,
                 Step::Join if is_late => {
                     return Err(ServerError::NotEmpty {
                         directory: directory.snapshots().display().to_string(),
@@ -103,16 +112,18 @@ impl Peers {
                 }
                 Step::Join | Step::Wait => {}
             }
-            if complained.map_or(began, |last| last).elapsed() >= BETWEEN_COMPLAINTS {
-                complained = Some(Instant::now());
+            let text = round.waits_for(is_late, &data_dir);
+            if complained.elapsed() >= BETWEEN_COMPLAINTS {
+                complained = Instant::now();
                 tracing::warn!(
                     id = %MessageId::WAITING_FOR_ENSEMBLE,
-                    ?others,
-                    "still waiting for an ensemble to join"
+                    reason = text,
+                    "this server belongs to no ensemble yet and waits"
                 );
             }
+            *waits.lock() = Some(text);
             tokio::select! {
-                () = ending.cancelled() => return Ok(false),
+                () = server.ending.cancelled() => return Ok(false),
                 () = tokio::time::sleep(BETWEEN_ROUNDS) => {}
             }
         }
@@ -154,7 +165,7 @@ impl Common {
         let Ok(fresh) = fresh else { return };
         let Some(before) = self.take_before() else { return };
         let heard = others.values().filter_map(|standing| match standing {
-            Standing::Before(base) => Some(base.accepted),
+            Standing::Before(holding) => Some(holding.base.accepted),
             Standing::Member { .. } => None,
         });
         let newest = heard.fold(base.accepted, i64::max);
@@ -285,7 +296,7 @@ impl Common {
     fn take_before(&self) -> Option<Before> {
         let mut introduction = self.introduction.lock();
         match std::mem::take(&mut *introduction) {
-            Introduction::Before(before) => Some(*before),
+            Introduction::Before(before, _) => Some(*before),
             other => {
                 *introduction = other;
                 None
@@ -308,7 +319,7 @@ impl Common {
     fn standing(&self) -> Option<Standing> {
         let Own { id, ensemble } = self.own();
         match &*self.introduction.lock() {
-            Introduction::Before(before) => Some(Standing::Before(before.base())),
+            Introduction::Before(_, holding) => Some(Standing::Before(*holding)),
             Introduction::Member(asks) => {
                 Some(Standing::Member { id, ensemble, asks: asks.clone() })
             }
@@ -326,8 +337,8 @@ impl Common {
         let Founding { members, ensemble, .. } = &founding;
         let is_meant = members.voters.contains(&id) || members.learners.contains(&id);
         let may = match &*self.introduction.lock() {
-            Introduction::Before(before) if is_meant => may_belong(before.base(), &founding),
-            Introduction::Before(_) => {
+            Introduction::Before(_, holding) if is_meant => may_belong(holding.base, &founding),
+            Introduction::Before(..) => {
                 Err("the founder's server list does not include it".to_owned())
             }
             Introduction::Member(_) => Err("it belongs to an ensemble".to_owned()),

@@ -20,6 +20,7 @@ use crate::config::{self, EnsembleServer, QuorumSecurity, SessionsLive};
 use crate::engine::database::Rules;
 use crate::ensemble::Before;
 use crate::ensemble::founding::{Answer, Founding};
+use crate::ensemble::standing::Holding;
 use crate::storage::{
     DirectoryOptions, Members, RealDisk, ReceivedSnapshot, RecoveryOptions, SessionKey,
 };
@@ -452,7 +453,7 @@ async fn who_was_asked_to_belong_does_so_even_if_nobody_waits() {
     let how = starts(2);
     let before = Before::read(Arc::clone(&common.directory), &how).expect("an empty directory");
     let base = before.base();
-    *common.introduction.lock() = Introduction::Before(Box::new(before));
+    *common.introduction.lock() = Introduction::Before(Box::new(before), Holding::default());
     let voters = vec![member_id(1, 1), member_id(2, 1)];
     let members = Members { voters, ..Members::default() };
     let founding = Founding { ensemble: 7, term: 1, base, index: 0, members };

@@ -1,0 +1,238 @@
+//! Who founds an ensemble, and whether that may be yet: decided from what the listed servers hold, as far as they answer.
+//!
+//! An ensemble begins on the greatest data, or on nothing. On nothing only if no data can be shut out by that: every voter
+//! of the list has answered that it is empty too, or an operator left the marker `initialize` on a majority. On data
+//! if every voter has answered, or a majority has data: whatever was acknowledged is in the greatest of any majority, as
+//! ZooKeeper's own elections have it.
+//!
+//! Each server names the one that is to found it, by what it has heard, and nobody founds without being named by a majority:
+//! servers that hear different ones name different ones, but no two of them have a majority at once.
+
+use std::collections::BTreeMap;
+
+/// What the directory of a server without an ensemble holds. The greater one is the one to go on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Base {
+    /// `currentEpoch`, which ZooKeeper compares first.
+    pub epoch: i64,
+    /// Of its last transaction; 0 for none.
+    pub zxid: i64,
+    /// The newest epoch that it has heard of.
+    pub accepted: i64,
+}
+
+impl Base {
+    /// Whether nothing would be lost with it.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.zxid == 0
+    }
+}
+
+/// When an empty directory may become a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Begins {
+    /// Not by itself: `db.autocreate` is false, and there is no marker.
+    #[default]
+    Never,
+    /// With those of all voters.
+    WithAll,
+    /// With those of a majority: it has the marker `initialize`.
+    Marked,
+}
+
+/// What a server that belongs to no ensemble says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Holding {
+    /// What its directory holds.
+    pub base: Base,
+    /// If that is nothing, whether it may begin with it.
+    pub begins: Begins,
+    /// Which server is to found the ensemble, as far as it has heard.
+    pub names: Option<u8>,
+}
+
+/// What a server is to others that ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It belongs to no ensemble.
+    Before(Holding),
+    /// It belongs to one.
+    Member {
+        /// As which member.
+        id: u64,
+        /// To which.
+        ensemble: u64,
+        /// As its founder, it is about to ask these.
+        asks: Vec<u8>,
+    },
+}
+
+/// What a server without a state does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Asks again.
+    Wait,
+    /// Founds the ensemble.
+    Found,
+    /// Asks for a seat.
+    Join,
+}
+
+/// What one server has heard of the others in a round of questions.
+#[derive(Debug, Clone, Copy)]
+pub struct Round<'a> {
+    /// The server.
+    pub own: u8,
+    /// What it holds itself.
+    pub holding: Holding,
+    /// The servers of its list that vote.
+    pub voters: &'a [u8],
+    /// What the others have answered.
+    pub others: &'a BTreeMap<u8, Standing>,
+}
+
+impl Round<'_> {
+    /// Which server is to found the ensemble, by what was heard.
+    #[must_use]
+    pub fn named(&self) -> Option<u8> {
+        let heard = || self.heard();
+        let greatest = |(_, server, holding): &(bool, u8, Holding)| {
+            (holding.base.epoch, holding.base.zxid, *server)
+        };
+        let is_of = |what: Begins| move |its: &(bool, u8, Holding)| its.2.begins == what;
+        let with_data = heard().filter(|its| its.0).max_by_key(greatest);
+        if let Some((_, server, _)) = with_data {
+            return Some(server);
+        }
+        let servers = |(_, server, _)| server;
+        match heard().count() == self.voters.len() && !heard().any(|its| is_of(Begins::Never)(&its))
+        {
+            true => heard().map(servers).max(),
+            false => heard().filter(is_of(Begins::Marked)).map(servers).max(),
+        }
+    }
+
+    /// What it does. `is_late` tells that data of a majority waits for no more answers.
+    #[must_use]
+    pub fn step(&self, is_late: bool) -> Step {
+        let is_asked = |its: &Standing| matches!(its, Standing::Member { asks, .. } if asks.contains(&self.own));
+        if self.others.values().any(is_asked) {
+            return Step::Wait;
+        }
+        if self.members().next().is_some() {
+            return Step::Join;
+        }
+        let named = self.named();
+        let is_chosen = named == Some(self.own) && self.is_named_by_majority();
+        if is_chosen && self.may_begin(is_late) { Step::Found } else { Step::Wait }
+    }
+
+    /// For an operator: why it is not a member yet, and what ends that. `data_dir` is the directory of this server.
+    #[must_use]
+    pub fn waits_for(&self, is_late: bool, data_dir: &str) -> String {
+        let is_asker = |(_, its): &(&u8, &Standing)| matches!(its, Standing::Member { asks, .. } if asks.contains(&self.own));
+        if let Some((server, _)) = self.others.iter().find(is_asker) {
+            return format!(
+                "server {server} is founding the ensemble and has not asked this one yet"
+            );
+        }
+        if let Some(server) = self.members().next() {
+            return format!(
+                "server {server} belongs to an ensemble, and no leader of that gives this server a seat: start the other \
+                 servers of that ensemble. If a majority of them is lost for good, stop server {server}, run `rookeeper data \
+                 leave` on its dataDir, and start it again"
+            );
+        }
+        let marked = format!("`touch {data_dir}/initialize`");
+        let (silent, are) = self.silent();
+        let with_data = self.heard().filter(|its| its.0).map(|its| its.1);
+        match (silent.is_empty(), with_data.max()) {
+            (false, None) => format!(
+                "{silent} {are} not answer and may have data: start what is silent, with an empty directory if its own is \
+                 lost. To begin with an empty tree without it, run {marked} on a majority of the servers, each with its own dataDir"
+            ),
+            (false, Some(_)) if self.may_begin(is_late) => {
+                format!(
+                    "{silent} {are} not answer; the servers with data are enough, but {}",
+                    self.founder()
+                )
+            }
+            (false, Some(_)) if self.may_begin(true) => format!(
+                "{silent} {are} not answer and may have newer data; after initLimit the servers with data go on without"
+            ),
+            (false, Some(server)) => format!(
+                "{silent} {are} not answer and may have newer data than server {server}: start what is silent, with an empty \
+                 directory if its own is lost"
+            ),
+            (true, None) if !self.may_begin(is_late) => format!(
+                "all voters are empty, and db.autocreate=false: run {marked} on a majority of the servers, each with its \
+                 own dataDir. If there should be data, check that the disks are mounted"
+            ),
+            (true, _) => format!("all voters have answered, but {}", self.founder()),
+        }
+    }
+
+    /// Whether an ensemble may begin with what was heard.
+    fn may_begin(&self, is_late: bool) -> bool {
+        let is_majority = |count: usize| count > self.voters.len() / 2;
+        let are_all = self.heard().count() == self.voters.len();
+        let with_data = self.heard().filter(|its| its.0).count();
+        if with_data > 0 {
+            return are_all || (is_late && is_majority(with_data));
+        }
+        let may_all = self.heard().all(|its| its.2.begins != Begins::Never);
+        let marked = self.heard().filter(|its| its.2.begins == Begins::Marked).count();
+        let has_data =
+            |its: &Standing| matches!(its, Standing::Before(its) if !its.base.is_empty());
+        (are_all && may_all) || (is_majority(marked) && !self.others.values().any(has_data))
+    }
+
+    fn is_named_by_majority(&self) -> bool {
+        let names = self.heard().filter(|(_, server, holding)| {
+            let names = if *server == self.own { self.named() } else { holding.names };
+            names == Some(self.own)
+        });
+        names.count() > self.voters.len() / 2
+    }
+
+    /// The voters that belong to no ensemble, this one too: whether they have data, who, and what they hold.
+    fn heard(&self) -> impl Iterator<Item = (bool, u8, Holding)> {
+        let others = self.others.iter().filter_map(|(server, standing)| match standing {
+            Standing::Before(holding) => Some((*server, *holding)),
+            Standing::Member { .. } => None,
+        });
+        let heard = others.chain([(self.own, self.holding)]);
+        let voters = heard.filter(|(server, _)| self.voters.contains(server));
+        voters.map(|(server, holding)| (!holding.base.is_empty(), server, holding))
+    }
+
+    fn members(&self) -> impl Iterator<Item = u8> {
+        let is_member = |(_, its): &(&u8, &Standing)| matches!(its, Standing::Member { .. });
+        self.others.iter().filter(is_member).map(|(server, _)| *server)
+    }
+
+    /// Who of the voters has not answered, in words, with their verb.
+    fn silent(&self) -> (String, &'static str) {
+        let is_silent = |server: &&u8| **server != self.own && !self.others.contains_key(server);
+        let silent: Vec<String> = self.voters.iter().filter(is_silent).map(u8::to_string).collect();
+        match silent.as_slice() {
+            [] => (String::new(), "do"),
+            [one] => (format!("server {one}"), "does"),
+            [first @ .., last] => (format!("servers {} and {last}", first.join(", ")), "do"),
+        }
+    }
+
+    fn founder(&self) -> String {
+        match self.named() {
+            Some(server) if server != self.own => {
+                format!("server {server}, which is to found the ensemble, has not done it yet: see its log")
+            }
+            _ => "no majority of them names this server as the founder: check that they all reach each other".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "standing_test.rs"]
+mod standing_test;

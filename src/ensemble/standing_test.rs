@@ -1,0 +1,286 @@
+use super::*;
+
+/// What a server can be here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Is {
+    /// Empty: without leave to begin, with it, with the marker.
+    Blank,
+    Empty,
+    Marked,
+    /// With data of different age.
+    Old,
+    New,
+    Member,
+}
+
+const ALL: [Is; 6] = [Is::Blank, Is::Empty, Is::Marked, Is::Old, Is::New, Is::Member];
+const VOTERS: [u8; 3] = [1, 2, 3];
+
+impl Is {
+    fn base(self) -> Base {
+        match self {
+            Self::Old => Base { epoch: 2, zxid: 9, accepted: 2 },
+            Self::New => Base { epoch: 3, zxid: 4, accepted: 3 },
+            Self::Blank | Self::Empty | Self::Marked | Self::Member => Base::default(),
+        }
+    }
+
+    fn holding(self) -> Holding {
+        let begins = match self {
+            Self::Blank | Self::Member => Begins::Never,
+            Self::Empty | Self::Old | Self::New => Begins::WithAll,
+            Self::Marked => Begins::Marked,
+        };
+        Holding { base: self.base(), begins, names: None }
+    }
+
+    fn standing(self, names: Option<u8>) -> Standing {
+        match self {
+            Self::Member => Standing::Member { id: 0x105, ensemble: 7, asks: Vec::new() },
+            _ => Standing::Before(Holding { names, ..self.holding() }),
+        }
+    }
+
+    fn has_data(self) -> bool {
+        matches!(self, Self::Old | Self::New)
+    }
+}
+
+/// Three servers, and of each which of the three it hears (itself always).
+#[derive(Debug, Clone, Copy)]
+struct World {
+    is: [Is; 3],
+    hears: [[bool; 3]; 3],
+}
+
+impl World {
+    fn others(&self, own: usize, names: [Option<u8>; 3]) -> BTreeMap<u8, Standing> {
+        let heard = (0..3).filter(|other| *other != own && self.hears[own][*other]);
+        heard.map(|other| (VOTERS[other], self.is[other].standing(names[other]))).collect()
+    }
+
+    fn round<'a>(&self, own: usize, others: &'a BTreeMap<u8, Standing>) -> Round<'a> {
+        Round { own: VOTERS[own], holding: self.is[own].holding(), voters: &VOTERS, others }
+    }
+
+    /// Whom each names, and then what each does.
+    fn steps(&self, is_late: bool) -> [Step; 3] {
+        let names = [0, 1, 2].map(|own| self.round(own, &self.others(own, [None; 3])).named());
+        [0, 1, 2].map(|own| match self.is[own] {
+            Is::Member => Step::Wait,
+            _ => self.round(own, &self.others(own, names)).step(is_late),
+        })
+    }
+
+    fn are_all_heard(&self) -> bool {
+        self.hears == [[true; 3]; 3]
+    }
+
+    /// Whether all whom it hears hear the same ones.
+    fn is_among_its_own(&self, own: usize) -> bool {
+        (0..3).all(|other| !self.hears[own][other] || self.hears[other] == self.hears[own])
+    }
+}
+
+fn worlds() -> impl Iterator<Item = World> {
+    let states = (0..216).map(|state| [ALL[state % 6], ALL[state / 6 % 6], ALL[state / 36]]);
+    states.flat_map(|is| {
+        (0..64_u8).map(move |ways| {
+            let mut hears = [[true; 3]; 3];
+            let pairs = [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)];
+            for (bit, (own, other)) in pairs.into_iter().enumerate() {
+                hears[own][other] = ways >> bit & 1 == 1;
+            }
+            World { is, hears }
+        })
+    })
+}
+
+/// When an ensemble may begin, by what a server hears of all three: `-` is silent.
+fn table(heard: &str) -> &'static str {
+    match heard {
+        // Nobody can have anything.
+        "EEE" | "EEM" | "EMM" | "MMM" => "now",
+        // An operator says so, and nobody contradicts.
+        "-MM" | "BMM" => "now",
+        "---" | "--B" | "--E" | "--M" | "-BB" | "-BE" | "-BM" | "-EE" | "-EM" => "never",
+        "BBB" | "BBE" | "BBM" | "BEE" | "BEM" => "never",
+        // Nobody is missing, and there is data.
+        "BBD" | "BDE" | "BDM" | "BDD" | "DEE" | "DEM" | "DMM" | "DDE" | "DDM" | "DDD" => "now",
+        // What a majority has was acknowledged.
+        "-DD" => "late",
+        "--D" | "-BD" | "-DE" | "-DM" => "never",
+        _ => panic!("{heard}"),
+    }
+}
+
+fn sorted(world: &World, own: usize) -> String {
+    let letter = |at: usize| match world.is[at] {
+        _ if !world.hears[own][at] => '-',
+        Is::Blank => 'B',
+        Is::Empty => 'E',
+        Is::Marked => 'M',
+        Is::Old | Is::New => 'D',
+        Is::Member => unreachable!("another row"),
+    };
+    let mut letters = [0, 1, 2].map(letter);
+    letters.sort_unstable();
+    letters.iter().collect()
+}
+
+#[test]
+fn every_server_does_what_the_table_says() {
+    for world in worlds() {
+        for is_late in [false, true] {
+            let steps = world.steps(is_late);
+            for (own, step) in steps.into_iter().enumerate() {
+                if world.is[own] == Is::Member {
+                    continue;
+                }
+                let hears_member =
+                    (0..3).any(|at| world.hears[own][at] && world.is[at] == Is::Member);
+                if hears_member {
+                    assert_eq!(step, Step::Join, "{world:?}");
+                    continue;
+                }
+                let may = match table(&sorted(&world, own)) {
+                    "now" => true,
+                    "late" => is_late,
+                    _ => false,
+                };
+                assert!(may || step == Step::Wait, "{own} of {world:?} founds");
+                if !world.is_among_its_own(own) {
+                    continue;
+                }
+                let among: Vec<usize> = (0..3).filter(|at| world.hears[own][*at]).collect();
+                let is = |at: &usize| world.is[*at];
+                let rank = |at: &&usize| (is(at).base().epoch, is(at).base().zxid, **at);
+                let is_known_empty = among.len() == 3
+                    && among.iter().all(|at| matches!(is(at), Is::Empty | Is::Marked));
+                let greatest = match among.iter().any(|at| is(at).has_data()) || is_known_empty {
+                    true => among.iter().max_by_key(rank),
+                    // Who may not begin does not.
+                    false => among.iter().rev().find(|at| is(at) == Is::Marked),
+                };
+                let founds = step == Step::Found;
+                assert_eq!(founds, may && greatest == Some(&own), "{own} of {world:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_data_is_shut_out() {
+    for world in worlds() {
+        for (own, step) in world.steps(true).into_iter().enumerate() {
+            if step != Step::Found {
+                continue;
+            }
+            let marked = world.is.iter().filter(|is| **is == Is::Marked).count();
+            let silent = (0..3).filter(|at| !world.hears[own][*at]).count();
+            if world.is[own].has_data() {
+                // Anybody's, or that of any majority.
+                let greater = |at: &usize| {
+                    let base = |at: usize| (world.is[at].base().epoch, world.is[at].base().zxid);
+                    base(*at) > base(own)
+                };
+                let with_data = world.is.iter().filter(|is| is.has_data()).count();
+                let unheard = (0..3).filter(greater).filter(|at| world.hears[own][*at]).count();
+                assert_eq!(unheard, 0, "{world:?}");
+                assert!(silent == 0 || with_data >= 2, "{world:?}");
+            } else {
+                assert!(silent == 0 || marked >= 2, "{world:?}");
+                let heard_data =
+                    (0..3).filter(|at| world.hears[own][*at] && world.is[*at].has_data()).count();
+                assert_eq!(heard_data, 0, "{world:?}");
+            }
+        }
+    }
+}
+
+/// Whoever hears whom: all answers are of the same three servers.
+#[test]
+fn no_two_servers_found() {
+    for world in worlds() {
+        for is_late in [false, true] {
+            let founders = world.steps(is_late).iter().filter(|step| **step == Step::Found).count();
+            assert!(founders <= 1, "{world:?}");
+        }
+    }
+}
+
+#[test]
+fn who_hears_all_does_not_wait_for_ever() {
+    for world in worlds().filter(World::are_all_heard) {
+        let steps = world.steps(false);
+        let may_not = world.is.contains(&Is::Blank)
+            && !world.is.iter().any(|is| is.has_data())
+            && world.is.iter().filter(|is| **is == Is::Marked).count() < 2;
+        let goes_on = steps.iter().any(|step| *step != Step::Wait);
+        assert!(goes_on || may_not || world.is == [Is::Member; 3], "{world:?}");
+        assert!(!(goes_on && may_not && !world.is.contains(&Is::Member)), "{world:?}");
+    }
+}
+
+#[test]
+fn a_founder_is_waited_for_by_those_whom_it_asks() {
+    let founder = Standing::Member { id: 0x103, ensemble: 7, asks: vec![2] };
+    let others = BTreeMap::from([(1, Is::Empty.standing(None)), (3, founder)]);
+    for (own, step) in [(2, Step::Wait), (4, Step::Join)] {
+        let round = Round { own, holding: Is::Empty.holding(), voters: &VOTERS, others: &others };
+        assert_eq!(round.step(true), step);
+    }
+}
+
+/// An observer is no part of a majority, names nobody alone, and founds nothing; but its data counts against a marker.
+#[test]
+fn observers_found_nothing() {
+    let step = |own: u8, is: Is, others: &[(u8, Is)]| {
+        let names = Some(own);
+        let others = others.iter().map(|(server, is)| (*server, is.standing(names))).collect();
+        Round { own, holding: is.holding(), voters: &VOTERS, others: &others }.step(true)
+    };
+    assert_eq!(step(4, Is::New, &[(1, Is::Old), (2, Is::Old), (3, Is::Old)]), Step::Wait);
+    assert_eq!(step(1, Is::Old, &[(4, Is::New)]), Step::Wait);
+    assert_eq!(step(2, Is::Marked, &[(1, Is::Marked), (4, Is::New)]), Step::Wait);
+    assert_eq!(step(2, Is::Marked, &[(1, Is::Marked), (4, Is::Empty)]), Step::Found);
+}
+
+#[test]
+fn whoever_waits_says_for_whom_and_what_to_do() {
+    let told = |own: u8, is: Is, others: &[(u8, Is)], is_late: bool| {
+        let others = others.iter().map(|(server, is)| (*server, is.standing(None))).collect();
+        let round = Round { own, holding: is.holding(), voters: &VOTERS, others: &others };
+        round.waits_for(is_late, "/data")
+    };
+    for (text, parts) in [
+        (
+            told(1, Is::Empty, &[(2, Is::Empty)], true),
+            ["server 3 does not", "`touch /data/initialize`"],
+        ),
+        (told(1, Is::Empty, &[], true), ["servers 2 and 3 do not", "`touch /data/initialize`"]),
+        (
+            told(1, Is::Old, &[(2, Is::Empty)], true),
+            ["server 3 does not", "newer data than server 1"],
+        ),
+        (told(1, Is::Old, &[(2, Is::New)], false), ["server 3 does not", "after initLimit"]),
+        (
+            told(1, Is::Old, &[(2, Is::New)], true),
+            ["server 3 does not", "server 2, which is to found"],
+        ),
+        (
+            told(1, Is::Empty, &[(2, Is::Member)], true),
+            ["server 2 belongs to an", "`rookeeper data leave`"],
+        ),
+        (
+            told(1, Is::Blank, &[(2, Is::Blank), (3, Is::Empty)], true),
+            ["db.autocreate=false", "`touch /data/initialize`"],
+        ),
+        (
+            told(3, Is::Empty, &[(1, Is::Empty), (2, Is::Empty)], true),
+            ["no majority of them names this server", "reach each other"],
+        ),
+    ] {
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+}
