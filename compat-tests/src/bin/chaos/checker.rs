@@ -24,6 +24,8 @@ pub(crate) struct Last {
 pub(crate) struct Allowance {
     /// A read behind a sync may be of the past: ZooKeeper's leader answers it without asking whether it still leads.
     pub(crate) stale_sync: bool,
+    /// How old a read without a sync may be when it is asked for; `None` for any age.
+    pub(crate) age: Option<Nanos>,
     /// So long before its timeout a session may be over although its client was answered. A write reaches the leader, but it does not count as a sign of life before the next report.
     pub(crate) write: Nanos,
     /// The same of reads: a server that lost its leader answers them for so long.
@@ -50,6 +52,9 @@ pub(crate) fn violations(entries: &[Entry], last: &Last, allowance: Allowance) -
     reads_show_the_state_at_their_zxid(entries, &registers, &mut found);
     if !allowance.stale_sync {
         reads_behind_a_sync_show_what_was_written(entries, &mut found);
+    }
+    if let Some(age) = allowance.age {
+        reads_are_not_older(entries, age, &mut found);
     }
     sequences_are_in_order(entries, last, &mut found);
     sessions_live_as_long_as_they_should(entries, last, allowance, &mut found);
@@ -228,6 +233,31 @@ fn reads_behind_a_sync_show_what_was_written(entries: &[Entry], found: &mut Vec<
     }
 }
 
+/// A read shows what was acknowledged so long before it was asked for. When the server read is not known, but not before.
+fn reads_are_not_older(entries: &[Entry], age: Nanos, found: &mut Vec<String>) {
+    let mut by_end: Vec<&Entry> =
+        entries.iter().filter(|entry| entry.op == "set" && entry.is_ok()).collect();
+    by_end.sort_by_key(|entry| entry.to);
+    let mut gets: Vec<&Entry> =
+        entries.iter().filter(|entry| entry.op == "get" && entry.is_ok()).collect();
+    gets.sort_by_key(|entry| entry.from);
+    let mut ended = by_end.into_iter().peekable();
+    let mut latest: HashMap<&str, &Entry> = HashMap::new();
+    for get in gets {
+        while let Some(set) = ended.next_if(|set| set.to.saturating_add(age) < get.from) {
+            let known = latest.entry(&set.path).or_insert(set);
+            if known.version < set.version {
+                *known = set;
+            }
+        }
+        if let Some(missed) = latest.get(get.path.as_str())
+            && missed.version > get.version
+        {
+            found.push(format!("{get:?} is too old: it does not show {missed:?}"));
+        }
+    }
+}
+
 /// Names are given once, and in the order of zxids.
 fn sequences_are_in_order(entries: &[Entry], last: &Last, found: &mut Vec<String>) {
     let mut made: Vec<(i64, &str)> = entries
@@ -379,7 +409,7 @@ fn locks_exclude(entries: &[Entry], found: &mut Vec<String>) {
 mod tests {
     use super::*;
 
-    const ALLOWANCE: Allowance = Allowance { stale_sync: false, write: 0, read: 0 };
+    const ALLOWANCE: Allowance = Allowance { stale_sync: false, age: Some(5), write: 0, read: 0 };
 
     fn entries(lines: &[&str]) -> Vec<Entry> {
         let whole = |line: &&str| {
@@ -496,6 +526,18 @@ mod tests {
             ),
             "behind a sync",
         );
+    }
+
+    #[test]
+    fn a_read_that_is_too_old_is_found() {
+        let asked_at = |from: Nanos| {
+            format!(
+                "'s':'0x2','op':'get','path':'/chaos/r/1','t0':{from},'t1':60,'end':'ok','value':'a','version':1,'zxid':5"
+            )
+        };
+        let in_time = asked_at(45);
+        assert_eq!(found(&[GOOD[0], GOOD[1], &in_time], &last("b", 2)), Vec::<String>::new());
+        one(&found(&[GOOD[0], GOOD[1], &asked_at(46)], &last("b", 2)), "too old");
     }
 
     #[test]

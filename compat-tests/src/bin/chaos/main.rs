@@ -13,6 +13,7 @@
 mod checker;
 mod faults;
 mod history;
+mod linear;
 mod world;
 
 use std::env;
@@ -190,8 +191,15 @@ fn judge(world: &mut World, kind: Kind, folder: &Path) -> Result<Vec<String>, Bo
     ));
     let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     let stale_sync = kind != Kind::Rookeeper;
-    let allowance =
-        Allowance { stale_sync, write: nanos(2 * TICK), read: nanos(TICK * SYNC_LIMIT + 2 * TICK) };
+    let allowance = Allowance {
+        stale_sync,
+        age: (!stale_sync).then_some(nanos(TICK * SYNC_LIMIT)),
+        write: nanos(2 * TICK),
+        read: nanos(TICK * SYNC_LIMIT + 2 * TICK),
+    };
     found.extend(violations(&entries, &last, allowance));
+    if !stale_sync {
+        found.extend(linear::impossible(&entries));
+    }
     Ok(found)
 }
