@@ -3,9 +3,10 @@
 use std::thread;
 
 use compat_tests::request::{self, mode, op};
-use compat_tests::{Kind, RawClient, Server, count};
+use compat_tests::{RawClient, count};
 
-use crate::{SESSION_MS, ask, ask_together, create, some_time};
+use crate::subject::Subject;
+use crate::{ask, ask_together, create, some_time};
 
 const WRITERS: usize = 2;
 const BROKEN: &str = "of a multi that failed";
@@ -80,13 +81,21 @@ fn look(client: &mut RawClient, writers: usize, held: &mut usize) -> bool {
 
 #[test]
 fn a_multi_is_seen_whole_or_not_at_all() {
-    let mut server = Server::start(Kind::subject(), &[]);
-    let mut client = server.connect(SESSION_MS);
+    multis_are_whole(Subject::one(&[]));
+}
+
+#[test]
+fn a_multi_is_seen_whole_or_not_at_all_in_an_ensemble() {
+    multis_are_whole(Subject::three(&[]));
+}
+
+fn multis_are_whole(mut server: Subject) {
+    let mut client = server.connect();
     for path in ["/pair", "/pair/left", "/pair/right", "/pair/children"] {
         create(&mut client, path, "");
     }
     let (mut held, mut acknowledged) = (0, 0);
-    let runs = count("ATOMICITY_CRASHES", 5);
+    let runs = server.crashes(count("ATOMICITY_CRASHES", 5));
     for run in 0..runs {
         let children =
             ask(&mut client, op::GET_CHILDREN, &request::path_watch("/pair/children", false));
@@ -107,11 +116,11 @@ fn a_multi_is_seen_whole_or_not_at_all() {
 
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
-                let own = server.connect(SESSION_MS);
+                let own = server.connect();
                 thread::spawn(move || write(own, writer, run))
             })
             .collect();
-        let mut reader = server.connect(SESSION_MS);
+        let mut reader = server.connect();
         let reader = thread::spawn(move || {
             let mut held = 0;
             while look(&mut reader, WRITERS, &mut held) {}
@@ -124,7 +133,7 @@ fn a_multi_is_seen_whole_or_not_at_all() {
             acknowledged += writer.join().expect("a writer runs until the end");
         }
         server.restart();
-        client = server.connect(SESSION_MS);
+        client = server.connect();
         let mut still = 0;
         assert!(
             look(&mut client, WRITERS, &mut still),

@@ -6,9 +6,10 @@ use std::thread;
 use bytes::BufMut;
 use compat_tests::load::{Load, Writes};
 use compat_tests::request::{self, op};
-use compat_tests::{ConnectRequest, Kind, RawClient, Reply, Server, count};
+use compat_tests::{RawClient, Reply, count};
 
-use crate::{SESSION_MS, ask, ask_together, create, get, number};
+use crate::subject::Subject;
+use crate::{ask, ask_together, create, get, number};
 
 const WRITERS: usize = 4;
 const BATCHES: usize = 100;
@@ -39,8 +40,16 @@ fn write_in_turn(client: &mut RawClient, left: &str, right: &str) {
 
 #[test]
 fn updates_take_effect_in_the_order_of_their_sending() {
-    let server = Server::start(Kind::subject(), &[]);
-    let mut client = server.connect(SESSION_MS);
+    updates_are_in_order(Subject::one(&[]));
+}
+
+#[test]
+fn updates_take_effect_in_the_order_of_their_sending_in_an_ensemble() {
+    updates_are_in_order(Subject::three(&[]));
+}
+
+fn updates_are_in_order(server: Subject) {
+    let mut client = server.connect();
     create(&mut client, "/order", "");
     let mut writers = Vec::new();
     let mut pairs = Vec::new();
@@ -49,7 +58,7 @@ fn updates_take_effect_in_the_order_of_their_sending() {
         create(&mut client, &left, "0");
         create(&mut client, &right, "0");
         pairs.push((left.clone(), right.clone()));
-        let mut own = server.connect(SESSION_MS);
+        let mut own = server.connect();
         writers.push(thread::spawn(move || {
             write_in_turn(&mut own, &left, &right);
             own.close().expect("the session closes");
@@ -74,9 +83,17 @@ fn updates_take_effect_in_the_order_of_their_sending() {
 
 #[test]
 fn a_read_shows_what_anyone_had_acknowledged() {
-    let server = Server::start(Kind::subject(), &[]);
+    reads_show_what_was_acknowledged(Subject::one(&[]));
+}
+
+#[test]
+fn a_read_shows_what_anyone_had_acknowledged_in_an_ensemble() {
+    reads_show_what_was_acknowledged(Subject::three(&[]));
+}
+
+fn reads_show_what_was_acknowledged(server: Subject) {
     let load = Load::start(server.address(), 3, 0, Writes::Sets);
-    let mut clients: Vec<RawClient> = (0..WRITERS).map(|_| server.connect(SESSION_MS)).collect();
+    let mut clients: Vec<RawClient> = (0..WRITERS).map(|_| server.connect()).collect();
     for (turn, n) in (0..clients.len()).cycle().zip(0..count("ORDER_ROUNDS", 1000)) {
         let writer = clients.get_mut(turn).expect("one of them");
         if n == 0 {
@@ -85,7 +102,7 @@ fn a_read_shows_what_anyone_had_acknowledged() {
         let body = request::set_data("/seen", n.to_string().as_bytes(), -1);
         let written = ask(writer, op::SET_DATA, &body).stat();
         for reader in &mut clients {
-            let reply = get(reader, "/seen", false);
+            let reply = server.read(reader, "/seen");
             assert_eq!(number(&reply).to_string(), n.to_string(), "in turn {turn}");
             assert_eq!(reply.stat(), written);
             assert!(reply.zxid >= written.mzxid, "a reply is as new as what it shows");
@@ -126,12 +143,20 @@ fn mixed(client: &mut RawClient, own: &str, others: &str, number: usize) -> usiz
 
 #[test]
 fn zxids_never_fall_in_a_session() {
-    let mut server = Server::start(Kind::subject(), &[]);
-    let mut client = server.connect(SESSION_MS);
+    zxids_do_not_fall(Subject::one(&[]));
+}
+
+#[test]
+fn zxids_never_fall_in_a_session_in_an_ensemble() {
+    zxids_do_not_fall(Subject::three(&[]));
+}
+
+fn zxids_do_not_fall(mut server: Subject) {
+    let mut client = server.connect();
     create(&mut client, "/own", "0");
     let mut last = 0;
     let mut events = 0;
-    for run in 0..count("ORDER_CRASHES", 3) {
+    for run in 0..server.crashes(count("ORDER_CRASHES", 3)) {
         let load = Load::start(server.address(), 3, run, Writes::Sets);
         for number in 0..300 {
             let mut due = mixed(&mut client, "/own", &format!("/load/{run}/0"), number);
@@ -160,11 +185,7 @@ fn zxids_never_fall_in_a_session() {
     client.close().expect("the session closes");
 }
 
-/// The session on a new connection; the server refuses if it is older than what was seen.
-fn again(server: &Server, client: &RawClient, last: i64) -> RawClient {
-    let session = client.session.as_ref().expect("it has a session");
-    let request = ConnectRequest { last_zxid_seen: last, ..ConnectRequest::again(session) };
-    let (again, attached) = RawClient::open(server.address(), &request).expect("an answer");
-    assert_eq!(attached.id, session.id, "the session is kept");
-    again
+/// The session on a new connection.
+fn again(server: &Subject, client: &RawClient, last: i64) -> RawClient {
+    server.again(client.session.as_ref().expect("it has a session"), last)
 }

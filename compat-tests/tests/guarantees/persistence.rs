@@ -2,14 +2,14 @@
 //! conditional update is lost or done twice.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::thread;
 
 use compat_tests::load::{Load, Writes};
 use compat_tests::request::{self, op};
-use compat_tests::{ConnectRequest, Kind, RawClient, Server, Session, count};
+use compat_tests::{RawClient, Session, count};
 
-use crate::{SESSION_MS, ask_together, create, get, number, some_time};
+use crate::subject::Subject;
+use crate::{ask_together, create, get, number, some_time};
 
 const WRITERS: usize = 4;
 
@@ -51,12 +51,8 @@ fn observe(mut client: RawClient, run: usize) -> Seen {
 }
 
 /// The same session must find all of it on the server that was started again.
-fn check(address: SocketAddr, seen: &Seen) {
-    let request =
-        ConnectRequest { last_zxid_seen: seen.last, ..ConnectRequest::again(&seen.session) };
-    let (mut client, attached) = RawClient::open(address, &request)
-        .expect("a server that is older than what a client has seen refuses it");
-    assert_eq!(attached.id, seen.session.id, "the session is kept");
+fn check(server: &Subject, seen: &Seen) {
+    let mut client = server.again(&seen.session, seen.last);
     for (path, version) in &seen.versions {
         let reply = get(&mut client, path, false);
         let now = reply.stat().version;
@@ -69,14 +65,22 @@ fn check(address: SocketAddr, seen: &Seen) {
 
 #[test]
 fn what_anyone_has_seen_survives_kill_nine() {
-    let mut server = Server::start(Kind::subject(), &["snapCount=1000"]);
-    let rounds = count("SEEN_CRASHES", 8);
+    what_was_seen_stays(Subject::one(&["snapCount=1000"]));
+}
+
+#[test]
+fn what_anyone_has_seen_survives_kill_nine_in_an_ensemble() {
+    what_was_seen_stays(Subject::three(&["snapCount=1000"]));
+}
+
+fn what_was_seen_stays(mut server: Subject) {
+    let rounds = server.crashes(count("SEEN_CRASHES", 8));
     let (mut read, mut events) = (0, 0);
     for run in 0..rounds {
         let load = Load::start(server.address(), WRITERS, run, Writes::Sets);
         let observers: Vec<_> = (0..3)
             .map(|_| {
-                let client = server.connect(SESSION_MS);
+                let client = server.connect();
                 thread::spawn(move || observe(client, run))
             })
             .collect();
@@ -88,11 +92,11 @@ fn what_anyone_has_seen_survives_kill_nine() {
             observers.into_iter().map(|each| each.join().expect("it runs until the end")).collect();
         server.restart();
         for each in &seen {
-            check(server.address(), each);
+            check(&server, each);
             read += each.versions.values().filter(|version| **version > 0).count();
             events += each.events;
         }
-        let mut client = server.connect(SESSION_MS);
+        let mut client = server.connect();
         written.check(&mut client);
         client.close().expect("the session closes");
     }
@@ -125,15 +129,23 @@ fn increment(mut client: RawClient) -> (BTreeSet<i32>, usize) {
 
 #[test]
 fn no_conditional_update_is_lost_or_done_twice() {
-    let mut server = Server::start(Kind::subject(), &[]);
-    let mut client = server.connect(SESSION_MS);
+    conditional_updates_are_done_once(Subject::one(&[]));
+}
+
+#[test]
+fn no_conditional_update_is_lost_or_done_twice_in_an_ensemble() {
+    conditional_updates_are_done_once(Subject::three(&[]));
+}
+
+fn conditional_updates_are_done_once(mut server: Subject) {
+    let mut client = server.connect();
     create(&mut client, "/counter", "0");
     let mut done = BTreeSet::new();
     let (mut in_flight, mut refused) = (0, 0);
-    for _ in 0..count("COUNTER_CRASHES", 5) {
+    for _ in 0..server.crashes(count("COUNTER_CRASHES", 5)) {
         let clients: Vec<_> = (0..WRITERS)
             .map(|_| {
-                let own = server.connect(SESSION_MS);
+                let own = server.connect();
                 thread::spawn(move || increment(own))
             })
             .collect();
@@ -148,7 +160,7 @@ fn no_conditional_update_is_lost_or_done_twice() {
             in_flight += 1;
         }
         server.restart();
-        client = server.connect(SESSION_MS);
+        client = server.connect();
         let reply = get(&mut client, "/counter", false);
         let value = number(&reply);
         assert_eq!(value, reply.stat().version);

@@ -4,9 +4,10 @@ use std::thread;
 
 use compat_tests::load::{Load, Writes};
 use compat_tests::request::{self, mode, op};
-use compat_tests::{Event, Kind, RawClient, Server, Stat, count};
+use compat_tests::{Event, RawClient, Stat, count};
 
-use crate::{SESSION_MS, ask, ask_together, create, get};
+use crate::subject::Subject;
+use crate::{ask, ask_together, create, get};
 
 const CREATED: i32 = 1;
 const DELETED: i32 = 2;
@@ -43,9 +44,17 @@ fn event_before_the_news(
 
 #[test]
 fn an_event_comes_before_the_data_it_tells_of() {
-    let server = Server::start(Kind::subject(), &[]);
+    events_come_before_the_data(Subject::one(&[]));
+}
+
+#[test]
+fn an_event_comes_before_the_data_it_tells_of_in_an_ensemble() {
+    events_come_before_the_data(Subject::three(&[]));
+}
+
+fn events_come_before_the_data(server: Subject) {
     let load = Load::start(server.address(), 3, 0, Writes::SetsAndCreates);
-    let mut client = server.connect(SESSION_MS);
+    let mut client = server.connect();
     for _ in 0..count("WATCH_ROUNDS", 200) {
         event_before_the_news(&mut client, op::GET_DATA, "/load/0/0", DATA_CHANGED, |stat| {
             stat.mzxid
@@ -89,14 +98,22 @@ fn change(client: &mut RawClient, parent: &str, rounds: usize) -> Vec<Event> {
 
 #[test]
 fn events_come_in_the_order_of_the_changes_and_none_is_left_out() {
-    let server = Server::start(Kind::subject(), &[]);
-    let mut watcher = server.connect(SESSION_MS);
+    events_are_in_order(Subject::one(&[]));
+}
+
+#[test]
+fn events_come_in_the_order_of_the_changes_and_none_is_left_out_in_an_ensemble() {
+    events_are_in_order(Subject::three(&[]));
+}
+
+fn events_are_in_order(server: Subject) {
+    let mut watcher = server.connect();
     create(&mut watcher, "/watched", "");
     ask(&mut watcher, op::ADD_WATCH, &request::path_kind("/watched", RECURSIVE));
     let rounds = count("WATCH_ROUNDS", 200);
     let writers: Vec<_> = (0..4)
         .map(|writer| {
-            let mut client = server.connect(SESSION_MS);
+            let mut client = server.connect();
             thread::spawn(move || {
                 let parent = format!("/watched/{writer}");
                 create(&mut client, &parent, "");
@@ -116,7 +133,7 @@ fn events_come_in_the_order_of_the_changes_and_none_is_left_out() {
     expected.sort_by_key(|event| event.zxid);
 
     // All of it was acknowledged: it stands before a later reply.
-    get(&mut watcher, "/watched", false);
+    server.read(&mut watcher, "/watched");
     assert_eq!(watcher.events.len(), expected.len());
     for (found, due) in watcher.events.iter().zip(&expected) {
         assert_eq!(found, due);
