@@ -140,3 +140,54 @@ fn events_are_in_order(server: Subject) {
     }
     watcher.close().expect("the session closes");
 }
+
+#[test]
+fn what_was_missed_is_told_when_the_watches_are_set_again() {
+    missed_changes_are_told(&Subject::one(&[]));
+}
+
+#[test]
+fn what_was_missed_is_told_when_the_watches_are_set_again_in_an_ensemble() {
+    missed_changes_are_told(&Subject::three(&[]));
+}
+
+fn missed_changes_are_told(server: &Subject) {
+    let mut writer = server.connect();
+    for path in ["/data", "/gone", "/children", "/same"] {
+        create(&mut writer, path, "");
+    }
+    let client = server.connect();
+    let session = client.session.clone().expect("it has a session");
+    let last = get(&mut writer, "/same", false).zxid;
+    drop(client);
+    ask(&mut writer, op::SET_DATA, &request::set_data("/data", b"x", -1));
+    ask(&mut writer, op::DELETE, &request::path_version("/gone", -1));
+    for path in ["/children/one", "/made"] {
+        create(&mut writer, path, "");
+    }
+    // On the next server, which has to know of all that by then.
+    let mut client = server.again(&session, last);
+    server.read(&mut client, "/same");
+    let watches =
+        request::set_watches(last, &["/data", "/gone", "/same"], &["/made"], &["/children"]);
+    ask(&mut client, op::SET_WATCHES, &watches);
+    let mut told: Vec<(i32, &str)> =
+        client.events.iter().map(|event| (event.kind, event.path.as_str())).collect();
+    told.sort_unstable();
+    let missed = [
+        (CREATED, "/made"),
+        (DELETED, "/gone"),
+        (DATA_CHANGED, "/data"),
+        (CHILDREN_CHANGED, "/children"),
+    ];
+    assert_eq!(told, missed);
+    // The one whose znode is the same is set.
+    client.events.clear();
+    ask(&mut writer, op::SET_DATA, &request::set_data("/same", b"x", -1));
+    server.read(&mut client, "/same");
+    let told: Vec<(i32, &str)> =
+        client.events.iter().map(|event| (event.kind, event.path.as_str())).collect();
+    assert_eq!(told, [(DATA_CHANGED, "/same")]);
+    client.close().expect("the session closes");
+    writer.close().expect("the session closes");
+}

@@ -77,17 +77,27 @@ struct Operation {
     effect: Effect,
 }
 
+/// What was searched.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Searched {
+    pub(crate) operations: usize,
+    pub(crate) parts: usize,
+    /// Operations of the longest part.
+    pub(crate) longest: usize,
+}
+
 /// Registers whose history is impossible, a line each.
-pub(crate) fn impossible(entries: &[Entry]) -> Vec<String> {
+pub(crate) fn impossible(entries: &[Entry]) -> (Vec<String>, Searched) {
     let mut registers: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.path.starts_with("/chaos/r/")) {
         registers.entry(&entry.path).or_default().push(entry);
     }
+    let mut searched = Searched::default();
     let found = registers.into_iter().filter_map(|(path, entries)| {
-        let (part, from) = first_impossible(operations(&entries))?;
+        let (part, from) = first_impossible(operations(&entries), &mut searched)?;
         Some(format!("{path}: no order of {part} sets and reads from {from} on is possible"))
     });
-    found.collect()
+    (found.collect(), searched)
 }
 
 /// What a register's history says, in the order of requests.
@@ -139,11 +149,17 @@ fn operations(entries: &[&Entry]) -> Vec<Operation> {
 
 /// How many operations the first impossible part has, and when it begins. A history is cut wherever nothing is under way
 /// but what may last for ever: the search takes the square of a part's length.
-fn first_impossible(operations: Vec<Operation>) -> Option<(usize, Nanos)> {
+fn first_impossible(operations: Vec<Operation>, searched: &mut Searched) -> Option<(usize, Nanos)> {
     let mut known: Register = None;
     let mut open: Vec<Operation> = Vec::new();
     let mut part: Vec<Operation> = Vec::new();
     let mut ends = 0;
+    let mut is_possible = |known, open: &[Operation], part: &[Operation]| {
+        searched.operations += part.len();
+        searched.parts += 1;
+        searched.longest = searched.longest.max(part.len());
+        is_possible(known, open, part)
+    };
     for operation in operations {
         if operation.from > ends && !part.is_empty() {
             let from = part[0].from;
@@ -228,12 +244,14 @@ mod tests {
 
     #[track_caller]
     fn check(entries: &[Entry], expected: bool) {
-        assert_eq!(impossible(entries).is_empty(), expected, "{:?}", impossible(entries));
+        let (found, searched) = impossible(entries);
+        assert_eq!(found.is_empty(), expected, "{found:?}, {searched:?}");
     }
 
     #[test]
     fn what_one_register_can_do_is_possible() {
         check(&[], true);
+        assert_eq!(impossible(&[set(1, "a", 1, 2), set(2, "b", 3, 4)]).1.parts, 2);
         check(&[set(1, "a", 1, 2), set(2, "b", 3, 4), get(2, "b", 5, 6)], true);
         // At the same time, in any order.
         check(&[set(2, "b", 1, 9), set(1, "a", 1, 9), get(1, "a", 2, 8), get(2, "b", 3, 9)], true);

@@ -199,7 +199,9 @@ fn judge(world: &mut World, kind: Kind, folder: &Path) -> Result<Vec<String>, Bo
     };
     found.extend(violations(&entries, &last, allowance));
     if !stale_sync {
-        found.extend(linear::impossible(&entries));
+        let (impossible, searched) = linear::impossible(&entries);
+        say(&format!("searched for an order: {searched:?}"));
+        found.extend(impossible);
     }
     Ok(found)
 }
