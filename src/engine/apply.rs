@@ -244,9 +244,11 @@ impl Database {
             }
             Err(error) => return Err(error),
         };
-        // The counter at its end stays there, and what was made shows all the same.
-        if creates > before || (creates == next && mode != Mode::Tolerant) {
+        if creates > before {
             self.tree.set_counters(parent, above(path), creates, zxid);
+        } else if creates == next {
+            // The counter at its end stays there, and what was made shows all the same.
+            self.tree.raise_pzxid(parent, above(path), zxid);
         }
         self.add_quota(node, path);
         self.grow_quota(path, Growth { count: 1, bytes: len(create.data) });
@@ -285,12 +287,10 @@ impl Database {
             Some(node) => self.tree.delete(node, path),
             None => Err(Impossible::NoNode(path.into())),
         };
-        if let Some(parent) = parent {
-            let stat = self.tree.stat_persisted(parent);
-            if deleted.is_ok() || mode != Mode::Strict {
-                let pzxid = if mode == Mode::Strict { zxid } else { zxid.max(Zxid(stat.pzxid)) };
-                self.tree.set_counters(parent, above(path), stat.cversion, pzxid);
-            }
+        if let Some(parent) = parent
+            && (deleted.is_ok() || mode != Mode::Strict)
+        {
+            self.tree.raise_pzxid(parent, above(path), zxid);
         }
         let changed = match deleted {
             Ok(changed) => changed,
@@ -454,8 +454,7 @@ impl Database {
             }
             let changed = self.tree.delete_at(node, at.len, &at.digest)?;
             if counted.insert(parent) {
-                let creates = self.tree.stat_persisted(parent).cversion;
-                self.tree.set_counters_at(parent, &above.digest, creates, zxid);
+                self.tree.raise_pzxid_at(parent, &above.digest, zxid);
             }
             if let Some(path) = path {
                 let change = Change {

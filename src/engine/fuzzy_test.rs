@@ -2,10 +2,13 @@
 //! (reference 11.6): what is in it already is passed over, and the tree ends as if each were applied once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jute::persist::{SnapshotNode, SnapshotSession};
+use jute::protocol::{CreateRequest, DeleteRequest, MultiOp, Request};
 use jute::txn::{
-    CreateContainerTxn, CreateTxn, DeleteTxn, SetAclTxn, SetDataTxn, Txn, TxnHeader, TxnRecord,
+    CloseSessionTxn, CreateContainerTxn, CreateTxn, DeleteTxn, SetAclTxn, SetDataTxn, Txn,
+    TxnHeader, TxnRecord,
 };
 use jute::{Acl, StatPersisted};
 use proptest::prelude::*;
@@ -14,8 +17,13 @@ use super::apply::Mode;
 use super::apply_test::RULES;
 use super::database::Database;
 use super::digest_test;
+use super::listing::{Listing, Progress};
 use super::model_test::{Pair, step};
-use super::session::Sessions;
+use super::request::{Origin, Work};
+use super::sequencer::{Prepared, Sequencer};
+use super::session::{SessionId, Sessions};
+use super::time::{Monotonic, Now, WallClock};
+use super::watch::ConnectionId;
 use super::zxid::Zxid;
 
 /// A znode as a snapshot has it.
@@ -357,4 +365,156 @@ fn half_a_multi_in_the_snapshot_becomes_a_whole_one() {
         apply(&mut database, &whole[1], Mode::Tolerant);
         assert_eq!(Instant::of(&database), after, "{done} of 1000 parts");
     }
+}
+
+/// `/p`, with a child and two ephemeral znodes of session 7, of a snapshot whose log ends at zxid 10, before the snapshot did:
+/// children of `/p` came and went up to zxid 20, and nobody knows of it any more.
+fn cut_short(creates: i32) -> Database {
+    let mut database = Database::empty(1, RULES);
+    for id in [7, 8] {
+        database.load_session(SnapshotSession { id, timeout_ms: 4000 });
+    }
+    let stat = StatPersisted::default();
+    let parent = StatPersisted { cversion: creates, pzxid: 20, ..stat };
+    let own = StatPersisted { ephemeral_owner: 7, ..stat };
+    for (path, stat) in [("", stat), ("/p", parent), ("/p/e", own), ("/p/f", own), ("/p/x", stat)] {
+        database.load_node(path, &SnapshotNode { data: None, acl: -1, stat }).unwrap();
+    }
+    database.finish_load(Zxid(10));
+    database
+}
+
+fn pzxid(database: &Database) -> i64 {
+    let tree = database.tree();
+    tree.find("/p").map_or(0, |node| tree.stat_persisted(node).pzxid)
+}
+
+fn make(path: &'static str) -> CreateRequest<'static> {
+    CreateRequest { path: path.into(), data: None, acl: Some(vec![Acl::anyone(31)]), flags: 0 }
+}
+
+fn remove(path: &'static str) -> DeleteRequest<'static> {
+    DeleteRequest { path: path.into(), version: -1 }
+}
+
+/// Requests, and the pzxid of `/p` behind each.
+type Requests = Vec<(Request<'static>, i64)>;
+
+/// `DataTree.deleteNode` only raises the pzxid, and `createNode` sets it when it raises the creates. A running server
+/// and a start that replays what it did agree, as does the digest that was expected.
+#[test]
+fn what_goes_on_where_a_log_ends_inside_the_snapshot_is_what_a_start_makes_of_it() {
+    let cases: [(&str, i32, Requests); 6] = [
+        ("delete", 3, vec![(Request::Delete(remove("/p/x")), 20)]),
+        ("create", 3, vec![(Request::Create(make("/p/y")), 11)]),
+        (
+            "one after the other",
+            3,
+            vec![
+                (Request::Delete(remove("/p/x")), 20),
+                (Request::Create(make("/p/x")), 12),
+                (Request::Delete(remove("/p/x")), 13),
+                (Request::CloseSession, 14),
+            ],
+        ),
+        (
+            "an end",
+            3,
+            vec![
+                (Request::CloseSession, 20),
+                (Request::Delete(remove("/p/x")), 20),
+                (Request::Create(make("/p/x")), 13),
+            ],
+        ),
+        (
+            "a multi",
+            3,
+            vec![
+                (Request::Multi(vec![MultiOp::Delete(remove("/p/x"))]), 20),
+                (
+                    Request::Multi(vec![
+                        MultiOp::Create(make("/p/x")),
+                        MultiOp::Delete(remove("/p/x")),
+                    ]),
+                    12,
+                ),
+            ],
+        ),
+        (
+            "creates at their end",
+            i32::MAX,
+            vec![(Request::Create(make("/p/y")), 20), (Request::Delete(remove("/p/y")), 20)],
+        ),
+    ];
+    for (name, creates, requests) in &cases {
+        for is_in_flight in [false, true] {
+            let case = format!("{name}, in flight: {is_in_flight}");
+            let mut live = cut_short(*creates);
+            let mut started = cut_short(*creates);
+            let now = Now { monotonic: Monotonic(0), wall: WallClock(1000) };
+            let mut sequencer = Sequencer::new(&live, 500, 1, now.monotonic);
+            let mut records = Vec::new();
+            for (request, expected) in requests {
+                // The other one owns nothing.
+                let session = if *request == Request::CloseSession { 7 } else { 8 };
+                let origin = Origin {
+                    connection: ConnectionId(1),
+                    session: SessionId(session),
+                    xid: 1,
+                    identities: Arc::default(),
+                    received: now.monotonic,
+                };
+                let work = Work::Request(request.clone());
+                match sequencer.prepare(&live, &origin, work, now) {
+                    Prepared::Txn(record) => records.push((record, *expected)),
+                    other => panic!("{case}: {other:?}"),
+                }
+                if !is_in_flight {
+                    apply(&mut live, &records[records.len() - 1].0, Mode::Strict);
+                    sequencer.retire(live.last_zxid());
+                    assert_eq!(pzxid(&live), *expected, "{case}");
+                }
+            }
+            for (record, expected) in &records {
+                if is_in_flight {
+                    apply(&mut live, record, Mode::Strict);
+                    assert_eq!(pzxid(&live), *expected, "{case}");
+                }
+                apply(&mut started, record, Mode::Tolerant);
+                assert_eq!(pzxid(&started), *expected, "{case}, started");
+            }
+            assert!(records.iter().all(|(record, _)| record.digest.is_some()), "{case}");
+            assert_eq!(live.take_mismatch(), None, "{case}");
+            assert_eq!(started.take_mismatch(), None, "{case}");
+            assert_eq!(Instant::of(&live), Instant::of(&started), "{case}");
+            assert_eq!(live.tree().digest(), Some(live.tree().compute_digest()), "{case}");
+        }
+    }
+}
+
+/// Logs before ZooKeeper 3.6, and ends of sessions that own much, do not list what goes.
+#[test]
+fn what_an_end_does_not_list_raises_a_parents_numbers_only() {
+    let header = TxnHeader { client_id: 7, cxid: 1, zxid: 11, time: 0 };
+    let txn = Txn::CloseSession(CloseSessionTxn { paths_to_delete: Vec::new() });
+    for mode in [Mode::Strict, Mode::Agreed, Mode::Tolerant] {
+        let mut database = cut_short(3);
+        apply(&mut database, &TxnRecord { header, txn: txn.clone(), digest: None }, mode);
+        assert_eq!(database.tree().ephemerals_count(), 0, "{mode:?}");
+        assert_eq!(pzxid(&database), 20, "{mode:?}");
+    }
+}
+
+/// A delete that leaves the pzxid where it is changes the children all the same.
+#[test]
+fn a_long_listing_begins_again_where_a_pzxid_is_ahead() {
+    let mut database = cut_short(3);
+    let parent = database.tree().find("/p").unwrap();
+    let listing = Listing::begin(&database, parent);
+    let Progress::More(listing) = listing.advance(&database, parent, 1) else { panic!("done") };
+    let header = TxnHeader { client_id: 7, cxid: 1, zxid: 11, time: 0 };
+    let txn = Txn::Delete(DeleteTxn { path: "/p/x".into() });
+    apply(&mut database, &TxnRecord { header, txn, digest: None }, Mode::Strict);
+    let progress = listing.advance(&database, parent, 9);
+    assert!(matches!(progress, Progress::Changed), "{progress:?}");
 }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
-use jute::Record as _;
+use jute::{Record as _, Stat};
 
 use super::database::Database;
 use super::path;
@@ -31,7 +31,10 @@ struct Marks {
 enum Listed {
     Children {
         parent: NodeId,
-        /// Each transaction that creates the znode, or creates or deletes children, leaves its own zxid there.
+        czxid: i64,
+        /// Moves with each child that is created or deleted, as long as there are creates to count.
+        cversion: i32,
+        /// The zxid of the last such transaction, unless it was ahead of them.
         pzxid: i64,
     },
     Ephemerals {
@@ -42,8 +45,8 @@ enum Listed {
 
 impl Marks {
     fn of(database: &Database, parent: NodeId) -> Self {
-        let pzxid = database.tree.stat(parent).pzxid;
-        let of = Listed::Children { parent, pzxid };
+        let Stat { czxid, cversion, pzxid, .. } = database.tree.stat(parent);
+        let of = Listed::Children { parent, czxid, cversion, pzxid };
         Self { incarnation: database.incarnation, of }
     }
 

@@ -163,7 +163,7 @@ impl Overlay {
         let mut stat = tree.stat_persisted(node);
         let mut num_children = tree.stat(node).num_children;
         if let Some(loss) = self.losses.get(&node) {
-            stat.pzxid = loss.zxid.0;
+            stat.pzxid = stat.pzxid.max(loss.zxid.0);
             num_children -= loss.children;
         }
         Some(Pending {
@@ -343,7 +343,7 @@ impl Overlay {
             if let Some(before) = self.view(database, &path) {
                 let mut after = before.clone();
                 after.zxid = zxid;
-                after.stat.pzxid = zxid.0;
+                after.stat.pzxid = after.stat.pzxid.max(zxid.0);
                 after.num_children -= children;
                 self.put(database, &path, Some(&before), after);
             }
@@ -354,10 +354,10 @@ impl Overlay {
             let content = tree.content_at(node, &at.digest);
             let mut stat = tree.stat_persisted(node);
             if loss.children > 0 {
-                stat.pzxid = loss.zxid.0;
+                stat.pzxid = stat.pzxid.max(loss.zxid.0);
             }
             self.digest = self.digest.wrapping_sub(content.with(&stat));
-            stat.pzxid = zxid.0;
+            stat.pzxid = stat.pzxid.max(zxid.0);
             self.digest = self.digest.wrapping_add(content.with(&stat));
         }
         loss.children += children;

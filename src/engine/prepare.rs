@@ -296,7 +296,11 @@ impl<'a> Prepare<'a> {
     /// Records what a create or delete of `path` leaves on its parent.
     fn put_parent(&mut self, path: &str, before: &Pending, mut after: Pending) {
         after.zxid = self.zxid;
-        after.stat.pzxid = self.zxid.0;
+        after.stat.pzxid = if after.stat.cversion > before.stat.cversion {
+            self.zxid.0
+        } else {
+            self.zxid.0.max(before.stat.pzxid)
+        };
         if let Ok(parent) = path::parent(path) {
             self.overlay.put(self.database, parent, Some(before), after);
         }

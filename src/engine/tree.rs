@@ -687,7 +687,7 @@ impl Tree {
         self.count_in(id, path);
     }
 
-    /// Sets what a create or delete below the znode of `path` leaves on it: the creates so far and the zxid.
+    /// Sets what a create below the znode of `path` leaves on it: the creates so far and the zxid.
     pub fn set_counters(&mut self, id: NodeId, path: &str, creates: i32, pzxid: Zxid) {
         self.preserve(id);
         self.count_out(id, path);
@@ -695,17 +695,19 @@ impl Tree {
         self.count_in(id, path);
     }
 
-    /// As [`Self::set_counters`], where what the path gives is known.
-    pub(super) fn set_counters_at(
-        &mut self,
-        id: NodeId,
-        path: &PathDigest,
-        creates: i32,
-        pzxid: Zxid,
-    ) {
+    /// What a delete below the znode of `path` leaves on it. The zxid there can be the higher one: behind a snapshot
+    /// that ZooKeeper wrote while transactions went on, and a log that ends before it did (`DataTree.deleteNode`).
+    pub(super) fn raise_pzxid(&mut self, id: NodeId, path: &str, zxid: Zxid) {
+        let stat = self.znodes.stat_persisted(id);
+        self.set_counters(id, path, stat.cversion, zxid.max(Zxid(stat.pzxid)));
+    }
+
+    /// As [`Self::raise_pzxid`], where what the path gives is known.
+    pub(super) fn raise_pzxid_at(&mut self, id: NodeId, path: &PathDigest, zxid: Zxid) {
+        let stat = self.znodes.stat_persisted(id);
         self.preserve(id);
         self.add_to_digest(id, |tree| tree.content_at(id, path), i64::wrapping_sub);
-        self.znodes.set_counters(id, creates, pzxid.0);
+        self.znodes.set_counters(id, stat.cversion, zxid.0.max(stat.pzxid));
         self.add_to_digest(id, |tree| tree.content_at(id, path), i64::wrapping_add);
     }
 
