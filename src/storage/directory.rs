@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::disk::{Disk, Lock, LockAttempt};
 use super::error::{During, StorageError};
@@ -23,6 +23,8 @@ pub struct DataDirectory {
     handovers: AtomicU64,
     /// Snapshots that the start passed over: whatever their checksums say, they are of no use.
     useless: Mutex<Vec<PathBuf>>,
+    /// Held by a purge while it removes, and by whoever needs files to be there that were listed before.
+    removing: Mutex<()>,
     _locks: Vec<Box<dyn Lock>>,
 }
 
@@ -77,12 +79,18 @@ impl DataDirectory {
         locks: Vec<Box<dyn Lock>>,
     ) -> Self {
         let (handovers, useless) = (AtomicU64::new(0), Mutex::default());
-        Self { disk, snapshots, logs, handovers, useless, _locks: locks }
+        let removing = Mutex::default();
+        Self { disk, snapshots, logs, handovers, useless, removing, _locks: locks }
     }
 
     /// A number that no other snapshot handed over has: one may come while another is being installed.
     pub(crate) fn next_handover(&self) -> u64 {
         self.handovers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Keeps a purge from removing files, for as long as the value lives. A purge that is at it comes to its end first.
+    pub(crate) fn keep_files(&self) -> MutexGuard<'_, ()> {
+        self.removing.lock()
     }
 
     /// A start has passed over these snapshots.

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 use std::io::ErrorKind::NotFound;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -300,12 +300,7 @@ impl EntryLog {
         let mut open = match nearest {
             Some(at) => cursors.remove(at),
             None => {
-                let path = self.directory.log_path(begin.zxid);
-                let reader = match SegmentReader::open(self.directory.disk().as_ref(), &path) {
-                    // It was purged, and the writer has not told yet.
-                    Err(StorageError::Io { source, .. }) if source.kind() == NotFound => None,
-                    reader => reader?,
-                };
+                let reader = open_if_kept(&self.directory, &self.directory.log_path(begin.zxid))?;
                 let Some(reader) = reader else { return Ok(None) };
                 Cursor { begin, reader, next: begin.index, last: None }
             }
@@ -474,6 +469,17 @@ impl EntryWriter {
     }
 }
 
+/// A segment, unless it is empty, or was purged and the writer has not told yet.
+fn open_if_kept(
+    directory: &DataDirectory,
+    path: &Path,
+) -> Result<Option<SegmentReader>, StorageError> {
+    match SegmentReader::open(directory.disk().as_ref(), path) {
+        Err(StorageError::Io { source, .. }) if source.kind() == NotFound => Ok(None),
+        reader => reader,
+    }
+}
+
 /// The zxid of an entry in these segments, or of the one before them.
 fn zxid_in(segments: &[SegmentBegin], base: SegmentBegin, index: u64) -> Option<i64> {
     let after = segments.partition_point(|segment| segment.index <= index);
@@ -516,7 +522,7 @@ impl Cursor {
                 if std::mem::replace(&mut reopened, true) {
                     return Ok(None);
                 }
-                match SegmentReader::open(directory.disk().as_ref(), &path)? {
+                match open_if_kept(directory, &path)? {
                     Some(reader) => self.reader = reader,
                     None => return Ok(None),
                 }

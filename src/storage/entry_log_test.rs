@@ -202,6 +202,22 @@ fn what_is_appended_behind_a_reader_is_read() {
     }
 }
 
+/// A purge removes a file while it is open, and tells of it later.
+#[test]
+fn what_was_purged_behind_a_reader_is_not_here_any_more() {
+    let fixture = fixture();
+    let mut log = open(&fixture).expect("opens");
+    log.append((1..4).map(|at| entry(at, zxid(1, at as i64))).collect()).expect("appends");
+    log.log.tail.clear();
+    assert_eq!(log.entries(1, 4, u64::MAX).expect("reads").expect("there").len(), 3);
+    log.append(vec![entry(4, zxid(1, 4))]).expect("appends");
+    log.log.tail.clear();
+    let path = log.log.directory.log_path(zxid(1, 1));
+    log.log.directory.disk().remove(&path).expect("removes");
+    assert_eq!(log.entries(4, 5, u64::MAX).expect("is no failure"), None);
+    assert_eq!(log.entries(1, 2, u64::MAX).expect("is no failure"), None);
+}
+
 /// Entries are read before they are written, whatever is cut off before the writer comes to it.
 #[test]
 fn what_is_not_written_yet_is_read_back() {

@@ -49,7 +49,9 @@ pub fn purge_behind(
     wanted: Option<i64>,
 ) -> Result<Purged, StorageError> {
     let mut purged = Purged::default();
+    // It takes long, and what is proven now is not less later.
     let Some(oldest_kept) = oldest_kept(directory, keep.max(1))? else { return Ok(purged) };
+    let _kept_from_others = directory.keep_files();
     let disk = directory.disk().as_ref();
     let sealed = seal::sealed_up_to(disk, directory.snapshots())?;
     let is_released = |zxid| sealed.is_some_and(|sealed| zxid <= sealed);

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
 
 use super::super::start::Started;
 use super::super::{fixture, member_id};
@@ -12,7 +14,7 @@ use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::snapshot_of;
 use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{
-    Compression, DirectoryOptions, Disk as _, FillStep, Members, purge, with_another_digest,
+    Compression, DirectoryOptions, Disk as _, FillStep, Members, Purged, purge, with_another_digest,
 };
 
 /// What the member has acknowledged.
@@ -208,4 +210,41 @@ fn the_log_behind_a_snapshot_handed_over_takes_the_spares_that_are_filled_for_it
     started.writer.write(vec![append]).expect("writes");
     assert_eq!(spares(), 0);
     assert!(filler.is_urgent());
+}
+
+/// Who installs a snapshot lists the logs and then opens each; a purge that has that snapshot needs none of them.
+#[test]
+fn a_purge_waits_until_a_snapshot_handed_over_is_in_its_place() {
+    let disk = member("/data", 3, 2);
+    let mut started = start(&disk, "/data").expect("starts");
+    let last = (4..=ACKNOWLEDGED).map(entry).collect();
+    started.writer.write(vec![Write(What::Roll), Write(What::Append(last))]).expect("writes");
+    let directory = Arc::clone(started.directory());
+    let mut received =
+        ReceivedSnapshot::create(Arc::clone(&directory), zxid(SHOWN), Compression::None)
+            .expect("begins");
+    received.write(&snapshot()).expect("writes");
+    received.check(SHOWN, &mut Rebuild::new(1, Rules::default())).expect("it is whole");
+    let promises = started.store.promises.clone();
+    let install = Write(What::Install(Box::new(received), SHOWN, promises));
+    disk.hold_open("log.");
+    let mut writer = started.writer;
+    let installs = thread::spawn(move || writer.write(vec![install]).map(|_| writer));
+    disk.await_held();
+    let (ended, end) = mpsc::channel();
+    let purges = thread::spawn(move || {
+        let purged = purge(&directory, 1);
+        // Nobody listens any more where it had to wait.
+        let _ = ended.send(());
+        purged
+    });
+    // Where nothing keeps it, it is over at once.
+    let is_over = end.recv_timeout(Duration::from_millis(300)).is_ok();
+    disk.let_open();
+    let writer = installs.join().expect("ends").unwrap_or_else(|error| panic!("{error}"));
+    assert!(!is_over, "it did not wait");
+    let purged = purges.join().expect("ends").expect("purges");
+    assert_eq!(writer.log.last_index(), SHOWN);
+    // The logs went with the install.
+    assert_eq!(purged, Purged { snapshots: 1, ..Purged::default() });
 }

@@ -91,6 +91,10 @@ struct State {
     cannot_exchange: bool,
     /// Files whose names begin so hang in their next sync.
     hanging: Option<&'static str>,
+    /// The next file whose name begins so hangs in its opening.
+    holding: Option<&'static str>,
+    /// Openings that hang.
+    held: usize,
     powerless: bool,
     lies: Lies,
     syncs: u64,
@@ -200,6 +204,25 @@ impl SimDisk {
     /// Lets the syncs of files whose names begin so hang, until it is told otherwise.
     pub(crate) fn hang(&self, names: Option<&'static str>) {
         self.state.lock().hanging = names;
+        self.goes_on.notify_all();
+    }
+
+    /// Lets the next opening of a file whose name begins so hang, until [`SimDisk::let_open`].
+    pub(crate) fn hold_open(&self, names: &'static str) {
+        self.state.lock().holding = Some(names);
+    }
+
+    /// Waits until an opening hangs.
+    pub(crate) fn await_held(&self) {
+        let mut state = self.state.lock();
+        while state.held == 0 {
+            self.goes_on.wait(&mut state);
+        }
+    }
+
+    /// Lets openings go on.
+    pub(crate) fn let_open(&self) {
+        self.state.lock().held = 0;
         self.goes_on.notify_all();
     }
 
@@ -482,7 +505,15 @@ impl Disk for SimDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if state.holding.take_if(|names| name.starts_with(*names)).is_some() {
+            state.held += 1;
+            self.goes_on.notify_all();
+            while state.held > 0 {
+                self.goes_on.wait(&mut state);
+            }
+        }
         let id = *state.live.get(path).ok_or(io::ErrorKind::NotFound)?;
         Ok(Box::new(SimHandle { disk: self.clone(), id, generation: state.generation }))
     }
