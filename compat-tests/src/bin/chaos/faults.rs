@@ -61,6 +61,8 @@ pub(crate) enum Fault {
     Killed(Vec<u8>),
     /// SIGKILL, and it comes back with nothing but its id.
     Emptied(u8),
+    /// What a server has is copied while it runs, and the copy is started on a host of its own.
+    Copied(u8),
     /// A follower hears no other for a second, and then is the only one that clients find.
     OnlyStale(u8),
     /// SIGSTOP, then SIGCONT.
@@ -85,7 +87,7 @@ impl Fault {
         let others: Vec<u8> = SERVERS.into_iter().filter(|other| *other != server).collect();
         let other = dice.one_of(&others);
         let (ms, lost) = (5 + dice.below(150), dice.below(21));
-        match dice.below(21) {
+        match dice.below(23) {
             0 => Self::Alone(server),
             1 => Self::WithoutPeers(server),
             2 => Self::WithoutClients(server),
@@ -108,19 +110,22 @@ impl Fault {
             16 => Self::ClientsAway(dice.one_of(&CLIENTS)),
             17 => Self::Emptied(server),
             18 | 19 => Self::OnlyStale(if leader == Some(server) { other } else { server }),
+            20 | 21 => Self::Copied(server),
             _ => Self::RollingRestart,
         }
     }
 
-    /// Whether something else may happen at the same time: what an emptied server had must be with both others.
+    /// Whether something else may happen at the same time: what an emptied server had must be with both others, and a server
+    /// that was copied must be heard by a majority.
     pub(crate) fn goes_with_others(&self) -> bool {
-        !matches!(self, Self::Emptied(_))
+        !matches!(self, Self::Emptied(_) | Self::Copied(_))
     }
 
     /// The least time that it needs to have its effect.
     pub(crate) fn least(&self) -> Duration {
         match self {
             Self::ClientsAway(_) => Duration::from_secs(9),
+            Self::Copied(_) => Duration::from_secs(4),
             _ => Duration::ZERO,
         }
     }
@@ -169,6 +174,7 @@ impl Fault {
             }
             Self::Killed(servers) => servers.iter().try_for_each(|server| world.kill(*server))?,
             Self::Emptied(server) => world.empty(*server)?,
+            Self::Copied(server) => world.start_copy(*server)?,
             Self::OnlyStale(server) => {
                 cut(world, &SERVERS, &[*server]);
                 // It serves for as long as it may think that it follows.
@@ -198,6 +204,7 @@ impl Fault {
         match self {
             Self::Stopped(server) => world.signal(*server, "CONT"),
             Self::DiskFull { .. } => world.empty_disk()?,
+            Self::Copied(_) => world.end_copy()?,
             _ => (),
         }
         Ok(())

@@ -21,6 +21,8 @@ use crate::checker::Last;
 pub(crate) const SERVERS: [u8; 3] = [1, 2, 3];
 /// And those of kazoo and of Curator.
 pub(crate) const CLIENTS: [u8; 2] = [8, 9];
+/// That of a copy of a server.
+const COPY: u8 = 7;
 /// What the clients write, in the world's folder.
 pub(crate) const HISTORIES: [&str; 2] = ["kazoo.history", "curator.history"];
 pub(crate) const TICK: Duration = Duration::from_millis(500);
@@ -47,6 +49,9 @@ pub(crate) struct World {
     members: Vec<Member>,
     kazoo: Option<Program>,
     curator: Option<Program>,
+    copy: Option<Member>,
+    /// What copies did that none may do.
+    found: Vec<String>,
     folder: PathBuf,
     /// The classes that run.
     _java: Java,
@@ -55,6 +60,7 @@ pub(crate) struct World {
 #[derive(Debug)]
 struct Member {
     number: u8,
+    host: u8,
     kind: Kind,
     folder: PathBuf,
     child: Option<Child>,
@@ -81,12 +87,12 @@ impl World {
         let mut words: Vec<String> =
             vec!["python3".into(), clients.join("network.py").display().to_string()];
         words.push(seed.to_string());
-        words.extend(SERVERS.iter().chain(&CLIENTS).map(ToString::to_string));
+        words.extend(SERVERS.iter().chain(&CLIENTS).chain(&[COPY]).map(ToString::to_string));
         let mut network = Program::start(&words, &[]).with_deadline(DEADLINE);
         assert_eq!(network.next_line().as_deref(), Some("ready"), "namespaces and tun devices");
         let mut members = Vec::new();
         for number in SERVERS {
-            let mut member = Member::new(number, kind, folder)?;
+            let mut member = Member::new(number, number, kind, folder.join(number.to_string()))?;
             member.start()?;
             members.push(member);
         }
@@ -95,6 +101,8 @@ impl World {
             members,
             kazoo: None,
             curator: None,
+            copy: None,
+            found: Vec::new(),
             folder: folder.to_owned(),
             _java: java,
         };
@@ -142,6 +150,33 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Copies what a server has while it writes, and starts the copy as that server. Its own list has its own address, as its
+    /// machine would; the others know nothing of it.
+    pub(crate) fn start_copy(&mut self, server: u8) -> io::Result<()> {
+        let folder = self.folder.join("copy");
+        if folder.exists() {
+            fs::remove_dir_all(folder.join("data"))?;
+        }
+        let original = self.member(server);
+        let from = original.folder.join("data");
+        let mut copy = Member::new(server, COPY, original.kind, folder)?;
+        // A file may go meanwhile.
+        let to = copy.folder.join("data");
+        let _ = Command::new("cp").arg("-a").arg(from.join(".")).arg(to).output()?;
+        copy.start()?;
+        self.copy = Some(copy);
+        Ok(())
+    }
+
+    /// Ends the copy. It must serve nobody as long as the original does.
+    pub(crate) fn end_copy(&mut self) -> io::Result<()> {
+        let Some(mut copy) = self.copy.take() else { return Ok(()) };
+        if let Some(mode) = mode(COPY) {
+            self.found.push(format!("a copy of server {} serves as {mode}", copy.number));
+        }
+        copy.kill()
     }
 
     /// Tells a server to end and starts it again.
@@ -312,12 +347,15 @@ impl World {
 
     /// What servers said of themselves that none should have to.
     pub(crate) fn defects(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        for member in &self.members {
-            let log = fs::read(member.log()).unwrap_or_default();
+        let mut found = self.found.clone();
+        let copies = [(self.folder.join("copy/log"), "a copy".to_owned())];
+        let members = self.members.iter();
+        let members = members.map(|member| (member.log(), format!("server {}", member.number)));
+        for (log, name) in members.chain(copies) {
+            let log = fs::read(log).unwrap_or_default();
             let log = String::from_utf8_lossy(&log);
             let lines = log.lines().filter(|line| DEFECTS.iter().any(|word| line.contains(word)));
-            found.extend(lines.map(|line| format!("server {}: {line}", member.number)));
+            found.extend(lines.map(|line| format!("{name}: {line}")));
         }
         found
     }
@@ -331,24 +369,27 @@ impl World {
         for member in &self.members {
             fs::copy(member.log(), to.join(format!("server-{}.log", member.number)))?;
         }
+        let copies = self.folder.join("copy/log");
+        if copies.exists() {
+            fs::copy(copies, to.join("copies.log"))?;
+        }
         Ok(())
     }
 }
 
 impl Drop for World {
     fn drop(&mut self) {
-        for member in &mut self.members {
+        for member in self.members.iter_mut().chain(&mut self.copy) {
             let _ = member.kill();
         }
     }
 }
 
 impl Member {
-    fn new(number: u8, kind: Kind, folder: &Path) -> io::Result<Self> {
-        let folder = folder.join(number.to_string());
+    fn new(number: u8, host: u8, kind: Kind, folder: PathBuf) -> io::Result<Self> {
         let data = folder.join("data");
         fs::create_dir_all(&data)?;
-        if number == SMALL {
+        if host == SMALL {
             let (size, data) = (format!("size={SMALL_MB}m"), data.display().to_string());
             run(&["mount", "-t", "tmpfs", "-o", &size, "tmpfs", &data])?;
         }
@@ -360,11 +401,12 @@ impl Member {
             data.display()
         );
         for server in SERVERS {
-            text.push_str(&format!("server.{server}=10.77.0.{server}:2888:3888\n"));
+            let its = if server == number { host } else { server };
+            text.push_str(&format!("server.{server}=10.77.0.{its}:2888:3888\n"));
         }
         fs::write(folder.join("zoo.cfg"), text)?;
         fs::write(data.join("myid"), number.to_string())?;
-        let member = Self { number, kind, folder, child: None, ended_by_itself: 0 };
+        let member = Self { number, host, kind, folder, child: None, ended_by_itself: 0 };
         fs::write(member.clock(), "+0\n")?;
         Ok(member)
     }
@@ -384,7 +426,7 @@ impl Member {
     fn start(&mut self) -> io::Result<()> {
         let log = OpenOptions::new().create(true).append(true).open(self.log())?;
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &format!("host{}", self.number), "env"]);
+        command.args(["netns", "exec", &format!("host{}", self.host), "env"]);
         // A JVM takes a minute to start with it.
         if self.kind == Kind::Rookeeper && Path::new(FAKETIME).exists() {
             command
