@@ -416,10 +416,15 @@ impl Life {
             return Ok(());
         }
         let now_told = (role, if role == Role::None { 0 } else { leader });
+        let lacks_vote = role == Role::Observer && self.voters.contains(&server_of(member.id()));
         if self.told != now_told {
             self.told = now_told;
             tell_role(member, role);
+            if lacks_vote {
+                tracing::info!("it serves clients, and is not ready until it votes");
+            }
         }
+        server.others.lacks_vote.store(lacks_vote, Ordering::Relaxed);
         if role != server.role.get() {
             if server.role.get() == Role::Leader {
                 self.watch.leads_no_more(&server.stats);

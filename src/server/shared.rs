@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -91,6 +91,8 @@ pub(super) struct Others {
     pub(super) voters: AtomicU32,
     /// Why it belongs to no ensemble yet, as long as it waits for one.
     pub(super) waits_for: Mutex<Option<String>>,
+    /// Whether this server is listed as a voter and only follows so far.
+    pub(super) lacks_vote: AtomicBool,
     /// Who is known to lead.
     pub(super) leader: Mutex<Option<u8>>,
     /// Voters and observers that answered this server lately, if it leads.

@@ -43,7 +43,7 @@ fn marker(server: &Server) -> PathBuf {
 }
 
 /// What `/health/ready` says.
-fn readiness(address: SocketAddr) -> String {
+pub(crate) fn readiness(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).expect("connects");
     let head = "GET /health/ready HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     stream.write_all(head.as_bytes()).expect("sent");

@@ -17,6 +17,7 @@ mod logs;
 mod members;
 mod process;
 mod quorum;
+mod ready;
 mod refusal;
 mod restart;
 mod sessions;

@@ -35,9 +35,12 @@ pub(super) fn answer(probe: &str, method: &Method, server: Option<&Arc<Server>>)
 
 const READS: &str = "it is reading its data directory";
 
-/// Why clients would be turned away, if they would.
+/// Why clients would be turned away, if they would, or why the next server is not to be stopped yet.
 fn not_ready(server: &Server) -> Option<Cow<'static, str>> {
     match server.role.get() {
+        Role::Observer if server.others.lacks_vote.load(Ordering::Relaxed) => {
+            Some("it follows, and does not vote yet".into())
+        }
         Role::Standalone | Role::Follower | Role::Observer | Role::Leader => None,
         Role::Reading => Some(READS.into()),
         // Nothing is known of the others before it has read what it has.
