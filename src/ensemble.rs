@@ -21,14 +21,14 @@ mod words;
 
 pub use self::raft::{
     Appended, Before, DiskWriter, Ensemble, EnsembleError, FRAME_HEAD_LEN, FRAME_MAX, FrameError,
-    KnownMembers, List, Member, Peer, PeerLog, PeerMessage, Prospect, Said, SnapshotStatus,
-    Started, Transport, Write, Written, member_id, parse_head, parse_said, put_said, server_of,
-    snapshot_zxid,
+    KnownMembers, List, Member, Peer, PeerLog, PeerMessage, Promised, Prospect, Said,
+    SnapshotStatus, Started, Transport, Write, Written, member_id, parse_head, parse_said,
+    put_said, server_of, snapshot_zxid,
 };
 pub use clients::{Answer, Clients, Kind};
 pub use disk_room::Room;
 pub use queue::{
-    Batch, EXPIRIES_AT_ONCE, Expiry, FromPeer, Inquiry, Queue, Scope, Share, Submission,
+    Batch, EXPIRIES_AT_ONCE, Expiry, FromPeer, Inquiry, Queue, Refused, Scope, Share, Submission,
 };
 pub use rebuild::{Rebuild, wrong_digest};
 pub use replica::{Exclusive, Replica, Shared};

@@ -435,7 +435,7 @@ async fn serve_as_member(
         let took = server.clock.monotonic().since(began);
         server.stats.series.record(Measure::DatabaseLoad, took);
         let (id, number) = (started.id(), started.ensemble());
-        peers.start(id, number, started.secret.as_ref());
+        peers.start(id, number, started.promised(), started.secret.as_ref());
         if let Some(secret) = started.secret.clone() {
             server.passwords.set(secret);
         }

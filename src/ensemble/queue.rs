@@ -99,8 +99,19 @@ pub enum FromPeer {
     Snapshot(PeerMessage, ReceivedSnapshot),
     /// What came of a snapshot that was sent to it.
     SnapshotSent(u64, SnapshotStatus),
+    /// It refuses this process for good.
+    Refused(Refused),
     /// A server without a state wants to belong to the ensemble.
     Seat(u8, oneshot::Sender<Answer>),
+}
+
+/// Why a member may not go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// Its directory is an older copy of this member's.
+    Older,
+    /// Another process has its place.
+    Replaced,
 }
 
 /// What the orderer takes at once.

@@ -23,6 +23,7 @@ mod lists;
 mod log_store;
 mod membership;
 mod progress;
+mod promised;
 mod read_index;
 mod ready;
 mod requests;
@@ -43,6 +44,7 @@ pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_s
 pub use ground::Before;
 pub use membership::Prospect;
 pub use progress::{Appended, Peer, PeerLog};
+pub use promised::Promised;
 pub use ready::{Member, Transport};
 pub use start::{Ensemble, List, Started};
 
@@ -139,6 +141,12 @@ pub enum EnsembleError {
         /// Where it is.
         directory: PathBuf,
     },
+    /// Another process runs as this server.
+    #[error(
+        "another process has taken the place of this one as this server of the ensemble: it was started while this one did \
+         not answer. If that is not wanted, stop the other one before this one is started again"
+    )]
+    ProcessReplaced,
     /// It has loaded the leader's tree, and its tree is wrong again.
     #[error(
         "the tree of this server is not the same as the others' again: at {zxid} its digest is {}, and theirs is \
@@ -185,6 +193,7 @@ impl EnsembleError {
             Self::NotBegun => MessageId::NO_ENSEMBLE_YET,
             Self::Replaced { .. } => MessageId::DIRECTORY_REPLACED,
             Self::OlderCopy { .. } => MessageId::OLDER_COPY,
+            Self::ProcessReplaced => MessageId::PROCESS_REPLACED,
             Self::WrongTreeAgain { .. } => MessageId::TREE_WRONG_AGAIN,
             Self::WriterLost => MessageId::WRITER_LOST,
             Self::Members { .. } | Self::Raft(_) => MessageId::RAFT_BROKEN,

@@ -92,6 +92,11 @@ RK0418 SHORT_SECRET
 "The server does not start: it could be guessed."
 "`openssl rand -base64 48` makes one; use the same one on all servers."
 
+RK0419 PROCESS_REPLACED
+"Another process was started as this server, with a copy of its data directory, while this one did not answer: it was frozen, or cut off."
+"This process ends as soon as it hears of it. The other one has its place, and the ensemble continues."
+"Make sure that only one process runs as this server. If the wrong one is running, stop it before the other one is started again."
+
 RK0421 NOT_AUTHENTICATED
 "The servers of the ensemble do not authenticate each other."
 "Anyone who can reach the port between the servers can read and change everything."
@@ -141,6 +146,16 @@ RK0435 SNAPSHOT_OF_NO_USE
 "The leader sent its snapshot, but no server could start from it."
 "It was not installed: this server keeps the data that it has, which stays out of date until a good snapshot arrives. The leader sends one again; the message is repeated at most once a minute. The others continue."
 "The reason is in the line. Check the leader's newest snapshot with `rookeeper snapshot verify`. If it is wrong, make another server the leader (SIGUSR1), then restart the previous one, which rebuilds its tree."
+
+RK0436 ID_IN_USE
+"Another server does not let this process speak: another process speaks as this server (its address is in the line) or has taken its place, or the data directory is an older copy."
+"This process neither votes nor serves clients. As long as the other process runs it keeps trying, and says so once a minute; in the other cases it ends (RK0410, RK0419). The ensemble is not affected."
+"Two servers have the same `myid`, or a data directory was copied and both copies were started: stop the one that is wrong. A copy needs an empty directory and a `myid` of its own."
+
+RK0437 ID_CALLED_ELSEWHERE
+"Another process calls the servers of the ensemble with this server's `myid`, from the address in the line."
+"It is refused as long as this server answers. If this server stopped answering for a second, the other process would take its place."
+"Find the other process and stop it, or correct its `myid`."
 
 RK0441 WAITING_FOR_ENSEMBLE
 "This server belongs to no ensemble yet and has been waiting for one for ten seconds or more; the line is repeated every ten seconds."

@@ -25,8 +25,8 @@ use crate::engine::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::Answer;
 use crate::ensemble::{
-    EnsembleError, FromPeer, Inquiry, Member, Peer, Prospect, Said, Scope, Snapshots, Written,
-    server_of,
+    EnsembleError, FromPeer, Inquiry, Member, Peer, Prospect, Refused, Said, Scope, Snapshots,
+    Written, server_of,
 };
 use crate::message::MessageId;
 
@@ -211,11 +211,13 @@ impl Life {
                     Said::Message(message) => member.step(message),
                     Said::Word(word) => member.hear(from, word, now)?,
                     // These have connections of their own.
-                    Said::Question(_) | Said::Answer(_) => {}
+                    Said::Question(_) | Said::Answer(_) | Said::Alive(_) => {}
                 }
             }
             FromPeer::Hears(peer, is_up) => self.way(member, peer, is_up, true),
             FromPeer::Speaks(peer, is_up) => self.way(member, peer, is_up, false),
+            FromPeer::Refused(Refused::Older) => member.is_older_copy(now.monotonic),
+            FromPeer::Refused(Refused::Replaced) => return Err(EnsembleError::ProcessReplaced),
             FromPeer::Snapshot(message, received) => {
                 member.receive_snapshot(message, received, now)?;
             }

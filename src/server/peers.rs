@@ -3,6 +3,8 @@
 //! Names are looked up at each dial. What cannot be sent is dropped, and the connection with it, so that both sides know
 //! that something was lost.
 
+mod admission;
+mod callers;
 mod complaints;
 mod handed_secret;
 mod hear;
@@ -14,6 +16,7 @@ mod snapshot;
 mod speak;
 mod strangers;
 mod tls;
+mod voice;
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -29,6 +32,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use self::admission::Heard;
+use self::callers::ProcessId;
 use self::complaints::Complaints;
 use self::hear::accept;
 use self::introduction::Introduction;
@@ -37,12 +42,13 @@ pub use self::secure::SecurityError;
 use self::snapshot::{Pace, Part, send_snapshot};
 use self::speak::speak;
 use self::strangers::Strangers;
+use self::voice::Voice;
 use super::clock::Clock;
 use super::descriptors;
 use crate::config;
 use crate::ensemble::{
-    Ensemble, FromPeer, KnownMembers, PeerMessage, Queue, Said, SnapshotStatus, Transport, Word,
-    member_id, put_said, server_of,
+    Ensemble, FromPeer, KnownMembers, PeerMessage, Promised, Queue, Said, SnapshotStatus,
+    Transport, Word, member_id, put_said, server_of,
 };
 use crate::message::MessageId;
 use crate::storage::{DataDirectory, ReceivedSnapshot, SessionSecret, SnapshotFile, StorageError};
@@ -52,6 +58,8 @@ const UNSENT_MAX: usize = 64 << 20;
 const DIAL_MAX: Duration = Duration::from_secs(2);
 /// How long what is sent may go without a word that it arrived.
 const SILENT_MAX: Duration = Duration::from_secs(5);
+/// How long the others have to say that another process speaks in the place of this one.
+const REFUSAL_MAX: Duration = Duration::from_secs(2);
 /// Between two dials of one peer.
 const BETWEEN_DIALS: Duration = Duration::from_millis(100);
 
@@ -79,6 +87,12 @@ struct Peer {
     server: u8,
     /// As which member it answered last.
     id: AtomicU64,
+    /// Which of its processes is spoken to, while there is a connection.
+    process: Mutex<Option<ProcessId>>,
+    /// Another of its processes is heard.
+    left: Notify,
+    /// The number of a probe of its that is to be answered; 0 for none.
+    probed: AtomicU64,
     host: String,
     port: u16,
     unsent: Mutex<Unsent>,
@@ -87,6 +101,17 @@ struct Peer {
     overflowed: Notify,
     /// Why it was not reached.
     complaints: Mutex<Complaints>,
+    /// Who else calls it as this server.
+    probes: Mutex<Complaints>,
+}
+
+impl Peer {
+    /// One of its processes is heard from here on: no other one is spoken to.
+    fn hears_from(&self, process: ProcessId) {
+        if self.process.lock().is_some_and(|spoken_to| spoken_to != process) {
+            self.left.notify_one();
+        }
+    }
 }
 
 type Check = fn(&Ensemble, &PeerMessage, &mut ReceivedSnapshot) -> Result<(), StorageError>;
@@ -97,12 +122,16 @@ type LookUp = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 struct Own {
     id: u64,
     ensemble: u64,
+    /// What its directory held when this process began: as much as every earlier one can have shown.
+    promised: Promised,
 }
 
 /// What the tasks of all connections share.
 #[derive(Debug)]
 struct Common {
     server: u8,
+    /// Drawn by this process.
+    process: ProcessId,
     own: Mutex<Own>,
     peers: HashMap<u8, Arc<Peer>>,
     /// The members that this server knows of.
@@ -125,8 +154,10 @@ struct Common {
     look_up: LookUp,
     strangers: Arc<Strangers>,
     complaints: Mutex<Complaints>,
-    /// The number of the newest connection from each peer, and what ends it when there is a newer one.
-    newest: Mutex<HashMap<u64, (u64, CancellationToken)>>,
+    /// Each server that was heard.
+    heard: Mutex<HashMap<u8, Heard>>,
+    /// Whether this process may speak.
+    voice: Voice,
     /// One snapshot is received at a time, until it is installed or turns out not to be needed.
     receiving: Arc<Semaphore>,
     /// What came of one whose sender was lost.
@@ -155,20 +186,27 @@ impl Peers {
             let peer = Peer {
                 server: *id,
                 id: AtomicU64::new(member_id(*id, 0)),
+                process: Mutex::default(),
+                left: Notify::new(),
+                probed: AtomicU64::new(0),
                 host: server.host.clone(),
                 port: server.port,
                 unsent: Mutex::default(),
                 arrived: Notify::new(),
                 overflowed: Notify::new(),
                 complaints: Mutex::default(),
+                probes: Mutex::default(),
             };
             (*id, Arc::new(peer))
         });
-        let peers = peers.collect();
+        let peers: HashMap<u8, Arc<Peer>> = peers.collect();
         let server = ensemble.my_id;
+        let own = Own { id: member_id(server, 0), ensemble: 0, promised: Promised::default() };
+        let voice = Voice::new(peers.keys().copied());
         let common = Common {
             server,
-            own: Mutex::new(Own { id: member_id(server, 0), ensemble: 0 }),
+            process: ProcessId(introduction::draw()),
+            own: Mutex::new(own),
             peers,
             known: Mutex::default(),
             session_secret: OnceLock::new(),
@@ -184,7 +222,8 @@ impl Peers {
             look_up: |host, port| Ok((host, port).to_socket_addrs()?.collect()),
             strangers: Arc::new(Strangers::new(descriptors::strangers())),
             complaints: Mutex::default(),
-            newest: Mutex::default(),
+            heard: Mutex::default(),
+            voice,
             receiving: Arc::new(Semaphore::new(1)),
             part: Mutex::default(),
             pace: Pace::new(ensemble.snap_sync_bytes),
@@ -198,12 +237,25 @@ impl Peers {
         self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
     }
 
-    /// Dials the others, as the member `id` of an ensemble, which makes passwords of sessions with `secret`.
-    pub(super) fn start(&self, id: u64, ensemble: u64, secret: Option<&SessionSecret>) {
+    /// Dials the others, as the member `id` of an ensemble, which makes passwords of sessions with `secret`. `promised` is
+    /// what its directory holds now.
+    pub(super) fn start(
+        &self,
+        id: u64,
+        ensemble: u64,
+        promised: Promised,
+        secret: Option<&SessionSecret>,
+    ) {
         if let Some(secret) = secret {
             let _ = self.0.session_secret.set(secret.clone());
         }
-        *self.0.own.lock() = Own { id, ensemble };
+        *self.0.own.lock() = Own { id, ensemble, promised };
+        let common = Arc::clone(&self.0);
+        let wait = async move {
+            tokio::time::sleep(REFUSAL_MAX).await;
+            common.voice.has_waited();
+        };
+        self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(wait));
         for peer in self.0.peers.values() {
             let task = speak(Arc::clone(&self.0), Arc::clone(peer));
             self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));

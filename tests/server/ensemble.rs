@@ -490,27 +490,30 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
     let line = config.lines().find_map(|line| line.strip_prefix("server.1=127.0.0.1:"));
     let port = line.and_then(|line| line.split(':').next()).expect("a port");
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().expect("a port")));
-    let hello = |versions: (u32, u32), purpose: u32, from: u64, to: u8| {
+    let hello = |versions: (u32, u32)| {
         let mut rest = versions.0.to_be_bytes().to_vec();
         rest.extend(versions.1.to_be_bytes());
-        rest.extend(purpose.to_be_bytes());
-        rest.extend(from.to_be_bytes());
-        rest.extend([0; 8]);
-        rest.push(to);
-        rest.extend([0; 33]);
+        rest.extend([0; 21 + 33]);
         [b"rookeepr", &u32::to_be_bytes(62)[..], &rest].concat()
     };
+    let introduction = |purpose: u32, from: u64, to: u8| {
+        let mut rest = purpose.to_be_bytes().to_vec();
+        rest.push(to);
+        rest.extend([7; 8]);
+        rest.extend(from.to_be_bytes());
+        rest.extend([0; 24]);
+        [&u32::to_be_bytes(45)[..], &rest].concat()
+    };
+    let told = |stream: &mut TcpStream| {
+        let mut len = [0; 4];
+        stream.read_exact(&mut len).expect("an answer");
+        let mut reason = vec![0; u32::from_be_bytes(len) as usize];
+        stream.read_exact(&mut reason).expect("a reason");
+        String::from_utf8_lossy(&reason).into_owned()
+    };
     for (hello, expected) in [
-        (hello((3, 3), 3, 0x002, 1), ""),
-        (hello((2, 3), 3, 0x002, 1), ""),
-        // It speaks more, and this server's as well.
-        (hello((3, 4), 3, 0x002, 1), ""),
-        (hello((3, 3), 1, 0x102, 1), "one of the two belongs to no ensemble yet"),
-        (hello((4, 5), 1, 0x102, 1), "it speaks versions 4 to 5, this server speaks version 3"),
-        (hello((1, 2), 1, 0x102, 1), "it speaks versions 1 to 2, this server speaks version 3"),
-        (hello((3, 3), 1, 0x102, 3), "it looks for server 3, but this is server 1"),
-        (hello((3, 3), 1, 0x101, 1), "myid 1 is in use twice"),
-        (hello((3, 3), 1, 0x109, 1), "server 9 is not in this server's list"),
+        (hello((5, 6)), "it speaks versions 5 to 6, this server speaks version 4"),
+        (hello((2, 3)), "it speaks versions 2 to 3, this server speaks version 4"),
         (
             vec![0xff; 32],
             "this is the ensemble port of rookeeper; Java servers cannot join the ensemble",
@@ -519,15 +522,30 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
     ] {
         let mut stream = open(address);
         stream.write_all(&hello).expect("sent");
-        let mut len = [0; 4];
-        stream.read_exact(&mut len).expect("an answer");
-        let mut reason = vec![0; u32::from_be_bytes(len) as usize];
-        stream.read_exact(&mut reason).expect("a reason");
-        assert_eq!(String::from_utf8_lossy(&reason), expected);
-        if expected.is_empty() {
-            let mut version = [0; 4];
-            stream.read_exact(&mut version).expect("a version");
-            assert_eq!(u32::from_be_bytes(version), 3);
+        assert_eq!(told(&mut stream), expected);
+    }
+    for (versions, introduction, expected) in [
+        ((4, 4), introduction(3, 0x002, 1), ""),
+        ((3, 4), introduction(3, 0x002, 1), ""),
+        // It speaks more, and this server's as well.
+        ((4, 5), introduction(3, 0x002, 1), ""),
+        ((4, 4), introduction(1, 0x102, 1), "one of the two belongs to no ensemble yet"),
+        ((4, 4), introduction(1, 0x102, 3), "it looks for server 3, but this is server 1"),
+        ((4, 4), introduction(1, 0x101, 1), "myid 1 is in use twice"),
+        ((4, 4), introduction(1, 0x109, 1), "server 9 is not in this server's list"),
+    ] {
+        let mut stream = open(address);
+        stream.write_all(&hello(versions)).expect("sent");
+        assert_eq!(told(&mut stream), "");
+        let mut answer = [0; 4 + 33];
+        stream.read_exact(&mut answer).expect("a version, and no more");
+        assert_eq!(answer[..4], 4_u32.to_be_bytes());
+        stream.write_all(&introduction).expect("sent");
+        let mut is_refused = [0];
+        stream.read_exact(&mut is_refused).expect("an answer");
+        assert_eq!(is_refused, [u8::from(!expected.is_empty())]);
+        if !expected.is_empty() {
+            assert_eq!(told(&mut stream), expected);
         }
     }
     until("the reasons are in the log, too", || {

@@ -5,6 +5,7 @@ mod admin;
 mod audit;
 mod certificates;
 mod client;
+mod copies;
 mod ensemble;
 mod ensemble_sessions;
 mod founding;

@@ -452,15 +452,22 @@ fn strangers_on_the_quorum_port_take_neither_room_nor_places() {
         let _ = stream.read_to_end(&mut Vec::new());
     }
 
-    // Who says that it is server 2, and that a gigabyte follows; or a list of two thousand million sessions.
+    // Who says that it is server 2, which is not there, and that a gigabyte follows; or a list of two thousand million
+    // sessions.
+    servers[1].signal("TERM");
+    assert!(servers[1].wait().success());
     let hello = {
         let state = fs::read(servers[0].data().join("version-2/raft.state")).expect("its state");
-        let mut rest = [1_u32, 1, 1].map(u32::to_be_bytes).concat();
-        rest.extend(0x102_u64.to_be_bytes());
-        rest.extend(&state[48..56]);
-        rest.push(1);
-        rest.extend([0; 33]);
-        [b"rookeepr", &62_u32.to_be_bytes()[..], &rest].concat()
+        let mut rest = [4_u32, 4].map(u32::to_be_bytes).concat();
+        rest.extend([0; 21 + 33]);
+        let mut introduction = 1_u32.to_be_bytes().to_vec();
+        introduction.push(1);
+        introduction.extend([7; 8]);
+        introduction.extend(0x102_u64.to_be_bytes());
+        introduction.extend(&state[48..56]);
+        introduction.extend([0xff; 16]);
+        let hello = [b"rookeepr", &62_u32.to_be_bytes()[..], &rest].concat();
+        [&hello[..], &45_u32.to_be_bytes(), &introduction].concat()
     };
     let list = [&[5][..], &0x7fff_ffff_u32.to_be_bytes(), &[0; 64]].concat();
     let of_list = {
@@ -470,9 +477,11 @@ fn strangers_on_the_quorum_port_take_neither_room_nor_places() {
     for frame in [vec![0xff; 8], [&(1_u32 << 30).to_be_bytes()[..], &[0; 100]].concat(), of_list] {
         let mut stream = open(address);
         stream.write_all(&[hello.clone(), frame].concat()).expect("sent");
-        let mut answer = [0; 4 + 45];
-        stream.read_exact(&mut answer).expect("welcome");
+        let mut answer = [0; 4 + 37 + 1 + 4 + 45];
+        stream.read_exact(&mut answer).expect("an answer");
+        assert_eq!(answer[4 + 37], 0, "welcome");
     }
+    servers[1].run();
     all_work(&servers);
     all_agree(&servers, b"3");
     let target = &servers[0];

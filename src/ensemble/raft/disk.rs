@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::EnsembleError;
+use super::promised::Promised;
 use super::start::{Ensemble, Started};
 use crate::engine::database::Database;
 use crate::storage::{
@@ -120,6 +121,11 @@ impl DiskWriter {
         self.commit(&mut written)?;
         written.segments = self.log.take_segments();
         Ok(written)
+    }
+
+    /// What the disk has.
+    pub(super) fn promised(&self) -> Promised {
+        Promised { term: self.promises.get().term, last: self.log.last_index() }
     }
 
     fn commit(&mut self, written: &mut Written) -> Result<(), StorageError> {

@@ -46,6 +46,8 @@ pub enum Said {
     Question(Question),
     /// The answer to that.
     Answer(Answer),
+    /// That its process lives, behind the probe of that number; 0 for none.
+    Alive(u64),
 }
 
 /// Why bytes are no frame.
@@ -83,6 +85,7 @@ const ROOM: u8 = 11;
 const LISTED: u8 = 12;
 const TREE: u8 = 13;
 const WRONG_TREE: u8 = 14;
+const ALIVE: u8 = 15;
 
 const OPEN: u8 = 1;
 const ATTACH: u8 = 2;
@@ -118,6 +121,10 @@ pub fn put_said(out: &mut BytesMut, said: &Said) {
         Said::Word(word) => put_word(out, word),
         Said::Question(question) => put_question(out, question),
         Said::Answer(answer) => put_answer(out, answer),
+        Said::Alive(probe) => {
+            out.put_u8(ALIVE);
+            out.put_u64(*probe);
+        }
     }
     let Some((head, content)) = out[start..].split_at_mut_checked(FRAME_HEAD_LEN) else { return };
     let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
@@ -176,6 +183,7 @@ pub fn parse_said(content: &[u8], checksum: u32, now: Monotonic) -> Result<Said,
         WRONG_TREE => Said::Word(Word::WrongTree(input.tree()?)),
         QUESTION => Said::Question(input.question()?),
         ANSWER => Said::Answer(input.answer()?),
+        ALIVE => Said::Alive(input.number()?),
         kind => return Err(FrameError::Kind(kind.into())),
     };
     match input.0.len() {

@@ -157,6 +157,7 @@ fn examples() -> Vec<Said> {
         Answer::Refused("no".to_owned()),
     ];
     examples.extend(answers.map(Said::Answer));
+    examples.push(Said::Alive(7));
     examples
 }
 

@@ -12,6 +12,7 @@ use jute::txn::TxnRecord;
 use super::configuration::{Change, before_last};
 use super::disk::DiskWriter;
 use super::log_store::{LogStore, SnapshotPlace};
+use super::promised::Promised;
 use super::{EnsembleError, PeerMessage, life_of, server_of};
 use crate::engine::database::{Database, Rules};
 use crate::engine::time::WallClock;
@@ -73,6 +74,12 @@ impl Started {
     #[must_use]
     pub fn id(&self) -> u64 {
         self.store.promises.id
+    }
+
+    /// What its directory holds.
+    #[must_use]
+    pub fn promised(&self) -> Promised {
+        self.writer.promised()
     }
 
     /// Of which ensemble.

@@ -1,23 +1,26 @@
 //! Connections in: who calls is welcomed or refused, and what a peer says goes to the orderer.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Semaphore;
 
+use super::admission::Line;
 use super::hello::{self, Caller, QUESTION, SNAPSHOT};
 use super::secure::{Refused, Stream};
 use super::snapshot::receive_snapshot;
 use super::strangers::Place;
 use super::{BETWEEN_DIALS, Common, SILENT_MAX, introduction, timeout};
-use crate::ensemble::server_of;
-use crate::ensemble::{FRAME_HEAD_LEN, FromPeer, parse_head, parse_said};
+use crate::ensemble::{
+    FRAME_HEAD_LEN, FromPeer, Promised, Said, parse_head, parse_said, server_of,
+};
 use crate::message::MessageId;
 
 /// Bytes of a peer that may wait for the orderer before no more of it is read.
@@ -35,7 +38,7 @@ pub(super) async fn accept(listener: TcpListener, common: Arc<Common>) {
             Ok((socket, address)) => {
                 number += 1;
                 let place = common.strangers.enter(number);
-                let task = heed(Arc::clone(&common), socket, number, place);
+                let task = heed(Arc::clone(&common), socket, address, number, place);
                 let common = Arc::clone(&common);
                 tokio::spawn(async move {
                     let token = common.ending.clone();
@@ -65,6 +68,7 @@ pub(super) async fn accept(listener: TcpListener, common: Arc<Common>) {
 pub(super) async fn heed(
     common: Arc<Common>,
     socket: TcpStream,
+    address: SocketAddr,
     number: u64,
     place: Place,
 ) -> io::Result<()> {
@@ -72,19 +76,19 @@ pub(super) async fn heed(
     SockRef::from(&socket).set_tcp_keepalive(&alive.with_retries(3))?;
     socket.set_nodelay(true)?;
     let greeted = tokio::select! {
-        greeted = timeout(HELLO_MAX, greet(&common, socket)) => greeted?,
+        greeted = timeout(HELLO_MAX, greet(&common, socket, address, number)) => greeted?,
         () = place.lost.cancelled() => {
             return Err(io::Error::other("too many connections have not said who they are yet"));
         }
     };
     let (stream, caller) = match greeted {
         Ok(greeted) => greeted,
-        Err(Refused { mut stream, reason }) => {
+        Err(Refused { mut stream, refusal }) => {
             tokio::select! {
-                () = hello::refuse(&mut stream, &reason) => {}
+                () = hello::refuse(&mut stream, &refusal) => {}
                 () = place.lost.cancelled() => {}
             }
-            return Err(io::Error::other(format!("refused: {reason}")));
+            return Err(io::Error::other(format!("refused: {}", refusal.reason)));
         }
     };
     drop(place);
@@ -94,32 +98,34 @@ pub(super) async fn heed(
     if caller.purpose == QUESTION {
         return introduction::answer(common, stream, server_of(caller.id)).await;
     }
-    let replaced = common.hears(caller.id, number);
-    let ended = tokio::select! {
-        ended = hear(&common, caller.id, number, stream) => ended,
+    let Some(line) = caller.line else { return Ok(()) };
+    let replaced = line.replaced.clone();
+    tokio::select! {
+        ended = hear(&common, line, stream) => ended,
         () = replaced.cancelled() => Err(io::Error::other("it has connected again")),
-    };
-    common.hears_no_more(caller.id, number);
-    ended
+    }
 }
 
 /// Lets TLS and hello pass.
 async fn greet(
-    common: &Common,
+    common: &Arc<Common>,
     socket: TcpStream,
+    address: SocketAddr,
+    number: u64,
 ) -> io::Result<Result<(Stream, Caller), Refused>> {
     let mut stream = match common.security.accept(socket).await? {
         Ok(stream) => stream,
         Err(refused) => return Ok(Err(refused)),
     };
-    Ok(match hello::hear(common, &mut stream).await? {
+    Ok(match hello::hear(common, &mut stream, address, number).await? {
         Ok(caller) => Ok((stream, caller)),
-        Err(reason) => Err(Refused { stream, reason }),
+        Err(refusal) => Err(Refused { stream, refusal }),
     })
 }
 
-/// Gives the orderer what a peer says.
-async fn hear(common: &Arc<Common>, from: u64, number: u64, mut stream: Stream) -> io::Result<()> {
+/// Gives the orderer what a peer says, and asks it whether it lives when another process wants its place.
+async fn hear(common: &Common, mut line: Line, stream: Stream) -> io::Result<()> {
+    let (mut incoming, mut outgoing) = tokio::io::split(stream);
     let unheard = Arc::new(Semaphore::new(UNHEARD_MAX as usize));
     let mut input = BytesMut::new();
     loop {
@@ -128,55 +134,37 @@ async fn hear(common: &Arc<Common>, from: u64, number: u64, mut stream: Stream) 
             let Some(content) = input.get(FRAME_HEAD_LEN..FRAME_HEAD_LEN + len) else { break };
             let said = parse_said(content, checksum, common.clock.monotonic())
                 .map_err(io::Error::other)?;
-            let share = u32::try_from(len).unwrap_or(u32::MAX).clamp(1, UNHEARD_MAX);
-            let room = Arc::clone(&unheard).acquire_many_owned(share).await.ok();
-            if !common.deliver(from, number, FromPeer::Said(from, said), room) {
+            let is_heard = if let Said::Alive(probe) = said {
+                line.answers.send_replace(probe);
+                line.deliver(None, None, None)
+            } else {
+                let share = u32::try_from(len).unwrap_or(u32::MAX).clamp(1, UNHEARD_MAX);
+                line.is_full.store(unheard.available_permits() < share as usize, Ordering::Relaxed);
+                let room = Arc::clone(&unheard).acquire_many_owned(share).await.ok();
+                line.is_full.store(false, Ordering::Relaxed);
+                let promised = match &said {
+                    Said::Message(message) => Promised::of(message),
+                    _ => None,
+                };
+                line.deliver(Some(FromPeer::Said(line.id, said)), promised, room)
+            };
+            if !is_heard {
                 return Err(io::Error::other("it has connected again"));
             }
             input.advance(FRAME_HEAD_LEN + len);
         }
         input.reserve(READ_MIN);
-        if stream.read_buf(&mut input).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        tokio::select! {
+            read = incoming.read_buf(&mut input) => if read? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            },
+            Ok(()) = line.probes.changed() => {
+                let probe = *line.probes.borrow_and_update();
+                if let Some(probe) = probe {
+                    outgoing.write_all(&probe.encode()).await?;
+                    outgoing.flush().await?;
+                }
+            }
         }
-    }
-}
-
-impl Common {
-    /// From here on a connection is the one that is heard. Gives what tells it that there is a newer one.
-    fn hears(&self, from: u64, number: u64) -> CancellationToken {
-        let replaced = CancellationToken::new();
-        let mut newest = self.newest.lock();
-        if let Some((_, older)) = newest.insert(from, (number, replaced.clone())) {
-            older.cancel();
-            self.queue.put_from_peer(FromPeer::Hears(from, false), None);
-        }
-        self.queue.put_from_peer(FromPeer::Hears(from, true), None);
-        replaced
-    }
-
-    /// A connection has ended.
-    fn hears_no_more(&self, from: u64, number: u64) {
-        let mut newest = self.newest.lock();
-        if newest.get(&from).is_some_and(|(newest, _)| *newest == number) {
-            newest.remove(&from);
-            self.queue.put_from_peer(FromPeer::Hears(from, false), None);
-        }
-    }
-
-    /// Hands something on, if its connection is still the one that is heard.
-    fn deliver(
-        &self,
-        from: u64,
-        number: u64,
-        what: FromPeer,
-        room: Option<OwnedSemaphorePermit>,
-    ) -> bool {
-        let newest = self.newest.lock();
-        let is_newest = newest.get(&from).is_some_and(|(newest, _)| *newest == number);
-        if is_newest {
-            self.queue.put_from_peer(what, room);
-        }
-        is_newest
     }
 }

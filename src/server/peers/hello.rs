@@ -1,35 +1,47 @@
-//! The first words of a connection: who calls whom, what for, by which version, and whether it is welcome.
+//! The first words of a connection: by which version two servers speak, whether each is one of the ensemble's, and only then
+//! who they are, what for, and whether that is welcome.
 //!
 //! ```text
-//! hello    "rookeepr", length of the rest u32, lowest version u32, highest version u32, purpose u32,
-//!          id of the caller u64, its ensemble u64, number of the called server u8, has a secret u8, nonce 32;
+//! hello    "rookeepr", length of the rest u32, lowest version u32, highest version u32, 21 zeros, has a secret u8, nonce 32;
 //!          later versions may add to it
-//! answer   length of a reason u32 and the reason, or 0, version u32, id of the called u64, has a secret u8, nonce 32
+//! answer   length of a reason u32 and the reason, or 0, version u32, has a secret u8, nonce 32
 //!          if both have a secret:
 //! proof    32, of the caller
 //! answer   length of a reason u32 and the reason, or 0 and the proof of the called, 32
+//!          then, with or without one:
+//! caller   length u32, purpose u32, number of the called server u8, process u64, id u64, ensemble u64, term u64,
+//!          last entry u64; with a secret a proof over all of it, 32
+//! called   0 u8 and the same of itself; or why the caller is refused u8, length of the reason u32 and the reason
 //! ```
 //!
-//! The id of a server that belongs to no ensemble yet is that of its life 0, and its ensemble is 0.
+//! The id of a server that belongs to no ensemble yet is that of its life 0, and its ensemble is 0. The zeros are what
+//! version 3 said there of the caller: it finds out from such a hello that the versions differ.
 
 use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
+use super::admission::Line;
+use super::callers::{Claim, ProcessId};
 use super::secret::{NONCE_LEN, PROOF_LEN, Secret, Side, nonce};
 use super::secure::Stream;
 use super::{Common, Own};
-use crate::ensemble::server_of;
+use crate::ensemble::{Promised, server_of};
 
 const MAGIC: &[u8; 8] = b"rookeepr";
 const HEAD_LEN: usize = 8 + 4;
+/// What version 3 said of itself before it knew whom it spoke to.
+const BLANK_LEN: usize = 4 + 8 + 8 + 1;
 /// The rest of the first version's.
-const REST_LEN: usize = 4 + 4 + 4 + 8 + 8 + 1 + 1 + NONCE_LEN;
+const REST_LEN: usize = 4 + 4 + BLANK_LEN + 1 + NONCE_LEN;
 /// The longest rest of whatever version.
 const REST_MAX: usize = 1000;
-const ANSWER_LEN: usize = 4 + 8 + 1 + NONCE_LEN;
+const ANSWER_LEN: usize = 4 + 1 + NONCE_LEN;
+const INTRODUCTION_LEN: usize = 4 + 1 + 5 * 8;
 const REASON_MAX: usize = 1000;
 /// How long whoever is refused may take to read why.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
@@ -43,16 +55,15 @@ pub(super) const WORDS: u32 = 1;
 pub(super) const SNAPSHOT: u32 = 2;
 pub(super) const QUESTION: u32 = 3;
 
-/// The versions that a server speaks: its own, and the one before it, as long as that one can follow the same log. Version 2
-/// has the words on trees ([`Word::since_version`](crate::ensemble::Word::since_version)); version 3 has lives that are
-/// numbered by the log, which an earlier one cannot follow.
+/// The versions that a server speaks: its own, and the one before it, as long as that one can follow the same log and says
+/// who it is at the same place. Version 4 does that behind the proofs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Versions {
     lowest: u32,
     highest: u32,
 }
 
-const OWN: Versions = Versions { lowest: 3, highest: 3 };
+const OWN: Versions = Versions { lowest: 4, highest: 4 };
 
 impl Versions {
     /// The highest that both speak.
@@ -71,20 +82,73 @@ impl std::fmt::Display for Versions {
     }
 }
 
+/// What a refusal asks of whoever is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// To see to what the reason says, and to try again.
+    Reason,
+    /// To end, and never to come again with this directory.
+    Older,
+    /// To try again: another process may end.
+    InUse,
+    /// To end: another process has its place.
+    Replaced,
+}
+
+impl Kind {
+    const ALL: [(u8, Self); 4] =
+        [(1, Self::Reason), (2, Self::Older), (3, Self::InUse), (4, Self::Replaced)];
+
+    fn number(self) -> u8 {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or(1, |(number, _)| *number)
+    }
+
+    /// Of a later version's it is known that it is one.
+    fn of(number: u8) -> Self {
+        Self::ALL.iter().find(|(its, _)| *its == number).map_or(Self::Reason, |(_, kind)| *kind)
+    }
+}
+
+/// Why a connection is not welcome.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("it refuses: {reason}")]
+pub(super) struct Refusal {
+    /// `None` for who has not said yet who it is.
+    pub(super) kind: Option<Kind>,
+    pub(super) reason: String,
+}
+
+impl Refusal {
+    pub(super) const fn of_stranger(reason: String) -> Self {
+        Self { kind: None, reason }
+    }
+
+    pub(super) const fn new(kind: Kind, reason: String) -> Self {
+        Self { kind: Some(kind), reason }
+    }
+
+    /// What a call ended with, if it was refused by who had proved to be one of the ensemble's servers.
+    pub(super) fn kind_of(error: &io::Error) -> Option<Kind> {
+        error.get_ref()?.downcast_ref::<Self>()?.kind
+    }
+}
+
+impl From<Refusal> for io::Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(io::ErrorKind::ConnectionRefused, refusal)
+    }
+}
+
 /// Whether a connection was refused because one of the two cannot speak yet.
 pub(super) fn is_too_early(error: &io::Error) -> bool {
     let text = error.to_string();
     [NO_ENSEMBLE_YET, STILL_READS].iter().any(|reason| text.contains(reason))
 }
 
-/// What a caller says.
+/// What a caller says to anybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Hello {
     versions: Versions,
-    purpose: u32,
-    from: u64,
-    ensemble: u64,
-    to: u8,
     has_secret: bool,
     nonce: [u8; NONCE_LEN],
 }
@@ -96,10 +160,7 @@ impl Hello {
         out.put_u32(u32::try_from(REST_LEN).unwrap_or(u32::MAX));
         out.put_u32(self.versions.lowest);
         out.put_u32(self.versions.highest);
-        out.put_u32(self.purpose);
-        out.put_u64(self.from);
-        out.put_u64(self.ensemble);
-        out.put_u8(self.to);
+        out.put_bytes(0, BLANK_LEN);
         out.put_u8(self.has_secret.into());
         out.put_slice(&self.nonce);
         out
@@ -109,10 +170,10 @@ impl Hello {
     fn parse(rest: &[u8]) -> Option<Self> {
         let mut rest = rest.first_chunk::<REST_LEN>()?.as_slice();
         let versions = Versions { lowest: rest.get_u32(), highest: rest.get_u32() };
-        let (purpose, from, ensemble) = (rest.get_u32(), rest.get_u64(), rest.get_u64());
-        let (to, has_secret) = (rest.get_u8(), rest.get_u8() != 0);
+        rest.advance(BLANK_LEN);
+        let has_secret = rest.get_u8() != 0;
         let nonce = *rest.first_chunk()?;
-        Some(Self { versions, purpose, from, ensemble, to, has_secret, nonce })
+        Some(Self { versions, has_secret, nonce })
     }
 }
 
@@ -128,46 +189,132 @@ fn parse_head(head: [u8; HEAD_LEN]) -> Result<usize, String> {
     }
 }
 
-/// Whoever is welcome.
+/// What one of the two says to who has proved to be of the ensemble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Introduction {
+    purpose: u32,
+    /// The server that it is for.
+    to: u8,
+    claim: Claim,
+    ensemble: u64,
+}
+
+impl Introduction {
+    fn encode(&self) -> BytesMut {
+        let Claim { process, id, promised } = self.claim;
+        let mut out = BytesMut::with_capacity(4 + INTRODUCTION_LEN);
+        out.put_u32(u32::try_from(INTRODUCTION_LEN).unwrap_or(u32::MAX));
+        out.put_u32(self.purpose);
+        out.put_u8(self.to);
+        for number in [process.0, id, self.ensemble, promised.term, promised.last] {
+            out.put_u64(number);
+        }
+        out
+    }
+
+    /// From the bytes behind the length. What a later version has added is not looked at.
+    fn parse(rest: &[u8]) -> Option<Self> {
+        let mut rest = rest.first_chunk::<INTRODUCTION_LEN>()?.as_slice();
+        let (purpose, to) = (rest.get_u32(), rest.get_u8());
+        let (process, id, ensemble) = (ProcessId(rest.get_u64()), rest.get_u64(), rest.get_u64());
+        let promised = Promised { term: rest.get_u64(), last: rest.get_u64() };
+        Some(Self { purpose, to, claim: Claim { process, id, promised }, ensemble })
+    }
+}
+
+/// A conversation up to where both have proved that they know the secret, if both have one.
+struct Proved<'a> {
+    secret: Option<&'a Secret>,
+    /// All that was said but the proofs.
+    said: Vec<u8>,
+}
+
+impl Proved<'_> {
+    async fn introduce(
+        &mut self,
+        stream: &mut Stream,
+        introduction: &Introduction,
+        side: Side,
+    ) -> io::Result<()> {
+        let introduction = introduction.encode();
+        let mut out = introduction.clone();
+        if let Some(secret) = self.secret {
+            out.put_slice(&secret.proof(side, &self.said, &introduction));
+        }
+        self.said.extend(introduction);
+        write(stream, &out).await
+    }
+
+    async fn hear_introduction(
+        &mut self,
+        stream: &mut Stream,
+        side: Side,
+    ) -> io::Result<Introduction> {
+        let len = stream.read_u32().await?;
+        let malformed = || io::Error::other("what it says of itself is malformed");
+        if !(INTRODUCTION_LEN..=REST_MAX).contains(&(len as usize)) {
+            return Err(malformed());
+        }
+        let mut introduction = len.to_be_bytes().to_vec();
+        introduction.resize(4 + len as usize, 0);
+        let rest = introduction.get_mut(4..).unwrap_or_default();
+        stream.read_exact(rest).await?;
+        let parsed = Introduction::parse(rest).ok_or_else(malformed)?;
+        if let Some(secret) = self.secret {
+            let mut proof = [0; PROOF_LEN];
+            stream.read_exact(&mut proof).await?;
+            if !secret.is_proof(&proof, side, &self.said, &introduction) {
+                return Err(io::Error::other("what it says of itself is not what it has proved"));
+            }
+        }
+        self.said.extend(introduction);
+        Ok(parsed)
+    }
+}
+
+/// Whoever is welcome.
+#[derive(Debug)]
 pub(super) struct Caller {
     pub(super) id: u64,
     pub(super) purpose: u32,
+    /// On which it is heard, if it came to speak.
+    pub(super) line: Option<Line>,
+}
+
+/// Whoever welcomes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Called {
+    pub(super) id: u64,
+    pub(super) process: ProcessId,
+    /// What is spoken.
     pub(super) version: u32,
 }
 
-/// Says hello to a server, and hears whether it is welcome. Gives its id and the version to speak.
+/// Says hello to a server at `address`, and hears whether it is welcome.
 pub(super) async fn say(
     common: &Common,
     stream: &mut Stream,
+    address: SocketAddr,
     to: u8,
     purpose: u32,
-) -> io::Result<(u64, u32)> {
-    let secret = common.security.secret.as_ref();
-    let Own { id, ensemble } = common.own();
-    let hello = Hello {
-        versions: OWN,
-        purpose,
-        from: id,
-        ensemble,
-        to,
-        has_secret: secret.is_some(),
-        nonce: nonce()?,
-    };
+) -> io::Result<Called> {
+    let own_secret = common.security.secret.as_ref();
+    let hello = Hello { versions: OWN, has_secret: own_secret.is_some(), nonce: nonce()? };
     let hello = hello.encode();
     write(stream, &hello).await?;
     welcome(stream).await?;
     let mut answer = [0; ANSWER_LEN];
     stream.read_exact(&mut answer).await?;
     let mut rest = answer.as_slice();
-    let (version, called, has_secret) = (rest.get_u32(), rest.get_u64(), rest.get_u8() != 0);
+    let (version, has_secret) = (rest.get_u32(), rest.get_u8() != 0);
     if !(OWN.lowest..=OWN.highest).contains(&version) {
         return Err(io::Error::other(format!(
             "it chose version {version}, but this server has {OWN}"
         )));
     }
-    match secret {
-        Some(secret) if has_secret => {
+    let secret = own_secret.filter(|_| has_secret);
+    match (secret, own_secret) {
+        (Some(secret), _) => {
             write(stream, &secret.proof(Side::Caller, &hello, &answer)).await?;
             welcome(stream).await?;
             let mut proof = [0; PROOF_LEN];
@@ -177,64 +324,106 @@ pub(super) async fn say(
                 return Err(io::Error::other(what));
             }
         }
-        Some(_) if !common.security.is_lenient => {
+        (None, Some(_)) if !common.security.is_lenient => {
             let what = "it has no secret, but this server has one (quorum.auth.secretFile)";
             return Err(io::Error::other(what));
         }
         _ => {}
     }
-    Ok((called, version))
+    let mut proved = Proved { secret, said: [hello.as_ref(), &answer].concat() };
+    let own = common.introduction_to(to, purpose);
+    proved.introduce(stream, &own, Side::CallerItself).await?;
+    match stream.read_u8().await? {
+        0 => {}
+        number => {
+            let reason = reason(stream).await?;
+            return Err(Refusal::new(Kind::of(number), reason).into());
+        }
+    }
+    let Introduction { claim, .. } = proved.hear_introduction(stream, Side::CalledItself).await?;
+    if server_of(claim.id) != to {
+        return Err(io::Error::other(format!("it is server {}, not {to}", server_of(claim.id))));
+    }
+    if purpose != QUESTION {
+        // It is the other one that is not welcome.
+        let refused = |refusal: Refusal| io::Error::other(format!("refused: {}", refusal.reason));
+        common.accept_called(claim, address).await.map_err(refused)?;
+    }
+    Ok(Called { id: claim.id, process: claim.process, version })
 }
 
-/// Reads whether the other side has a reason to refuse.
+/// Reads whether the other side has a reason to refuse a stranger.
 async fn welcome(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
-    let len = stream.read_u32().await?;
-    if len == 0 {
-        return Ok(());
+    match reason(stream).await? {
+        reason if reason.is_empty() => Ok(()),
+        reason => Err(Refusal::of_stranger(reason).into()),
     }
+}
+
+async fn reason(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<String> {
+    let len = stream.read_u32().await?;
     let mut reason = vec![0; REASON_MAX.min(len as usize)];
     stream.read_exact(&mut reason).await?;
-    let reason = String::from_utf8_lossy(&reason).replace(char::is_control, " ");
-    Err(io::Error::new(io::ErrorKind::ConnectionRefused, format!("it refuses: {reason}")))
+    Ok(String::from_utf8_lossy(&reason).replace(char::is_control, " "))
 }
 
-/// Hears who calls, and answers. `Ok(Err(_))` is why it is not welcome, which it has not been told.
+/// Hears who calls from `address`, and answers. `Ok(Err(_))` is why it is not welcome, which it has not been told.
 pub(super) async fn hear(
-    common: &Common,
+    common: &Arc<Common>,
     stream: &mut Stream,
-) -> io::Result<Result<Caller, String>> {
+    address: SocketAddr,
+    number: u64,
+) -> io::Result<Result<Caller, Refusal>> {
     let mut head = [0; HEAD_LEN];
     stream.read_exact(&mut head).await?;
     let len = match parse_head(head) {
         Ok(len) => len,
-        Err(reason) => return Ok(Err(reason)),
+        Err(reason) => return Ok(Err(Refusal::of_stranger(reason))),
     };
-    let mut said = head.to_vec();
-    said.resize(HEAD_LEN + len, 0);
-    let rest = said.get_mut(HEAD_LEN..).unwrap_or_default();
+    let mut hello = head.to_vec();
+    hello.resize(HEAD_LEN + len, 0);
+    let rest = hello.get_mut(HEAD_LEN..).unwrap_or_default();
     stream.read_exact(rest).await?;
-    let Some(hello) = Hello::parse(rest) else {
-        return Ok(Err("the hello is malformed".to_owned()));
+    let Some(Hello { versions, has_secret, nonce: _ }) = Hello::parse(rest) else {
+        return Ok(Err(Refusal::of_stranger("the hello is malformed".to_owned())));
     };
-    let caller = match common.caller(&hello, stream) {
-        Ok(caller) => caller,
-        Err(reason) => return Ok(Err(reason)),
+    let version = match common.take_stranger(versions, has_secret) {
+        Ok(version) => version,
+        Err(reason) => return Ok(Err(Refusal::of_stranger(reason))),
     };
-    let secret = common.security.secret.as_ref();
+    let own_secret = common.security.secret.as_ref();
     let mut answer = BytesMut::with_capacity(ANSWER_LEN);
-    answer.put_u32(caller.version);
-    answer.put_u64(common.own().id);
-    answer.put_u8(secret.is_some().into());
+    answer.put_u32(version);
+    answer.put_u8(own_secret.is_some().into());
     answer.put_slice(&nonce()?);
     let mut out = BytesMut::from([0; 4].as_slice());
     out.put_slice(&answer);
     write(stream, &out).await?;
-    match secret {
-        Some(secret) if hello.has_secret => {
-            Ok(check(stream, secret, &said, &answer).await?.map(|()| caller))
-        }
-        _ => Ok(Ok(caller)),
+    let secret = own_secret.filter(|_| has_secret);
+    if let Some(secret) = secret
+        && let Err(reason) = check(stream, secret, &hello, &answer).await?
+    {
+        return Ok(Err(Refusal::of_stranger(reason)));
     }
+    let mut proved = Proved { secret, said: [hello.as_slice(), &answer].concat() };
+    let caller = proved.hear_introduction(stream, Side::CallerItself).await?;
+    if let Err(refusal) = common.take_caller(&caller, stream) {
+        return Ok(Err(refusal));
+    }
+    let Introduction { purpose, claim, .. } = caller;
+    let line = match purpose {
+        WORDS => common.accept_caller(claim, address, number).await.map(Some),
+        SNAPSHOT => common.accept_called(claim, address).await.map(|()| None),
+        _ => Ok(None),
+    };
+    let line = match line {
+        Ok(line) => line,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    stream.write_u8(0).await?;
+    let own = common.introduction_to(server_of(claim.id), purpose);
+    proved.introduce(stream, &own, Side::CalledItself).await?;
+    Ok(Ok(Caller { id: claim.id, purpose, line }))
 }
 
 /// Lets the caller prove that it knows the secret, and proves the same.
@@ -257,9 +446,13 @@ async fn check(
 
 /// Tells whoever called why it is not welcome, and waits until it has read that: what is closed with something unread
 /// is lost.
-pub(super) async fn refuse(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), reason: &str) {
+pub(super) async fn refuse(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    Refusal { kind, reason }: &Refusal,
+) {
     let len = reason.len().min(REASON_MAX);
     let mut out = BytesMut::new();
+    out.extend(kind.map(Kind::number));
     out.put_u32(u32::try_from(len).unwrap_or_default());
     out.put_slice(reason.as_bytes().get(..len).unwrap_or_default());
     let tell = async {
@@ -296,41 +489,17 @@ impl Common {
         }
     }
 
-    /// Who calls, and what for.
-    fn caller(&self, hello: &Hello, stream: &Stream) -> Result<Caller, String> {
-        let Hello { versions, purpose, from, ensemble, to, has_secret, nonce: _ } = *hello;
-        let (own, server) = (self.own(), server_of(from));
+    /// What a server says to who has proved to be of the ensemble.
+    fn introduction_to(&self, to: u8, purpose: u32) -> Introduction {
+        let Own { id, ensemble, promised } = self.own();
+        Introduction { purpose, to, claim: Claim { process: self.process, id, promised }, ensemble }
+    }
+
+    /// The version to speak, if the two can at all.
+    fn take_stranger(&self, versions: Versions, has_secret: bool) -> Result<u32, String> {
         let Some(version) = OWN.common(versions) else {
             return Err(format!("it speaks {versions}, this server speaks {OWN}"));
         };
-        if server == self.server {
-            return Err(format!("myid {server} is in use twice"));
-        }
-        if to != self.server {
-            return Err(format!("it looks for server {to}, but this is server {}", self.server));
-        }
-        let Some(peer) = self.peers.get(&server) else {
-            return Err(format!("server {server} is not in this server's list"));
-        };
-        if ensemble != 0 && own.ensemble != 0 && ensemble != own.ensemble {
-            let own = own.ensemble;
-            return Err(format!(
-                "it belongs to ensemble {ensemble:016x}, but this server belongs to {own:016x}: their data has nothing in \
-                 common. The one that should not be there needs an empty data directory"
-            ));
-        }
-        match purpose {
-            QUESTION => {}
-            WORDS | SNAPSHOT if own.ensemble == 0 && self.is_introduced_as_member() => {
-                return Err(STILL_READS.to_owned());
-            }
-            WORDS | SNAPSHOT if own.ensemble == 0 || ensemble == 0 => {
-                return Err(NO_ENSEMBLE_YET.to_owned());
-            }
-            WORDS | SNAPSHOT => self.may_speak(from)?,
-            _ => return Err(format!("it does not know the purpose {purpose}")),
-        }
-        self.security.check_caller(stream, &peer.host)?;
         let has_own = self.security.secret.is_some();
         if has_secret != has_own && !self.security.is_lenient {
             let who = match has_own {
@@ -339,7 +508,44 @@ impl Common {
             };
             return Err(format!("{who} (quorum.auth.secretFile)"));
         }
-        Ok(Caller { id: from, purpose, version })
+        Ok(version)
+    }
+
+    /// Whether who calls may speak of that, if it is who it says.
+    fn take_caller(&self, caller: &Introduction, stream: &Stream) -> Result<(), Refusal> {
+        let Introduction { purpose, to, claim, ensemble } = *caller;
+        let refuse = |reason| Err(Refusal::new(Kind::Reason, reason));
+        let (own, server) = (self.own(), server_of(claim.id));
+        if server == self.server {
+            return refuse(format!("myid {server} is in use twice"));
+        }
+        let Some(peer) = self.peers.get(&server) else {
+            return refuse(format!("server {server} is not in this server's list"));
+        };
+        if let Err(reason) = self.security.check_caller(stream, &peer.host) {
+            return refuse(reason);
+        }
+        if to != self.server {
+            return refuse(format!("it looks for server {to}, but this is server {}", self.server));
+        }
+        if ensemble != 0 && own.ensemble != 0 && ensemble != own.ensemble {
+            let own = own.ensemble;
+            return refuse(format!(
+                "it belongs to ensemble {ensemble:016x}, but this server belongs to {own:016x}: their data has nothing in \
+                 common. The one that should not be there needs an empty data directory"
+            ));
+        }
+        match purpose {
+            QUESTION => Ok(()),
+            WORDS | SNAPSHOT if own.ensemble == 0 && self.is_introduced_as_member() => {
+                refuse(STILL_READS.to_owned())
+            }
+            WORDS | SNAPSHOT if own.ensemble == 0 || ensemble == 0 => {
+                refuse(NO_ENSEMBLE_YET.to_owned())
+            }
+            WORDS | SNAPSHOT => self.may_speak(claim.id).or_else(refuse),
+            _ => refuse(format!("it does not know the purpose {purpose}")),
+        }
     }
 }
 
@@ -391,16 +597,32 @@ mod tests {
         /// What a later version adds does not matter to this one.
         #[test]
         fn a_hello_is_read_as_it_was_written(
-            numbers in any::<(u32, u32, u32, u64, u64, u8, bool, [u8; NONCE_LEN])>(),
+            numbers in any::<(u32, u32, bool, [u8; NONCE_LEN])>(),
             more in prop::collection::vec(any::<u8>(), 0..100),
         ) {
-            let (lowest, highest, purpose, from, ensemble, to, has_secret, nonce) = numbers;
-            let hello =
-                Hello { versions: versions(lowest, highest), purpose, from, ensemble, to, has_secret, nonce };
+            let (lowest, highest, has_secret, nonce) = numbers;
+            let hello = Hello { versions: versions(lowest, highest), has_secret, nonce };
             let bytes = hello.encode();
             let (head, rest) = bytes.split_first_chunk().expect("a head");
             prop_assert_eq!(parse_head(*head), Ok(rest.len()));
             prop_assert_eq!(Hello::parse(&[rest, &more].concat()), Some(hello));
+        }
+
+        #[test]
+        fn an_introduction_is_read_as_it_was_written(
+            numbers in any::<(u32, u8, u64, u64, u64, u64, u64)>(),
+            more in prop::collection::vec(any::<u8>(), 0..100),
+            cut in 1..INTRODUCTION_LEN,
+        ) {
+            let (purpose, to, process, id, ensemble, term, last) = numbers;
+            let promised = Promised { term, last };
+            let claim = Claim { process: ProcessId(process), id, promised };
+            let introduction = Introduction { purpose, to, claim, ensemble };
+            let bytes = introduction.encode();
+            let (len, rest) = bytes.split_first_chunk().expect("a length");
+            prop_assert_eq!(u32::from_be_bytes(*len) as usize, rest.len());
+            prop_assert_eq!(Introduction::parse(&[rest, &more].concat()), Some(introduction));
+            prop_assert_eq!(Introduction::parse(&rest[cut..]), None);
         }
     }
 }

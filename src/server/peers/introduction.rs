@@ -317,7 +317,7 @@ impl Common {
     }
 
     fn standing(&self) -> Option<Standing> {
-        let Own { id, ensemble } = self.own();
+        let Own { id, ensemble, .. } = self.own();
         match &*self.introduction.lock() {
             Introduction::Before(_, holding) => Some(Standing::Before(*holding)),
             Introduction::Member(asks) => {
@@ -418,7 +418,7 @@ async fn answer_at_leisure(common: &Arc<Common>, stream: &mut Stream, from: u8) 
 
 async fn ask(common: &Common, peer: &Peer, question: Question) -> io::Result<Answer> {
     let answered = timeout(ANSWER_MAX, async {
-        let (mut stream, _, _) = dial(common, peer, QUESTION, SILENT_MAX).await?;
+        let (mut stream, _) = dial(common, peer, QUESTION, SILENT_MAX).await?;
         write(&mut stream, &Said::Question(question)).await?;
         match read(&mut stream, common).await? {
             Said::Answer(answer) => Ok(answer),
@@ -448,8 +448,8 @@ async fn read(stream: &mut Stream, common: &Common) -> io::Result<Said> {
     parse_said(&content, checksum, common.clock.monotonic()).map_err(io::Error::other)
 }
 
-/// A number that no other ensemble has.
-fn draw() -> u64 {
+/// A number that no other ensemble has, and no other process.
+pub(super) fn draw() -> u64 {
     let mut bytes = [0; 8];
     // Two of the same number can only not be told apart.
     let _ = getrandom::fill(&mut bytes);

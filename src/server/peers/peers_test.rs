@@ -9,11 +9,14 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::admission::Probe;
 use super::hear::heed;
-use super::hello::WORDS;
+use super::hello::{Kind, Refusal, WORDS};
+use super::secure::Stream;
 use super::speak::dial;
 use super::*;
 use crate::config::{self, EnsembleServer, QuorumSecurity, SessionsLive};
@@ -46,6 +49,10 @@ fn starts(server: u8) -> Ensemble {
     }
 }
 
+fn own(id: u64, ensemble: u64) -> Own {
+    Own { id, ensemble, promised: Promised { term: 5, last: 90 } }
+}
+
 /// What differs from a server as it is by default.
 #[derive(Default)]
 struct Settings {
@@ -54,6 +61,7 @@ struct Settings {
     check: Option<Check>,
     /// Bytes a second.
     pace: u64,
+    process: Option<u64>,
 }
 
 impl Node {
@@ -94,7 +102,8 @@ impl Node {
             CancellationToken::new(),
         );
         let mut common = Arc::into_inner(peers.0).expect("nobody else has it");
-        *common.own.lock() = Own { id: member_id(id, 1), ensemble: 7 };
+        common.process = ProcessId(settings.process.unwrap_or_else(|| id.into()));
+        *common.own.lock() = own(member_id(id, 1), 7);
         // What is sent here is not always a snapshot.
         common.check = settings.check.unwrap_or(|_, _, _| Ok(()));
         common.look_up = settings.look_up.unwrap_or(|_, port| Ok(vec![local(port)]));
@@ -110,7 +119,9 @@ impl Node {
     }
 
     async fn dial(&self) -> io::Result<u32> {
-        dial(&self.common(), &self.other(), WORDS, SILENT_MAX).await.map(|(_, _, version)| version)
+        dial(&self.common(), &self.other(), WORDS, SILENT_MAX)
+            .await
+            .map(|(_, called)| called.version)
     }
 
     /// Waits for something from the other one.
@@ -168,9 +179,9 @@ async fn listen() -> (TcpListener, u16) {
 fn heed_one(node: &Node, listener: Arc<TcpListener>) -> JoinHandle<io::Result<()>> {
     let common = node.common();
     tokio::spawn(async move {
-        let (socket, _) = listener.accept().await.expect("a connection");
+        let (socket, address) = listener.accept().await.expect("a connection");
         let place = common.strangers.enter(1);
-        heed(common, socket, 1, place).await
+        heed(common, socket, address, 1, place).await
     })
 }
 
@@ -245,19 +256,23 @@ async fn what_was_overheard_proves_nothing() {
     let heeded = heed_one(&two, listener.into());
     let caller = tokio::spawn({
         let (common, peer) = (one.common(), one.other());
-        async move { dial(&common, &peer, WORDS, SILENT_MAX).await.map(|(_, _, version)| version) }
+        async move { dial(&common, &peer, WORDS, SILENT_MAX).await.map(|(_, called)| called.version) }
     });
     let (mut caller_side, _) = between.accept().await.expect("a connection");
     let mut called_side = TcpStream::connect(local(two_port)).await.expect("a connection");
     let hello = read(&mut caller_side, 12 + 62).await;
     called_side.write_all(&hello).await.expect("sent");
-    let answer = read(&mut called_side, 4 + 45).await;
+    let answer = read(&mut called_side, 4 + 37).await;
     caller_side.write_all(&answer).await.expect("sent");
     let proof = read(&mut caller_side, 32).await;
     called_side.write_all(&proof).await.expect("sent");
     let own_proof = read(&mut called_side, 4 + 32).await;
     caller_side.write_all(&own_proof).await.expect("sent");
-    assert_eq!(caller.await.expect("no panic").expect("welcome"), 3);
+    let introduction = read(&mut caller_side, 4 + 45 + 32).await;
+    called_side.write_all(&introduction).await.expect("sent");
+    let own_introduction = read(&mut called_side, 1 + 4 + 45 + 32).await;
+    caller_side.write_all(&own_introduction).await.expect("sent");
+    assert_eq!(caller.await.expect("no panic").expect("welcome"), 4);
     drop(called_side);
     let _ = heeded.await;
 
@@ -267,7 +282,7 @@ async fn what_was_overheard_proves_nothing() {
         let heeded = heed_one(&two, listener.into());
         let mut replay = TcpStream::connect(local(two_port)).await.expect("a connection");
         replay.write_all(&hello).await.expect("sent");
-        assert_ne!(read(&mut replay, 4 + 45).await, answer);
+        assert_ne!(read(&mut replay, 4 + 37).await, answer);
         replay.write_all(proof).await.expect("sent");
         let refusal = read(&mut replay, 4).await;
         assert_ne!(refusal, [0; 4]);
@@ -280,7 +295,7 @@ async fn what_was_overheard_proves_nothing() {
     let common = one.common();
     let peer = one.other();
     let caller = tokio::spawn(async move {
-        dial(&common, &peer, WORDS, SILENT_MAX).await.map(|(_, _, version)| version)
+        dial(&common, &peer, WORDS, SILENT_MAX).await.map(|(_, called)| called.version)
     });
     let (mut caller_side, _) = between.accept().await.expect("a connection");
     read(&mut caller_side, 12 + 62).await;
@@ -291,6 +306,58 @@ async fn what_was_overheard_proves_nothing() {
     caller_side.write_all(&own_proof).await.expect("sent");
     let error = caller.await.expect("no panic").expect_err("not server 2").to_string();
     assert_eq!(error, "its secret differs from this server's (quorum.auth.secretFile)");
+}
+
+/// Lets one connection through to `port`, and gives what went there and what came back.
+async fn overhear(between: TcpListener, port: u16) -> (Vec<u8>, Vec<u8>) {
+    let (caller, _) = between.accept().await.expect("a connection");
+    let called = TcpStream::connect(local(port)).await.expect("a connection");
+    let (mut from_caller, mut to_caller) = caller.into_split();
+    let (mut from_called, mut to_called) = called.into_split();
+    let pass = async |from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf| {
+        let (mut passed, mut piece) = (Vec::new(), [0; 4096]);
+        while let Ok(read @ 1..) = from.read(&mut piece).await {
+            passed.extend(&piece[..read]);
+            // Whoever has hung up hears no more.
+            let _ = to.write_all(&piece[..read]).await;
+        }
+        let _ = to.shutdown().await;
+        passed
+    };
+    tokio::join!(pass(&mut from_caller, &mut to_called), pass(&mut from_called, &mut to_caller))
+}
+
+/// Who has not proved that it knows the secret hears nothing of ids, ensembles and lists, whichever of the two has called.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_learns_an_id_before_both_have_proved_the_secret() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (other_secret, is_right) in [("a", true), ("b", false)] {
+        let settings =
+            |secret| Settings { security: secret_of(dir.path(), secret), ..Settings::default() };
+        let (between, port) = listen().await;
+        let (listener, two_port) = listen().await;
+        let (one, two) =
+            (Node::new(1, port, &settings("a")), Node::new(2, 0, &settings(other_secret)));
+        let ensemble = 0x1122_3344_5566_7788_u64;
+        one.common().own.lock().ensemble = ensemble;
+        // They are of two ensembles where the one is a stranger to the other.
+        two.common().own.lock().ensemble = if is_right { ensemble } else { ensemble + 1 };
+        let heeded = heed_one(&two, listener.into());
+        let overheard = tokio::spawn(overhear(between, two_port));
+        let dialed = one.dial().await;
+        assert_eq!(dialed.is_ok(), is_right, "{dialed:?}");
+        drop(dialed);
+        let _ = heeded.await;
+        let (there, back) = overheard.await.expect("no panic");
+        let shows = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).any(|its| its == what);
+        let numbers =
+            [ensemble, ensemble + 1, member_id(1, 1), member_id(2, 1)].map(u64::to_be_bytes);
+        for bytes in [&there, &back] {
+            let is_told =
+                numbers.iter().any(|number| shows(bytes, number)) || shows(bytes, b"11223344");
+            assert_eq!(is_told, is_right, "{}", bytes.escape_ascii());
+        }
+    }
 }
 
 /// A server that is moved gets a new address under its name: it is looked up at each dial.
@@ -340,7 +407,7 @@ async fn a_member_that_reads_its_directory_says_so() {
     let (listener, port) = listen().await;
     let caller = Node::new(1, port, &Settings::default());
     let called = Node::new(2, port, &Settings::default());
-    *called.common().own.lock() = Own { id: member_id(2, 0), ensemble: 0 };
+    *called.common().own.lock() = own(member_id(2, 0), 0);
     called.answer(listener);
     let error = caller.dial().await.expect_err("refused");
     assert!(error.to_string().contains("belongs to no ensemble yet"), "{error}");
@@ -349,7 +416,7 @@ async fn a_member_that_reads_its_directory_says_so() {
     assert!(error.to_string().contains("it still reads its data directory"), "{error}");
     // Servers that are started together say nothing of it.
     assert!(speak::is_of_a_start(&error));
-    called.peers.start(member_id(2, 1), 7, None);
+    called.peers.start(member_id(2, 1), 7, Promised::default(), None);
     assert!(caller.dial().await.is_ok());
 }
 
@@ -388,7 +455,7 @@ async fn the_first_address_that_answers_is_taken() {
     let one = Node::new(1, port, &Settings { look_up: Some(look_up), ..Settings::default() });
     let two = Node::new(2, 0, &Settings::default());
     let heeded = heed_one(&two, listener.into());
-    assert_eq!(one.dial().await.expect("welcome"), 3);
+    assert_eq!(one.dial().await.expect("welcome"), 4);
     let _ = heeded.await;
 }
 
@@ -407,6 +474,173 @@ async fn a_new_connection_ends_the_old_one_of_the_same_peer() {
     two.hears(|what| matches!(what, FromPeer::Hears(_, true))).await;
     let ended = tokio::time::timeout(DEADLINE, old.read(&mut [0])).await.expect("it ends");
     assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
+}
+
+/// Server 1, or another process of it, that calls at `port`.
+fn process(number: u64, port: u16) -> Node {
+    Node::new(1, port, &Settings { process: Some(number), ..Settings::default() })
+}
+
+/// Keeps a connection, as a server does.
+fn keep_speaking(node: &Node) {
+    let speak = speak(node.common(), node.other());
+    tokio::spawn(node.common().ending.clone().run_until_cancelled_owned(speak));
+}
+
+/// What a call is refused for.
+async fn refused(node: &Node) -> (Option<Kind>, String) {
+    let error = node.dial().await.expect_err("refused");
+    (Refusal::kind_of(&error), error.to_string())
+}
+
+/// Says that it speaks, and something that is heard.
+async fn say(stream: &mut Stream, message: PeerMessage) {
+    let mut out = BytesMut::new();
+    put_said(&mut out, &Said::Alive(0));
+    put_said(&mut out, &Said::Message(message));
+    stream.write_all(&out).await.expect("sent");
+    stream.flush().await.expect("sent");
+}
+
+async fn connect(node: &Node) -> Stream {
+    dial(&node.common(), &node.other(), WORDS, SILENT_MAX).await.expect("welcome").0
+}
+
+fn acknowledged(term: u64, index: u64) -> PeerMessage {
+    let mut message = PeerMessage { term, index, ..PeerMessage::default() };
+    message.set_msg_type(raft::eraftpb::MessageType::MsgAppendResponse);
+    message
+}
+
+fn is_said(what: &FromPeer) -> bool {
+    matches!(what, FromPeer::Said(..))
+}
+
+/// As with a copy of its directory that is started beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_process_is_refused_as_long_as_the_first_answers() {
+    let (listener, port) = listen().await;
+    let (of_copy, copy_port) = listen().await;
+    let mut two = Node::new(2, copy_port, &Settings::default());
+    two.answer(listener);
+    let (mut first, second) = (process(11, port), process(22, port));
+    keep_speaking(&first);
+    first.hears(|what| matches!(what, FromPeer::Speaks(_, true))).await;
+    first.peers.send(PeerMessage { to: member_id(2, 1), ..acknowledged(5, 90) });
+    two.hears(is_said).await;
+    // There is plenty that waits to be sent, too.
+    let mut message = PeerMessage { to: member_id(2, 1), ..PeerMessage::default() };
+    message.set_msg_type(raft::eraftpb::MessageType::MsgAppend);
+    let data = vec![7; 1 << 20].into();
+    message.entries = vec![raft::eraftpb::Entry { data, ..Default::default() }].into();
+    (0..32).for_each(|_| first.peers.send(message.clone()));
+    for _ in 0..5 {
+        let began = Instant::now();
+        let (kind, reason) = refused(&second).await;
+        assert_eq!(kind, Some(Kind::InUse), "{reason}");
+        assert!(reason.contains("another process speaks as server 1 from 127.0.0.1:"), "{reason}");
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    }
+    // Where it is called, it is no more welcome; and that it is not is no word about who calls.
+    second.answer(of_copy);
+    let (kind, reason) = refused(&two).await;
+    assert_eq!(kind, None, "{reason}");
+    assert!(reason.contains("myid 1 is in use"), "{reason}");
+    two.hears(is_said).await;
+    assert!(!two.heard.iter().any(|what| matches!(what, FromPeer::Hears(_, false))));
+    assert!(first.peers.0.queue.take(Duration::ZERO).from_peers.is_empty(), "nothing broke");
+}
+
+/// As after a loss of power, or while it is frozen.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_does_not_answer_is_replaced_and_stays_so() {
+    let (listener, port) = listen().await;
+    let mut two = Node::new(2, 0, &Settings::default());
+    two.answer(listener);
+    let (first, second) = (process(11, port), process(22, port));
+    let mut frozen = connect(&first).await;
+    say(&mut frozen, acknowledged(5, 90)).await;
+    two.hears(is_said).await;
+    let began = Instant::now();
+    let silent = connect(&second).await;
+    let took = began.elapsed();
+    assert!((900..1900).contains(&took.as_millis()), "{took:?}");
+    let mut asked = [0; Probe::LEN];
+    frozen.read_exact(&mut asked).await.expect("it was asked");
+    assert_eq!(Probe::parse(&asked).other.ip(), Ipv4Addr::LOCALHOST);
+    // It may be refused elsewhere: as long as it says nothing, the first may come back.
+    let mut again = connect(&first).await;
+    say(&mut again, acknowledged(5, 90)).await;
+    two.hears(is_said).await;
+    drop((silent, again, frozen));
+    two.hears(|what| matches!(what, FromPeer::Hears(_, false))).await;
+    let began = Instant::now();
+    let mut speaks = connect(&second).await;
+    assert!(began.elapsed() < Duration::from_millis(900), "nobody is there to be asked");
+    say(&mut speaks, acknowledged(5, 90)).await;
+    two.hears(is_said).await;
+    for _ in 0..2 {
+        let (kind, reason) = refused(&first).await;
+        assert_eq!(kind, Some(Kind::Replaced), "{reason}");
+    }
+    drop(speaks);
+    two.hears(|what| matches!(what, FromPeer::Hears(_, false))).await;
+    assert_eq!(refused(&first).await.0, Some(Kind::Replaced));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_holds_less_than_its_member_acknowledged_is_refused_by_name() {
+    let (listener, port) = listen().await;
+    let mut two = Node::new(2, 0, &Settings::default());
+    two.answer(listener);
+    let first = process(11, port);
+    let mut speaks = connect(&first).await;
+    say(&mut speaks, acknowledged(6, 80)).await;
+    two.hears(is_said).await;
+    // It says what it began with.
+    first.common().own.lock().promised = Promised { term: 6, last: 70 };
+    let again = connect(&first).await;
+    drop((speaks, again));
+    let is_gone = || two.peers.0.heard.lock()[&1].is_silent();
+    let deadline = Instant::now() + DEADLINE;
+    while !is_gone() {
+        assert!(Instant::now() < deadline, "it is heard for ever");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let second = process(22, port);
+    for (term, last, is_older) in [(6, 79, true), (5, 200, true), (6, 80, false), (7, 10, false)] {
+        second.common().own.lock().promised = Promised { term, last };
+        let dialed = second.dial().await;
+        let kind = dialed.as_ref().err().and_then(Refusal::kind_of);
+        assert_eq!(kind, is_older.then_some(Kind::Older), "{term} {last} {dialed:?}");
+    }
+    // Another life of the server has another disk.
+    *second.common().own.lock() = Own { id: member_id(1, 70), ..own(0, 7) };
+    second.common().own.lock().promised = Promised::default();
+    assert!(second.dial().await.is_ok());
+}
+
+/// One that refuses is enough.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_speak_says_nothing_to_anybody() {
+    let (listener, port) = listen().await;
+    let mut two = Node::new(2, 0, &Settings::default());
+    two.answer(listener);
+    let mut one = process(11, port);
+    one.common().voice.answered(3, true);
+    keep_speaking(&one);
+    two.hears(|what| matches!(what, FromPeer::Hears(_, true))).await;
+    one.peers.send(PeerMessage { to: member_id(2, 1), ..acknowledged(5, 90) });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let heard = two.peers.0.queue.take(Duration::ZERO).from_peers;
+    assert!(heard.is_empty() && one.peers.0.queue.take(Duration::ZERO).from_peers.is_empty());
+    one.common().voice.answered(3, false);
+    one.hears(|what| matches!(what, FromPeer::Speaks(_, true))).await;
+    one.peers.send(PeerMessage { to: member_id(2, 1), ..acknowledged(5, 90) });
+    two.hears(is_said).await;
+    one.common().voice.answered(3, true);
+    one.hears(|what| matches!(what, FromPeer::Speaks(_, false))).await;
+    two.hears(|what| matches!(what, FromPeer::Hears(_, false))).await;
 }
 
 /// Whoever takes nothing has so much waiting for it and no more, on either side, and has to begin anew.

@@ -19,6 +19,9 @@ const SECRET_MIN: usize = 32;
 pub(super) enum Side {
     Caller,
     Called,
+    /// The same two of what they say of themselves.
+    CallerItself,
+    CalledItself,
 }
 
 /// What every server of the ensemble knows.
@@ -67,6 +70,8 @@ impl Secret {
         mac.update(match side {
             Side::Caller => b"rookeeper caller",
             Side::Called => b"rookeeper called",
+            Side::CallerItself => b"rookeeper caller itself",
+            Side::CalledItself => b"rookeeper called itself",
         });
         // Their lengths are told: nothing can move from one to the other.
         mac.update(&(hello.len() as u64).to_be_bytes());

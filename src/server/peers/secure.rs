@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 use tokio_rustls::rustls::pki_types::{CertificateDer, pem};
 
+use super::hello::Refusal;
 use super::secret::Secret;
 use super::tls::Tls;
 use crate::config;
@@ -186,7 +187,8 @@ impl Security {
             Some(_) if !self.is_lenient => {
                 let reason =
                     "this server accepts only TLS (sslQuorum=true), and the caller does not use it";
-                Ok(Err(Refused { stream: Stream::Plain(socket), reason: reason.to_owned() }))
+                let refusal = Refusal::of_stranger(reason.to_owned());
+                Ok(Err(Refused { stream: Stream::Plain(socket), refusal }))
             }
             _ => Ok(Ok(Stream::Plain(socket))),
         }
@@ -205,7 +207,7 @@ impl Security {
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) stream: Stream,
-    pub(super) reason: String,
+    pub(super) refusal: Refusal,
 }
 
 /// A connection with a peer.

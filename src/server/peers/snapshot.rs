@@ -150,7 +150,7 @@ pub(super) async fn send_snapshot(
     message: PeerMessage,
     file: SnapshotFile,
 ) -> io::Result<()> {
-    let (mut stream, _, _) = dial(common, peer, SNAPSHOT, STILL_MAX).await?;
+    let (mut stream, _) = dial(common, peer, SNAPSHOT, STILL_MAX).await?;
     let size = on_disk(|| file.size())?;
     let mut head = BytesMut::new();
     put_said(&mut head, &Said::Message(message));

@@ -1,40 +1,62 @@
 //! The connection out to a peer: dialled for ever, and what there is to say sent over it.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use socket2::SockRef;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use super::admission::Probe;
 use super::complaints::Complaints;
-use super::hello::{self, WORDS};
+use super::hello::{self, Called, Kind, Refusal, WORDS};
 use super::secure::Stream;
 use super::{BETWEEN_DIALS, Common, DIAL_MAX, Peer, SILENT_MAX, Unsent, timeout};
-use crate::ensemble::FromPeer;
+use crate::ensemble::{FRAME_HEAD_LEN, FromPeer, Refused, Said, parse_head, put_said};
 use crate::message::MessageId;
+
+/// Bytes of whole frames that are sent before anything else may be.
+const PIECE_MIN: usize = 64 << 10;
 
 /// Keeps a connection to a peer.
 pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
     loop {
         match dial(&common, &peer, WORDS, SILENT_MAX).await {
-            Ok((stream, id, version)) => {
+            Ok((stream, called)) => {
                 *peer.complaints.lock() = Complaints::default();
-                let server = peer.server;
+                let (server, version) = (peer.server, called.version);
                 tracing::info!(peer = server, version, "connected to a server of the ensemble");
-                peer.id.store(id, Ordering::Relaxed);
-                *peer.unsent.lock() = Unsent { is_up: true, version, ..Unsent::default() };
-                common.queue.put_from_peer(FromPeer::Speaks(id, true), None);
-                let error = say_all(&peer, stream).await;
-                peer.unsent.lock().is_up = false;
+                *peer.process.lock() = Some(called.process);
+                common.voice.answered(server, false);
+                let error = say_all(&common, &peer, called, stream).await;
+                *peer.process.lock() = None;
                 *peer.complaints.lock() = Complaints::default();
-                common.queue.put_from_peer(FromPeer::Speaks(id, false), None);
                 tracing::info!(peer = server, %error, "lost a server of the ensemble");
             }
-            Err(error) => peer.complain(&error),
+            Err(error) => {
+                let refused = match Refusal::kind_of(&error) {
+                    Some(Kind::Older) => Some(Refused::Older),
+                    Some(Kind::Replaced) => Some(Refused::Replaced),
+                    Some(Kind::Reason | Kind::InUse) | None => None,
+                };
+                if let Some(refused) = refused {
+                    common.voice.end();
+                    peer.complain(&error);
+                    common.queue.put_from_peer(FromPeer::Refused(refused), None);
+                    return;
+                }
+                // Who did not answer in time may do so later.
+                if error.kind() != io::ErrorKind::TimedOut {
+                    let is_in_use = Refusal::kind_of(&error) == Some(Kind::InUse);
+                    common.voice.answered(peer.server, is_in_use);
+                }
+                peer.complain(&error);
+            }
         }
         tokio::time::sleep(BETWEEN_DIALS).await;
     }
@@ -44,10 +66,22 @@ impl Peer {
     /// Says why it was not reached, unless it has just been said.
     pub(super) fn complain(&self, error: &io::Error) {
         let mut complaints = self.complaints.lock();
-        if is_of_a_start(error) && complaints.is_early() {
+        let refused = Refusal::kind_of(error).filter(|kind| *kind != Kind::Reason);
+        if refused.is_none() && is_of_a_start(error) && complaints.is_early() {
             return;
         }
-        if complaints.is_due(error.to_string()) {
+        if !complaints.is_due(error.to_string()) {
+            return;
+        }
+        if refused.is_some() {
+            tracing::warn!(
+                id = %MessageId::ID_IN_USE,
+                peer = self.server,
+                address = %format_args!("{}:{}", self.host, self.port),
+                %error,
+                "a server of the ensemble does not let this process speak as this server"
+            );
+        } else {
             tracing::warn!(
                 id = %MessageId::PEER_UNREACHABLE,
                 peer = self.server,
@@ -69,21 +103,22 @@ pub(super) fn is_of_a_start(error: &io::Error) -> bool {
     kinds.contains(&error.kind()) || hello::is_too_early(error)
 }
 
-/// A connection to a peer that is welcome there, its id, and the version to speak over it. What is sent may go without a word
-/// that it arrived for `silent_max`.
+/// A connection to a peer that is welcome there, and whom it reaches. What is sent may go without a word that it arrived for
+/// `silent_max`.
 pub(super) async fn dial(
     common: &Common,
     peer: &Peer,
     purpose: u32,
     silent_max: Duration,
-) -> io::Result<(Stream, u64, u32)> {
+) -> io::Result<(Stream, Called)> {
     timeout(DIAL_MAX, async {
         let socket = connect(look_up(common, peer).await?).await?;
         socket.set_nodelay(true)?;
         SockRef::from(&socket).set_tcp_user_timeout(Some(silent_max))?;
+        let address = socket.peer_addr()?;
         let mut stream = common.security.connect(&peer.host, socket).await?;
-        let (id, version) = hello::say(common, &mut stream, peer.server, purpose).await?;
-        Ok((stream, id, version))
+        let called = hello::say(common, &mut stream, address, peer.server, purpose).await?;
+        Ok((stream, called))
     })
     .await
 }
@@ -107,36 +142,121 @@ async fn connect(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Sends what there is to say until the connection ends. Gives why it did.
-async fn say_all(peer: &Peer, stream: Stream) -> io::Error {
+/// Sends what there is to say until the connection ends. Gives why it did. Nothing is said before this process may speak, or
+/// when it may no more.
+async fn say_all(common: &Common, peer: &Peer, called: Called, stream: Stream) -> io::Error {
     let (mut incoming, mut outgoing) = tokio::io::split(stream);
+    let has_spoken = AtomicBool::new(false);
     let write = async {
-        loop {
-            let bytes = {
-                let mut unsent = peer.unsent.lock();
-                unsent.in_hand = unsent.bytes.len();
-                std::mem::take(&mut unsent.bytes)
-            };
-            if bytes.is_empty() {
-                peer.arrived.notified().await;
-                continue;
-            }
-            let sent = async {
-                outgoing.write_all(&bytes).await?;
-                outgoing.flush().await
-            };
-            if let Err(error) = sent.await {
-                return error;
-            }
+        common.voice.is(true).await;
+        let mut first = Unsent { is_up: true, version: called.version, ..Unsent::default() };
+        // Others know by it who speaks.
+        put_said(&mut first.bytes, &Said::Alive(0));
+        peer.id.store(called.id, Ordering::Relaxed);
+        *peer.unsent.lock() = first;
+        has_spoken.store(true, Ordering::Relaxed);
+        common.queue.put_from_peer(FromPeer::Speaks(called.id, true), None);
+        match send_all(peer, &mut outgoing).await {
+            Ok(never) => match never {},
+            Err(error) => error,
         }
     };
-    // A peer says nothing here; that it has ended shows.
-    let mut byte = [0];
-    tokio::select! {
+    let silenced = async {
+        common.voice.is(true).await;
+        common.voice.is(false).await;
+    };
+    let error = tokio::select! {
         error = write => error,
-        read = incoming.read(&mut byte) => {
-            read.err().unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
-        }
+        error = heed_probes(peer, &mut incoming) => error,
         () = peer.overflowed.notified() => io::Error::other("it accepts no more data"),
+        () = peer.left.notified() => io::Error::other("another process speaks as that server"),
+        () = silenced => io::Error::other("this process may not speak"),
+    };
+    peer.unsent.lock().is_up = false;
+    if has_spoken.load(Ordering::Relaxed) {
+        common.queue.put_from_peer(FromPeer::Speaks(called.id, false), None);
+    }
+    error
+}
+
+async fn send_all(peer: &Peer, outgoing: &mut (impl AsyncWrite + Unpin)) -> io::Result<Infallible> {
+    let mut bytes = BytesMut::new();
+    loop {
+        let probe = peer.probed.swap(0, Ordering::Relaxed);
+        if probe != 0 {
+            let mut alive = BytesMut::new();
+            put_said(&mut alive, &Said::Alive(probe));
+            outgoing.write_all(&alive).await?;
+        }
+        if bytes.is_empty() {
+            let mut unsent = peer.unsent.lock();
+            bytes = std::mem::take(&mut unsent.bytes);
+            unsent.in_hand = bytes.len();
+        }
+        let piece = bytes.split_to(whole_frames(&bytes));
+        outgoing.write_all(&piece).await?;
+        if bytes.is_empty() {
+            outgoing.flush().await?;
+        }
+        if piece.is_empty() && probe == 0 {
+            peer.arrived.notified().await;
+        }
+    }
+}
+
+/// How many bytes a piece has, which ends where a frame does.
+fn whole_frames(bytes: &[u8]) -> usize {
+    let mut end = 0;
+    while end < PIECE_MIN.min(bytes.len()) {
+        let head = bytes.get(end..).and_then(|rest| rest.first_chunk());
+        let len = head.and_then(|head| parse_head(*head).ok()).map(|(len, _)| len);
+        let Some(len) = len else { return bytes.len() };
+        end += FRAME_HEAD_LEN + len;
+    }
+    end.min(bytes.len())
+}
+
+/// Has probes answered. Nothing else comes here; that the peer has ended shows. Gives why.
+async fn heed_probes(peer: &Peer, incoming: &mut (impl AsyncRead + Unpin)) -> io::Error {
+    let mut bytes = [0; Probe::LEN];
+    loop {
+        if let Err(error) = incoming.read_exact(&mut bytes).await {
+            return error;
+        }
+        let Probe { number, other } = Probe::parse(&bytes);
+        peer.probed.store(number, Ordering::Relaxed);
+        peer.arrived.notify_one();
+        if peer.probes.lock().is_due(other.ip().to_string()) {
+            tracing::warn!(
+                id = %MessageId::ID_CALLED_ELSEWHERE,
+                peer = peer.server,
+                address = %other,
+                "another process calls the servers of the ensemble as this server; it is refused as long as this one answers"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_ends_where_a_frame_does() {
+        let mut bytes = BytesMut::new();
+        assert_eq!(whole_frames(&bytes), 0);
+        put_said(&mut bytes, &Said::Alive(1));
+        let one = bytes.len();
+        assert_eq!(whole_frames(&bytes), one);
+        while bytes.len() < 3 * PIECE_MIN {
+            put_said(&mut bytes, &Said::Alive(1));
+        }
+        let mut pieces = 0;
+        while !bytes.is_empty() {
+            let piece = bytes.split_to(whole_frames(&bytes));
+            assert!(piece.len().is_multiple_of(one) && (1..PIECE_MIN + one).contains(&piece.len()));
+            pieces += 1;
+        }
+        assert_eq!(pieces, 3);
     }
 }

@@ -1,0 +1,207 @@
+//! Who may speak as a server: one process, and none whose disk holds less than that server's has shown. Nothing here knows
+//! sockets or time.
+
+use std::collections::VecDeque;
+
+use crate::ensemble::Promised;
+
+/// Processes that were replaced are known so far back.
+const REPLACED_MAX: usize = 8;
+
+/// One run of a server, by a number that it drew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ProcessId(pub(super) u64);
+
+/// What a process says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) process: ProcessId,
+    /// The member.
+    pub(super) id: u64,
+    pub(super) promised: Promised,
+}
+
+/// What follows from a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Welcome,
+    /// The process that has spoken is still connected: whether it lives decides.
+    Occupied,
+    /// Another process has spoken since.
+    Replaced,
+    /// The same member has shown this on another disk, or on this one later.
+    Older(Promised),
+}
+
+/// The processes that have spoken as one server.
+#[derive(Debug, Default)]
+pub(super) struct Callers {
+    /// The last one.
+    spoke: Option<ProcessId>,
+    /// Those before it, newest last.
+    replaced: VecDeque<ProcessId>,
+    /// As which member, and the most that its messages have shown.
+    shown: Option<(u64, Promised)>,
+}
+
+impl Callers {
+    /// Whether a process may speak, where `heard` is connected.
+    pub(super) fn judge(&self, claim: Claim, heard: Option<ProcessId>) -> Verdict {
+        if self.replaced.contains(&claim.process) {
+            return Verdict::Replaced;
+        }
+        // What it says of itself is as of its beginning.
+        let Some(other) = self.spoke.filter(|spoke| *spoke != claim.process) else {
+            return Verdict::Welcome;
+        };
+        match self.shown {
+            Some((id, shown)) if id == claim.id && claim.promised < shown => Verdict::Older(shown),
+            // A process that was let in and has said nothing is in nobody's way: it may be refused elsewhere.
+            _ if heard == Some(other) => Verdict::Occupied,
+            _ => Verdict::Welcome,
+        }
+    }
+
+    /// A process that was let in has said something, which shows so much of its disk. The one before it is replaced.
+    pub(super) fn spoke(&mut self, process: ProcessId, id: u64, promised: Option<Promised>) {
+        if self.spoke != Some(process) {
+            self.replaced.extend(self.spoke.replace(process));
+            if self.replaced.len() > REPLACED_MAX {
+                self.replaced.pop_front();
+            }
+        }
+        let Some(promised) = promised else { return };
+        self.shown = match self.shown {
+            Some((its, shown)) if its == id => Some((id, shown.max(promised))),
+            _ => Some((id, promised)),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: u64 = 0x102;
+    const NEW: u64 = 0x702;
+
+    fn claim(process: u64, id: u64, term: u64, last: u64) -> Claim {
+        Claim { process: ProcessId(process), id, promised: Promised { term, last } }
+    }
+
+    /// All that was said, in its order, and what follows by reading it from the end.
+    #[derive(Default, Clone)]
+    struct History(Vec<(u64, u64, Promised)>);
+
+    impl History {
+        fn judge(&self, claim: Claim, heard: Option<u64>) -> Verdict {
+            let process = claim.process.0;
+            let Some((last, last_id, _)) = self.0.last() else { return Verdict::Welcome };
+            if *last == process {
+                return Verdict::Welcome;
+            }
+            if self.0.iter().any(|(its, ..)| *its == process) {
+                return Verdict::Replaced;
+            }
+            // As the member that spoke last, without a break.
+            let of_id = self.0.iter().rev().take_while(|(_, id, _)| id == last_id);
+            let most = of_id.map(|(.., promised)| *promised).max().unwrap_or_default();
+            if *last_id == claim.id && claim.promised < most {
+                return Verdict::Older(most);
+            }
+            match heard {
+                Some(heard) if heard == *last => Verdict::Occupied,
+                _ => Verdict::Welcome,
+            }
+        }
+    }
+
+    /// Every order of up to four words by three processes as two members, with less and more on their disks, against every
+    /// claim and whoever may be connected. Who was replaced does not speak again.
+    #[test]
+    fn every_claim_behind_every_history_is_judged_as_by_reading_all_of_it() {
+        let disks = [(5, 0), (5, 90), (6, 70)].map(|(term, last)| Promised { term, last });
+        let mut words = Vec::new();
+        for process in 1..=3 {
+            for id in [OLD, NEW] {
+                words.extend(disks.map(|disk| (process, id, disk)));
+            }
+        }
+        let mut histories = vec![History::default()];
+        let (mut judged, mut kinds) = (0_u32, [0_u32; 4]);
+        for _ in 0..=4 {
+            let mut longer = Vec::new();
+            for history in &histories {
+                let mut callers = Callers::default();
+                for (process, id, promised) in &history.0 {
+                    callers.spoke(ProcessId(*process), *id, Some(*promised));
+                }
+                for (process, id, promised) in &words {
+                    let claim =
+                        Claim { process: ProcessId(*process), id: *id, promised: *promised };
+                    for heard in [None, Some(1), Some(2), Some(3)] {
+                        let verdict = callers.judge(claim, heard.map(ProcessId));
+                        assert_eq!(
+                            verdict,
+                            history.judge(claim, heard),
+                            "{claim:?} {:?}",
+                            history.0
+                        );
+                        judged += 1;
+                        kinds[match verdict {
+                            Verdict::Welcome => 0,
+                            Verdict::Occupied => 1,
+                            Verdict::Replaced => 2,
+                            Verdict::Older(_) => 3,
+                        }] += 1;
+                    }
+                    if history.judge(claim, None) != Verdict::Replaced {
+                        let mut more = history.clone();
+                        more.0.push((*process, *id, *promised));
+                        longer.push(more);
+                    }
+                }
+            }
+            histories = longer;
+        }
+        assert!(judged > 1_000_000 && kinds.iter().all(|count| *count > 10_000), "{kinds:?}");
+    }
+
+    #[test]
+    fn a_restart_is_welcome_and_a_copy_beside_it_is_not() {
+        let mut callers = Callers::default();
+        let first = claim(1, OLD, 5, 90);
+        assert_eq!(callers.judge(first, None), Verdict::Welcome);
+        // It has said nothing yet.
+        assert_eq!(callers.judge(claim(2, OLD, 5, 90), Some(first.process)), Verdict::Welcome);
+        callers.spoke(first.process, OLD, Some(Promised { term: 5, last: 90 }));
+        // It connects again, and has acknowledged more than it began with.
+        assert_eq!(callers.judge(claim(1, OLD, 5, 80), Some(first.process)), Verdict::Welcome);
+        let same = claim(2, OLD, 5, 90);
+        assert_eq!(callers.judge(same, Some(first.process)), Verdict::Occupied);
+        assert_eq!(callers.judge(same, None), Verdict::Welcome);
+        // A later leader may have cut its log.
+        assert_eq!(callers.judge(claim(2, OLD, 6, 70), None), Verdict::Welcome);
+        let shown = Promised { term: 5, last: 90 };
+        assert_eq!(callers.judge(claim(2, OLD, 5, 89), None), Verdict::Older(shown));
+        assert_eq!(callers.judge(claim(2, OLD, 4, 200), None), Verdict::Older(shown));
+        // Another life of the server has another disk.
+        assert_eq!(callers.judge(claim(2, NEW, 1, 0), None), Verdict::Welcome);
+        callers.spoke(same.process, OLD, None);
+        assert_eq!(callers.judge(first, Some(same.process)), Verdict::Replaced);
+        assert_eq!(callers.judge(claim(3, OLD, 5, 89), None), Verdict::Older(shown));
+    }
+
+    #[test]
+    fn as_many_replaced_processes_are_known_as_are_promised() {
+        let mut callers = Callers::default();
+        (1..=10).for_each(|process| callers.spoke(ProcessId(process), OLD, None));
+        for process in 1..=10 {
+            let expected = match process {
+                2..=9 => Verdict::Replaced,
+                _ => Verdict::Welcome,
+            };
+            assert_eq!(callers.judge(claim(process, OLD, 5, 0), None), expected, "{process}");
+        }
+    }
+}
