@@ -2,8 +2,11 @@
 
 use jute::protocol::{Request, SetDataRequest};
 
-use super::world::World;
+use super::storm::Mend;
+use super::timeline::MS;
+use super::world::{Event, World};
 use super::*;
+use crate::storage::purge;
 
 #[test]
 fn a_leader_whose_disk_pauses_keeps_its_term_and_the_others_are_a_quorum_without_it() {
@@ -137,4 +140,51 @@ fn a_leader_decides_no_more_in_a_turn_than_its_disk_has_room_for() {
     assert!((SHARE..SHARE + 2 * ENTRY).contains(&held), "{held}");
     world.pass(2000);
     assert_eq!((world.waiting(leader), world.leader()), (0, leader));
+}
+
+/// Whoever has received a snapshot reads and installs it where its disk writes: meanwhile it ticks, hears its leader and is
+/// heard.
+#[test]
+fn a_member_whose_disk_installs_a_snapshot_goes_on_ticking() {
+    let mut world = World::settled(Flaw::None);
+    let leader = world.leader();
+    let at = (leader + 1) % 3;
+    let (id, had) = (world.member(at).id(), world.member(at).last_index());
+    world.crash(at, false);
+    world.stay_down(at);
+    // The leader has no more of what it lacks.
+    while world.member(leader).node.store().log.first_index() <= had + 1 {
+        world.set_data(leader, 10);
+        world.pass(100);
+        let disk = world.servers[leader].disk.clone();
+        let now = world.servers[leader].clock.read(world.timeline.now()).monotonic;
+        let purged = |member: &mut Member<post::Post>| {
+            member.try_snapshot(&disk, false, now)?;
+            purge(member.directory(), 1)?;
+            member.purged(now);
+            Ok(())
+        };
+        world.with(leader, purged).expect("holds");
+        world.pass(100);
+    }
+    world.timeline.after(MS, Event::Mend(Mend::Start(at)));
+    while world.transfers.is_empty() {
+        world.step().expect("holds");
+    }
+    world.stall(at, 60_000);
+    while !world.member(at).unsynced.has_snapshot() {
+        world.step().expect("holds");
+    }
+    let (applied, ticks) = (world.member(at).applied(), world.member(at).ticks);
+    assert!(applied <= had);
+    world.pass(3000);
+    assert_eq!(world.member(at).applied(), applied, "its disk did nothing");
+    let passed = world.member(at).ticks.wrapping_sub(ticks);
+    assert!(passed + 5 >= 3000 / 50, "{passed} ticks");
+    assert_eq!((world.leader(), world.member(at).leader()), (leader, world.member(leader).id()));
+    assert!(world.member(leader).peers().iter().any(|peer| peer.id == id && peer.is_there));
+    world.go_on(at);
+    world.pass(2000);
+    assert_eq!(world.member(at).applied(), world.member(leader).applied());
+    assert_eq!(world.outcome.installed, 1);
 }
