@@ -21,7 +21,9 @@ use super::znode::NodeId;
 use super::zxid::Zxid;
 
 /// To be raised with every change of what is made of a transaction that an earlier release may have applied as well: the
-/// trees of servers with different numbers say nothing about each other.
+/// trees of servers with different numbers say nothing about each other. The digests in records have no such number. A
+/// member only counts and tells those that differ, but a server alone refuses the first one behind its snapshot, which may then
+/// be an earlier release's.
 pub const APPLY_VERSION: u16 = 1;
 
 /// What to do with a transaction that does not fit.
