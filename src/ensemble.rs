@@ -20,10 +20,10 @@ mod steps;
 mod words;
 
 pub use self::raft::{
-    Appended, Before, DiskWriter, Ensemble, EnsembleError, FRAME_HEAD_LEN, FRAME_MAX, FrameError,
-    KnownMembers, List, Member, Peer, PeerLog, PeerMessage, Promised, Prospect, Said,
-    SnapshotStatus, Started, Transport, Write, Written, member_id, parse_head, parse_said,
-    put_said, server_of, snapshot_zxid,
+    Appended, Before, DiskWriter, Ensemble, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FRAME_MAX,
+    FrameError, KnownMembers, List, Member, Peer, PeerLog, PeerMessage, Promised, Prospect, Said,
+    SnapshotStatus, Started, Transport, Write, Written, founder_knows, member_id, parse_head,
+    parse_said, put_said, server_of, snapshot_zxid,
 };
 pub use clients::{Answer, Clients, Kind};
 pub use disk_room::Room;

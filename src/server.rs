@@ -413,12 +413,14 @@ async fn serve_as_member(
     );
     let (members, runtime, signals) = (members.clone(), Handle::current(), signals.clone());
     let orderer = start_orderer(&server, move |server| {
-        if RaftStateFile::look(&directory)?.is_some() {
-            peers.is_member();
-        } else {
-            let before = Before::read(Arc::clone(&directory), &ensemble)?;
+        let state = RaftStateFile::look(&directory)?;
+        match &state {
+            Some(state) => peers.is_member(state),
+            None => peers.is_no_member(Before::read(Arc::clone(&directory), &ensemble)?),
+        }
+        if state.is_none_or(|state| state.awaits != 0) {
             signals.are_for(server);
-            let come = peers.come_to_ensemble(before, &members, server);
+            let come = peers.come_to_ensemble(&members, server);
             if !runtime.block_on(come)? || !signals.are_for_a_start() {
                 return Ok(());
             }
@@ -435,7 +437,8 @@ async fn serve_as_member(
         let took = server.clock.monotonic().since(began);
         server.stats.series.record(Measure::DatabaseLoad, took);
         let (id, number) = (started.id(), started.ensemble());
-        peers.start(id, number, started.promised(), started.secret.as_ref());
+        let (promised, founding) = (started.promised(), started.founding());
+        peers.start(id, number, promised, started.secret.as_ref(), founding);
         if let Some(secret) = started.secret.clone() {
             server.passwords.set(secret);
         }

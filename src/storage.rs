@@ -93,7 +93,9 @@ pub use epoch::EpochFile;
 pub use error::{DamageReason, SnapshotReason, StorageError, Then, WayOut};
 pub use examine::{Examined, LogEnd, examine, writers, zxid_at};
 pub use file_name::log_zxid;
-pub use handover::{ReceivedSnapshot, SnapshotFile, discard_void_log, refuse_foreign};
+pub use handover::{
+    ReceivedSnapshot, SnapshotFile, discard_void_log, refuse_foreign, refuse_gone_on,
+};
 pub use log_audit::{LogAudit, LogRecord, LogSummary, Remark, Writer};
 pub use loss::{Loss, behind};
 pub use purge::{Purged, purge, purge_behind, unsealed_bytes};

@@ -5,8 +5,12 @@
 //! itself and all others of the list as members. It asks the others to belong to it. A server belongs to the first that asks
 //! it, so that of two ensembles at most one has a majority.
 //!
+//! The founder's disk knows whom it still has to ask, and it asks, after each start, until each has answered. Who accepts
+//! takes part in nothing, and keeps what it had, until the founder's disk knows of that: from then on the founder never asks
+//! it again, so that a server whose disk is emptied later does not come back as the member that it was.
+//!
 //! ```text
-//! nothing, or data of before --asked by a founder--> first life of a member
+//! nothing, or data of before --asked by a founder--> accepted --the founder knows--> first life of a member
 //! nothing, where there is an ensemble --asks its leader for a seat--> next life of a member
 //! data of before, where there is an ensemble: refused
 //! ```
@@ -15,7 +19,7 @@ use super::standing::{Base, Standing};
 use crate::storage::{Members, SessionKey};
 
 /// What a founder asks the others to belong to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Founding {
     /// A number that it drew.
     pub ensemble: u64,
@@ -25,8 +29,10 @@ pub struct Founding {
     pub base: Base,
     /// The entry that shows it; 0 for nothing. Whoever has not got that far votes for nobody who has not.
     pub index: u64,
-    /// All, in their first lives.
+    /// All that belong to it, the founders in their first lives.
     pub members: Members,
+    /// The entry that made them so; 0 for the founders.
+    pub configured_at: u64,
 }
 
 /// What a server has to know to be a member.
@@ -114,6 +120,7 @@ mod tests {
             base: base(4, 10),
             index: 7,
             members: Members::default(),
+            configured_at: 0,
         };
         for (own, may) in [
             (base(4, 10), true),

@@ -101,6 +101,8 @@ pub enum FromPeer {
     SnapshotSent(u64, SnapshotStatus),
     /// It refuses this process for good.
     Refused(Refused),
+    /// A server has answered its founder, this one.
+    Answered(u8),
     /// A server without a state wants to belong to the ensemble.
     Seat(u8, oneshot::Sender<Answer>),
 }

@@ -41,7 +41,7 @@ pub use ::raft::eraftpb::Message as PeerMessage;
 pub use configuration::KnownMembers;
 pub use disk::{DiskWriter, Write, Written};
 pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_said, put_said};
-pub use ground::Before;
+pub use ground::{Before, founder_knows};
 pub use membership::Prospect;
 pub use progress::{Appended, Peer, PeerLog};
 pub use promised::Promised;
@@ -58,6 +58,9 @@ use crate::storage::StorageError;
 pub fn snapshot_zxid(message: &PeerMessage) -> Option<i64> {
     log_store::zxid_of(message.get_snapshot())
 }
+
+/// The first life of a server as a member, of those that an ensemble is founded with.
+pub const FIRST_LIFE: u64 = 1;
 
 /// The id of a server as a member. The low byte is the server; what is above is its life, and is never 0: a server whose
 /// disk was emptied is another member. Founders have life 1; every other life is the index of the entry that gave the seat.

@@ -138,6 +138,13 @@ impl Round<'_> {
             );
         }
         if let Some(server) = self.members().next() {
+            let (silent, are) = self.silent();
+            if !self.holding.base.is_empty() && !silent.is_empty() {
+                return format!(
+                    "server {server} belongs to an ensemble, and {silent}, which may have founded it, {are} not answer: \
+                     start what is silent"
+                );
+            }
             return format!(
                 "server {server} belongs to an ensemble, and no leader of that gives this server a seat: start the other \
                  servers of that ensemble. If a majority of them is lost for good, stop server {server}, run `rookeeper data \
@@ -171,6 +178,13 @@ impl Round<'_> {
             ),
             (true, _) => format!("all voters have answered, but {}", self.founder()),
         }
+    }
+
+    /// Whether all voters have answered.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let has_answered = |server: &u8| *server == self.own || self.others.contains_key(server);
+        self.voters.iter().all(has_answered)
     }
 
     /// Whether an ensemble may begin with what was heard.

@@ -30,8 +30,6 @@ use crate::ensemble::{
 };
 use crate::message::MessageId;
 
-/// The first life of a server as a member; another begins with each directory that was emptied.
-pub(super) const FIRST_LIFE: u64 = 1;
 /// A step of the clock of elections: a leader is missed after ten to twenty without a word of it.
 const TICK_MS: u64 = 50;
 /// How long a leader that ends waits for another one.
@@ -222,6 +220,7 @@ impl Life {
                 member.receive_snapshot(message, received, now)?;
             }
             FromPeer::SnapshotSent(to, status) => member.report_snapshot(to, status),
+            FromPeer::Answered(server) => member.answered(server, now.monotonic),
             // Where nobody hears of a seat, another one is asked.
             FromPeer::Seat(server, answer) => match member.prepare_seat(server, now)? {
                 Prospect::SeatAbove(above) => self.seats.push((server, above, answer)),
@@ -246,7 +245,11 @@ impl Life {
             driver::synced(server, took);
         }
         self.snapshots.count(0, written.bytes);
-        if member.persisted(written)? {
+        let is_installed = member.persisted(written)?;
+        if let Some(asks) = member.take_asks() {
+            member.transport().asks(asks);
+        }
+        if is_installed {
             tracing::info!(index = member.applied(), "installed a snapshot from the leader");
             // It walks through a tree that is not there any more.
             self.snapshots.abandon();

@@ -46,6 +46,7 @@ use self::voice::Voice;
 use super::clock::Clock;
 use super::descriptors;
 use crate::config;
+use crate::ensemble::founding::Founding;
 use crate::ensemble::{
     Ensemble, FromPeer, KnownMembers, PeerMessage, Promised, Queue, Said, SnapshotStatus,
     Transport, Word, member_id, put_said, server_of,
@@ -238,18 +239,20 @@ impl Peers {
     }
 
     /// Dials the others, as the member `id` of an ensemble, which makes passwords of sessions with `secret`. `promised` is
-    /// what its directory holds now.
+    /// what its directory holds now. As its founder, has those belong to it that have not answered yet.
     pub(super) fn start(
         &self,
         id: u64,
         ensemble: u64,
         promised: Promised,
         secret: Option<&SessionSecret>,
+        (asks, founding): (Vec<u8>, Founding),
     ) {
         if let Some(secret) = secret {
             let _ = self.0.session_secret.set(secret.clone());
         }
         *self.0.own.lock() = Own { id, ensemble, promised };
+        self.ask_to_belong(asks, &founding);
         let common = Arc::clone(&self.0);
         let wait = async move {
             tokio::time::sleep(REFUSAL_MAX).await;

@@ -265,6 +265,19 @@ pub fn refuse_foreign(directory: &DataDirectory) -> Result<(), StorageError> {
     Ok(())
 }
 
+/// Refuses a directory that was `own` when a founded ensemble was accepted, and with which another server has gone on since.
+///
+/// # Errors
+/// When one has, or the disk refuses.
+pub fn refuse_gone_on(directory: &DataDirectory, own: i64) -> Result<(), StorageError> {
+    let newer = directory.snapshot_files()?.into_iter().find(|(zxid, _)| *zxid > own);
+    // Whoever goes on begins another log.
+    let log = directory.log_zxids()?.into_iter().find(|zxid| *zxid > own);
+    let newer = newer.map(|(_, path)| path).or_else(|| log.map(|zxid| directory.log_path(zxid)));
+    let command = directory.tool_command("data leave");
+    newer.map_or(Ok(()), |path| Err(StorageError::WentOn { path, command }))
+}
+
 fn plain_path(directory: &DataDirectory, zxid: i64) -> PathBuf {
     directory.snapshots().join(file_name::snapshot(zxid, Compression::None))
 }

@@ -24,13 +24,21 @@ const SLOTS_LEN: usize = 2 * SLOT_LEN;
 pub const SESSIONS_BEFORE_MAX: usize = 100_000;
 const LEN_MAX: u64 = (SLOTS_LEN + SessionKey::LEN + 4 + 8 * SESSIONS_BEFORE_MAX + 4) as u64;
 const MAGIC: u32 = u32::from_be_bytes(*b"RKRS");
-const VERSION: u32 = 1;
+/// Version 1 had zeros where this one has what a founding leaves to be done.
+const VERSION: u32 = 2;
 /// Where in a slot [`RaftState::replaces`] stands: what an earlier release left zero.
 const REPLACES_AT: usize = SLOT_LEN - 12;
 /// Where [`RaftState::configured_at`] stands, in the same way.
 const CONFIGURED_AT: usize = REPLACES_AT - 8;
 /// Where [`RaftState::older`] stands, in the same way.
 const OLDER_AT: usize = CONFIGURED_AT - 1;
+/// Where the two numbers of [`RaftState::own`] stand.
+const OWN_AT: usize = OLDER_AT - 16;
+/// Where [`RaftState::awaits`] stands.
+const AWAITS_AT: usize = OWN_AT - 8;
+/// Where [`RaftState::asks`] stands, a bit for each server.
+const ASKS_AT: usize = AWAITS_AT - ASKS_LEN;
+const ASKS_LEN: usize = 256 / 8;
 /// Ids in all four lists; ZooKeeper's server ids are a byte.
 const IDS_MAX: usize = 480;
 
@@ -52,6 +60,13 @@ pub struct RaftState {
     pub base: u64,
     /// Files of before the ensemble are in the directory and have to go first.
     pub clears: bool,
+    /// The epoch and the last zxid of what lay in the directory when it came to the ensemble by being founded.
+    pub own: (i64, i64),
+    /// As its founder, it has not heard yet of these servers whether they belong to it. Ascending.
+    pub asks: Vec<u8>,
+    /// The founder that this member has accepted, which may not know it: until it does, this member takes part in nothing. 0
+    /// for nobody.
+    pub awaits: u64,
     /// The zxid of a snapshot that takes the place of the log, while it does; else 0. A start ends that first.
     pub replaces: i64,
     /// Who belongs to the ensemble.
@@ -260,12 +275,33 @@ fn encode(state: &RaftState, sequence: u64) -> Option<Vec<u8>> {
         bytes.put_u32(u32::try_from(list.len()).ok()?);
         list.iter().for_each(|id| bytes.put_u64(*id));
     }
-    bytes.resize(OLDER_AT, 0);
+    bytes.resize(ASKS_AT, 0);
+    bytes.put_slice(&to_bits(&state.asks));
+    bytes.put_u64(state.awaits);
+    bytes.put_i64(state.own.0);
+    bytes.put_i64(state.own.1);
     bytes.put_u8(u8::from(state.older));
     bytes.put_u64(state.configured_at);
     bytes.put_i64(state.replaces);
     bytes.put_u32(crc32fast::hash(&bytes));
     Some(bytes)
+}
+
+fn to_bits(servers: &[u8]) -> [u8; ASKS_LEN] {
+    let mut bits = [0; ASKS_LEN];
+    for server in servers {
+        if let Some(byte) = bits.get_mut(usize::from(server / 8)) {
+            *byte |= 1 << (server % 8);
+        }
+    }
+    bits
+}
+
+fn from_bits(bits: &[u8; ASKS_LEN]) -> Vec<u8> {
+    let is_set = |server: &u8| {
+        bits.get(usize::from(server / 8)).is_some_and(|byte| byte >> (server % 8) & 1 == 1)
+    };
+    (0..=u8::MAX).filter(is_set).collect()
 }
 
 /// What stands behind the slots.
@@ -320,9 +356,10 @@ fn version(slot: &[u8]) -> Option<u32> {
 }
 
 fn decode(slot: &[u8]) -> Option<(u64, RaftState)> {
-    if version(slot)? != VERSION {
+    if !(1..=VERSION).contains(&version(slot)?) {
         return None;
     }
+    let number = |at: usize| slot.get(at..)?.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
     let mut body = slot.get(8..)?;
     let sequence = body.try_get_u64().ok()?;
     let mut state = RaftState {
@@ -333,12 +370,12 @@ fn decode(slot: &[u8]) -> Option<(u64, RaftState)> {
         ensemble: body.try_get_u64().ok()?,
         base: body.try_get_u64().ok()?,
         clears: body.try_get_u8().ok()? != 0,
-        replaces: slot.get(REPLACES_AT..)?.first_chunk().map(|zxid| i64::from_be_bytes(*zxid))?,
+        own: (number(OWN_AT)?.cast_signed(), number(OWN_AT + 8)?.cast_signed()),
+        asks: slot.get(ASKS_AT..)?.first_chunk().map(from_bits)?,
+        awaits: number(AWAITS_AT)?,
+        replaces: number(REPLACES_AT)?.cast_signed(),
         members: Members::default(),
-        configured_at: slot
-            .get(CONFIGURED_AT..)?
-            .first_chunk()
-            .map(|at| u64::from_be_bytes(*at))?,
+        configured_at: number(CONFIGURED_AT)?,
         older: *slot.get(OLDER_AT)? != 0,
     };
     let members = &mut state.members;
@@ -379,6 +416,9 @@ mod tests {
             ensemble: 77,
             base: 5,
             clears: true,
+            own: (3, 0x3_0000_0009),
+            asks: vec![0, 9, 255],
+            awaits: 0x103,
             replaces: 99,
             members,
             configured_at: 88,
@@ -433,7 +473,7 @@ mod tests {
         file.save(state(7)).expect("saves");
         let bytes = fixture.disk.content(&path());
         assert_eq!(bytes.len(), 8192);
-        let mut expected = b"RKRS\0\0\0\x01".to_vec();
+        let mut expected = b"RKRS\0\0\0\x02".to_vec();
         // Made with 1 and 2, opened with 3, saved with 4 and 5.
         for number in [5_u64, 2, 7, 1, 70, 77, 5] {
             expected.extend(number.to_be_bytes());
@@ -444,7 +484,13 @@ mod tests {
             list.iter().for_each(|id| expected.extend(id.to_be_bytes()));
         }
         assert_eq!(bytes[..expected.len()], expected);
-        assert!(bytes[expected.len()..4075].iter().all(|byte| *byte == 0));
+        assert!(bytes[expected.len()..4019].iter().all(|byte| *byte == 0));
+        let mut asks = [0; 32];
+        (asks[0], asks[1], asks[31]) = (1, 2, 0x80);
+        assert_eq!(bytes[4019..4051], asks);
+        assert_eq!(bytes[4051..4059], 0x103_u64.to_be_bytes());
+        assert_eq!(bytes[4059..4067], 3_i64.to_be_bytes());
+        assert_eq!(bytes[4067..4075], 0x3_0000_0009_i64.to_be_bytes());
         assert_eq!(bytes[4075], 1);
         assert_eq!(bytes[4076..4084], 88_u64.to_be_bytes());
         assert_eq!(bytes[4084..4092], 99_i64.to_be_bytes());
@@ -520,7 +566,7 @@ mod tests {
         let whole = fixture.disk.content(&path());
         for slot in [0, 4096] {
             let mut bytes = whole.clone();
-            bytes[slot + 7] = 2;
+            bytes[slot + 7] = 3;
             let checksum = crc32fast::hash(&bytes[slot..slot + 4092]).to_be_bytes();
             bytes[slot + 4092..slot + 4096].copy_from_slice(&checksum);
             fixture.disk.plant(&path(), &bytes);
@@ -528,11 +574,31 @@ mod tests {
             for outcome in [look, RaftStateFile::open(&directory).map(drop)] {
                 let error = outcome.expect_err("refused");
                 let text = error.to_string();
-                assert!(matches!(error, StorageError::LaterVersion { version: 2, .. }), "{text}");
+                assert!(matches!(error, StorageError::LaterVersion { version: 3, .. }), "{text}");
                 assert!(text.contains("raft.state was written by a later release"), "{text}");
             }
             assert_eq!(fixture.disk.content(&path()), bytes, "touched");
         }
+    }
+
+    /// Its founding was over, as far as it knew.
+    #[test]
+    fn the_first_version_is_read() {
+        let fixture = Fixture::default();
+        let directory = fixture.open();
+        drop(open(&directory, 7));
+        let mut bytes = fixture.disk.content(&path());
+        for slot in bytes.chunks_exact_mut(4096) {
+            slot[7] = 1;
+            slot[4019..4075].fill(0);
+            let checksum = crc32fast::hash(&slot[..4092]).to_be_bytes();
+            slot[4092..].copy_from_slice(&checksum);
+        }
+        fixture.disk.plant(&path(), &bytes);
+        let expected = RaftState { own: (0, 0), asks: Vec::new(), awaits: 0, ..state(7) };
+        assert_eq!(*open(&directory, 7).get(), expected);
+        // From then on it is of this version.
+        assert_eq!(fixture.disk.content(&path())[..8], *b"RKRS\0\0\0\x02");
     }
 
     #[test]

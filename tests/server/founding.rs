@@ -5,10 +5,12 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use jute::CreateMode;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::{create, until};
 use crate::ensemble::{Patient, alone, mark, mode, prepare, start, stop, wipe};
@@ -33,9 +35,13 @@ fn write(server: &Server, path: &str) {
     Patient::connect(server, TIMEOUT_MS).ok(&create(path, vec![], CreateMode::Persistent));
 }
 
+fn state(server: &Server) -> PathBuf {
+    server.data().join("version-2/raft.state")
+}
+
 /// The directory belongs to an ensemble.
 fn belongs(server: &Server) -> bool {
-    server.data().join("version-2/raft.state").exists()
+    state(server).exists()
 }
 
 fn marker(server: &Server) -> PathBuf {
@@ -163,4 +169,130 @@ fn members_that_may_create_no_database_wait_for_the_marker() {
     servers[1].run();
     all_serve(&servers);
     all_have(&servers, "/a");
+}
+
+fn at_once(server: &Server, signal: Signal) {
+    let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, signal).expect("it is there");
+}
+
+/// Server 3 has founded an ensemble and has asked nobody yet: the others stand still.
+fn founded_alone(more: &str, prepare_data: impl Fn(&mut [Server])) -> Vec<Server> {
+    // Whether they are stopped in time is a matter of luck.
+    for _ in 0..20 {
+        let mut servers = prepare(3, more);
+        prepare_data(&mut servers);
+        let (others, founder) = servers.split_at_mut(2);
+        others.iter_mut().for_each(Server::run);
+        let (path, is_over) = (state(&founder[0]), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !path.exists() && !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+                others.iter().for_each(|server| at_once(server, Signal::STOP));
+            });
+            founder[0].run();
+            until("it founds", || path.exists());
+            is_over.store(true, Ordering::Relaxed);
+        });
+        if !servers[..2].iter().any(belongs) {
+            return servers;
+        }
+        servers.iter().for_each(|server| at_once(server, Signal::CONT));
+    }
+    panic!("the others are never stopped in time");
+}
+
+#[test]
+fn who_is_frozen_while_an_ensemble_is_founded_belongs_to_it_later() {
+    let servers = founded_alone("", |_| ());
+    thread::sleep(Duration::from_secs(17));
+    assert!(!servers[..2].iter().any(belongs));
+    servers[..2].iter().for_each(|server| at_once(server, Signal::CONT));
+    all_serve(&servers);
+    write(&servers[0], "/a");
+    all_have(&servers, "/a");
+}
+
+#[test]
+fn a_founder_that_is_killed_before_anybody_answers_asks_again() {
+    let mut servers = founded_alone("", |servers| {
+        // They have data, and that of the founder is the greatest.
+        alone(&mut servers[1], |server| write(server, "/less"));
+        alone(&mut servers[2], |server| {
+            write(server, "/kept");
+            write(server, "/more");
+        });
+    });
+    servers[2].signal("KILL");
+    servers[2].wait();
+    servers[..2].iter().for_each(|server| at_once(server, Signal::CONT));
+    thread::sleep(Duration::from_secs(1));
+    servers[2].run();
+    all_serve(&servers);
+    all_have(&servers, "/kept");
+    assert!(servers.iter().all(|server| !Patient::connect(server, TIMEOUT_MS).exists("/less")));
+    // Each has its first life, and nobody needed a seat.
+    assert!(servers.iter().all(|server| !server.log().contains("member=0x")));
+}
+
+/// What is beside `version-2` of data that went aside.
+fn aside(server: &Server) -> usize {
+    let names = fs::read_dir(server.data()).expect("a folder").map(|entry| entry.expect("one"));
+    names.filter(|entry| entry.file_name().to_string_lossy().starts_with("before-")).count()
+}
+
+#[test]
+fn who_has_accepted_takes_no_part_before_the_founder_knows() {
+    let mut servers = founded_alone("", |servers| {
+        alone(&mut servers[0], |server| write(server, "/less"));
+        alone(&mut servers[1], |server| write(server, "/less"));
+        alone(&mut servers[2], |server| {
+            write(server, "/kept");
+            write(server, "/more");
+        });
+    });
+    let paths = [state(&servers[0]), state(&servers[1])];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !paths.iter().any(|path| path.exists()) {
+                std::hint::spin_loop();
+            }
+            at_once(&servers[2], Signal::KILL);
+        });
+        servers[..2].iter().for_each(|server| at_once(server, Signal::CONT));
+    });
+    servers[2].wait();
+    let accepted = usize::from(!paths[0].exists());
+    stop(&mut servers[accepted]);
+    servers[accepted].run();
+    until("it says for whom it waits", || {
+        let log = servers[accepted].log();
+        log.contains("server 3 has founded the ensemble and has not confirmed yet")
+    });
+    assert_eq!(mode(&servers[accepted]), "none");
+    assert_eq!(aside(&servers[accepted]), 0, "its data is where it was");
+    // As it says: what it held before counts again.
+    stop(&mut servers[accepted]);
+    let (folder, kept) =
+        (servers[accepted].data().join("version-2"), servers[accepted].data().join("kept"));
+    let copied = Command::new("cp").arg("-a").args([&folder, &kept]).status().expect("cp runs");
+    assert!(copied.success());
+    let mut leave = Command::new(env!("CARGO_BIN_EXE_rookeeper"));
+    leave.args(["data", "leave"]).arg(servers[accepted].data());
+    let output = leave.output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    alone(&mut servers[accepted], |server| {
+        assert!(Patient::connect(server, TIMEOUT_MS).exists("/less"))
+    });
+    // But the founder is not lost: it asks once more, or has known it when it ended.
+    wipe(&servers[accepted]);
+    fs::rename(&kept, &folder).expect("moved back");
+    servers[accepted].run();
+    servers[2].run();
+    all_serve(&servers);
+    all_have(&servers, "/kept");
+    assert!(servers.iter().all(|server| !server.log().contains("member=0x")));
+    assert_eq!((aside(&servers[0]), aside(&servers[1])), (1, 1));
 }

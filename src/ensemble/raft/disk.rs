@@ -25,6 +25,8 @@ pub(super) enum What {
     Promise(Promises),
     /// Other members; the entries that say so are durable.
     Members(Promises),
+    /// A server has answered its founder.
+    Answered(Promises),
     /// They replace what stands from the first of them on.
     Append(Vec<LogEntry>),
     /// It takes the place of the log; the promise goes before it.
@@ -100,7 +102,7 @@ impl DiskWriter {
                 self.commit(&mut written)?;
             }
             match what {
-                What::Promise(promises) | What::Members(promises) => {
+                What::Promise(promises) | What::Members(promises) | What::Answered(promises) => {
                     self.promises.save(promises)?
                 }
                 What::Append(entries) => self.log.append(&entries)?,

@@ -311,13 +311,15 @@ fn put_question(out: &mut BytesMut, question: &Question) {
     out.put_u8(QUESTION);
     match question {
         Question::Standing => out.put_u8(1),
-        Question::Founded(Founding { ensemble, term, base, index, members }, secret) => {
+        Question::Founded(founding, secret) => {
+            let Founding { ensemble, term, base, index, members, configured_at } = founding;
             out.put_u8(2);
             out.put_u64(*ensemble);
             out.put_u64(*term);
             put_base(out, *base);
             out.put_u64(*index);
             put_members(out, members);
+            out.put_u64(*configured_at);
             put_secret(out, secret.as_deref());
         }
         Question::Seat(server) => {
@@ -631,6 +633,7 @@ impl<'a> Input<'a> {
                     base: self.base()?,
                     index: self.number()?,
                     members: self.members()?,
+                    configured_at: self.number()?,
                 },
                 self.secret()?,
             ),

@@ -130,8 +130,14 @@ fn examples() -> Vec<Said> {
         learners_next: vec![0x104],
         auto_leave: true,
     };
-    let founding =
-        Founding { ensemble: u64::MAX, term: 6, base, index: 8, members: members.clone() };
+    let founding = Founding {
+        ensemble: u64::MAX,
+        term: 6,
+        base,
+        index: 8,
+        members: members.clone(),
+        configured_at: 7,
+    };
     let seat = Seat { id: 0x203, ensemble: 3, term: 9, members, configured_at: 8 };
     let (nonce, veiled) = ([1; 32], [2; 32]);
     let secret = Box::new(HandedSecret { nonce, veiled, before: vec![session.0, -1] });

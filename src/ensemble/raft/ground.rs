@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jute::txn::{Txn, TxnHeader, TxnRecord};
 
-use super::{Ensemble, EnsembleError, OrderError};
+use super::{Ensemble, EnsembleError, OrderError, server_of};
 use crate::engine::apply::Mode;
 use crate::engine::database::Database;
 use crate::engine::session::SessionId;
@@ -14,9 +14,23 @@ use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::snapshot_of;
 use crate::ensemble::standing::Base;
 use crate::storage::{
-    Compression, DataDirectory, EpochFile, RaftState, RaftStateFile, SessionKey, SessionSecret,
-    SnapshotOrigin, TxnLog, recover,
+    Compression, DataDirectory, EpochFile, Members, RaftState, RaftStateFile, SessionKey,
+    SessionSecret, SnapshotOrigin, StorageError, TxnLog, recover,
 };
+
+fn all(members: &Members) -> impl Iterator<Item = u64> {
+    members.voters.iter().chain(&members.learners).copied()
+}
+
+/// The founder that this directory's member has accepted knows of it: from here on it takes part.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn founder_knows(directory: &DataDirectory) -> Result<(), StorageError> {
+    let Some(mut promises) = RaftStateFile::open(directory)? else { return Ok(()) };
+    let state = RaftState { awaits: 0, ..promises.get().clone() };
+    promises.save(state)
+}
 
 /// A directory of no ensemble, read.
 #[derive(Debug)]
@@ -114,25 +128,31 @@ impl Before {
                 .map_err(|reason| OrderError::Diverged { zxid: Zxid(zxid), reason })?;
             snapshot_of(&directory, &mut database, index, Compression::None)?;
         }
+        let mut asks: Vec<u8> =
+            all(&founding.members).filter(|of| *of != id).map(server_of).collect();
+        asks.sort_unstable();
         let state = RaftState {
             id,
             term: founding.term,
             commit: index,
             ensemble: founding.ensemble,
             base: index,
+            own: (founding.base.epoch, founding.base.zxid),
+            asks,
             members: founding.members.clone(),
             ..RaftState::default()
         };
         Ok(RaftStateFile::create(&directory, &state, secret)?)
     }
 
-    /// Belongs to what another server has founded, as its member `id`: what is here goes aside.
+    /// Belongs to what the member `founder` has founded, as its member `id`: what is here goes aside once the founder knows.
     ///
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
     pub fn belong(
         self,
         id: u64,
+        founder: u64,
         founding: &Founding,
         secret: Option<&SessionSecret>,
     ) -> Result<(), EnsembleError> {
@@ -142,10 +162,16 @@ impl Before {
             ensemble: founding.ensemble,
             base: founding.index,
             clears: self.base.zxid != 0,
+            own: (self.base.epoch, self.base.zxid),
+            awaits: founder,
             members: founding.members.clone(),
+            configured_at: founding.configured_at,
             ..RaftState::default()
         };
-        Ok(RaftStateFile::create(&self.directory, &state, secret)?)
+        RaftStateFile::create(&self.directory, &state, secret)?;
+        // ZooKeeper, should it go on with what is here, shows it by a later epoch.
+        RaftStateFile::open(&self.directory)?;
+        Ok(())
     }
 
     /// Takes a seat of an ensemble. Only who has no data may.

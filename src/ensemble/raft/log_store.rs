@@ -77,6 +77,14 @@ impl LogStore {
         self.promises.clone()
     }
 
+    /// What to make durable of a server that has answered its founder; nothing if it has before.
+    pub(super) fn answered(&mut self, server: u8) -> Option<Promises> {
+        let asks = &mut self.promises.asks;
+        let at = asks.iter().position(|asked| *asked == server)?;
+        asks.remove(at);
+        Some(self.promises.clone())
+    }
+
     /// Puts a snapshot in the place of the log. What to make durable with it.
     pub(super) fn replace(
         &mut self,

@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use super::configuration::{Change, KnownMembers, MEMBERS_MAX, in_order};
 use super::disk::{What, Write};
 use super::ready::{Member, Transport};
-use super::{EnsembleError, life_of, server_of};
-use crate::engine::time::Now;
+use super::{EnsembleError, FIRST_LIFE, life_of, server_of};
+use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::Seat;
 use crate::message::MessageId;
 use crate::storage::RaftState as Promises;
@@ -128,6 +128,22 @@ impl<T: Transport> Member<T> {
         })
     }
 
+    /// As the founder: a server has answered whether it belongs to the ensemble. It is not asked again.
+    pub fn answered(&mut self, server: u8, now: Monotonic) {
+        let Some(promises) = self.node.mut_store().answered(server) else { return };
+        self.unsynced.write_aside(Write(What::Answered(promises)), now);
+        self.has_answers = true;
+    }
+
+    /// Which servers the founder still asks, by its disk; nothing if that is as before.
+    pub fn take_asks(&mut self) -> Option<Vec<u8>> {
+        if !self.has_answers || self.unsynced.has_answered() {
+            return None;
+        }
+        self.has_answers = false;
+        Some(self.node.store().promises.asks.clone())
+    }
+
     pub(super) fn change(&mut self, change: Change, now: Now) -> Result<(), EnsembleError> {
         tracing::info!(?change, "changing the members of the ensemble");
         self.do_at_once(change.chore(), now)
@@ -160,6 +176,12 @@ impl<T: Transport> Member<T> {
         }
         let members = self.node.mut_store().members(members, index);
         self.unsynced.write_aside(Write(What::Members(members)), now.monotonic);
+        if let Change::Remove(gone) = change
+            && life_of(gone) == FIRST_LIFE
+        {
+            // What it would belong as is no more.
+            self.answered(server_of(gone), now.monotonic);
+        }
         if change == Change::Remove(self.id()) {
             return Err(EnsembleError::Replaced { life: life_of(self.id()) });
         }

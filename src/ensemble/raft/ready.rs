@@ -123,6 +123,8 @@ pub struct Member<T> {
     pub(super) trees: Trees,
     /// What came into the log, until it is asked for.
     pub(super) appended: Vec<Appended>,
+    /// Servers have answered their founder since that was asked for.
+    pub(super) has_answers: bool,
     /// zoo.cfg's tickTime, which sessions expire by.
     pub(super) tick_ms: u64,
     /// Sessions that live here only, if there can be any.
@@ -199,6 +201,7 @@ impl<T: Transport> Member<T> {
             lists: Lists::default(),
             trees: Trees::default(),
             appended: Vec::new(),
+            has_answers: false,
             tick_ms,
             local: None,
         };

@@ -16,12 +16,14 @@ use super::promised::Promised;
 use super::{EnsembleError, PeerMessage, life_of, server_of};
 use crate::engine::database::{Database, Rules};
 use crate::engine::time::WallClock;
+use crate::ensemble::founding::Founding;
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::first_snapshot;
+use crate::ensemble::standing::Base;
 use crate::storage::{
     Compression, DataDirectory, EntryLog, Nothing, RaftState, RaftStateFile, Reading,
     ReceivedSnapshot, RecoveryOptions, Refused, Replay, SessionSecret, SnapshotId, SnapshotOrigin,
-    StorageError, discard_void_log, move_data_aside, recover, refuse_foreign,
+    StorageError, discard_void_log, move_data_aside, recover, refuse_foreign, refuse_gone_on,
 };
 
 /// How a member keeps its data.
@@ -87,6 +89,23 @@ impl Started {
     pub fn ensemble(&self) -> u64 {
         self.store.promises.ensemble
     }
+
+    /// As its founder, which servers it has to ask whether they belong to it, and what.
+    #[must_use]
+    pub fn founding(&self) -> (Vec<u8>, Founding) {
+        let RaftState { ensemble, term, base, own, ref asks, ref members, configured_at, .. } =
+            self.store.promises;
+        let (epoch, zxid) = own;
+        let founding = Founding {
+            ensemble,
+            term,
+            base: Base { epoch, zxid, accepted: epoch },
+            index: base,
+            members: members.clone(),
+            configured_at,
+        };
+        (asks.clone(), founding)
+    }
 }
 
 impl Ensemble {
@@ -126,8 +145,10 @@ impl Ensemble {
         is_checked: bool,
     ) -> Result<Started, EnsembleError> {
         // Before the promises: ZooKeeper has raised the epoch beside them.
-        if RaftStateFile::look(&directory)?.is_some_and(|state| !state.clears) {
-            refuse_foreign(&directory)?;
+        match RaftStateFile::look(&directory)? {
+            Some(RaftState { clears: false, .. }) => refuse_foreign(&directory)?,
+            Some(RaftState { own: (_, own), .. }) if own != 0 => refuse_gone_on(&directory, own)?,
+            _ => {}
         }
         let promises = RaftStateFile::open(&directory)?;
         let mut promises = promises.ok_or(EnsembleError::NotBegun)?;
@@ -283,6 +304,7 @@ mod bit_flip_test;
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
 
     use super::super::disk::{What, Write};
@@ -303,6 +325,42 @@ mod tests {
         for reading in [Reading::Snapshot, Reading::Logs] {
             let ((), lines) = lines_told(|| replay.progress(reading, 1, 2));
             assert_eq!(lines, usize::from(reading == Reading::Snapshot), "{reading:?}");
+        }
+    }
+
+    /// What lay there goes aside, unless somebody has gone on with it since it was to.
+    #[test]
+    fn what_another_server_has_gone_on_with_does_not_go_aside() {
+        for (own, newer) in [(0x5_0000_0007, false), (0x5_0000_0006, true)] {
+            let disk = SimDisk::default();
+            let options = DirectoryOptions {
+                data_dir: "/data".into(),
+                data_log_dir: "/data".into(),
+                create: true,
+            };
+            let open =
+                || Arc::new(DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens"));
+            let log = Path::new("/data/version-2/log.500000007");
+            disk.plant(log, b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0");
+            let members = Members { voters: vec![member_id(1, 1)], ..Members::default() };
+            let first = RaftState {
+                id: member_id(1, 1),
+                term: 6,
+                clears: true,
+                own: (5, own),
+                members,
+                ..RaftState::default()
+            };
+            RaftStateFile::create(&open(), &first, None).expect("creates");
+            let started = ensemble(1500, true).start(open()).map(drop);
+            match newer {
+                false => started.expect("starts"),
+                true => {
+                    let ended = started.expect_err("ends");
+                    assert!(matches!(ended, EnsembleError::Storage(StorageError::WentOn { .. })));
+                    assert!(!disk.content(log).is_empty(), "it is there");
+                }
+            }
         }
     }
 

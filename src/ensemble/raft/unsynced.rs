@@ -20,6 +20,7 @@ struct Outstanding {
     first_entry: Option<u64>,
     is_promise: bool,
     is_members: bool,
+    is_answered: bool,
     is_snapshot: bool,
 }
 
@@ -76,6 +77,7 @@ impl Unsynced {
             first_entry: write.first_entry(),
             is_promise: matches!(write.0, What::Promise(_)),
             is_members: matches!(write.0, What::Members(_)),
+            is_answered: matches!(write.0, What::Answered(_)),
             is_snapshot: matches!(write.0, What::Install(..)),
         });
         self.bytes += bytes;
@@ -123,6 +125,11 @@ impl Unsynced {
     /// Whether a change of the members may be forgotten.
     pub(super) fn has_members(&self) -> bool {
         self.outstanding.iter().any(|write| write.is_members)
+    }
+
+    /// Whether it may be forgotten that a server has answered its founder.
+    pub(super) fn has_answered(&self) -> bool {
+        self.outstanding.iter().any(|write| write.is_answered)
     }
 
     /// Whether a snapshot is on its way.

@@ -48,7 +48,7 @@ fn not_ready(server: &Server) -> Option<Cow<'static, str>> {
             let waits_for = server.others.waits_for.lock().clone();
             Some(waits_for.map_or_else(
                 || READS.into(),
-                |what| format!("it belongs to no ensemble yet: {what}").into(),
+                |what| format!("it takes part in no ensemble yet: {what}").into(),
             ))
         }
         Role::None => Some("there is no leader, or this server cannot reach it".into()),

@@ -18,24 +18,27 @@ use super::hello::QUESTION;
 use super::secret::nonce;
 use super::secure::Stream;
 use super::speak::dial;
-use super::{Common, Own, Peer, Peers, SILENT_MAX, timeout};
+use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config;
 use crate::ensemble::founding::{Answer, Founding, HandedSecret, Question, may_belong};
-use crate::ensemble::standing::{Base, Holding, Round, Standing, Step};
+use crate::ensemble::standing::{Base, Begins, Holding, Round, Standing, Step};
 use crate::ensemble::{
-    Before, EnsembleError, FRAME_HEAD_LEN, FromPeer, Said, member_id, parse_head, parse_said,
-    put_said,
+    Before, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FromPeer, Said, founder_knows, member_id,
+    parse_head, parse_said, put_said, server_of,
 };
 use crate::message::MessageId;
-use crate::server::member::FIRST_LIFE;
 use crate::server::shared::Server;
 use crate::server::{ServerError, data};
-use crate::storage::{Members, SESSIONS_BEFORE_MAX, SessionKey, SessionSecret};
+use crate::storage::{
+    DataDirectory, Members, RaftState, RaftStateFile, SESSIONS_BEFORE_MAX, SessionKey,
+    SessionSecret,
+};
 
 /// Between two rounds of questions.
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(100);
-/// A founder asks the others for no longer than this; they can still get a seat.
-const ASKS_MAX: Duration = Duration::from_secs(10);
+/// A founder asks the others in each of these rounds for so long, and then less often.
+const ASKS_OFTEN: Duration = Duration::from_secs(10);
+const BETWEEN_LATER_ROUNDS: Duration = Duration::from_secs(1);
 /// Whoever waits says so this often.
 const BETWEEN_COMPLAINTS: Duration = Duration::from_secs(10);
 /// A question and its answer take no longer than this.
@@ -51,81 +54,162 @@ pub(super) enum Introduction {
     Changing,
     /// It belongs to no ensemble, and says this of itself.
     Before(Box<Before>, Holding),
-    /// It belongs to one, and as its founder is about to ask these.
-    Member(Vec<u8>),
+    /// It belongs to one.
+    Member(Belonging),
     /// The disk refused.
     Failed(EnsembleError),
 }
 
-impl Peers {
-    /// This server is a member already.
-    pub(in crate::server) fn is_member(&self) {
-        *self.0.introduction.lock() = Introduction::Member(Vec::new());
+/// What a member can say of itself before it takes part.
+#[derive(Debug, Default)]
+pub(super) struct Belonging {
+    id: u64,
+    ensemble: u64,
+    /// As its founder, it still has to ask these.
+    asks: Vec<u8>,
+    /// It takes part when this founder knows of it; 0 for nobody.
+    awaits: u64,
+}
+
+impl Belonging {
+    /// Whether its founder knows of it.
+    pub(super) const fn takes_part(&self) -> bool {
+        self.awaits == 0
     }
 
-    /// Comes to an ensemble with what is there. Whether it has; not if the server ends before.
+    /// Whether the founder that is awaited has said that it has heard the answer of `server`.
+    fn is_known(&self, server: u8, others: &BTreeMap<u8, Standing>) -> bool {
+        others.values().any(|its| match its {
+            Standing::Member { id, ensemble, asks } => {
+                (*id, *ensemble) == (self.awaits, self.ensemble) && !asks.contains(&server)
+            }
+            Standing::Before(_) => false,
+        })
+    }
+
+    /// For an operator: why it takes no part yet, and what ends that.
+    fn waits_for(&self, data_leave: &str) -> String {
+        let founder = server_of(self.awaits);
+        format!(
+            "server {founder} has founded the ensemble and has not confirmed yet that this server belongs to it: start it. If \
+             its directory is lost for good and the ensemble has not begun, stop this server, run `{data_leave}`, which gives \
+             back what it held before, and start it again"
+        )
+    }
+}
+
+/// What to do next, as the introduction has it.
+enum Next {
+    /// It takes part.
+    TakesPart,
+    /// Its founder has to know, and this is to be told meanwhile.
+    Awaits(String),
+    /// It comes to an ensemble with this.
+    Comes(Base),
+    /// It is about to be another.
+    Waits,
+}
+
+impl Peers {
+    /// This server is a member already.
+    pub(in crate::server) fn is_member(&self, state: &RaftState) {
+        let RaftState { id, ensemble, ref asks, awaits, .. } = *state;
+        let belonging = Belonging { id, ensemble, asks: asks.clone(), awaits };
+        *self.0.introduction.lock() = Introduction::Member(belonging);
+    }
+
+    /// This server belongs to no ensemble.
+    pub(in crate::server) fn is_no_member(&self, before: Before) {
+        let holding = Holding { base: before.base(), ..Holding::default() };
+        *self.0.introduction.lock() = Introduction::Before(Box::new(before), holding);
+    }
+
+    /// Whom the founder of the ensemble still asks, by its disk.
+    pub(in crate::server) fn asks(&self, servers: Vec<u8>) {
+        if let Introduction::Member(belonging) = &mut *self.0.introduction.lock() {
+            belonging.asks = servers;
+        }
+    }
+
+    /// Comes to an ensemble with what is there, until this server takes part in one. Whether it does; not if it ends before.
     ///
     /// # Errors
     /// When the disk refuses, or what is there belongs to none.
     pub(in crate::server) async fn come_to_ensemble(
         &self,
-        before: Before,
         ensemble: &config::Ensemble,
         server: &Server,
     ) -> Result<bool, ServerError> {
         let (common, waits) = (&self.0, &server.others.waits_for);
-        let (base, directory) = (before.base(), Arc::clone(before.directory()));
-        let begins = || data::begins(&server.config);
+        let directory = &server.directory;
         let data_dir = server.config.data_dir.display().to_string();
         let voters: Vec<u8> = ensemble.ids(false).collect();
-        let mut holding = Holding { base, begins: begins(), names: None };
-        *common.introduction.lock() = Introduction::Before(Box::new(before), holding);
+        let mut names = None;
         let began = Instant::now();
         let mut complained = began;
         loop {
-            match &mut *common.introduction.lock() {
-                Introduction::Member(_) => {
+            let begins = data::begins(&server.config);
+            let next = common.next(begins, names, directory)?;
+            let others = match next {
+                Next::TakesPart => {
                     *waits.lock() = None;
                     return Ok(true);
                 }
-                failed @ Introduction::Failed(_) => {
-                    if let Introduction::Failed(error) = std::mem::take(failed) {
-                        return Err(error.into());
+                Next::Waits => BTreeMap::new(),
+                Next::Awaits(_) | Next::Comes(_) => common.standings().await,
+            };
+            let text = match next {
+                Next::TakesPart | Next::Waits => None,
+                Next::Awaits(text) => {
+                    common.take_part_if_known(&others).await;
+                    Some(text)
+                }
+                Next::Comes(base) => {
+                    let is_late = began.elapsed() >= ensemble.init_limit;
+                    let holding = Holding { base, begins, names };
+                    let (own, voters) = (common.server, voters.as_slice());
+                    let round = Round { own, holding, voters, others: &others };
+                    names = round.named();
+                    match round.step(is_late) {
+                        Step::Found => common.found(base, ensemble, &others).await,
+                        Step::Join if base.is_empty() => common.ask_for_seat(&others).await,
+                        // One that is silent may have founded it, and be about to ask.
+                        Step::Join if is_late && round.is_complete() => {
+                            return Err(ServerError::NotEmpty {
+                                directory: directory.snapshots().display().to_string(),
+                                zxid: base.zxid,
+                            });
+                        }
+                        Step::Join | Step::Wait => {}
                     }
+                    Some(round.waits_for(is_late, &data_dir))
                 }
-                Introduction::Before(_, told) => *told = holding,
-                Introduction::Changing => {}
-            }
-            let others = common.standings().await;
-            let is_late = began.elapsed() >= ensemble.init_limit;
-            holding.begins = begins();
-            let round = Round { own: common.server, holding, voters: &voters, others: &others };
-            holding.names = round.named();
-            match round.step(is_late) {
-                Step::Found => common.found(base, ensemble, &others).await,
-                Step::Join if base.is_empty() => common.ask_for_seat(&others).await,
-                Step::Join if is_late => {
-                    return Err(ServerError::NotEmpty {
-                        directory: directory.snapshots().display().to_string(),
-                        zxid: base.zxid,
-                    });
+            };
+            if let Some(text) = text {
+                if complained.elapsed() >= BETWEEN_COMPLAINTS {
+                    complained = Instant::now();
+                    tracing::warn!(
+                        id = %MessageId::WAITING_FOR_ENSEMBLE,
+                        reason = text,
+                        "this server takes part in no ensemble yet and waits"
+                    );
                 }
-                Step::Join | Step::Wait => {}
+                *waits.lock() = Some(text);
             }
-            let text = round.waits_for(is_late, &data_dir);
-            if complained.elapsed() >= BETWEEN_COMPLAINTS {
-                complained = Instant::now();
-                tracing::warn!(
-                    id = %MessageId::WAITING_FOR_ENSEMBLE,
-                    reason = text,
-                    "this server belongs to no ensemble yet and waits"
-                );
-            }
-            *waits.lock() = Some(text);
             tokio::select! {
                 () = server.ending.cancelled() => return Ok(false),
                 () = tokio::time::sleep(BETWEEN_ROUNDS) => {}
             }
+        }
+    }
+
+    /// As its founder, asks these servers to belong to the ensemble, each until it has answered.
+    pub(super) fn ask_to_belong(&self, servers: Vec<u8>, founding: &Founding) {
+        for server in servers {
+            let Some(peer) = self.0.peers.get(&server).map(Arc::clone) else { continue };
+            let (common, founding) = (Arc::clone(&self.0), founding.clone());
+            let task = async move { common.ask_to_belong(&peer, founding).await };
+            self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
         }
     }
 }
@@ -181,36 +265,20 @@ impl Common {
                 learners: members(true),
                 ..Members::default()
             },
+            configured_at: 0,
         };
-        let asks: Vec<u8> = others.keys().copied().collect();
         tracing::info!(
             ensemble = format_args!("{:016x}", founding.ensemble),
             zxid = format_args!("{:#x}", base.zxid),
             "founding an ensemble"
         );
         let id = member_id(self.server, FIRST_LIFE);
-        let (common, founded) = (Arc::clone(self), founding.clone());
+        let common = Arc::clone(self);
         let done = spawn_blocking(move || {
             let secret = common.secret_to_share(&before, SessionKey::new(fresh))?;
-            before.found(id, &founded, secret.as_ref())?;
-            Ok(secret)
+            before.found(id, &founding, secret.as_ref())
         });
-        let (done, secret) = match done.await {
-            Ok(Ok(secret)) => (Ok(Ok(())), secret),
-            Ok(Err(error)) => (Ok(Err(error)), None),
-            Err(panic) => (Err(panic), None),
-        };
-        self.changed(done, asks.clone());
-        for server in asks {
-            let Some(peer) = self.peers.get(&server).map(Arc::clone) else { continue };
-            let (common, founding, secret) = (Arc::clone(self), founding.clone(), secret.clone());
-            tokio::spawn(async move {
-                common.ask_to_belong(&peer, founding, secret.as_ref()).await;
-                if let Introduction::Member(asks) = &mut *common.introduction.lock() {
-                    asks.retain(|asked| *asked != peer.server);
-                }
-            });
-        }
+        self.changed(done.await);
     }
 
     /// What every member is to make passwords of sessions with, if it can be handed to all of them.
@@ -241,13 +309,14 @@ impl Common {
         Ok(None)
     }
 
-    async fn ask_to_belong(&self, peer: &Peer, founding: Founding, secret: Option<&SessionSecret>) {
+    /// Asks a server to belong to the ensemble until it has answered, or cannot any more.
+    async fn ask_to_belong(&self, peer: &Peer, founding: Founding) {
+        let id = member_id(peer.server, FIRST_LIFE);
+        let Members { voters, learners, .. } = &founding.members;
         let began = Instant::now();
-        while began.elapsed() < ASKS_MAX {
-            let handed = secret.map(|secret| handed_secret::hand(&self.security, secret));
-            let Ok(handed) = handed.transpose() else { return };
-            match ask(self, peer, Question::Founded(founding.clone(), handed)).await {
-                Ok(Answer::Founded) => return,
+        while (voters.contains(&id) || learners.contains(&id)) && self.still_asks(peer.server) {
+            match self.ask_once(peer, &founding).await {
+                Ok(Answer::Founded) => break,
                 Ok(Answer::Refused(reason)) => {
                     tracing::warn!(
                         id = %MessageId::PEER_NOT_IN_NEW_ENSEMBLE,
@@ -255,11 +324,28 @@ impl Common {
                         reason,
                         "a server refused to join the new ensemble"
                     );
-                    return;
+                    break;
                 }
-                _ => tokio::time::sleep(BETWEEN_ROUNDS).await,
+                _ => {}
             }
+            let is_fresh = began.elapsed() < ASKS_OFTEN;
+            tokio::time::sleep(if is_fresh { BETWEEN_ROUNDS } else { BETWEEN_LATER_ROUNDS }).await;
         }
+        self.queue.put_from_peer(FromPeer::Answered(peer.server), None);
+    }
+
+    fn still_asks(&self, server: u8) -> bool {
+        match &*self.introduction.lock() {
+            Introduction::Member(belonging) => belonging.asks.contains(&server),
+            _ => false,
+        }
+    }
+
+    async fn ask_once(&self, peer: &Peer, founding: &Founding) -> io::Result<Answer> {
+        let secret = self.session_secret.get();
+        let handed =
+            secret.map(|secret| handed_secret::hand(&self.security, secret)).transpose()?;
+        ask(self, peer, Question::Founded(founding.clone(), handed)).await
     }
 
     /// Asks members for a seat until one gives it.
@@ -276,7 +362,7 @@ impl Common {
                         "this server has joined the ensemble"
                     );
                     let done = spawn_blocking(move || before.take(seat, secret.as_ref())).await;
-                    self.changed(done, Vec::new());
+                    self.changed(done);
                     return;
                 }
                 Ok(Answer::Refused(reason)) if peer.complaints.lock().is_due(reason.clone()) => {
@@ -304,24 +390,65 @@ impl Common {
         }
     }
 
-    fn changed(
-        &self,
-        done: Result<Result<(), EnsembleError>, tokio::task::JoinError>,
-        asks: Vec<u8>,
-    ) {
-        *self.introduction.lock() = match done {
-            Ok(Ok(())) => Introduction::Member(asks),
-            Ok(Err(error)) => Introduction::Failed(error),
+    /// The directory has become a member's, as its raft.state says.
+    fn changed(&self, done: Result<Result<(), EnsembleError>, tokio::task::JoinError>) {
+        let done = match done {
+            Ok(done) => done,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        };
+        let state = done.and_then(|()| Ok(RaftStateFile::look(&self.directory)?));
+        *self.introduction.lock() = match state {
+            Ok(state) => {
+                let RaftState { id, ensemble, asks, awaits, .. } = state.unwrap_or_default();
+                Introduction::Member(Belonging { id, ensemble, asks, awaits })
+            }
+            Err(error) => Introduction::Failed(error),
         };
     }
 
+    fn next(
+        &self,
+        begins: Begins,
+        names: Option<u8>,
+        directory: &DataDirectory,
+    ) -> Result<Next, EnsembleError> {
+        let mut introduction = self.introduction.lock();
+        if let Introduction::Failed(_) = &*introduction
+            && let Introduction::Failed(error) = std::mem::take(&mut *introduction)
+        {
+            return Err(error);
+        }
+        Ok(match &mut *introduction {
+            Introduction::Member(belonging) if belonging.takes_part() => Next::TakesPart,
+            Introduction::Member(belonging) => {
+                Next::Awaits(belonging.waits_for(&directory.tool_command("data leave")))
+            }
+            Introduction::Before(_, holding) => {
+                (holding.begins, holding.names) = (begins, names);
+                Next::Comes(holding.base)
+            }
+            Introduction::Changing | Introduction::Failed(_) => Next::Waits,
+        })
+    }
+
+    /// Takes part from here on, if the founder is among those who answered and knows of this server.
+    pub(super) async fn take_part_if_known(self: &Arc<Self>, others: &BTreeMap<u8, Standing>) {
+        let is_known = match &*self.introduction.lock() {
+            Introduction::Member(belonging) => belonging.is_known(self.server, others),
+            _ => false,
+        };
+        if is_known {
+            let directory = Arc::clone(&self.directory);
+            let done = spawn_blocking(move || Ok(founder_knows(&directory)?)).await;
+            self.changed(done);
+        }
+    }
+
     fn standing(&self) -> Option<Standing> {
-        let Own { id, ensemble, .. } = self.own();
         match &*self.introduction.lock() {
             Introduction::Before(_, holding) => Some(Standing::Before(*holding)),
-            Introduction::Member(asks) => {
-                Some(Standing::Member { id, ensemble, asks: asks.clone() })
+            Introduction::Member(Belonging { id, ensemble, asks, .. }) => {
+                Some(Standing::Member { id: *id, ensemble: *ensemble, asks: asks.clone() })
             }
             Introduction::Changing | Introduction::Failed(_) => None,
         }
@@ -330,16 +457,21 @@ impl Common {
     /// Belongs to what another has founded, if it may.
     pub(super) async fn belong(
         self: &Arc<Self>,
+        from: u8,
         founding: Founding,
         handed: Option<Box<HandedSecret>>,
     ) -> Answer {
-        let id = member_id(self.server, FIRST_LIFE);
+        let (id, founder) = (member_id(self.server, FIRST_LIFE), member_id(from, FIRST_LIFE));
         let Founding { members, ensemble, .. } = &founding;
         let is_meant = members.voters.contains(&id) || members.learners.contains(&id);
         let may = match &*self.introduction.lock() {
             Introduction::Before(_, holding) if is_meant => may_belong(holding.base, &founding),
             Introduction::Before(..) => {
                 Err("the founder's server list does not include it".to_owned())
+            }
+            // Its answer was lost, or has not become durable there.
+            Introduction::Member(belonging) if belonging.ensemble == *ensemble => {
+                return Answer::Founded;
             }
             Introduction::Member(_) => Err("it belongs to an ensemble".to_owned()),
             Introduction::Changing | Introduction::Failed(_) => return Answer::Elsewhere,
@@ -362,8 +494,9 @@ impl Common {
         let common = Arc::clone(self);
         // Whoever asks may not wait for it: a disk can take its time.
         let changing = tokio::spawn(async move {
-            let done = spawn_blocking(move || before.belong(id, &founding, secret.as_ref())).await;
-            common.changed(done, Vec::new());
+            let done =
+                spawn_blocking(move || before.belong(id, founder, &founding, secret.as_ref()));
+            common.changed(done.await);
         });
         match (changing.await, &*self.introduction.lock()) {
             (Ok(()), Introduction::Member(_)) => Answer::Founded,
@@ -408,7 +541,7 @@ async fn answer_at_leisure(common: &Arc<Common>, stream: &mut Stream, from: u8) 
             common.standing().map_or(Answer::Elsewhere, Answer::Standing)
         }
         Said::Question(Question::Founded(founding, handed)) => {
-            common.belong(founding, handed).await
+            common.belong(from, founding, handed).await
         }
         Said::Question(Question::Seat(server)) if server == from => common.seat(server).await,
         _ => return Err(io::Error::other("this is not a question")),

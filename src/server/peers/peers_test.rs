@@ -22,10 +22,11 @@ use super::*;
 use crate::config::{self, EnsembleServer, QuorumSecurity, SessionsLive};
 use crate::engine::database::Rules;
 use crate::ensemble::Before;
-use crate::ensemble::founding::{Answer, Founding};
-use crate::ensemble::standing::Holding;
+use crate::ensemble::founding::{Answer, Founding, Question};
+use crate::ensemble::standing::{Holding, Standing};
 use crate::storage::{
-    DirectoryOptions, Members, RealDisk, ReceivedSnapshot, RecoveryOptions, SessionKey,
+    DirectoryOptions, Members, RaftState, RaftStateFile, RealDisk, ReceivedSnapshot,
+    RecoveryOptions, SessionKey,
 };
 
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -411,12 +412,12 @@ async fn a_member_that_reads_its_directory_says_so() {
     called.answer(listener);
     let error = caller.dial().await.expect_err("refused");
     assert!(error.to_string().contains("belongs to no ensemble yet"), "{error}");
-    called.peers.is_member();
+    called.peers.is_member(&RaftState::default());
     let error = caller.dial().await.expect_err("refused");
     assert!(error.to_string().contains("it still reads its data directory"), "{error}");
     // Servers that are started together say nothing of it.
     assert!(speak::is_of_a_start(&error));
-    called.peers.start(member_id(2, 1), 7, Promised::default(), None);
+    called.peers.start(member_id(2, 1), 7, Promised::default(), None, Default::default());
     assert!(caller.dial().await.is_ok());
 }
 
@@ -425,7 +426,7 @@ async fn a_member_that_reads_its_directory_says_so() {
 async fn who_cannot_be_given_the_key_gets_no_seat() {
     let node = Node::new(2, 0, &Settings::default());
     let common = node.common();
-    node.peers.is_member();
+    node.peers.is_member(&RaftState::default());
     let secret = SessionSecret { key: SessionKey::new([7; 32]), before: Vec::new() };
     common.session_secret.set(secret).expect("is new");
     for _ in 0..3 {
@@ -690,10 +691,10 @@ async fn who_was_asked_to_belong_does_so_even_if_nobody_waits() {
     *common.introduction.lock() = Introduction::Before(Box::new(before), Holding::default());
     let voters = vec![member_id(1, 1), member_id(2, 1)];
     let members = Members { voters, ..Members::default() };
-    let founding = Founding { ensemble: 7, term: 1, base, index: 0, members };
+    let founding = Founding { ensemble: 7, term: 1, base, index: 0, members, configured_at: 0 };
     tokio::select! {
         biased;
-        _ = common.belong(founding, None) => {}
+        _ = common.belong(1, founding, None) => {}
         // It has begun.
         () = std::future::ready(()) => {}
     }
@@ -702,6 +703,82 @@ async fn who_was_asked_to_belong_does_so_even_if_nobody_waits() {
         assert!(Instant::now() < deadline, "{:?}", common.introduction);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// What `from` asks of server 2, as the founder of ensemble 7.
+fn offer(from: u8, ensemble: u64) -> Question {
+    let voters = [1, 2, 3].map(|server| member_id(server, 1)).to_vec();
+    let members = Members { voters, ..Members::default() };
+    assert!(from < 4);
+    Question::Founded(Founding { ensemble, term: 1, members, ..Founding::default() }, None)
+}
+
+/// An acceptance that counted before its founder knew of it could be made twice, by two directories of one server.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
+    let two = Node::new(2, 0, &Settings::default());
+    let common = two.common();
+    let read = || Before::read(Arc::clone(&common.directory), &starts(2)).expect("an empty one");
+    two.peers.is_no_member(read());
+    let belong = async |from: u8, ensemble: u64| {
+        let Question::Founded(founding, secret) = offer(from, ensemble) else { unreachable!() };
+        common.belong(from, founding, secret).await
+    };
+    assert_eq!(belong(1, 7).await, Answer::Founded);
+    // Asked again, and by somebody else.
+    assert_eq!(belong(1, 7).await, Answer::Founded);
+    assert!(matches!(belong(3, 8).await, Answer::Refused(_)));
+    let on_disk = || RaftStateFile::look(&common.directory).expect("looks").expect("is there");
+    let member = |server: u8, life: u64, ensemble: u64, asks: &[u8]| {
+        (server, Standing::Member { id: member_id(server, life), ensemble, asks: asks.to_vec() })
+    };
+    for (heard, takes_part) in [
+        (vec![], false),
+        // It does not know, or it is another one.
+        (vec![member(1, 1, 7, &[2])], false),
+        (vec![member(1, 1, 8, &[])], false),
+        (vec![member(1, 9, 7, &[])], false),
+        (vec![member(3, 1, 7, &[])], false),
+        (vec![member(3, 1, 7, &[]), member(1, 1, 7, &[3])], true),
+    ] {
+        // As after a restart.
+        two.peers.is_member(&on_disk());
+        common.take_part_if_known(&heard.into_iter().collect()).await;
+        assert_eq!(on_disk().awaits == 0, takes_part);
+        let introduction = common.introduction.lock();
+        assert!(
+            matches!(&*introduction, Introduction::Member(its) if its.takes_part() == takes_part),
+            "{introduction:?}"
+        );
+    }
+}
+
+/// A founder asks until it has an answer, and knows only then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_founder_asks_until_it_is_answered() {
+    let (listener, port) = listen().await;
+    let mut one = Node::new(1, port, &Settings::default());
+    let two = Node::new(2, port, &Settings::default());
+    for node in [&one, &two] {
+        let server = node.common().server;
+        *node.common().own.lock() = own(member_id(server, 0), 0);
+    }
+    let Question::Founded(founding, _) = offer(1, 7) else { unreachable!() };
+    one.peers.is_member(&RaftState { asks: vec![2], ..RaftState::default() });
+    // Whoever is no more among them is not asked.
+    one.peers.ask_to_belong(vec![2], &Founding { members: Members::default(), ..founding.clone() });
+    one.hears(|what| matches!(what, FromPeer::Answered(2))).await;
+    one.peers.ask_to_belong(vec![2], &founding);
+    // It still reads its directory.
+    two.answer(listener);
+    tokio::time::sleep(4 * Duration::from_millis(100)).await;
+    let batch = one.common().queue.take(Duration::ZERO);
+    assert!(batch.from_peers.is_empty(), "it has not answered");
+    let directory = Arc::clone(&two.common().directory);
+    two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
+    one.hears(|what| matches!(what, FromPeer::Answered(2))).await;
+    let state = RaftStateFile::look(&two.common().directory).expect("looks").expect("is there");
+    assert_eq!((state.ensemble, state.awaits), (7, member_id(1, 1)));
 }
 
 /// What happens to a stream on its way.
