@@ -158,7 +158,7 @@ impl ServerError {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Storage(_) | Self::NoDatabase(_) | Self::NotEmpty { .. } => 3,
-            Self::Ensemble(EnsembleError::Storage(_)) => 3,
+            Self::Ensemble(EnsembleError::Storage(_) | EnsembleError::OlderCopy(_)) => 3,
             Self::Security(_) => 2,
             Self::Bind { .. } => 4,
             Self::System(..)

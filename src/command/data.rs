@@ -97,6 +97,10 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
     let disk = directory.disk().as_ref();
     let has_key = SessionKey::read(disk, directory.snapshots())?.is_some();
     let member = RaftStateFile::look(&directory)?;
+    if member.as_ref().is_some_and(|state| state.older) {
+        let directory = directory.snapshots().to_owned();
+        return refused(&StorageError::OlderCopy { directory }, json, out);
+    }
     let sealed = seal::sealed_up_to(disk, directory.snapshots())?;
     let way_out = state.damage().and_then(StorageError::way_out);
     let verdict = if state.damage().is_some() { Verdict::Problems } else { Verdict::Fine };

@@ -34,8 +34,6 @@ mod trees;
 mod turns;
 mod unsynced;
 
-use std::path::PathBuf;
-
 pub use ::raft::SnapshotStatus;
 pub use ::raft::eraftpb::Message as PeerMessage;
 pub use configuration::KnownMembers;
@@ -134,16 +132,8 @@ pub enum EnsembleError {
         life: u64,
     },
     /// The others have heard more of this member than the directory holds.
-    #[error(
-        "the data directory {} is an older copy of this member's: the others have heard more of it than this directory \
-         holds, so it can neither vote nor acknowledge with it. Start with the directory that it ran with last; if that is \
-         gone, move this one away and start with an empty one, which loads everything from the others",
-        directory.display()
-    )]
-    OlderCopy {
-        /// Where it is.
-        directory: PathBuf,
-    },
+    #[error(transparent)]
+    OlderCopy(StorageError),
     /// Another process runs as this server.
     #[error(
         "another process has taken the place of this one as this server of the ensemble: it was started while this one did \
@@ -195,7 +185,7 @@ impl EnsembleError {
             Self::Foreign { .. } => MessageId::FOREIGN_DIRECTORY,
             Self::NotBegun => MessageId::NO_ENSEMBLE_YET,
             Self::Replaced { .. } => MessageId::DIRECTORY_REPLACED,
-            Self::OlderCopy { .. } => MessageId::OLDER_COPY,
+            Self::OlderCopy(error) => error.id(),
             Self::ProcessReplaced => MessageId::PROCESS_REPLACED,
             Self::WrongTreeAgain { .. } => MessageId::TREE_WRONG_AGAIN,
             Self::WriterLost => MessageId::WRITER_LOST,

@@ -289,6 +289,17 @@ pub enum StorageError {
         /// Makes it one of no ensemble.
         command: String,
     },
+    /// The others have heard more of a member than its directory holds.
+    #[error(
+        "{} is an older copy of this member's data directory: the others have heard more of the member than it holds, so it can \
+         neither vote nor acknowledge with it. Start with the directory that it ran with last; if that is gone, move this one \
+         away and start with an empty one, which loads everything from the others",
+        directory.display()
+    )]
+    OlderCopy {
+        /// Where it is.
+        directory: PathBuf,
+    },
     /// An ensemble has more members than its file can hold; nothing was written.
     #[error("an ensemble cannot have more than 480 members; this is a bug in the server")]
     Members,
@@ -380,6 +391,7 @@ impl StorageError {
             Self::RaftState { .. } => MessageId::RAFT_STATE_FILE,
             Self::WentOn { .. } => MessageId::ZOOKEEPER_WENT_ON,
             Self::Member { .. } => MessageId::MEMBER_STARTED_ALONE,
+            Self::OlderCopy { .. } => MessageId::OLDER_COPY,
             Self::Members => MessageId::TOO_MANY_MEMBERS,
             Self::Sealed { .. } => MessageId::SEAL_FILE,
             Self::SessionsBeforeKey { .. } => MessageId::SESSIONS_BEFORE_KEY_FILE,

@@ -11,7 +11,7 @@ use rookeeper::storage::{
 };
 
 use crate::client::create;
-use crate::process::Server;
+use crate::process::{Server, free_port};
 
 const TIMEOUT_MS: i32 = 10_000;
 
@@ -138,6 +138,30 @@ fn the_directory_of_a_member_is_not_served_alone() {
     server.run();
     assert!(server.connect(TIMEOUT_MS).exists("/4"));
     assert!(state.with_extension("state.left").exists());
+}
+
+/// What the others have refused is no member's any more, and whoever looks at it hears that, too.
+#[test]
+fn an_older_copy_is_refused_by_a_start_and_a_check() {
+    let server = worn();
+    let options =
+        DirectoryOptions { data_dir: server.data(), data_log_dir: server.data(), create: false };
+    let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
+    let members = Members { voters: vec![0x101, 0x102, 0x103], ..Members::default() };
+    let state = RaftState { id: 0x102, members, older: true, ..RaftState::default() };
+    RaftStateFile::create(&directory, &state, None).expect("a member");
+    drop(directory);
+    fs::write(server.data().join("myid"), "2").expect("myid");
+    let list = |id| format!("server.{id}=127.0.0.1:{}:{}\n", free_port(), free_port());
+    let config = fs::read_to_string(server.config()).expect("zoo.cfg");
+    let config = config + "initLimit=10\nsyncLimit=5\n" + &[1, 2, 3].map(list).concat();
+    fs::write(server.config(), config).expect("zoo.cfg");
+    let said = refusal(&server);
+    assert!(said.contains("[RK0410]") && said.contains("is an older copy"), "{said}");
+    let checked = check(&server);
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(said.contains("A START WOULD BE REFUSED: [RK0410]"), "{said}");
+    assert!(!checked.status.success());
 }
 
 /// A first start that is broken off anywhere is no reason to refuse the second.

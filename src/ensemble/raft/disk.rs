@@ -116,7 +116,7 @@ impl DiskWriter {
                     let promised = self.promises.get().clone();
                     self.promises.save(Promises { older: true, ..promised })?;
                     let directory = self.directory.snapshots().to_owned();
-                    return Err(EnsembleError::OlderCopy { directory });
+                    return Err(EnsembleError::OlderCopy(StorageError::OlderCopy { directory }));
                 }
             }
         }

@@ -157,7 +157,8 @@ impl Ensemble {
             return Err(EnsembleError::Foreign { found: server_of(id), expected: self.server });
         }
         if older {
-            return Err(EnsembleError::OlderCopy { directory: directory.snapshots().to_owned() });
+            let directory = directory.snapshots().to_owned();
+            return Err(EnsembleError::OlderCopy(StorageError::OlderCopy { directory }));
         }
         if clears {
             move_data_aside(&directory, &format!("before-{ensemble:016x}"))?;
