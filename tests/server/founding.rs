@@ -296,3 +296,50 @@ fn who_has_accepted_takes_no_part_before_the_founder_knows() {
     assert!(servers.iter().all(|server| !server.log().contains("member=0x")));
     assert_eq!((aside(&servers[0]), aside(&servers[1])), (1, 1));
 }
+
+/// Two of three with data, and the third absent: whatever was acknowledged is on one of the two.
+fn founded_by_two_with_data() -> Vec<Server> {
+    let mut servers = prepare(3, LIMIT);
+    for (at, paths) in [(0, ["/a", "/b"].as_slice()), (1, &["/a", "/b", "/kept"])] {
+        alone(&mut servers[at], |server| paths.iter().for_each(|path| write(server, path)));
+    }
+    servers[..2].iter_mut().for_each(Server::run);
+    all_serve(&servers[..2]);
+    all_have(&servers[..2], "/kept");
+    servers
+}
+
+#[test]
+fn what_a_latecomer_had_that_was_never_acknowledged_goes_aside() {
+    let mut servers = founded_by_two_with_data();
+    alone(&mut servers[2], |server| write(server, "/a"));
+    servers[2].run();
+    all_serve(&servers);
+    all_have(&servers, "/kept");
+    assert_eq!(aside(&servers[2]), 1);
+    // It was asked, and needed no seat.
+    assert!(!servers[2].log().contains("member=0x"), "{}", servers[2].log());
+}
+
+#[test]
+fn a_latecomer_with_newer_data_keeps_it() {
+    let mut servers = founded_by_two_with_data();
+    alone(&mut servers[2], |server| {
+        for at in 0..9 {
+            write(server, &format!("/n{at}"));
+        }
+    });
+    let mut command = servers[2].command();
+    let status = command.status().expect("it runs");
+    assert_eq!(status.code(), Some(3));
+    let log = servers[2].log();
+    assert!(log.contains("its data is newer than that of the founder"), "{log}");
+    assert!(log.contains("belongs to no ensemble, but the other servers belong to one"), "{log}");
+    alone(&mut servers[2], |server| assert!(Patient::connect(server, TIMEOUT_MS).exists("/n8")));
+    // The founder does not ask it again: without that data it is somebody new.
+    wipe(&servers[2]);
+    servers[2].run();
+    all_serve(&servers);
+    all_have(&servers, "/kept");
+    assert!(servers[2].log().contains("member=0x"), "{}", servers[2].log());
+}
