@@ -276,6 +276,8 @@ impl Life {
     }
 
     fn tick(&mut self, member: &mut Member<Peers>, now: Monotonic) {
+        let is_silent = member.transport().is_silent();
+        member.set_silent(is_silent);
         for _ in 0..TICKS_AT_ONCE {
             if now < self.next_tick {
                 return;

@@ -265,6 +265,11 @@ impl Peers {
         }
     }
 
+    /// Whether this process may not speak to the others.
+    pub(super) fn is_silent(&self) -> bool {
+        !self.0.voice.is_given()
+    }
+
     /// Who belongs to the ensemble.
     pub(super) fn know(&self, known: KnownMembers) {
         *self.0.known.lock() = known;

@@ -63,10 +63,16 @@ struct Trio {
     address: Address,
 }
 
-fn prepare(lines: &[String; 3], id: usize) -> Server {
+fn prepare(lines: &[String], id: usize) -> Server {
     let server = Server::prepare(&format!("initLimit=10\nsyncLimit=5\n{}", lines.join("\n")));
     fs::write(server.data().join("myid"), id.to_string()).expect("myid");
     server
+}
+
+fn copy_data(from: &Server, to: &Server) {
+    let status =
+        Command::new("cp").arg("-r").arg(from.data().join("version-2")).arg(to.data()).status();
+    assert!(status.expect("cp runs").success());
 }
 
 impl Trio {
@@ -107,12 +113,7 @@ impl Trio {
         let mut lines = self.lines.clone();
         lines[AT] = format!("server.3=127.0.0.1:{port}:{}", free_port());
         let copy = prepare(&lines, 3);
-        let status = Command::new("cp")
-            .arg("-r")
-            .arg(self.servers[AT].data().join("version-2"))
-            .arg(copy.data())
-            .status();
-        assert!(status.expect("cp runs").success());
+        copy_data(&self.servers[AT], &copy);
         (copy, port)
     }
 
@@ -262,4 +263,28 @@ fn a_copy_of_before_acknowledged_writes_is_refused_by_name() {
         until("it follows", || mode(&copy) == "follower");
         assert_eq!(Patient::connect(&copy, TIMEOUT_MS).value("/a"), [19]);
     }
+}
+
+/// It needs nobody's vote, and hears from who follows it that another one leads.
+#[test]
+fn a_copy_of_the_only_voter_does_not_lead_beside_it() {
+    let line = |id, more| format!("server.{id}=127.0.0.1:{}:{}{more}", free_port(), free_port());
+    let (own, observer) = (line(1, ""), line(2, ":observer"));
+    let lines = [own, observer.clone()];
+    let mut servers = [prepare(&lines, 1), prepare(&lines, 2)];
+    servers.iter_mut().for_each(Server::run);
+    until("both serve", || mode(&servers[0]) == "leader" && mode(&servers[1]) == "observer");
+    let mut copy = prepare(&[line(1, ""), observer], 1);
+    copy_data(&servers[0], &copy);
+    copy.run();
+    says(&copy, "[RK0436]");
+    // An election is over in a second.
+    for _ in 0..20 {
+        thread::sleep(Duration::from_millis(100));
+        assert_eq!(mode(&copy), "none");
+    }
+    assert_eq!(
+        (mode(&servers[0]), mode(&servers[1])),
+        ("leader".to_owned(), "observer".to_owned())
+    );
 }

@@ -98,6 +98,8 @@ pub struct Member<T> {
     pub(super) found: HashSet<u64>,
     /// The leader's connection has ended, and there is no other leader yet.
     pub(super) is_missed: bool,
+    /// It may tell the others nothing.
+    is_silent: bool,
     /// The stream of each member that has asked this one.
     pub(super) streams: HashMap<u64, Asking>,
     /// The last one to a leader.
@@ -188,6 +190,7 @@ impl<T: Transport> Member<T> {
             turn_left: 0,
             found: HashSet::new(),
             is_missed: false,
+            is_silent: false,
             streams: HashMap::new(),
             last_stream: Stream(0),
             reported: Monotonic::default(),
@@ -279,6 +282,12 @@ impl<T: Transport> Member<T> {
         self.leading.as_mut().map(Leading::sequencer)
     }
 
+    /// Whether this process may tell the others nothing: as long as that is so, it does not stand for election, which an only
+    /// voter would win unheard.
+    pub const fn set_silent(&mut self, is_silent: bool) {
+        self.is_silent = is_silent;
+    }
+
     /// A tick of the clock of elections and signs of life.
     pub fn tick(&mut self) {
         self.is_missed &= self.node.raft.leader_id == 0 || self.following.is_none();
@@ -314,11 +323,12 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// Whether the crate can have this member stand for election: not while a snapshot takes the place of its log, only
+    /// Whether the crate can have this member stand for election: not while it may not speak, or a snapshot takes the place of its log, only
     /// where another term can be written down, and an only voter, which leads at once, only with its whole log durable.
     fn may_stand(&self) -> bool {
         let is_only = self.node.raft.prs().conf().voters().ids().len() == 1;
-        !self.unsynced.has_snapshot()
+        !self.is_silent
+            && !self.unsynced.has_snapshot()
             && !self.has_no_room()
             && (!is_only || self.unsynced.is_empty())
     }

@@ -36,7 +36,8 @@ impl Voice {
     /// Before any of these has been called.
     pub(super) fn new(others: impl Iterator<Item = u8>) -> Self {
         let hellos = Hellos { unanswered: others.collect(), ..Hellos::default() };
-        Self { hellos: Mutex::new(hellos), is_given: watch::Sender::new(false) }
+        let is_given = watch::Sender::new(hellos.may_speak());
+        Self { hellos: Mutex::new(hellos), is_given }
     }
 
     /// A call has ended, or found nobody there; whether the other hears another process in this one's place.
@@ -69,6 +70,10 @@ impl Voice {
             .send_if_modified(|is_given| std::mem::replace(is_given, may_speak) != may_speak);
     }
 
+    pub(super) fn is_given(&self) -> bool {
+        *self.is_given.borrow()
+    }
+
     /// Waits until this process may speak, or may not.
     pub(super) async fn is(&self, given: bool) {
         // The sender is here.
@@ -80,29 +85,30 @@ impl Voice {
 mod tests {
     use super::*;
 
-    fn speaks(voice: &Voice) -> bool {
-        *voice.is_given.borrow()
+    #[test]
+    fn who_is_alone_speaks() {
+        assert!(Voice::new(std::iter::empty()).is_given());
     }
 
     #[test]
     fn it_speaks_once_all_have_answered_and_nobody_refuses() {
         let voice = Voice::new([2, 3].into_iter());
-        assert!(!speaks(&voice));
+        assert!(!voice.is_given());
         voice.answered(2, false);
         voice.answered(2, false);
-        assert!(!speaks(&voice), "one has not answered");
+        assert!(!voice.is_given(), "one has not answered");
         voice.answered(3, false);
-        assert!(speaks(&voice));
+        assert!(voice.is_given());
         // One of them is enough to silence it, until that one says otherwise.
         voice.answered(2, true);
-        assert!(!speaks(&voice));
+        assert!(!voice.is_given());
         voice.answered(3, false);
-        assert!(!speaks(&voice));
+        assert!(!voice.is_given());
         voice.answered(2, false);
-        assert!(speaks(&voice));
+        assert!(voice.is_given());
         voice.end();
         voice.answered(2, false);
-        assert!(!speaks(&voice));
+        assert!(!voice.is_given());
     }
 
     #[test]
@@ -110,10 +116,10 @@ mod tests {
         let voice = Voice::new([2, 3].into_iter());
         voice.answered(2, true);
         voice.has_waited();
-        assert!(!speaks(&voice));
+        assert!(!voice.is_given());
         voice.answered(2, false);
-        assert!(speaks(&voice), "the other one is most likely gone");
+        assert!(voice.is_given(), "the other one is most likely gone");
         voice.answered(3, true);
-        assert!(!speaks(&voice));
+        assert!(!voice.is_given());
     }
 }
