@@ -257,6 +257,10 @@ impl Peers {
         let wait = async move {
             tokio::time::sleep(REFUSAL_MAX).await;
             common.voice.has_waited();
+            loop {
+                tokio::time::sleep(BETWEEN_DIALS).await;
+                common.voice.pass_to(std::time::Instant::now());
+            }
         };
         self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(wait));
         for peer in self.0.peers.values() {

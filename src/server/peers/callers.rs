@@ -7,6 +7,8 @@ use crate::ensemble::Promised;
 
 /// Processes that were replaced are known so far back.
 const REPLACED_MAX: usize = 8;
+/// So many members of a server are known by what they have shown: lives that have not spoken for longest go first.
+const SHOWN_MAX: usize = 8;
 
 /// One run of a server, by a number that it drew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +42,8 @@ pub(super) struct Callers {
     spoke: Option<ProcessId>,
     /// Those before it, newest last.
     replaced: VecDeque<ProcessId>,
-    /// As which member, and the most that its messages have shown.
-    shown: Option<(u64, Promised)>,
+    /// The members that have spoken, the last one last, and the most that the messages of each have shown.
+    shown: VecDeque<(u64, Promised)>,
 }
 
 impl Callers {
@@ -54,8 +56,9 @@ impl Callers {
         let Some(other) = self.spoke.filter(|spoke| *spoke != claim.process) else {
             return Verdict::Welcome;
         };
-        match self.shown {
-            Some((id, shown)) if id == claim.id && claim.promised < shown => Verdict::Older(shown),
+        let shown = self.shown.iter().find(|(id, _)| *id == claim.id);
+        match shown {
+            Some((_, shown)) if claim.promised < *shown => Verdict::Older(*shown),
             // A process that was let in and has said nothing is in nobody's way: it may be refused elsewhere.
             _ if heard == Some(other) => Verdict::Occupied,
             _ => Verdict::Welcome,
@@ -71,10 +74,19 @@ impl Callers {
             }
         }
         let Some(promised) = promised else { return };
-        self.shown = match self.shown {
-            Some((its, shown)) if its == id => Some((id, shown.max(promised))),
-            _ => Some((id, promised)),
-        };
+        if let Some((last, shown)) = self.shown.back_mut()
+            && *last == id
+        {
+            *shown = promised.max(*shown);
+            return;
+        }
+        let place = self.shown.iter().position(|(its, _)| *its == id);
+        let before = place.and_then(|place| self.shown.remove(place));
+        let most = before.map_or(promised, |(_, shown)| shown.max(promised));
+        self.shown.push_back((id, most));
+        if self.shown.len() > SHOWN_MAX {
+            self.shown.pop_front();
+        }
     }
 }
 
@@ -96,17 +108,16 @@ mod tests {
     impl History {
         fn judge(&self, claim: Claim, heard: Option<u64>) -> Verdict {
             let process = claim.process.0;
-            let Some((last, last_id, _)) = self.0.last() else { return Verdict::Welcome };
+            let Some((last, ..)) = self.0.last() else { return Verdict::Welcome };
             if *last == process {
                 return Verdict::Welcome;
             }
             if self.0.iter().any(|(its, ..)| *its == process) {
                 return Verdict::Replaced;
             }
-            // As the member that spoke last, without a break.
-            let of_id = self.0.iter().rev().take_while(|(_, id, _)| id == last_id);
-            let most = of_id.map(|(.., promised)| *promised).max().unwrap_or_default();
-            if *last_id == claim.id && claim.promised < most {
+            let of_id = self.0.iter().filter(|(_, id, _)| *id == claim.id);
+            let most = of_id.map(|(.., promised)| *promised).max();
+            if let Some(most) = most.filter(|most| claim.promised < *most) {
                 return Verdict::Older(most);
             }
             match heard {
@@ -190,6 +201,25 @@ mod tests {
         callers.spoke(same.process, OLD, None);
         assert_eq!(callers.judge(first, Some(same.process)), Verdict::Replaced);
         assert_eq!(callers.judge(claim(3, OLD, 5, 89), None), Verdict::Older(shown));
+    }
+
+    #[test]
+    fn what_one_life_has_shown_is_known_when_another_one_has_spoken() {
+        let mut callers = Callers::default();
+        let shown = Promised { term: 5, last: 90 };
+        callers.spoke(ProcessId(1), OLD, Some(shown));
+        callers.spoke(ProcessId(2), NEW, Some(Promised { term: 7, last: 10 }));
+        // Life 1 was put back from a backup.
+        assert_eq!(callers.judge(claim(3, OLD, 5, 60), None), Verdict::Older(shown));
+        assert_eq!(callers.judge(claim(3, OLD, 5, 90), None), Verdict::Welcome);
+        // Of many lives the last ones are known, and one that speaks again is one of them.
+        callers.spoke(ProcessId(2), OLD, Some(Promised { term: 4, last: 0 }));
+        for life in (10..).take(SHOWN_MAX) {
+            assert_eq!(callers.judge(claim(3, OLD, 5, 60), None), Verdict::Older(shown), "{life}");
+            callers.spoke(ProcessId(2), (life << 8) | 2, Some(shown));
+        }
+        assert_eq!(callers.judge(claim(3, OLD, 5, 60), None), Verdict::Welcome);
+        assert_eq!(callers.shown.len(), SHOWN_MAX);
     }
 
     #[test]

@@ -628,18 +628,18 @@ async fn who_may_not_speak_says_nothing_to_anybody() {
     let mut two = Node::new(2, 0, &Settings::default());
     two.answer(listener);
     let mut one = process(11, port);
-    one.common().voice.answered(3, true);
+    one.common().voice.answered(3, true, std::time::Instant::now());
     keep_speaking(&one);
     two.hears(|what| matches!(what, FromPeer::Hears(_, true))).await;
     one.peers.send(PeerMessage { to: member_id(2, 1), ..acknowledged(5, 90) });
     tokio::time::sleep(Duration::from_millis(100)).await;
     let heard = two.peers.0.queue.take(Duration::ZERO).from_peers;
     assert!(heard.is_empty() && one.peers.0.queue.take(Duration::ZERO).from_peers.is_empty());
-    one.common().voice.answered(3, false);
+    one.common().voice.answered(3, false, std::time::Instant::now());
     one.hears(|what| matches!(what, FromPeer::Speaks(_, true))).await;
     one.peers.send(PeerMessage { to: member_id(2, 1), ..acknowledged(5, 90) });
     two.hears(is_said).await;
-    one.common().voice.answered(3, true);
+    one.common().voice.answered(3, true, std::time::Instant::now());
     one.hears(|what| matches!(what, FromPeer::Speaks(_, false))).await;
     two.hears(|what| matches!(what, FromPeer::Hears(_, false))).await;
 }

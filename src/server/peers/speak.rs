@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use socket2::SockRef;
@@ -32,7 +32,7 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
                 let (server, version) = (peer.server, called.version);
                 tracing::info!(peer = server, version, "connected to a server of the ensemble");
                 *peer.process.lock() = Some(called.process);
-                common.voice.answered(server, false);
+                common.voice.answered(server, false, Instant::now());
                 let error = say_all(&common, &peer, called, stream).await;
                 *peer.process.lock() = None;
                 *peer.complaints.lock() = Complaints::default();
@@ -53,7 +53,7 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
                 // Who did not answer in time may do so later.
                 if error.kind() != io::ErrorKind::TimedOut {
                     let is_in_use = Refusal::kind_of(&error) == Some(Kind::InUse);
-                    common.voice.answered(peer.server, is_in_use);
+                    common.voice.answered(peer.server, is_in_use, Instant::now());
                 }
                 peer.complain(&error);
             }
