@@ -258,7 +258,7 @@ impl Connections {
             .collect()
     }
 
-    /// Looks at all of them, oldest first, a few at a time. Who comes meanwhile may not be seen.
+    /// Looks at all of them, oldest first, a few at a time; not at who comes meanwhile.
     pub(super) fn each(&self, mut look: impl FnMut(&Connection)) {
         let looked: Result<(), Infallible> = self.try_each(|connection| {
             look(connection);
@@ -279,7 +279,8 @@ impl Connections {
         let mut last = None;
         loop {
             let some = self.after(last);
-            some.iter().try_for_each(|connection| look(connection))?;
+            let mut of_then = some.iter().filter(|connection| connection.id() < end);
+            of_then.try_for_each(|connection| look(connection))?;
             last = some.last().map(|connection| connection.id());
             if last.is_none_or(|last| last >= end) {
                 return Ok(());
@@ -539,18 +540,26 @@ mod tests {
             Connections::new(0, queue, Clock::start(), stats, passwords, None, unread);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let address = listener.local_addr().expect("it is known");
-        for _ in 0..COUNT {
+        let mut sockets = Vec::new();
+        for _ in 0..=COUNT {
             let socket = TcpStream::connect(address).await.expect("a connection");
             let (_, peer) = listener.accept().await.expect("a connection");
+            sockets.push((socket, peer));
+        }
+        let add = |(socket, peer)| {
             let (id, unread) = (connections.next_id(), Arc::clone(connections.unread()));
             let connection = Connection::new(id, peer, socket, connections.clock, unread);
             connections.add(&Arc::new(connection));
-        }
+        };
+        let mut late = sockets.pop();
+        sockets.into_iter().for_each(add);
         let mut seen = 0;
         connections.each(|_| {
             seen += 1;
             assert!(connections.open.try_write().is_some());
             assert!(connections.in_order.try_lock().is_some());
+            // Who comes meanwhile is not looked at: what ends all of them is over for it.
+            late.take().into_iter().for_each(add);
         });
         assert_eq!(seen, COUNT);
         assert_eq!(connections.after(None).len(), LOOKED_AT);
