@@ -116,8 +116,9 @@ impl Round<'_> {
     /// What it does. `is_late` tells that data of a majority waits for no more answers.
     #[must_use]
     pub fn step(&self, is_late: bool) -> Step {
-        let is_asked = |its: &Standing| matches!(its, Standing::Member { asks, .. } if asks.contains(&self.own));
-        if self.others.values().any(is_asked) {
+        // Where it may not accept because somebody is silent, a leader has the word of a majority and can give it a seat.
+        let may_wait = self.accepts().is_some() || (self.only_ensemble().is_some() && !is_late);
+        if self.asker().is_some() && may_wait {
             return Step::Wait;
         }
         if self.members().next().is_some() {
@@ -131,14 +132,24 @@ impl Round<'_> {
     /// For an operator: why it is not a member yet, and what ends that. `data_dir` is the directory of this server.
     #[must_use]
     pub fn waits_for(&self, is_late: bool, data_dir: &str) -> String {
-        let is_asker = |(_, its): &(&u8, &Standing)| matches!(its, Standing::Member { asks, .. } if asks.contains(&self.own));
-        if let Some((server, _)) = self.others.iter().find(is_asker) {
-            return format!(
-                "server {server} is founding the ensemble and has not asked this one yet"
-            );
+        let marked = format!("`touch {data_dir}/initialize`");
+        let (silent, are) = self.silent();
+        if let Some(text) = self.is_of_two() {
+            return text;
+        }
+        if let Some(server) = self.asker() {
+            return match self.accepts() {
+                Some(_) => format!(
+                    "server {server} is founding the ensemble and has not asked this one yet"
+                ),
+                None => format!(
+                    "server {server} asks this empty server to belong to its ensemble, but {silent} {are} not answer and \
+                     may belong to another one, to which this server belonged before its directory was emptied: start what is \
+                     silent, with an empty directory if its own is lost. To belong to the ensemble of server {server} without it, run {marked}"
+                ),
+            };
         }
         if let Some(server) = self.members().next() {
-            let (silent, are) = self.silent();
             if !self.holding.base.is_empty() && !silent.is_empty() {
                 return format!(
                     "server {server} belongs to an ensemble, and {silent}, which may have founded it, {are} not answer: \
@@ -151,8 +162,6 @@ impl Round<'_> {
                  leave` on its dataDir, and start it again"
             );
         }
-        let marked = format!("`touch {data_dir}/initialize`");
-        let (silent, are) = self.silent();
         let with_data = self.heard().filter(|its| its.0).map(|its| its.1);
         match (silent.is_empty(), with_data.max()) {
             (false, None) => format!(
@@ -185,6 +194,54 @@ impl Round<'_> {
     pub fn is_complete(&self) -> bool {
         let has_answered = |server: &u8| *server == self.own || self.others.contains_key(server);
         self.voters.iter().all(has_answered)
+    }
+
+    /// To which ensemble it may belong, if the founder of that asks.
+    ///
+    /// Nobody may belong to two ensembles: what one has acknowledged would be shut out by the other. A directory with data of
+    /// before was no member's, or of one that had acknowledged nothing: what it acknowledged is newer than what another was
+    /// founded on. An empty one may have been a member's until it was emptied, and only the others can show it. If every voter
+    /// answers, and none belongs to another ensemble than the one that asks, then nobody is left who acknowledged anything in
+    /// another. If one is silent, it may be the last who has: the founder that asks may be one that the others went on without. What
+    /// they become after they have answered is no reason: this server belongs to nothing meanwhile. The marker is an operator's
+    /// word that whoever is silent is not to be waited for.
+    #[must_use]
+    pub fn accepts(&self) -> Option<u64> {
+        let ensemble = self.only_ensemble()?;
+        let was_none = !self.holding.base.is_empty() || self.holding.begins == Begins::Marked;
+        (was_none || self.is_complete()).then_some(ensemble)
+    }
+
+    /// The ensemble of all members that were heard, if it is one.
+    fn only_ensemble(&self) -> Option<u64> {
+        let mut ensembles = self.ensembles().map(|(_, ensemble)| ensemble);
+        let first = ensembles.next()?;
+        ensembles.all(|ensemble| ensemble == first).then_some(first)
+    }
+
+    /// Who asks it to belong to its ensemble, or is about to.
+    fn asker(&self) -> Option<u8> {
+        let mut others = self.others.iter();
+        let is_asker = |its: &Standing| matches!(its, Standing::Member { asks, .. } if asks.contains(&self.own));
+        others.find(|(_, its)| is_asker(its)).map(|(server, _)| *server)
+    }
+
+    /// For an operator, if members of two ensembles were heard.
+    fn is_of_two(&self) -> Option<String> {
+        let (one, first) = self.ensembles().next()?;
+        let (other, second) = self.ensembles().find(|(_, ensemble)| *ensemble != first)?;
+        Some(format!(
+            "servers {one} and {other} belong to two ensembles, {first:016x} and {second:016x}, and at most one of them has \
+             begun: start all other servers. Then stop the one that belongs to the ensemble that has not begun, move its data \
+             directory away, and start it again"
+        ))
+    }
+
+    fn ensembles(&self) -> impl Iterator<Item = (u8, u64)> {
+        self.others.iter().filter_map(|(server, its)| match its {
+            Standing::Member { ensemble, .. } => Some((*server, *ensemble)),
+            Standing::Before(_) => None,
+        })
     }
 
     /// Whether an ensemble may begin with what was heard.

@@ -232,6 +232,36 @@ fn a_founder_is_waited_for_by_those_whom_it_asks() {
     }
 }
 
+/// Server 3 asks the others to belong to ensemble 7; server 1 is what is said here.
+#[test]
+fn nobody_belongs_to_an_ensemble_who_may_have_belonged_to_another() {
+    let asks = Standing::Member { id: 0x103, ensemble: 7, asks: vec![1, 2] };
+    let member = |ensemble| Standing::Member { id: 0x101, ensemble, asks: Vec::new() };
+    for (is, first, accepts, steps) in [
+        (Is::Empty, Some(Is::Empty.standing(None)), true, [Step::Wait; 2]),
+        (Is::Empty, Some(member(7)), true, [Step::Wait; 2]),
+        (Is::Empty, Some(member(8)), false, [Step::Join; 2]),
+        // It may be all that is left of another one.
+        (Is::Empty, None, false, [Step::Wait, Step::Join]),
+        (Is::Marked, None, true, [Step::Wait; 2]),
+        (Is::Marked, Some(member(8)), false, [Step::Join; 2]),
+        (Is::Old, None, true, [Step::Wait; 2]),
+        (Is::Old, Some(Is::New.standing(None)), true, [Step::Wait; 2]),
+        (Is::Old, Some(member(7)), true, [Step::Wait; 2]),
+        (Is::Old, Some(member(8)), false, [Step::Join; 2]),
+    ] {
+        let mut others = BTreeMap::from([(3, asks.clone())]);
+        others.extend(first.clone().map(|its| (1, its)));
+        let round = Round { own: 2, holding: is.holding(), voters: &VOTERS, others: &others };
+        assert_eq!(round.accepts(), accepts.then_some(7), "{is:?} {first:?}");
+        assert_eq!([false, true].map(|is_late| round.step(is_late)), steps, "{is:?} {first:?}");
+    }
+    // Nobody asks it.
+    let others = BTreeMap::from([(1, Is::Empty.standing(None)), (3, Is::Old.standing(None))]);
+    let round = Round { own: 2, holding: Is::Old.holding(), voters: &VOTERS, others: &others };
+    assert_eq!(round.accepts(), None);
+}
+
 /// An observer is no part of a majority, names nobody alone, and founds nothing; but its data counts against a marker.
 #[test]
 fn observers_found_nothing() {

@@ -343,3 +343,43 @@ fn a_latecomer_with_newer_data_keeps_it() {
     all_have(&servers, "/kept");
     assert!(servers[2].log().contains("member=0x"), "{}", servers[2].log());
 }
+
+/// The others went on without the founder, and one of them loses its disk: with the founder it would be a majority.
+#[test]
+fn a_founder_that_came_to_nothing_gets_nobody_whose_disk_was_emptied() {
+    let mut servers = founded_alone(LIMIT, |servers| {
+        alone(&mut servers[0], |server| write(server, "/less"));
+        alone(&mut servers[1], |server| ["/less", "/kept"].iter().for_each(|of| write(server, of)));
+        alone(&mut servers[2], |server| {
+            ["/less", "/kept", "/more"].iter().for_each(|of| write(server, of));
+        });
+    });
+    servers[2].signal("KILL");
+    servers[2].wait();
+    servers[..2].iter().for_each(|server| at_once(server, Signal::CONT));
+    all_serve(&servers[..2]);
+    write(&servers[0], "/acknowledged");
+    servers[..2].iter_mut().for_each(stop);
+    wipe(&servers[0]);
+    // Nobody but the founder can tell it of an ensemble.
+    servers[2].run();
+    servers[0].run();
+    until("it waits for who may know of another", || {
+        belongs(&servers[0]) || servers[0].log().contains("server 2 does not answer")
+    });
+    thread::sleep(THREE_LIMITS);
+    assert!(!belongs(&servers[0]), "{}", servers[0].log());
+    servers[1].run();
+    until("it says what is wrong", || {
+        belongs(&servers[0]) || servers[0].log().contains("belong to two ensembles")
+    });
+    thread::sleep(THREE_LIMITS);
+    assert!(!belongs(&servers[0]), "{}", servers[0].log());
+    assert!(servers.iter().all(|server| mode(server) == "none"));
+    // The founder is the one that is to be emptied.
+    stop(&mut servers[2]);
+    wipe(&servers[2]);
+    servers[2].run();
+    all_serve(&servers);
+    all_have(&servers, "/acknowledged");
+}

@@ -52,8 +52,8 @@ pub(super) enum Introduction {
     /// It is about to be another.
     #[default]
     Changing,
-    /// It belongs to no ensemble, and says this of itself.
-    Before(Box<Before>, Holding),
+    /// It belongs to no ensemble, and says this of itself. To which it may belong if asked, by what it heard last.
+    Before(Box<Before>, Holding, Option<u64>),
     /// It belongs to one.
     Member(Belonging),
     /// The disk refused.
@@ -121,7 +121,7 @@ impl Peers {
     /// This server belongs to no ensemble.
     pub(in crate::server) fn is_no_member(&self, before: Before) {
         let holding = Holding { base: before.base(), ..Holding::default() };
-        *self.0.introduction.lock() = Introduction::Before(Box::new(before), holding);
+        *self.0.introduction.lock() = Introduction::Before(Box::new(before), holding, None);
     }
 
     /// Whom the founder of the ensemble still asks, by its disk.
@@ -170,6 +170,7 @@ impl Peers {
                     let (own, voters) = (common.server, voters.as_slice());
                     let round = Round { own, holding, voters, others: &others };
                     names = round.named();
+                    common.accepts(round.accepts());
                     match round.step(is_late) {
                         Step::Found => common.found(base, ensemble, &others).await,
                         Step::Join if base.is_empty() => common.ask_for_seat(&others).await,
@@ -382,7 +383,7 @@ impl Common {
     fn take_before(&self) -> Option<Before> {
         let mut introduction = self.introduction.lock();
         match std::mem::take(&mut *introduction) {
-            Introduction::Before(before, _) => Some(*before),
+            Introduction::Before(before, ..) => Some(*before),
             other => {
                 *introduction = other;
                 None
@@ -423,12 +424,19 @@ impl Common {
             Introduction::Member(belonging) => {
                 Next::Awaits(belonging.waits_for(&directory.tool_command("data leave")))
             }
-            Introduction::Before(_, holding) => {
+            Introduction::Before(_, holding, _) => {
                 (holding.begins, holding.names) = (begins, names);
                 Next::Comes(holding.base)
             }
             Introduction::Changing | Introduction::Failed(_) => Next::Waits,
         })
+    }
+
+    /// To which ensemble this server may belong if asked.
+    pub(super) fn accepts(&self, ensemble: Option<u64>) {
+        if let Introduction::Before(_, _, accepts) = &mut *self.introduction.lock() {
+            *accepts = ensemble;
+        }
     }
 
     /// Takes part from here on, if the founder is among those who answered and knows of this server.
@@ -446,7 +454,7 @@ impl Common {
 
     fn standing(&self) -> Option<Standing> {
         match &*self.introduction.lock() {
-            Introduction::Before(_, holding) => Some(Standing::Before(*holding)),
+            Introduction::Before(_, holding, _) => Some(Standing::Before(*holding)),
             Introduction::Member(Belonging { id, ensemble, asks, .. }) => {
                 Some(Standing::Member { id: *id, ensemble: *ensemble, asks: asks.clone() })
             }
@@ -465,15 +473,20 @@ impl Common {
         let Founding { members, ensemble, .. } = &founding;
         let is_meant = members.voters.contains(&id) || members.learners.contains(&id);
         let may = match &*self.introduction.lock() {
-            Introduction::Before(_, holding) if is_meant => may_belong(holding.base, &founding),
-            Introduction::Before(..) => {
+            Introduction::Before(..) if !is_meant => {
                 Err("the founder's server list does not include it".to_owned())
             }
+            Introduction::Before(_, _, accepts) if *accepts != Some(*ensemble) => {
+                return Answer::Elsewhere;
+            }
+            Introduction::Before(_, holding, _) => may_belong(holding.base, &founding),
             // Its answer was lost, or has not become durable there.
             Introduction::Member(belonging) if belonging.ensemble == *ensemble => {
                 return Answer::Founded;
             }
-            Introduction::Member(_) => Err("it belongs to an ensemble".to_owned()),
+            Introduction::Member(Belonging { ensemble, .. }) => {
+                Err(format!("it belongs to ensemble {ensemble:016x}"))
+            }
             Introduction::Changing | Introduction::Failed(_) => return Answer::Elsewhere,
         };
         if let Err(reason) = may {

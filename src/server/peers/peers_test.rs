@@ -688,7 +688,8 @@ async fn who_was_asked_to_belong_does_so_even_if_nobody_waits() {
     let how = starts(2);
     let before = Before::read(Arc::clone(&common.directory), &how).expect("an empty directory");
     let base = before.base();
-    *common.introduction.lock() = Introduction::Before(Box::new(before), Holding::default());
+    *common.introduction.lock() =
+        Introduction::Before(Box::new(before), Holding::default(), Some(7));
     let voters = vec![member_id(1, 1), member_id(2, 1)];
     let members = Members { voters, ..Members::default() };
     let founding = Founding { ensemble: 7, term: 1, base, index: 0, members, configured_at: 0 };
@@ -724,6 +725,11 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
         let Question::Founded(founding, secret) = offer(from, ensemble) else { unreachable!() };
         common.belong(from, founding, secret).await
     };
+    // It has not heard who there is, or heard of another ensemble.
+    assert_eq!(belong(1, 7).await, Answer::Elsewhere);
+    common.accepts(Some(8));
+    assert_eq!(belong(1, 7).await, Answer::Elsewhere);
+    common.accepts(Some(7));
     assert_eq!(belong(1, 7).await, Answer::Founded);
     // Asked again, and by somebody else.
     assert_eq!(belong(1, 7).await, Answer::Founded);
@@ -776,6 +782,7 @@ async fn a_founder_asks_until_it_is_answered() {
     assert!(batch.from_peers.is_empty(), "it has not answered");
     let directory = Arc::clone(&two.common().directory);
     two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
+    two.common().accepts(Some(7));
     one.hears(|what| matches!(what, FromPeer::Answered(2))).await;
     let state = RaftStateFile::look(&two.common().directory).expect("looks").expect("is there");
     assert_eq!((state.ensemble, state.awaits), (7, member_id(1, 1)));
