@@ -342,8 +342,17 @@ impl Common {
         }
     }
 
-    async fn ask_once(&self, peer: &Peer, founding: &Founding) -> io::Result<Answer> {
+    pub(super) async fn ask_once(&self, peer: &Peer, founding: &Founding) -> io::Result<Answer> {
         let secret = self.session_secret.get();
+        // It was founded when servers still had to authenticate.
+        if secret.is_some() && !self.security.is_authenticated() {
+            let error = io::Error::other(
+                "it is not asked to belong to the ensemble: that has a session.key, which is given only to servers that \
+                 authenticate (sslQuorum, quorum.auth.secretFile, no portUnification)",
+            );
+            peer.complain(&error);
+            return Err(error);
+        }
         let handed =
             secret.map(|secret| handed_secret::hand(&self.security, secret)).transpose()?;
         ask(self, peer, Question::Founded(founding.clone(), handed)).await

@@ -788,6 +788,28 @@ async fn a_founder_asks_until_it_is_answered() {
     assert_eq!((state.ensemble, state.awaits), (7, member_id(1, 1)));
 }
 
+/// The setting may have gone since the ensemble was founded.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_founder_hands_no_key_to_who_does_not_authenticate() {
+    let (listener, port) = listen().await;
+    let one = Node::new(1, port, &Settings::default());
+    let two = Node::new(2, port, &Settings::default());
+    for node in [&one, &two] {
+        let server = node.common().server;
+        *node.common().own.lock() = own(member_id(server, 0), 0);
+    }
+    two.answer(listener);
+    let directory = Arc::clone(&two.common().directory);
+    two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
+    two.common().accepts(Some(7));
+    let Question::Founded(founding, _) = offer(1, 7) else { unreachable!() };
+    let secret = SessionSecret { key: SessionKey::new([7; SessionKey::LEN]), before: Vec::new() };
+    let _ = one.common().session_secret.set(secret);
+    let asked = one.common().ask_once(&one.other(), &founding).await;
+    assert!(asked.is_err_and(|error| error.to_string().contains("authenticate")));
+    assert!(matches!(&*two.common().introduction.lock(), Introduction::Before(..)));
+}
+
 /// What happens to a stream on its way.
 #[derive(Clone, Copy)]
 enum Fate {
