@@ -65,6 +65,8 @@ pub enum Standing {
         ensemble: u64,
         /// As its founder, it is about to ask these.
         asks: Vec<u8>,
+        /// Whether that may have acknowledged anything, by what this member knows.
+        has_begun: bool,
     },
 }
 
@@ -117,8 +119,7 @@ impl Round<'_> {
     #[must_use]
     pub fn step(&self, is_late: bool) -> Step {
         // Where it may not accept because somebody is silent, a leader has the word of a majority and can give it a seat.
-        let may_wait = self.accepts().is_some() || (self.only_ensemble().is_some() && !is_late);
-        if self.asker().is_some() && may_wait {
+        if self.asker().is_some() && (self.accepts().is_some() || !is_late) {
             return Step::Wait;
         }
         if self.members().next().is_some() {
@@ -134,10 +135,7 @@ impl Round<'_> {
     pub fn waits_for(&self, is_late: bool, data_dir: &str) -> String {
         let marked = format!("`touch {data_dir}/initialize`");
         let (silent, are) = self.silent();
-        if let Some(text) = self.is_of_two() {
-            return text;
-        }
-        if let Some(server) = self.asker() {
+        if let Some((server, _)) = self.asker() {
             return match self.accepts() {
                 Some(_) => format!(
                     "server {server} is founding the ensemble and has not asked this one yet"
@@ -149,7 +147,15 @@ impl Round<'_> {
                 ),
             };
         }
+        if let Some(text) = self.is_of_two() {
+            return text;
+        }
         if let Some(server) = self.members().next() {
+            if !self.holding.base.is_empty() && !self.has_begun() {
+                return format!(
+                    "server {server} belongs to an ensemble that has not begun: the log of server {server} says what ends that"
+                );
+            }
             if !self.holding.base.is_empty() && !silent.is_empty() {
                 return format!(
                     "server {server} belongs to an ensemble, and {silent}, which may have founded it, {are} not answer: \
@@ -201,29 +207,37 @@ impl Round<'_> {
     /// Nobody may belong to two ensembles: what one has acknowledged would be shut out by the other. A directory with data of
     /// before was no member's, or of one that had acknowledged nothing: what it acknowledged is newer than what another was
     /// founded on. An empty one may have been a member's until it was emptied, and only the others can show it. If every voter
-    /// answers, and none belongs to another ensemble than the one that asks, then nobody is left who acknowledged anything in
+    /// answers, and none belongs to another ensemble that may have begun, then nobody is left who acknowledged anything in
     /// another. If one is silent, it may be the last who has: the founder that asks may be one that the others went on without. What
     /// they become after they have answered is no reason: this server belongs to nothing meanwhile. The marker is an operator's
     /// word that whoever is silent is not to be waited for.
     #[must_use]
     pub fn accepts(&self) -> Option<u64> {
-        let ensemble = self.only_ensemble()?;
+        let (_, ensemble) = self.asker()?;
         let was_none = !self.holding.base.is_empty() || self.holding.begins == Begins::Marked;
         (was_none || self.is_complete()).then_some(ensemble)
     }
 
-    /// The ensemble of all members that were heard, if it is one.
-    fn only_ensemble(&self) -> Option<u64> {
-        let mut ensembles = self.ensembles().map(|(_, ensemble)| ensemble);
-        let first = ensembles.next()?;
-        ensembles.all(|ensemble| ensemble == first).then_some(first)
+    /// Who asks it to belong to its ensemble, or is about to, and to which. Nobody, where another one may have begun.
+    fn asker(&self) -> Option<(u8, u64)> {
+        let asker = |(server, its): (&u8, &Standing)| match its {
+            Standing::Member { ensemble, asks, .. } if asks.contains(&self.own) => {
+                Some((*server, *ensemble))
+            }
+            _ => None,
+        };
+        let has_another_begun = |than: u64| {
+            let is = |its: &Standing| matches!(its, Standing::Member { ensemble, has_begun: true, .. } if *ensemble != than);
+            self.others.values().any(is)
+        };
+        self.others.iter().filter_map(asker).find(|(_, ensemble)| !has_another_begun(*ensemble))
     }
 
-    /// Who asks it to belong to its ensemble, or is about to.
-    fn asker(&self) -> Option<u8> {
-        let mut others = self.others.iter();
-        let is_asker = |its: &Standing| matches!(its, Standing::Member { asks, .. } if asks.contains(&self.own));
-        others.find(|(_, its)| is_asker(its)).map(|(server, _)| *server)
+    /// Whether an ensemble may have acknowledged anything.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        let has = |its: &Standing| matches!(its, Standing::Member { has_begun: true, .. });
+        self.others.values().any(has)
     }
 
     /// For an operator, if members of two ensembles were heard.

@@ -36,7 +36,9 @@ impl Is {
 
     fn standing(self, names: Option<u8>) -> Standing {
         match self {
-            Self::Member => Standing::Member { id: 0x105, ensemble: 7, asks: Vec::new() },
+            Self::Member => {
+                Standing::Member { id: 0x105, ensemble: 7, asks: Vec::new(), has_begun: true }
+            }
             _ => Standing::Before(Holding { names, ..self.holding() }),
         }
     }
@@ -224,7 +226,7 @@ fn who_hears_all_does_not_wait_for_ever() {
 
 #[test]
 fn a_founder_is_waited_for_by_those_whom_it_asks() {
-    let founder = Standing::Member { id: 0x103, ensemble: 7, asks: vec![2] };
+    let founder = Standing::Member { id: 0x103, ensemble: 7, asks: vec![2], has_begun: false };
     let others = BTreeMap::from([(1, Is::Empty.standing(None)), (3, founder)]);
     for (own, step) in [(2, Step::Wait), (4, Step::Join)] {
         let round = Round { own, holding: Is::Empty.holding(), voters: &VOTERS, others: &others };
@@ -235,12 +237,17 @@ fn a_founder_is_waited_for_by_those_whom_it_asks() {
 /// Server 3 asks the others to belong to ensemble 7; server 1 is what is said here.
 #[test]
 fn nobody_belongs_to_an_ensemble_who_may_have_belonged_to_another() {
-    let asks = Standing::Member { id: 0x103, ensemble: 7, asks: vec![1, 2] };
-    let member = |ensemble| Standing::Member { id: 0x101, ensemble, asks: Vec::new() };
+    let asks = Standing::Member { id: 0x103, ensemble: 7, asks: vec![1, 2], has_begun: false };
+    let member =
+        |ensemble| Standing::Member { id: 0x101, ensemble, asks: Vec::new(), has_begun: true };
+    let waits =
+        |ensemble| Standing::Member { id: 0x101, ensemble, asks: Vec::new(), has_begun: false };
     for (is, first, accepts, steps) in [
         (Is::Empty, Some(Is::Empty.standing(None)), true, [Step::Wait; 2]),
         (Is::Empty, Some(member(7)), true, [Step::Wait; 2]),
         (Is::Empty, Some(member(8)), false, [Step::Join; 2]),
+        (Is::Empty, Some(waits(8)), true, [Step::Wait; 2]),
+        (Is::Old, Some(waits(8)), true, [Step::Wait; 2]),
         // It may be all that is left of another one.
         (Is::Empty, None, false, [Step::Wait, Step::Join]),
         (Is::Marked, None, true, [Step::Wait; 2]),

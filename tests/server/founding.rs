@@ -383,3 +383,37 @@ fn a_founder_that_came_to_nothing_gets_nobody_whose_disk_was_emptied() {
     all_serve(&servers);
     all_have(&servers, "/acknowledged");
 }
+
+/// The only one that knew that it has accepted is gone, and nothing has begun: there is nothing to be shut out from.
+#[test]
+fn data_beside_an_ensemble_that_has_not_begun_waits() {
+    let mut servers = founded_alone(LIMIT, |servers| {
+        alone(&mut servers[0], |server| write(server, "/less"));
+        alone(&mut servers[1], |server| ["/less", "/kept"].iter().for_each(|of| write(server, of)));
+        alone(&mut servers[2], |server| {
+            ["/less", "/kept", "/more"].iter().for_each(|of| write(server, of));
+        });
+    });
+    at_once(&servers[0], Signal::CONT);
+    until("it accepts", || belongs(&servers[0]));
+    servers[2].signal("KILL");
+    servers[2].wait();
+    wipe(&servers[2]);
+    servers[2].run();
+    at_once(&servers[1], Signal::CONT);
+    until("it says that nothing is lost yet", || {
+        let log = servers[1].log();
+        log.contains("an ensemble that has not begun")
+            || log.contains("belongs to no ensemble, but")
+    });
+    assert!(!servers[1].log().contains("belongs to no ensemble, but"), "{}", servers[1].log());
+    // As server 1 says.
+    stop(&mut servers[0]);
+    let mut leave = Command::new(env!("CARGO_BIN_EXE_rookeeper"));
+    leave.args(["data", "leave"]).arg(servers[0].data());
+    let output = leave.output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    servers[0].run();
+    all_serve(&servers);
+    all_have(&servers, "/kept");
+}

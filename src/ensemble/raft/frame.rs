@@ -342,11 +342,12 @@ fn put_answer(out: &mut BytesMut, answer: &Answer) {
             });
             put_bytes(out, names.as_slice());
         }
-        Answer::Standing(Standing::Member { id, ensemble, asks }) => {
+        Answer::Standing(Standing::Member { id, ensemble, asks, has_begun }) => {
             out.put_u8(2);
             out.put_u64(*id);
             out.put_u64(*ensemble);
             put_bytes(out, asks);
+            out.put_u8((*has_begun).into());
         }
         Answer::Founded => out.put_u8(3),
         Answer::Seat(Seat { id, ensemble, term, members, configured_at }, secret) => {
@@ -649,6 +650,7 @@ impl<'a> Input<'a> {
                 id: self.number()?,
                 ensemble: self.number()?,
                 asks: self.bytes()?.to_vec(),
+                has_begun: self.take::<u8>()? != 0,
             }),
             3 => Answer::Founded,
             4 => Answer::Seat(

@@ -155,7 +155,12 @@ fn examples() -> Vec<Said> {
             names: Some(0),
         })),
         Answer::Standing(Standing::Before(Holding { base, begins: Begins::WithAll, names: None })),
-        Answer::Standing(Standing::Member { id: 0x101, ensemble: 3, asks: vec![2, 0] }),
+        Answer::Standing(Standing::Member {
+            id: 0x101,
+            ensemble: 3,
+            asks: vec![2, 0],
+            has_begun: true,
+        }),
         Answer::Founded,
         Answer::Seat(seat.clone(), None),
         Answer::Seat(seat, Some(secret)),

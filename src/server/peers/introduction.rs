@@ -69,6 +69,10 @@ pub(super) struct Belonging {
     asks: Vec<u8>,
     /// It takes part when this founder knows of it; 0 for nobody.
     awaits: u64,
+    /// The servers that vote, as it was founded.
+    voters: Vec<u8>,
+    /// Its members have changed since.
+    has_changed: bool,
 }
 
 impl Belonging {
@@ -77,10 +81,25 @@ impl Belonging {
         self.awaits == 0
     }
 
+    fn of(state: &RaftState) -> Self {
+        let RaftState { id, ensemble, ref asks, awaits, ref members, configured_at, .. } = *state;
+        let voters = members.voters.iter().copied().map(server_of).collect();
+        let has_changed = configured_at > 0;
+        Self { id, ensemble, asks: asks.clone(), awaits, voters, has_changed }
+    }
+
+    /// Whether the ensemble may have acknowledged anything. Who awaits its founder never did, and whom the founder still asks
+    /// takes no part: the others have to be a majority.
+    fn may_have_begun(&self) -> bool {
+        let take_part = self.voters.iter().filter(|server| !self.asks.contains(server)).count();
+        let is_enough = take_part > self.voters.len() / 2;
+        self.takes_part() && (self.asks.is_empty() || self.has_changed || is_enough)
+    }
+
     /// Whether the founder that is awaited has said that it has heard the answer of `server`.
     fn is_known(&self, server: u8, others: &BTreeMap<u8, Standing>) -> bool {
         others.values().any(|its| match its {
-            Standing::Member { id, ensemble, asks } => {
+            Standing::Member { id, ensemble, asks, .. } => {
                 (*id, *ensemble) == (self.awaits, self.ensemble) && !asks.contains(&server)
             }
             Standing::Before(_) => false,
@@ -113,9 +132,7 @@ enum Next {
 impl Peers {
     /// This server is a member already.
     pub(in crate::server) fn is_member(&self, state: &RaftState) {
-        let RaftState { id, ensemble, ref asks, awaits, .. } = *state;
-        let belonging = Belonging { id, ensemble, asks: asks.clone(), awaits };
-        *self.0.introduction.lock() = Introduction::Member(belonging);
+        *self.0.introduction.lock() = Introduction::Member(Belonging::of(state));
     }
 
     /// This server belongs to no ensemble.
@@ -175,7 +192,7 @@ impl Peers {
                         Step::Found => common.found(base, ensemble, &others).await,
                         Step::Join if base.is_empty() => common.ask_for_seat(&others).await,
                         // One that is silent may have founded it, and be about to ask.
-                        Step::Join if is_late && round.is_complete() => {
+                        Step::Join if is_late && round.is_complete() && round.has_begun() => {
                             return Err(ServerError::NotEmpty {
                                 directory: directory.snapshots().display().to_string(),
                                 zxid: base.zxid,
@@ -408,10 +425,7 @@ impl Common {
         };
         let state = done.and_then(|()| Ok(RaftStateFile::look(&self.directory)?));
         *self.introduction.lock() = match state {
-            Ok(state) => {
-                let RaftState { id, ensemble, asks, awaits, .. } = state.unwrap_or_default();
-                Introduction::Member(Belonging { id, ensemble, asks, awaits })
-            }
+            Ok(state) => Introduction::Member(Belonging::of(&state.unwrap_or_default())),
             Err(error) => Introduction::Failed(error),
         };
     }
@@ -464,9 +478,12 @@ impl Common {
     fn standing(&self) -> Option<Standing> {
         match &*self.introduction.lock() {
             Introduction::Before(_, holding, _) => Some(Standing::Before(*holding)),
-            Introduction::Member(Belonging { id, ensemble, asks, .. }) => {
-                Some(Standing::Member { id: *id, ensemble: *ensemble, asks: asks.clone() })
-            }
+            Introduction::Member(its) => Some(Standing::Member {
+                id: its.id,
+                ensemble: its.ensemble,
+                asks: its.asks.clone(),
+                has_begun: its.may_have_begun(),
+            }),
             Introduction::Changing | Introduction::Failed(_) => None,
         }
     }

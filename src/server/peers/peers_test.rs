@@ -736,7 +736,8 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     assert!(matches!(belong(3, 8).await, Answer::Refused(_)));
     let on_disk = || RaftStateFile::look(&common.directory).expect("looks").expect("is there");
     let member = |server: u8, life: u64, ensemble: u64, asks: &[u8]| {
-        (server, Standing::Member { id: member_id(server, life), ensemble, asks: asks.to_vec() })
+        let (id, asks) = (member_id(server, life), asks.to_vec());
+        (server, Standing::Member { id, ensemble, asks, has_begun: true })
     };
     for (heard, takes_part) in [
         (vec![], false),
