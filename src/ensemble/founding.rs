@@ -16,7 +16,7 @@
 //! ```
 
 use super::standing::{Base, Standing};
-use crate::storage::{Members, SessionKey};
+use crate::storage::{Members, RaftState, SessionKey};
 
 /// What a founder asks the others to belong to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,6 +33,23 @@ pub struct Founding {
     pub members: Members,
     /// The entry that made them so; 0 for the founders.
     pub configured_at: u64,
+}
+
+impl Founding {
+    /// What a founder asks others to belong to, by what it has promised last: its members as it knows them now.
+    #[must_use]
+    pub fn of(state: &RaftState) -> Self {
+        let RaftState { ensemble, term, base, own, ref members, configured_at, .. } = *state;
+        let (epoch, zxid) = own;
+        Self {
+            ensemble,
+            term,
+            base: Base { epoch, zxid, accepted: epoch },
+            index: base,
+            members: members.clone(),
+            configured_at,
+        }
+    }
 }
 
 /// What a server has to know to be a member.

@@ -382,6 +382,9 @@ impl Life {
             member.report_heard(now);
             let known = member.known();
             member.transport().know(known);
+            if let Some(founding) = member.offer() {
+                member.transport().offers(founding);
+            }
             member.mend(|server| self.voters.contains(&server), now)?;
             member.compare_lists(&self.listed, now)?;
             count(&server.others, member);

@@ -141,6 +141,8 @@ struct Common {
     session_secret: OnceLock<SessionSecret>,
     /// What it is to those that ask.
     introduction: Mutex<Introduction>,
+    /// As its founder, what it asks others to belong to.
+    founding: Mutex<Founding>,
     queue: Arc<Queue>,
     directory: Arc<DataDirectory>,
     /// How a start would read what is received.
@@ -212,6 +214,7 @@ impl Peers {
             known: Mutex::default(),
             session_secret: OnceLock::new(),
             introduction: Mutex::default(),
+            founding: Mutex::default(),
             queue,
             directory,
             ensemble: starts,
@@ -252,7 +255,8 @@ impl Peers {
             let _ = self.0.session_secret.set(secret.clone());
         }
         *self.0.own.lock() = Own { id, ensemble, promised };
-        self.ask_to_belong(asks, &founding);
+        self.offers(founding);
+        self.ask_to_belong(asks);
         let common = Arc::clone(&self.0);
         let wait = async move {
             tokio::time::sleep(REFUSAL_MAX).await;
@@ -272,6 +276,11 @@ impl Peers {
     /// Whether this process may not speak to the others.
     pub(super) fn is_silent(&self) -> bool {
         !self.0.voice.is_given()
+    }
+
+    /// What those are asked to belong to that have not answered: the members as they are now.
+    pub(super) fn offers(&self, founding: Founding) {
+        *self.0.founding.lock() = founding;
     }
 
     /// Who belongs to the ensemble.

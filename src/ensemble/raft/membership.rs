@@ -14,7 +14,7 @@ use super::disk::{What, Write};
 use super::ready::{Member, Transport};
 use super::{EnsembleError, FIRST_LIFE, life_of, server_of};
 use crate::engine::time::{Monotonic, Now};
-use crate::ensemble::founding::Seat;
+use crate::ensemble::founding::{Founding, Seat};
 use crate::message::MessageId;
 use crate::storage::RaftState as Promises;
 
@@ -133,6 +133,13 @@ impl<T: Transport> Member<T> {
         let Some(promises) = self.node.mut_store().answered(server) else { return };
         self.unsynced.write_aside(Write(What::Answered(promises)), now);
         self.has_answers = true;
+    }
+
+    /// What the founder asks those that have not answered; nothing where nobody is left.
+    #[must_use]
+    pub fn offer(&self) -> Option<Founding> {
+        let promises = &self.node.store().promises;
+        (!promises.asks.is_empty()).then(|| Founding::of(promises))
     }
 
     /// Which servers the founder still asks, by its disk; nothing if that is as before.

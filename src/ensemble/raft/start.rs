@@ -19,7 +19,6 @@ use crate::engine::time::WallClock;
 use crate::ensemble::founding::Founding;
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::first_snapshot;
-use crate::ensemble::standing::Base;
 use crate::storage::{
     Compression, DataDirectory, EntryLog, Nothing, RaftState, RaftStateFile, Reading,
     ReceivedSnapshot, RecoveryOptions, Refused, Replay, SessionSecret, SnapshotId, SnapshotOrigin,
@@ -93,18 +92,8 @@ impl Started {
     /// As its founder, which servers it has to ask whether they belong to it, and what.
     #[must_use]
     pub fn founding(&self) -> (Vec<u8>, Founding) {
-        let RaftState { ensemble, term, base, own, ref asks, ref members, configured_at, .. } =
-            self.store.promises;
-        let (epoch, zxid) = own;
-        let founding = Founding {
-            ensemble,
-            term,
-            base: Base { epoch, zxid, accepted: epoch },
-            index: base,
-            members: members.clone(),
-            configured_at,
-        };
-        (asks.clone(), founding)
+        let promises = &self.store.promises;
+        (promises.asks.clone(), Founding::of(promises))
     }
 }
 

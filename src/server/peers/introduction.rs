@@ -222,11 +222,11 @@ impl Peers {
     }
 
     /// As its founder, asks these servers to belong to the ensemble, each until it has answered.
-    pub(super) fn ask_to_belong(&self, servers: Vec<u8>, founding: &Founding) {
+    pub(super) fn ask_to_belong(&self, servers: Vec<u8>) {
         for server in servers {
             let Some(peer) = self.0.peers.get(&server).map(Arc::clone) else { continue };
-            let (common, founding) = (Arc::clone(&self.0), founding.clone());
-            let task = async move { common.ask_to_belong(&peer, founding).await };
+            let common = Arc::clone(&self.0);
+            let task = async move { common.ask_to_belong(&peer).await };
             self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
         }
     }
@@ -328,11 +328,12 @@ impl Common {
     }
 
     /// Asks a server to belong to the ensemble until it has answered, or cannot any more.
-    async fn ask_to_belong(&self, peer: &Peer, founding: Founding) {
-        let id = member_id(peer.server, FIRST_LIFE);
-        let Members { voters, learners, .. } = &founding.members;
+    async fn ask_to_belong(&self, peer: &Peer) {
         let began = Instant::now();
-        while (voters.contains(&id) || learners.contains(&id)) && self.still_asks(peer.server) {
+        loop {
+            // Another process may have this server's place, and know who has answered.
+            self.voice.is(true).await;
+            let Some(founding) = self.offer_to(peer.server) else { break };
             match self.ask_once(peer, &founding).await {
                 Ok(Answer::Founded) => break,
                 Ok(Answer::Refused(reason)) => {
@@ -349,14 +350,20 @@ impl Common {
             let is_fresh = began.elapsed() < ASKS_OFTEN;
             tokio::time::sleep(if is_fresh { BETWEEN_ROUNDS } else { BETWEEN_LATER_ROUNDS }).await;
         }
+        self.voice.is(true).await;
         self.queue.put_from_peer(FromPeer::Answered(peer.server), None);
     }
 
-    fn still_asks(&self, server: u8) -> bool {
-        match &*self.introduction.lock() {
+    /// What it still asks a server to belong to, if its first life is among the members.
+    fn offer_to(&self, server: u8) -> Option<Founding> {
+        let founding = self.founding.lock().clone();
+        let id = member_id(server, FIRST_LIFE);
+        let Members { voters, learners, .. } = &founding.members;
+        let still_asks = match &*self.introduction.lock() {
             Introduction::Member(belonging) => belonging.asks.contains(&server),
             _ => false,
-        }
+        };
+        (still_asks && (voters.contains(&id) || learners.contains(&id))).then_some(founding)
     }
 
     pub(super) async fn ask_once(&self, peer: &Peer, founding: &Founding) -> io::Result<Answer> {

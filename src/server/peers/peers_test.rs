@@ -773,20 +773,30 @@ async fn a_founder_asks_until_it_is_answered() {
     let Question::Founded(founding, _) = offer(1, 7) else { unreachable!() };
     one.peers.is_member(&RaftState { asks: vec![2], ..RaftState::default() });
     // Whoever is no more among them is not asked.
-    one.peers.ask_to_belong(vec![2], &Founding { members: Members::default(), ..founding.clone() });
+    one.common().voice.has_waited();
+    one.peers.offers(Founding { members: Members::default(), ..founding.clone() });
+    one.peers.ask_to_belong(vec![2]);
     one.hears(|what| matches!(what, FromPeer::Answered(2))).await;
-    one.peers.ask_to_belong(vec![2], &founding);
+    one.peers.offers(founding.clone());
+    one.peers.ask_to_belong(vec![2]);
     // It still reads its directory.
     two.answer(listener);
     tokio::time::sleep(4 * Duration::from_millis(100)).await;
     let batch = one.common().queue.take(Duration::ZERO);
     assert!(batch.from_peers.is_empty(), "it has not answered");
+    // Meanwhile the members change, and another process speaks in its place.
+    one.peers.offers(Founding { configured_at: 9, ..founding });
+    one.common().voice.answered(2, true, std::time::Instant::now());
+    tokio::time::sleep(4 * Duration::from_millis(100)).await;
     let directory = Arc::clone(&two.common().directory);
     two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
     two.common().accepts(Some(7));
+    tokio::time::sleep(4 * Duration::from_millis(100)).await;
+    assert!(RaftStateFile::look(&two.common().directory).expect("looks").is_none(), "is not asked");
+    one.common().voice.answered(2, false, std::time::Instant::now());
     one.hears(|what| matches!(what, FromPeer::Answered(2))).await;
     let state = RaftStateFile::look(&two.common().directory).expect("looks").expect("is there");
-    assert_eq!((state.ensemble, state.awaits), (7, member_id(1, 1)));
+    assert_eq!((state.ensemble, state.awaits, state.configured_at), (7, member_id(1, 1), 9));
 }
 
 /// The setting may have gone since the ensemble was founded.
