@@ -104,18 +104,21 @@ pub enum Answer {
     Refused(String),
 }
 
-/// Why a server does not belong to what another one founds.
+/// Why a server does not belong to what another one founds. It may have accepted `accepted` before, without its founder having
+/// known, and have been given back what it held: it promised the term to that ensemble, and to no other.
 ///
 /// # Errors
 /// The reason, for both of them.
-pub fn may_belong(own: Base, founding: &Founding) -> Result<(), String> {
+pub fn may_belong(own: Base, accepted: Option<u64>, founding: &Founding) -> Result<(), String> {
     if (own.epoch, own.zxid) > (founding.base.epoch, founding.base.zxid) {
         return Err(format!(
             "its data is newer than that of the founder: epoch {}, zxid {:#x}, compared with epoch {}, zxid {:#x}",
             own.epoch, own.zxid, founding.base.epoch, founding.base.zxid
         ));
     }
-    if u64::try_from(own.accepted).unwrap_or(0) >= founding.term {
+    let newest = u64::try_from(own.accepted).unwrap_or(0);
+    let is_promised_to_it = newest == founding.term && accepted == Some(founding.ensemble);
+    if newest >= founding.term && !is_promised_to_it {
         return Err(format!("it has already accepted epoch {}", own.accepted));
     }
     Ok(())
@@ -147,7 +150,11 @@ mod tests {
             (base(5, 1), false),
             (Base { epoch: 4, zxid: 9, accepted: 5 }, false),
         ] {
-            assert_eq!(may_belong(own, &founding).is_ok(), may, "{own:?}");
+            assert_eq!(may_belong(own, None, &founding).is_ok(), may, "{own:?}");
         }
+        let again = Base { epoch: 4, zxid: 9, accepted: 5 };
+        assert!(may_belong(again, Some(1), &founding).is_ok());
+        assert!(may_belong(again, Some(2), &founding).is_err());
+        assert!(may_belong(Base { accepted: 6, ..again }, Some(1), &founding).is_err());
     }
 }

@@ -166,7 +166,19 @@ impl RaftStateFile {
     /// # Errors
     /// When the disk refuses, or no slot of it is whole.
     pub fn look(directory: &DataDirectory) -> Result<Option<RaftState>, StorageError> {
-        let path = directory.snapshots().join(file_name::RAFT_STATE);
+        Self::look_at(directory, file_name::RAFT_STATE)
+    }
+
+    /// The same of what the member left that it was until a command made the directory one of no ensemble.
+    ///
+    /// # Errors
+    /// When the disk refuses, or no slot of it is whole.
+    pub fn look_left(directory: &DataDirectory) -> Result<Option<RaftState>, StorageError> {
+        Self::look_at(directory, file_name::RAFT_STATE_LEFT)
+    }
+
+    fn look_at(directory: &DataDirectory, name: &str) -> Result<Option<RaftState>, StorageError> {
+        let path = directory.snapshots().join(name);
         let read = atomic_file::read(directory.disk().as_ref(), &path, LEN_MAX)?;
         let Some(bytes) = read else { return Ok(None) };
         parse(bytes.ok(), &path).map(|(_, state, _)| Some(state))

@@ -40,6 +40,7 @@ pub struct Before {
     log: TxnLog,
     base: Base,
     is_javas: bool,
+    accepted: Option<u64>,
 }
 
 impl Before {
@@ -58,13 +59,23 @@ impl Before {
         let epoch = current.max(zxid >> 32);
         let base = Base { epoch, zxid, accepted: accepted.max(epoch) };
         let is_javas = recovered.snapshot.origin == SnapshotOrigin::Java;
-        Ok(Self { directory, database: rebuild.finish(), log: recovered.log, base, is_javas })
+        let (database, log) = (rebuild.finish(), recovered.log);
+        // What cannot be read tells nothing, and stands in nobody's way.
+        let left = RaftStateFile::look_left(&directory).ok().flatten();
+        let accepted = left.filter(|left| left.awaits != 0).map(|left| left.ensemble);
+        Ok(Self { directory, database, log, base, is_javas, accepted })
     }
 
     /// What others compare.
     #[must_use]
     pub const fn base(&self) -> Base {
         self.base
+    }
+
+    /// The ensemble that the directory had accepted, if it left that before the founder knew.
+    #[must_use]
+    pub const fn accepted(&self) -> Option<u64> {
+        self.accepted
     }
 
     /// The entry that shows it, if an ensemble is founded on it.

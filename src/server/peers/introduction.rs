@@ -512,7 +512,9 @@ impl Common {
             Introduction::Before(_, _, accepts) if *accepts != Some(*ensemble) => {
                 return Answer::Elsewhere;
             }
-            Introduction::Before(_, holding, _) => may_belong(holding.base, &founding),
+            Introduction::Before(before, holding, _) => {
+                may_belong(holding.base, before.accepted(), &founding)
+            }
             // Its answer was lost, or has not become durable there.
             Introduction::Member(belonging) if belonging.ensemble == *ensemble => {
                 return Answer::Founded;

@@ -731,6 +731,13 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     assert_eq!(belong(1, 7).await, Answer::Elsewhere);
     common.accepts(Some(7));
     assert_eq!(belong(1, 7).await, Answer::Founded);
+    // An operator gives back what it held, and its founder was not lost after all.
+    RaftStateFile::leave(&common.directory).expect("leaves");
+    two.peers.is_no_member(read());
+    common.accepts(Some(8));
+    assert!(matches!(belong(3, 8).await, Answer::Refused(_)), "the term may be another's");
+    common.accepts(Some(7));
+    assert_eq!(belong(1, 7).await, Answer::Founded);
     // Asked again, and by somebody else.
     assert_eq!(belong(1, 7).await, Answer::Founded);
     assert!(matches!(belong(3, 8).await, Answer::Refused(_)));
