@@ -415,7 +415,7 @@ async fn serve_as_member(
     let orderer = start_orderer(&server, move |server| {
         let state = RaftStateFile::look(&directory)?;
         match &state {
-            Some(state) => peers.is_member(state),
+            Some(_) => peers.is_member(ensemble.promises(&directory)?.get()),
             None => peers.is_no_member(Before::read(Arc::clone(&directory), &ensemble)?),
         }
         if state.is_none_or(|state| state.awaits != 0) {

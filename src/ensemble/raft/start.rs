@@ -128,20 +128,20 @@ impl Ensemble {
         received.check(index, &mut Rebuild::new(self.seed, self.rules))
     }
 
-    fn start_with(
-        &self,
-        directory: Arc<DataDirectory>,
-        is_checked: bool,
-    ) -> Result<Started, EnsembleError> {
-        // Before the promises: ZooKeeper has raised the epoch beside them.
-        match RaftStateFile::look(&directory)? {
-            Some(RaftState { clears: false, .. }) => refuse_foreign(&directory)?,
-            Some(RaftState { own: (_, own), .. }) if own != 0 => refuse_gone_on(&directory, own)?,
+    /// What the member of `directory` has promised, on the disk again: what an earlier process could only read may be gone
+    /// with the next loss of power, and nobody is to hear of it.
+    ///
+    /// # Errors
+    /// When the disk refuses, or the directory is not this member's any more.
+    pub fn promises(&self, directory: &DataDirectory) -> Result<RaftStateFile, EnsembleError> {
+        // Before they are opened: ZooKeeper has raised the epoch beside them.
+        match RaftStateFile::look(directory)? {
+            Some(RaftState { clears: false, .. }) => refuse_foreign(directory)?,
+            Some(RaftState { own: (_, own), .. }) if own != 0 => refuse_gone_on(directory, own)?,
             _ => {}
         }
-        let promises = RaftStateFile::open(&directory)?;
-        let mut promises = promises.ok_or(EnsembleError::NotBegun)?;
-        let RaftState { id, base, ensemble, clears, replaces, older, .. } = *promises.get();
+        let promises = RaftStateFile::open(directory)?.ok_or(EnsembleError::NotBegun)?;
+        let RaftState { id, older, .. } = *promises.get();
         if server_of(id) != self.server {
             return Err(EnsembleError::Foreign { found: server_of(id), expected: self.server });
         }
@@ -149,6 +149,16 @@ impl Ensemble {
             let directory = directory.snapshots().to_owned();
             return Err(EnsembleError::OlderCopy(StorageError::OlderCopy { directory }));
         }
+        Ok(promises)
+    }
+
+    fn start_with(
+        &self,
+        directory: Arc<DataDirectory>,
+        is_checked: bool,
+    ) -> Result<Started, EnsembleError> {
+        let mut promises = self.promises(&directory)?;
+        let RaftState { id, base, ensemble, clears, replaces, .. } = *promises.get();
         if clears {
             move_data_aside(&directory, &format!("before-{ensemble:016x}"))?;
             let state = RaftState { clears: false, ..promises.get().clone() };
