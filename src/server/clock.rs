@@ -1,23 +1,26 @@
 //! The clocks of the process: the only place that reads them for the engine.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::engine::time::{Monotonic, Now, WallClock};
 
-/// The monotonic clock counts from its making.
+/// The monotonic clock counts from its making, and goes on while the machine is suspended (CLOCK_BOOTTIME): what is read of
+/// the tree ages then, too.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
-    origin: Instant,
+    origin: Duration,
     started: WallClock,
 }
 
 impl Clock {
     pub(super) fn start() -> Self {
-        Self { origin: Instant::now(), started: Self::wall() }
+        Self { origin: since_boot(), started: Self::wall() }
     }
 
     pub(super) fn monotonic(&self) -> Monotonic {
-        Monotonic(millis(self.origin.elapsed()))
+        Monotonic(millis(since_boot().saturating_sub(self.origin)))
     }
 
     /// When it was made, in seconds since 1970.
@@ -34,6 +37,10 @@ impl Clock {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         WallClock(millis(since_1970).cast_signed())
     }
+}
+
+fn since_boot() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
 }
 
 /// Whole milliseconds.
