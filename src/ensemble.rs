@@ -7,6 +7,7 @@
 mod clients;
 mod disk_room;
 pub mod founding;
+mod freshness;
 mod loader;
 mod notices;
 mod queue;
@@ -27,6 +28,7 @@ pub use self::raft::{
 };
 pub use clients::{Answer, Clients, Kind};
 pub use disk_room::Room;
+pub use freshness::Fresh;
 pub use queue::{
     Batch, EXPIRIES_AT_ONCE, Expiry, FromPeer, Inquiry, Queue, Refused, Scope, Share, Submission,
 };

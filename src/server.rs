@@ -51,7 +51,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use self::audit::Audit;
-use self::clock::Clock;
+use self::clock::{Clock, millis};
 use self::connection_throttle::ConnectionThrottle;
 use self::connections::Connections;
 use self::data::Data;
@@ -402,7 +402,7 @@ async fn serve_as_member(
         source,
     })?;
     peers.listen(peer_port);
-    let replica = Arc::new(Replica::new(data::empty(&config)?));
+    let replica = Arc::new(Replica::of_member(data::empty(&config)?, millis(members.sync_limit)));
     let server = ground.server(config, replica, Role::None);
     let (client_port, port) = open_ports(&server, admin)?;
     tracing::info!(

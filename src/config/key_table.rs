@@ -120,7 +120,7 @@ pub const KEYS: &[Section] = &[
     Section { heading: "Ensemble", keys: &[
         in_file("server.N", Text, Works, "A server of the ensemble; with a single line, the server runs standalone."),
         in_file("initLimit", Int, Works, "Ticks that servers with data, if they are a majority, wait for silent ones before they found an ensemble; required for an ensemble."),
-        in_file("syncLimit", Int, Works, "Ticks without a leader after which a server disconnects its clients; required for an ensemble."),
+        in_file("syncLimit", Int, Works, "Ticks without a leader after which a server disconnects its clients, and how old a read may be; required for an ensemble."),
         in_file("electionAlg", Int, Works, "3, the only one in ZooKeeper too; servers elect by Raft."),
         in_file("standaloneEnabled", Bool, Works, "`false` with a single server is refused: an ensemble of one is not supported yet."),
         in_file("reconfigEnabled", Bool, Works, "Which error a client gets that asks for other members; not yet: changing the members."),

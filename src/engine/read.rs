@@ -91,6 +91,12 @@ pub const fn is_read(request: &Request<'_>) -> bool {
     }
 }
 
+/// Whether the answer to a read tells something of the tree.
+#[must_use]
+pub const fn shows_tree(request: &Request<'_>) -> bool {
+    is_read(request) && !matches!(request, Request::Ping | Request::WhoAmI)
+}
+
 /// Whether an operation changes something in the tree, if it succeeds.
 #[must_use]
 pub const fn is_change(request: &Request<'_>) -> bool {

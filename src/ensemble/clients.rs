@@ -6,8 +6,10 @@ use jute::ErrorCode;
 use jute::protocol::Response;
 use jute::txn::Txn;
 
+use super::freshness::Fresh;
 use crate::engine::request::Origin;
 use crate::engine::session::SessionId;
+use crate::engine::time::Monotonic;
 use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
@@ -17,9 +19,9 @@ pub type Answer<'a> = Result<Response<'a>, ErrorCode>;
 
 /// What a request was, for who measures how long such ones take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// It changes nothing.
-    Read,
+pub enum Kind<'a> {
+    /// It changes nothing, and what it shows is young enough.
+    Read(Fresh<'a>),
     /// Anything else, refused or not.
     Update,
 }
@@ -27,6 +29,9 @@ pub enum Kind {
 /// The connections of this server. Every call comes from the orderer, in the order in which the clients must see
 /// its results, and none of them blocks. A connection that is gone is passed over.
 pub trait Clients: Send + Sync {
+    /// What the clock shows.
+    fn now(&self) -> Monotonic;
+
     /// Whether the connection is still there. One that is not leaves no watches.
     fn is_open(&self, connection: ConnectionId) -> bool;
 
@@ -37,7 +42,7 @@ pub trait Clients: Send + Sync {
     fn answer(
         &self,
         origin: &Origin,
-        kind: Kind,
+        kind: Kind<'_>,
         zxid: Zxid,
         path: Option<&str>,
         answer: Answer<'_>,
@@ -59,6 +64,9 @@ pub trait Clients: Send + Sync {
     fn ephemerals_end(&self, session: SessionId, paths: &[Cow<'_, str>]) {
         let _ = (session, paths);
     }
+
+    /// Closes a connection behind what it was told: the next answer would be too old.
+    fn end(&self, connection: ConnectionId);
 
     /// Closes a connection without another word.
     fn close(&self, connection: ConnectionId);

@@ -127,6 +127,8 @@ pub struct Batch {
     pub submissions: Vec<Submission>,
     /// To be answered behind them.
     pub inquiries: Vec<Inquiry>,
+    /// Whether a read waits for a round of the ensemble.
+    pub wants_round: bool,
     /// Whether this is the last batch.
     pub is_last: bool,
 }
@@ -168,6 +170,12 @@ impl Queue {
         self.arrived.notify_one();
     }
 
+    /// Asks for a round of the ensemble: a read waits for it.
+    pub fn want_round(&self) {
+        self.waiting.lock().wants_round = true;
+        self.arrived.notify_one();
+    }
+
     /// Nothing is taken any more; what waits is still handed out.
     pub fn end(&self) {
         self.waiting.lock().is_last = true;
@@ -181,7 +189,8 @@ impl Queue {
         let is_idle = waiting.submissions.is_empty()
             && waiting.inquiries.is_empty()
             && waiting.from_peers.is_empty()
-            && waiting.written.is_empty();
+            && waiting.written.is_empty()
+            && !waiting.wants_round;
         if is_idle && !waiting.is_last {
             self.arrived.wait_for(&mut waiting, patience);
         }
@@ -192,6 +201,7 @@ impl Queue {
             written: std::mem::take(&mut waiting.written),
             submissions: std::mem::replace(&mut waiting.submissions, next),
             inquiries: std::mem::take(&mut waiting.inquiries),
+            wants_round: std::mem::take(&mut waiting.wants_round),
             is_last: waiting.is_last,
         }
     }

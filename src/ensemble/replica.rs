@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::disk_room::Room;
+use super::freshness::{Fresh, Freshness};
 use crate::engine::database::Database;
+use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 
 /// A shared hold: reads, and leaving watches.
@@ -26,15 +28,62 @@ pub struct Replica {
     applied: AtomicI64,
     /// There is no memory for a larger tree.
     memory_short: AtomicBool,
+    /// How old it is, where others can be ahead of it.
+    freshness: Option<Freshness>,
 }
 
 impl Replica {
-    /// Shares a recovered database.
+    /// Shares a recovered database, which nobody is ahead of.
     #[must_use]
     pub fn new(database: Database) -> Self {
         let applied = AtomicI64::new(database.last_zxid().0);
         let memory_short = AtomicBool::new(false);
-        Self { database: RwLock::new(database), applied, memory_short }
+        Self { database: RwLock::new(database), applied, memory_short, freshness: None }
+    }
+
+    /// Shares that of a member of an ensemble: what is read of it may be so old at most, in milliseconds.
+    #[must_use]
+    pub fn of_member(database: Database, limit_ms: u64) -> Self {
+        Self { freshness: Some(Freshness::new(limit_ms)), ..Self::new(database) }
+    }
+
+    pub(super) const fn freshness(&self) -> Option<&Freshness> {
+        self.freshness.as_ref()
+    }
+
+    /// Whether a read is young enough at this time, as far as the state goes that is applied now.
+    pub fn is_fresh(&self, now: Monotonic) -> bool {
+        self.freshness.as_ref().is_none_or(|its| its.is_young(now))
+    }
+
+    /// Until when what is read now may be told.
+    pub fn fresh_until(&self) -> Monotonic {
+        self.freshness.as_ref().map_or(Monotonic(u64::MAX), Freshness::until)
+    }
+
+    /// Looks whether what was read of this state may be told. To be called behind the read, with what the clock shows then,
+    /// and under the hold.
+    #[must_use]
+    pub fn fresh<'a>(
+        &self,
+        read: &'a Database,
+        now: impl FnOnce() -> Monotonic,
+    ) -> Option<Fresh<'a>> {
+        match &self.freshness {
+            Some(its) => its.look(read, now()),
+            None => Some(Fresh::NOTHING_READ),
+        }
+    }
+
+    /// Waits for the next round of the ensemble that is over, from the call on; for ever where there are none.
+    pub fn next_round(&self) -> impl Future<Output = ()> {
+        let next = self.freshness.as_ref().map(Freshness::next);
+        async {
+            match next {
+                Some(next) => next.await,
+                None => std::future::pending().await,
+            }
+        }
     }
 
     /// Takes a shared hold. Once for a batch of requests, and not for long: the orderer waits for it.

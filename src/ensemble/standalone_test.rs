@@ -53,6 +53,10 @@ impl Seen {
 }
 
 impl Clients for Seen {
+    fn now(&self) -> Monotonic {
+        Monotonic::default()
+    }
+
     fn is_open(&self, connection: ConnectionId) -> bool {
         !self.gone.lock().contains(&connection)
     }
@@ -74,7 +78,14 @@ impl Clients for Seen {
 
     fn refused_by_quota(&self, _: &str) {}
 
-    fn answer(&self, origin: &Origin, _: Kind, zxid: Zxid, _: Option<&str>, answer: Answer<'_>) {
+    fn answer(
+        &self,
+        origin: &Origin,
+        _: Kind<'_>,
+        zxid: Zxid,
+        _: Option<&str>,
+        answer: Answer<'_>,
+    ) {
         let outcome = match answer {
             Ok(Response::Empty) => "ok".to_owned(),
             Ok(Response::Create(created)) => created.path.into_owned(),
@@ -104,6 +115,8 @@ impl Clients for Seen {
     fn no_session(&self, connection: ConnectionId) {
         self.tell(format!("{} no session", connection.0));
     }
+
+    fn end(&self, _: ConnectionId) {}
 
     fn close(&self, connection: ConnectionId) {
         self.tell(format!("{} closed", connection.0));
@@ -794,6 +807,10 @@ fn a_panic_shows_nobody_half_a_group() {
     struct Panics;
 
     impl Clients for Panics {
+        fn now(&self) -> Monotonic {
+            Monotonic::default()
+        }
+
         fn is_open(&self, _: ConnectionId) -> bool {
             true
         }
@@ -801,11 +818,13 @@ fn a_panic_shows_nobody_half_a_group() {
         fn applies(&self, _: &Txn<'_>) {}
 
         fn refused_by_quota(&self, _: &str) {}
-        fn answer(&self, _: &Origin, _: Kind, _: Zxid, _: Option<&str>, _: Answer<'_>) {
+        fn answer(&self, _: &Origin, _: Kind<'_>, _: Zxid, _: Option<&str>, _: Answer<'_>) {
             std::panic::resume_unwind(Box::new("as if by a defect"));
         }
         fn attached(&self, _: ConnectionId, _: &Attached) {}
         fn no_session(&self, _: ConnectionId) {}
+        fn end(&self, _: ConnectionId) {}
+
         fn close(&self, _: ConnectionId) {}
         fn flush(&self) {}
     }

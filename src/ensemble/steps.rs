@@ -8,6 +8,7 @@ use jute::protocol::{Request, Response};
 use jute::txn::{Txn, TxnRecord};
 
 use super::clients::{Clients, Kind};
+use super::freshness::Fresh;
 use super::queue::{Share, Submission};
 use super::rebuild::{tell_misfit, tell_mismatch};
 use super::replica::{Exclusive, Publisher, Replica};
@@ -128,6 +129,7 @@ pub(super) struct Applier {
 /// An applier that has the exclusive hold.
 pub(super) struct Applying<'a> {
     hold: ManuallyDrop<Exclusive<'a>>,
+    replica: &'a Replica,
     clients: &'a dyn Clients,
     mode: Mode,
     since: Instant,
@@ -150,6 +152,7 @@ impl Applier {
     ) -> Result<(), E> {
         let mut applying = Applying {
             hold: ManuallyDrop::new(self.replica.exclusive()),
+            replica: &self.replica,
             clients: &*self.clients,
             mode: self.mode,
             since: Instant::now(),
@@ -330,7 +333,7 @@ impl Applying<'_> {
         self.clients.attached(origin.connection, attached);
     }
 
-    /// A read that stood behind a write of its session.
+    /// A read that stood behind a write of its session. It does not wait until it may be told: others would, too.
     fn read(&mut self, origin: &Origin, request: &Request<'static>) {
         if !self.clients.is_open(origin.connection) {
             return;
@@ -342,9 +345,18 @@ impl Applying<'_> {
             identities: &origin.identities,
         };
         let answer = read::answer(database, &caller, request, &mut self.events);
-        self.clients.events(&self.events);
-        let zxid = database.last_zxid();
-        self.clients.answer(origin, Kind::Read, zxid, request.path(), answer);
+        let fresh = match read::shows_tree(request) {
+            true => self.replica.fresh(database, || self.clients.now()),
+            false => Some(Fresh::NOTHING_READ),
+        };
+        match fresh {
+            Some(fresh) => {
+                self.clients.events(&self.events);
+                let (zxid, path) = (database.last_zxid(), request.path());
+                self.clients.answer(origin, Kind::Read(fresh), zxid, path, answer);
+            }
+            None => self.clients.end(origin.connection),
+        }
         self.events.clear();
     }
 }

@@ -41,7 +41,7 @@ use crate::engine::time::{Monotonic, WallClock};
 use crate::engine::tracker::Attached;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Answer, Kind};
+use crate::ensemble::{Answer, Fresh, Kind};
 use crate::message::MessageId;
 
 /// How long a client may take to read the last words of its connection.
@@ -357,6 +357,12 @@ impl Connection {
         self.counters().sent += 1;
     }
 
+    /// Closes the connection behind what waits: the next answer would be too old to be told.
+    pub(super) fn end(&self) {
+        self.outbox.end();
+        self.kick.notify_one();
+    }
+
     /// Closes the connection without another word.
     pub(super) fn close(&self) {
         self.outbox.abandon();
@@ -548,6 +554,13 @@ impl Connection {
                     room = taken.and_then(Result::ok);
                     continue;
                 }
+                Step::NeedsRound => {
+                    let round = Box::pin(server.round());
+                    match self.wait_for(server, &mut inbox, round).await? {
+                        Some(true) => continue,
+                        Some(false) | None => return Ok(()),
+                    }
+                }
                 Step::NeedsAuditRoom(bytes) => {
                     if let Some(audit) = &server.audit {
                         let room = audit.room(bytes);
@@ -620,18 +633,18 @@ impl Connection {
         }
     }
 
-    /// Counts requests that were answered without the orderer.
+    /// Counts requests that were answered `now` without the orderer.
     pub(super) fn answered_here(
         &self,
         server: &Server,
         zxid: Zxid,
         count: u64,
-        received: Monotonic,
+        (received, now): (Monotonic, Monotonic),
+        fresh: Fresh<'_>,
     ) {
-        let now = self.clock.monotonic();
         let latency = now.since(received);
         stats::add(&server.stats.packets_sent, count);
-        server.stats.record_latency(Kind::Read, latency, count);
+        server.stats.record_latency(Kind::Read(fresh), latency, count);
         let mut counters = self.counters();
         counters.answered(zxid, now, latency, count);
     }
@@ -713,7 +726,7 @@ mod tests {
         let (id, its) = (ConnectionId(1), Arc::clone(&unread));
         let connection = Connection::new(id, peer, socket, Clock::start(), its);
         let stands_still = || unread.longest(Duration::ZERO).is_some();
-        connection.outbox.put_list(b"", LongList::of_a_megabyte(), b"");
+        connection.outbox.put_list(b"", LongList::of_a_megabyte(), b"", Fresh::NOTHING_READ);
         let takes_nothing = |_: &[u8]| Err(io::ErrorKind::WouldBlock.into());
         connection.outbox.send_of_list(takes_nothing).unwrap();
         assert!(stands_still());

@@ -305,6 +305,10 @@ const fn first_id(server: u8, wall: WallClock) -> ConnectionId {
 }
 
 impl Clients for Connections {
+    fn now(&self) -> Monotonic {
+        self.clock.monotonic()
+    }
+
     fn is_open(&self, connection: ConnectionId) -> bool {
         self.open.read().get(&connection).is_some_and(|its| !its.outbox().is_ended())
     }
@@ -354,7 +358,7 @@ impl Clients for Connections {
     fn answer(
         &self,
         origin: &Origin,
-        kind: Kind,
+        kind: Kind<'_>,
         zxid: Zxid,
         path: Option<&str>,
         answer: Answer<'_>,
@@ -401,6 +405,12 @@ impl Clients for Connections {
         if let Some(audit) = self.audit.as_ref().filter(|_| !paths.is_empty()) {
             let paths = paths.iter().map(|path| path.clone().into_owned());
             audit.ephemerals_gone(session, paths.collect());
+        }
+    }
+
+    fn end(&self, connection: ConnectionId) {
+        if let Some(connection) = self.get(connection) {
+            connection.end();
         }
     }
 

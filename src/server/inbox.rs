@@ -33,7 +33,7 @@ use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Share, Shared, Submission};
+use crate::ensemble::{Fresh, Share, Shared, Submission};
 use crate::message::MessageId;
 
 /// Bytes read at once; a larger frame comes in several reads, so that memory follows what arrived.
@@ -73,6 +73,8 @@ pub(super) enum Step {
     NeedsRoom(u32),
     /// Get this many bytes of what clients may leave unread.
     NeedsUnread(usize),
+    /// Get a round of the ensemble: what is read now would be too old.
+    NeedsRound,
     /// Get this many bytes of the audit log's room.
     NeedsAuditRoom(usize),
     /// Come back at once: others had to have a turn.
@@ -271,7 +273,7 @@ impl Inbox {
         }
         // Some look into folders, which a slow disk may hold up.
         let text = tokio::task::block_in_place(|| word.answer(&self.server, argument));
-        connection.outbox().put_answers(&mut text.as_bytes().into(), None);
+        connection.outbox().put_answers(&mut text.as_bytes().into(), None, Fresh::NOTHING_READ);
         stats::add(&self.server.stats.packets_sent, 1);
         connection.outbox().end();
         Step::Leave
@@ -403,6 +405,7 @@ impl Inbox {
         mut answers: Answers<'_>,
     ) -> Step {
         let (server, received) = (answers.server, answers.received);
+        let is_fresh = server.replica.is_fresh(received);
         let mut taken = Taken::new(connection, server);
         let mut heard = false;
         self.sampler.begin();
@@ -479,9 +482,14 @@ impl Inbox {
                     };
                     let room = Share::new(room, large);
                     // Answers made here stand before what the orderer makes of the next request.
-                    answers.publish();
+                    if !answers.publish() {
+                        return Step::Leave;
+                    }
                     let request = request.into_static();
                     self.submit(connection, header.xid, request, len, room, received)
+                }
+                Ok(request) if is_known && is_alone && !is_fresh && read::shows_tree(&request) => {
+                    return Step::NeedsRound;
                 }
                 Ok(request) if is_known && is_alone && self.needs_sync(&request, len) => {
                     let weight = server.weight(len, &connection.identities());
@@ -490,7 +498,9 @@ impl Inbox {
                         return Step::NeedsRoom(weight);
                     };
                     let received = self.waits_since.take().unwrap_or(received);
-                    answers.publish();
+                    if !answers.publish() {
+                        return Step::Leave;
+                    }
                     connection.begin_own_sync();
                     self.synced_bytes = self.bytes.len();
                     let sync = Request::Sync(SyncRequest { path: None });
@@ -521,7 +531,9 @@ impl Inbox {
             self.take_out(len);
             if let Some(step) = step {
                 if step == Step::Leave && !connection.is_leaving() {
-                    answers.publish();
+                    if !answers.publish() {
+                        return Step::Leave;
+                    }
                     connection.outbox().end();
                 }
                 return step;
@@ -589,8 +601,7 @@ impl Inbox {
 
     /// Whether a read may only be answered behind a sync.
     fn syncs(&self, request: &Request<'_>) -> bool {
-        let shows_nothing = matches!(request, Request::Ping | Request::WhoAmI);
-        self.syncs_reads && read::is_read(request) && !shows_nothing
+        self.syncs_reads && read::shows_tree(request)
     }
 
     /// Whether that is still to come for the read whose payload has this length.
@@ -695,6 +706,8 @@ struct Answers<'a> {
     server: &'a Server,
     received: Monotonic,
     hold: Option<Shared<'a>>,
+    /// Some of the answers tell something of the tree.
+    shows_tree: bool,
     out: BytesMut,
     zxid: Zxid,
     count: usize,
@@ -763,6 +776,7 @@ impl<'a> Answers<'a> {
             server,
             received,
             hold: None,
+            shows_tree: false,
             out: BytesMut::new(),
             zxid: Zxid::ZERO,
             count: 0,
@@ -815,6 +829,7 @@ impl<'a> Answers<'a> {
         if len > SMALL && !is_data && !self.room.take(unread, len) {
             return Some(Step::NeedsUnread(len));
         }
+        self.shows_tree |= read::shows_tree(request);
         self.out.reserve(len);
         for event in &events {
             let before = self.out.len() + LENGTH_LEN;
@@ -906,24 +921,41 @@ impl<'a> Answers<'a> {
         self.spent += 1;
     }
 
-    /// Puts the answers into the outbox and ends the hold.
-    fn publish(&mut self) {
-        if self.count > 0 {
-            self.connection.outbox().put_answers(&mut self.out, self.room.taken.take());
-            let count = self.count as u64;
-            self.connection.answered_here(self.server, self.zxid, count, self.received);
-            (self.count, self.spent) = (0, 0);
-            let (events, bytes) = std::mem::take(&mut self.events);
-            self.connection.caught_up(self.server, events, bytes);
-            let Sizes { last, min, max, sum } = std::mem::replace(&mut self.sizes, Sizes::NONE);
-            if sum > 0 {
-                self.server.stats.record_response_size(last, min, max);
-                self.server.stats.series.count(Counter::ResponseBytes, sum);
-            }
-        }
+    /// Puts the answers into the outbox and ends the hold. False where they are too old by now: nobody is told them, and the
+    /// connection ends.
+    fn publish(&mut self) -> bool {
+        let is_told = self.count == 0 || self.tell();
+        self.shows_tree = false;
         if self.hold.take().is_some() {
             self.server.connections.shed(self.connection);
         }
+        is_told
+    }
+
+    fn tell(&mut self) -> bool {
+        let now = self.server.clock.monotonic();
+        let fresh = match &self.hold {
+            Some(hold) if self.shows_tree => self.server.replica.fresh(hold, || now),
+            _ => Some(Fresh::NOTHING_READ),
+        };
+        let count = std::mem::take(&mut self.count) as u64;
+        let (events, bytes) = std::mem::take(&mut self.events);
+        let Sizes { last, min, max, sum } = std::mem::replace(&mut self.sizes, Sizes::NONE);
+        self.spent = 0;
+        let Some(fresh) = fresh else {
+            self.out.clear();
+            self.connection.end();
+            return false;
+        };
+        self.connection.outbox().put_answers(&mut self.out, self.room.taken.take(), fresh);
+        let times = (self.received, now);
+        self.connection.answered_here(self.server, self.zxid, count, times, fresh);
+        self.connection.caught_up(self.server, events, bytes);
+        if sum > 0 {
+            self.server.stats.record_response_size(last, min, max);
+            self.server.stats.series.count(Counter::ResponseBytes, sum);
+        }
+        true
     }
 }
 

@@ -23,7 +23,7 @@ use crate::engine::listing::{EphemeralListing, List, Listing, Progress};
 use crate::engine::read::{self, Caller};
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::Shared;
+use crate::ensemble::{Fresh, Shared};
 
 /// Children that are listed under one hold: some 50 us.
 const CHILDREN_A_HOLD: usize = 512;
@@ -129,6 +129,10 @@ pub(super) async fn answer(
                 inbox.listed(connection);
                 return Ok(());
             }
+            Step::TooOld => {
+                connection.end();
+                return Ok(());
+            }
             Step::Changed => {}
             Step::More(listing) => {
                 // Those that come later may be longer: then it is begun again, with room for twice as much as it had.
@@ -173,26 +177,29 @@ enum Step {
     More(Making),
     Changed,
     Answered,
+    /// Nobody is told it.
+    TooOld,
 }
 
 /// What is being made.
 enum Making {
     Children(Listing),
-    Ephemerals(EphemeralListing),
+    /// With the time until which the first piece may be told.
+    Ephemerals(EphemeralListing, Monotonic),
 }
 
 impl Making {
     fn len(&self) -> usize {
         match self {
             Self::Children(its) => its.len(),
-            Self::Ephemerals(its) => its.len(),
+            Self::Ephemerals(its, _) => its.len(),
         }
     }
 
     fn expected_len(&self) -> usize {
         match self {
             Self::Children(its) => its.expected_len(),
-            Self::Ephemerals(its) => its.expected_len(),
+            Self::Ephemerals(its, _) => its.expected_len(),
         }
     }
 }
@@ -231,7 +238,7 @@ impl Answer<'_> {
             }
             (What::Ephemerals { prefix }, making) => {
                 let making = match making {
-                    Some(Making::Ephemerals(listing)) => Some(listing),
+                    Some(Making::Ephemerals(listing, until)) => Some((listing, until)),
                     _ => None,
                 };
                 self.ephemerals(prefix, making, !is_last, room)
@@ -243,20 +250,25 @@ impl Answer<'_> {
     fn ephemerals(
         &self,
         prefix: &str,
-        making: Option<EphemeralListing>,
+        making: Option<(EphemeralListing, Monotonic)>,
         is_instant: bool,
         room: &mut Option<Claim>,
     ) -> Step {
         let hold = self.server.replica.shared();
         let session = self.connection.session_id();
         let begin = || EphemeralListing::begin(&hold, session, prefix);
-        let listing = making.unwrap_or_else(begin);
+        let (listing, until) =
+            making.unwrap_or_else(|| (begin(), self.server.replica.fresh_until()));
         match listing.advance(&hold, CHILDREN_A_HOLD, EPHEMERALS_A_HOLD, is_instant) {
-            Progress::More(listing) => Step::More(Making::Ephemerals(listing)),
+            Progress::More(listing) => Step::More(Making::Ephemerals(listing, until)),
             Progress::Changed => Step::Changed,
             Progress::Done(list) => {
                 let list = Arc::new(self.long_list(list, room));
-                let (zxid, len) = self.put(&hold, list, &[]);
+                // Without an instant of its own, it is as old as what was looked at first.
+                if !is_instant && self.server.clock.monotonic() >= until {
+                    return Step::TooOld;
+                }
+                let Some((zxid, len)) = self.put(&hold, list, &[]) else { return Step::TooOld };
                 drop(hold);
                 self.finish(zxid, len, prefix);
                 Step::Answered
@@ -291,8 +303,7 @@ impl Answer<'_> {
         let parent = match read::parent(&hold, &caller, body) {
             Ok(parent) => parent,
             Err(error) => {
-                self.refuse(&hold, error);
-                return Step::Answered;
+                return self.refuse(&hold, error);
             }
         };
         let mut last = self.server.listings.last.lock();
@@ -313,31 +324,35 @@ impl Answer<'_> {
         };
         drop(last);
         if let Err(error) = read::watch_children(&hold, &caller, body) {
-            self.refuse(&hold, error);
-            return Step::Answered;
+            return self.refuse(&hold, error);
         }
         let mut tail = BytesMut::new();
         if with_stat {
             hold.tree().stat(parent).encode(&mut tail);
         }
         let names_len = list.list.names_len();
-        let (zxid, len) = self.put(&hold, list, &tail);
+        let Some((zxid, len)) = self.put(&hold, list, &tail) else { return Step::TooOld };
         drop(hold);
         Reads::default().count(&self.server.stats.series, &body.path, names_len);
         self.finish(zxid, len, &body.path);
         Step::Answered
     }
 
-    /// Puts the answer into the outbox; of which zxid it is, and how long.
-    fn put(&self, hold: &Shared<'_>, list: Arc<LongList>, tail: &[u8]) -> (Zxid, usize) {
+    /// Puts the answer into the outbox; of which zxid it is, and how long. None where it is too old by now.
+    fn put(&self, hold: &Shared<'_>, list: Arc<LongList>, tail: &[u8]) -> Option<(Zxid, usize)> {
+        let fresh = self.fresh(hold)?;
         let zxid = hold.last_zxid();
         let (mut head, mut header) = (BytesMut::new(), BytesMut::new());
         ReplyHeader { xid: self.asked.xid, zxid: zxid.0, err: 0 }.encode(&mut header);
         let len = header.len() + list.list.len() + tail.len();
         i32::try_from(len).unwrap_or(i32::MAX).encode(&mut head);
         head.unsplit(header);
-        self.connection.outbox().put_list(&head, list, tail);
-        (zxid, len)
+        self.connection.outbox().put_list(&head, list, tail, fresh);
+        Some((zxid, len))
+    }
+
+    fn fresh<'h>(&self, hold: &'h Shared<'_>) -> Option<Fresh<'h>> {
+        self.server.replica.fresh(hold, || self.server.clock.monotonic())
     }
 
     fn finish(&self, zxid: Zxid, len: usize, path: &str) {
@@ -345,19 +360,20 @@ impl Answer<'_> {
         self.count(zxid, len);
     }
 
-    fn refuse(&self, hold: &Shared<'_>, error: ErrorCode) {
+    fn refuse(&self, hold: &Shared<'_>, error: ErrorCode) -> Step {
+        let Some(fresh) = self.fresh(hold) else { return Step::TooOld };
         let zxid = hold.last_zxid();
-        let mut len = 0;
-        self.connection.outbox().put(|out| {
-            let before = out.len() + LENGTH_LEN;
-            put_refusal(out, self.asked.xid, zxid.0, error);
-            len = out.len() - before;
-        });
+        let mut out = BytesMut::new();
+        put_refusal(&mut out, self.asked.xid, zxid.0, error);
+        let len = out.len() - LENGTH_LEN;
+        self.connection.outbox().put_answers(&mut out, None, fresh);
         self.count(zxid, len);
+        Step::Answered
     }
 
     fn count(&self, zxid: Zxid, len: usize) {
-        self.connection.answered_here(self.server, zxid, 1, self.received);
+        let times = (self.received, self.server.clock.monotonic());
+        self.connection.answered_here(self.server, zxid, 1, times, Fresh::NOTHING_READ);
         self.server.stats.record_response_size(len, len, len);
         self.server.stats.series.count(Counter::ResponseBytes, len as u64);
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use tokio::sync::oneshot;
 
 use super::clock::{Clock, millis};
@@ -73,6 +73,9 @@ pub(super) fn run(
             life.take(&mut member, what, now)?;
         }
         life.tick(&mut member, now.monotonic);
+        if batch.wants_round {
+            member.want_round();
+        }
         driver::take(server, &mut batch.submissions, now);
         member.submit(batch.submissions);
         member.turn(now)?;
@@ -141,15 +144,12 @@ struct Life {
     /// Peers that are heard, and those that can be told something.
     hears: HashSet<u64>,
     speaks: HashSet<u64>,
-    /// When each peer was heard last.
-    heard: HashMap<u64, Monotonic>,
     next_tick: Monotonic,
     next_report: Monotonic,
-    /// When this server led, or heard its leader, last.
-    led: Monotonic,
+    /// For how long clients are kept without a leader.
+    patience: Patience,
     /// Its role and its leader, as the log has them.
     told: (Role, u64),
-    sync_limit_ms: u64,
     reaper: Reaper,
     snapshots: Snapshots,
     /// The thread that removes what no start needs any more.
@@ -178,12 +178,10 @@ impl Life {
         Self {
             hears: HashSet::new(),
             speaks: HashSet::new(),
-            heard: HashMap::new(),
             next_tick: now.plus(TICK_MS),
             next_report: now,
-            led: now,
+            patience: Patience::new(millis(ensemble.sync_limit), now),
             told: (Role::None, 0),
-            sync_limit_ms: millis(ensemble.sync_limit),
             reaper: Reaper::new(&server.config.reaper, now),
             snapshots,
             purge: None,
@@ -204,7 +202,6 @@ impl Life {
     ) -> Result<(), EnsembleError> {
         match what {
             FromPeer::Said(from, said) => {
-                self.heard.insert(from, now.monotonic);
                 match said {
                     Said::Message(message) => member.step(message),
                     Said::Word(word) => member.hear(from, word, now)?,
@@ -396,22 +393,15 @@ impl Life {
         }
         let leader = member.leader();
         *server.others.leader.lock() = (leader != 0).then(|| server_of(leader));
-        let is_heard = self
-            .heard
-            .get(&leader)
-            .is_some_and(|heard| now.monotonic.since(*heard) < self.sync_limit_ms);
-        // Who has no room for what the others have shows what was.
-        let lacks = member.lacks_since();
-        let is_of_the_past =
-            lacks.is_some_and(|since| now.monotonic.since(since) >= self.sync_limit_ms);
+        let is_fresh = server.replica.is_fresh(now.monotonic);
         // Whose tree differs may show what never was.
         let is_in_doubt = member.has_doubtful_tree();
         let has_wrong_tree = member.has_wrong_tree();
-        let role = if has_wrong_tree {
+        let role = if has_wrong_tree || !is_fresh {
             Role::None
         } else if member.is_leading() {
             Role::Leader
-        } else if !member.is_following() || !is_heard || is_of_the_past || is_in_doubt {
+        } else if !member.is_following() || is_in_doubt {
             Role::None
         } else if member.is_learner() {
             Role::Observer
@@ -419,17 +409,17 @@ impl Life {
             Role::Follower
         };
         self.watch.see_role(&server.stats, member.leader() != 0, role, now);
-        if role != Role::None {
-            self.led = now.monotonic;
-        } else if !has_wrong_tree && now.monotonic.since(self.led) < self.sync_limit_ms {
-            // Clients are kept for a while: most elections are over sooner.
+        let keeps_clients = self.patience.keeps(role != Role::None, now.monotonic);
+        if role == Role::None && keeps_clients && !has_wrong_tree {
             return Ok(());
         }
         let now_told = (role, if role == Role::None { 0 } else { leader });
         let lacks_vote = role == Role::Observer && self.voters.contains(&server_of(member.id()));
         if self.told != now_told {
             self.told = now_told;
-            tell_role(member, role);
+            let fresh_until = server.replica.fresh_until();
+            let too_old = (!is_fresh).then(|| now.monotonic.since(fresh_until));
+            tell_role(member, role, too_old);
             if lacks_vote {
                 tracing::info!("it serves clients, and is not ready until it votes");
             }
@@ -486,6 +476,31 @@ impl Life {
     }
 }
 
+/// How long clients are kept while there is no leader, or what is here is too old to be read: most elections are over sooner,
+/// and a server that was stopped may soon know what is. It is counted from the first turn that finds out, whatever the
+/// reason, so that neither a stop nor one standstill after another makes a difference.
+#[derive(Debug)]
+struct Patience {
+    limit_ms: u64,
+    /// Since when; nothing while all is well.
+    since: Option<Monotonic>,
+}
+
+impl Patience {
+    /// From a start on.
+    const fn new(limit_ms: u64, now: Monotonic) -> Self {
+        Self { limit_ms, since: Some(now) }
+    }
+
+    fn keeps(&mut self, is_well: bool, now: Monotonic) -> bool {
+        if is_well {
+            self.since = None;
+            return true;
+        }
+        now.since(*self.since.get_or_insert(now)) < self.limit_ms
+    }
+}
+
 /// Ends the sessions that live here only and are due. `late` is how long the thread stood still, in milliseconds.
 fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, late: u64) {
     let late = if late >= driver::STALL_MS { late } else { 0 };
@@ -499,8 +514,8 @@ fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, lat
     server.others.local_sessions.store(count as u64, Ordering::Relaxed);
 }
 
-/// Who leads, since now, and with whom.
-fn tell_role(member: &Member<Peers>, role: Role) {
+/// Who leads, since now, and with whom; `too_old` is by how many milliseconds what is here is older than a read may be.
+fn tell_role(member: &Member<Peers>, role: Role, too_old: Option<u64>) {
     let (term, leader) = (member.term(), server_of(member.leader()));
     match role {
         Role::Leader => {
@@ -518,6 +533,12 @@ fn tell_role(member: &Member<Peers>, role: Role) {
             id = %MessageId::TREES_DIFFER,
             leader,
             "the tree of this server differs from the leader's, and too few servers are there to tell which is right: it serves no clients"
+        ),
+        Role::None if leader != 0 && too_old.is_some() => tracing::warn!(
+            id = %MessageId::STATE_TOO_OLD,
+            leader,
+            ms = too_old.unwrap_or_default(),
+            "what this server has is older than syncLimit: it serves no clients until it has caught up"
         ),
         Role::None | Role::Reading | Role::Standalone => {
             tracing::info!(
@@ -555,4 +576,25 @@ fn snapshot_due(snap_count: u32) -> u64 {
     // Chance is not needed for anything but that.
     let _ = getrandom::fill(&mut bytes);
     half + u64::from_ne_bytes(bytes) % half.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_kept_for_a_sync_limit_however_often_the_thread_stands_still() {
+        let mut patience = Patience::new(1000, Monotonic(0));
+        assert!(patience.keeps(true, Monotonic(50)));
+        // Stopped for longer than the limit: it begins when that is found out.
+        assert!(patience.keeps(false, Monotonic(7000)));
+        assert!(patience.keeps(false, Monotonic(7600)));
+        assert!(!patience.keeps(false, Monotonic(8200)));
+        assert!(!patience.keeps(false, Monotonic(8800)));
+        // Only a leader begins it anew.
+        assert!(patience.keeps(true, Monotonic(9000)));
+        assert!(patience.keeps(false, Monotonic(9050)));
+        assert!(patience.keeps(false, Monotonic(10_049)));
+        assert!(!patience.keeps(false, Monotonic(10_050)));
+    }
 }

@@ -15,6 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::listings::LongList;
 use super::unread::{Claim, Rank, Unread};
 use crate::engine::watch::ConnectionId;
+use crate::ensemble::Fresh;
 
 /// Answers that may wait for a client before no more requests of it are read.
 pub(super) const OUTBOX_MAX: usize = 1 << 20;
@@ -332,7 +333,7 @@ impl Outbox {
     }
 
     /// Appends answers, for which `taken` was taken, and leaves `answers` empty.
-    pub(super) fn put_answers(&self, answers: &mut BytesMut, taken: Option<Claim>) {
+    pub(super) fn put_answers(&self, answers: &mut BytesMut, taken: Option<Claim>, _: Fresh<'_>) {
         let mut waiting = self.waiting.lock();
         if waiting.ended {
             answers.clear();
@@ -352,7 +353,13 @@ impl Outbox {
     }
 
     /// Appends a reply: `head`, the list, `tail`. False once the outbox has ended.
-    pub(super) fn put_list(&self, head: &[u8], list: Arc<LongList>, tail: &[u8]) -> bool {
+    pub(super) fn put_list(
+        &self,
+        head: &[u8],
+        list: Arc<LongList>,
+        tail: &[u8],
+        _: Fresh<'_>,
+    ) -> bool {
         let mut waiting = self.waiting.lock();
         if waiting.ended {
             return false;
@@ -626,7 +633,7 @@ mod tests {
         let names = list.chunks().concat();
         assert!(list.chunks().len() > 3);
         outbox.put(|out| out.extend_from_slice(b"before"));
-        assert!(outbox.put_list(b"head", Arc::clone(&list), b"tail"));
+        assert!(outbox.put_list(b"head", Arc::clone(&list), b"tail", Fresh::NOTHING_READ));
         outbox.put(|out| out.extend_from_slice(b"behind"));
         assert!(outbox.is_full(0));
         assert_eq!(outbox.len(), 20 + names.len());
@@ -653,7 +660,7 @@ mod tests {
         put(4, b"b");
         outbox.put(|out| out.extend_from_slice(b"event"));
         put(5, b"c");
-        outbox.put_list(b"head", Arc::clone(&list), b"tail");
+        outbox.put_list(b"head", Arc::clone(&list), b"tail", Fresh::NOTHING_READ);
         put(3, b"last");
         outbox.end();
         sends_nothing();
@@ -679,7 +686,7 @@ mod tests {
             if calls > 1 {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            outbox.put_list(b"c", Arc::clone(&list), b"d");
+            outbox.put_list(b"c", Arc::clone(&list), b"d", Fresh::NOTHING_READ);
             assert_eq!(outbox.send_of_list(|_| unreachable!()).unwrap(), Sent::Elsewhere);
             Ok(1)
         });
@@ -692,7 +699,7 @@ mod tests {
     fn only_the_task_sends_a_list_and_not_all_of_it_at_once() {
         let outbox = outbox();
         let list = list();
-        outbox.put_list(b"", Arc::clone(&list), b"tail");
+        outbox.put_list(b"", Arc::clone(&list), b"tail", Fresh::NOTHING_READ);
         assert_eq!(outbox.send(|_| unreachable!()).unwrap(), Sent::List);
         let mut turns = 0;
         while outbox.send(|bytes| Ok(bytes.len())).unwrap() == Sent::List {
@@ -713,7 +720,7 @@ mod tests {
     fn an_abandoned_outbox_keeps_no_list() {
         let outbox = outbox();
         let list = list();
-        outbox.put_list(b"", Arc::clone(&list), b"");
+        outbox.put_list(b"", Arc::clone(&list), b"", Fresh::NOTHING_READ);
         let sent = outbox.send_of_list(|_| {
             outbox.abandon();
             Err(io::ErrorKind::WouldBlock.into())
@@ -721,7 +728,7 @@ mod tests {
         assert_eq!(sent.unwrap(), Sent::Blocked);
         assert_eq!((outbox.len(), Arc::strong_count(&list)), (0, 1));
         assert!(outbox.is_done());
-        assert!(!outbox.put_list(b"", list, b""));
+        assert!(!outbox.put_list(b"", list, b"", Fresh::NOTHING_READ));
     }
 
     #[test]
@@ -840,7 +847,7 @@ mod tests {
                     let mut answers = BytesMut::zeroed(1 + dice.below(LARGEST as u64) as usize);
                     let put = answers.len();
                     let claim = dice.coin().then(|| unread.take(put));
-                    outbox.put_answers(&mut answers, claim);
+                    outbox.put_answers(&mut answers, claim, Fresh::NOTHING_READ);
                     assert!(answers.is_empty());
                     put
                 }
@@ -935,7 +942,7 @@ mod tests {
         let [listing, later] =
             [1, 2].map(|number| Outbox::new(ConnectionId(number), Arc::clone(&unread)));
         let blocked = |_: &[u8]| Err(io::ErrorKind::WouldBlock.into());
-        listing.put_list(b"", list(), b"");
+        listing.put_list(b"", list(), b"", Fresh::NOTHING_READ);
         assert_eq!(listing.send_of_list(blocked).unwrap(), Sent::Blocked);
         later.put(|out| out.extend_from_slice(b"a"));
         send_no_more_than(&later, 0);

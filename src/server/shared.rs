@@ -4,6 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -164,6 +165,23 @@ impl Server {
     /// Whether nothing was read yet, as far as can be told: who may do what is not known then.
     pub(super) fn knows_nothing(&self) -> bool {
         !self.serves() && self.replica.applied() == Zxid::ZERO
+    }
+
+    /// Waits until what is read is young enough to be told: for a round of the ensemble. False if it is not for longer than
+    /// `syncLimit`.
+    pub(super) async fn round(&self) -> bool {
+        let limit = self.config.ensemble.as_ref().map_or(Duration::ZERO, |its| its.sync_limit);
+        let round = async {
+            loop {
+                let next = self.replica.next_round();
+                self.queue.want_round();
+                if self.replica.is_fresh(self.clock.monotonic()) {
+                    return;
+                }
+                next.await;
+            }
+        };
+        tokio::time::timeout(limit, round).await.is_ok()
     }
 
     /// Takes no more requests and answers those that it has.

@@ -13,6 +13,7 @@ use crate::engine::read::Most;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::NoRoom;
 use crate::engine::watch_again::WatchAgain;
+use crate::ensemble::Fresh;
 
 /// Answers the setWatches that is first in `inbox`, unless the connection ends before. What changed meanwhile is told before
 /// it, and once.
@@ -40,7 +41,7 @@ pub(super) async fn answer(
         match advance(connection, server, xid, &mut again, received) {
             Ok(true) => return Ok(()),
             Ok(false) => {}
-            Err(NoRoom) => {
+            Err(Untold) => {
                 connection.close();
                 return Ok(());
             }
@@ -52,19 +53,22 @@ pub(super) async fn answer(
     }
 }
 
-/// Watches some further paths under a hold, and answers behind the last of them; whether it did. What is not watched for
-/// want of memory ends the connection: the client catches up on its next one.
+/// What is not watched for want of memory, or is too old to be told, ends the connection: the client catches up on its next one.
+struct Untold;
+
+/// Watches some further paths under a hold, and answers behind the last of them; whether it did.
 fn advance(
     connection: &Connection,
     server: &Server,
     xid: i32,
     again: &mut WatchAgain<'_>,
     received: Monotonic,
-) -> Result<bool, NoRoom> {
+) -> Result<bool, Untold> {
     let (mut events, mut out) = (Vec::new(), BytesMut::new());
     let hold = server.replica.shared();
     let most = Most::USUAL.watched_again;
-    let is_done = again.advance(&hold, connection.id(), most, &mut events)?;
+    let advanced = again.advance(&hold, connection.id(), most, &mut events);
+    let is_done = advanced.map_err(|NoRoom| Untold)?;
     for event in &events {
         put_event(&mut out, event.zxid.0, event.event_type, &event.path);
     }
@@ -75,13 +79,16 @@ fn advance(
         put_reply(&mut out, xid, zxid.0, &Response::Empty);
     }
     let len = out.len().saturating_sub(before);
+    let now = server.clock.monotonic();
+    let fresh = server.replica.fresh(&hold, || now).ok_or(Untold)?;
     // Before the hold ends: what fires from here on comes behind it.
-    connection.outbox().put_answers(&mut out, None);
+    connection.outbox().put_answers(&mut out, None, fresh);
     drop(hold);
     connection.caught_up(server, events.len() as u64, bytes as u64);
     server.connections.shed(connection);
     if is_done {
-        connection.answered_here(server, zxid, 1, received);
+        let times = (received, now);
+        connection.answered_here(server, zxid, 1, times, Fresh::NOTHING_READ);
         server.stats.record_response_size(len, len, len);
         server.stats.series.count(Counter::ResponseBytes, len as u64);
     }

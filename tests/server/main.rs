@@ -18,6 +18,7 @@ mod logs;
 mod members;
 mod process;
 mod quorum;
+mod reads_in_time;
 mod ready;
 mod refusal;
 mod restart;

@@ -76,6 +76,10 @@ impl Here {
 }
 
 impl Clients for Here {
+    fn now(&self) -> Monotonic {
+        self.clients.now()
+    }
+
     fn is_open(&self, connection: ConnectionId) -> bool {
         self.has(connection) && self.clients.is_open(connection)
     }
@@ -87,7 +91,7 @@ impl Clients for Here {
     fn answer(
         &self,
         origin: &Origin,
-        kind: Kind,
+        kind: Kind<'_>,
         zxid: Zxid,
         path: Option<&str>,
         answer: Answer<'_>,
@@ -126,6 +130,12 @@ impl Clients for Here {
 
     fn ephemerals_end(&self, session: SessionId, paths: &[Cow<'_, str>]) {
         self.clients.ephemerals_end(session, paths);
+    }
+
+    fn end(&self, connection: ConnectionId) {
+        if self.has(connection) {
+            self.clients.end(connection);
+        }
     }
 
     fn close(&self, connection: ConnectionId) {

@@ -3,15 +3,25 @@
 //! A leader that was cut off does not know it yet, and would answer a `sync` with what was, or refuse a write for what is
 //! no more. So whoever answers, leader or follower, has the leader heard by a quorum first: one round for all that wait, and
 //! the next one for those who came after it had begun. (ZooKeeper has a quorum log what it refuses.)
+//!
+//! They also say how old the applied state is: a member begins some in each `syncLimit`, and one at once when a read waits. What
+//! counts is when that one was begun that was answered. An answer can be as late as any other word, so each has a name and a
+//! time of its own, also where it is only asked again.
+
+use std::collections::VecDeque;
 
 use raft::ReadState;
 
 use super::EnsembleError;
 use super::ready::{Member, Transport};
-use crate::engine::time::Now;
+use crate::engine::time::{Monotonic, Now};
 
-/// Ticks without an answer before a round is asked for again: a word of it may be lost.
+/// Ticks without an answer before the leader is asked again: a word of it may be lost.
 const PATIENCE_TICKS: u32 = 4;
+/// Rounds whose answers still count, however late they come.
+const ROUNDS_MAX: usize = 256;
+/// Rounds that are begun in the time that a read may be old.
+const ROUNDS_A_LIMIT: u64 = 4;
 
 /// A round: what asks to be answered behind it. Rounds count up; 0 has always been.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -22,23 +32,35 @@ impl Round {
     pub(super) const MAX: Self = Self(u64::MAX);
 }
 
+/// Who is asked: a term, its leader, and the term of what is applied here. A leader answers nobody before it has committed an
+/// entry of its own term.
+type Asked = (u64, u64, u64);
+
 /// The rounds of a member.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    /// The last one that somebody waits for.
+    /// The last one that somebody waits for, that is begun, and that is over.
     wanted: Round,
-    /// The last one that is over.
+    begun: Round,
     done: Round,
-    open: Option<Open>,
+    /// Those that are begun and not over, oldest first. One does not wait for the one before it.
+    open: VecDeque<Open>,
+    /// When the last one was begun, and whom it asks.
+    began: Option<Monotonic>,
+    asked: Asked,
+    /// Ticks since then.
+    ticks: u32,
+    /// A read waits for the applied state to be young enough.
+    is_read_waiting: bool,
 }
 
-/// The round on its way.
+/// A round on its way.
 #[derive(Debug)]
 struct Open {
     round: Round,
     /// What nobody else has asked with, nor this member in another life.
     name: Vec<u8>,
-    waited_ticks: u32,
+    began: Monotonic,
     /// The entry that has to be applied, once that is known.
     index: Option<u64>,
 }
@@ -46,8 +68,7 @@ struct Open {
 impl Rounds {
     /// The round behind which a request of now may be answered.
     pub(super) fn next(&mut self) -> Round {
-        let last = self.open.as_ref().map_or(self.done, |open| open.round);
-        self.wanted = Round(last.0 + 1);
+        self.wanted = Round(self.begun.0 + 1);
         self.wanted
     }
 
@@ -56,55 +77,182 @@ impl Rounds {
         self.done
     }
 
-    fn begin(&mut self, id: u64, now: Now) -> Option<Vec<u8>> {
-        if self.open.is_some() || self.wanted <= self.done {
+    /// Wants one if the last one was begun so long ago, in milliseconds, or if a read waits and none on its way can show that
+    /// the state is young enough. Whether one is due by its time.
+    fn renew(&mut self, limit_ms: u64, now: Monotonic) -> bool {
+        let after_ms = (limit_ms / ROUNDS_A_LIMIT).max(1);
+        let is_renewed = self.began.is_none_or(|began| now.since(began) >= after_ms);
+        let is_too_old = |last: &Open| now.since(last.began) >= limit_ms;
+        if is_renewed || self.is_read_waiting && self.open.back().is_none_or(is_too_old) {
+            self.next();
+        }
+        is_renewed
+    }
+
+    /// Whether the last round that was begun has no answer.
+    fn is_unanswered(&self) -> bool {
+        self.open.back().is_some_and(|open| open.index.is_none())
+    }
+
+    /// Begins a round if one is due: one that is wanted, while no other has to be answered first, or one in the place of one
+    /// that got no answer. `is_renewed` is one that waits for no answer.
+    fn begin(&mut self, id: u64, asked: Asked, is_renewed: bool, now: Now) -> Option<Vec<u8>> {
+        let (term, leader, applied_term) = asked;
+        let answers = leader != 0 && (leader != id || applied_term == term);
+        let is_due = if self.is_unanswered() {
+            is_renewed || self.ticks >= PATIENCE_TICKS || self.asked != asked
+        } else {
+            self.wanted > self.begun
+        };
+        if !answers || !is_due {
             return None;
         }
-        let round = self.wanted;
+        let round = Round(self.begun.0 + 1);
         let numbers = [id, now.wall.0.cast_unsigned(), round.0];
         let name: Vec<u8> = numbers.into_iter().flat_map(u64::to_be_bytes).collect();
-        self.open = Some(Open { round, name: name.clone(), waited_ticks: 0, index: None });
+        (self.begun, self.began, self.asked, self.ticks) = (round, Some(now.monotonic), asked, 0);
+        if self.open.len() == ROUNDS_MAX {
+            self.open.pop_front();
+        }
+        let began = now.monotonic;
+        self.open.push_back(Open { round, name: name.clone(), began, index: None });
         Some(name)
     }
 
-    /// A tick passed. The round to ask for once more.
-    pub(super) fn tick(&mut self) -> Option<Vec<u8>> {
-        let open = self.open.as_mut().filter(|open| open.index.is_none())?;
-        open.waited_ticks += 1;
-        open.waited_ticks.is_multiple_of(PATIENCE_TICKS).then(|| open.name.clone())
+    /// A tick passed.
+    pub(super) const fn tick(&mut self) {
+        self.ticks = self.ticks.saturating_add(1);
     }
 
     pub(super) fn answered(&mut self, states: Vec<ReadState>) {
-        let Some(open) = &mut self.open else { return };
-        if let Some(state) = states.into_iter().find(|state| state.request_ctx == open.name) {
-            open.index = Some(state.index);
+        for ReadState { index, request_ctx } in states {
+            if let Some(open) = self.open.iter_mut().find(|open| open.name == request_ctx) {
+                open.index.get_or_insert(index);
+            }
         }
     }
 
-    /// Ends the round that is answered, if what was final then is applied.
-    fn end(&mut self, applied: u64) -> bool {
-        let is_over = |open: &mut Open| open.index.is_some_and(|index| index <= applied);
-        let ended = self.open.take_if(is_over);
-        if let Some(Open { round, .. }) = &ended {
-            self.done = *round;
-        }
-        ended.is_some()
+    /// Ends the rounds that are answered, if what was final then is applied. Gives when the last of them was begun.
+    fn end(&mut self, applied: u64) -> Option<Monotonic> {
+        let is_over = |open: &Open| open.index.is_some_and(|index| index <= applied);
+        let last = self.open.iter().rposition(is_over)?;
+        let Open { round, began, .. } = self.open.drain(..=last).next_back()?;
+        self.done = round;
+        Some(began)
     }
 }
 
 impl<T: Transport> Member<T> {
-    /// Answers what waited for a round that is over, and begins the next one that is wanted.
+    /// A read waits until the applied state is young enough.
+    pub fn want_round(&mut self) {
+        self.rounds.is_read_waiting = true;
+    }
+
+    /// Answers what waited for rounds that are over, and begins the next one that is wanted.
     pub(super) fn go_round(&mut self, now: Now) -> Result<(), EnsembleError> {
-        if self.rounds.end(self.applied()) {
+        if let Some(began) = self.rounds.end(self.applied()) {
+            if let Some(freshness) = self.applier.replica.freshness() {
+                freshness.shows(began);
+            }
             let Self { leading, applier, rounds, .. } = self;
             if let Some(leading) = leading {
                 applier.under_hold(|applying| leading.finish_settled(applying, rounds.done()))?;
             }
             self.settle()?;
         }
-        if let Some(name) = self.rounds.begin(self.id(), now) {
+        let mut is_renewed = false;
+        if let Some(freshness) = self.applier.replica.freshness() {
+            let (limit_ms, is_young) = (freshness.limit_ms(), freshness.is_young(now.monotonic));
+            self.rounds.is_read_waiting &= !is_young;
+            is_renewed = self.rounds.renew(limit_ms, now.monotonic);
+        }
+        let raft = &self.node.raft;
+        let applied_term = self.applier.replica.applied().0.cast_unsigned() >> 32;
+        let asked = (raft.term, raft.leader_id, applied_term);
+        if let Some(name) = self.rounds.begin(self.id(), asked, is_renewed, now) {
             self.node.read_index(name);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT_MS: u64 = 10_000;
+    const FOLLOWS: Asked = (2, 2, 2);
+
+    fn at(ms: u64) -> Now {
+        Now { monotonic: Monotonic(ms), ..Now::default() }
+    }
+
+    /// A member follows for so long, and ticks every 50 ms. Its rounds, with the times when they were begun.
+    fn begun(rounds: &mut Rounds, from: u64, to: u64) -> Vec<(u64, Vec<u8>)> {
+        let mut begun = Vec::new();
+        for ms in (from..to).step_by(50) {
+            rounds.tick();
+            let is_renewed = rounds.renew(LIMIT_MS, Monotonic(ms));
+            let name = rounds.begin(1, FOLLOWS, is_renewed, at(ms));
+            begun.extend(name.map(|name| (ms, name)));
+        }
+        begun
+    }
+
+    fn state(name: &[u8], index: u64) -> Vec<ReadState> {
+        vec![ReadState { index, request_ctx: name.to_vec() }]
+    }
+
+    #[test]
+    fn an_answer_counts_however_many_were_asked_for_meanwhile() {
+        let mut rounds = Rounds::default();
+        let begun = begun(&mut rounds, 0, 9000);
+        assert!(begun.len() > 16);
+        rounds.answered(state(&begun[0].1, 7));
+        assert_eq!(rounds.end(6), None);
+        assert_eq!(rounds.end(7), Some(Monotonic(begun[0].0)));
+        assert_eq!(rounds.end(7), None);
+    }
+
+    /// Applying lags by more than half of the limit: rounds begin meanwhile.
+    #[test]
+    fn rounds_do_not_wait_for_each_other() {
+        let mut rounds = Rounds::default();
+        let mut names = Vec::new();
+        for ms in [0, 2500, 5000, 7500] {
+            let its = begun(&mut rounds, ms, ms + 50);
+            assert_eq!(its.len(), 1, "at {ms}");
+            rounds.answered(state(&its[0].1, ms));
+            names.extend(its);
+        }
+        for (ms, _) in names {
+            assert_eq!(rounds.end(ms), Some(Monotonic(ms)));
+        }
+    }
+
+    #[test]
+    fn nobody_is_asked_who_does_not_answer_yet() {
+        let mut rounds = Rounds::default();
+        rounds.next();
+        assert_eq!(rounds.begin(1, (2, 0, 1), true, at(0)), None, "nobody leads");
+        assert_eq!(rounds.begin(1, (2, 1, 1), true, at(0)), None, "it has committed nothing");
+        assert!(rounds.begin(1, (2, 1, 2), true, at(0)).is_some());
+        // What another one was asked, or one that could not answer, is asked again at once.
+        assert_eq!(rounds.begin(1, (2, 1, 2), false, at(1)), None);
+        assert!(rounds.begin(1, (3, 2, 2), false, at(1)).is_some());
+        assert!(rounds.begin(1, (3, 2, 3), false, at(1)).is_some());
+        assert_eq!(rounds.begin(1, (3, 2, 3), false, at(1)), None);
+    }
+
+    #[test]
+    fn whoever_comes_behind_the_begin_of_a_round_waits_for_the_next() {
+        let mut rounds = Rounds::default();
+        let first = rounds.next();
+        let name = rounds.begin(1, FOLLOWS, false, at(0)).expect("it is wanted");
+        let second = rounds.next();
+        assert!(second > first);
+        rounds.answered(state(&name, 1));
+        rounds.end(1);
+        assert_eq!(rounds.done(), first);
     }
 }

@@ -305,9 +305,7 @@ impl<T: Transport> Member<T> {
         for _ in 0..if self.is_missed { HASTE } else { 1 } {
             self.tick_once();
         }
-        if let Some(again) = self.rounds.tick() {
-            self.node.read_index(again);
-        }
+        self.rounds.tick();
         self.ticks = self.ticks.wrapping_add(1);
         if self.ticks.is_multiple_of(TICKS_TO_AGE) {
             let log = &mut self.node.mut_store().log;

@@ -30,10 +30,6 @@ pub(super) struct Rooms {
     others: BTreeMap<u64, Room>,
     /// When this member last wanted to hand over.
     left: Monotonic,
-    /// Entries were passed over because there was no room.
-    passes_over: bool,
-    /// Since when.
-    passes_over_since: Option<Monotonic>,
 }
 
 impl Rooms {
@@ -77,16 +73,11 @@ impl<T: Transport> Member<T> {
         let was_full = rooms.own.room() >= Room::Full;
         rooms.own.look(ensemble.recovery.log.reserve(), now, free);
         let own = rooms.own.room();
-        if own < Room::Full {
-            (rooms.passes_over, rooms.passes_over_since) = (false, None);
-        } else if !was_full {
+        if own >= Room::Full && !was_full {
             tracing::error!(
                 id = %MessageId::MEMBER_DISK_FULL,
                 "the disk of the log is full: this server accepts no more transactions"
             );
-        }
-        if rooms.passes_over {
-            rooms.passes_over_since.get_or_insert(now);
         }
         rooms.told.tell(own, Word::Room, following.as_ref(), transport);
         self.leave_short_disk(now);
@@ -130,21 +121,13 @@ impl<T: Transport> Member<T> {
     }
 
     /// Whether entries are to be passed over for want of room.
-    pub(super) fn passes_over_entries(&mut self) -> bool {
-        let is_full = self.rooms.own.room() >= Room::Full;
-        self.rooms.passes_over |= is_full;
-        is_full
+    pub(super) fn passes_over_entries(&self) -> bool {
+        self.rooms.own.room() >= Room::Full
     }
 
     /// Whether not even another term can be written down.
     pub(super) fn has_no_room(&self) -> bool {
         self.rooms.own.room() == Room::Nothing
-    }
-
-    /// Since when this member has lacked transactions that it has no room for.
-    #[must_use]
-    pub const fn lacks_since(&self) -> Option<Monotonic> {
-        self.rooms.passes_over_since
     }
 }
 

@@ -10,6 +10,8 @@ use parking_lot::Mutex;
 
 use super::*;
 
+#[path = "sim_test/age.rs"]
+mod age;
 #[path = "sim_test/busy.rs"]
 mod busy;
 #[path = "sim_test/by_hand.rs"]
@@ -86,6 +88,12 @@ enum Flaw {
     AckBeforeQuorum,
     /// A leader takes itself for heard by the others.
     RoundNotMade,
+    /// A read may be as old as it is.
+    AgeNotChecked,
+    /// Its age is looked at when the hold begins.
+    AgeBeforeRead,
+    /// An answer to an earlier attempt at a round counts as one to the last.
+    RoundTakenForLater,
     /// What conflicts with the leader's log stays on the disk.
     TailNotCut,
     /// A start does not know for whom it voted.
@@ -231,6 +239,18 @@ fn a_conflicting_tail_that_stays_is_found() {
 #[cfg_attr(debug_assertions, ignore = "takes hundreds of seeds: for a build with --release")]
 fn a_forgotten_vote_is_found() {
     assert_found(Flaw::VoteForgotten, &["two leaders"]);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes dozens of seeds: for a build with --release")]
+fn reads_of_any_age_are_found() {
+    assert_found(Flaw::AgeNotChecked, &["too old"]);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes dozens of seeds: for a build with --release")]
+fn an_age_looked_at_before_the_read_is_found() {
+    assert_found(Flaw::AgeBeforeRead, &["too old"]);
 }
 
 #[test]

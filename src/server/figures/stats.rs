@@ -98,9 +98,9 @@ pub(in crate::server) fn get(counter: &AtomicU64) -> u64 {
 
 impl Stats {
     /// Milliseconds from a request's arrival to its answer, of so many requests.
-    pub(in crate::server) fn record_latency(&self, kind: Kind, ms: u64, requests: u64) {
+    pub(in crate::server) fn record_latency(&self, kind: Kind<'_>, ms: u64, requests: u64) {
         let measure = match kind {
-            Kind::Read => Measure::Read,
+            Kind::Read(_) => Measure::Read,
             Kind::Update => Measure::Update,
         };
         self.series.of(measure).record(ms, requests);

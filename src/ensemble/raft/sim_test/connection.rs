@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use super::history::Reply;
 use super::watches::Watches;
 use crate::engine::request::Origin;
+use crate::engine::time::Monotonic;
 use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
@@ -29,11 +30,16 @@ pub(super) enum Told {
 /// Takes what a member has for the clients.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
+    pub(super) now: Mutex<Monotonic>,
     pub(super) told: Mutex<Vec<Told>>,
     pub(super) open: Mutex<BTreeSet<ConnectionId>>,
 }
 
 impl Clients for Seen {
+    fn now(&self) -> Monotonic {
+        *self.now.lock()
+    }
+
     fn is_open(&self, connection: ConnectionId) -> bool {
         self.open.lock().contains(&connection)
     }
@@ -52,7 +58,14 @@ impl Clients for Seen {
 
     fn refused_by_quota(&self, _: &str) {}
 
-    fn answer(&self, origin: &Origin, _: Kind, zxid: Zxid, _: Option<&str>, answer: Answer<'_>) {
+    fn answer(
+        &self,
+        origin: &Origin,
+        _: Kind<'_>,
+        zxid: Zxid,
+        _: Option<&str>,
+        answer: Answer<'_>,
+    ) {
         let reply = Reply::of(answer);
         self.told.lock().push(Told::Reply(origin.connection, origin.xid, zxid, reply));
     }
@@ -64,6 +77,10 @@ impl Clients for Seen {
     fn no_session(&self, connection: ConnectionId) {
         self.open.lock().remove(&connection);
         self.told.lock().push(Told::NoSession(connection));
+    }
+
+    fn end(&self, connection: ConnectionId) {
+        self.close(connection);
     }
 
     fn close(&self, connection: ConnectionId) {
@@ -91,6 +108,10 @@ pub(super) struct Connection {
     pub(super) attached: Option<Attached>,
     /// In the order in which they were sent.
     pub(super) unanswered: VecDeque<Asked>,
+    /// Since when the first of them has waited for the server to be young enough, by its clock.
+    pub(super) waits_since: Option<Monotonic>,
+    /// When the hold began under which it is read, where the server was frozen meanwhile.
+    pub(super) hold_began: Option<Monotonic>,
     /// How many of those stand with the orderer; the server did not look at what is behind.
     pub(super) with_orderer: usize,
     /// The greatest zxid that its client saw before, that it saw here or before, and of its own writes here.
@@ -110,6 +131,8 @@ impl Connection {
             client,
             attached: None,
             unanswered: VecDeque::new(),
+            waits_since: None,
+            hold_began: None,
             with_orderer: 0,
             came_with: seen,
             seen,

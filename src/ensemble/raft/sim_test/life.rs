@@ -11,7 +11,7 @@ use super::post::Post;
 use super::server::{Thread, Waiting};
 use super::storm::Mend;
 use super::timeline::MS;
-use super::turn::SESSION_TICK_MS;
+use super::turn::{SESSION_TICK_MS, SYNC_LIMIT_MS};
 use super::wiped::chains;
 use super::world::{Checked, Event, Stop, World, place_of};
 use super::*;
@@ -93,6 +93,7 @@ impl World {
         act: impl FnOnce(&mut Member<Post>) -> Result<(), EnsembleError>,
     ) -> Checked {
         let now = self.servers[at].clock.read(self.timeline.now());
+        *self.servers[at].seen.now.lock() = now.monotonic;
         let Some(member) = &mut self.servers[at].member else { return Ok(()) };
         let done = act(member).and_then(|()| member.turn(now));
         self.finish(at, done.map_err(Stop::Failed))
@@ -306,7 +307,11 @@ impl World {
                 }
             }
             let started = ensemble.start(Arc::new(directory))?;
-            let replica = Arc::new(Replica::new(Database::new(self.seed, Rules::default())));
+            let empty = Database::new(self.seed, Rules::default());
+            let replica = Arc::new(match self.flaw {
+                Flaw::AgeNotChecked => Replica::new(empty),
+                _ => Replica::of_member(empty, SYNC_LIMIT_MS),
+            });
             Member::new(ensemble, started, replica, clients, post, SESSION_TICK_MS).map(Some)
         });
         let id = server.id;

@@ -15,13 +15,21 @@ pub(super) struct Post {
     pub(super) sent: Vec<(u64, Content)>,
     /// A snapshot's bytes, with the message that tells of it.
     pub(super) snapshots: Vec<(PeerMessage, Vec<u8>)>,
+    /// What the leader was asked for a round with last.
+    pub(super) asked: Vec<u8>,
     /// Answers that nobody gave.
     pub(super) forged: Vec<PeerMessage>,
 }
 
 impl Post {
     pub(super) const fn new(flaw: Flaw) -> Self {
-        Self { flaw, sent: Vec::new(), snapshots: Vec::new(), forged: Vec::new() }
+        Self {
+            flaw,
+            sent: Vec::new(),
+            snapshots: Vec::new(),
+            asked: Vec::new(),
+            forged: Vec::new(),
+        }
     }
 }
 
@@ -43,6 +51,11 @@ impl Transport for Post {
             (answer.from, answer.to, answer.term) = (message.to, message.from, message.term);
             answer.context = message.context.clone();
             self.forged.push(answer);
+        }
+        if message.get_msg_type() == MessageType::MsgReadIndex
+            && let Some(entry) = message.entries.first()
+        {
+            self.asked = entry.data.to_vec();
         }
         self.sent.push((message.to, Content::Message(message)));
     }

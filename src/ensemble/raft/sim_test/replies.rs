@@ -159,6 +159,8 @@ impl World {
         }
         connection.watches.replied(&self.history, request, reply, zxid)?;
         connection.seen = zxid;
+        self.is_in_time(at, request, zxid)?;
+        let connection = self.servers[at].connections.get(&id).ok_or("no connection")?;
         let Connection { wrote, came_with, client: which, .. } = *connection;
         let session = connection.attached.as_ref().map_or(0, |attached| attached.session.0);
         let client = &mut self.clients[which];

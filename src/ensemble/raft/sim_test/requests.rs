@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use super::connection::{Asked, Connection};
+use super::turn::SYNC_LIMIT_MS;
 use super::world::{Checked, Event, Sent, World};
 use super::*;
 use crate::engine::acl::Identities;
 use crate::engine::read::{self, Caller};
 use crate::engine::request::{Origin, Work};
 use crate::engine::session::SessionId;
+use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Kind, Share};
+use crate::ensemble::{Fresh, Kind, Share};
 
 impl World {
     /// A connection ends.
@@ -108,6 +110,36 @@ impl World {
         self.hear(at)
     }
 
+    /// A read waits until it may be answered.
+    fn wait_for_round(&mut self, at: usize, id: ConnectionId, local: Monotonic) -> Checked {
+        let server = &mut self.servers[at];
+        if let Some(connection) = server.connections.get_mut(&id) {
+            connection.waits_since.get_or_insert(local);
+        }
+        server.member.iter_mut().for_each(Member::want_round);
+        let soon = self.timeline.now() + self.dice.below(300);
+        self.wake(at, soon);
+        Ok(())
+    }
+
+    /// What has waited for too long is let go, and the rest is answered once it may be.
+    pub(super) fn look_at_late_reads(&mut self, at: usize, local: Monotonic) -> Checked {
+        let server = &self.servers[at];
+        let Some(member) = &server.member else { return Ok(()) };
+        let is_fresh = member.replica().is_fresh(local);
+        let waiting =
+            server.connections.iter().filter_map(|(id, its)| Some((*id, its.waits_since?)));
+        let waiting: Vec<(ConnectionId, Monotonic)> = waiting.collect();
+        for (id, since) in waiting {
+            if is_fresh {
+                self.look_at_requests(at, id)?;
+            } else if local.since(since) >= SYNC_LIMIT_MS {
+                self.servers[at].seen.close(id);
+            }
+        }
+        self.hear(at)
+    }
+
     /// What the server's connection does: reads are answered at once where nothing stands before them, everything else goes
     /// to the orderer.
     pub(super) fn look_at_requests(&mut self, at: usize, id: ConnectionId) -> Checked {
@@ -121,7 +153,27 @@ impl World {
             };
             let (xid, request, session) = (asked.xid, asked.request.clone(), attached.session);
             if read::is_read(&request) && connection.with_orderer == 0 {
+                let now = self.timeline.now();
+                let local = server.clock.read(now).monotonic;
+                let began = connection.hold_began.take();
+                if began.is_none() && read::shows_tree(&request) {
+                    if !member.replica().is_fresh(local) {
+                        return self.wait_for_round(at, id, local);
+                    }
+                    let frozen = std::mem::take(&mut server.stops_in_read);
+                    if frozen > 0 {
+                        connection.hold_began = Some(local);
+                        server.frozen_until = now + frozen;
+                        self.timeline.after(frozen, Event::Ask(at, id, Vec::new()));
+                        return Ok(());
+                    }
+                }
+                connection.waits_since = None;
                 connection.with_orderer = 1;
+                let looked = match self.flaw {
+                    Flaw::AgeBeforeRead => began.unwrap_or(local),
+                    _ => local,
+                };
                 let database = member.replica().shared();
                 let caller = Caller { connection: id, session, identities: &Identities::default() };
                 let mut events = Vec::new();
@@ -134,8 +186,18 @@ impl World {
                     received: attached.heard.last(),
                 };
                 let seen = Arc::clone(&server.seen);
-                seen.events(&events);
-                seen.answer(&origin, Kind::Read, database.last_zxid(), None, answer);
+                match member.replica().fresh(&database, || looked) {
+                    Some(fresh) => {
+                        seen.events(&events);
+                        let zxid = database.last_zxid();
+                        seen.answer(&origin, Kind::Read(fresh), zxid, None, answer);
+                    }
+                    None if !read::shows_tree(&request) => {
+                        let (zxid, kind) = (database.last_zxid(), Kind::Read(Fresh::NOTHING_READ));
+                        seen.answer(&origin, kind, zxid, None, answer);
+                    }
+                    None => seen.close(id),
+                }
                 drop(database);
                 let told = std::mem::take(&mut *seen.told.lock());
                 for told in told {

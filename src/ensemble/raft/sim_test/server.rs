@@ -98,6 +98,8 @@ pub(super) struct Server {
     /// When its thread has its next turn.
     pub(super) wakes: u64,
     pub(super) frozen_until: u64,
+    /// It is to be frozen for so long within the next read, between the hold's begin and the answer.
+    pub(super) stops_in_read: u64,
     /// What writes for the member, and what it is to write.
     pub(super) writer: Option<DiskWriter>,
     pub(super) writes: VecDeque<Write>,
@@ -169,6 +171,7 @@ impl Server {
             thread: Thread::default(),
             wakes: u64::MAX,
             frozen_until: 0,
+            stops_in_read: 0,
             writer: None,
             writes: VecDeque::new(),
             is_writing: false,

@@ -96,7 +96,10 @@ impl World {
                 self.count(kind, at);
                 let long = if self.dice.below(3) == 0 { 5000 } else { 600 };
                 let ms = 20 + self.dice.below(long);
-                self.servers[at].frozen_until = now + ms * MS;
+                match self.dice.below(4) {
+                    0 => self.servers[at].stops_in_read = ms * MS,
+                    _ => self.servers[at].frozen_until = now + ms * MS,
+                }
             }
             FaultKind::DiskStalled => {
                 self.count(kind, at);

@@ -48,6 +48,11 @@ impl<E> Timeline<E> {
         self.now = self.now.max(time);
     }
 
+    /// Whether such a thing is to happen.
+    pub(super) fn has(&self, is_it: impl Fn(&E) -> bool) -> bool {
+        self.events.values().any(is_it)
+    }
+
     /// What was to happen happens not; how much of it there was.
     pub(super) fn forget(&mut self, is_it: impl Fn(&E) -> bool) -> usize {
         let before = self.events.len();

@@ -2,6 +2,7 @@
 //! sessions that are over, and the report to the leader.
 
 use jute::protocol::Request;
+use raft::eraftpb::MessageType;
 
 use super::EnsembleError;
 use super::Flaw;
@@ -25,8 +26,8 @@ const TICKS_AT_ONCE: u64 = 3;
 pub(super) const SESSION_TICK_MS: u64 = 500;
 /// Standing still for so long is time that nobody's session is charged for.
 const STALL_MS: u64 = 500;
-/// How long clients are kept without a leader.
-const SYNC_LIMIT_MS: u64 = 1500;
+/// How old a read may be, and how long clients are kept without a leader.
+pub(super) const SYNC_LIMIT_MS: u64 = 1500;
 
 impl Thread {
     pub(super) const fn new(now: Now) -> Self {
@@ -50,6 +51,7 @@ impl World {
     /// A turn of a member's thread, and everything that follows from it.
     pub(super) fn turn(&mut self, at: usize) -> Result<(), String> {
         let now = self.servers[at].clock.read(self.timeline.now());
+        *self.servers[at].seen.now.lock() = now.monotonic;
         let Some(mut member) = self.servers[at].member.take() else { return Ok(()) };
         let thread = &mut self.servers[at].thread;
         let late = now.monotonic.since(thread.last_turn).saturating_sub(thread.patience);
@@ -62,6 +64,7 @@ impl World {
         server.thread.patience = next.since(now.monotonic);
         let next = server.clock.when(next, self.timeline.now());
         self.finish(at, done)?;
+        self.look_at_late_reads(at, now.monotonic)?;
         self.wake(at, next);
         Ok(())
     }
@@ -115,7 +118,15 @@ impl World {
         now: Now,
     ) -> Result<(), Stop> {
         match waiting {
-            Waiting::Said(_, Content::Message(message)) => member.step(message),
+            Waiting::Said(_, Content::Message(mut message)) => {
+                if self.flaw == Flaw::RoundTakenForLater
+                    && message.get_msg_type() == MessageType::MsgReadIndexResp
+                    && let Some(entry) = message.mut_entries().first_mut()
+                {
+                    entry.data = member.transport().asked.clone().into();
+                }
+                member.step(message);
+            }
             Waiting::Said(from, Content::Word(word)) => {
                 member.hear(from, word, now)?;
             }

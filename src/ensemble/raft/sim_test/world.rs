@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jute::protocol::Request;
 use tokio::sync::Semaphore;
 
+use super::age::Known;
 use super::checks::Checks;
 use super::clients::Client;
 use super::connection::Asked;
@@ -124,6 +125,7 @@ pub(super) struct World {
     pub(super) refused: BTreeSet<i32>,
     /// The newest transaction that a client was told of.
     pub(super) acknowledged: i64,
+    pub(super) known: Known,
     pub(super) room: Arc<Semaphore>,
     pub(super) next_connection: u64,
     pub(super) xid: i32,
@@ -216,6 +218,7 @@ impl World {
             done: BTreeMap::new(),
             refused: BTreeSet::new(),
             acknowledged: 0,
+            known: Known::default(),
             room: Arc::new(Semaphore::new(1 << 20)),
             next_connection: 0,
             xid: 0,
