@@ -68,9 +68,10 @@ impl Change {
         let count = voters.len() + learners.len();
         match self {
             Self::Seat(_) | Self::Follow(_) if count >= MEMBERS_MAX => return None,
-            Self::Seat(server) => insert(learners, member_id(server, index)),
-            // It would lose its vote.
+            // It would lose its vote. A seat's id was another's where that one's was counted up.
+            Self::Seat(server) if voters.contains(&member_id(server, index)) => return None,
             Self::Follow(member) if voters.contains(&member) => return None,
+            Self::Seat(server) => insert(learners, member_id(server, index)),
             Self::Follow(member) => insert(learners, member),
             Self::Vote(member) if voters.contains(&member) || take(learners, member) => {
                 insert(voters, member);
@@ -192,6 +193,14 @@ mod tests {
             let known = known(configured_at);
             assert_eq!(known.has_removed(id), is_removed, "{id:#x} as of {configured_at}");
         }
+    }
+
+    #[test]
+    fn a_seat_takes_no_vote_from_who_has_the_id() {
+        let members = Members { voters: vec![0x101, 0x702], ..Members::default() };
+        assert_eq!(Change::Seat(2).applied(&members, 7), None);
+        let seated = Change::Seat(2).applied(&members, 8).expect("another id");
+        assert_eq!((seated.voters, seated.learners), (members.voters, vec![0x802]));
     }
 
     /// What the crate makes of the same change.
