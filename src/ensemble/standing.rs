@@ -81,6 +81,24 @@ pub enum Step {
     Join,
 }
 
+/// What a server may belong to if it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acceptance {
+    /// The ensemble of who asks.
+    pub ensemble: u64,
+    /// The newest data of other voters that belong to none. An ensemble that was founded on less would shut it out.
+    pub newest: Base,
+}
+
+impl Acceptance {
+    /// Whether it is for an ensemble that was founded on this.
+    #[must_use]
+    pub fn is_for(self, ensemble: u64, base: Base) -> bool {
+        let newest = (self.newest.epoch, self.newest.zxid);
+        self.ensemble == ensemble && newest <= (base.epoch, base.zxid)
+    }
+}
+
 /// What one server has heard of the others in a round of questions.
 #[derive(Debug, Clone, Copy)]
 pub struct Round<'a> {
@@ -138,7 +156,8 @@ impl Round<'_> {
         if let Some((server, _)) = self.asker() {
             return match self.accepts() {
                 Some(_) => format!(
-                    "server {server} is founding the ensemble and has not asked this one yet"
+                    "server {server} is founding the ensemble and has not asked this one yet, or founded it on less than another \
+                     server has, which its log says then"
                 ),
                 None => format!(
                     "server {server} asks this empty server to belong to its ensemble, but {silent} {are} not answer and \
@@ -209,13 +228,16 @@ impl Round<'_> {
     /// founded on. An empty one may have been a member's until it was emptied, and only the others can show it. If every voter
     /// answers, and none belongs to another ensemble that may have begun, then nobody is left who acknowledged anything in
     /// another. If one is silent, it may be the last who has: the founder that asks may be one that the others went on without. What
-    /// they become after they have answered is no reason: this server belongs to nothing meanwhile. The marker is an operator's
-    /// word that whoever is silent is not to be waited for.
+    /// they become after they have answered is no reason: this server belongs to nothing meanwhile. One that left an ensemble
+    /// has what it acknowledged there: it belongs to no ensemble that was founded on less. The marker is an operator's word that
+    /// whoever is silent is not to be waited for.
     #[must_use]
-    pub fn accepts(&self) -> Option<u64> {
+    pub fn accepts(&self) -> Option<Acceptance> {
         let (_, ensemble) = self.asker()?;
         let was_none = !self.holding.base.is_empty() || self.holding.begins == Begins::Marked;
-        (was_none || self.is_complete()).then_some(ensemble)
+        let others = self.heard().filter(|its| its.1 != self.own);
+        let newest = others.map(|its| its.2.base).max().unwrap_or_default();
+        (was_none || self.is_complete()).then_some(Acceptance { ensemble, newest })
     }
 
     /// Who asks it to belong to its ensemble, or is about to, and to which. Nobody, where another one may have begun.
@@ -240,20 +262,39 @@ impl Round<'_> {
         self.others.values().any(has)
     }
 
-    /// For an operator, if members of two ensembles were heard.
+    /// For an operator, if members of two ensembles were heard. Only who belongs to one that has not begun, beside one that has,
+    /// can be told to give up what it has.
     fn is_of_two(&self) -> Option<String> {
-        let (one, first) = self.ensembles().next()?;
-        let (other, second) = self.ensembles().find(|(_, ensemble)| *ensemble != first)?;
+        let (one, first, has_first_begun) = self.ensembles().next()?;
+        let is_other = |its: &(u8, u64, bool)| its.1 != first;
+        let (other, second, has_other_begun) = self.ensembles().find(is_other)?;
+        let two = format!(
+            "servers {one} and {other} belong to two ensembles, {first:016x} and {second:016x}"
+        );
+        let of_none = match (has_first_begun, has_other_begun) {
+            (true, false) => other,
+            (false, true) => one,
+            _ => {
+                return Some(format!(
+                    "{two}: start all other servers, and check that their lists name the right ones. Move no data away before it \
+                     is known which ensemble served clients"
+                ));
+            }
+        };
         Some(format!(
-            "servers {one} and {other} belong to two ensembles, {first:016x} and {second:016x}, and at most one of them has \
-             begun: start all other servers. Then stop the one that belongs to the ensemble that has not begun, move its data \
-             directory away, and start it again"
+            "{two}, and that of server {of_none} has not begun: start all other servers. If this stays, stop server {of_none}, \
+             move its data directory away, keep it, and start the server again"
         ))
     }
 
-    fn ensembles(&self) -> impl Iterator<Item = (u8, u64)> {
-        self.others.iter().filter_map(|(server, its)| match its {
-            Standing::Member { ensemble, .. } => Some((*server, *ensemble)),
+    /// Members, their ensembles, and whether any member of that says that it has begun.
+    fn ensembles(&self) -> impl Iterator<Item = (u8, u64, bool)> {
+        let begun = |of: u64| {
+            let is = |its: &Standing| matches!(its, Standing::Member { ensemble, has_begun: true, .. } if *ensemble == of);
+            self.others.values().any(is)
+        };
+        self.others.iter().filter_map(move |(server, its)| match its {
+            Standing::Member { ensemble, .. } => Some((*server, *ensemble, begun(*ensemble))),
             Standing::Before(_) => None,
         })
     }

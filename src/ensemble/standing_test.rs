@@ -260,13 +260,52 @@ fn nobody_belongs_to_an_ensemble_who_may_have_belonged_to_another() {
         let mut others = BTreeMap::from([(3, asks.clone())]);
         others.extend(first.clone().map(|its| (1, its)));
         let round = Round { own: 2, holding: is.holding(), voters: &VOTERS, others: &others };
-        assert_eq!(round.accepts(), accepts.then_some(7), "{is:?} {first:?}");
+        let accepted = round.accepts().map(|its| its.ensemble);
+        assert_eq!(accepted, accepts.then_some(7), "{is:?} {first:?}");
         assert_eq!([false, true].map(|is_late| round.step(is_late)), steps, "{is:?} {first:?}");
     }
     // Nobody asks it.
     let others = BTreeMap::from([(1, Is::Empty.standing(None)), (3, Is::Old.standing(None))]);
     let round = Round { own: 2, holding: Is::Old.holding(), voters: &VOTERS, others: &others };
     assert_eq!(round.accepts(), None);
+}
+
+/// What one that left an ensemble has was acknowledged there.
+#[test]
+fn nobody_belongs_to_an_ensemble_that_was_founded_on_less() {
+    let asks = Standing::Member { id: 0x101, ensemble: 7, asks: vec![3], has_begun: true };
+    let others = BTreeMap::from([(1, asks), (2, Is::New.standing(None))]);
+    let round = Round { own: 3, holding: Is::Empty.holding(), voters: &VOTERS, others: &others };
+    let accepts = round.accepts().expect("all have answered");
+    assert!(!accepts.is_for(7, Is::Old.base()) && accepts.is_for(7, Is::New.base()));
+    assert!(!accepts.is_for(8, Is::New.base()));
+}
+
+/// Nobody is told to give up what may be all that is left of what was acknowledged.
+#[test]
+fn of_two_ensembles_only_the_one_that_has_not_begun_is_given_up() {
+    let told = |begun: [bool; 2]| {
+        let member = |server: u8, has_begun| {
+            let ensemble = server.into();
+            Standing::Member { id: 0x100 + ensemble, ensemble, asks: Vec::new(), has_begun }
+        };
+        let others = BTreeMap::from([(1, member(1, begun[0])), (2, member(2, begun[1]))]);
+        let (own, holding) = (3, Is::Empty.holding());
+        Round { own, holding, voters: &VOTERS, others: &others }.waits_for(true, "/data")
+    };
+    for (begun, stops) in [
+        ([true, false], Some("stop server 2,")),
+        ([false, true], Some("stop server 1,")),
+        ([true, true], None),
+        ([false, false], None),
+    ] {
+        let told = told(begun);
+        assert!(told.contains("servers 1 and 2 belong to two ensembles"), "{told}");
+        match stops {
+            Some(stops) => assert!(told.contains(stops), "{told}"),
+            None => assert!(!told.contains("stop server"), "{told}"),
+        }
+    }
 }
 
 /// An observer is no part of a majority, names nobody alone, and founds nothing; but its data counts against a marker.

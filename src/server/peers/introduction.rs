@@ -21,7 +21,7 @@ use super::speak::dial;
 use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config;
 use crate::ensemble::founding::{Answer, Founding, HandedSecret, Question, may_belong};
-use crate::ensemble::standing::{Base, Begins, Holding, Round, Standing, Step};
+use crate::ensemble::standing::{Acceptance, Base, Begins, Holding, Round, Standing, Step};
 use crate::ensemble::{
     Before, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FromPeer, Said, founder_knows, member_id,
     parse_head, parse_said, put_said, server_of,
@@ -53,7 +53,7 @@ pub(super) enum Introduction {
     #[default]
     Changing,
     /// It belongs to no ensemble, and says this of itself. To which it may belong if asked, by what it heard last.
-    Before(Box<Before>, Holding, Option<u64>),
+    Before(Box<Before>, Holding, Option<Acceptance>),
     /// It belongs to one.
     Member(Belonging),
     /// The disk refused.
@@ -463,7 +463,7 @@ impl Common {
     }
 
     /// To which ensemble this server may belong if asked.
-    pub(super) fn accepts(&self, ensemble: Option<u64>) {
+    pub(super) fn accepts(&self, ensemble: Option<Acceptance>) {
         if let Introduction::Before(_, _, accepts) = &mut *self.introduction.lock() {
             *accepts = ensemble;
         }
@@ -509,7 +509,9 @@ impl Common {
             Introduction::Before(..) if !is_meant => {
                 Err("the founder's server list does not include it".to_owned())
             }
-            Introduction::Before(_, _, accepts) if *accepts != Some(*ensemble) => {
+            Introduction::Before(_, _, accepts)
+                if !accepts.is_some_and(|its| its.is_for(*ensemble, founding.base)) =>
+            {
                 return Answer::Elsewhere;
             }
             Introduction::Before(before, holding, _) => {

@@ -23,7 +23,7 @@ use crate::config::{self, EnsembleServer, QuorumSecurity, SessionsLive};
 use crate::engine::database::Rules;
 use crate::ensemble::Before;
 use crate::ensemble::founding::{Answer, Founding, Question};
-use crate::ensemble::standing::{Holding, Standing};
+use crate::ensemble::standing::{Acceptance, Base, Holding, Standing};
 use crate::storage::{
     DirectoryOptions, Members, RaftState, RaftStateFile, RealDisk, ReceivedSnapshot,
     RecoveryOptions, SessionKey,
@@ -688,8 +688,7 @@ async fn who_was_asked_to_belong_does_so_even_if_nobody_waits() {
     let how = starts(2);
     let before = Before::read(Arc::clone(&common.directory), &how).expect("an empty directory");
     let base = before.base();
-    *common.introduction.lock() =
-        Introduction::Before(Box::new(before), Holding::default(), Some(7));
+    *common.introduction.lock() = Introduction::Before(Box::new(before), Holding::default(), to(7));
     let voters = vec![member_id(1, 1), member_id(2, 1)];
     let members = Members { voters, ..Members::default() };
     let founding = Founding { ensemble: 7, term: 1, base, index: 0, members, configured_at: 0 };
@@ -714,6 +713,11 @@ fn offer(from: u8, ensemble: u64) -> Question {
     Question::Founded(Founding { ensemble, term: 1, members, ..Founding::default() }, None)
 }
 
+/// Leave to belong to an ensemble where nobody else has data.
+fn to(ensemble: u64) -> Option<Acceptance> {
+    Some(Acceptance { ensemble, newest: Base::default() })
+}
+
 /// An acceptance that counted before its founder knew of it could be made twice, by two directories of one server.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
@@ -727,16 +731,20 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     };
     // It has not heard who there is, or heard of another ensemble.
     assert_eq!(belong(1, 7).await, Answer::Elsewhere);
-    common.accepts(Some(8));
+    common.accepts(to(8));
     assert_eq!(belong(1, 7).await, Answer::Elsewhere);
-    common.accepts(Some(7));
+    // Somebody has data, and it was founded on nothing.
+    let newest = Base { epoch: 1, zxid: 1, accepted: 1 };
+    common.accepts(Some(Acceptance { ensemble: 7, newest }));
+    assert_eq!(belong(1, 7).await, Answer::Elsewhere);
+    common.accepts(to(7));
     assert_eq!(belong(1, 7).await, Answer::Founded);
     // An operator gives back what it held, and its founder was not lost after all.
     RaftStateFile::leave(&common.directory).expect("leaves");
     two.peers.is_no_member(read());
-    common.accepts(Some(8));
+    common.accepts(to(8));
     assert!(matches!(belong(3, 8).await, Answer::Refused(_)), "the term may be another's");
-    common.accepts(Some(7));
+    common.accepts(to(7));
     assert_eq!(belong(1, 7).await, Answer::Founded);
     // Asked again, and by somebody else.
     assert_eq!(belong(1, 7).await, Answer::Founded);
@@ -797,7 +805,7 @@ async fn a_founder_asks_until_it_is_answered() {
     tokio::time::sleep(4 * Duration::from_millis(100)).await;
     let directory = Arc::clone(&two.common().directory);
     two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
-    two.common().accepts(Some(7));
+    two.common().accepts(to(7));
     tokio::time::sleep(4 * Duration::from_millis(100)).await;
     assert!(RaftStateFile::look(&two.common().directory).expect("looks").is_none(), "is not asked");
     one.common().voice.answered(2, false, std::time::Instant::now());
@@ -819,7 +827,7 @@ async fn a_founder_hands_no_key_to_who_does_not_authenticate() {
     two.answer(listener);
     let directory = Arc::clone(&two.common().directory);
     two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
-    two.common().accepts(Some(7));
+    two.common().accepts(to(7));
     let Question::Founded(founding, _) = offer(1, 7) else { unreachable!() };
     let secret = SessionSecret { key: SessionKey::new([7; SessionKey::LEN]), before: Vec::new() };
     let _ = one.common().session_secret.set(secret);
