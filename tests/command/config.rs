@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::fixture::{fine, rookeeper, run, text};
+use crate::fixture::{fine, output, rookeeper, run, text};
 
 /// A zoo.cfg that nothing is wrong with, and `more`, from line 3 on.
 fn zoo_cfg(root: &Path, more: &str) -> String {
@@ -81,7 +81,7 @@ fn the_environment_counts_as_at_a_start() {
     let root = tempfile::tempdir().expect("a folder");
     let file = zoo_cfg(root.path(), "");
     let mut command = rookeeper(&["config", "check", &file]);
-    let output = command.env("JVMFLAGS", "-Dzookeeper.oraclePath=/o").output().expect("it runs");
+    let output = output(command.env("JVMFLAGS", "-Dzookeeper.oraclePath=/o"));
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
@@ -123,7 +123,7 @@ fn a_zoo_cfg_in_the_folder_of_the_image_is_found() {
     let check = || {
         let mut command = rookeeper(&["config", "check"]);
         command.env("ZOO_CONF_DIR", root.path()).env("ZOO_TICK_TIME", "slow");
-        let output = command.output().expect("it runs");
+        let output = output(&mut command);
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let (code, said) = check();

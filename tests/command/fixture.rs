@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jute::Acl;
 use jute::txn::{CreateSessionTxn, CreateTxn, SetDataTxn, Txn, TxnHeader, TxnRecord};
@@ -32,6 +32,20 @@ pub(crate) fn rookeeper(words: &[&str]) -> Command {
     command
 }
 
+/// One process begins at a time: until it runs its own program it has whatever files this one has open, and a tool that looks
+/// for who uses a directory finds it there.
+static BEGINS: Mutex<()> = Mutex::new(());
+
+pub(crate) fn spawn(command: &mut Command) -> Child {
+    let _one = BEGINS.lock().unwrap_or_else(PoisonError::into_inner);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
+}
+
+/// What it said, when it has ended.
+pub(crate) fn output(command: &mut Command) -> Output {
+    spawn(command).wait_with_output().expect("it ends")
+}
+
 /// How a tool ended, and what it said.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -49,7 +63,7 @@ impl Ended {
 }
 
 pub(crate) fn run(words: &[&str]) -> Ended {
-    let Output { status, stdout, stderr } = rookeeper(words).output().expect("the binary runs");
+    let Output { status, stdout, stderr } = output(&mut rookeeper(words));
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     let (out, err) = (text(stdout), text(stderr));
     let code = status.code().unwrap_or_else(|| panic!("{words:?} was killed: {err}"));

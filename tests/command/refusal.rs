@@ -6,14 +6,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::fixture::{image, java, object, offsets, own, run, text};
+use crate::fixture::{image, java, object, offsets, output, own, run, text};
 
 /// Runs what is printed as an operator would, in a shell that finds the binary.
 fn type_in(command: &str) {
     let binary = Path::new(env!("CARGO_BIN_EXE_rookeeper"));
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", binary.parent().expect("a folder").display());
-    let ended = Command::new("sh").args(["-c", command]).env("PATH", path).output().expect("runs");
+    let ended = output(Command::new("sh").args(["-c", command]).env("PATH", path));
     assert!(ended.status.success(), "{command}: {}", String::from_utf8_lossy(&ended.stderr));
 }
 

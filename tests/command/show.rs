@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 
 use rookeeper::engine::database::Rules;
@@ -13,7 +12,7 @@ use rookeeper::storage::{
     SnapshotWriter, recover,
 };
 
-use crate::fixture::{SESSION, fine, java, object, own, rookeeper, run, text, time_of};
+use crate::fixture::{SESSION, fine, java, object, own, rookeeper, run, spawn, text, time_of};
 
 /// The zxids of the lines.
 fn zxids(words: &[&str]) -> Vec<String> {
@@ -108,11 +107,7 @@ fn check_says_what_a_start_finds() {
 fn a_reader_that_goes_away_is_a_quiet_end() {
     let root = tempfile::tempdir().expect("a folder");
     let dir = own(root.path(), 6000, 10_000);
-    let mut child = rookeeper(&["log", "show", "--json", text(&dir)])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("runs");
+    let mut child = spawn(&mut rookeeper(&["log", "show", "--json", text(&dir)]));
     let mut first = String::new();
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
     stdout.read_line(&mut first).expect("a line");
