@@ -1,5 +1,6 @@
 //! A start that is refused says on standard error what to type; that, typed as it is, makes it start.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -188,21 +189,27 @@ fn what_a_first_start_leaves_that_was_broken_off_is_a_beginning() {
 fn a_log_of_another_history_than_the_snapshot_is_not_cut() {
     let mut server = worn();
     let version = server.data().join("version-2");
-    let (log, away) = (version.join("log.1"), server.data().join("log.1"));
-    fs::rename(&log, &away).expect("moved");
+    // It may have gone on in a second segment, when the space for one was there.
+    let logs = || {
+        let files = fs::read_dir(&version).expect("a folder").map(|file| file.expect("an entry"));
+        let is_log = |name: &OsString| name.to_string_lossy().starts_with("log.");
+        files.map(|file| file.file_name()).filter(is_log).collect::<Vec<OsString>>()
+    };
+    let of_one = logs();
+    for log in &of_one {
+        fs::rename(version.join(log), server.data().join(log)).expect("moved");
+    }
     fs::remove_file(version.join("rookeeper.logged")).expect("removed");
     server.run();
     server.connect(TIMEOUT_MS).ok(&create("/other", Vec::new(), CreateMode::Persistent));
     server.signal("TERM");
     server.wait();
-    // It may have gone on in a second segment, when the space for one was there.
-    for file in fs::read_dir(&version).expect("a folder") {
-        let path = file.expect("an entry").path();
-        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("log.")) {
-            fs::remove_file(path).expect("removed");
-        }
+    for log in logs() {
+        fs::remove_file(version.join(log)).expect("removed");
     }
-    fs::rename(&away, &log).expect("moved back");
+    for log in &of_one {
+        fs::rename(server.data().join(log), version.join(log)).expect("moved back");
+    }
     let said = refusal(&server);
     assert!(said.contains("RK0217") && !said.contains("data truncate"), "{said}");
     let check = check(&server);
