@@ -8,6 +8,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicIntegerArray;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
@@ -126,6 +127,9 @@ final class Locks {
         CuratorFramework outside = clients.next();
         Counter counter = new Counter(outside, "/mutex-killed/counter");
         AtomicInteger kills = new AtomicInteger();
+        // Who was killed is not killed again before it was inside: Curator's acquire fails with a NullPointerException where it
+        // loses its connection again while it looks for what it has made (its retry loop is over by then).
+        AtomicIntegerArray wasInside = new AtomicIntegerArray(five.size());
         try (Crowd crowd = new Crowd()) {
             for (int number = 0; number < five.size(); number++) {
                 int me = number;
@@ -134,10 +138,13 @@ final class Locks {
                 InterProcessMutex mutex = new InterProcessMutex(client, "/mutex-killed/lock");
                 crowd.start(() -> take(mutex, rounds, () -> {
                     counter.increment(client);
+                    wasInside.set(me, 1);
                     // Who is killed is no longer inside: nobody but the holder comes here.
-                    if (kills.get() < 8 && random.nextInt(3) == 0) {
+                    int other = (me + random.nextInt(3)) % five.size();
+                    if (kills.get() < 8 && random.nextInt(3) == 0
+                            && wasInside.compareAndSet(other, 1, 0)) {
                         kills.incrementAndGet();
-                        clients.killSession(five.get((me + random.nextInt(3)) % five.size()));
+                        clients.killSession(five.get(other));
                     }
                 }));
             }
