@@ -169,7 +169,7 @@ impl Round<'_> {
         if let Some(text) = self.is_of_two() {
             return text;
         }
-        if let Some(server) = self.members().next() {
+        if let Some((server, _)) = self.members().next() {
             if !self.holding.base.is_empty() && !self.has_begun() {
                 return format!(
                     "server {server} belongs to an ensemble that has not begun: the log of server {server} says what ends that"
@@ -248,30 +248,34 @@ impl Round<'_> {
             }
             _ => None,
         };
-        let has_another_begun = |than: u64| {
-            let is = |its: &Standing| matches!(its, Standing::Member { ensemble, has_begun: true, .. } if *ensemble != than);
-            self.others.values().any(is)
-        };
+        let has_another_begun = |than: u64| self.begun().any(|ensemble| ensemble != than);
         self.others.iter().filter_map(asker).find(|(_, ensemble)| !has_another_begun(*ensemble))
     }
 
     /// Whether an ensemble may have acknowledged anything.
     #[must_use]
     pub fn has_begun(&self) -> bool {
-        let has = |its: &Standing| matches!(its, Standing::Member { has_begun: true, .. });
-        self.others.values().any(has)
+        self.begun().next().is_some()
+    }
+
+    /// The ensembles of members that say so.
+    fn begun(&self) -> impl Iterator<Item = u64> {
+        self.others.values().filter_map(|its| match its {
+            Standing::Member { ensemble, has_begun: true, .. } => Some(*ensemble),
+            Standing::Member { .. } | Standing::Before(_) => None,
+        })
     }
 
     /// For an operator, if members of two ensembles were heard. Only who belongs to one that has not begun, beside one that has,
     /// can be told to give up what it has.
     fn is_of_two(&self) -> Option<String> {
-        let (one, first, has_first_begun) = self.ensembles().next()?;
-        let is_other = |its: &(u8, u64, bool)| its.1 != first;
-        let (other, second, has_other_begun) = self.ensembles().find(is_other)?;
+        let (one, first) = self.members().next()?;
+        let (other, second) = self.members().find(|(_, ensemble)| *ensemble != first)?;
+        let has_begun = |of: u64| self.begun().any(|ensemble| ensemble == of);
         let two = format!(
             "servers {one} and {other} belong to two ensembles, {first:016x} and {second:016x}"
         );
-        let of_none = match (has_first_begun, has_other_begun) {
+        let of_none = match (has_begun(first), has_begun(second)) {
             (true, false) => other,
             (false, true) => one,
             _ => {
@@ -287,14 +291,10 @@ impl Round<'_> {
         ))
     }
 
-    /// Members, their ensembles, and whether any member of that says that it has begun.
-    fn ensembles(&self) -> impl Iterator<Item = (u8, u64, bool)> {
-        let begun = |of: u64| {
-            let is = |its: &Standing| matches!(its, Standing::Member { ensemble, has_begun: true, .. } if *ensemble == of);
-            self.others.values().any(is)
-        };
-        self.others.iter().filter_map(move |(server, its)| match its {
-            Standing::Member { ensemble, .. } => Some((*server, *ensemble, begun(*ensemble))),
+    /// Servers that belong to an ensemble, and to which.
+    fn members(&self) -> impl Iterator<Item = (u8, u64)> {
+        self.others.iter().filter_map(|(server, its)| match its {
+            Standing::Member { ensemble, .. } => Some((*server, *ensemble)),
             Standing::Before(_) => None,
         })
     }
@@ -331,11 +331,6 @@ impl Round<'_> {
         let heard = others.chain([(self.own, self.holding)]);
         let voters = heard.filter(|(server, _)| self.voters.contains(server));
         voters.map(|(server, holding)| (!holding.base.is_empty(), server, holding))
-    }
-
-    fn members(&self) -> impl Iterator<Item = u8> {
-        let is_member = |(_, its): &(&u8, &Standing)| matches!(its, Standing::Member { .. });
-        self.others.iter().filter(is_member).map(|(server, _)| *server)
     }
 
     /// Who of the voters has not answered, in words, with their verb.
