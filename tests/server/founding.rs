@@ -176,6 +176,14 @@ fn at_once(server: &Server, signal: Signal) {
     kill_process(pid, signal).expect("it is there");
 }
 
+/// Each server has data of its own, more than the one before.
+fn each_has_more(servers: &mut [Server]) {
+    let paths = ["/less", "/kept", "/more"];
+    for (count, server) in (1..).zip(servers) {
+        alone(server, |server| paths.iter().take(count).for_each(|path| write(server, path)));
+    }
+}
+
 /// Server 3 has founded an ensemble and has asked nobody yet: the others stand still.
 fn founded_alone(more: &str, prepare_data: impl Fn(&mut [Server])) -> Vec<Server> {
     // Whether they are stopped in time is a matter of luck.
@@ -347,13 +355,7 @@ fn a_latecomer_with_newer_data_keeps_it() {
 /// The others went on without the founder, and one of them loses its disk: with the founder it would be a majority.
 #[test]
 fn a_founder_that_came_to_nothing_gets_nobody_whose_disk_was_emptied() {
-    let mut servers = founded_alone(LIMIT, |servers| {
-        alone(&mut servers[0], |server| write(server, "/less"));
-        alone(&mut servers[1], |server| ["/less", "/kept"].iter().for_each(|of| write(server, of)));
-        alone(&mut servers[2], |server| {
-            ["/less", "/kept", "/more"].iter().for_each(|of| write(server, of));
-        });
-    });
+    let mut servers = founded_alone(LIMIT, each_has_more);
     servers[2].signal("KILL");
     servers[2].wait();
     servers[..2].iter().for_each(|server| at_once(server, Signal::CONT));
@@ -387,13 +389,7 @@ fn a_founder_that_came_to_nothing_gets_nobody_whose_disk_was_emptied() {
 /// The only one that knew that it has accepted is gone, and nothing has begun: there is nothing to be shut out from.
 #[test]
 fn data_beside_an_ensemble_that_has_not_begun_waits() {
-    let mut servers = founded_alone(LIMIT, |servers| {
-        alone(&mut servers[0], |server| write(server, "/less"));
-        alone(&mut servers[1], |server| ["/less", "/kept"].iter().for_each(|of| write(server, of)));
-        alone(&mut servers[2], |server| {
-            ["/less", "/kept", "/more"].iter().for_each(|of| write(server, of));
-        });
-    });
+    let mut servers = founded_alone(LIMIT, each_has_more);
     at_once(&servers[0], Signal::CONT);
     until("it accepts", || belongs(&servers[0]));
     servers[2].signal("KILL");
