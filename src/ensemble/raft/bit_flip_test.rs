@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::disk::{What, Write};
-use super::super::fixture::{ensemble, entry};
+use super::super::fixture::{directory, ensemble, entry};
 use super::super::member_id;
 use super::{EnsembleError, Started};
 use crate::engine::database::Rules;
@@ -14,8 +14,8 @@ use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::snapshot_of;
 use crate::storage::sim::{Dice, SimDisk};
 use crate::storage::{
-    Compression, DataDirectory, DirectoryOptions, Disk, LogEntry, Members, RaftState,
-    RaftStateFile, ReceivedSnapshot, SessionKey, SessionSecret, Then, purge,
+    Compression, DataDirectory, Disk, LogEntry, Members, RaftState, RaftStateFile,
+    ReceivedSnapshot, SessionKey, SessionSecret, Then, purge,
 };
 
 const FOLDER: &str = "/data/version-2";
@@ -50,12 +50,7 @@ impl Written {
     }
 
     fn open(&self) -> DataDirectory {
-        let options = DirectoryOptions {
-            data_dir: "/data".into(),
-            data_log_dir: "/data".into(),
-            create: true,
-        };
-        DataDirectory::open(Arc::new(self.disk.clone()), &options).expect("opens")
+        directory(&self.disk)
     }
 
     fn start(&self) -> Result<Started, EnsembleError> {

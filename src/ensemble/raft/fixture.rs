@@ -1,12 +1,17 @@
 //! What the tests of a member's files begin with.
 
+use std::sync::Arc;
+
 use jute::txn::{CreateSessionTxn, Txn, TxnHeader, TxnRecord};
 
 use super::configuration::Change;
 use super::start::Ensemble;
 use crate::engine::database::Rules;
 use crate::engine::request::Chore;
-use crate::storage::{EntryKind, LogEntry, LogOptions, RecoveryOptions};
+use crate::storage::sim::SimDisk;
+use crate::storage::{
+    DataDirectory, DirectoryOptions, EntryKind, LogEntry, LogOptions, RecoveryOptions,
+};
 
 /// How server 1 starts, with files of the log of this length.
 pub(super) fn ensemble(segment_len: u64, trust_empty: bool) -> Ensemble {
@@ -19,6 +24,13 @@ pub(super) fn ensemble(segment_len: u64, trust_empty: bool) -> Ensemble {
         zxids_a_term: 1 << 20,
         list: None,
     }
+}
+
+/// The directory of a member on this disk.
+pub(super) fn directory(disk: &SimDisk) -> DataDirectory {
+    let options =
+        DirectoryOptions { data_dir: "/data".into(), data_log_dir: "/data".into(), create: true };
+    DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens")
 }
 
 /// An entry that opens a session; the first one of a term is blank.

@@ -172,10 +172,7 @@ fn a_snapshot_without_a_digest_is_taken() {
     let disk = member("/data", SHOWN, SHOWN);
     let mut ensemble = fixture::ensemble(300, false);
     ensemble.rules.digest = false;
-    let options =
-        DirectoryOptions { data_dir: "/data".into(), data_log_dir: "/data".into(), create: true };
-    let directory = DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens");
-    let mut started = ensemble.start(Arc::new(directory)).expect("starts");
+    let mut started = ensemble.start(Arc::new(fixture::directory(&disk))).expect("starts");
     let directory = Arc::clone(started.directory());
     snapshot_of(&directory, &mut started.database, SHOWN, Compression::None).expect("writes");
     let name = format!("snapshot.{:x}", zxid(SHOWN));

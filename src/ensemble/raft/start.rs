@@ -308,13 +308,13 @@ mod tests {
     use std::time::Duration;
 
     use super::super::disk::{What, Write};
-    use super::super::fixture::{change, ensemble, entry};
+    use super::super::fixture::{change, directory, ensemble, entry};
     use super::super::member_id;
     use super::*;
     use crate::engine::database::Rules;
     use crate::message::told::lines_told;
     use crate::storage::sim::SimDisk;
-    use crate::storage::{DirectoryOptions, Members, RaftStateFile};
+    use crate::storage::{Members, RaftStateFile};
 
     /// As a start of a server alone does, once a second.
     #[test]
@@ -333,13 +333,7 @@ mod tests {
     fn what_another_server_has_gone_on_with_does_not_go_aside() {
         for (own, newer) in [(0x5_0000_0007, false), (0x5_0000_0006, true)] {
             let disk = SimDisk::default();
-            let options = DirectoryOptions {
-                data_dir: "/data".into(),
-                data_log_dir: "/data".into(),
-                create: true,
-            };
-            let open =
-                || Arc::new(DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens"));
+            let open = || Arc::new(directory(&disk));
             let log = Path::new("/data/version-2/log.500000007");
             disk.plant(log, b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0");
             let members = Members { voters: vec![member_id(1, 1)], ..Members::default() };
@@ -367,12 +361,7 @@ mod tests {
     /// The log of a member whose promises are of before it.
     fn started_behind(own: u8, changes: &[(u64, Change)]) -> Result<Started, EnsembleError> {
         let disk = SimDisk::default();
-        let options = DirectoryOptions {
-            data_dir: "/data".into(),
-            data_log_dir: "/data".into(),
-            create: true,
-        };
-        let open = || DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens");
+        let open = || directory(&disk);
         let voters = (1..6).map(|server| member_id(server, 1)).collect();
         let members = Members { voters, ..Members::default() };
         let first = RaftState { id: member_id(own, 1), term: 1, members, ..RaftState::default() };
@@ -393,13 +382,7 @@ mod tests {
     #[test]
     fn an_older_copy_that_was_refused_never_starts_again() {
         let disk = SimDisk::default();
-        let options = DirectoryOptions {
-            data_dir: "/data".into(),
-            data_log_dir: "/data".into(),
-            create: true,
-        };
-        let open =
-            || Arc::new(DataDirectory::open(Arc::new(disk.clone()), &options).expect("opens"));
+        let open = || Arc::new(directory(&disk));
         let members = Members { voters: vec![member_id(1, 1)], ..Members::default() };
         let first = RaftState { id: member_id(1, 1), term: 1, members, ..RaftState::default() };
         RaftStateFile::create(&open(), &first, None).expect("creates");
