@@ -253,8 +253,8 @@ RK0475 LEADER_LEAVES_TREE
 "See RK0471."
 
 RK0481 STATE_TOO_OLD
-"This server knows a leader, but what it has applied may be older than `syncLimit`, by the milliseconds in the line: for so long it has got no answer of the leader and a majority, or could not apply what they have."
+"This server knows a leader, but what it has applied may be older than `syncLimit` allows; the line says by how many milliseconds. In `syncLimit` and that time it got no answer from the leader and a majority, or could not apply what they have."
 "It serves no clients until it has caught up; clients go to the other servers. Nothing is lost."
-"If it stays so, look whether the servers can reach each other (RK0431), whether the disk of this one has space (RK0456) and keeps up, and whether its machine or container stands still again and again."
+"If it stays so, look whether the servers can reach each other (RK0431), whether the disk of this one has space (RK0456) and keeps up, and whether its machine or container keeps being paused."
 
 }
