@@ -112,7 +112,7 @@ impl Line {
         // That its log was as long is no promise: a leader may have cut it since.
         let claimed = Promised { last: 0, ..self.claimed };
         let promised = promised.map_or(claimed, |promised| promised.max(claimed));
-        its.callers.spoke(self.process, self.id, Some(promised));
+        its.callers.spoke(self.process, self.id, promised);
         if let Some(what) = what {
             self.common.queue.put_from_peer(what, room);
         }

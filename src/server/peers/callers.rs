@@ -66,14 +66,13 @@ impl Callers {
     }
 
     /// A process that was let in has said something, which shows so much of its disk. The one before it is replaced.
-    pub(super) fn spoke(&mut self, process: ProcessId, id: u64, promised: Option<Promised>) {
+    pub(super) fn spoke(&mut self, process: ProcessId, id: u64, promised: Promised) {
         if self.spoke != Some(process) {
             self.replaced.extend(self.spoke.replace(process));
             if self.replaced.len() > REPLACED_MAX {
                 self.replaced.pop_front();
             }
         }
-        let Some(promised) = promised else { return };
         if let Some((last, shown)) = self.shown.back_mut()
             && *last == id
         {
@@ -145,7 +144,7 @@ mod tests {
             for history in &histories {
                 let mut callers = Callers::default();
                 for (process, id, promised) in &history.0 {
-                    callers.spoke(ProcessId(*process), *id, Some(*promised));
+                    callers.spoke(ProcessId(*process), *id, *promised);
                 }
                 for (process, id, promised) in &words {
                     let claim =
@@ -185,7 +184,7 @@ mod tests {
         assert_eq!(callers.judge(first, None), Verdict::Welcome);
         // It has said nothing yet.
         assert_eq!(callers.judge(claim(2, OLD, 5, 90), Some(first.process)), Verdict::Welcome);
-        callers.spoke(first.process, OLD, Some(Promised { term: 5, last: 90 }));
+        callers.spoke(first.process, OLD, Promised { term: 5, last: 90 });
         // It connects again, and has acknowledged more than it began with.
         assert_eq!(callers.judge(claim(1, OLD, 5, 80), Some(first.process)), Verdict::Welcome);
         let same = claim(2, OLD, 5, 90);
@@ -198,7 +197,7 @@ mod tests {
         assert_eq!(callers.judge(claim(2, OLD, 4, 200), None), Verdict::Older(shown));
         // Another life of the server has another disk.
         assert_eq!(callers.judge(claim(2, NEW, 1, 0), None), Verdict::Welcome);
-        callers.spoke(same.process, OLD, None);
+        callers.spoke(same.process, OLD, Promised::default());
         assert_eq!(callers.judge(first, Some(same.process)), Verdict::Replaced);
         assert_eq!(callers.judge(claim(3, OLD, 5, 89), None), Verdict::Older(shown));
     }
@@ -207,16 +206,16 @@ mod tests {
     fn what_one_life_has_shown_is_known_when_another_one_has_spoken() {
         let mut callers = Callers::default();
         let shown = Promised { term: 5, last: 90 };
-        callers.spoke(ProcessId(1), OLD, Some(shown));
-        callers.spoke(ProcessId(2), NEW, Some(Promised { term: 7, last: 10 }));
+        callers.spoke(ProcessId(1), OLD, shown);
+        callers.spoke(ProcessId(2), NEW, Promised { term: 7, last: 10 });
         // Life 1 was put back from a backup.
         assert_eq!(callers.judge(claim(3, OLD, 5, 60), None), Verdict::Older(shown));
         assert_eq!(callers.judge(claim(3, OLD, 5, 90), None), Verdict::Welcome);
         // Of many lives the last ones are known, and one that speaks again is one of them.
-        callers.spoke(ProcessId(2), OLD, Some(Promised { term: 4, last: 0 }));
+        callers.spoke(ProcessId(2), OLD, Promised { term: 4, last: 0 });
         for life in (10..).take(SHOWN_MAX) {
             assert_eq!(callers.judge(claim(3, OLD, 5, 60), None), Verdict::Older(shown), "{life}");
-            callers.spoke(ProcessId(2), (life << 8) | 2, Some(shown));
+            callers.spoke(ProcessId(2), (life << 8) | 2, shown);
         }
         assert_eq!(callers.judge(claim(3, OLD, 5, 60), None), Verdict::Welcome);
         assert_eq!(callers.shown.len(), SHOWN_MAX);
@@ -225,7 +224,7 @@ mod tests {
     #[test]
     fn as_many_replaced_processes_are_known_as_are_promised() {
         let mut callers = Callers::default();
-        (1..=10).for_each(|process| callers.spoke(ProcessId(process), OLD, None));
+        (1..=10).for_each(|process| callers.spoke(ProcessId(process), OLD, Promised::default()));
         for process in 1..=10 {
             let expected = match process {
                 2..=9 => Verdict::Replaced,
