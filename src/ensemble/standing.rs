@@ -156,8 +156,8 @@ impl Round<'_> {
         if let Some((server, _)) = self.asker() {
             return match self.accepts() {
                 Some(_) => format!(
-                    "server {server} is founding the ensemble and has not asked this one yet, or founded it on less than another \
-                     server has, which its log says then"
+                    "server {server} is founding the ensemble and has not asked this one yet, or has founded it on less data \
+                     than another server has; its log says so in that case"
                 ),
                 None => format!(
                     "server {server} asks this empty server to belong to its ensemble, but {silent} {are} not answer and \
@@ -187,8 +187,8 @@ impl Round<'_> {
                  leave` on its dataDir, and start it again"
             );
         }
-        let with_data = self.heard().filter(|its| its.0).map(|its| its.1);
-        match (silent.is_empty(), with_data.max()) {
+        let with_data = self.heard().any(|its| its.0);
+        match (silent.is_empty(), self.named().filter(|_| with_data)) {
             (false, None) => format!(
                 "{silent} {are} not answer and may have data: start what is silent, with an empty directory if its own is \
                  lost. To begin with an empty tree without it, run {marked} on a majority of the servers, each with its own dataDir"
@@ -200,7 +200,7 @@ impl Round<'_> {
                 )
             }
             (false, Some(_)) if self.may_begin(true) => format!(
-                "{silent} {are} not answer and may have newer data; after initLimit the servers with data go on without"
+                "{silent} {are} not answer and may have newer data; after initLimit the servers with data wait no longer"
             ),
             (false, Some(server)) => format!(
                 "{silent} {are} not answer and may have newer data than server {server}: start what is silent, with an empty \
@@ -217,8 +217,7 @@ impl Round<'_> {
     /// Whether all voters have answered.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        let has_answered = |server: &u8| *server == self.own || self.others.contains_key(server);
-        self.voters.iter().all(has_answered)
+        !self.voters.iter().any(|server| self.is_silent(*server))
     }
 
     /// To which ensemble it may belong, if the founder of that asks.
@@ -333,10 +332,14 @@ impl Round<'_> {
         voters.map(|(server, holding)| (!holding.base.is_empty(), server, holding))
     }
 
+    fn is_silent(&self, server: u8) -> bool {
+        server != self.own && !self.others.contains_key(&server)
+    }
+
     /// Who of the voters has not answered, in words, with their verb.
     fn silent(&self) -> (String, &'static str) {
-        let is_silent = |server: &&u8| **server != self.own && !self.others.contains_key(server);
-        let silent: Vec<String> = self.voters.iter().filter(is_silent).map(u8::to_string).collect();
+        let silent = self.voters.iter().filter(|server| self.is_silent(**server));
+        let silent: Vec<String> = silent.map(u8::to_string).collect();
         match silent.as_slice() {
             [] => (String::new(), "do"),
             [one] => (format!("server {one}"), "does"),
