@@ -534,12 +534,17 @@ fn tell_role(member: &Member<Peers>, role: Role, too_old: Option<u64>) {
             leader,
             "the tree of this server differs from the leader's, and too few servers are there to tell which is right: it serves no clients"
         ),
-        Role::None if leader != 0 && too_old.is_some() => tracing::warn!(
-            id = %MessageId::STATE_TOO_OLD,
-            leader,
-            ms = too_old.unwrap_or_default(),
-            "what this server has is older than syncLimit: it serves no clients until it has caught up"
-        ),
+        Role::None
+            if leader != 0
+                && let Some(ms) = too_old =>
+        {
+            tracing::warn!(
+                id = %MessageId::STATE_TOO_OLD,
+                leader,
+                ms,
+                "what this server has is older than syncLimit: it serves no clients until it has caught up"
+            )
+        }
         Role::None | Role::Reading | Role::Standalone => {
             tracing::info!(
                 "this server has no leader: it does not serve clients until there is one"
