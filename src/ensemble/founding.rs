@@ -27,7 +27,7 @@ pub struct Founding {
     pub term: u64,
     /// The greatest of those that it has heard.
     pub base: Base,
-    /// The entry that shows it; 0 for nothing. Whoever has not got that far votes for nobody who has not.
+    /// The entry that shows it; 0 for nothing. A member that has not reached it votes only for one that has.
     pub index: u64,
     /// All that belong to it, the founders in their first lives.
     pub members: Members,
