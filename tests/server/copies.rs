@@ -3,7 +3,6 @@
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
@@ -69,10 +68,17 @@ fn prepare(lines: &[String], id: usize) -> Server {
     server
 }
 
+/// A server that runs may meanwhile take away what it wrote beside a file, to put it in its place.
 fn copy_data(from: &Server, to: &Server) {
-    let status =
-        Command::new("cp").arg("-r").arg(from.data().join("version-2")).arg(to.data()).status();
-    assert!(status.expect("cp runs").success());
+    let (from, to) = (from.data().join("version-2"), to.data().join("version-2"));
+    fs::create_dir_all(&to).expect("a folder");
+    for entry in fs::read_dir(from).expect("lists") {
+        let entry = entry.expect("an entry");
+        match fs::copy(entry.path(), to.join(entry.file_name())) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            copied => drop(copied.expect("copies")),
+        }
+    }
 }
 
 impl Trio {
