@@ -25,6 +25,8 @@ pub struct Founding {
     pub ensemble: u64,
     /// The term in which everything begins.
     pub term: u64,
+    /// The term of the founding, before any leader's.
+    pub founded_in: u64,
     /// The greatest of those that it has heard.
     pub base: Base,
     /// The entry that shows it; 0 for nothing. A member that has not reached it votes only for one that has.
@@ -39,11 +41,13 @@ impl Founding {
     /// What a founder asks others to belong to, by what it has promised last: its members as it knows them now.
     #[must_use]
     pub fn of(state: &RaftState) -> Self {
-        let RaftState { ensemble, term, base, own, ref members, configured_at, .. } = *state;
+        let RaftState { ensemble, term, founded_in, base, own, ref members, configured_at, .. } =
+            *state;
         let (epoch, zxid) = own;
         Self {
             ensemble,
             term,
+            founded_in,
             base: Base { epoch, zxid, accepted: epoch },
             index: base,
             members: members.clone(),
@@ -137,6 +141,7 @@ mod tests {
         let founding = Founding {
             ensemble: 1,
             term: 5,
+            founded_in: 5,
             base: base(4, 10),
             index: 7,
             members: Members::default(),

@@ -10,6 +10,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::storage::RaftState;
+
 /// What the directory of a server without an ensemble holds. The greater one is the one to go on with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Base {
@@ -68,6 +70,17 @@ pub enum Standing {
         /// Whether that may have acknowledged anything, by what this member knows.
         has_begun: bool,
     },
+}
+
+/// Whether an ensemble may have acknowledged anything, by what a member of it has promised.
+///
+/// No member says so before a majority belongs, and none may acknowledge anything before it says so. Its term tells: a leader
+/// has a later one than that of the founding, and no server enters a later term before a majority has said that it would
+/// vote, which nobody says before its founder's disk knows of it. Whom the founder still asks does not tell: a server that
+/// refused is not asked again either, and one that accepted does not know how many others did.
+#[must_use]
+pub const fn has_begun(state: &RaftState) -> bool {
+    state.term > state.founded_in
 }
 
 /// What a server without a state does next.

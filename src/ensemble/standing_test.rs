@@ -1,4 +1,8 @@
+use std::collections::BTreeSet;
+
 use super::*;
+use crate::ensemble::{FIRST_LIFE, member_id};
+use crate::storage::Members;
 
 /// What a server can be here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,6 +272,125 @@ fn nobody_belongs_to_an_ensemble_who_may_have_belonged_to_another() {
     let others = BTreeMap::from([(1, Is::Empty.standing(None)), (3, Is::Old.standing(None))]);
     let round = Round { own: 2, holding: Is::Old.holding(), voters: &VOTERS, others: &others };
     assert_eq!(round.accepts(), None);
+}
+
+/// How far one of the servers is that a founder asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    No,
+    Refused,
+    /// And its founder does not know.
+    Accepted,
+    /// Its founder knows, and it does not know that.
+    Known,
+    TakesPart,
+}
+
+/// The term of the founding, and that of the first leader.
+const FOUNDED: u64 = 5;
+const ELECTED: u64 = 6;
+/// Of five voters, and the server that founded them.
+const MAJORITY: usize = 3;
+const FOUNDER: u8 = 5;
+
+/// How a founding goes: server 5 asks 1 to 4. Each with the term that it knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Course {
+    asked: [(Asked, u64); 4],
+    founder: u64,
+}
+
+impl Course {
+    fn has(&self, which: &[Asked]) -> Vec<usize> {
+        (0..4).filter(|at| which.contains(&self.asked[*at].0)).collect()
+    }
+
+    /// All that can happen next.
+    fn next(&self) -> Vec<Self> {
+        let mut next = Vec::new();
+        let mut with = |at: usize, asked, term| {
+            let mut course = *self;
+            course.asked[at] = (asked, term);
+            next.push(course);
+        };
+        let is_elected = self.founder == ELECTED || self.asked.iter().any(|its| its.1 == ELECTED);
+        for at in 0..4 {
+            let (asked, term) = self.asked[at];
+            match asked {
+                Asked::No => {
+                    with(at, Asked::Refused, 0);
+                    // What the founder offers may be as of before the election.
+                    with(at, Asked::Accepted, FOUNDED);
+                    with(at, Asked::Accepted, self.founder);
+                }
+                Asked::Refused => {}
+                Asked::Accepted => with(at, Asked::Known, term),
+                Asked::Known => with(at, Asked::TakesPart, term),
+                Asked::TakesPart if is_elected => with(at, asked, ELECTED),
+                Asked::TakesPart => {}
+            }
+        }
+        if is_elected {
+            next.push(Self { founder: ELECTED, ..*self });
+        }
+        // Any majority of those who take part elects.
+        for electors in 0..32_usize {
+            let take_part = self.has(&[Asked::TakesPart]);
+            let elects = |at: usize| electors >> at & 1 == 1;
+            let may = (0..4).all(|at| !elects(at) || take_part.contains(&at));
+            if is_elected || !may || (electors.count_ones() as usize) < MAJORITY {
+                continue;
+            }
+            let mut course = *self;
+            for at in (0..4).filter(|at| elects(*at)) {
+                course.asked[at].1 = ELECTED;
+            }
+            if elects(4) {
+                course.founder = ELECTED;
+            }
+            next.push(course);
+        }
+        next
+    }
+
+    /// The disks of those that have accepted, and that of the founder.
+    fn states(&self) -> Vec<(RaftState, bool)> {
+        let voters = (1..=FOUNDER).map(|server| member_id(server, FIRST_LIFE)).collect();
+        let members = Members { voters, ..Members::default() };
+        let first = RaftState { members, founded_in: FOUNDED, ..RaftState::default() };
+        let asks = self.has(&[Asked::No, Asked::Accepted]).into_iter().map(|at| at as u8 + 1);
+        let mut states =
+            vec![(RaftState { term: self.founder, asks: asks.collect(), ..first.clone() }, true)];
+        for at in self.has(&[Asked::Accepted, Asked::Known, Asked::TakesPart]) {
+            let takes_part = self.asked[at].0 == Asked::TakesPart;
+            let awaits = if takes_part { 0 } else { member_id(FOUNDER, FIRST_LIFE) };
+            let term = self.asked[at].1;
+            states.push((RaftState { term, awaits, ..first.clone() }, takes_part));
+        }
+        states
+    }
+}
+
+/// Wherever a founding of five stands still: nobody says that it has begun before a majority belongs, and whoever can have
+/// acknowledged anything, which nobody does before there is a leader, says so.
+#[test]
+fn nothing_has_begun_before_a_majority_belongs_and_all_who_acknowledge_say_so() {
+    let first = Course { asked: [(Asked::No, 0); 4], founder: FOUNDED };
+    let mut seen = BTreeSet::from([first]);
+    let mut left = vec![first];
+    let mut kinds = [0_u32; 2];
+    while let Some(course) = left.pop() {
+        let belong = 1 + course.has(&[Asked::Known, Asked::TakesPart]).len();
+        for (state, takes_part) in course.states() {
+            let says = has_begun(&state);
+            assert!(!says || belong >= MAJORITY, "{state:?} of {course:?}");
+            let may_acknowledge = takes_part && state.term == ELECTED;
+            assert!(says || !may_acknowledge, "{state:?} of {course:?}");
+            kinds[usize::from(says)] += 1;
+        }
+        left.extend(course.next().into_iter().filter(|next| seen.insert(*next)));
+    }
+    assert!(kinds.iter().all(|count| *count > 1000), "{kinds:?}");
 }
 
 /// What one that left an ensemble has was acknowledged there.

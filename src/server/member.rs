@@ -148,6 +148,8 @@ struct Life {
     next_report: Monotonic,
     /// For how long clients are kept without a leader.
     patience: Patience,
+    /// The others can hear that the ensemble has begun.
+    has_begun: bool,
     /// Its role and its leader, as the log has them.
     told: (Role, u64),
     reaper: Reaper,
@@ -181,6 +183,7 @@ impl Life {
             next_tick: now.plus(TICK_MS),
             next_report: now,
             patience: Patience::new(millis(ensemble.sync_limit), now),
+            has_begun: false,
             told: (Role::None, 0),
             reaper: Reaper::new(&server.config.reaper, now),
             snapshots,
@@ -375,6 +378,11 @@ impl Life {
         now: Now,
     ) -> Result<(), EnsembleError> {
         let tick_ms = u64::from(server.config.tick_time_ms);
+        // Within the turn that finds out: what it acknowledges waits for the disk until a later one.
+        if !self.has_begun && member.has_begun() {
+            self.has_begun = true;
+            member.transport().has_begun();
+        }
         if now.monotonic >= self.next_report {
             member.report_heard(now);
             let known = member.known();

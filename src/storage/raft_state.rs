@@ -39,6 +39,8 @@ const AWAITS_AT: usize = OWN_AT - 8;
 /// Where [`RaftState::asks`] stands, a bit for each server.
 const ASKS_AT: usize = AWAITS_AT - ASKS_LEN;
 const ASKS_LEN: usize = 256 / 8;
+/// Where [`RaftState::founded_in`] stands.
+const FOUNDED_IN_AT: usize = ASKS_AT - 8;
 /// Ids in all four lists; ZooKeeper's server ids are a byte.
 const IDS_MAX: usize = 480;
 
@@ -62,6 +64,9 @@ pub struct RaftState {
     pub clears: bool,
     /// The epoch and the last zxid of what lay in the directory when it came to the ensemble by being founded.
     pub own: (i64, i64),
+    /// The term in which the ensemble was founded, for members of the founding; for others, and where an earlier release wrote
+    /// the file, 0. No leader has had it.
+    pub founded_in: u64,
     /// As its founder, it has not heard yet of these servers whether they belong to it. Ascending.
     pub asks: Vec<u8>,
     /// The founder that this member has accepted, which may not know it: until it does, this member takes part in nothing. 0
@@ -287,7 +292,8 @@ fn encode(state: &RaftState, sequence: u64) -> Option<Vec<u8>> {
         bytes.put_u32(u32::try_from(list.len()).ok()?);
         list.iter().for_each(|id| bytes.put_u64(*id));
     }
-    bytes.resize(ASKS_AT, 0);
+    bytes.resize(FOUNDED_IN_AT, 0);
+    bytes.put_u64(state.founded_in);
     bytes.put_slice(&to_bits(&state.asks));
     bytes.put_u64(state.awaits);
     bytes.put_i64(state.own.0);
@@ -383,6 +389,7 @@ fn decode(slot: &[u8]) -> Option<(u64, RaftState)> {
         base: body.try_get_u64().ok()?,
         clears: body.try_get_u8().ok()? != 0,
         own: (number(OWN_AT)?.cast_signed(), number(OWN_AT + 8)?.cast_signed()),
+        founded_in: number(FOUNDED_IN_AT)?,
         asks: slot.get(ASKS_AT..)?.first_chunk().map(from_bits)?,
         awaits: number(AWAITS_AT)?,
         replaces: number(REPLACES_AT)?.cast_signed(),
@@ -429,6 +436,7 @@ mod tests {
             base: 5,
             clears: true,
             own: (3, 0x3_0000_0009),
+            founded_in: 4,
             asks: vec![0, 9, 255],
             awaits: 0x103,
             replaces: 99,
@@ -496,7 +504,8 @@ mod tests {
             list.iter().for_each(|id| expected.extend(id.to_be_bytes()));
         }
         assert_eq!(bytes[..expected.len()], expected);
-        assert!(bytes[expected.len()..4019].iter().all(|byte| *byte == 0));
+        assert!(bytes[expected.len()..4011].iter().all(|byte| *byte == 0));
+        assert_eq!(bytes[4011..4019], 4_u64.to_be_bytes());
         let mut asks = [0; 32];
         (asks[0], asks[1], asks[31]) = (1, 2, 0x80);
         assert_eq!(bytes[4019..4051], asks);

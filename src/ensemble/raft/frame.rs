@@ -312,10 +312,12 @@ fn put_question(out: &mut BytesMut, question: &Question) {
     match question {
         Question::Standing => out.put_u8(1),
         Question::Founded(founding, secret) => {
-            let Founding { ensemble, term, base, index, members, configured_at } = founding;
+            let Founding { ensemble, term, founded_in, base, index, members, configured_at } =
+                founding;
             out.put_u8(2);
             out.put_u64(*ensemble);
             out.put_u64(*term);
+            out.put_u64(*founded_in);
             put_base(out, *base);
             out.put_u64(*index);
             put_members(out, members);
@@ -631,6 +633,7 @@ impl<'a> Input<'a> {
                 Founding {
                     ensemble: self.number()?,
                     term: self.number()?,
+                    founded_in: self.number()?,
                     base: self.base()?,
                     index: self.number()?,
                     members: self.members()?,

@@ -133,6 +133,7 @@ fn examples() -> Vec<Said> {
     let founding = Founding {
         ensemble: u64::MAX,
         term: 6,
+        founded_in: 5,
         base,
         index: 8,
         members: members.clone(),

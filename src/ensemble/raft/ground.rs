@@ -149,6 +149,7 @@ impl Before {
             ensemble: founding.ensemble,
             base: index,
             own: (founding.base.epoch, founding.base.zxid),
+            founded_in: founding.founded_in,
             asks,
             members: founding.members.clone(),
             ..RaftState::default()
@@ -174,6 +175,7 @@ impl Before {
             base: founding.index,
             clears: self.base.zxid != 0,
             own: (self.base.epoch, self.base.zxid),
+            founded_in: founding.founded_in,
             awaits: founder,
             members: founding.members.clone(),
             configured_at: founding.configured_at,

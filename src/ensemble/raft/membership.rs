@@ -15,6 +15,7 @@ use super::ready::{Member, Transport};
 use super::{EnsembleError, FIRST_LIFE, life_of, server_of};
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::{Founding, Seat};
+use crate::ensemble::standing::has_begun;
 use crate::message::MessageId;
 use crate::storage::RaftState as Promises;
 
@@ -140,6 +141,13 @@ impl<T: Transport> Member<T> {
     pub fn offer(&self) -> Option<Founding> {
         let promises = &self.node.store().promises;
         (!promises.asks.is_empty()).then(|| Founding::of(promises))
+    }
+
+    /// Whether the ensemble may have acknowledged anything, as far as this member knows. It knows before it acknowledges
+    /// anything itself.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        has_begun(&self.node.store().promises)
     }
 
     /// Which servers the founder still asks, by its disk; nothing if that is as before.

@@ -21,7 +21,9 @@ use super::speak::dial;
 use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config;
 use crate::ensemble::founding::{Answer, Founding, HandedSecret, Question, may_belong};
-use crate::ensemble::standing::{Acceptance, Base, Begins, Holding, Round, Standing, Step};
+use crate::ensemble::standing::{
+    Acceptance, Base, Begins, Holding, Round, Standing, Step, has_begun,
+};
 use crate::ensemble::{
     Before, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FromPeer, Said, founder_knows, member_id,
     parse_head, parse_said, put_said, server_of,
@@ -69,10 +71,8 @@ pub(super) struct Belonging {
     asks: Vec<u8>,
     /// It takes part when this founder knows of it; 0 for nobody.
     awaits: u64,
-    /// The servers that vote, as it was founded.
-    voters: Vec<u8>,
-    /// Its members have changed since.
-    has_changed: bool,
+    /// Whether the ensemble may have acknowledged anything.
+    has_begun: bool,
 }
 
 impl Belonging {
@@ -82,18 +82,8 @@ impl Belonging {
     }
 
     fn of(state: &RaftState) -> Self {
-        let RaftState { id, ensemble, ref asks, awaits, ref members, configured_at, .. } = *state;
-        let voters = members.voters.iter().copied().map(server_of).collect();
-        let has_changed = configured_at > 0;
-        Self { id, ensemble, asks: asks.clone(), awaits, voters, has_changed }
-    }
-
-    /// Whether the ensemble may have acknowledged anything. Who awaits its founder never did, and whom the founder still asks
-    /// takes no part: the others have to be a majority.
-    fn may_have_begun(&self) -> bool {
-        let take_part = self.voters.iter().filter(|server| !self.asks.contains(server)).count();
-        let is_enough = take_part > self.voters.len() / 2;
-        self.takes_part() && (self.asks.is_empty() || self.has_changed || is_enough)
+        let RaftState { id, ensemble, ref asks, awaits, .. } = *state;
+        Self { id, ensemble, asks: asks.clone(), awaits, has_begun: has_begun(state) }
     }
 
     /// Whether the founder that is awaited has said that it has heard the answer of `server`.
@@ -145,6 +135,13 @@ impl Peers {
     pub(in crate::server) fn asks(&self, servers: Vec<u8>) {
         if let Introduction::Member(belonging) = &mut *self.0.introduction.lock() {
             belonging.asks = servers;
+        }
+    }
+
+    /// This member may have a leader from here on.
+    pub(in crate::server) fn has_begun(&self) {
+        if let Introduction::Member(belonging) = &mut *self.0.introduction.lock() {
+            belonging.has_begun = true;
         }
     }
 
@@ -271,11 +268,13 @@ impl Common {
             Standing::Member { .. } => None,
         });
         let newest = heard.fold(base.accepted, i64::max);
+        let term = u64::try_from(newest).unwrap_or(0) + 1;
         let members =
             |observers| ensemble.ids(observers).map(|id| member_id(id, FIRST_LIFE)).collect();
         let founding = Founding {
             ensemble: draw(),
-            term: u64::try_from(newest).unwrap_or(0) + 1,
+            term,
+            founded_in: term,
             base,
             index: before.index(),
             members: Members {
@@ -489,7 +488,7 @@ impl Common {
                 id: its.id,
                 ensemble: its.ensemble,
                 asks: its.asks.clone(),
-                has_begun: its.may_have_begun(),
+                has_begun: its.has_begun,
             }),
             Introduction::Changing | Introduction::Failed(_) => None,
         }

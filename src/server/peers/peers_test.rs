@@ -691,7 +691,7 @@ async fn who_was_asked_to_belong_does_so_even_if_nobody_waits() {
     *common.introduction.lock() = Introduction::Before(Box::new(before), Holding::default(), to(7));
     let voters = vec![member_id(1, 1), member_id(2, 1)];
     let members = Members { voters, ..Members::default() };
-    let founding = Founding { ensemble: 7, term: 1, base, index: 0, members, configured_at: 0 };
+    let founding = Founding { ensemble: 7, term: 1, base, members, ..Founding::default() };
     tokio::select! {
         biased;
         _ = common.belong(1, founding, None) => {}
