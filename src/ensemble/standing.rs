@@ -149,8 +149,9 @@ impl Round<'_> {
     /// What it does. `is_late` tells that data of a majority waits for no more answers.
     #[must_use]
     pub fn step(&self, is_late: bool) -> Step {
-        // Where it may not accept because somebody is silent, a leader has the word of a majority and can give it a seat.
-        if self.asker().is_some() && (self.accepts().is_some() || !is_late) {
+        if let Some((_, ensemble)) = self.asker()
+            && !(is_late && self.may_take_seat(ensemble))
+        {
             return Step::Wait;
         }
         if self.members().next().is_some() {
@@ -166,8 +167,11 @@ impl Round<'_> {
     pub fn waits_for(&self, is_late: bool, data_dir: &str) -> String {
         let marked = format!("`touch {data_dir}/initialize`");
         let (silent, are) = self.silent();
-        if let Some((server, _)) = self.asker() {
-            return match self.accepts() {
+        if let Some((server, ensemble)) = self.asker() {
+            let accepts = self.accepts();
+            let tries_seat = accepts.is_some() && is_late && self.may_take_seat(ensemble);
+            return match accepts {
+                Some(_) if tries_seat => Self::lacks_seat(server),
                 Some(_) => format!(
                     "server {server} is founding the ensemble and has not asked this one yet, or has founded it on less data \
                      than another server has; its log says so in that case"
@@ -194,11 +198,7 @@ impl Round<'_> {
                      start what is silent"
                 );
             }
-            return format!(
-                "server {server} belongs to an ensemble, and no leader of that gives this server a seat: start the other \
-                 servers of that ensemble. If a majority of them is lost for good, stop server {server}, run `rookeeper data \
-                 leave` on its dataDir, and start it again"
-            );
+            return Self::lacks_seat(server);
         }
         let with_data = self.heard().any(|its| its.0);
         match (silent.is_empty(), self.named().filter(|_| with_data)) {
@@ -345,6 +345,14 @@ impl Round<'_> {
         voters.map(|(server, holding)| (!holding.base.is_empty(), server, holding))
     }
 
+    /// Whether it need not wait for the founder of this ensemble, which asks it: a leader has the word of a majority and can
+    /// give it a seat, and the founder may never reach it. There is none before the ensemble has begun. Where it may not
+    /// accept because somebody is silent, a seat is all that it can have.
+    fn may_take_seat(&self, ensemble: u64) -> bool {
+        let has_begun = self.begun().any(|begun| begun == ensemble);
+        self.holding.base.is_empty() && (has_begun || self.accepts().is_none())
+    }
+
     fn is_silent(&self, server: u8) -> bool {
         server != self.own && !self.others.contains_key(&server)
     }
@@ -358,6 +366,14 @@ impl Round<'_> {
             [one] => (format!("server {one}"), "does"),
             [first @ .., last] => (format!("servers {} and {last}", first.join(", ")), "do"),
         }
+    }
+
+    fn lacks_seat(server: u8) -> String {
+        format!(
+            "server {server} belongs to an ensemble, and no leader of that gives this server a seat: start the other \
+             servers of that ensemble. If a majority of them is lost for good, stop server {server}, run `rookeeper data \
+             leave` on its dataDir, and start it again"
+        )
     }
 
     fn founder(&self) -> String {

@@ -230,11 +230,25 @@ fn who_hears_all_does_not_wait_for_ever() {
 
 #[test]
 fn a_founder_is_waited_for_by_those_whom_it_asks() {
-    let founder = Standing::Member { id: 0x103, ensemble: 7, asks: vec![2], has_begun: false };
-    let others = BTreeMap::from([(1, Is::Empty.standing(None)), (3, founder)]);
-    for (own, step) in [(2, Step::Wait), (4, Step::Join)] {
-        let round = Round { own, holding: Is::Empty.holding(), voters: &VOTERS, others: &others };
-        assert_eq!(round.step(true), step);
+    for (own, is, has_begun, steps) in [
+        (2, Is::Empty, false, [Step::Wait; 2]),
+        (2, Is::Old, false, [Step::Wait; 2]),
+        (4, Is::Empty, false, [Step::Join; 2]),
+        // Its founder may never ask it, but there is a leader.
+        (2, Is::Empty, true, [Step::Wait, Step::Join]),
+        (2, Is::Marked, true, [Step::Wait, Step::Join]),
+        // It has something to lose, and gets no seat with it.
+        (2, Is::Old, true, [Step::Wait; 2]),
+        (4, Is::Empty, true, [Step::Join; 2]),
+    ] {
+        let founder = Standing::Member { id: 0x103, ensemble: 7, asks: vec![2], has_begun };
+        let others = BTreeMap::from([(1, Is::Empty.standing(None)), (3, founder)]);
+        let round = Round { own, holding: is.holding(), voters: &VOTERS, others: &others };
+        let case = (own, is, has_begun);
+        assert_eq!([false, true].map(|is_late| round.step(is_late)), steps, "{case:?}");
+        // Who asks for a seat in vain hears how that ends.
+        let is_about_seat = round.waits_for(true, "/data").contains("gives this server a seat");
+        assert_eq!(is_about_seat, steps[1] == Step::Join, "{case:?}");
     }
 }
 
@@ -248,7 +262,7 @@ fn nobody_belongs_to_an_ensemble_who_may_have_belonged_to_another() {
         |ensemble| Standing::Member { id: 0x101, ensemble, asks: Vec::new(), has_begun: false };
     for (is, first, accepts, steps) in [
         (Is::Empty, Some(Is::Empty.standing(None)), true, [Step::Wait; 2]),
-        (Is::Empty, Some(member(7)), true, [Step::Wait; 2]),
+        (Is::Empty, Some(member(7)), true, [Step::Wait, Step::Join]),
         (Is::Empty, Some(member(8)), false, [Step::Join; 2]),
         (Is::Empty, Some(waits(8)), true, [Step::Wait; 2]),
         (Is::Old, Some(waits(8)), true, [Step::Wait; 2]),

@@ -352,6 +352,30 @@ fn a_latecomer_with_newer_data_keeps_it() {
     assert!(servers[2].log().contains("member=0x"), "{}", servers[2].log());
 }
 
+/// The list of the founder has an address at which nobody is, so it asks nobody there. The leader has the right one.
+#[test]
+fn a_latecomer_whom_the_founder_cannot_reach_gets_a_seat_from_the_leader() {
+    let mut servers = founded_by_two_with_data();
+    stop(&mut servers[1]);
+    let config = fs::read_to_string(servers[1].config()).expect("zoo.cfg");
+    let (before, after) = config.split_once("server.3=127.0.0.1:").expect("a line");
+    let (_, after) = after.split_once(':').expect("two ports");
+    let port = free_port();
+    let config = format!("{before}server.3=127.0.0.1:{port}:{after}");
+    fs::write(servers[1].config(), config).expect("zoo.cfg");
+    servers[1].run();
+    servers[2].run();
+    until("the latecomer serves", || {
+        // Nothing of the founder reaches it, as a leader neither.
+        if mode(&servers[1]) == "leader" {
+            servers[1].signal("USR1");
+        }
+        mode(&servers[2]) != "none"
+    });
+    all_have(&servers[2..], "/kept");
+    assert!(servers[2].log().contains("member=0x"), "{}", servers[2].log());
+}
+
 /// The others went on without the founder, and one of them loses its disk: with the founder it would be a majority.
 #[test]
 fn a_founder_that_came_to_nothing_gets_nobody_whose_disk_was_emptied() {
