@@ -16,8 +16,10 @@ use super::EnsembleError;
 use super::ready::{Member, Transport};
 use crate::engine::time::{Monotonic, Now};
 
-/// Ticks without an answer before the leader is asked again: a word of it may be lost.
+/// Ticks without an answer before the leader is asked again: a word of it may be lost. Each time it is not, it may be far away,
+/// and twice as many pass, up to the most.
 const PATIENCE_TICKS: u32 = 4;
+const PATIENCE_TICKS_MAX: u32 = 64;
 /// Rounds whose answers still count, however late they come.
 const ROUNDS_MAX: usize = 256;
 /// Rounds that are begun in the time that a read may be old.
@@ -48,8 +50,9 @@ pub(super) struct Rounds {
     /// When the last one was begun, and whom it asks.
     began: Option<Monotonic>,
     asked: Asked,
-    /// Ticks since then.
+    /// Ticks since then, and those behind which it is asked again.
     ticks: u32,
+    patience: u32,
     /// A read waits for the applied state to be young enough.
     is_read_waiting: bool,
 }
@@ -100,13 +103,16 @@ impl Rounds {
         let (term, leader, applied_term) = asked;
         let answers = leader != 0 && (leader != id || applied_term == term);
         let is_due = if self.is_unanswered() {
-            is_renewed || self.ticks >= PATIENCE_TICKS || self.asked != asked
+            is_renewed || self.ticks >= self.patience || self.asked != asked
         } else {
             self.wanted > self.begun
         };
         if !answers || !is_due {
             return None;
         }
+        let is_again = self.is_unanswered() && self.asked == asked;
+        self.patience =
+            if is_again { (2 * self.patience).min(PATIENCE_TICKS_MAX) } else { PATIENCE_TICKS };
         let round = Round(self.begun.0 + 1);
         let numbers = [id, now.wall.0.cast_unsigned(), round.0];
         let name: Vec<u8> = numbers.into_iter().flat_map(u64::to_be_bytes).collect();
@@ -207,11 +213,28 @@ mod tests {
     fn an_answer_counts_however_many_were_asked_for_meanwhile() {
         let mut rounds = Rounds::default();
         let begun = begun(&mut rounds, 0, 9000);
-        assert!(begun.len() > 16);
+        assert!(begun.len() > 4);
         rounds.answered(state(&begun[0].1, 7));
         assert_eq!(rounds.end(6), None);
         assert_eq!(rounds.end(7), Some(Monotonic(begun[0].0)));
         assert_eq!(rounds.end(7), None);
+    }
+
+    /// A round begins for each that was answered, not for each word that is on its way.
+    #[test]
+    fn a_leader_that_is_far_away_is_not_asked_without_end() {
+        let mut rounds = Rounds::default();
+        let mut asked = VecDeque::new();
+        let mut count = 0;
+        for ms in (0..10_000).step_by(50) {
+            asked.extend(begun(&mut rounds, ms, ms + 50));
+            while let Some((_, name)) = asked.pop_front_if(|(at, _)| *at + 300 <= ms) {
+                rounds.answered(state(&name, 1));
+                rounds.end(1);
+                count += 1;
+            }
+        }
+        assert!((4..=8).contains(&count), "{count}");
     }
 
     /// Applying lags by more than half of the limit: rounds begin meanwhile.
