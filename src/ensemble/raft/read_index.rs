@@ -20,7 +20,8 @@ use crate::engine::time::{Monotonic, Now};
 /// and twice as many pass, up to the most.
 const PATIENCE_TICKS: u32 = 4;
 const PATIENCE_TICKS_MAX: u32 = 64;
-/// Rounds whose answers still count, however late they come.
+/// Rounds whose answers still count, however late they come. Where there are more, every second one's does not, and whoever waits
+/// for it waits for the next. Never the oldest: else none would be over where a way, or applying, takes longer than so many.
 const ROUNDS_MAX: usize = 256;
 /// Rounds that are begun in the time that a read may be old.
 const ROUNDS_A_LIMIT: u64 = 4;
@@ -118,7 +119,11 @@ impl Rounds {
         let name: Vec<u8> = numbers.into_iter().flat_map(u64::to_be_bytes).collect();
         (self.begun, self.began, self.asked, self.ticks) = (round, Some(now.monotonic), asked, 0);
         if self.open.len() == ROUNDS_MAX {
-            self.open.pop_front();
+            let mut is_kept = false;
+            self.open.retain(|_| {
+                is_kept = !is_kept;
+                is_kept
+            });
         }
         let began = now.monotonic;
         self.open.push_back(Open { round, name: name.clone(), began, index: None });
@@ -250,6 +255,31 @@ mod tests {
         }
         for (ms, _) in names {
             assert_eq!(rounds.end(ms), Some(Monotonic(ms)));
+        }
+    }
+
+    /// A way that takes as long as more rounds than are kept: each who waits hears of one in the end, and of none too early.
+    #[test]
+    fn who_waits_for_a_round_hears_of_one_however_late_its_answer_is() {
+        const LATE: usize = ROUNDS_MAX + ROUNDS_MAX / 2;
+        let mut rounds = Rounds::default();
+        let mut names = VecDeque::new();
+        let mut done = 0;
+        for ms in 0..20 * ROUNDS_MAX {
+            rounds.next();
+            let name = rounds.begin(1, FOLLOWS, true, at(ms as u64)).expect("it is due");
+            names.push_back(name);
+            assert!(rounds.open.len() <= ROUNDS_MAX);
+            if ms < LATE {
+                continue;
+            }
+            rounds.answered(state(&names.pop_front().expect("one was begun"), 1));
+            let answered = (ms - LATE) as u64;
+            if let Some(began) = rounds.end(1) {
+                assert_eq!((began.0, rounds.done()), (answered, Round(answered + 1)));
+                done = answered;
+            }
+            assert!(answered - done < 8, "at {ms}: {answered}, {done}");
         }
     }
 
