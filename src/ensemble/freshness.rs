@@ -30,14 +30,14 @@ pub(super) struct Freshness {
     limit_ms: u64,
     /// When it will be too old; each round that is over puts it off.
     until: AtomicU64,
-    /// Rounds that are over, for those who wait for one.
-    over: Notify,
+    /// For those who wait until it is young.
+    renewed: Notify,
 }
 
 impl Freshness {
     /// Of a state that is not known to be young: it may be so old at most, in milliseconds.
     pub(super) fn new(limit_ms: u64) -> Self {
-        Self { limit_ms, until: AtomicU64::new(0), over: Notify::new() }
+        Self { limit_ms, until: AtomicU64::new(0), renewed: Notify::new() }
     }
 
     pub(super) const fn limit_ms(&self) -> u64 {
@@ -47,7 +47,13 @@ impl Freshness {
     /// All is applied that was acknowledged anywhere by then.
     pub(super) fn shows(&self, began: Monotonic) {
         self.until.fetch_max(began.plus(self.limit_ms).0, Ordering::Release);
-        self.over.notify_waiters();
+    }
+
+    /// Wakes who waits, if it is young: after a stop, many a round shows what was. Not under the hold of the tree: they may be many.
+    pub(super) fn wake(&self, now: Monotonic) {
+        if self.is_young(now) {
+            self.renewed.notify_waiters();
+        }
     }
 
     /// When it will be too old, if no other round is over by then.
@@ -65,8 +71,8 @@ impl Freshness {
         self.is_young(now).then_some(Fresh(PhantomData))
     }
 
-    /// Until the next round is over, from the call on.
-    pub(super) fn next(&self) -> impl Future<Output = ()> {
-        self.over.notified()
+    /// Until it is young at a turn of the member, from the call on.
+    pub(super) fn renewed(&self) -> impl Future<Output = ()> {
+        self.renewed.notified()
     }
 }

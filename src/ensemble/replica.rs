@@ -75,12 +75,12 @@ impl Replica {
         }
     }
 
-    /// Waits for the next round of the ensemble that is over, from the call on; for ever where there are none.
-    pub fn next_round(&self) -> impl Future<Output = ()> {
-        let next = self.freshness.as_ref().map(Freshness::next);
+    /// Waits until a turn of the member finds the state young, from the call on; for ever where there are no rounds.
+    pub fn renewed(&self) -> impl Future<Output = ()> {
+        let renewed = self.freshness.as_ref().map(Freshness::renewed);
         async {
-            match next {
-                Some(next) => next.await,
+            match renewed {
+                Some(renewed) => renewed.await,
                 None => std::future::pending().await,
             }
         }

@@ -173,12 +173,12 @@ impl Server {
         let limit = self.config.ensemble.as_ref().map_or(Duration::ZERO, |its| its.sync_limit);
         let round = async {
             loop {
-                let next = self.replica.next_round();
+                let renewed = self.replica.renewed();
                 self.queue.want_round();
                 if self.replica.is_fresh(self.clock.monotonic()) {
                     return;
                 }
-                next.await;
+                renewed.await;
             }
         };
         tokio::time::timeout(limit, round).await.is_ok()

@@ -173,6 +173,7 @@ impl<T: Transport> Member<T> {
         }
         let mut is_renewed = false;
         if let Some(freshness) = self.applier.replica.freshness() {
+            freshness.wake(now.monotonic);
             let (limit_ms, is_young) = (freshness.limit_ms(), freshness.is_young(now.monotonic));
             self.rounds.is_read_waiting &= !is_young;
             is_renewed = self.rounds.renew(limit_ms, now.monotonic);

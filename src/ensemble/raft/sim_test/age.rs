@@ -1,5 +1,9 @@
 //! How old a read may be, by the clock of whoever answers it: not older than `syncLimit`, whatever happened meanwhile.
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
 use jute::protocol::{Request, WatchRequest};
 use raft::eraftpb::MessageType;
 
@@ -41,6 +45,18 @@ impl World {
 
     fn read(&mut self, at: usize) {
         self.ask_for(at, Request::GetData(WatchRequest { path: "/x".into(), watch: false }));
+    }
+
+    /// Goes on until such a message of a round is on its way.
+    fn until_sent(&mut self, what: MessageType, from: usize, to: usize) -> Checked {
+        let is_it = |parcel: &Parcel| {
+            let Content::Message(message) = &parcel.content else { return false };
+            (parcel.from, parcel.to, message.get_msg_type()) == (from, to, what)
+        };
+        while !self.timeline.has(|event| matches!(event, Event::Arrive(its) if is_it(its))) {
+            self.step()?;
+        }
+        Ok(())
     }
 
     /// A server is stopped, with requests of its client in its socket; another one's client writes, and it goes on.
@@ -95,6 +111,32 @@ fn what_waited_for_a_stopped_follower_is_told_what_is() {
     assert_eq!(world.outcome.closed, 0);
 }
 
+/// A server that was stopped finds the answer to a round that it began before.
+#[test]
+fn who_waits_is_not_woken_while_the_state_is_too_old() {
+    let mut world = World::settled(Flaw::None);
+    let leader = world.leader();
+    let follower = (leader + 1) % 3;
+    world.until_sent(MessageType::MsgReadIndexResp, leader, follower).expect("holds");
+    let replica = Arc::clone(world.member(follower).replica());
+    let mut renewed = pin!(replica.renewed());
+    let mut context = Context::from_waker(Waker::noop());
+    let mut is_woken = || renewed.as_mut().poll(&mut context).is_ready();
+    assert!(!is_woken());
+    world.servers[follower].frozen_until = world.timeline.now() + 2000 * MS;
+    let before = replica.fresh_until();
+    while replica.fresh_until() == before {
+        world.step().expect("holds");
+    }
+    let now = |world: &World| world.servers[follower].clock.read(world.timeline.now()).monotonic;
+    assert!(!replica.is_fresh(now(&world)), "it was shown what was");
+    assert!(!is_woken());
+    while !replica.is_fresh(now(&world)) {
+        world.step().expect("holds");
+    }
+    assert!(is_woken());
+}
+
 /// A follower is stopped while it reads, and others overwrite that.
 fn stopped_in_read(flaw: Flaw) -> Result<u64, String> {
     let mut world = World::settled(flaw);
@@ -129,9 +171,7 @@ fn late_answer(flaw: Flaw) -> Checked {
         let Content::Message(message) = &parcel.content else { return false };
         parcel.to == cut && message.get_msg_type() == MessageType::MsgReadIndexResp
     };
-    while !world.timeline.has(|event| matches!(event, Event::Arrive(its) if answers(its))) {
-        world.step()?;
-    }
+    world.until_sent(MessageType::MsgReadIndexResp, leader, cut)?;
     for other in [leader, writer] {
         world.network.cut(cut, other);
         world.network.cut(other, cut);
