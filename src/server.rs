@@ -564,6 +564,15 @@ async fn until_the_end(
 /// A server that is alone and has a state, but nobody who orders: what it is asked for stays in its queue.
 #[cfg(test)]
 fn without_orderer(settings: &str) -> (tempfile::TempDir, Arc<Server>) {
+    showing(settings, Replica::new)
+}
+
+/// The same with a state of its own.
+#[cfg(test)]
+fn showing(
+    settings: &str,
+    replica: impl FnOnce(Database) -> Replica,
+) -> (tempfile::TempDir, Arc<Server>) {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("zoo.cfg");
     let text = format!("dataDir={}\nclientPort=2181\n{settings}", dir.path().display());
@@ -571,6 +580,6 @@ fn without_orderer(settings: &str) -> (tempfile::TempDir, Arc<Server>) {
     let config = config::load(Some(&file), &[]).expect("it is right").config;
     let directory = data::open_alone(&config).expect("it is new");
     let ground = Ground::new(&config, 0, directory, CancellationToken::new()).expect("it stands");
-    let replica = Arc::new(Replica::new(data::empty(&config).expect("a seed")));
+    let replica = Arc::new(replica(data::empty(&config).expect("a seed")));
     (dir, ground.server(config, replica, Role::Standalone))
 }

@@ -21,7 +21,7 @@ use crate::engine::read::{self, Caller};
 use crate::engine::request::{Chore, Origin, Work};
 use crate::engine::sequencer::{Prepared, Sequencer};
 use crate::engine::session::SessionId;
-use crate::engine::time::Now;
+use crate::engine::time::{Monotonic, Now};
 use crate::engine::tracker::Attached;
 use crate::engine::watch::{Event, Tell};
 use crate::engine::zxid::Zxid;
@@ -303,6 +303,13 @@ impl Applying<'_> {
         }
     }
 
+    /// A round is over that began then: all is applied that it is to show.
+    pub(super) fn shows(&self, began: Monotonic) {
+        if let Some(freshness) = self.replica.freshness() {
+            freshness.shows(began);
+        }
+    }
+
     /// The database, as it is now.
     pub(super) fn database(&mut self) -> &mut Database {
         self.hold.database()
@@ -333,7 +340,7 @@ impl Applying<'_> {
         self.clients.attached(origin.connection, attached);
     }
 
-    /// A read that stood behind a write of its session. It does not wait until it may be told: others would, too.
+    /// A read that stood behind a write of its session, and could be told when it came. It does not wait: others would, too.
     fn read(&mut self, origin: &Origin, request: &Request<'static>) {
         if !self.clients.is_open(origin.connection) {
             return;
@@ -432,7 +439,7 @@ mod tests {
     use super::*;
     use crate::engine::acl::{Identities, Identity};
     use crate::engine::database::Rules;
-    use crate::engine::time::{Monotonic, WallClock};
+    use crate::engine::time::WallClock;
     use crate::engine::watch::ConnectionId;
 
     #[test]

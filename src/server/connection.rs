@@ -313,7 +313,7 @@ impl Connection {
     }
 
     /// The orderer is done with one request.
-    fn answered(&self) {
+    pub(super) fn answered(&self) {
         if self.in_flight.fetch_sub(1, Ordering::SeqCst) > 1 {
             return;
         }

@@ -439,6 +439,7 @@ impl Inbox {
                 Ok(request) if self.sampler.is_due() => Sample::of(request),
                 _ => None,
             };
+            let is_late = !is_fresh && request.as_ref().is_ok_and(read::shows_tree);
             let audit = server.audit.as_ref();
             let audit = audit.filter(|_| request.as_ref().is_ok_and(read::is_change));
             let step = match request {
@@ -468,7 +469,7 @@ impl Inbox {
                     let weight = noted.weight(&request, session, &identities, address);
                     return Step::NeedsAuditRoom(weight);
                 }
-                Ok(request) if is_known && self.belongs_to_orderer(&request, is_alone) => {
+                Ok(request) if is_known && self.belongs_to_orderer(&request, is_alone, is_late) => {
                     let weight = server.weight(len, &connection.identities());
                     let Some(room) = take_room(&server.room, room, weight) else {
                         self.waits_since.get_or_insert(received);
@@ -488,9 +489,7 @@ impl Inbox {
                     let request = request.into_static();
                     self.submit(connection, header.xid, request, len, room, received)
                 }
-                Ok(request) if is_known && is_alone && !is_fresh && read::shows_tree(&request) => {
-                    return Step::NeedsRound;
-                }
+                Ok(_) if is_known && is_alone && is_late => return Step::NeedsRound,
                 Ok(request) if is_known && is_alone && self.needs_sync(&request, len) => {
                     let weight = server.weight(len, &connection.identities());
                     let Some(room) = take_room(&server.room, room, weight) else {
@@ -586,10 +585,12 @@ impl Inbox {
     }
 
     /// Whether a request is submitted: writes always, reads only while something of the connection is with the
-    /// orderer, and then only those with small answers, a few at a time.
-    fn belongs_to_orderer(&self, request: &Request<'_>, is_alone: bool) -> bool {
+    /// orderer, and then only those with small answers, a few at a time. One that waits for a round waits here: others stand
+    /// behind it there.
+    fn belongs_to_orderer(&self, request: &Request<'_>, is_alone: bool, is_late: bool) -> bool {
         if read::is_read(request) {
             !is_alone
+                && !is_late
                 && !self.syncs(request)
                 && !read::can_be_large(request)
                 && self.reads_in_flight < READS_IN_FLIGHT
@@ -1015,23 +1016,67 @@ mod tests {
 
     use super::*;
     use crate::engine::tracker::Attached;
+    use crate::ensemble::Replica;
     use crate::server::password::PASSWORD_LEN;
-    use crate::server::without_orderer;
+    use crate::server::{showing, without_orderer};
+
+    /// A client and its connection.
+    async fn connected(server: &Server) -> (TcpStream, Connection) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let address = listener.local_addr().expect("it is known");
+        let socket = TcpStream::connect(address).await.expect("a connection");
+        let (client, peer) = listener.accept().await.expect("a connection");
+        let (id, unread) = (server.connections.next_id(), server.connections.unread());
+        let connection = Connection::new(id, peer, socket, server.clock, Arc::clone(unread));
+        (client, connection)
+    }
+
+    fn attach(connection: &Connection) {
+        connection.submitted();
+        let session = Attached {
+            session: SessionId(1),
+            timeout_ms: 10_000,
+            heard: Arc::default(),
+            previous: None,
+        };
+        connection.attached(&session, [0; PASSWORD_LEN]);
+    }
+
+    /// With the orderer, others would wait behind it, or it would fail. What shows nothing of the tree goes there as ever.
+    #[tokio::test]
+    async fn a_read_behind_a_write_waits_here_while_the_state_is_too_old() {
+        let (_dir, server) = showing("", |database| Replica::of_member(database, 1000));
+        let (_client, connection) = connected(&server).await;
+        attach(&connection);
+        let mut inbox = Inbox::new(Arc::clone(&server));
+        let set = SetDataRequest { path: "/".into(), data: None, version: -1 };
+        let get = WatchRequest { path: "/".into(), watch: false };
+        let mut put = |op: OpCode, body: &dyn Fn(&mut BytesMut)| {
+            put_frame(&mut inbox.bytes, |out| {
+                RequestHeader { xid: 1, op: op.code() }.encode(out);
+                body(out);
+            });
+        };
+        for _ in 0..2 {
+            put(OpCode::SetData, &|out| set.encode(out));
+            put(OpCode::Ping, &|_| {});
+            put(OpCode::GetData, &|out| get.encode(out));
+        }
+        let queued = || server.queue.take(Duration::ZERO).submissions.len();
+        assert_eq!((inbox.process(&connection, &mut None), queued()), (Step::Drain, 2));
+        assert_eq!((inbox.process(&connection, &mut None), queued()), (Step::Drain, 0));
+        (0..2).for_each(|_| connection.answered());
+        assert_eq!((inbox.process(&connection, &mut None), queued()), (Step::NeedsRound, 0));
+    }
 
     /// They come at once after an outage, and the others' requests are not to stand behind them.
     #[tokio::test]
     async fn clients_that_connect_take_a_quarter_of_what_requests_may_and_none_of_theirs() {
         const CLIENTS: usize = 200;
         let (_dir, server) = without_orderer("globalOutstandingLimit=40\n");
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
-        let address = listener.local_addr().expect("it is known");
         let mut all = Vec::new();
         for _ in 0..=CLIENTS {
-            let socket = TcpStream::connect(address).await.expect("a connection");
-            let (client, peer) = listener.accept().await.expect("a connection");
-            let (id, unread) = (server.connections.next_id(), server.connections.unread());
-            let unread = Arc::clone(unread);
-            all.push((client, Connection::new(id, peer, socket, server.clock, unread)));
+            all.push(connected(&server).await);
         }
         let mut taken = 0;
         let mut connect = |connection: &Connection| {
@@ -1055,14 +1100,7 @@ mod tests {
         others.iter().for_each(|(_, connection)| connect(connection));
         assert_eq!(taken, 10);
 
-        own.submitted();
-        let session = Attached {
-            session: SessionId(1),
-            timeout_ms: 10_000,
-            heard: Arc::default(),
-            previous: None,
-        };
-        own.attached(&session, [0; PASSWORD_LEN]);
+        attach(own);
         let mut inbox = Inbox::new(Arc::clone(&server));
         let set = SetDataRequest { path: "/".into(), data: None, version: -1 };
         for xid in 0..40 {

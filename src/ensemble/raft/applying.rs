@@ -7,11 +7,14 @@ use raft::eraftpb::{Entry, EntryType};
 
 use super::EnsembleError;
 use super::configuration::Change;
+use super::following::Following;
 use super::leading::Leading;
+use super::read_index::Rounds;
 use super::ready::{Member, Transport};
 use crate::engine::session::SessionId;
 use crate::engine::time::Now;
 use crate::engine::zxid::Zxid;
+use crate::ensemble::steps::Applying;
 
 impl<T: Transport> Member<T> {
     /// Applies what is final and answers whoever asked for it here.
@@ -35,7 +38,11 @@ impl<T: Transport> Member<T> {
         } = self;
         let raft = &node.raft;
         let leads = |entry: &Entry| raft.state == StateRole::Leader && raft.term == entry.term;
+        let before = raft.raft_log.applied;
         applier.under_hold(|applying| {
+            if let Some(began) = rounds.end(before) {
+                applying.shows(began);
+            }
             for entry in entries {
                 let wrong = || EnsembleError::Entry { index: entry.index };
                 let payload = match entry.entry_type {
@@ -59,6 +66,7 @@ impl<T: Transport> Member<T> {
                         *leading = Some(Leading::new(database, *tick_ms, server_id, now));
                     }
                     trees.applied(applying.database());
+                    settle(entry.index, applying, leading, following, rounds)?;
                     continue;
                 }
                 let (record, _) = TxnRecord::decode(payload).map_err(|_| wrong())?;
@@ -79,7 +87,7 @@ impl<T: Transport> Member<T> {
                 let mut asker = None;
                 let mut rest = Some(record);
                 if let Some(leading) = leading.as_mut()
-                    && let Some(of) = leading.finish(zxid, applying, rounds.done())?
+                    && let Some(of) = leading.finish(zxid, applying)?
                 {
                     asker = of.filter(|connection| here.has(*connection));
                     rest = None;
@@ -104,9 +112,7 @@ impl<T: Transport> Member<T> {
                 if let Some(session) = closed.filter(|_| asker.is_none()) {
                     here.session_closed(session);
                 }
-                if let Some(following) = following.as_mut() {
-                    following.settle(applying, rounds.done());
-                }
+                settle(entry.index, applying, leading, following, rounds)?;
             }
             Ok(())
         })?;
@@ -127,4 +133,24 @@ impl<T: Transport> Member<T> {
             self.trees.end_of_term();
         }
     }
+}
+
+/// Answers what stood behind the entry at `index`, which is applied. How old it is, the rounds say that are over with it.
+fn settle(
+    index: u64,
+    applying: &mut Applying<'_>,
+    leading: &mut Option<Leading>,
+    following: &mut Option<Following>,
+    rounds: &mut Rounds,
+) -> Result<(), EnsembleError> {
+    if let Some(began) = rounds.end(index) {
+        applying.shows(began);
+    }
+    if let Some(leading) = leading {
+        leading.finish_settled(applying, rounds.done())?;
+    }
+    if let Some(following) = following {
+        following.settle(applying, rounds.done());
+    }
+    Ok(())
 }

@@ -159,7 +159,6 @@ impl Leading {
         &mut self,
         zxid: i64,
         applying: &mut Applying<'_>,
-        done: Round,
     ) -> Result<Option<Option<ConnectionId>>, OrderError> {
         let mut records = self.waiting.iter().map(|(step, _)| step.record());
         let first = records.find_map(|record| record.map(|record| record.header.zxid));
@@ -171,7 +170,6 @@ impl Leading {
         let asker = step.origin.as_ref().map(|origin| origin.connection);
         applying.finish(step, &mut self.sequencer)?;
         self.sequencer.retire(applying.database().last_zxid());
-        self.finish_settled(applying, done)?;
         Ok(Some(asker))
     }
 

@@ -144,7 +144,7 @@ impl Rounds {
     }
 
     /// Ends the rounds that are answered, if what was final then is applied. Gives when the last of them was begun.
-    fn end(&mut self, applied: u64) -> Option<Monotonic> {
+    pub(super) fn end(&mut self, applied: u64) -> Option<Monotonic> {
         let is_over = |open: &Open| open.index.is_some_and(|index| index <= applied);
         let last = self.open.iter().rposition(is_over)?;
         let Open { round, began, .. } = self.open.drain(..=last).next_back()?;

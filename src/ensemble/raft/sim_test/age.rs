@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use jute::protocol::{Request, WatchRequest};
+use jute::protocol::{Request, SetDataRequest, WatchRequest};
 use raft::eraftpb::MessageType;
 
 use super::network::{Content, Parcel};
@@ -44,7 +44,29 @@ impl World {
     }
 
     fn read(&mut self, at: usize) {
-        self.ask_for(at, Request::GetData(WatchRequest { path: "/x".into(), watch: false }));
+        self.ask_for(at, get());
+    }
+
+    /// The session of a server's client is to outlive that this server is stopped for two seconds.
+    fn outlast(&mut self, at: usize) {
+        while self.clients[at].timeout_ms < 2500 {
+            let (_, id) = self.clients[at].connection.expect("a connection");
+            self.hang_up(at, id);
+            self.clients[at].forget();
+            self.connect(at, at);
+            self.pass(100);
+        }
+    }
+
+    /// Goes on until a write of a server's client is durable there, and not known to be final.
+    fn until_durable(&mut self, at: usize) -> Checked {
+        loop {
+            let log = &self.member(at).node.raft.raft_log;
+            if log.committed < log.persisted {
+                return Ok(());
+            }
+            self.step()?;
+        }
     }
 
     /// Goes on until such a message of a round is on its way.
@@ -75,6 +97,10 @@ impl World {
     }
 }
 
+fn get() -> Request<'static> {
+    Request::GetData(WatchRequest { path: "/x".into(), watch: false })
+}
+
 /// A leader is stopped, others overwrite, and it goes on with reads in its socket.
 fn leader_is_stopped(flaw: Flaw) -> Checked {
     let mut world = World::settled(flaw);
@@ -97,18 +123,84 @@ fn reads_of_any_age_are_found() {
 fn what_waited_for_a_stopped_follower_is_told_what_is() {
     let mut world = World::settled(Flaw::None);
     let follower = (world.leader() + 1) % 3;
-    // Its session is to outlive that.
-    while world.clients[follower].timeout_ms < 2500 {
-        let (at, id) = world.clients[follower].connection.expect("a connection");
-        world.hang_up(at, id);
-        world.clients[follower].forget();
-        world.connect(follower, follower);
-        world.pass(100);
-    }
+    world.outlast(follower);
     let before = world.outcome.reads;
     assert_eq!(world.stopped(follower, 2000), Ok(()));
     assert_eq!((world.outcome.reads - before, world.waiting(follower)), (20, 0));
     assert_eq!(world.outcome.closed, 0);
+}
+
+/// The write is final when the follower goes on, and what its client read behind it has waited in the socket.
+#[test]
+fn what_stands_behind_a_write_waits_for_a_round_as_well() {
+    let mut world = World::settled(Flaw::None);
+    let follower = (world.leader() + 1) % 3;
+    world.outlast(follower);
+    world.set_data(follower, 20);
+    world.until_durable(follower).expect("holds");
+    let before = (world.outcome.reads, world.outcome.acknowledged);
+    world.servers[follower].frozen_until = world.timeline.now() + 2000 * MS;
+    let (_, id) = world.clients[follower].connection.expect("a connection");
+    let set = SetDataRequest { path: "/x".into(), data: None, version: -1 };
+    let asked = [get(), Request::SetData(set), get()];
+    for _ in 0..5 {
+        world.ask(follower, follower, id, asked.to_vec());
+    }
+    world.pass(4000);
+    let reads = world.outcome.reads - before.0;
+    let writes = world.outcome.acknowledged - before.1;
+    assert_eq!((world.outcome.closed, reads, writes, world.waiting(follower)), (0, 10, 6, 0));
+}
+
+/// The answer to a round is in the socket of a follower that was stopped, with the word that a write is final. The read behind it
+/// is older than what the round before it showed, and not than what this one shows.
+fn round_beside_a_write(is_asked_first: bool) {
+    let mut world = World::settled(Flaw::None);
+    let leader = world.leader();
+    let follower = (leader + 1) % 3;
+    world.outlast(follower);
+    let (_, id) = world.clients[follower].connection.expect("a connection");
+    let set = SetDataRequest { path: "/x".into(), data: None, version: -1 };
+    let asked = [Request::SetData(set), get()];
+    let mut attempts = 0;
+    let (shown, reads) = loop {
+        let replica = Arc::clone(world.member(follower).replica());
+        let (shown, reads) = (replica.fresh_until(), world.outcome.reads);
+        if is_asked_first {
+            world.until_sent(MessageType::MsgReadIndex, follower, leader).expect("holds");
+        }
+        world.ask(follower, follower, id, asked.to_vec());
+        world.until_durable(follower).expect("holds");
+        if !is_asked_first {
+            // Neither is the write known to be final before it asks.
+            world.network.cut(leader, follower);
+            world.until_sent(MessageType::MsgReadIndex, follower, leader).expect("holds");
+            let held = world.network.mend(leader, follower);
+            held.into_iter().for_each(|parcel| world.arrive(parcel));
+        }
+        if replica.fresh_until() == shown && world.outcome.reads == reads {
+            break (shown, reads);
+        }
+        attempts += 1;
+        assert!(attempts < 50, "it is stopped too late");
+        world.pass(100);
+    };
+    world.servers[follower].frozen_until = world.timeline.now() + (SYNC_LIMIT_MS - 200) * MS;
+    world.pass(SYNC_LIMIT_MS - 100);
+    assert!(world.member(follower).replica().fresh_until() > shown);
+    world.pass(1000);
+    let reads = world.outcome.reads - reads;
+    assert_eq!((world.outcome.closed, reads, world.waiting(follower)), (0, 1, 0));
+}
+
+#[test]
+fn a_round_of_before_a_write_shows_how_old_it_is() {
+    round_beside_a_write(true);
+}
+
+#[test]
+fn a_round_of_behind_a_write_shows_how_old_it_is() {
+    round_beside_a_write(false);
 }
 
 /// A server that was stopped finds the answer to a round that it began before.

@@ -205,7 +205,9 @@ impl World {
                 }
                 continue;
             }
-            if read::can_be_large(&request) && connection.with_orderer > 0 {
+            let local = server.clock.read(self.timeline.now()).monotonic;
+            let is_late = read::shows_tree(&request) && !member.replica().is_fresh(local);
+            if (read::can_be_large(&request) || is_late) && connection.with_orderer > 0 {
                 return Ok(());
             }
             connection.with_orderer += 1;
