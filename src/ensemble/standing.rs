@@ -188,9 +188,7 @@ impl Round<'_> {
         }
         if let Some((server, _)) = self.members().next() {
             if !self.holding.base.is_empty() && !self.has_begun() {
-                return format!(
-                    "server {server} belongs to an ensemble that has not begun: the log of server {server} says what ends that"
-                );
+                return self.lacks_beginning(server);
             }
             if !self.holding.base.is_empty() && !silent.is_empty() {
                 return format!(
@@ -365,6 +363,30 @@ impl Round<'_> {
             [] => (String::new(), "do"),
             [one] => (format!("server {one}"), "does"),
             [first @ .., last] => (format!("servers {} and {last}", first.join(", ")), "do"),
+        }
+    }
+
+    /// Beside one that belongs to an ensemble that has not begun.
+    fn lacks_beginning(&self, server: u8) -> String {
+        let is_founder =
+            |its: &Standing| matches!(its, Standing::Member { asks, .. } if !asks.is_empty());
+        let away = |server: u8| {
+            format!(
+                "stop server {server}, move its data directory away, keep it, and start the server again"
+            )
+        };
+        // Who asks nobody may be one that has accepted, or a founder whom all have answered.
+        match self.others.iter().find(|(_, its)| is_founder(its)) {
+            Some((founder, _)) => format!(
+                "server {founder} has founded an ensemble that has not begun, and does not ask this server: it does not list it, \
+                 or this one has refused, as its log says. First of all, start all other servers. If this stays, {}",
+                away(*founder)
+            ),
+            None => format!(
+                "server {server} belongs to an ensemble that has not begun: start all other servers. If this stays, {}, unless \
+                 its log says what it waits for and what ends that",
+                away(server)
+            ),
         }
     }
 

@@ -445,6 +445,30 @@ fn of_two_ensembles_only_the_one_that_has_not_begun_is_given_up() {
     }
 }
 
+/// The log of a founder says nothing of those that refused, and it takes part: it waits for nobody.
+#[test]
+fn who_waits_beside_an_ensemble_that_has_not_begun_is_not_sent_to_the_log_of_its_founder() {
+    let member = |server: u8, asks: &[u8]| {
+        let (id, asks) = (member_id(server, FIRST_LIFE), asks.to_vec());
+        (server, Standing::Member { id, ensemble: 7, asks, has_begun: false })
+    };
+    let [founder, accepted, unknown] = [member(3, &[2]), member(2, &[]), member(3, &[])];
+    for (heard, parts) in [
+        (vec![founder.clone()], ["server 3 has founded", "stop server 3, move"]),
+        (vec![accepted.clone(), founder], ["server 3 has founded", "stop server 3, move"]),
+        (vec![accepted], ["server 2 belongs to", "unless its log says what it waits for"]),
+        (vec![unknown], ["server 3 belongs to", "unless its log says what it waits for"]),
+    ] {
+        let others = heard.into_iter().collect();
+        let (own, holding) = (1, Is::New.holding());
+        let told = Round { own, holding, voters: &VOTERS, others: &others }.waits_for(true, "/d");
+        assert!(told.contains("an ensemble that has not begun"), "{told}");
+        assert!(told.contains("start all other servers"), "{told}");
+        assert!(told.contains("move its data directory away, keep it"), "{told}");
+        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+    }
+}
+
 /// An observer is no part of a majority, names nobody alone, and founds nothing; but its data counts against a marker.
 #[test]
 fn observers_found_nothing() {
