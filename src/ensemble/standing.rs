@@ -97,6 +97,8 @@ pub enum Step {
 /// What a server may belong to if it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acceptance {
+    /// Who may ask.
+    pub founder: u8,
     /// The ensemble of who asks.
     pub ensemble: u64,
     /// The newest data of other voters that belong to none. An ensemble that was founded on less would shut it out.
@@ -243,11 +245,11 @@ impl Round<'_> {
     /// whoever is silent is not to be waited for.
     #[must_use]
     pub fn accepts(&self) -> Option<Acceptance> {
-        let (_, ensemble) = self.asker()?;
+        let (founder, ensemble) = self.asker()?;
         let was_none = !self.holding.base.is_empty() || self.holding.begins == Begins::Marked;
         let others = self.heard().filter(|its| its.1 != self.own);
         let newest = others.map(|its| its.2.base).max().unwrap_or_default();
-        (was_none || self.is_complete()).then_some(Acceptance { ensemble, newest })
+        (was_none || self.is_complete()).then_some(Acceptance { founder, ensemble, newest })
     }
 
     /// Who asks it to belong to its ensemble, or is about to, and to which. Nobody, where another one may have begun.

@@ -96,7 +96,7 @@ pub(super) async fn heed(
         return receive_snapshot(&common, stream).await;
     }
     if caller.purpose == QUESTION {
-        return introduction::answer(common, stream, server_of(caller.id)).await;
+        return introduction::answer(common, stream, (server_of(caller.id), caller.process)).await;
     }
     let Some(line) = caller.line else { return Ok(()) };
     let replaced = line.replaced.clone();

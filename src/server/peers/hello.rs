@@ -276,6 +276,7 @@ impl Proved<'_> {
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) id: u64,
+    pub(super) process: ProcessId,
     pub(super) purpose: u32,
     /// On which it is heard, if it came to speak.
     pub(super) line: Option<Line>,
@@ -423,7 +424,7 @@ pub(super) async fn hear(
     stream.write_u8(0).await?;
     let own = common.introduction_to(server_of(claim.id), purpose);
     proved.introduce(stream, &own, Side::CalledItself).await?;
-    Ok(Ok(Caller { id: claim.id, purpose, line }))
+    Ok(Ok(Caller { id: claim.id, process: claim.process, purpose, line }))
 }
 
 /// Lets the caller prove that it knows the secret, and proves the same.

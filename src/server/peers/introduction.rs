@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 
+use super::callers::ProcessId;
 use super::handed_secret;
 use super::hello::QUESTION;
 use super::secret::nonce;
@@ -55,11 +56,27 @@ pub(super) enum Introduction {
     #[default]
     Changing,
     /// It belongs to no ensemble, and says this of itself. To which it may belong if asked, by what it heard last.
-    Before(Box<Before>, Holding, Option<Acceptance>),
+    Before(Box<Before>, Holding, Option<Welcome>),
     /// It belongs to one.
     Member(Belonging),
     /// The disk refused.
     Failed(EnsembleError),
+}
+
+/// Who may found the ensemble of a server that belongs to none.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Welcome {
+    pub(super) acceptance: Acceptance,
+    /// Which of the founder's processes was reached: another one that asks may be one whose place it has taken.
+    pub(super) process: ProcessId,
+}
+
+impl Welcome {
+    /// Whether it is for what this process of a server founded.
+    fn is_for(self, (server, process): (u8, ProcessId), founding: &Founding) -> bool {
+        (self.acceptance.founder, self.process) == (server, process)
+            && self.acceptance.is_for(founding.ensemble, founding.base)
+    }
 }
 
 /// What a member can say of itself before it takes part.
@@ -164,12 +181,12 @@ impl Peers {
         loop {
             let begins = data::begins(&server.config);
             let next = common.next(begins, names, directory)?;
-            let others = match next {
+            let (others, processes) = match next {
                 Next::TakesPart => {
                     *waits.lock() = None;
                     return Ok(true);
                 }
-                Next::Waits => BTreeMap::new(),
+                Next::Waits => Default::default(),
                 Next::Awaits(_) | Next::Comes(_) => common.standings().await,
             };
             let text = match next {
@@ -184,7 +201,10 @@ impl Peers {
                     let (own, voters) = (common.server, voters.as_slice());
                     let round = Round { own, holding, voters, others: &others };
                     names = round.named();
-                    common.accepts(round.accepts());
+                    common.accepts(round.accepts().and_then(|acceptance| {
+                        let process = *processes.get(&acceptance.founder)?;
+                        Some(Welcome { acceptance, process })
+                    }));
                     match round.step(is_late) {
                         Step::Found => common.found(base, ensemble, &others).await,
                         Step::Join if base.is_empty() => common.ask_for_seat(&others).await,
@@ -234,21 +254,22 @@ impl Common {
         matches!(*self.introduction.lock(), Introduction::Member(_))
     }
 
-    /// What the others are, as far as they answer.
-    async fn standings(self: &Arc<Self>) -> BTreeMap<u8, Standing> {
+    /// What the others are, as far as they answer, and which process of each answered.
+    async fn standings(self: &Arc<Self>) -> (BTreeMap<u8, Standing>, BTreeMap<u8, ProcessId>) {
         let mut asked = JoinSet::new();
         for peer in self.peers.values() {
             let (common, peer) = (Arc::clone(self), Arc::clone(peer));
             asked
                 .spawn(async move { (peer.server, ask(&common, &peer, Question::Standing).await) });
         }
-        let mut standings = BTreeMap::new();
+        let (mut standings, mut processes) = (BTreeMap::new(), BTreeMap::new());
         while let Some(answer) = asked.join_next().await {
-            if let Ok((server, Ok(Answer::Standing(standing)))) = answer {
+            if let Ok((server, Ok((Answer::Standing(standing), process)))) = answer {
                 standings.insert(server, standing);
+                processes.insert(server, process);
             }
         }
-        standings
+        (standings, processes)
     }
 
     /// Founds an ensemble, and has the others asked to belong to it.
@@ -378,7 +399,8 @@ impl Common {
         }
         let handed =
             secret.map(|secret| handed_secret::hand(&self.security, secret)).transpose()?;
-        ask(self, peer, Question::Founded(founding.clone(), handed)).await
+        let (answer, _) = ask(self, peer, Question::Founded(founding.clone(), handed)).await?;
+        Ok(answer)
     }
 
     /// Asks members for a seat until one gives it.
@@ -386,7 +408,8 @@ impl Common {
         let members = others.iter().filter(|(_, its)| matches!(its, Standing::Member { .. }));
         for (server, _) in members {
             let Some(peer) = self.peers.get(server) else { continue };
-            match ask(self, peer, Question::Seat(self.server)).await {
+            let answer = ask(self, peer, Question::Seat(self.server)).await;
+            match answer.map(|(answer, _)| answer) {
                 Ok(Answer::Seat(seat, handed)) => {
                     let secret = handed.map(|handed| handed_secret::take(&self.security, *handed));
                     let Some(before) = self.take_before() else { return };
@@ -462,9 +485,9 @@ impl Common {
     }
 
     /// To which ensemble this server may belong if asked.
-    pub(super) fn accepts(&self, ensemble: Option<Acceptance>) {
+    pub(super) fn accepts(&self, welcome: Option<Welcome>) {
         if let Introduction::Before(_, _, accepts) = &mut *self.introduction.lock() {
-            *accepts = ensemble;
+            *accepts = welcome;
         }
     }
 
@@ -497,7 +520,7 @@ impl Common {
     /// Belongs to what another has founded, if it may.
     pub(super) async fn belong(
         self: &Arc<Self>,
-        from: u8,
+        (from, process): (u8, ProcessId),
         founding: Founding,
         handed: Option<Box<HandedSecret>>,
     ) -> Answer {
@@ -509,7 +532,7 @@ impl Common {
                 Err("the founder's server list does not include it".to_owned())
             }
             Introduction::Before(_, _, accepts)
-                if !accepts.is_some_and(|its| its.is_for(*ensemble, founding.base)) =>
+                if !accepts.is_some_and(|its| its.is_for((from, process), &founding)) =>
             {
                 return Answer::Elsewhere;
             }
@@ -580,11 +603,19 @@ impl Common {
 }
 
 /// Answers the question that comes over `stream`.
-pub(super) async fn answer(common: Arc<Common>, mut stream: Stream, from: u8) -> io::Result<()> {
+pub(super) async fn answer(
+    common: Arc<Common>,
+    mut stream: Stream,
+    from: (u8, ProcessId),
+) -> io::Result<()> {
     timeout(ANSWER_MAX, answer_at_leisure(&common, &mut stream, from)).await
 }
 
-async fn answer_at_leisure(common: &Arc<Common>, stream: &mut Stream, from: u8) -> io::Result<()> {
+async fn answer_at_leisure(
+    common: &Arc<Common>,
+    stream: &mut Stream,
+    from: (u8, ProcessId),
+) -> io::Result<()> {
     let answer = match read(stream, common).await? {
         Said::Question(Question::Standing) => {
             common.standing().map_or(Answer::Elsewhere, Answer::Standing)
@@ -592,18 +623,19 @@ async fn answer_at_leisure(common: &Arc<Common>, stream: &mut Stream, from: u8) 
         Said::Question(Question::Founded(founding, handed)) => {
             common.belong(from, founding, handed).await
         }
-        Said::Question(Question::Seat(server)) if server == from => common.seat(server).await,
+        Said::Question(Question::Seat(server)) if server == from.0 => common.seat(server).await,
         _ => return Err(io::Error::other("this is not a question")),
     };
     write(stream, &Said::Answer(answer)).await
 }
 
-async fn ask(common: &Common, peer: &Peer, question: Question) -> io::Result<Answer> {
+/// The answer, and which process of the peer gave it.
+async fn ask(common: &Common, peer: &Peer, question: Question) -> io::Result<(Answer, ProcessId)> {
     let answered = timeout(ANSWER_MAX, async {
-        let (mut stream, _) = dial(common, peer, QUESTION, SILENT_MAX).await?;
+        let (mut stream, called) = dial(common, peer, QUESTION, SILENT_MAX).await?;
         write(&mut stream, &Said::Question(question)).await?;
         match read(&mut stream, common).await? {
-            Said::Answer(answer) => Ok(answer),
+            Said::Answer(answer) => Ok((answer, called.process)),
             _ => Err(io::Error::other("this is not an answer")),
         }
     });

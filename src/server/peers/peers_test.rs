@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::admission::Probe;
 use super::hear::heed;
 use super::hello::{Kind, Refusal, WORDS};
+use super::introduction::Welcome;
 use super::secure::Stream;
 use super::speak::dial;
 use super::*;
@@ -694,7 +695,7 @@ async fn who_was_asked_to_belong_does_so_even_if_nobody_waits() {
     let founding = Founding { ensemble: 7, term: 1, base, members, ..Founding::default() };
     tokio::select! {
         biased;
-        _ = common.belong(1, founding, None) => {}
+        _ = common.belong((1, ProcessId(1)), founding, None) => {}
         // It has begun.
         () = std::future::ready(()) => {}
     }
@@ -713,9 +714,10 @@ fn offer(from: u8, ensemble: u64) -> Question {
     Question::Founded(Founding { ensemble, term: 1, members, ..Founding::default() }, None)
 }
 
-/// Leave to belong to an ensemble where nobody else has data.
-fn to(ensemble: u64) -> Option<Acceptance> {
-    Some(Acceptance { ensemble, newest: Base::default() })
+/// Leave to belong to an ensemble where nobody else has data, if the only process of server 1 asks.
+fn to(ensemble: u64) -> Option<Welcome> {
+    let acceptance = Acceptance { founder: 1, ensemble, newest: Base::default() };
+    Some(Welcome { acceptance, process: ProcessId(1) })
 }
 
 /// An acceptance that counted before its founder knew of it could be made twice, by two directories of one server.
@@ -727,7 +729,7 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     two.peers.is_no_member(read());
     let belong = async |from: u8, ensemble: u64| {
         let Question::Founded(founding, secret) = offer(from, ensemble) else { unreachable!() };
-        common.belong(from, founding, secret).await
+        common.belong((from, ProcessId(from.into())), founding, secret).await
     };
     // It has not heard who there is, or heard of another ensemble.
     assert_eq!(belong(1, 7).await, Answer::Elsewhere);
@@ -735,14 +737,21 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     assert_eq!(belong(1, 7).await, Answer::Elsewhere);
     // Somebody has data, and it was founded on nothing.
     let newest = Base { epoch: 1, zxid: 1, accepted: 1 };
-    common.accepts(Some(Acceptance { ensemble: 7, newest }));
+    let acceptance = Acceptance { founder: 1, ensemble: 7, newest };
+    common.accepts(Some(Welcome { acceptance, process: ProcessId(1) }));
     assert_eq!(belong(1, 7).await, Answer::Elsewhere);
+    // Another process was reached as the founder: this one may have lost its place.
+    common.accepts(to(7).map(|its| Welcome { process: ProcessId(9), ..its }));
+    assert_eq!(belong(1, 7).await, Answer::Elsewhere);
+    // And it is another server that was heard of.
     common.accepts(to(7));
+    assert_eq!(belong(3, 7).await, Answer::Elsewhere);
     assert_eq!(belong(1, 7).await, Answer::Founded);
     // An operator gives back what it held, and its founder was not lost after all.
     RaftStateFile::leave(&common.directory).expect("leaves");
     two.peers.is_no_member(read());
-    common.accepts(to(8));
+    let acceptance = Acceptance { founder: 3, ensemble: 8, newest: Base::default() };
+    common.accepts(Some(Welcome { acceptance, process: ProcessId(3) }));
     assert!(matches!(belong(3, 8).await, Answer::Refused(_)), "the term may be another's");
     common.accepts(to(7));
     assert_eq!(belong(1, 7).await, Answer::Founded);
