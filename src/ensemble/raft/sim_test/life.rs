@@ -247,7 +247,7 @@ impl World {
         server.receiving = None;
         server.recovering = None;
         server.seats.clear();
-        server.asks = u64::MAX;
+        server.asks = None;
         server.configured_at = 0;
         server.wakes = u64::MAX;
         server.frozen_until = now;

@@ -117,8 +117,8 @@ pub(super) struct Server {
     pub(super) recovering: Option<u64>,
     /// It makes itself a member if its directory is no member's.
     pub(super) is_founder: bool,
-    /// When it asks for a seat next.
-    pub(super) asks: u64,
+    /// When it asks for a seat next, as a process whose directory is no member's.
+    pub(super) asks: Option<u64>,
     /// Seats that were asked for here.
     pub(super) seats: Vec<(u64, Asking)>,
     pub(super) ears: Ears,
@@ -158,6 +158,11 @@ impl State {
 }
 
 impl Server {
+    /// Whether there is a process of it, which may have no seat yet.
+    pub(super) const fn is_running(&self) -> bool {
+        self.member.is_some() || self.asks.is_some()
+    }
+
     pub(super) fn new(id: u64, disk: SimDisk, options: RecoveryOptions, clock: Clock) -> Self {
         Self {
             id,
@@ -182,7 +187,7 @@ impl Server {
             gives_none: false,
             recovering: None,
             is_founder: true,
-            asks: 0,
+            asks: None,
             seats: Vec::new(),
             ears: Ears::default(),
             late: None,

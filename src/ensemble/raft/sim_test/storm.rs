@@ -235,7 +235,7 @@ impl World {
         let now = self.timeline.now();
         match mend {
             Mend::Start(at) => {
-                if self.servers[at].member.is_none() {
+                if !self.servers[at].is_running() {
                     return self.start(at);
                 }
             }
@@ -277,7 +277,7 @@ impl World {
             if !server.disk.is_powerless() {
                 server.disk.fail_after(u64::MAX / 2, Fault::PowerLoss);
             }
-            if server.member.is_none() {
+            if !server.is_running() {
                 self.start(at)?;
             }
             self.wake(at, now);

@@ -57,7 +57,7 @@ impl World {
     /// A server without a state asks another one, if this is when it was to.
     pub(super) fn ask_for_seat(&mut self, at: usize, when: u64) -> Checked {
         let server = &mut self.servers[at];
-        if server.member.is_some() || server.asks != when {
+        if server.member.is_some() || server.asks != Some(when) {
             return Ok(());
         }
         let asking = Asking { at, life: server.life };
@@ -85,7 +85,7 @@ impl World {
 
     pub(super) fn ask_later(&mut self, at: usize, wait: u64) {
         let when = self.timeline.now() + wait;
-        self.servers[at].asks = when;
+        self.servers[at].asks = Some(when);
         self.timeline.at(when, Event::AskForSeat(at, when));
     }
 
