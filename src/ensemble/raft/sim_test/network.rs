@@ -53,6 +53,8 @@ struct Way {
     is_up: bool,
     /// Counts how often it broke.
     number: u64,
+    /// When both of its ends have been told that it is there.
+    found: u64,
 }
 
 #[derive(Debug)]
@@ -107,7 +109,7 @@ impl Network {
         content: Content,
     ) -> Option<Vec<(u64, Parcel)>> {
         let is_message = matches!(content, Content::Message(_));
-        let Way { is_up, number } = *self.way(from, to);
+        let Way { is_up, number, .. } = *self.way(from, to);
         if !is_message && !is_up {
             return Some(Vec::new());
         }
@@ -168,11 +170,11 @@ impl Network {
         self.way(one, other).is_up
     }
 
-    /// Ends a way, and all words on it. Whether there was one.
-    pub(super) fn break_way(&mut self, one: usize, other: usize) -> bool {
+    /// Ends a way, and all words on it. If there was one, when both of its ends have been told that.
+    pub(super) fn break_way(&mut self, one: usize, other: usize) -> Option<u64> {
         let way = self.way(one, other);
         way.number += 1;
-        std::mem::replace(&mut way.is_up, false)
+        std::mem::replace(&mut way.is_up, false).then_some(way.found)
     }
 
     /// Begins a way, if both directions pass: words follow what arrives at `found`.
@@ -180,7 +182,8 @@ impl Network {
         if !self.passes(one, other) || !self.passes(other, one) {
             return false;
         }
-        self.way(one, other).is_up = true;
+        let way = self.way(one, other);
+        (way.is_up, way.found) = (true, found);
         for (from, to) in [(one, other), (other, one)] {
             let link = self.link(from, to);
             link.last = link.last.max(found);

@@ -32,14 +32,13 @@ impl World {
 
     /// The way between two members breaks, and each that lives gets to know.
     pub(super) fn part(&mut self, one: usize, other: usize) {
-        if !self.network.break_way(one, other) {
-            return;
-        }
+        let Some(found) = self.network.break_way(one, other) else { return };
         self.outcome.broken += 1;
         for (at, peer) in [(one, other), (other, one)] {
-            let delay = self.dice.below(30 * MS);
+            // As a connection is not lost before it was there.
+            let when = (self.timeline.now() + self.dice.below(30 * MS)).max(found + 1);
             let lost = Waiting::Lost(self.servers[peer].id);
-            self.timeline.after(delay, Event::Tell(at, self.servers[at].life, lost));
+            self.timeline.at(when, Event::Tell(at, self.servers[at].life, lost));
         }
         let delay = 40 * MS + self.dice.below(200 * MS);
         self.timeline.after(delay, Event::Dial(one, other));
