@@ -150,7 +150,9 @@ impl RaftStateFile {
         let accepted = EpochFile::accepted(disk.clone(), folder)?;
         let read = atomic_file::read(disk.as_ref(), &path, LEN_MAX)?;
         let Some(bytes) = read else { return Ok(None) };
-        let (sequence, state, secret) = parse(bytes.ok(), &path)?;
+        let bytes = bytes.ok();
+        let found: Vec<u8> = bytes.iter().flatten().copied().take(SLOTS_LEN).collect();
+        let (sequence, state, secret) = parse(bytes, &path)?;
         // It is written after the term: a later one says that the newest state was lost.
         if u64::try_from(accepted.get()).is_ok_and(|accepted| accepted > state.term) {
             return Err(StorageError::RaftState { path });
@@ -158,9 +160,14 @@ impl RaftStateFile {
         let file = disk.open_for_write(&path).during("open", &path)?;
         let mut opened = Self { path, file, accepted, state, secret, sequence, poisoned: true };
         // An earlier process may have left a slot that can be read and is not on the disk. Written with the bytes that it
-        // has, it loses nothing; the other one follows when that is done, as ever.
-        opened.write(sequence)?;
-        opened.write(sequence.saturating_add(1))?;
+        // has, it loses nothing; the other one follows when that is done, as ever. Where an earlier version wrote others, a
+        // torn write could lose it: then it comes last.
+        if opened.is_as(sequence, &found) {
+            opened.write(sequence)?;
+        } else {
+            opened.write(sequence.saturating_add(1))?;
+        }
+        opened.write(opened.sequence.saturating_add(1))?;
         opened.accept()?;
         opened.poisoned = false;
         Ok(Some(opened))
@@ -244,6 +251,13 @@ impl RaftStateFile {
         self.accept()?;
         self.poisoned = false;
         Ok(())
+    }
+
+    /// Whether the slot of this number has the bytes that it would be written with.
+    fn is_as(&self, sequence: u64, slots: &[u8]) -> bool {
+        let at = usize::try_from(slot(sequence)).unwrap_or(usize::MAX);
+        let found = at.checked_add(SLOT_LEN).and_then(|end| slots.get(at..end));
+        found.is_some() && found == encode(&self.state, sequence).as_deref()
     }
 
     /// Makes the slot of this number durable.
@@ -575,6 +589,41 @@ mod tests {
             fixture.disk.plant(&path(), &flipped(&[at]));
             assert_eq!(*open(&directory, 1).get(), state(7));
         }
+    }
+
+    /// The other slot tells what was promised before.
+    #[test]
+    fn opening_what_an_earlier_release_wrote_takes_no_promise_back() {
+        let members = Members { voters: vec![1, 2, 3], ..Members::default() };
+        let promised = |vote| RaftState {
+            id: 1,
+            term: 7,
+            vote,
+            members: members.clone(),
+            ..RaftState::default()
+        };
+        let mut bytes = [(0, 1), (2, 2)]
+            .map(|(vote, sequence)| encode(&promised(vote), sequence).expect("a slot"))
+            .concat();
+        for slot in [0, 4096] {
+            bytes[slot + 7] = 1;
+            let checksum = crc32fast::hash(&bytes[slot..slot + 4092]).to_be_bytes();
+            bytes[slot + 4092..slot + 4096].copy_from_slice(&checksum);
+        }
+        let (mut dice, mut torn) = (Dice(1), 0);
+        for round in 0..400 {
+            let fixture = Fixture::default();
+            let directory = fixture.open();
+            RaftStateFile::create(&directory, &promised(0), None).expect("creates");
+            fixture.disk.plant(&path(), &bytes);
+            fixture.disk.fail_after(round % 12, Fault::PowerLoss);
+            torn += u32::from(RaftStateFile::open(&directory).is_err());
+            drop(directory);
+            fixture.disk.crash(&mut dice);
+            let found = RaftStateFile::open(&fixture.open()).expect("opens").expect("there");
+            assert_eq!(*found.get(), promised(2), "round {round}");
+        }
+        assert!(torn > 100, "{torn}");
     }
 
     #[test]
