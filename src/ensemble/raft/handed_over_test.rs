@@ -6,6 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 
+use raft::eraftpb::HardState;
+
+use super::super::configuration::to_conf_state;
+use super::super::log_store::SnapshotPlace;
 use super::super::start::Started;
 use super::super::{fixture, member_id};
 use super::*;
@@ -207,6 +211,29 @@ fn the_log_behind_a_snapshot_handed_over_takes_the_spares_that_are_filled_for_it
     started.writer.write(vec![append]).expect("writes");
     assert_eq!(spares(), 0);
     assert!(filler.is_urgent());
+}
+
+/// A term that begins while it is on its way to the disk knows of it.
+#[test]
+fn what_is_promised_later_says_that_the_snapshot_is_needed() {
+    let disk = member("/data", ACKNOWLEDGED, 2);
+    let mut started = start(&disk, "/data").expect("starts");
+    let mut received =
+        ReceivedSnapshot::create(Arc::clone(started.directory()), zxid(SHOWN), Compression::None)
+            .expect("begins");
+    received.write(&snapshot()).expect("writes");
+    received.check(SHOWN, &mut Rebuild::new(1, Rules::default())).expect("it is whole");
+    let store = &mut started.store;
+    let members = to_conf_state(&store.promises.members);
+    let state = HardState { term: 1, commit: SHOWN, ..HardState::default() };
+    let place = SnapshotPlace { index: SHOWN, zxid: zxid(SHOWN) };
+    let before = store.replace(&state, place, &members, 0);
+    assert_eq!(before.commit, 2, "until it is there, what is there is enough");
+    let state = HardState { term: 2, ..state };
+    let later = store.promise(&state, 2, None).expect("another term");
+    let install = Write(What::Install(Box::new(received), SHOWN, before));
+    started.writer.write(vec![install, Write(What::Promise(later))]).expect("writes");
+    assert_eq!(started.writer.promises.get().commit, SHOWN);
 }
 
 /// Who installs a snapshot lists the logs and then opens each; a purge that has that snapshot needs none of them.

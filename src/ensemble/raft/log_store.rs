@@ -85,7 +85,8 @@ impl LogStore {
         Some(self.promises.clone())
     }
 
-    /// Puts a snapshot in the place of the log. What to make durable with it.
+    /// Puts a snapshot in the place of the log. What to make durable before it: an older one is enough until it is there, and
+    /// no more in what is written later.
     pub(super) fn replace(
         &mut self,
         state: &HardState,
@@ -99,12 +100,9 @@ impl LogStore {
         self.promises.configured_at = configured_at;
         self.log.replace(snapshot.index, snapshot.zxid);
         self.snapshot = snapshot;
-        self.promises.clone()
-    }
-
-    /// A snapshot stands in the place of the log.
-    pub(super) fn installed(&mut self, index: u64) {
-        self.promises.commit = self.promises.commit.max(index);
+        let before = self.promises.clone();
+        self.promises.commit = self.promises.commit.max(snapshot.index);
+        before
     }
 
     /// Puts one's own members into a message of a snapshot that knows only earlier ones: the crate would go back to them.

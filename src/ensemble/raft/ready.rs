@@ -596,8 +596,7 @@ impl<T: Transport> Member<T> {
         log.written(segments, self.unsynced.first_entry().unwrap_or(next));
         let installed = written.installed;
         let index = installed.as_ref().map(|(index, _)| *index);
-        if let Some((index, database)) = installed {
-            self.node.mut_store().installed(index);
+        if let Some((_, database)) = installed {
             // Watches went with the tree that they were set on: their clients set them again when they come back.
             self.here.close_all();
             if let Some(local) = &mut self.local {
