@@ -129,6 +129,7 @@ fn stopped(role: &str) -> bool {
             answered += 1;
         }
     }
+    until("it takes part again", || mode(&servers[stopped]) != "none");
     answered > 0 || follows(&servers[stopped]) > before
 }
 
