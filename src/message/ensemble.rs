@@ -185,7 +185,7 @@ RK0445 NO_SEAT
 RK0446 FOUNDING_REFUSED
 "Another server founded an ensemble, and this one refused to join it."
 "Its data stays as it is, and it does not serve clients with the others."
-"The reason is in the line. If the data here is newer than there, stop all servers and decide which is right. If the other server belongs to a different ensemble, check the server lists and the directories."
+"The reason is in the line. If the data here is newer than there, stop all servers and decide which is right."
 
 RK0451 HAND_OVER_ALONE
 "A handover of leadership was requested (SIGUSR1), but this is a standalone server."

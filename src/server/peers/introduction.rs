@@ -543,10 +543,10 @@ impl Common {
             Introduction::Member(belonging) if belonging.ensemble == *ensemble => {
                 return Answer::Founded;
             }
-            Introduction::Member(Belonging { ensemble, .. }) => {
-                Err(format!("it belongs to ensemble {ensemble:016x}"))
+            // A member of another ensemble may leave it, and must be asked then.
+            Introduction::Member(_) | Introduction::Changing | Introduction::Failed(_) => {
+                return Answer::Elsewhere;
             }
-            Introduction::Changing | Introduction::Failed(_) => return Answer::Elsewhere,
         };
         if let Err(reason) = may {
             tracing::warn!(
