@@ -2,11 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
+use jute::protocol::Request;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::disk_room::Room;
 use super::freshness::{Fresh, Freshness};
 use crate::engine::database::Database;
+use crate::engine::read;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 
@@ -61,15 +63,26 @@ impl Replica {
         self.freshness.as_ref().map_or(Monotonic(u64::MAX), Freshness::until)
     }
 
-    /// Looks whether what was read of this state may be told. To be called behind the read, with what the clock shows then,
-    /// and under the hold.
+    /// What the answer to a request must be held against, if it shows something of the tree.
+    fn bound(&self, shows_tree: bool) -> Option<&Freshness> {
+        self.freshness.as_ref().filter(|_| shows_tree)
+    }
+
+    /// Whether a request may be answered now, as far as its age goes. To be asked before it is; [`Self::fresh`] has the last word.
+    pub fn may_answer(&self, request: &Request<'_>, now: Monotonic) -> bool {
+        self.bound(read::shows_tree(request)).is_none_or(|its| its.is_young(now))
+    }
+
+    /// Looks whether an answer from this state may be told. To be called behind the read, with what the clock shows then, and
+    /// under the hold.
     #[must_use]
     pub fn fresh<'a>(
         &self,
         read: &'a Database,
+        shows_tree: bool,
         now: impl FnOnce() -> Monotonic,
     ) -> Option<Fresh<'a>> {
-        match &self.freshness {
+        match self.bound(shows_tree) {
             Some(its) => its.look(read, now()),
             None => Some(Fresh::NOTHING_READ),
         }

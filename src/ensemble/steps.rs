@@ -8,7 +8,6 @@ use jute::protocol::{Request, Response};
 use jute::txn::{Txn, TxnRecord};
 
 use super::clients::{Clients, Kind};
-use super::freshness::Fresh;
 use super::queue::{Share, Submission};
 use super::rebuild::{tell_misfit, tell_mismatch};
 use super::replica::{Exclusive, Publisher, Replica};
@@ -352,11 +351,8 @@ impl Applying<'_> {
             identities: &origin.identities,
         };
         let answer = read::answer(database, &caller, request, &mut self.events);
-        let fresh = match read::shows_tree(request) {
-            true => self.replica.fresh(database, || self.clients.now()),
-            false => Some(Fresh::NOTHING_READ),
-        };
-        match fresh {
+        let shows_tree = read::shows_tree(request);
+        match self.replica.fresh(database, shows_tree, || self.clients.now()) {
             Some(fresh) => {
                 self.clients.events(&self.events);
                 let (zxid, path) = (database.last_zxid(), request.path());

@@ -405,7 +405,6 @@ impl Inbox {
         mut answers: Answers<'_>,
     ) -> Step {
         let (server, received) = (answers.server, answers.received);
-        let is_fresh = server.replica.is_fresh(received);
         let mut taken = Taken::new(connection, server);
         let mut heard = false;
         self.sampler.begin();
@@ -439,7 +438,8 @@ impl Inbox {
                 Ok(request) if self.sampler.is_due() => Sample::of(request),
                 _ => None,
             };
-            let is_late = !is_fresh && request.as_ref().is_ok_and(read::shows_tree);
+            let is_late =
+                request.as_ref().is_ok_and(|its| !server.replica.may_answer(its, received));
             let audit = server.audit.as_ref();
             let audit = audit.filter(|_| request.as_ref().is_ok_and(read::is_change));
             let step = match request {
@@ -936,8 +936,8 @@ impl<'a> Answers<'a> {
     fn tell(&mut self) -> bool {
         let now = self.server.clock.monotonic();
         let fresh = match &self.hold {
-            Some(hold) if self.shows_tree => self.server.replica.fresh(hold, || now),
-            _ => Some(Fresh::NOTHING_READ),
+            Some(hold) => self.server.replica.fresh(hold, self.shows_tree, || now),
+            None => Some(Fresh::NOTHING_READ),
         };
         let count = std::mem::take(&mut self.count) as u64;
         let (events, bytes) = std::mem::take(&mut self.events);

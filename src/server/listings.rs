@@ -352,7 +352,7 @@ impl Answer<'_> {
     }
 
     fn fresh<'h>(&self, hold: &'h Shared<'_>) -> Option<Fresh<'h>> {
-        self.server.replica.fresh(hold, || self.server.clock.monotonic())
+        self.server.replica.fresh(hold, true, || self.server.clock.monotonic())
     }
 
     fn finish(&self, zxid: Zxid, len: usize, path: &str) {

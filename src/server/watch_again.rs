@@ -80,7 +80,7 @@ fn advance(
     }
     let len = out.len().saturating_sub(before);
     let now = server.clock.monotonic();
-    let fresh = server.replica.fresh(&hold, || now).ok_or(Untold)?;
+    let fresh = server.replica.fresh(&hold, true, || now).ok_or(Untold)?;
     // Before the hold ends: what fires from here on comes behind it.
     connection.outbox().put_answers(&mut out, None, fresh);
     drop(hold);

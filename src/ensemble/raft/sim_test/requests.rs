@@ -13,7 +13,7 @@ use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::{Fresh, Kind, Share};
+use crate::ensemble::{Kind, Share};
 
 impl World {
     /// A connection ends.
@@ -157,7 +157,7 @@ impl World {
                 let local = server.clock.read(now).monotonic;
                 let began = connection.hold_began.take();
                 if began.is_none() && read::shows_tree(&request) {
-                    if !member.replica().is_fresh(local) {
+                    if !member.replica().may_answer(&request, local) {
                         return self.wait_for_round(at, id, local);
                     }
                     let frozen = std::mem::take(&mut server.stops_in_read);
@@ -186,15 +186,11 @@ impl World {
                     received: attached.heard.last(),
                 };
                 let seen = Arc::clone(&server.seen);
-                match member.replica().fresh(&database, || looked) {
+                match member.replica().fresh(&database, read::shows_tree(&request), || looked) {
                     Some(fresh) => {
                         seen.events(&events);
                         let zxid = database.last_zxid();
                         seen.answer(&origin, Kind::Read(fresh), zxid, None, answer);
-                    }
-                    None if !read::shows_tree(&request) => {
-                        let (zxid, kind) = (database.last_zxid(), Kind::Read(Fresh::NOTHING_READ));
-                        seen.answer(&origin, kind, zxid, None, answer);
                     }
                     None => seen.close(id),
                 }
@@ -206,7 +202,7 @@ impl World {
                 continue;
             }
             let local = server.clock.read(self.timeline.now()).monotonic;
-            let is_late = read::shows_tree(&request) && !member.replica().is_fresh(local);
+            let is_late = !member.replica().may_answer(&request, local);
             if (read::can_be_large(&request) || is_late) && connection.with_orderer > 0 {
                 return Ok(());
             }
