@@ -16,6 +16,8 @@ mod driver;
 mod ended;
 mod environment;
 mod figures;
+#[cfg(test)]
+mod fixture;
 mod four_letter;
 mod http_listener;
 mod inbox;

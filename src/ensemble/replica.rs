@@ -119,6 +119,12 @@ impl Replica {
         if self.memory_short.load(Ordering::Relaxed) { Room::Scarce } else { Room::Enough }
     }
 
+    /// As a round that began then.
+    #[cfg(test)]
+    pub fn shows(&self, began: Monotonic) {
+        self.freshness.iter().for_each(|its| its.shows(began));
+    }
+
     /// Whether nobody has a hold.
     #[cfg(test)]
     pub(super) fn is_free(&self) -> bool {

@@ -139,6 +139,12 @@ impl Inbox {
         }
     }
 
+    /// One that a client sent these frames to.
+    #[cfg(test)]
+    pub(super) fn holding(server: Arc<Server>, frames: BytesMut) -> Self {
+        Self { bytes: frames, ..Self::new(server) }
+    }
+
     /// Reads what the socket has, a piece. False at its end.
     pub(super) fn read(&mut self, socket: &TcpStream) -> io::Result<bool> {
         if self.bytes.capacity() == 0
@@ -1004,7 +1010,6 @@ impl Drop for Answers<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
     use std::time::Duration;
 
     use jute::Record as _;
@@ -1012,35 +1017,11 @@ mod tests {
         AddWatchMode, AddWatchRequest, EphemeralsRequest, SetDataRequest, SetWatchesRequest,
         WatchRequest, put_frame,
     };
-    use tokio::net::TcpListener;
 
     use super::*;
-    use crate::engine::tracker::Attached;
     use crate::ensemble::Replica;
-    use crate::server::password::PASSWORD_LEN;
+    use crate::server::fixture::{attach, connected};
     use crate::server::{showing, without_orderer};
-
-    /// A client and its connection.
-    async fn connected(server: &Server) -> (TcpStream, Connection) {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
-        let address = listener.local_addr().expect("it is known");
-        let socket = TcpStream::connect(address).await.expect("a connection");
-        let (client, peer) = listener.accept().await.expect("a connection");
-        let (id, unread) = (server.connections.next_id(), server.connections.unread());
-        let connection = Connection::new(id, peer, socket, server.clock, Arc::clone(unread));
-        (client, connection)
-    }
-
-    fn attach(connection: &Connection) {
-        connection.submitted();
-        let session = Attached {
-            session: SessionId(1),
-            timeout_ms: 10_000,
-            heard: Arc::default(),
-            previous: None,
-        };
-        connection.attached(&session, [0; PASSWORD_LEN]);
-    }
 
     /// With the orderer, others would wait behind it, or it would fail. What shows nothing of the tree goes there as ever.
     #[tokio::test]

@@ -378,3 +378,98 @@ impl Answer<'_> {
         self.server.stats.series.count(Counter::ResponseBytes, len as u64);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jute::protocol::{EphemeralsRequest, RequestHeader, put_frame};
+    use jute::{OpCode, StatPersisted};
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+    use crate::ensemble::Replica;
+    use crate::server::fixture::{attach, connected};
+    use crate::server::showing;
+
+    const LIMIT_MS: u64 = 1000;
+
+    /// A member whose state is too old so far. Session 1 has ephemeral znodes for some pieces.
+    fn member() -> (tempfile::TempDir, Arc<Server>) {
+        showing("", |mut database| {
+            let stat = StatPersisted { ephemeral_owner: 1, ..StatPersisted::default() };
+            let node = jute::persist::SnapshotNode { data: None, acl: -1, stat };
+            for number in 0..4 * CHILDREN_A_HOLD {
+                database.load_node(&format!("/{number}"), &node).expect("a znode");
+            }
+            Replica::of_member(database, LIMIT_MS)
+        })
+    }
+
+    /// The first piece is too old before the last one is made, and a round is over between.
+    async fn last_step(is_last_attempt: bool) -> (Step, usize) {
+        let (_dir, server) = member();
+        let (_client, connection) = connected(&server).await;
+        attach(&connection);
+        let before = connection.outbox().len();
+        let (replica, received) = (&server.replica, server.clock.monotonic());
+        // From when its clock began.
+        replica.shows(Monotonic(0));
+        let what = What::Ephemerals { prefix: String::new() };
+        let asked = Asked { xid: 1, what };
+        let answer = Answer { connection: &connection, server: &server, asked, received };
+        let mut step = answer.go_on(None, is_last_attempt, &mut None);
+        while replica.is_fresh(server.clock.monotonic()) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        replica.shows(server.clock.monotonic());
+        let mut pieces = 1;
+        while let Step::More(making) = step {
+            pieces += 1;
+            assert!(pieces <= 6);
+            step = answer.go_on(Some(making), is_last_attempt, &mut None);
+        }
+        assert!(pieces > 2);
+        (step, connection.outbox().len() - before)
+    }
+
+    /// All of one instant are as old as the last piece, and else as the first.
+    #[tokio::test]
+    async fn a_list_is_told_only_as_long_as_its_oldest_piece_is_young() {
+        let (step, len) = last_step(true).await;
+        assert!(matches!(step, Step::TooOld));
+        assert_eq!(len, 0);
+        let (step, len) = last_step(false).await;
+        assert!(matches!(step, Step::Answered));
+        assert!(len > 4 * CHILDREN_A_HOLD);
+    }
+
+    #[tokio::test]
+    async fn a_list_that_is_too_old_ends_the_connection_and_is_not_made_again() {
+        let (_dir, server) = member();
+        let children = WatchRequest { path: "/".into(), watch: false };
+        let ephemerals = EphemeralsRequest { path: "/".into() };
+        let mut frames = [BytesMut::new(), BytesMut::new()];
+        let mut put = |number: usize, op: OpCode, body: &dyn Fn(&mut BytesMut)| {
+            put_frame(&mut frames[number], |out| {
+                RequestHeader { xid: 1, op: op.code() }.encode(out);
+                body(out);
+            });
+        };
+        put(0, OpCode::GetChildren, &|out| children.encode(out));
+        put(1, OpCode::GetEphemerals, &|out| ephemerals.encode(out));
+        for frame in frames {
+            let (mut client, connection) = connected(&server).await;
+            attach(&connection);
+            let before = connection.outbox().len();
+            let mut inbox = Inbox::holding(Arc::clone(&server), frame);
+            let answered = answer(&connection, &server, &mut inbox);
+            let in_time = tokio::time::timeout(Duration::from_secs(20), answered).await;
+            in_time.expect("it comes to an end").expect("the socket is there");
+            assert!(connection.outbox().is_ended());
+            connection.send_some();
+            drop(connection);
+            let mut told = Vec::new();
+            client.read_to_end(&mut told).await.expect("it ends");
+            assert_eq!(told.len(), before, "that it has its session");
+        }
+    }
+}
