@@ -201,10 +201,13 @@ fn whoever_has_a_wrong_tree_gets_the_right_one_whatever_breaks() {
     let sum = run_all(first..first + count, |seed| caught(|| World::run_spoilt(seed)));
     let sum = sum.unwrap_or_else(|violation| panic!("{violation}"));
     println!("{:?}", sum.counts());
-    // Others are lost with their process: a start makes the tree anew.
-    if count >= usual {
-        assert!(3 * sum.healed >= count, "{} spoilt, {} healed", sum.spoilt, sum.healed);
-    }
+    // Others are lost with their process: a start makes the tree anew. Of few seeds that can be most.
+    let least = match count {
+        100.. => count / 3,
+        10.. => 1,
+        _ => 0,
+    };
+    assert!(sum.healed >= least, "{} spoilt, {} healed", sum.spoilt, sum.healed);
 }
 
 /// A violation of what members owe each other is found, and not only that this member lost something.
