@@ -420,7 +420,7 @@ async fn serve_as_member(
             Some(_) => peers.is_member(ensemble.promises(&directory)?.get()),
             None => peers.is_no_member(Before::read(Arc::clone(&directory), &ensemble)?),
         }
-        if state.is_none_or(|state| state.awaits != 0) {
+        if state.is_none_or(|state| state.awaits != 0 || state.is_removed()) {
             signals.are_for(server);
             let come = peers.come_to_ensemble(&members, server);
             if !runtime.block_on(come)? || !signals.are_for_a_start() {

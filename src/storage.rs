@@ -99,7 +99,7 @@ pub use handover::{
 pub use log_audit::{LogAudit, LogRecord, LogSummary, Remark, Writer};
 pub use loss::{Loss, behind};
 pub use purge::{Purged, purge, purge_behind, unsealed_bytes};
-pub use raft_state::{Members, RaftState, RaftStateFile, SESSIONS_BEFORE_MAX};
+pub use raft_state::{Members, Over, RaftState, RaftStateFile, SESSIONS_BEFORE_MAX};
 pub use record::{EntryKind, RECORD_MAX};
 pub use recovery::{Recovered, RecoveryOptions, recover};
 pub(crate) use replay::Nothing;

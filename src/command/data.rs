@@ -16,7 +16,7 @@ use super::words::{Hex, Instant, counted};
 use crate::ensemble;
 use crate::message::MessageId;
 use crate::storage::{
-    self, Compression, CutPlan, LogEnd, Loss, RaftStateFile, SessionKey, SnapshotOrigin,
+    self, Compression, CutPlan, LogEnd, Loss, Over, RaftStateFile, SessionKey, SnapshotOrigin,
     StorageError, Then, Writer, seal,
 };
 
@@ -97,7 +97,7 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
     let disk = directory.disk().as_ref();
     let has_key = SessionKey::read(disk, directory.snapshots())?.is_some();
     let member = RaftStateFile::look(&directory)?;
-    if member.as_ref().is_some_and(|state| state.older) {
+    if member.as_ref().is_some_and(|state| state.over == Some(Over::OlderCopy)) {
         let directory = directory.snapshots().to_owned();
         return refused(&StorageError::OlderCopy { directory }, json, out);
     }

@@ -114,6 +114,8 @@ pub enum Refused {
     Older,
     /// Another process has its place.
     Replaced,
+    /// It was taken out of the ensemble.
+    Removed,
 }
 
 /// What the orderer takes at once.

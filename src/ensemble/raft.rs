@@ -39,7 +39,7 @@ pub use ::raft::eraftpb::Message as PeerMessage;
 pub use configuration::KnownMembers;
 pub use disk::{DiskWriter, Write, Written};
 pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_said, put_said};
-pub use ground::{Before, founder_knows};
+pub use ground::{Before, founder_knows, take_another_seat};
 pub use membership::Prospect;
 pub use progress::{Appended, Peer, PeerLog};
 pub use promised::Promised;
@@ -122,10 +122,11 @@ pub enum EnsembleError {
     /// The directory is no member's.
     #[error("the data directory belongs to no ensemble yet; this is a bug, please report it")]
     NotBegun,
-    /// The server came back with an empty directory meanwhile, and this is the one of before.
+    /// The member was taken out of the ensemble.
     #[error(
-        "this server has rejoined the ensemble with another data directory, and this one, of its life {life}, no longer \
-         belongs to a member; move it away and start the server with an empty one"
+        "the member that this directory belongs to, life {life} of this server, was taken out of the ensemble: the server \
+         has rejoined it with another directory, or was no longer listed. If it is listed, the next start joins the ensemble \
+         as a new member, and moves what the directory holds aside"
     )]
     Replaced {
         /// Which life it is of.

@@ -29,6 +29,7 @@ use crate::ensemble::{
     Written, server_of,
 };
 use crate::message::MessageId;
+use crate::storage::Over;
 
 /// A step of the clock of elections: a leader is missed after ten to twenty without a word of it.
 const TICK_MS: u64 = 50;
@@ -214,7 +215,8 @@ impl Life {
             }
             FromPeer::Hears(peer, is_up) => self.way(member, peer, is_up, true),
             FromPeer::Speaks(peer, is_up) => self.way(member, peer, is_up, false),
-            FromPeer::Refused(Refused::Older) => member.is_older_copy(now.monotonic),
+            FromPeer::Refused(Refused::Older) => member.is_over(Over::OlderCopy, now.monotonic),
+            FromPeer::Refused(Refused::Removed) => member.is_over(Over::Removed, now.monotonic),
             FromPeer::Refused(Refused::Replaced) => return Err(EnsembleError::ProcessReplaced),
             FromPeer::Snapshot(message, received) => {
                 member.receive_snapshot(message, received, now)?;

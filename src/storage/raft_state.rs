@@ -30,10 +30,10 @@ const VERSION: u32 = 2;
 const REPLACES_AT: usize = SLOT_LEN - 12;
 /// Where [`RaftState::configured_at`] stands, in the same way.
 const CONFIGURED_AT: usize = REPLACES_AT - 8;
-/// Where [`RaftState::older`] stands, in the same way.
-const OLDER_AT: usize = CONFIGURED_AT - 1;
+/// Where [`RaftState::over`] stands, in the same way.
+const OVER_AT: usize = CONFIGURED_AT - 1;
 /// Where the two numbers of [`RaftState::own`] stand.
-const OWN_AT: usize = OLDER_AT - 16;
+const OWN_AT: usize = OVER_AT - 16;
 /// Where [`RaftState::awaits`] stands.
 const AWAITS_AT: usize = OWN_AT - 8;
 /// Where [`RaftState::asks`] stands, a bit for each server.
@@ -78,8 +78,44 @@ pub struct RaftState {
     pub members: Members,
     /// The index of the entry that made them so; 0 for the founders. Written with them, and never goes back.
     pub configured_at: u64,
-    /// The others have heard more of this member than the directory holds: it never starts again as this member.
-    pub older: bool,
+    /// Why the directory never starts again as this member, if so.
+    pub over: Option<Over>,
+}
+
+/// Why a directory is not that of a member any more, as another member said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// The others have heard more of the member than the directory holds.
+    OlderCopy,
+    /// The member was taken out of the ensemble.
+    Removed,
+}
+
+impl Over {
+    const fn number(over: Option<Self>) -> u8 {
+        match over {
+            None => 0,
+            Some(Self::OlderCopy) => 1,
+            Some(Self::Removed) => 2,
+        }
+    }
+
+    /// What is not known says at least that it is over.
+    const fn of(number: u8) -> Option<Self> {
+        match number {
+            0 => None,
+            2 => Some(Self::Removed),
+            _ => Some(Self::OlderCopy),
+        }
+    }
+}
+
+impl RaftState {
+    /// Whether the member was taken out of the ensemble, by its own log or by another member's word.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        self.over == Some(Over::Removed) || self.configured_at > 0 && !self.members.has(self.id)
+    }
 }
 
 /// The members of an ensemble by their ids; the last three only while it changes.
@@ -312,7 +348,7 @@ fn encode(state: &RaftState, sequence: u64) -> Option<Vec<u8>> {
     bytes.put_u64(state.awaits);
     bytes.put_i64(state.own.0);
     bytes.put_i64(state.own.1);
-    bytes.put_u8(u8::from(state.older));
+    bytes.put_u8(Over::number(state.over));
     bytes.put_u64(state.configured_at);
     bytes.put_i64(state.replaces);
     bytes.put_u32(crc32fast::hash(&bytes));
@@ -409,7 +445,7 @@ fn decode(slot: &[u8]) -> Option<(u64, RaftState)> {
         replaces: number(REPLACES_AT)?.cast_signed(),
         members: Members::default(),
         configured_at: number(CONFIGURED_AT)?,
-        older: *slot.get(OLDER_AT)? != 0,
+        over: Over::of(*slot.get(OVER_AT)?),
     };
     let members = &mut state.members;
     members.auto_leave = body.try_get_u8().ok()? != 0;
@@ -456,7 +492,7 @@ mod tests {
             replaces: 99,
             members,
             configured_at: 88,
-            older: true,
+            over: Some(Over::Removed),
         }
     }
 

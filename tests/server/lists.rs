@@ -34,6 +34,54 @@ fn changes(servers: &[Server], change: &str) -> usize {
     servers.iter().map(|server| server.log().matches(change).count()).sum()
 }
 
+/// Its disk is kept: what it holds is of a member that is no more.
+#[test]
+fn who_was_taken_out_and_is_listed_again_comes_back_by_itself() {
+    let mut servers = start(3);
+    let first = leader(&servers);
+    let (gone, other) = ((first + 1) % 3, (first + 2) % 3);
+    let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
+    client.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
+    until("it has it", || Patient::connect(&servers[gone], TIMEOUT_MS).value("/kept") == b"1");
+    stop(&mut servers[gone]);
+    let start_of_line = format!("server.{}=", gone + 1);
+    let config = fs::read_to_string(servers[gone].config()).expect("zoo.cfg");
+    let line = config.lines().find(|its| its.starts_with(&start_of_line)).expect("its line");
+    for at in [other, first] {
+        let omit = |lines: &mut Vec<String>| lines.retain(|its| *its != line);
+        restart_with(&mut servers[at], omit);
+        serve(&servers, &[first, other]);
+    }
+    until("two are all", || {
+        [first, other].iter().all(|at| servers[*at].figure("quorum_size") == 2)
+    });
+    Patient::connect(&servers[first], TIMEOUT_MS).ok(&set("/kept", b"2".to_vec()));
+    for at in [other, first] {
+        restart_with(&mut servers[at], |lines| lines.push(line.to_owned()));
+        serve(&servers, &[first, other]);
+    }
+    servers[gone].run();
+    // It is not known there that it was taken out.
+    servers[gone].wait();
+    assert!(servers[gone].log().contains("RK0405"), "{}", servers[gone].log());
+    let before = fs::read_dir(servers[gone].data().join("version-2")).expect("lists").count();
+    servers[gone].run();
+    until("it follows", || mode(&servers[gone]) == "follower");
+    let vote = format!("Vote({})", seat(&servers[gone]));
+    until("it votes", || changes(&servers, &vote) == 1);
+    assert_eq!(Patient::connect(&servers[gone], TIMEOUT_MS).value("/kept"), b"2");
+    let folders = fs::read_dir(servers[gone].data()).expect("lists");
+    let folders = folders.map(|entry| entry.expect("an entry").path());
+    let aside: Vec<_> = folders.filter(|path| path.to_string_lossy().contains("before-")).collect();
+    assert_eq!(aside.len(), 1, "{aside:?}");
+    let kept = fs::read_dir(&aside[0]).expect("lists").count();
+    assert!(kept > 1 && kept < before, "{kept} of {before}");
+    // Two of the three are enough, and it is one of them.
+    servers[first].signal("KILL");
+    servers[first].wait();
+    Patient::connect(&servers[gone], TIMEOUT_MS).ok(&set("/kept", b"3".to_vec()));
+}
+
 #[test]
 fn who_is_gone_and_listed_no_more_votes_no_more_and_another_comes_in_its_place() {
     let mut servers = start(3);

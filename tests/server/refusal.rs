@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jute::CreateMode;
 use rookeeper::storage::{
-    DataDirectory, DirectoryOptions, Members, RaftState, RaftStateFile, RealDisk,
+    DataDirectory, DirectoryOptions, Members, Over, RaftState, RaftStateFile, RealDisk,
 };
 
 use crate::client::create;
@@ -149,7 +149,8 @@ fn an_older_copy_is_refused_by_a_start_and_a_check() {
         DirectoryOptions { data_dir: server.data(), data_log_dir: server.data(), create: false };
     let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
     let members = Members { voters: vec![0x101, 0x102, 0x103], ..Members::default() };
-    let state = RaftState { id: 0x102, members, older: true, ..RaftState::default() };
+    let state =
+        RaftState { id: 0x102, members, over: Some(Over::OlderCopy), ..RaftState::default() };
     RaftStateFile::create(&directory, &state, None).expect("a member");
     drop(directory);
     fs::write(server.data().join("myid"), "2").expect("myid");

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::EnsembleError;
 use super::promised::Promised;
-use super::start::{Ensemble, Started};
+use super::start::{Ensemble, Started, older_copy};
+use super::{EnsembleError, life_of};
 use crate::engine::database::Database;
 use crate::storage::{
-    DataDirectory, EntryWriter, LogEntry, RaftState as Promises, RaftStateFile, ReceivedSnapshot,
-    Segments, SpareFiller, StorageError,
+    DataDirectory, EntryWriter, LogEntry, Over, RaftState as Promises, RaftStateFile,
+    ReceivedSnapshot, Segments, SpareFiller, StorageError,
 };
 
 /// Something for the disk.
@@ -35,8 +35,8 @@ pub(super) enum What {
     Roll,
     /// Files of the log may be gone that no start needs.
     Purged,
-    /// The directory is an older copy of this member's. Nothing is written after that.
-    Older,
+    /// The directory is not this member's any more. Nothing is written after that.
+    Over(Over),
 }
 
 impl Write {
@@ -112,11 +112,14 @@ impl DiskWriter {
                 }
                 What::Roll => self.log.roll()?,
                 What::Purged => self.log.forget_removed()?,
-                What::Older => {
+                What::Over(over) => {
                     let promised = self.promises.get().clone();
-                    self.promises.save(Promises { older: true, ..promised })?;
-                    let directory = self.directory.snapshots().to_owned();
-                    return Err(EnsembleError::OlderCopy(StorageError::OlderCopy { directory }));
+                    let life = life_of(promised.id);
+                    self.promises.save(Promises { over: Some(over), ..promised })?;
+                    return Err(match over {
+                        Over::OlderCopy => older_copy(&self.directory),
+                        Over::Removed => EnsembleError::Replaced { life },
+                    });
                 }
             }
         }

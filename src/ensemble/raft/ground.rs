@@ -192,9 +192,29 @@ impl Before {
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
     pub fn take(self, seat: Seat, secret: Option<&SessionSecret>) -> Result<(), EnsembleError> {
-        let Seat { id, ensemble, term, members, configured_at } = seat;
-        let state =
-            RaftState { id, ensemble, term, members, configured_at, ..RaftState::default() };
-        Ok(RaftStateFile::create(&self.directory, &state, secret)?)
+        Ok(RaftStateFile::create(&self.directory, &state_of(seat), secret)?)
     }
+}
+
+fn state_of(seat: Seat) -> RaftState {
+    let Seat { id, ensemble, term, members, configured_at } = seat;
+    RaftState { id, ensemble, term, members, configured_at, ..RaftState::default() }
+}
+
+/// Takes another seat of the ensemble for the directory of a member that was taken out of it: what is there goes aside at the
+/// next start.
+///
+/// # Errors
+/// When the disk refuses. The directory is then that of the one or of the other.
+pub fn take_another_seat(
+    directory: &DataDirectory,
+    seat: Seat,
+    secret: Option<&SessionSecret>,
+) -> Result<(), EnsembleError> {
+    let state = RaftState { clears: true, ..state_of(seat) };
+    // The term that it promised as another member was perhaps never that of the ensemble.
+    let mut accepted = EpochFile::accepted(Arc::clone(directory.disk()), directory.snapshots())?;
+    let term = i64::try_from(state.term).unwrap_or(i64::MAX);
+    accepted.set(accepted.get().min(term))?;
+    Ok(RaftStateFile::create(directory, &state, secret)?)
 }

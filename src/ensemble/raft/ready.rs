@@ -41,7 +41,7 @@ use crate::ensemble::snapshots::Snapshots;
 use crate::ensemble::steps::{Applier, TURN_BYTES};
 use crate::ensemble::words::{Stream, Word};
 use crate::message::MessageId;
-use crate::storage::{DataDirectory, ReceivedSnapshot, SnapshotFile};
+use crate::storage::{DataDirectory, Over, ReceivedSnapshot, SnapshotFile};
 
 /// Ticks without a word of the leader before a member stands for election; up to twice as many.
 const ELECTION_TICKS: usize = 10;
@@ -660,10 +660,10 @@ impl<T: Transport> Member<T> {
         self.unsynced.write_aside(Write(What::Purged), now);
     }
 
-    /// The others have heard more of this member than its directory holds. Once that is written down, the disk ends with
-    /// [`EnsembleError::OlderCopy`].
-    pub fn is_older_copy(&mut self, now: Monotonic) {
-        self.unsynced.write_aside(Write(What::Older), now);
+    /// Another member said that the directory is not this member's any more. Once that is written down, the disk ends with
+    /// [`EnsembleError::OlderCopy`] or [`EnsembleError::Replaced`].
+    pub fn is_over(&mut self, over: Over, now: Monotonic) {
+        self.unsynced.write_aside(Write(What::Over(over)), now);
     }
 
     /// Since when the oldest write that was taken is not durable.

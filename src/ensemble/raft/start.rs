@@ -13,14 +13,14 @@ use super::configuration::{Change, before_last};
 use super::disk::DiskWriter;
 use super::log_store::{LogStore, SnapshotPlace};
 use super::promised::Promised;
-use super::{EnsembleError, PeerMessage, life_of, server_of};
+use super::{EnsembleError, FIRST_LIFE, PeerMessage, life_of, server_of};
 use crate::engine::database::{Database, Rules};
 use crate::engine::time::WallClock;
 use crate::ensemble::founding::Founding;
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::first_snapshot;
 use crate::storage::{
-    Compression, DataDirectory, EntryLog, Nothing, RaftState, RaftStateFile, Reading,
+    Compression, DataDirectory, EntryLog, Nothing, Over, RaftState, RaftStateFile, Reading,
     ReceivedSnapshot, RecoveryOptions, Refused, Replay, SessionSecret, SnapshotId, SnapshotOrigin,
     StorageError, discard_void_log, move_data_aside, recover, refuse_foreign, refuse_gone_on,
 };
@@ -141,13 +141,12 @@ impl Ensemble {
             _ => {}
         }
         let promises = RaftStateFile::open(directory)?.ok_or(EnsembleError::NotBegun)?;
-        let RaftState { id, older, .. } = *promises.get();
+        let RaftState { id, over, .. } = *promises.get();
         if server_of(id) != self.server {
             return Err(EnsembleError::Foreign { found: server_of(id), expected: self.server });
         }
-        if older {
-            let directory = directory.snapshots().to_owned();
-            return Err(EnsembleError::OlderCopy(StorageError::OlderCopy { directory }));
+        if over == Some(Over::OlderCopy) {
+            return Err(older_copy(directory));
         }
         Ok(promises)
     }
@@ -160,7 +159,7 @@ impl Ensemble {
         let mut promises = self.promises(&directory)?;
         let RaftState { id, base, ensemble, clears, replaces, .. } = *promises.get();
         if clears {
-            move_data_aside(&directory, &format!("before-{ensemble:016x}"))?;
+            move_data_aside(&directory, &aside(id, ensemble))?;
             let state = RaftState { clears: false, ..promises.get().clone() };
             promises.save(state)?;
         }
@@ -196,8 +195,7 @@ impl Ensemble {
             let commit = commit.max(at);
             promises.save(RaftState { members, configured_at: at, commit, ..state })?;
         };
-        let RaftState { configured_at, ref members, .. } = *promises.get();
-        if configured_at > 0 && !members.has(id) {
+        if promises.get().is_removed() {
             return Err(EnsembleError::Replaced { life: life_of(id) });
         }
         let index = match recovered.snapshot.origin {
@@ -229,6 +227,19 @@ impl Ensemble {
         let writer = DiskWriter::new(Arc::clone(&directory), self.clone(), writer, promises);
         let store = LogStore::new(directory, log, promised, snapshot, applied);
         Ok(Started { store, writer, database, applied, secret })
+    }
+}
+
+pub(super) fn older_copy(directory: &DataDirectory) -> EnsembleError {
+    let directory = directory.snapshots().to_owned();
+    EnsembleError::OlderCopy(StorageError::OlderCopy { directory })
+}
+
+/// Where data goes that lay in the directory before the member did: another place for each member.
+fn aside(id: u64, ensemble: u64) -> String {
+    match life_of(id) {
+        FIRST_LIFE => format!("before-{ensemble:016x}"),
+        life => format!("before-{ensemble:016x}-{life}"),
     }
 }
 
@@ -388,7 +399,8 @@ mod tests {
         RaftStateFile::create(&open(), &first, None).expect("creates");
         let how = ensemble(1500, true);
         let mut started = how.start(open()).expect("starts");
-        let ended = started.writer.write(vec![Write(What::Older)]).expect_err("ends");
+        let ended =
+            started.writer.write(vec![Write(What::Over(Over::OlderCopy))]).expect_err("ends");
         assert!(matches!(ended, EnsembleError::OlderCopy { .. }), "{ended}");
         drop(started);
         for _ in 0..2 {

@@ -93,11 +93,18 @@ pub(super) enum Kind {
     InUse,
     /// To end: another process has its place.
     Replaced,
+    /// To end, and to come again as another member.
+    Removed,
 }
 
 impl Kind {
-    const ALL: [(u8, Self); 4] =
-        [(1, Self::Reason), (2, Self::Older), (3, Self::InUse), (4, Self::Replaced)];
+    const ALL: [(u8, Self); 5] = [
+        (1, Self::Reason),
+        (2, Self::Older),
+        (3, Self::InUse),
+        (4, Self::Replaced),
+        (5, Self::Removed),
+    ];
 
     fn number(self) -> u8 {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or(1, |(number, _)| *number)
@@ -484,7 +491,7 @@ impl Common {
             false => Ok(()),
             true => Err(format!(
                 "member {from:#x} has been taken out of the ensemble: server {} has rejoined it with another data directory, \
-                 or was not listed any more. With an empty data directory it can join again",
+                 or was no longer listed",
                 server_of(from)
             )),
         }
@@ -544,7 +551,9 @@ impl Common {
             WORDS | SNAPSHOT if own.ensemble == 0 || ensemble == 0 => {
                 refuse(NO_ENSEMBLE_YET.to_owned())
             }
-            WORDS | SNAPSHOT => self.may_speak(claim.id).or_else(refuse),
+            WORDS | SNAPSHOT => {
+                self.may_speak(claim.id).map_err(|reason| Refusal::new(Kind::Removed, reason))
+            }
             _ => refuse(format!("it does not know the purpose {purpose}")),
         }
     }

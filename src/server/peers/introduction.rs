@@ -27,7 +27,7 @@ use crate::ensemble::standing::{
 };
 use crate::ensemble::{
     Before, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FromPeer, Said, founder_knows, member_id,
-    parse_head, parse_said, put_said, server_of,
+    parse_head, parse_said, put_said, server_of, take_another_seat,
 };
 use crate::message::MessageId;
 use crate::server::shared::Server;
@@ -59,6 +59,8 @@ pub(super) enum Introduction {
     Before(Box<Before>, Holding, Option<Welcome>),
     /// It belongs to one.
     Member(Belonging),
+    /// It belonged to one, and was taken out of it.
+    Removed(Belonging),
     /// The disk refused.
     Failed(EnsembleError),
 }
@@ -76,6 +78,16 @@ impl Welcome {
     fn is_for(self, (server, process): (u8, ProcessId), founding: &Founding) -> bool {
         (self.acceptance.founder, self.process) == (server, process)
             && self.acceptance.is_for(founding.ensemble, founding.base)
+    }
+}
+
+impl Introduction {
+    /// What a raft.state makes of it.
+    fn of(state: &RaftState) -> Self {
+        match state.is_removed() {
+            true => Self::Removed(Belonging::of(state)),
+            false => Self::Member(Belonging::of(state)),
+        }
     }
 }
 
@@ -113,6 +125,17 @@ impl Belonging {
         })
     }
 
+    /// For an operator: why a server that was taken out takes no part yet, and what ends that.
+    fn comes_back(&self, data_leave: &str) -> String {
+        let ensemble = self.ensemble;
+        format!(
+            "this server was taken out of ensemble {ensemble:016x}, and joins it again as a new member when its leader gives it \
+             a seat, for which the others have to list it; what its directory holds goes aside then. If the directories of all \
+             members are lost for good and this one is to found another ensemble, stop this server, run `{data_leave}`, and \
+             start it again"
+        )
+    }
+
     /// For an operator: why it takes no part yet, and what ends that.
     fn waits_for(&self, data_leave: &str) -> String {
         let founder = server_of(self.awaits);
@@ -132,6 +155,8 @@ enum Next {
     Awaits(String),
     /// It comes to an ensemble with this.
     Comes(Base),
+    /// It comes back to this ensemble as another member, and this is to be told meanwhile.
+    ComesBack(u64, String),
     /// It is about to be another.
     Waits,
 }
@@ -139,7 +164,7 @@ enum Next {
 impl Peers {
     /// This server is a member already.
     pub(in crate::server) fn is_member(&self, state: &RaftState) {
-        *self.0.introduction.lock() = Introduction::Member(Belonging::of(state));
+        *self.0.introduction.lock() = Introduction::of(state);
     }
 
     /// This server belongs to no ensemble.
@@ -187,12 +212,16 @@ impl Peers {
                     return Ok(true);
                 }
                 Next::Waits => Default::default(),
-                Next::Awaits(_) | Next::Comes(_) => common.standings().await,
+                Next::Awaits(_) | Next::Comes(_) | Next::ComesBack(..) => common.standings().await,
             };
             let text = match next {
                 Next::TakesPart | Next::Waits => None,
                 Next::Awaits(text) => {
                     common.take_part_if_known(&others).await;
+                    Some(text)
+                }
+                Next::ComesBack(ensemble, text) => {
+                    common.ask_for_seat(&others, Some(ensemble)).await;
                     Some(text)
                 }
                 Next::Comes(base) => {
@@ -207,7 +236,7 @@ impl Peers {
                     }));
                     match round.step(is_late) {
                         Step::Found => common.found(base, ensemble, &others).await,
-                        Step::Join if base.is_empty() => common.ask_for_seat(&others).await,
+                        Step::Join if base.is_empty() => common.ask_for_seat(&others, None).await,
                         // One that is silent may have founded it, and be about to ask.
                         Step::Join if is_late && round.is_complete() && round.has_begun() => {
                             return Err(ServerError::NotEmpty {
@@ -403,22 +432,26 @@ impl Common {
         Ok(answer)
     }
 
-    /// Asks members for a seat until one gives it.
-    async fn ask_for_seat(self: &Arc<Self>, others: &BTreeMap<u8, Standing>) {
-        let members = others.iter().filter(|(_, its)| matches!(its, Standing::Member { .. }));
-        for (server, _) in members {
+    /// Asks members for a seat until one gives it; of this ensemble, if it is known which one it has to be.
+    async fn ask_for_seat(self: &Arc<Self>, others: &BTreeMap<u8, Standing>, of: Option<u64>) {
+        let is_one = |its: &Standing| matches!(its, Standing::Member { ensemble, .. } if of.is_none_or(|of| of == *ensemble));
+        for (server, _) in others.iter().filter(|(_, its)| is_one(its)) {
             let Some(peer) = self.peers.get(server) else { continue };
             let answer = ask(self, peer, Question::Seat(self.server)).await;
             match answer.map(|(answer, _)| answer) {
                 Ok(Answer::Seat(seat, handed)) => {
                     let secret = handed.map(|handed| handed_secret::take(&self.security, *handed));
-                    let Some(before) = self.take_before() else { return };
+                    let before = std::mem::take(&mut *self.introduction.lock());
                     tracing::info!(
                         member = format_args!("{:#x}", seat.id),
                         "this server has joined the ensemble"
                     );
-                    let done = spawn_blocking(move || before.take(seat, secret.as_ref())).await;
-                    self.changed(done);
+                    let directory = Arc::clone(&self.directory);
+                    let done = spawn_blocking(move || match before {
+                        Introduction::Before(before, ..) => before.take(seat, secret.as_ref()),
+                        _ => take_another_seat(&directory, seat, secret.as_ref()),
+                    });
+                    self.changed(done.await);
                     return;
                 }
                 Ok(Answer::Refused(reason)) if peer.complaints.lock().is_due(reason.clone()) => {
@@ -454,7 +487,7 @@ impl Common {
         };
         let state = done.and_then(|()| Ok(RaftStateFile::look(&self.directory)?));
         *self.introduction.lock() = match state {
-            Ok(state) => Introduction::Member(Belonging::of(&state.unwrap_or_default())),
+            Ok(state) => Introduction::of(&state.unwrap_or_default()),
             Err(error) => Introduction::Failed(error),
         };
     }
@@ -479,6 +512,10 @@ impl Common {
             Introduction::Before(_, holding, _) => {
                 (holding.begins, holding.names) = (begins, names);
                 Next::Comes(holding.base)
+            }
+            Introduction::Removed(its) => {
+                let leave = directory.tool_command("data leave");
+                Next::ComesBack(its.ensemble, its.comes_back(&leave))
             }
             Introduction::Changing | Introduction::Failed(_) => Next::Waits,
         })
@@ -507,7 +544,7 @@ impl Common {
     fn standing(&self) -> Option<Standing> {
         match &*self.introduction.lock() {
             Introduction::Before(_, holding, _) => Some(Standing::Before(*holding)),
-            Introduction::Member(its) => Some(Standing::Member {
+            Introduction::Member(its) | Introduction::Removed(its) => Some(Standing::Member {
                 id: its.id,
                 ensemble: its.ensemble,
                 asks: its.asks.clone(),
@@ -544,7 +581,10 @@ impl Common {
                 return Answer::Founded;
             }
             // A member of another ensemble may leave it, and must be asked then.
-            Introduction::Member(_) | Introduction::Changing | Introduction::Failed(_) => {
+            Introduction::Member(_)
+            | Introduction::Removed(_)
+            | Introduction::Changing
+            | Introduction::Failed(_) => {
                 return Answer::Elsewhere;
             }
         };

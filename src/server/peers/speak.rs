@@ -42,6 +42,7 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
                 let refused = match Refusal::kind_of(&error) {
                     Some(Kind::Older) => Some(Refused::Older),
                     Some(Kind::Replaced) => Some(Refused::Replaced),
+                    Some(Kind::Removed) => Some(Refused::Removed),
                     Some(Kind::Reason | Kind::InUse) | None => None,
                 };
                 if let Some(refused) = refused {
