@@ -23,9 +23,9 @@ RK0404 NO_ENSEMBLE_YET
 "Start again, and report it."
 
 RK0405 DIRECTORY_REPLACED
-"This server has rejoined the ensemble with another, empty directory; the one that it is running with now is from before that."
-"It ends: the votes recorded in this directory are no longer valid. The ensemble continues without it."
-"Move this directory away, and start with the newer one or with an empty one."
+"The member that this data directory belongs to was taken out of the ensemble: this server has rejoined it with another directory, or was no longer listed."
+"It ends: the votes recorded in this directory are no longer valid. The ensemble continues without it. The next start asks for a seat as a new member; once it has one, what the directory holds is moved aside, into a folder `before-` next to `version-2`, and the leader's data is loaded. As long as the other servers do not list it, it waits (RK0441)."
+"Start it again, unless it is to stay away. If this server rejoined with another directory that you still have, and that directory is the one to keep, start with that one."
 
 RK0406 WRITER_LOST
 "The thread that writes the log of a member ended unexpectedly."
@@ -148,8 +148,8 @@ RK0435 SNAPSHOT_OF_NO_USE
 "The reason is in the line. Check the leader's newest snapshot with `rookeeper snapshot verify`. If it is wrong, make another server the leader (SIGUSR1), then restart the previous one, which rebuilds its tree."
 
 RK0436 ID_IN_USE
-"Another server does not let this process speak: another process speaks as this server (its address is in the line) or has taken its place, or the data directory is an older copy."
-"This process neither votes nor serves clients. As long as the other process runs it keeps trying, and says so once a minute; in the other cases it ends (RK0410, RK0419). The ensemble is not affected."
+"Another server does not let this process speak: another process speaks as this server (its address is in the line) or has taken its place, the data directory is an older copy, or its member was taken out of the ensemble."
+"This process neither votes nor serves clients. As long as the other process runs it keeps trying, and says so once a minute; in the other cases it ends (RK0405, RK0410, RK0419). The ensemble is not affected."
 "Two servers have the same `myid`, or a data directory was copied and both copies were started: stop the one that is wrong. A copy needs an empty directory and a `myid` of its own."
 
 RK0437 ID_CALLED_ELSEWHERE

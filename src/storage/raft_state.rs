@@ -562,12 +562,18 @@ mod tests {
         assert_eq!(bytes[4051..4059], 0x103_u64.to_be_bytes());
         assert_eq!(bytes[4059..4067], 3_i64.to_be_bytes());
         assert_eq!(bytes[4067..4075], 0x3_0000_0009_i64.to_be_bytes());
-        assert_eq!(bytes[4075], 1);
+        assert_eq!(bytes[4075], 2);
         assert_eq!(bytes[4076..4084], 88_u64.to_be_bytes());
         assert_eq!(bytes[4084..4092], 99_i64.to_be_bytes());
         expected[8..16].copy_from_slice(&4_u64.to_be_bytes());
         assert_eq!(bytes[4096..4096 + expected.len()], expected);
         assert_eq!(fixture.disk.content(&Path::new(FOLDER).join("acceptedEpoch")), b"7");
+        for (over, number) in [(None, 0), (Some(Over::OlderCopy), 1)] {
+            file.save(RaftState { over, ..state(7) }).expect("saves");
+            let bytes = fixture.disk.content(&path());
+            assert_eq!((bytes[4075], bytes[4096 + 4075]), (number, number));
+            assert_eq!(file.get().over, over);
+        }
     }
 
     #[test]
