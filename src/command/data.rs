@@ -16,8 +16,8 @@ use super::words::{Hex, Instant, counted};
 use crate::ensemble;
 use crate::message::MessageId;
 use crate::storage::{
-    self, Compression, CutPlan, LogEnd, Loss, Over, RaftStateFile, SessionKey, SnapshotOrigin,
-    StorageError, Then, Writer, seal,
+    self, Compression, CutPlan, LogEnd, Loss, Over, RaftState, RaftStateFile, SessionKey,
+    SnapshotOrigin, StorageError, Then, Writer, seal,
 };
 
 /// Check a data directory, cut its log, or seal it.
@@ -136,6 +136,7 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
             "session_key": has_key,
             "sealed": sealed.map(Hex),
             "member": member.as_ref().map(|state| state.id),
+            "member_removed": member.as_ref().map(RaftState::is_removed),
             "id": state.damage().map(|error| error.id().to_string()),
             "damage": state.damage().map(ToString::to_string),
             "lost": way_out.map(|way_out| loss_for_scripts(&way_out.loss)),
@@ -178,6 +179,15 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
             "member     {} of an ensemble of {voters}; a standalone start is refused",
             state.id
         ))?;
+        if state.is_removed() {
+            out.line(format_args!(
+                "           it was taken out of the ensemble: a start asks for another seat, and what is here is moved aside then"
+            ))?;
+        } else if state.clears {
+            out.line(format_args!(
+                "           what is here is from before that: a start moves it aside"
+            ))?;
+        }
     }
     if let Some(zxid) = sealed {
         out.line(format_args!("sealed     ZooKeeper's files up to {} may be purged", Hex(zxid)))?;

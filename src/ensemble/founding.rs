@@ -90,7 +90,16 @@ pub enum Question {
     /// Belong to this, which makes passwords of sessions so.
     Founded(Founding, Option<Box<HandedSecret>>),
     /// This server wants to belong to the ensemble.
-    Seat(u8),
+    Seat(Applicant),
+}
+
+/// A server that wants a seat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Applicant {
+    /// Its number.
+    pub server: u8,
+    /// Its directory is that of a member that was taken out.
+    pub comes_back: bool,
 }
 
 /// The answer.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::founding::Answer;
+use super::founding::{Answer, Applicant};
 use super::raft::{EnsembleError, PeerMessage, Said, SnapshotStatus, Written};
 use crate::engine::database::Database;
 use crate::engine::expiry::ExpiryPlace;
@@ -104,7 +104,7 @@ pub enum FromPeer {
     /// A server has answered its founder, this one.
     Answered(u8),
     /// A server without a state wants to belong to the ensemble.
-    Seat(u8, oneshot::Sender<Answer>),
+    Seat(Applicant, oneshot::Sender<Answer>),
 }
 
 /// Why a member may not go on.

@@ -125,8 +125,8 @@ pub enum EnsembleError {
     /// The member was taken out of the ensemble.
     #[error(
         "the member that this directory belongs to, life {life} of this server, was taken out of the ensemble: the server \
-         has rejoined it with another directory, or was no longer listed. If it is listed, the next start joins the ensemble \
-         as a new member, and moves what the directory holds aside"
+         has rejoined it with another directory, or was no longer listed. In the second case, if it is listed again, the next \
+         start joins the ensemble as a new member, and moves what the directory holds aside"
     )]
     Replaced {
         /// Which life it is of.

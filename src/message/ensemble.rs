@@ -24,7 +24,7 @@ RK0404 NO_ENSEMBLE_YET
 
 RK0405 DIRECTORY_REPLACED
 "The member that this data directory belongs to was taken out of the ensemble: this server has rejoined it with another directory, or was no longer listed."
-"It ends: the votes recorded in this directory are no longer valid. The ensemble continues without it. The next start asks for a seat as a new member; once it has one, what the directory holds is moved aside, into a folder `before-` next to `version-2`, and the leader's data is loaded. As long as the other servers do not list it, it waits (RK0441)."
+"It ends: the votes recorded in this directory are no longer valid. The ensemble continues without it. If this server was no longer listed, the next start asks for a seat as a new member; once it has one, what the directory holds is moved aside, into a folder `before-` next to `version-2`, which you may delete, and the leader's data is loaded. As long as the other servers do not list it, or it is a member with another directory, it waits (RK0441, RK0445)."
 "Start it again, unless it is to stay away. If this server rejoined with another directory that you still have, and that directory is the one to keep, start with that one."
 
 RK0406 WRITER_LOST

@@ -224,8 +224,17 @@ impl Life {
             FromPeer::SnapshotSent(to, status) => member.report_snapshot(to, status),
             FromPeer::Answered(server) => member.answered(server, now.monotonic),
             // Where nobody hears of a seat, another one is asked.
-            FromPeer::Seat(server, answer) => match member.prepare_seat(server, now)? {
-                Prospect::SeatAbove(above) => self.seats.push((server, above, answer)),
+            FromPeer::Seat(applicant, answer) => match member.prepare_seat(applicant, now)? {
+                Prospect::SeatAbove(above) => {
+                    self.seats.push((applicant.server, above, answer));
+                }
+                Prospect::Taken(id) => {
+                    let reason = format!(
+                        "with another data directory, this server is member {id:#x}: start it with that one. If that one is \
+                         lost, start it with an empty one"
+                    );
+                    let _ = answer.send(Answer::Refused(reason));
+                }
                 Prospect::Later => drop(answer),
                 Prospect::Full => {
                     let reason = "the ensemble has as many members as it can have; take servers out of it first";

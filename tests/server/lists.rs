@@ -82,6 +82,42 @@ fn who_was_taken_out_and_is_listed_again_comes_back_by_itself() {
     Patient::connect(&servers[gone], TIMEOUT_MS).ok(&set("/kept", b"3".to_vec()));
 }
 
+/// It is put back by mistake, while the other one may come again at any time.
+#[test]
+fn the_directory_of_before_gets_no_seat_beside_another_one() {
+    let mut servers = start(3);
+    let first = leader(&servers);
+    let wiped = (first + 1) % 3;
+    let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
+    client.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
+    stop(&mut servers[wiped]);
+    let (folder, before) =
+        (servers[wiped].data().join("version-2"), servers[wiped].data().join("kept"));
+    fs::rename(&folder, &before).expect("moved");
+    servers[wiped].run();
+    until("it follows", || mode(&servers[wiped]) == "follower");
+    let id = seat(&servers[wiped]);
+    until("it votes", || changes(&servers, &format!("Vote({id})")) == 1);
+    stop(&mut servers[wiped]);
+    let good = servers[wiped].data().join("good");
+    fs::rename(&folder, &good).expect("moved");
+    fs::rename(&before, &folder).expect("moved");
+    servers[wiped].run();
+    servers[wiped].wait();
+    assert!(servers[wiped].log().contains("RK0405"), "{}", servers[wiped].log());
+    servers[wiped].run();
+    let reason = format!("with another data directory, this server is member {id:#x}");
+    until("it is told", || servers[wiped].log().contains(&reason));
+    assert_eq!(mode(&servers[wiped]), "none");
+    stop(&mut servers[wiped]);
+    assert_eq!(changes(&servers, &format!("Seat({})", wiped + 1)), 1);
+    fs::remove_dir_all(&folder).expect("removed");
+    fs::rename(&good, &folder).expect("moved");
+    servers[wiped].run();
+    until("it follows", || mode(&servers[wiped]) == "follower");
+    assert_eq!(Patient::connect(&servers[wiped], TIMEOUT_MS).value("/kept"), b"1");
+}
+
 #[test]
 fn who_is_gone_and_listed_no_more_votes_no_more_and_another_comes_in_its_place() {
     let mut servers = start(3);

@@ -24,7 +24,7 @@ use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::disk_room::Room;
-use crate::ensemble::founding::{Answer, Founding, HandedSecret, Question, Seat};
+use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question, Seat};
 use crate::ensemble::snapshots::Need;
 use crate::ensemble::standing::{Base, Begins, Holding, Standing};
 use crate::ensemble::words::{Asked, Stream, TreeDigest, TreeVersion, Verdict, Word};
@@ -324,9 +324,10 @@ fn put_question(out: &mut BytesMut, question: &Question) {
             out.put_u64(*configured_at);
             put_secret(out, secret.as_deref());
         }
-        Question::Seat(server) => {
+        Question::Seat(Applicant { server, comes_back }) => {
             out.put_u8(3);
             out.put_u8(*server);
+            out.put_u8(u8::from(*comes_back));
         }
     }
 }
@@ -641,7 +642,10 @@ impl<'a> Input<'a> {
                 },
                 self.secret()?,
             ),
-            3 => Question::Seat(self.take()?),
+            3 => Question::Seat(Applicant {
+                server: self.take()?,
+                comes_back: self.take::<u8>()? != 0,
+            }),
             kind => return Err(FrameError::Kind(kind.into())),
         })
     }

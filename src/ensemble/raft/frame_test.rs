@@ -146,7 +146,8 @@ fn examples() -> Vec<Said> {
         Question::Standing,
         Question::Founded(founding.clone(), None),
         Question::Founded(founding, Some(secret.clone())),
-        Question::Seat(255),
+        Question::Seat(Applicant { server: 255, comes_back: false }),
+        Question::Seat(Applicant { server: 7, comes_back: true }),
     ];
     examples.extend(questions.map(Said::Question));
     let answers = [

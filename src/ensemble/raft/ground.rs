@@ -15,7 +15,7 @@ use crate::ensemble::snapshots::snapshot_of;
 use crate::ensemble::standing::Base;
 use crate::storage::{
     Compression, DataDirectory, EpochFile, Members, RaftState, RaftStateFile, SessionKey,
-    SessionSecret, SnapshotOrigin, StorageError, TxnLog, recover,
+    SessionSecret, SnapshotOrigin, StorageError, TxnLog, recover, refuse_foreign,
 };
 
 fn all(members: &Members) -> impl Iterator<Item = u64> {
@@ -211,7 +211,11 @@ pub fn take_another_seat(
     seat: Seat,
     secret: Option<&SessionSecret>,
 ) -> Result<(), EnsembleError> {
-    let state = RaftState { clears: true, ..state_of(seat) };
+    refuse_foreign(directory)?;
+    // Who goes on with it until the next start shows it by a later name.
+    let snapshots = directory.snapshot_files()?.into_iter().map(|(zxid, _)| zxid);
+    let newest = snapshots.chain(directory.log_zxids()?).max().unwrap_or(0);
+    let state = RaftState { clears: true, own: (0, newest), ..state_of(seat) };
     // The term that it promised as another member was perhaps never that of the ensemble.
     let mut accepted = EpochFile::accepted(Arc::clone(directory.disk()), directory.snapshots())?;
     let term = i64::try_from(state.term).unwrap_or(i64::MAX);

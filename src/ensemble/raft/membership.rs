@@ -14,10 +14,10 @@ use super::disk::{What, Write};
 use super::ready::{Member, Transport};
 use super::{EnsembleError, FIRST_LIFE, life_of, server_of};
 use crate::engine::time::{Monotonic, Now};
-use crate::ensemble::founding::{Founding, Seat};
+use crate::ensemble::founding::{Applicant, Founding, Seat};
 use crate::ensemble::standing::has_begun;
 use crate::message::MessageId;
-use crate::storage::RaftState as Promises;
+use crate::storage::{Over, RaftState as Promises};
 
 /// Entries that one who catches up may lack to be a voter.
 const LAG_MAX: u64 = 1000;
@@ -30,6 +30,8 @@ pub enum Prospect {
     Later,
     /// Not before others have gone.
     Full,
+    /// Not with this directory: another one of the same server is this member's.
+    Taken(u64),
 }
 
 impl<T: Transport> Member<T> {
@@ -53,13 +55,27 @@ impl<T: Transport> Member<T> {
     ///
     /// # Errors
     /// When a decided transaction gets no place.
-    pub fn prepare_seat(&mut self, server: u8, now: Now) -> Result<Prospect, EnsembleError> {
+    pub fn prepare_seat(
+        &mut self,
+        applicant: Applicant,
+        now: Now,
+    ) -> Result<Prospect, EnsembleError> {
+        let Applicant { server, comes_back } = applicant;
         let members = self.members();
         let is_its = |member: &&u64| server_of(**member) == server;
         let speaks = members.iter().filter(is_its).any(|member| self.found.contains(member));
         // Whoever asks may be the second of two that run with the same myid: the first keeps its place.
         if !self.takes_requests() || self.node.raft.has_pending_conf() || speaks {
             return Ok(Prospect::Later);
+        }
+        // With that one it may come back at any time, which is then the right one.
+        let has_been = |id: &&u64| {
+            let progress = self.node.raft.prs().get(**id);
+            progress.is_some_and(|progress| progress.matched > 0)
+                || self.node.raft.prs().conf().voters().contains(**id)
+        };
+        if comes_back && let Some(taken) = members.iter().filter(is_its).find(has_been) {
+            return Ok(Prospect::Taken(*taken));
         }
         let learners = &self.node.store().promises.members.learners;
         // They are in ascending order, and so are its lives.
@@ -198,7 +214,7 @@ impl<T: Transport> Member<T> {
             self.answered(server_of(gone), now.monotonic);
         }
         if change == Change::Remove(self.id()) {
-            return Err(EnsembleError::Replaced { life: life_of(self.id()) });
+            self.is_over(Over::Removed, now.monotonic);
         }
         Ok(())
     }

@@ -320,11 +320,13 @@ mod tests {
 
     use super::super::disk::{What, Write};
     use super::super::fixture::{change, directory, ensemble, entry};
+    use super::super::ground::take_another_seat;
     use super::super::member_id;
     use super::*;
     use crate::engine::database::Rules;
+    use crate::ensemble::founding::Seat;
     use crate::message::told::lines_told;
-    use crate::storage::sim::SimDisk;
+    use crate::storage::sim::{Dice, Fault, SimDisk};
     use crate::storage::{Members, RaftStateFile};
 
     /// As a start of a server alone does, once a second.
@@ -367,6 +369,54 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A member that was taken out takes another seat, and the power goes at any time: it is the one or the other, and what it
+    /// had is in one place.
+    #[test]
+    fn another_seat_is_taken_whenever_the_power_goes() {
+        let (gone, new) = (member_id(2, 1), member_id(2, 40));
+        let voters = vec![member_id(1, 1), member_id(3, 1)];
+        let how = Ensemble { server: 2, ..ensemble(1500, true) };
+        let (mut again, mut aside) = (0, 0);
+        for fails_after in 0..90 {
+            let disk = SimDisk::default();
+            let open = || Arc::new(directory(&disk));
+            let all = [voters.as_slice(), &[gone]].concat();
+            let members = Members { voters: all, ..Members::default() };
+            let first =
+                RaftState { id: gone, term: 7, ensemble: 5, members, ..RaftState::default() };
+            RaftStateFile::create(&open(), &first, None).expect("creates");
+            let mut started = how.start(open()).expect("starts");
+            let entry = entry(1, 7 << 32);
+            started.writer.write(vec![Write(What::Append(vec![entry]))]).expect("writes");
+            started.writer.write(vec![Write(What::Over(Over::Removed))]).expect_err("ends");
+            drop(started);
+            let had = disk.content(Path::new("/data/version-2/log.700000000"));
+            let members =
+                Members { voters: voters.clone(), learners: vec![new], ..Members::default() };
+            let seat = Seat { id: new, ensemble: 5, term: 6, members, configured_at: 40 };
+            let at = open();
+            disk.fail_after(fails_after, Fault::PowerLoss);
+            let taken = take_another_seat(&at, seat.clone(), None);
+            let started = taken.and_then(|()| how.start(at).map(drop));
+            disk.crash(&mut Dice(fails_after));
+            let open = || Arc::new(directory(&disk));
+            let state = RaftStateFile::look(&open()).expect("reads").expect("a member");
+            if state.id == gone {
+                assert!(started.is_err() && state.is_removed());
+                assert!(disk.content(Path::new("/data/version-2/log.700000000")) == had);
+                how.promises(&open()).expect("what it promised is whole");
+                take_another_seat(&open(), seat, None).expect("takes it now");
+                again += 1;
+            }
+            let started = how.start(open()).expect("starts");
+            assert_eq!((started.id(), started.store.log.last_index()), (new, 0));
+            let kept = disk.content(Path::new("/data/before-0000000000000005-40/log.700000000"));
+            assert!(kept == had && !had.is_empty(), "after {fails_after}");
+            aside += 1;
+        }
+        assert!(again > 3 && aside == 90, "{again} {aside}");
     }
 
     /// The log of a member whose promises are of before it.

@@ -21,7 +21,7 @@ use super::secure::Stream;
 use super::speak::dial;
 use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config;
-use crate::ensemble::founding::{Answer, Founding, HandedSecret, Question, may_belong};
+use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question, may_belong};
 use crate::ensemble::standing::{
     Acceptance, Base, Begins, Holding, Round, Standing, Step, has_begun,
 };
@@ -85,10 +85,23 @@ impl Introduction {
     /// What a raft.state makes of it.
     fn of(state: &RaftState) -> Self {
         match state.is_removed() {
-            true => Self::Removed(Belonging::of(state)),
+            // What it founded is not what it will belong to.
+            true => Self::Removed(Belonging {
+                asks: Vec::new(),
+                has_begun: true,
+                ..Belonging::of(state)
+            }),
             false => Self::Member(Belonging::of(state)),
         }
     }
+}
+
+/// A server that was given a seat.
+enum Applying {
+    /// It belonged to no ensemble.
+    First(Box<Before>),
+    /// It was taken out of this one.
+    Again,
 }
 
 /// What a member can say of itself before it takes part.
@@ -432,24 +445,32 @@ impl Common {
         Ok(answer)
     }
 
-    /// Asks members for a seat until one gives it; of this ensemble, if it is known which one it has to be.
-    async fn ask_for_seat(self: &Arc<Self>, others: &BTreeMap<u8, Standing>, of: Option<u64>) {
-        let is_one = |its: &Standing| matches!(its, Standing::Member { ensemble, .. } if of.is_none_or(|of| of == *ensemble));
+    /// Asks members for a seat until one gives it; where the server comes back, those of that ensemble.
+    async fn ask_for_seat(
+        self: &Arc<Self>,
+        others: &BTreeMap<u8, Standing>,
+        comes_back: Option<u64>,
+    ) {
+        let applicant = Applicant { server: self.server, comes_back: comes_back.is_some() };
+        let is_one = |its: &Standing| match its {
+            Standing::Member { ensemble, .. } => comes_back.is_none_or(|its| its == *ensemble),
+            Standing::Before(_) => false,
+        };
         for (server, _) in others.iter().filter(|(_, its)| is_one(its)) {
             let Some(peer) = self.peers.get(server) else { continue };
-            let answer = ask(self, peer, Question::Seat(self.server)).await;
+            let answer = ask(self, peer, Question::Seat(applicant)).await;
             match answer.map(|(answer, _)| answer) {
                 Ok(Answer::Seat(seat, handed)) => {
                     let secret = handed.map(|handed| handed_secret::take(&self.security, *handed));
-                    let before = std::mem::take(&mut *self.introduction.lock());
+                    let Some(applies) = self.take_applying(seat.ensemble) else { return };
                     tracing::info!(
                         member = format_args!("{:#x}", seat.id),
                         "this server has joined the ensemble"
                     );
                     let directory = Arc::clone(&self.directory);
-                    let done = spawn_blocking(move || match before {
-                        Introduction::Before(before, ..) => before.take(seat, secret.as_ref()),
-                        _ => take_another_seat(&directory, seat, secret.as_ref()),
+                    let done = spawn_blocking(move || match applies {
+                        Applying::First(before) => before.take(seat, secret.as_ref()),
+                        Applying::Again => take_another_seat(&directory, seat, secret.as_ref()),
                     });
                     self.changed(done.await);
                     return;
@@ -463,6 +484,19 @@ impl Common {
                     );
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// What takes a seat in this ensemble, if this server still has none.
+    fn take_applying(&self, of: u64) -> Option<Applying> {
+        let mut introduction = self.introduction.lock();
+        match std::mem::take(&mut *introduction) {
+            Introduction::Before(before, ..) => Some(Applying::First(before)),
+            Introduction::Removed(its) if its.ensemble == of => Some(Applying::Again),
+            other => {
+                *introduction = other;
+                None
             }
         }
     }
@@ -616,7 +650,7 @@ impl Common {
         }
     }
 
-    pub(super) async fn seat(&self, server: u8) -> Answer {
+    pub(super) async fn seat(&self, applicant: Applicant) -> Answer {
         // Before it has read its directory it does not know of a key.
         if !self.is_introduced_as_member() || self.own().ensemble == 0 {
             return Answer::Elsewhere;
@@ -629,7 +663,7 @@ impl Common {
             return Answer::Refused(reason.to_owned());
         }
         let (answer, answered) = oneshot::channel();
-        self.queue.put_from_peer(FromPeer::Seat(server, answer), None);
+        self.queue.put_from_peer(FromPeer::Seat(applicant, answer), None);
         match (answered.await, secret) {
             (Ok(Answer::Seat(seat, _)), Some(secret)) => {
                 match handed_secret::hand(&self.security, secret) {
@@ -663,7 +697,9 @@ async fn answer_at_leisure(
         Said::Question(Question::Founded(founding, handed)) => {
             common.belong(from, founding, handed).await
         }
-        Said::Question(Question::Seat(server)) if server == from.0 => common.seat(server).await,
+        Said::Question(Question::Seat(applicant)) if applicant.server == from.0 => {
+            common.seat(applicant).await
+        }
         _ => return Err(io::Error::other("this is not a question")),
     };
     write(stream, &Said::Answer(answer)).await

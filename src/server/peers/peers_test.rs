@@ -23,7 +23,7 @@ use super::*;
 use crate::config::{self, EnsembleServer, QuorumSecurity, SessionsLive};
 use crate::engine::database::Rules;
 use crate::ensemble::Before;
-use crate::ensemble::founding::{Answer, Founding, Question};
+use crate::ensemble::founding::{Answer, Applicant, Founding, Question};
 use crate::ensemble::standing::{Acceptance, Base, Holding, Standing};
 use crate::storage::{
     DirectoryOptions, Members, RaftState, RaftStateFile, RealDisk, ReceivedSnapshot,
@@ -432,7 +432,9 @@ async fn who_cannot_be_given_the_key_gets_no_seat() {
     common.session_secret.set(secret).expect("is new");
     for _ in 0..3 {
         let answer =
-            tokio::time::timeout(DEADLINE, common.seat(1)).await.expect("an answer at once");
+            tokio::time::timeout(DEADLINE, common.seat(Applicant { server: 1, comes_back: false }))
+                .await
+                .expect("an answer at once");
         assert!(
             matches!(&answer, Answer::Refused(why) if why.contains("session.key")),
             "{answer:?}"

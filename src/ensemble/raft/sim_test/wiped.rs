@@ -9,7 +9,7 @@ use super::server::{Asking, Server};
 use super::timeline::MS;
 use super::world::{Checked, Event, World};
 use super::*;
-use crate::ensemble::founding::Seat;
+use crate::ensemble::founding::{Applicant, Seat};
 use crate::ensemble::raft::{Before, Prospect, life_of};
 use crate::storage::StorageError;
 use crate::storage::sim::SimDisk;
@@ -66,9 +66,9 @@ impl World {
         let mut prospect = Prospect::Later;
         if passes && self.timeline.now() >= self.servers[whom].frozen_until {
             let now = self.servers[whom].clock.read(self.timeline.now());
-            let server = at as u8 + 1;
+            let applicant = Applicant { server: at as u8 + 1, comes_back: false };
             self.with(whom, |member| {
-                prospect = member.prepare_seat(server, now)?;
+                prospect = member.prepare_seat(applicant, now)?;
                 Ok(())
             })?;
         }
@@ -158,7 +158,7 @@ fn a_change_of_members_outlives_a_snapshot_that_does_not_show_it() {
     while prospect == Prospect::Later {
         world.step().expect("holds");
         let prepare = |member: &mut Member<post::Post>| {
-            prospect = member.prepare_seat(server, now)?;
+            prospect = member.prepare_seat(Applicant { server, comes_back: false }, now)?;
             Ok(())
         };
         world.with(leader, prepare).expect("holds");
