@@ -196,7 +196,7 @@ fn the_same_seed_gives_the_same_trace() {
 /// With `ROOKEEPER_FIRST_SEED` and `ROOKEEPER_SEEDS`, too.
 #[test]
 fn whoever_has_a_wrong_tree_gets_the_right_one_whatever_breaks() {
-    let usual = if cfg!(debug_assertions) { 10 } else { 100 };
+    let usual = if cfg!(debug_assertions) { 20 } else { 100 };
     let (first, count) = (number("ROOKEEPER_FIRST_SEED", 0), number("ROOKEEPER_SEEDS", usual));
     let sum = run_all(first..first + count, |seed| caught(|| World::run_spoilt(seed)));
     let sum = sum.unwrap_or_else(|violation| panic!("{violation}"));
