@@ -59,6 +59,8 @@ struct Names {
     writes: &'static str,
     /// The first, divided by that of the same server just before, when nobody else asked anything.
     times: &'static str,
+    /// The same where another server on this machine is asked all that: what the machine is short of, and no server can help.
+    elsewhere: &'static str,
 }
 
 macro_rules! names {
@@ -67,6 +69,7 @@ macro_rules! names {
             p99: concat!("p99 us, ", $name),
             writes: concat!("p99 us of sets, ", $name),
             times: concat!("times its usual p99, ", $name),
+            elsewhere: concat!("times its usual p99, at another server, ", $name),
         }
     };
 }
@@ -109,11 +112,17 @@ impl Kind {
     }
 }
 
-/// A storm that goes on until it is told to stop.
-struct Storm<'a> {
+/// Which server a storm meets.
+#[derive(Clone, Copy)]
+struct Target {
     server: SocketAddr,
     /// Where it tells its figures, beside the shapes.
     metrics: SocketAddr,
+}
+
+/// A storm that goes on until it is told to stop.
+struct Storm<'a> {
+    target: Target,
     over: &'a AtomicBool,
     /// What it has done: connections opened or listings read.
     done: &'a AtomicU64,
@@ -135,7 +144,7 @@ impl Storm<'_> {
         let mut is_full = false;
         while self.goes_on() {
             let number = numbers.fetch_add(1, Ordering::Relaxed);
-            let turned_away = match Connection::open(self.server, number) {
+            let turned_away = match Connection::open(self.target.server, number) {
                 Ok(connection) => {
                     open.push_back(connection);
                     self.count();
@@ -154,7 +163,7 @@ impl Storm<'_> {
 
     /// Asks without end, and reads nothing.
     fn never_read(&self) -> io::Result<()> {
-        let mut connection = Connection::open(self.server, 0)?;
+        let mut connection = Connection::open(self.target.server, 0)?;
         connection.unblock()?;
         let frame = request::frame(1, &request::get(ROOT, false));
         while self.goes_on() {
@@ -177,7 +186,7 @@ impl Storm<'_> {
     }
 
     fn list(&self, number: u32) -> io::Result<()> {
-        let mut connection = Connection::open(self.server, number)?;
+        let mut connection = Connection::open(self.target.server, number)?;
         let list = Request::GetChildren(WatchRequest { path: ROOT.into(), watch: false });
         while self.goes_on() {
             connection.pass_over(&list)?;
@@ -213,8 +222,14 @@ impl Weather {
 
 /// A tree of `launch.znodes` children of one parent, and the latencies.
 pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> io::Result<Figures> {
-    let subject = launch.fresh()?;
-    population::create(subject.address(), launch.znodes, value_len)?;
+    let server = || {
+        let subject = launch.fresh()?;
+        population::create(subject.address(), launch.znodes, value_len)?;
+        io::Result::Ok(subject)
+    };
+    let subject = server()?;
+    let target =
+        |subject: &Subject| Target { server: subject.address(), metrics: subject.address() };
     let load = Load {
         workload: Workload::Mixed,
         connections: CONNECTIONS,
@@ -234,7 +249,9 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
     let mut fallen = 0;
     for kind in [Kind::Unread, Kind::Connections { most }, Kind::Listings { listers }] {
         wait_for_calm(&subject);
-        match beside(&subject, subject.address(), &load, kind, &mut figures)? {
+        let other = server()?;
+        let elsewhere = (target(&other), other);
+        match beside(&subject, target(&subject), elsewhere, &load, kind, &mut figures)? {
             Some(weather) => {
                 timeouts += weather.timeouts();
                 if let Some(done) = kind.what_it_does() {
@@ -267,14 +284,20 @@ struct Shaped {
 fn beside_shapes(launch: &Launch<'_>, load: &Load, value_len: usize) -> io::Result<Shaped> {
     let mut shaped = Shaped { figures: Figures::new(), timeouts: 0.0, fallen: 0 };
     for shape in SHAPES {
-        let [port] = subject::free_ports()?;
-        let metrics = (Ipv4Addr::LOCALHOST, port).into();
-        let settings = format!("{QUOTAS}{METRICS}metricsProvider.httpPort={port}\n");
-        let launch = Launch { settings, ..launch.clone() };
-        let subject = launch.fresh()?;
-        population::create(subject.address(), launch.znodes, value_len)?;
-        shapes::prepare(subject.address())?;
-        match beside(&subject, metrics, load, Kind::Shape(shape), &mut shaped.figures)? {
+        let server = || {
+            let [port] = subject::free_ports()?;
+            let metrics = (Ipv4Addr::LOCALHOST, port).into();
+            let settings = format!("{QUOTAS}{METRICS}metricsProvider.httpPort={port}\n");
+            let launch = Launch { settings, ..launch.clone() };
+            let subject = launch.fresh()?;
+            population::create(subject.address(), launch.znodes, value_len)?;
+            shapes::prepare(subject.address())?;
+            let target = Target { server: subject.address(), metrics };
+            io::Result::Ok((target, subject))
+        };
+        let ((storm, subject), elsewhere) = (server()?, server()?);
+        let kind = Kind::Shape(shape);
+        match beside(&subject, storm, elsewhere, load, kind, &mut shaped.figures)? {
             Some(weather) => shaped.timeouts += weather.timeouts(),
             None => shaped.fallen += 1,
         }
@@ -298,21 +321,28 @@ fn wait_for_calm(subject: &Subject) {
     }
 }
 
-/// Measures the victim alone, then beside a storm: what a server has just done for others, its snapshots and the disk's
-/// own pace are in both. None where the storm ended the server or the victim's connections: a finding.
+/// Measures the victim alone, then beside a storm, first at another server and then at its own: what a server has just done for
+/// others, its snapshots and the disk's own pace are in all of them. None where the storm ended the server or the victim's
+/// connections: a finding.
 fn beside(
     subject: &Subject,
-    metrics: SocketAddr,
+    storm: Target,
+    (elsewhere, other): (Target, Subject),
     load: &Load,
     kind: Kind,
     figures: &mut Figures,
 ) -> io::Result<Option<Weather>> {
     subject.rest()?;
-    let alone = under(subject, metrics, load, Kind::None)?;
+    let alone = under(subject, storm, load, Kind::None)?;
     alone.put(ALONE, figures);
-    subject.forget_peak()?;
+    let usual = p99_us(&alone.latency);
     let names = kind.names();
-    let weather = match under(subject, metrics, load, kind) {
+    let machine = under(subject, elsewhere, load, kind)?;
+    figures.insert(names.elsewhere, p99_us(&machine.latency) / usual);
+    // What it has left to do is nothing that the victim's server meets.
+    drop(other);
+    subject.forget_peak()?;
+    let weather = match under(subject, storm, load, kind) {
         Ok(weather) => weather,
         Err(error) => {
             // Whoever gets no answer waits for ever.
@@ -322,15 +352,15 @@ fn beside(
         }
     };
     weather.put(names, figures);
-    figures.insert(names.times, p99_us(&weather.latency) / p99_us(&alone.latency));
+    figures.insert(names.times, p99_us(&weather.latency) / usual);
     Ok(Some(weather))
 }
 
 /// Measures the victim while a storm goes on, from when it is there.
-fn under(subject: &Subject, metrics: SocketAddr, load: &Load, kind: Kind) -> io::Result<Weather> {
+fn under(subject: &Subject, target: Target, load: &Load, kind: Kind) -> io::Result<Weather> {
     let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let (numbers, filled) = (AtomicU32::new(CONNECTIONS), AtomicU32::new(0));
-    let storm = Storm { server: subject.address(), metrics, over: &over, done: &done };
+    let storm = Storm { target, over: &over, done: &done };
     thread::scope(|scope| {
         let storm = &storm;
         match kind {

@@ -143,7 +143,7 @@ fn identity(number: usize, len: usize) -> Request<'static> {
 }
 
 fn set_acl(storm: &Storm<'_>, client: u32) -> io::Result<()> {
-    let mut connection = Connection::open(storm.server, client)?;
+    let mut connection = Connection::open(storm.target.server, client)?;
     let path = format!("{ROOT}/storm-acl");
     connection.call(&request::create(&path, &[], EPHEMERAL))?;
     let acl = Some(long_list(jute::perms::READ));
@@ -154,14 +154,14 @@ fn set_acl(storm: &Storm<'_>, client: u32) -> io::Result<()> {
 
 fn checked(storm: &Storm<'_>, client: u32) -> io::Result<()> {
     let path = format!("{ROOT}/storm-checked");
-    let mut owner = Connection::open(storm.server, client)?;
+    let mut owner = Connection::open(storm.target.server, client)?;
     owner.call(&Request::Create(CreateRequest {
         path: path.as_str().into(),
         data: None,
         acl: Some(long_list(jute::perms::READ)),
         flags: EPHEMERAL,
     }))?;
-    let mut connection = Connection::open(storm.server, client)?;
+    let mut connection = Connection::open(storm.target.server, client)?;
     for number in 0..IDENTITIES {
         connection.exchange(&request::frame(1, &identity(number, 6)), 1)?;
     }
@@ -170,7 +170,7 @@ fn checked(storm: &Storm<'_>, client: u32) -> io::Result<()> {
 }
 
 fn auth_entries(storm: &Storm<'_>, client: u32) -> io::Result<()> {
-    let mut connection = Connection::open(storm.server, client)?;
+    let mut connection = Connection::open(storm.target.server, client)?;
     for number in 0..LARGE_IDENTITIES {
         connection.exchange(&request::frame(1, &identity(number, 4_000)), 1)?;
     }
@@ -186,7 +186,7 @@ fn auth_entries(storm: &Storm<'_>, client: u32) -> io::Result<()> {
 }
 
 fn sets_below_quota(storm: &Storm<'_>, client: u32) -> io::Result<()> {
-    let mut connection = Connection::open(storm.server, client)?;
+    let mut connection = Connection::open(storm.target.server, client)?;
     let set = |key| {
         let path = key_path(key).into();
         MultiOp::SetData(SetDataRequest { path, data: None, version: ANY })
@@ -196,7 +196,7 @@ fn sets_below_quota(storm: &Storm<'_>, client: u32) -> io::Result<()> {
 }
 
 fn statistics(storm: &Storm<'_>, client: u32) -> io::Result<()> {
-    let mut connection = Connection::open(storm.server, client)?;
+    let mut connection = Connection::open(storm.target.server, client)?;
     let path = || STATISTICS.into();
     let delete = || MultiOp::Delete(DeleteRequest { path: path(), version: ANY });
     let create = || {
@@ -211,7 +211,7 @@ fn statistics(storm: &Storm<'_>, client: u32) -> io::Result<()> {
 
 fn ephemerals(storm: &Storm<'_>, client: u32) -> io::Result<()> {
     while storm.goes_on() {
-        let mut connection = Connection::open(storm.server, client)?;
+        let mut connection = Connection::open(storm.target.server, client)?;
         for first in (0..EPHEMERALS).step_by(EPHEMERALS_A_MULTI as usize) {
             let create = |number| {
                 let path = format!("{ROOT}/storm-e{number:09}").into();
@@ -234,7 +234,7 @@ fn watchers(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
     while storm.goes_on() {
         let mut watchers = Vec::new();
         for number in 0..WATCHERS {
-            let Ok(mut connection) = Connection::open(storm.server, number) else { break };
+            let Ok(mut connection) = Connection::open(storm.target.server, number) else { break };
             connection.exchange(&exists, 1)?;
             watchers.push(connection);
             if !storm.goes_on() {
@@ -247,10 +247,10 @@ fn watchers(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
 }
 
 fn words(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
-    let _watching = watches::on_absent(storm.server, WATCHES)?;
+    let _watching = watches::on_absent(storm.target.server, WATCHES)?;
     let mut words = ["wchc", "wchp", "dump"].iter().cycle();
     paced(storm, || {
-        let mut socket = TcpStream::connect(storm.server)?;
+        let mut socket = TcpStream::connect(storm.target.server)?;
         socket.write_all(words.next().unwrap_or(&"dump").as_bytes())?;
         let mut buffer = vec![0; 1 << 20];
         while storm.goes_on() && socket.read(&mut buffer)? > 0 {}
@@ -260,11 +260,12 @@ fn words(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
 
 /// As many connections as the descriptors allow; they ask nothing.
 fn scrapes(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
-    let open = |number| storm.goes_on().then(|| Connection::open(storm.server, number).ok())?;
+    let open =
+        |number| storm.goes_on().then(|| Connection::open(storm.target.server, number).ok())?;
     let _open: Vec<Connection> = (0..OPEN).map_while(open).collect();
     let mut page = Vec::new();
     paced(storm, || {
-        let mut socket = TcpStream::connect(storm.metrics)?;
+        let mut socket = TcpStream::connect(storm.target.metrics)?;
         socket
             .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
         page.clear();
@@ -273,7 +274,7 @@ fn scrapes(storm: &Storm<'_>, _client: u32) -> io::Result<()> {
 }
 
 fn set_watches(storm: &Storm<'_>, client: u32) -> io::Result<()> {
-    let mut connection = Connection::open(storm.server, client)?;
+    let mut connection = Connection::open(storm.target.server, client)?;
     let path = |number| Cow::Owned(format!("{ROOT}/storm-again-{number:07}"));
     let again = Request::SetWatches(SetWatchesRequest {
         relative_zxid: i64::MAX,
@@ -286,7 +287,7 @@ fn set_watches(storm: &Storm<'_>, client: u32) -> io::Result<()> {
 }
 
 fn long_path(storm: &Storm<'_>, client: u32) -> io::Result<()> {
-    let mut connection = Connection::open(storm.server, client)?;
+    let mut connection = Connection::open(storm.target.server, client)?;
     let path = "/a".repeat(REQUEST_LEN / 4);
     let mut frames = request::frame(1, &request::exists(&path, false));
     frames.extend(request::frame(2, &request::create(&path, &[], 0)));
@@ -295,7 +296,7 @@ fn long_path(storm: &Storm<'_>, client: u32) -> io::Result<()> {
 
 /// The first of them changes what all watch.
 fn unread_events(storm: &Storm<'_>, client: u32) -> io::Result<()> {
-    let mut connection = Connection::open(storm.server, client)?;
+    let mut connection = Connection::open(storm.target.server, client)?;
     if client == 0 {
         let frame = request::frame(1, &request::set(ROOT, &[]));
         let frames = frame.repeat(CHANGES as usize);
@@ -317,7 +318,7 @@ fn hold(storm: &Storm<'_>, connection: &Connection) -> io::Result<()> {
 }
 
 fn unread_answers(storm: &Storm<'_>, client: u32) -> io::Result<()> {
-    let mut connection = Connection::open(storm.server, client)?;
+    let mut connection = Connection::open(storm.target.server, client)?;
     let reads = (0..LARGE_READS).map(|_| ReadOp::GetData(LARGE.into())).collect();
     let frame = request::frame(1, &Request::MultiRead(reads));
     connection.unblock()?;
