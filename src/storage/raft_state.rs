@@ -41,6 +41,8 @@ const ASKS_AT: usize = AWAITS_AT - ASKS_LEN;
 const ASKS_LEN: usize = 256 / 8;
 /// Where [`RaftState::founded_in`] stands.
 const FOUNDED_IN_AT: usize = ASKS_AT - 8;
+/// Where [`RaftState::founds`] stands.
+const FOUNDS_AT: usize = FOUNDED_IN_AT - 1;
 /// Ids in all four lists; ZooKeeper's server ids are a byte.
 const IDS_MAX: usize = 480;
 
@@ -67,6 +69,9 @@ pub struct RaftState {
     /// The term in which the ensemble was founded, for members of the founding; for others, and where an earlier release wrote
     /// the file, 0. No leader has had it.
     pub founded_in: u64,
+    /// As its founder, it has still to make the record that the ensemble begins with, and a snapshot of it. A start does that
+    /// first.
+    pub founds: bool,
     /// As its founder, it has not heard yet of these servers whether they belong to it. Ascending.
     pub asks: Vec<u8>,
     /// The founder that this member has accepted, which may not know it: until it does, this member takes part in nothing. 0
@@ -342,7 +347,8 @@ fn encode(state: &RaftState, sequence: u64) -> Option<Vec<u8>> {
         bytes.put_u32(u32::try_from(list.len()).ok()?);
         list.iter().for_each(|id| bytes.put_u64(*id));
     }
-    bytes.resize(FOUNDED_IN_AT, 0);
+    bytes.resize(FOUNDS_AT, 0);
+    bytes.put_u8(u8::from(state.founds));
     bytes.put_u64(state.founded_in);
     bytes.put_slice(&to_bits(&state.asks));
     bytes.put_u64(state.awaits);
@@ -440,6 +446,7 @@ fn decode(slot: &[u8]) -> Option<(u64, RaftState)> {
         clears: body.try_get_u8().ok()? != 0,
         own: (number(OWN_AT)?.cast_signed(), number(OWN_AT + 8)?.cast_signed()),
         founded_in: number(FOUNDED_IN_AT)?,
+        founds: *slot.get(FOUNDS_AT)? != 0,
         asks: slot.get(ASKS_AT..)?.first_chunk().map(from_bits)?,
         awaits: number(AWAITS_AT)?,
         replaces: number(REPLACES_AT)?.cast_signed(),
@@ -487,6 +494,7 @@ mod tests {
             clears: true,
             own: (3, 0x3_0000_0009),
             founded_in: 4,
+            founds: true,
             asks: vec![0, 9, 255],
             awaits: 0x103,
             replaces: 99,
@@ -554,7 +562,8 @@ mod tests {
             list.iter().for_each(|id| expected.extend(id.to_be_bytes()));
         }
         assert_eq!(bytes[..expected.len()], expected);
-        assert!(bytes[expected.len()..4011].iter().all(|byte| *byte == 0));
+        assert!(bytes[expected.len()..4010].iter().all(|byte| *byte == 0));
+        assert_eq!(bytes[4010], 1);
         assert_eq!(bytes[4011..4019], 4_u64.to_be_bytes());
         let mut asks = [0; 32];
         (asks[0], asks[1], asks[31]) = (1, 2, 0x80);
@@ -702,12 +711,19 @@ mod tests {
         let mut bytes = fixture.disk.content(&path());
         for slot in bytes.chunks_exact_mut(4096) {
             slot[7] = 1;
-            slot[4019..4075].fill(0);
+            slot[4010..4075].fill(0);
             let checksum = crc32fast::hash(&slot[..4092]).to_be_bytes();
             slot[4092..].copy_from_slice(&checksum);
         }
         fixture.disk.plant(&path(), &bytes);
-        let expected = RaftState { own: (0, 0), asks: Vec::new(), awaits: 0, ..state(7) };
+        let expected = RaftState {
+            own: (0, 0),
+            founded_in: 0,
+            founds: false,
+            asks: Vec::new(),
+            awaits: 0,
+            ..state(7)
+        };
         assert_eq!(*open(&directory, 7).get(), expected);
         // From then on it is of this version.
         assert_eq!(fixture.disk.content(&path())[..8], *b"RKRS\0\0\0\x02");

@@ -437,3 +437,35 @@ fn data_beside_an_ensemble_that_has_not_begun_waits() {
     all_serve(&servers);
     all_have(&servers, "/kept");
 }
+
+fn kill(server: &mut Server) {
+    server.signal("KILL");
+    server.wait();
+}
+
+fn leave(server: &Server) {
+    let mut leave = Command::new(env!("CARGO_BIN_EXE_rookeeper"));
+    leave.args(["data", "leave"]).arg(server.data());
+    let output = leave.output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// What it has made for the ensemble is no transaction of anybody's.
+#[test]
+fn a_founder_that_leaves_before_anybody_answers_has_what_it_had() {
+    // All are heard before any is given up.
+    let mut servers = founded_alone("initLimit=100\n", each_has_more);
+    let first = servers[2].data().join("version-2/snapshot.100000000");
+    until("it has made what the ensemble begins with", || first.exists());
+    servers.iter_mut().for_each(kill);
+    leave(&servers[2]);
+    alone(&mut servers[1], |server| {
+        for at in 0..9 {
+            write(server, &format!("/n{at}"));
+        }
+    });
+    servers.iter_mut().for_each(Server::run);
+    all_serve(&servers);
+    all_have(&servers, "/n8");
+    assert!(servers.iter().all(|server| !Patient::connect(server, TIMEOUT_MS).exists("/more")));
+}

@@ -1,5 +1,6 @@
 //! What a directory holds that belongs to no ensemble yet, and how it becomes a member's.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use jute::txn::{Txn, TxnHeader, TxnRecord};
@@ -12,10 +13,10 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::founding::{Founding, Seat};
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::snapshot_of;
-use crate::ensemble::standing::Base;
+use crate::ensemble::standing::{Base, has_begun};
 use crate::storage::{
     Compression, DataDirectory, EpochFile, Members, RaftState, RaftStateFile, SessionKey,
-    SessionSecret, SnapshotOrigin, StorageError, TxnLog, recover, refuse_foreign,
+    SessionSecret, SnapshotId, SnapshotOrigin, StorageError, TxnLog, recover, refuse_foreign,
 };
 
 fn all(members: &Members) -> impl Iterator<Item = u64> {
@@ -32,14 +33,38 @@ pub fn founder_knows(directory: &DataDirectory) -> Result<(), StorageError> {
     promises.save(state)
 }
 
-/// A directory of no ensemble, read.
+/// The zxid of the record that an ensemble begins with.
+fn founding_zxid(state: &RaftState) -> i64 {
+    i64::try_from(state.founded_in).unwrap_or(i64::MAX) << 32
+}
+
+/// Whether a directory that left an ensemble holds, beside what the ensemble was founded on, at most the record that it was to
+/// begin with: only its founder has that before a leader is there. `current` is `currentEpoch`, which is raised before that
+/// record, and further by whoever went on.
+fn is_bare_founding(left: &RaftState, last_zxid: i64, current: i64) -> bool {
+    let founding = founding_zxid(left);
+    let is_founded = left.founded_in != 0 && left.own.1 != 0 && !has_begun(left);
+    is_founded && [left.own.1, founding].contains(&last_zxid) && current <= founding >> 32
+}
+
+/// The last zxid that may be in a directory that counts as having data up to `own`.
+pub(super) fn last_beside(directory: &DataDirectory, own: i64) -> i64 {
+    let left = RaftStateFile::look_left(directory).ok().flatten();
+    let left = left.filter(|left| left.own.1 == own && !has_begun(left));
+    left.map_or(own, |left| own.max(founding_zxid(&left)))
+}
+
+/// A directory of no ensemble, or of a founder that has promised one and made nothing for it yet, read.
 #[derive(Debug)]
 pub struct Before {
     directory: Arc<DataDirectory>,
     database: Database,
     log: TxnLog,
+    /// The snapshot that it begins with.
+    snapshot: SnapshotId,
+    /// The last record, and what of it counts.
+    last_zxid: i64,
     base: Base,
-    is_javas: bool,
     accepted: Option<u64>,
 }
 
@@ -49,21 +74,26 @@ impl Before {
     /// # Errors
     /// When acknowledged transactions may be missing, or the disk refuses.
     pub fn read(directory: Arc<DataDirectory>, how: &Ensemble) -> Result<Self, EnsembleError> {
-        let mut rebuild = Rebuild::new(how.seed, how.rules).of(&directory)?;
+        // A founder that has not begun yet is one of those that have no ensemble.
+        let rebuild = Rebuild::new(how.seed, how.rules).of(&directory)?;
+        let mut rebuild = rebuild.of_former_member();
         let recovered = recover(&directory, how.recovery, &mut rebuild)?;
         let folder = directory.snapshots();
         let epoch = |file: Result<EpochFile, _>| file.map(|file: EpochFile| file.get());
         let current = epoch(EpochFile::current(Arc::clone(directory.disk()), folder))?;
         let accepted = epoch(EpochFile::accepted(Arc::clone(directory.disk()), folder))?;
-        let zxid = recovered.last_zxid;
-        let epoch = current.max(zxid >> 32);
-        let base = Base { epoch, zxid, accepted: accepted.max(epoch) };
-        let is_javas = recovered.snapshot.origin == SnapshotOrigin::Java;
-        let (database, log) = (rebuild.finish(), recovered.log);
+        let last_zxid = recovered.last_zxid;
+        let newest = current.max(last_zxid >> 32);
         // What cannot be read tells nothing, and stands in nobody's way.
         let left = RaftStateFile::look_left(&directory).ok().flatten();
+        let is_bare = |left: &&RaftState| is_bare_founding(left, last_zxid, current);
+        let (epoch, zxid) =
+            left.as_ref().filter(is_bare).map_or((newest, last_zxid), |left| left.own);
+        let base = Base { epoch, zxid, accepted: accepted.max(newest) };
+        let snapshot = recovered.snapshot;
+        let (database, log) = (rebuild.finish(), recovered.log);
         let accepted = left.filter(|left| left.awaits != 0).map(|left| left.ensemble);
-        Ok(Self { directory, database, log, base, is_javas, accepted })
+        Ok(Self { directory, database, log, snapshot, last_zxid, base, accepted })
     }
 
     /// What others compare.
@@ -102,7 +132,7 @@ impl Before {
     /// When the disk refuses.
     pub fn secret(&self, fresh: SessionKey) -> Result<Option<SessionSecret>, EnsembleError> {
         // ZooKeeper went on with the directory, and does not know the key.
-        if self.is_javas {
+        if self.snapshot.origin == SnapshotOrigin::Java {
             return Ok(None);
         }
         let (disk, folder) = (self.directory.disk().as_ref(), self.directory.snapshots());
@@ -115,7 +145,7 @@ impl Before {
         }))
     }
 
-    /// Founds an ensemble on what is here, as its member `id`: the first term begins with a snapshot of it.
+    /// Founds an ensemble on what is here, as its member `id`: it is promised, and a start makes what the first term begins with.
     ///
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
@@ -125,36 +155,68 @@ impl Before {
         founding: &Founding,
         secret: Option<&SessionSecret>,
     ) -> Result<(), EnsembleError> {
-        let Self { directory, mut database, mut log, .. } = self;
-        let index = founding.index;
-        if index != 0 {
-            let zxid = i64::try_from(founding.term).unwrap_or(i64::MAX) << 32;
-            let header = TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
-            let record = TxnRecord { header, txn: Txn::Error(0), digest: None };
-            log.append(&record)?;
-            log.commit()?;
-            let TxnRecord { header, txn, digest } = record;
-            database
-                .apply(&header, txn, digest, Mode::Strict, &mut Vec::new())
-                .map_err(|reason| OrderError::Diverged { zxid: Zxid(zxid), reason })?;
-            snapshot_of(&directory, &mut database, index, Compression::None)?;
-        }
         let mut asks: Vec<u8> =
             all(&founding.members).filter(|of| *of != id).map(server_of).collect();
         asks.sort_unstable();
         let state = RaftState {
             id,
             term: founding.term,
-            commit: index,
+            commit: founding.index,
             ensemble: founding.ensemble,
-            base: index,
+            base: founding.index,
             own: (founding.base.epoch, founding.base.zxid),
             founded_in: founding.founded_in,
+            founds: founding.index != 0,
             asks,
             members: founding.members.clone(),
             ..RaftState::default()
         };
-        Ok(RaftStateFile::create(&directory, &state, secret)?)
+        RaftStateFile::create(&self.directory, &state, secret)?;
+        // ZooKeeper, should it go on with what is here, shows it by a later epoch.
+        RaftStateFile::open(&self.directory)?;
+        Ok(())
+    }
+
+    /// Makes what the ensemble begins with that `state` has promised to found: a record behind all that is here, and a snapshot
+    /// of it. Where a crash came in between, the rest.
+    ///
+    /// # Errors
+    /// When the disk refuses, or what is here is not what it was founded on.
+    pub(super) fn begin(mut self, state: &RaftState) -> Result<(), EnsembleError> {
+        let (zxid, index) = (founding_zxid(state), state.base);
+        let is_logged = self.last_zxid == zxid;
+        if !is_logged && self.base.zxid > state.own.1 {
+            let path = self.newest_file()?;
+            let command = self.directory.tool_command("data leave");
+            return Err(StorageError::WentOn { path, command }.into());
+        }
+        let last = self.log.next_index().saturating_sub(1);
+        let expected = if is_logged { index } else { index.saturating_sub(1) };
+        if last != expected || (!is_logged && self.base.zxid < state.own.1) {
+            return Err(EnsembleError::Lost { last, commit: index });
+        }
+        if !is_logged {
+            let header = TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
+            let record = TxnRecord { header, txn: Txn::Error(0), digest: None };
+            self.log.append(&record)?;
+            self.log.commit()?;
+            let TxnRecord { header, txn, digest } = record;
+            self.database
+                .apply(&header, txn, digest, Mode::Strict, &mut Vec::new())
+                .map_err(|reason| OrderError::Diverged { zxid: Zxid(zxid), reason })?;
+        }
+        let shows = SnapshotId { zxid, origin: SnapshotOrigin::Exact { index } };
+        if self.snapshot != shows {
+            snapshot_of(&self.directory, &mut self.database, index, Compression::None)?;
+        }
+        Ok(())
+    }
+
+    fn newest_file(&self) -> Result<PathBuf, StorageError> {
+        let snapshot = self.directory.snapshot_files()?.into_iter().next();
+        let log = self.directory.log_zxids()?.into_iter().next_back();
+        let log = log.map(|zxid| (zxid, self.directory.log_path(zxid)));
+        Ok(log.max(snapshot).map_or_else(PathBuf::new, |(_, path)| path))
     }
 
     /// Belongs to what the member `founder` has founded, as its member `id`: what is here goes aside once the founder knows.
@@ -221,4 +283,154 @@ pub fn take_another_seat(
     let term = i64::try_from(state.term).unwrap_or(i64::MAX);
     accepted.set(accepted.get().min(term))?;
     Ok(RaftStateFile::create(directory, &state, secret)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use jute::txn::CreateSessionTxn;
+
+    use super::super::fixture::{directory, ensemble};
+    use super::super::member_id;
+    use super::*;
+    use crate::ensemble::snapshots::first_snapshot;
+    use crate::storage::sim::{Dice, Fault, SimDisk};
+
+    const OWN: i64 = 0x4_0000_0002;
+    const TERM: u64 = 9;
+
+    fn read(disk: &SimDisk) -> Before {
+        Before::read(Arc::new(directory(disk)), &ensemble(1500, false)).expect("reads")
+    }
+
+    fn log(before: &mut Before, zxid: i64) {
+        let header = TxnHeader { client_id: zxid, cxid: 0, zxid, time: 1 };
+        let txn = Txn::CreateSession(CreateSessionTxn { timeout_ms: 30_000 });
+        before.log.append(&TxnRecord { header, txn, digest: None }).expect("appends");
+        before.log.commit().expect("is durable");
+    }
+
+    /// What a server alone leaves.
+    fn with_data() -> SimDisk {
+        let disk = SimDisk::default();
+        let mut before = read(&disk);
+        let directory = Arc::clone(&before.directory);
+        first_snapshot(&directory, &mut before.database, Compression::None).expect("written");
+        log(&mut before, OWN - 1);
+        log(&mut before, OWN);
+        disk
+    }
+
+    fn founding(before: &Before) -> Founding {
+        let voters = [1, 2, 3].map(|server| member_id(server, 1)).to_vec();
+        Founding {
+            ensemble: 7,
+            term: TERM,
+            founded_in: TERM,
+            base: before.base(),
+            index: before.index(),
+            members: Members { voters, ..Members::default() },
+            configured_at: 0,
+        }
+    }
+
+    fn start(disk: &SimDisk) -> Result<(u64, u64), EnsembleError> {
+        start_at(Arc::new(directory(disk)))
+    }
+
+    fn start_at(directory: Arc<DataDirectory>) -> Result<(u64, u64), EnsembleError> {
+        let started = ensemble(1500, true).start(directory)?;
+        Ok((started.applied, started.store.log.last_index()))
+    }
+
+    /// The power goes at any time, and once more while it begins again. Nothing of it counts as newer than what it was founded
+    /// on, whatever becomes of the founder; and an ensemble that was promised begins.
+    #[test]
+    fn an_ensemble_is_founded_whenever_the_power_goes() {
+        let (mut none, mut left, mut begun) = (0, 0, 0);
+        for fails_after in 0..60 {
+            for then in [0, 1, 2, 5, 9, 14] {
+                let disk = with_data();
+                let before = read(&disk);
+                let (had, founding) = (before.base(), founding(&before));
+                assert_eq!((had.epoch, had.zxid, founding.index), (4, OWN, 3));
+                let at = Arc::clone(before.directory());
+                disk.fail_after(fails_after, Fault::PowerLoss);
+                let founded = before.found(member_id(1, 1), &founding, None);
+                let first = founded.and_then(|()| start_at(at));
+                let mut dice = Dice(fails_after * 100 + then);
+                disk.crash(&mut dice);
+                let look = || RaftStateFile::look(&directory(&disk)).expect("reads");
+                let Some(state) = look() else {
+                    assert!(first.is_err());
+                    assert_eq!(read(&disk).base(), had, "after {fails_after}");
+                    none += 1;
+                    continue;
+                };
+                assert_eq!((state.asks.as_slice(), state.term), ([2, 3].as_slice(), TERM));
+                if then % 2 == 1 {
+                    RaftStateFile::leave(&directory(&disk)).expect("leaves");
+                    let base = read(&disk).base();
+                    assert_eq!((base.epoch, base.zxid), (had.epoch, had.zxid), "{fails_after}");
+                    left += 1;
+                    continue;
+                }
+                let at = Arc::new(directory(&disk));
+                disk.fail_after(then, Fault::PowerLoss);
+                let _ = start_at(at);
+                disk.crash(&mut dice);
+                for _ in 0..2 {
+                    assert_eq!(start(&disk).expect("starts"), (3, 3), "{fails_after} {then}");
+                }
+                assert!(!look().expect("a member").founds);
+                begun += 1;
+                RaftStateFile::leave(&directory(&disk)).expect("leaves");
+                let base = read(&disk).base();
+                assert_eq!((base.epoch, base.zxid, base.accepted), (4, OWN, TERM.cast_signed()));
+            }
+        }
+        assert!(none > 9 && left > 99 && begun > 99, "{none} {left} {begun}");
+    }
+
+    /// The record that it begins with counts as soon as it may have been acknowledged, and so does what came behind it.
+    #[test]
+    fn what_an_ensemble_had_that_has_begun_counts() {
+        for (is_begun, goes_on) in [(true, false), (false, true)] {
+            let disk = with_data();
+            let before = read(&disk);
+            let founding = founding(&before);
+            before.found(member_id(1, 1), &founding, None).expect("founds");
+            start(&disk).expect("starts");
+            let mut promises =
+                RaftStateFile::open(&directory(&disk)).expect("opens").expect("there");
+            let term = TERM + u64::from(is_begun);
+            let state = RaftState { term, ..promises.get().clone() };
+            promises.save(state).expect("saves");
+            RaftStateFile::leave(&directory(&disk)).expect("leaves");
+            let founded = TERM.cast_signed() << 32;
+            if goes_on {
+                log(&mut read(&disk), founded + 1);
+            }
+            let base = read(&disk).base();
+            let zxid = founded + i64::from(goes_on);
+            assert_eq!((base.epoch, base.zxid), (TERM.cast_signed(), zxid));
+        }
+    }
+
+    #[test]
+    fn a_founder_does_not_begin_with_more_or_less_than_it_has_promised() {
+        for (zxid, is_more) in [(OWN - 1, true), (OWN + 1, false)] {
+            let disk = with_data();
+            let before = read(&disk);
+            let mut founding = founding(&before);
+            founding.base.zxid = zxid;
+            before.found(member_id(1, 1), &founding, None).expect("founds");
+            let error = start(&disk).expect_err("refused");
+            let is_right = match error {
+                EnsembleError::Storage(StorageError::WentOn { .. }) => is_more,
+                EnsembleError::Lost { .. } => !is_more,
+                _ => false,
+            };
+            assert!(is_right, "{error}");
+        }
+    }
 }

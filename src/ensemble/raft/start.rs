@@ -11,6 +11,7 @@ use jute::txn::TxnRecord;
 
 use super::configuration::{Change, before_last};
 use super::disk::DiskWriter;
+use super::ground::{Before, last_beside};
 use super::log_store::{LogStore, SnapshotPlace};
 use super::promised::Promised;
 use super::{EnsembleError, FIRST_LIFE, PeerMessage, life_of, server_of};
@@ -136,8 +137,12 @@ impl Ensemble {
     pub fn promises(&self, directory: &DataDirectory) -> Result<RaftStateFile, EnsembleError> {
         // Before they are opened: ZooKeeper has raised the epoch beside them.
         match RaftStateFile::look(directory)? {
+            // What is there is compared when it is read.
+            Some(RaftState { founds: true, .. }) => {}
             Some(RaftState { clears: false, .. }) => refuse_foreign(directory)?,
-            Some(RaftState { own: (_, own), .. }) if own != 0 => refuse_gone_on(directory, own)?,
+            Some(RaftState { own: (_, own), .. }) if own != 0 => {
+                refuse_gone_on(directory, last_beside(directory, own))?;
+            }
             _ => {}
         }
         let promises = RaftStateFile::open(directory)?.ok_or(EnsembleError::NotBegun)?;
@@ -157,7 +162,12 @@ impl Ensemble {
         is_checked: bool,
     ) -> Result<Started, EnsembleError> {
         let mut promises = self.promises(&directory)?;
-        let RaftState { id, base, ensemble, clears, replaces, .. } = *promises.get();
+        let RaftState { id, base, ensemble, founds, clears, replaces, .. } = *promises.get();
+        if founds {
+            Before::read(Arc::clone(&directory), self)?.begin(promises.get())?;
+            let state = RaftState { founds: false, ..promises.get().clone() };
+            promises.save(state)?;
+        }
         if clears {
             move_data_aside(&directory, &aside(id, ensemble))?;
             let state = RaftState { clears: false, ..promises.get().clone() };
