@@ -3,7 +3,8 @@
 //! An ensemble begins on the greatest data, or on nothing. On nothing only if no data can be shut out by that: every voter
 //! of the list has answered that it is empty too, or an operator left the marker `initialize` on a majority. On data
 //! if every voter has answered, or a majority has data: whatever was acknowledged is in the greatest of any majority, as
-//! ZooKeeper's own elections have it.
+//! ZooKeeper's own elections have it. A voter that is busy is waited for, however long that takes: it says later what it holds.
+//! One that is blank has said nothing of what it holds: its disk may not be mounted.
 //!
 //! Each server names the one that is to found it, by what it has heard, and nobody founds without being named by a majority:
 //! servers that hear different ones name different ones, but no two of them have a majority at once.
@@ -54,9 +55,28 @@ pub struct Holding {
     pub names: Option<u8>,
 }
 
+impl Holding {
+    /// Whether it is empty and may not be: the disk with what it has may not be mounted.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.base.is_empty() && self.begins == Begins::Never
+    }
+}
+
+/// Why a server cannot say yet what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Busy {
+    /// It still reads its directory.
+    Reads,
+    /// It is becoming a member.
+    Joins,
+}
+
 /// What a server is to others that ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
+    /// It says so later.
+    Busy(Busy),
     /// It belongs to no ensemble.
     Before(Holding),
     /// It belongs to one.
@@ -148,7 +168,7 @@ impl Round<'_> {
         }
     }
 
-    /// What it does. `is_late` tells that data of a majority waits for no more answers.
+    /// What it does. `is_late` tells that data of a majority waits for no more answers, unless a voter is busy.
     #[must_use]
     pub fn step(&self, is_late: bool) -> Step {
         if let Some((_, ensemble)) = self.asker()
@@ -169,6 +189,7 @@ impl Round<'_> {
     pub fn waits_for(&self, is_late: bool, data_dir: &str) -> String {
         let marked = format!("`touch {data_dir}/initialize`");
         let (silent, are) = self.silent();
+        let (blank, unmounted) = self.blank();
         if let Some((server, ensemble)) = self.asker() {
             let accepts = self.accepts();
             let tries_seat = accepts.is_some() && is_late && self.may_take_seat(ensemble);
@@ -178,11 +199,14 @@ impl Round<'_> {
                     "server {server} is founding the ensemble and has not asked this one yet, or has founded it on less data \
                      than another server has; its log says so in that case"
                 ),
-                None => format!(
-                    "server {server} asks this empty server to belong to its ensemble, but {silent} {are} not answer and \
-                     may belong to another one, to which this server belonged before its directory was emptied: start what is \
-                     silent, with an empty directory if its own is lost. To belong to the ensemble of server {server} without it, run {marked}"
-                ),
+                None => self.holds_up().unwrap_or_else(|| {
+                    format!(
+                        "server {server} asks this empty server to belong to its ensemble, but {} and may belong to another one, to \
+                         which this server belonged before its directory was emptied: start what is silent, with an empty directory \
+                         if its own is lost. To belong to the ensemble of server {server} without it, run {marked}{unmounted}",
+                        self.missing()
+                    )
+                }),
             };
         }
         if let Some(text) = self.is_of_two() {
@@ -192,19 +216,24 @@ impl Round<'_> {
             if !self.holding.base.is_empty() && !self.has_begun() {
                 return self.lacks_beginning(server);
             }
-            if !self.holding.base.is_empty() && !silent.is_empty() {
-                return format!(
-                    "server {server} belongs to an ensemble, and {silent}, which may have founded it, {are} not answer: \
-                     start what is silent"
-                );
+            if !self.holding.base.is_empty() && !self.is_complete() {
+                return self.holds_up().unwrap_or_else(|| {
+                    format!(
+                        "server {server} belongs to an ensemble, and {} and may have founded it: start what is silent{unmounted}",
+                        self.missing()
+                    )
+                });
             }
             return Self::lacks_seat(server);
+        }
+        if let Some(text) = self.holds_up() {
+            return text;
         }
         let with_data = self.heard().any(|its| its.0);
         match (silent.is_empty(), self.named().filter(|_| with_data)) {
             (false, None) => format!(
                 "{silent} {are} not answer and may have data: start what is silent, with an empty directory if its own is \
-                 lost. To begin with an empty tree without it, run {marked} on a majority of the servers, each with its own dataDir"
+                 lost. To begin with an empty tree without it, run {marked} on a majority of the servers, each with its own dataDir{unmounted}"
             ),
             (false, Some(_)) if self.may_begin(is_late) => {
                 format!(
@@ -217,7 +246,14 @@ impl Round<'_> {
             ),
             (false, Some(server)) => format!(
                 "{silent} {are} not answer and may have newer data than server {server}: start what is silent, with an empty \
-                 directory if its own is lost"
+                 directory if its own is lost{unmounted}"
+            ),
+            (true, Some(_)) if !self.may_begin(is_late) && self.may_begin(true) => {
+                format!("after initLimit the servers with data wait no longer{unmounted}")
+            }
+            (true, Some(server)) if !self.may_begin(is_late) => format!(
+                "there may be newer data than that of server {server}{unmounted}. If there is none on {blank}, run {marked} there, \
+                 with the dataDir of each"
             ),
             (true, None) if !self.may_begin(is_late) => format!(
                 "all voters are empty, and db.autocreate=false: run {marked} on a majority of the servers, each with its \
@@ -227,10 +263,49 @@ impl Round<'_> {
         }
     }
 
-    /// Whether all voters have answered.
+    /// Whether all voters but itself have said what they hold.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        !self.voters.iter().any(|server| self.is_silent(*server))
+        let has_said = |server: &u8| match self.others.get(server) {
+            None | Some(Standing::Busy(_)) => *server == self.own,
+            Some(Standing::Before(holding)) => !holding.is_blank(),
+            Some(Standing::Member { .. }) => true,
+        };
+        self.voters.iter().all(has_said)
+    }
+
+    /// Whether another voter is there and says later what it holds.
+    #[must_use]
+    pub fn is_held_up(&self) -> bool {
+        self.busy().next().is_some()
+    }
+
+    fn busy(&self) -> impl Iterator<Item = (u8, Busy)> {
+        let voters = self.others.iter().filter(|(server, _)| self.voters.contains(server));
+        voters.filter_map(|(server, its)| match its {
+            Standing::Busy(busy) => Some((*server, *busy)),
+            Standing::Before(_) | Standing::Member { .. } => None,
+        })
+    }
+
+    /// For an operator, if voters are busy.
+    fn holds_up(&self) -> Option<String> {
+        let busy = self.busy().map(|(server, busy)| match busy {
+            Busy::Reads => format!("server {server} still reads its data directory"),
+            Busy::Joins => format!("server {server} is joining or founding an ensemble"),
+        });
+        let busy: Vec<String> = busy.collect();
+        let (silent, are) = self.silent();
+        let silent = match silent.as_str() {
+            "" => String::new(),
+            _ => format!(". Besides, {silent} {are} not answer: start what is silent"),
+        };
+        (!busy.is_empty()).then(|| {
+            format!(
+                "{}, and is waited for, however long that takes: its log says how far it is. If it hangs, stop it{silent}",
+                busy.join(", ")
+            )
+        })
     }
 
     /// To which ensemble it may belong, if the founder of that asks.
@@ -274,7 +349,7 @@ impl Round<'_> {
     fn begun(&self) -> impl Iterator<Item = u64> {
         self.others.values().filter_map(|its| match its {
             Standing::Member { ensemble, has_begun: true, .. } => Some(*ensemble),
-            Standing::Member { .. } | Standing::Before(_) => None,
+            Standing::Member { .. } | Standing::Before(_) | Standing::Busy(_) => None,
         })
     }
 
@@ -307,23 +382,25 @@ impl Round<'_> {
     fn members(&self) -> impl Iterator<Item = (u8, u64)> {
         self.others.iter().filter_map(|(server, its)| match its {
             Standing::Member { ensemble, .. } => Some((*server, *ensemble)),
-            Standing::Before(_) => None,
+            Standing::Before(_) | Standing::Busy(_) => None,
         })
     }
 
     /// Whether an ensemble may begin with what was heard.
     fn may_begin(&self, is_late: bool) -> bool {
         let is_majority = |count: usize| count > self.voters.len() / 2;
-        let are_all = self.heard().count() == self.voters.len();
+        let are_all = self.heard().filter(|its| !its.2.is_blank()).count() == self.voters.len();
         let with_data = self.heard().filter(|its| its.0).count();
         if with_data > 0 {
-            return are_all || (is_late && is_majority(with_data));
+            return are_all || (is_late && !self.is_held_up() && is_majority(with_data));
         }
-        let may_all = self.heard().all(|its| its.2.begins != Begins::Never);
         let marked = self.heard().filter(|its| its.2.begins == Begins::Marked).count();
-        let has_data =
-            |its: &Standing| matches!(its, Standing::Before(its) if !its.base.is_empty());
-        (are_all && may_all) || (is_majority(marked) && !self.others.values().any(has_data))
+        let may_have_data = |its: &Standing| match its {
+            Standing::Before(its) => !its.base.is_empty(),
+            Standing::Busy(_) => true,
+            Standing::Member { .. } => false,
+        };
+        are_all || (is_majority(marked) && !self.others.values().any(may_have_data))
     }
 
     fn is_named_by_majority(&self) -> bool {
@@ -338,7 +415,7 @@ impl Round<'_> {
     fn heard(&self) -> impl Iterator<Item = (bool, u8, Holding)> {
         let others = self.others.iter().filter_map(|(server, standing)| match standing {
             Standing::Before(holding) => Some((*server, *holding)),
-            Standing::Member { .. } => None,
+            Standing::Member { .. } | Standing::Busy(_) => None,
         });
         let heard = others.chain([(self.own, self.holding)]);
         let voters = heard.filter(|(server, _)| self.voters.contains(server));
@@ -359,13 +436,36 @@ impl Round<'_> {
 
     /// Who of the voters has not answered, in words, with their verb.
     fn silent(&self) -> (String, &'static str) {
-        let silent = self.voters.iter().filter(|server| self.is_silent(**server));
-        let silent: Vec<String> = silent.map(u8::to_string).collect();
-        match silent.as_slice() {
-            [] => (String::new(), "do"),
-            [one] => (format!("server {one}"), "does"),
-            [first @ .., last] => (format!("servers {} and {last}", first.join(", ")), "do"),
-        }
+        let silent = self.voters.iter().copied().filter(|server| self.is_silent(*server));
+        let silent: Vec<u8> = silent.collect();
+        (in_words(&silent), if let [_] = silent.as_slice() { "does" } else { "do" })
+    }
+
+    /// Who of the voters is blank, in words, and a sentence about it to end with.
+    fn blank(&self) -> (String, String) {
+        let blank: Vec<u8> = self.heard().filter(|its| its.2.is_blank()).map(|its| its.1).collect();
+        let words = in_words(&blank);
+        let sentence = match blank.len() {
+            0 => String::new(),
+            1 => format!(
+                ". The directory of {words} is empty, with db.autocreate=false: check that its disk is mounted"
+            ),
+            _ => format!(
+                ". The directories of {words} are empty, with db.autocreate=false: check that their disks are mounted"
+            ),
+        };
+        (words, sentence)
+    }
+
+    /// Which voters have not said what they hold, and why.
+    fn missing(&self) -> String {
+        let is_blank = |server: &u8| matches!(self.others.get(server), Some(Standing::Before(its)) if its.is_blank());
+        let blank: Vec<u8> = self.voters.iter().copied().filter(is_blank).collect();
+        let blank = (!blank.is_empty())
+            .then(|| format!("what {} had may not be mounted", in_words(&blank)));
+        let (silent, are) = self.silent();
+        let silent = (!silent.is_empty()).then(|| format!("{silent} {are} not answer"));
+        [silent, blank].into_iter().flatten().collect::<Vec<_>>().join(", and ")
     }
 
     /// Beside one that belongs to an ensemble that has not begun.
@@ -407,6 +507,16 @@ impl Round<'_> {
             }
             _ => "no majority of them names this server as the founder: check that they all reach each other".to_owned(),
         }
+    }
+}
+
+/// Servers as an operator calls them; nothing for none.
+fn in_words(servers: &[u8]) -> String {
+    let servers: Vec<String> = servers.iter().map(u8::to_string).collect();
+    match servers.as_slice() {
+        [] => String::new(),
+        [one] => format!("server {one}"),
+        [first @ .., last] => format!("servers {} and {last}", first.join(", ")),
     }
 }
 

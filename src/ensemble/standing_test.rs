@@ -15,9 +15,11 @@ enum Is {
     Old,
     New,
     Member,
+    /// It reads its directory, or becomes a member.
+    Busy,
 }
 
-const ALL: [Is; 6] = [Is::Blank, Is::Empty, Is::Marked, Is::Old, Is::New, Is::Member];
+const ALL: [Is; 7] = [Is::Blank, Is::Empty, Is::Marked, Is::Old, Is::New, Is::Member, Is::Busy];
 const VOTERS: [u8; 3] = [1, 2, 3];
 
 impl Is {
@@ -25,13 +27,13 @@ impl Is {
         match self {
             Self::Old => Base { epoch: 2, zxid: 9, accepted: 2 },
             Self::New => Base { epoch: 3, zxid: 4, accepted: 3 },
-            Self::Blank | Self::Empty | Self::Marked | Self::Member => Base::default(),
+            Self::Blank | Self::Empty | Self::Marked | Self::Member | Self::Busy => Base::default(),
         }
     }
 
     fn holding(self) -> Holding {
         let begins = match self {
-            Self::Blank | Self::Member => Begins::Never,
+            Self::Blank | Self::Member | Self::Busy => Begins::Never,
             Self::Empty | Self::Old | Self::New => Begins::WithAll,
             Self::Marked => Begins::Marked,
         };
@@ -43,6 +45,7 @@ impl Is {
             Self::Member => {
                 Standing::Member { id: 0x105, ensemble: 7, asks: Vec::new(), has_begun: true }
             }
+            Self::Busy => Standing::Busy(Busy::Reads),
             _ => Standing::Before(Holding { names, ..self.holding() }),
         }
     }
@@ -73,7 +76,7 @@ impl World {
     fn steps(&self, is_late: bool) -> [Step; 3] {
         let names = [0, 1, 2].map(|own| self.round(own, &self.others(own, [None; 3])).named());
         [0, 1, 2].map(|own| match self.is[own] {
-            Is::Member => Step::Wait,
+            Is::Member | Is::Busy => Step::Wait,
             _ => self.round(own, &self.others(own, names)).step(is_late),
         })
     }
@@ -89,7 +92,7 @@ impl World {
 }
 
 fn worlds() -> impl Iterator<Item = World> {
-    let states = (0..216).map(|state| [ALL[state % 6], ALL[state / 6 % 6], ALL[state / 36]]);
+    let states = (0..343).map(|state| [ALL[state % 7], ALL[state / 7 % 7], ALL[state / 49]]);
     states.flat_map(|is| {
         (0..64_u8).map(move |ways| {
             let mut hears = [[true; 3]; 3];
@@ -105,6 +108,8 @@ fn worlds() -> impl Iterator<Item = World> {
 /// When an ensemble may begin, by what a server hears of all three: `-` is silent.
 fn table(heard: &str) -> &'static str {
     match heard {
+        // Whoever is there says later what it has.
+        _ if heard.contains('R') => "never",
         // Nobody can have anything.
         "EEE" | "EEM" | "EMM" | "MMM" => "now",
         // An operator says so, and nobody contradicts.
@@ -112,10 +117,10 @@ fn table(heard: &str) -> &'static str {
         "---" | "--B" | "--E" | "--M" | "-BB" | "-BE" | "-BM" | "-EE" | "-EM" => "never",
         "BBB" | "BBE" | "BBM" | "BEE" | "BEM" => "never",
         // Nobody is missing, and there is data.
-        "BBD" | "BDE" | "BDM" | "BDD" | "DEE" | "DEM" | "DMM" | "DDE" | "DDM" | "DDD" => "now",
-        // What a majority has was acknowledged.
-        "-DD" => "late",
-        "--D" | "-BD" | "-DE" | "-DM" => "never",
+        "DEE" | "DEM" | "DMM" | "DDE" | "DDM" | "DDD" => "now",
+        // What a majority has was acknowledged. The disk of one that is blank may not be mounted: it is as good as silent.
+        "-DD" | "BDD" => "late",
+        "--D" | "-BD" | "-DE" | "-DM" | "BBD" | "BDE" | "BDM" => "never",
         _ => panic!("{heard}"),
     }
 }
@@ -127,6 +132,7 @@ fn sorted(world: &World, own: usize) -> String {
         Is::Empty => 'E',
         Is::Marked => 'M',
         Is::Old | Is::New => 'D',
+        Is::Busy => 'R',
         Is::Member => unreachable!("another row"),
     };
     let mut letters = [0, 1, 2].map(letter);
@@ -140,7 +146,7 @@ fn every_server_does_what_the_table_says() {
         for is_late in [false, true] {
             let steps = world.steps(is_late);
             for (own, step) in steps.into_iter().enumerate() {
-                if world.is[own] == Is::Member {
+                if matches!(world.is[own], Is::Member | Is::Busy) {
                     continue;
                 }
                 let hears_member =
@@ -183,7 +189,11 @@ fn no_data_is_shut_out() {
                 continue;
             }
             let marked = world.is.iter().filter(|is| **is == Is::Marked).count();
-            let silent = (0..3).filter(|at| !world.hears[own][*at]).count();
+            // Of these it does not know what they hold.
+            let is_unknown = |at: &usize| !world.hears[own][*at] || world.is[*at] == Is::Blank;
+            let silent = (0..3).filter(is_unknown).count();
+            let is_busy = |at: usize| world.hears[own][at] && world.is[at] == Is::Busy;
+            assert!(!(0..3).any(is_busy), "{world:?}");
             if world.is[own].has_data() {
                 // Anybody's, or that of any majority.
                 let greater = |at: &usize| {
@@ -218,10 +228,14 @@ fn no_two_servers_found() {
 #[test]
 fn who_hears_all_does_not_wait_for_ever() {
     for world in worlds().filter(World::are_all_heard) {
-        let steps = world.steps(false);
-        let may_not = world.is.contains(&Is::Blank)
-            && !world.is.iter().any(|is| is.has_data())
-            && world.is.iter().filter(|is| **is == Is::Marked).count() < 2;
+        let steps = world.steps(true);
+        let count = |which: fn(Is) -> bool| world.is.iter().filter(|is| which(**is)).count();
+        let with_data = count(Is::has_data);
+        let is_enough = match with_data {
+            0 => count(|is| is == Is::Marked) >= 2,
+            _ => with_data >= 2,
+        };
+        let may_not = world.is.contains(&Is::Busy) || world.is.contains(&Is::Blank) && !is_enough;
         let goes_on = steps.iter().any(|step| *step != Step::Wait);
         assert!(goes_on || may_not || world.is == [Is::Member; 3], "{world:?}");
         assert!(!(goes_on && may_not && !world.is.contains(&Is::Member)), "{world:?}");
@@ -469,6 +483,70 @@ fn who_waits_beside_an_ensemble_that_has_not_begun_is_not_sent_to_the_log_of_its
     }
 }
 
+/// Two founders whom nobody has answered, and who belong to each other's ensembles never: the third is free for the first
+/// that asks.
+#[test]
+fn two_lone_founders_keep_nobody_from_belonging() {
+    let founder = |server: u8, asks: &[u8]| {
+        let (id, ensemble) = (member_id(server, FIRST_LIFE), server.into());
+        (server, Standing::Member { id, ensemble, asks: asks.to_vec(), has_begun: false })
+    };
+    for is in [Is::Empty, Is::Marked, Is::Old, Is::New] {
+        let others = BTreeMap::from([founder(1, &[2, 3]), founder(2, &[1, 3])]);
+        let round = Round { own: 3, holding: is.holding(), voters: &VOTERS, others: &others };
+        assert_eq!(round.accepts().map(|its| its.ensemble), Some(1), "{is:?}");
+        assert_eq!([false, true].map(|is_late| round.step(is_late)), [Step::Wait; 2], "{is:?}");
+        assert!(!round.has_begun(), "with data it does not end");
+    }
+}
+
+/// A silent voter is given up after a while; one that is there is not, and no marker is offered for it.
+#[test]
+fn who_is_busy_is_waited_for() {
+    for (busy, text) in [
+        (Busy::Reads, "server 3 still reads its data directory"),
+        (Busy::Joins, "server 3 is joining or founding an ensemble"),
+    ] {
+        for is in [Is::Blank, Is::Empty, Is::Marked, Is::Old] {
+            for first in [Some(is.standing(Some(2))), None] {
+                let mut others = BTreeMap::from([(3, Standing::Busy(busy))]);
+                let silent = first.is_none();
+                others.extend(first.map(|its| (1, its)));
+                let holding = is.holding();
+                let round = Round { own: 2, holding, voters: &VOTERS, others: &others };
+                assert!(round.is_held_up() && !round.is_complete());
+                for is_late in [false, true] {
+                    assert_eq!(round.step(is_late), Step::Wait, "{is:?}");
+                    let told = round.waits_for(is_late, "/data");
+                    assert!(told.contains(text) && !told.contains("touch"), "{told}");
+                    assert_eq!(told.contains("server 1 does not answer"), silent, "{told}");
+                }
+            }
+        }
+    }
+    // An observer may have data that counts against a marker, but no data has to wait for it.
+    for (is, step) in [(Is::Marked, Step::Wait), (Is::Old, Step::Found)] {
+        let others = BTreeMap::from([(1, is.standing(Some(2))), (4, Standing::Busy(Busy::Reads))]);
+        let round = Round { own: 2, holding: is.holding(), voters: &VOTERS, others: &others };
+        assert_eq!(round.step(true), step, "{is:?}");
+    }
+}
+
+/// What a disk that is not mounted hides may be all that is left of another ensemble.
+#[test]
+fn an_emptied_server_belongs_to_nothing_beside_one_that_is_blank() {
+    let asks = Standing::Member { id: 0x103, ensemble: 7, asks: vec![1, 2], has_begun: false };
+    for (first, accepts) in [(Is::Blank, false), (Is::Empty, true), (Is::Marked, true)] {
+        for own in [Is::Blank, Is::Empty] {
+            let others = BTreeMap::from([(1, first.standing(None)), (3, asks.clone())]);
+            let round = Round { own: 2, holding: own.holding(), voters: &VOTERS, others: &others };
+            assert_eq!(round.accepts().is_some(), accepts, "{first:?} {own:?}");
+            let told = round.waits_for(false, "/data");
+            assert_eq!(told.contains("what server 1 had may not be mounted"), !accepts, "{told}");
+        }
+    }
+}
+
 /// An observer is no part of a majority, names nobody alone, and founds nothing; but its data counts against a marker.
 #[test]
 fn observers_found_nothing() {
@@ -512,6 +590,21 @@ fn whoever_waits_says_for_whom_and_what_to_do() {
         (
             told(1, Is::Blank, &[(2, Is::Blank), (3, Is::Empty)], true),
             ["db.autocreate=false", "`touch /data/initialize`"],
+        ),
+        (
+            told(1, Is::Old, &[(2, Is::Blank), (3, Is::Blank)], true),
+            [
+                "newer data than that of server 1",
+                "check that their disks are mounted. If there is none on servers 2 and 3, run",
+            ],
+        ),
+        (
+            told(1, Is::Old, &[(2, Is::New), (3, Is::Blank)], false),
+            ["after initLimit", "directory of server 3 is empty, with db.autocreate=false"],
+        ),
+        (
+            told(1, Is::Blank, &[(2, Is::Empty)], true),
+            ["server 3 does not", "directory of server 1 is empty, with db.autocreate=false"],
         ),
         (
             told(3, Is::Empty, &[(1, Is::Empty), (2, Is::Empty)], true),

@@ -450,6 +450,29 @@ fn leave(server: &Server) {
     assert!(output.status.success(), "{output:?}");
 }
 
+/// Its data is the greatest, and a majority has data: after `initLimit` the others would go on without one that is silent.
+#[test]
+fn a_server_that_reads_its_directory_is_waited_for() {
+    let mut servers = prepare(3, LIMIT);
+    each_has_more(&mut servers);
+    // Whoever opens it to read waits for somebody who writes.
+    let fifo = servers[2].data().join("version-2/snapshot.ffffffff");
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("it runs").success());
+    servers.iter_mut().for_each(Server::run);
+    until("they say for whom they wait", || {
+        let says =
+            |server: &Server| server.log().contains("server 3 still reads its data directory");
+        servers.iter().any(belongs) || servers[..2].iter().all(says)
+    });
+    assert!(!servers.iter().any(belongs), "{}", servers[1].log());
+    assert!(servers.iter().all(|server| !server.log().contains("touch")));
+    let writer = fs::File::options().write(true).open(&fifo).expect("somebody reads");
+    fs::remove_file(&fifo).expect("removed");
+    drop(writer);
+    all_serve(&servers);
+    all_have(&servers, "/more");
+}
+
 /// What it has made for the ensemble is no transaction of anybody's.
 #[test]
 fn a_founder_that_leaves_before_anybody_answers_has_what_it_had() {
@@ -468,4 +491,25 @@ fn a_founder_that_leaves_before_anybody_answers_has_what_it_had() {
     all_serve(&servers);
     all_have(&servers, "/n8");
     assert!(servers.iter().all(|server| !Patient::connect(server, TIMEOUT_MS).exists("/more")));
+}
+
+/// Two empty directories of servers that may not begin by themselves can be those of disks that are not mounted. In Apache
+/// ZooKeeper nobody leads here either: such servers do not vote.
+#[test]
+fn data_founds_nothing_beside_disks_that_may_not_be_mounted() {
+    let mut servers = prepare(3, &format!("{LIMIT}db.autocreate=false"));
+    mark(&servers[0]);
+    alone(&mut servers[0], |server| write(server, "/kept"));
+    servers.iter_mut().for_each(Server::run);
+    until("it says what may be wrong", || {
+        servers.iter().any(belongs)
+            || servers
+                .iter()
+                .all(|server| server.log().contains("check that their disks are mounted"))
+    });
+    assert!(!servers.iter().any(belongs), "{}", servers[0].log());
+    mark(&servers[1]);
+    mark(&servers[2]);
+    all_serve(&servers);
+    all_have(&servers, "/kept");
 }

@@ -26,7 +26,7 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::disk_room::Room;
 use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question, Seat};
 use crate::ensemble::snapshots::Need;
-use crate::ensemble::standing::{Base, Begins, Holding, Standing};
+use crate::ensemble::standing::{Base, Begins, Busy, Holding, Standing};
 use crate::ensemble::words::{Asked, Stream, TreeDigest, TreeVersion, Verdict, Word};
 use crate::storage::Members;
 
@@ -352,6 +352,8 @@ fn put_answer(out: &mut BytesMut, answer: &Answer) {
             put_bytes(out, asks);
             out.put_u8((*has_begun).into());
         }
+        Answer::Standing(Standing::Busy(Busy::Reads)) => out.put_u8(7),
+        Answer::Standing(Standing::Busy(Busy::Joins)) => out.put_u8(8),
         Answer::Founded => out.put_u8(3),
         Answer::Seat(Seat { id, ensemble, term, members, configured_at }, secret) => {
             out.put_u8(4);
@@ -672,6 +674,8 @@ impl<'a> Input<'a> {
             ),
             5 => Answer::Elsewhere,
             6 => Answer::Refused(self.text()?),
+            7 => Answer::Standing(Standing::Busy(Busy::Reads)),
+            8 => Answer::Standing(Standing::Busy(Busy::Joins)),
             kind => return Err(FrameError::Kind(kind.into())),
         })
     }

@@ -163,6 +163,8 @@ fn examples() -> Vec<Said> {
             asks: vec![2, 0],
             has_begun: true,
         }),
+        Answer::Standing(Standing::Busy(Busy::Reads)),
+        Answer::Standing(Standing::Busy(Busy::Joins)),
         Answer::Founded,
         Answer::Seat(seat.clone(), None),
         Answer::Seat(seat, Some(secret)),

@@ -23,7 +23,7 @@ use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config;
 use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question, may_belong};
 use crate::ensemble::standing::{
-    Acceptance, Base, Begins, Holding, Round, Standing, Step, has_begun,
+    Acceptance, Base, Begins, Busy, Holding, Round, Standing, Step, has_begun,
 };
 use crate::ensemble::{
     Before, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FromPeer, Said, founder_knows, member_id,
@@ -52,8 +52,10 @@ const SAID_MAX: usize = (64 << 10) + 8 * SESSIONS_BEFORE_MAX;
 /// What this server is to those that ask.
 #[derive(Debug, Default)]
 pub(super) enum Introduction {
-    /// It is about to be another.
+    /// It is not known yet.
     #[default]
+    Reading,
+    /// It is about to be another.
     Changing,
     /// It belongs to no ensemble, and says this of itself. To which it may belong if asked, by what it heard last.
     Before(Box<Before>, Holding, Option<Welcome>),
@@ -134,7 +136,7 @@ impl Belonging {
             Standing::Member { id, ensemble, asks, .. } => {
                 (*id, *ensemble) == (self.awaits, self.ensemble) && !asks.contains(&server)
             }
-            Standing::Before(_) => false,
+            Standing::Before(_) | Standing::Busy(_) => false,
         })
     }
 
@@ -212,6 +214,8 @@ impl Peers {
         let (common, waits) = (&self.0, &server.others.waits_for);
         let directory = &server.directory;
         let data_dir = server.config.data_dir.display().to_string();
+        // Since then nobody was busy.
+        let mut waits_since = Instant::now();
         let voters: Vec<u8> = ensemble.ids(false).collect();
         let mut names = None;
         let began = Instant::now();
@@ -238,11 +242,14 @@ impl Peers {
                     Some(text)
                 }
                 Next::Comes(base) => {
-                    let is_late = began.elapsed() >= ensemble.init_limit;
                     let holding = Holding { base, begins, names };
                     let (own, voters) = (common.server, voters.as_slice());
                     let round = Round { own, holding, voters, others: &others };
                     names = round.named();
+                    if round.is_held_up() {
+                        waits_since = Instant::now();
+                    }
+                    let is_late = waits_since.elapsed() >= ensemble.init_limit;
                     common.accepts(round.accepts().and_then(|acceptance| {
                         let process = *processes.get(&acceptance.founder)?;
                         Some(Welcome { acceptance, process })
@@ -314,7 +321,7 @@ impl Common {
         (standings, processes)
     }
 
-    /// Founds an ensemble, and has the others asked to belong to it.
+    /// Founds an ensemble: this server is then a member that asks the others to belong to it.
     async fn found(
         self: &Arc<Self>,
         base: Base,
@@ -328,7 +335,7 @@ impl Common {
         let Some(before) = self.take_before() else { return };
         let heard = others.values().filter_map(|standing| match standing {
             Standing::Before(holding) => Some(holding.base.accepted),
-            Standing::Member { .. } => None,
+            Standing::Member { .. } | Standing::Busy(_) => None,
         });
         let newest = heard.fold(base.accepted, i64::max);
         let term = u64::try_from(newest).unwrap_or(0) + 1;
@@ -445,7 +452,7 @@ impl Common {
         Ok(answer)
     }
 
-    /// Asks members for a seat until one gives it; where the server comes back, those of that ensemble.
+    /// Asks members for a seat until one gives it: of this ensemble, if it is to be that one.
     async fn ask_for_seat(
         self: &Arc<Self>,
         others: &BTreeMap<u8, Standing>,
@@ -454,7 +461,7 @@ impl Common {
         let applicant = Applicant { server: self.server, comes_back: comes_back.is_some() };
         let is_one = |its: &Standing| match its {
             Standing::Member { ensemble, .. } => comes_back.is_none_or(|its| its == *ensemble),
-            Standing::Before(_) => false,
+            Standing::Before(_) | Standing::Busy(_) => false,
         };
         for (server, _) in others.iter().filter(|(_, its)| is_one(its)) {
             let Some(peer) = self.peers.get(server) else { continue };
@@ -491,7 +498,7 @@ impl Common {
     /// What takes a seat in this ensemble, if this server still has none.
     fn take_applying(&self, of: u64) -> Option<Applying> {
         let mut introduction = self.introduction.lock();
-        match std::mem::take(&mut *introduction) {
+        match std::mem::replace(&mut *introduction, Introduction::Changing) {
             Introduction::Before(before, ..) => Some(Applying::First(before)),
             Introduction::Removed(its) if its.ensemble == of => Some(Applying::Again),
             other => {
@@ -502,9 +509,9 @@ impl Common {
     }
 
     /// What belongs to no ensemble, for whoever makes something else of it.
-    fn take_before(&self) -> Option<Before> {
+    pub(super) fn take_before(&self) -> Option<Before> {
         let mut introduction = self.introduction.lock();
-        match std::mem::take(&mut *introduction) {
+        match std::mem::replace(&mut *introduction, Introduction::Changing) {
             Introduction::Before(before, ..) => Some(*before),
             other => {
                 *introduction = other;
@@ -551,7 +558,7 @@ impl Common {
                 let leave = directory.tool_command("data leave");
                 Next::ComesBack(its.ensemble, its.comes_back(&leave))
             }
-            Introduction::Changing | Introduction::Failed(_) => Next::Waits,
+            Introduction::Reading | Introduction::Changing | Introduction::Failed(_) => Next::Waits,
         })
     }
 
@@ -575,7 +582,7 @@ impl Common {
         }
     }
 
-    fn standing(&self) -> Option<Standing> {
+    pub(super) fn standing(&self) -> Option<Standing> {
         match &*self.introduction.lock() {
             Introduction::Before(_, holding, _) => Some(Standing::Before(*holding)),
             Introduction::Member(its) | Introduction::Removed(its) => Some(Standing::Member {
@@ -584,7 +591,9 @@ impl Common {
                 asks: its.asks.clone(),
                 has_begun: its.has_begun,
             }),
-            Introduction::Changing | Introduction::Failed(_) => None,
+            Introduction::Reading => Some(Standing::Busy(Busy::Reads)),
+            Introduction::Changing => Some(Standing::Busy(Busy::Joins)),
+            Introduction::Failed(_) => None,
         }
     }
 
@@ -617,6 +626,7 @@ impl Common {
             // A member of another ensemble may leave it, and must be asked then.
             Introduction::Member(_)
             | Introduction::Removed(_)
+            | Introduction::Reading
             | Introduction::Changing
             | Introduction::Failed(_) => {
                 return Answer::Elsewhere;

@@ -24,7 +24,7 @@ use crate::config::{self, EnsembleServer, QuorumSecurity, SessionsLive};
 use crate::engine::database::Rules;
 use crate::ensemble::Before;
 use crate::ensemble::founding::{Answer, Applicant, Founding, Question};
-use crate::ensemble::standing::{Acceptance, Base, Holding, Standing};
+use crate::ensemble::standing::{Acceptance, Base, Busy, Holding, Standing};
 use crate::storage::{
     DirectoryOptions, Members, RaftState, RaftStateFile, RealDisk, ReceivedSnapshot,
     RecoveryOptions, SessionKey,
@@ -784,6 +784,28 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
             "{introduction:?}"
         );
     }
+}
+
+/// Who is there is not silent, whatever it does.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_its_directory_or_becomes_a_member_says_so() {
+    let two = Node::new(2, 0, &Settings::default());
+    let common = two.common();
+    assert_eq!(common.standing(), Some(Standing::Busy(Busy::Reads)));
+    let directory = Arc::clone(&common.directory);
+    two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
+    assert_eq!(common.standing(), Some(Standing::Before(Holding::default())));
+    let before = common.take_before().expect("it belongs to none");
+    assert_eq!(common.standing(), Some(Standing::Busy(Busy::Joins)));
+    let Question::Founded(founding, _) = offer(2, 7) else { unreachable!() };
+    let founding = Founding { founded_in: founding.term, ..founding };
+    before.found(member_id(2, 1), &founding, None).expect("founds");
+    let state = RaftStateFile::look(&common.directory).expect("looks").expect("is there");
+    two.peers.is_member(&state);
+    assert!(matches!(
+        common.standing(),
+        Some(Standing::Member { ensemble: 7, asks, has_begun: false, .. }) if asks == [1, 3]
+    ));
 }
 
 /// A founder asks until it has an answer, and knows only then.
