@@ -113,6 +113,8 @@ pub enum Answer {
     Seat(Seat, Option<Box<HandedSecret>>),
     /// Another one is to be asked, or this one later.
     Elsewhere,
+    /// It belongs to this ensemble, and to no other one before it has left that.
+    OfAnother(u64),
     /// It cannot be, and why.
     Refused(String),
 }

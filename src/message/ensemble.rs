@@ -175,7 +175,7 @@ RK0443 SESSIONS_END_AT_FOUNDING
 RK0444 PEER_NOT_IN_NEW_ENSEMBLE
 "A server refused to join the ensemble that this one founded."
 "The ensemble continues if a majority has joined. The other server keeps its data and does not serve clients."
-"The reason is in the line. If the other server has newer data, stop all servers before clients continue, and decide which data is right; otherwise give it an empty directory."
+"The reason is in the line. If the other server has newer data, stop all servers before clients continue, and decide which data is right. If its list or this one's is wrong, correct that. Only if what the other server has is not needed: stop it, move its data directory away, keep it, and start it with an empty one."
 
 RK0445 NO_SEAT
 "A member refused to let this server join the ensemble. It keeps asking."
@@ -186,6 +186,11 @@ RK0446 FOUNDING_REFUSED
 "Another server founded an ensemble, and this one refused to join it."
 "Its data stays as it is, and it does not serve clients with the others."
 "The reason is in the line. If the data here is newer than there, stop all servers and decide which is right."
+
+RK0447 PEER_OF_ANOTHER_ENSEMBLE
+"A server of the list belongs to another ensemble than this one."
+"The data of the two has nothing in common, so they do not speak to each other. Each keeps trying, and says so at most once a minute. Only an ensemble that has a majority of its servers serves clients: usually one of the two was founded, and has not begun."
+"Find out which of the two ensembles serves clients. If it is not this server's: stop this server, move its own data directory away, keep it, and start it with an empty one. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
 
 RK0451 HAND_OVER_ALONE
 "A handover of leadership was requested (SIGUSR1), but this is a standalone server."

@@ -402,6 +402,7 @@ fn a_founder_that_came_to_nothing_gets_nobody_whose_disk_was_emptied() {
     thread::sleep(THREE_LIMITS);
     assert!(!belongs(&servers[0]), "{}", servers[0].log());
     assert!(servers.iter().all(|server| mode(server) == "none"));
+    until("it says that the other is not to be touched", || servers[2].log().contains("RK0447"));
     // The founder is the one that is to be emptied.
     stop(&mut servers[2]);
     wipe(&servers[2]);

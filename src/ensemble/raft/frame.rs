@@ -365,6 +365,10 @@ fn put_answer(out: &mut BytesMut, answer: &Answer) {
             put_secret(out, secret.as_deref());
         }
         Answer::Elsewhere => out.put_u8(5),
+        Answer::OfAnother(ensemble) => {
+            out.put_u8(9);
+            out.put_u64(*ensemble);
+        }
         Answer::Refused(reason) => {
             out.put_u8(6);
             put_bytes(out, reason.as_bytes());
@@ -676,6 +680,7 @@ impl<'a> Input<'a> {
             6 => Answer::Refused(self.text()?),
             7 => Answer::Standing(Standing::Busy(Busy::Reads)),
             8 => Answer::Standing(Standing::Busy(Busy::Joins)),
+            9 => Answer::OfAnother(self.number()?),
             kind => return Err(FrameError::Kind(kind.into())),
         })
     }

@@ -169,6 +169,7 @@ fn examples() -> Vec<Said> {
         Answer::Seat(seat.clone(), None),
         Answer::Seat(seat, Some(secret)),
         Answer::Elsewhere,
+        Answer::OfAnother(u64::MAX),
         Answer::Refused("no".to_owned()),
     ];
     examples.extend(answers.map(Said::Answer));

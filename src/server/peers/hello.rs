@@ -95,15 +95,18 @@ pub(super) enum Kind {
     Replaced,
     /// To end, and to come again as another member.
     Removed,
+    /// To try again: the two belong to two ensembles, and an operator has to say which one is right.
+    OfAnother,
 }
 
 impl Kind {
-    const ALL: [(u8, Self); 5] = [
+    const ALL: [(u8, Self); 6] = [
         (1, Self::Reason),
         (2, Self::Older),
         (3, Self::InUse),
         (4, Self::Replaced),
         (5, Self::Removed),
+        (6, Self::OfAnother),
     ];
 
     fn number(self) -> u8 {
@@ -538,10 +541,10 @@ impl Common {
         }
         if ensemble != 0 && own.ensemble != 0 && ensemble != own.ensemble {
             let own = own.ensemble;
-            return refuse(format!(
-                "it belongs to ensemble {ensemble:016x}, but this server belongs to {own:016x}: their data has nothing in \
-                 common. The one that should not be there needs an empty data directory"
-            ));
+            let reason = format!(
+                "it belongs to ensemble {ensemble:016x}, but this server belongs to {own:016x}: their data has nothing in common"
+            );
+            return Err(Refusal::new(Kind::OfAnother, reason));
         }
         match purpose {
             QUESTION => Ok(()),

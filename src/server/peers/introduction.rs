@@ -414,6 +414,18 @@ impl Common {
                     );
                     break;
                 }
+                Ok(Answer::OfAnother(other)) => {
+                    let other = format!("{other:016x}");
+                    if peer.complaints.lock().is_due(other.clone()) {
+                        tracing::warn!(
+                            id = %MessageId::PEER_OF_ANOTHER_ENSEMBLE,
+                            peer = peer.server,
+                            belongs_to = other,
+                            founded = format_args!("{:016x}", founding.ensemble),
+                            "a server of the list belongs to another ensemble than this one"
+                        );
+                    }
+                }
                 _ => {}
             }
             let is_fresh = began.elapsed() < ASKS_OFTEN;
@@ -623,12 +635,11 @@ impl Common {
             Introduction::Member(belonging) if belonging.ensemble == *ensemble => {
                 return Answer::Founded;
             }
-            // A member of another ensemble may leave it, and must be asked then.
-            Introduction::Member(_)
-            | Introduction::Removed(_)
-            | Introduction::Reading
-            | Introduction::Changing
-            | Introduction::Failed(_) => {
+            // It may leave that, and must be asked then.
+            Introduction::Member(its) | Introduction::Removed(its) => {
+                return Answer::OfAnother(its.ensemble);
+            }
+            Introduction::Reading | Introduction::Changing | Introduction::Failed(_) => {
                 return Answer::Elsewhere;
             }
         };

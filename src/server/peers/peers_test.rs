@@ -759,7 +759,7 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     assert_eq!(belong(1, 7).await, Answer::Founded);
     // Asked again, and by somebody else: it may leave the first ensemble, and is to be asked then.
     assert_eq!(belong(1, 7).await, Answer::Founded);
-    assert_eq!(belong(3, 8).await, Answer::Elsewhere);
+    assert_eq!(belong(3, 8).await, Answer::OfAnother(7));
     let on_disk = || RaftStateFile::look(&common.directory).expect("looks").expect("is there");
     let member = |server: u8, life: u64, ensemble: u64, asks: &[u8]| {
         let (id, asks) = (member_id(server, life), asks.to_vec());

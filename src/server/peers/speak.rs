@@ -43,7 +43,7 @@ pub(super) async fn speak(common: Arc<Common>, peer: Arc<Peer>) {
                     Some(Kind::Older) => Some(Refused::Older),
                     Some(Kind::Replaced) => Some(Refused::Replaced),
                     Some(Kind::Removed) => Some(Refused::Removed),
-                    Some(Kind::Reason | Kind::InUse) | None => None,
+                    Some(Kind::Reason | Kind::InUse | Kind::OfAnother) | None => None,
                 };
                 if let Some(refused) = refused {
                     common.voice.end();
@@ -74,7 +74,15 @@ impl Peer {
         if !complaints.is_due(error.to_string()) {
             return;
         }
-        if refused.is_some() {
+        if refused == Some(Kind::OfAnother) {
+            tracing::warn!(
+                id = %MessageId::PEER_OF_ANOTHER_ENSEMBLE,
+                peer = self.server,
+                address = %format_args!("{}:{}", self.host, self.port),
+                %error,
+                "a server of the list belongs to another ensemble than this one"
+            );
+        } else if refused.is_some() {
             tracing::warn!(
                 id = %MessageId::ID_IN_USE,
                 peer = self.server,
