@@ -92,6 +92,14 @@ pub enum Standing {
     },
 }
 
+impl Standing {
+    /// Whether it says that this ensemble may have acknowledged anything.
+    #[must_use]
+    pub fn has_begun(&self, of: u64) -> bool {
+        matches!(self, Self::Member { ensemble, has_begun: true, .. } if *ensemble == of)
+    }
+}
+
 /// Whether an ensemble may have acknowledged anything, by what a member of it has promised.
 ///
 /// No member says so before a majority belongs, and none may acknowledge anything before it says so. Its term tells: a leader

@@ -514,3 +514,34 @@ fn data_founds_nothing_beside_disks_that_may_not_be_mounted() {
     all_serve(&servers);
     all_have(&servers, "/kept");
 }
+
+/// A server that has accepted, and whose founder has not said that it knows: with nothing else in its directory.
+fn has_only_accepted(server: &Server, founder: u8) {
+    let mut bytes = fs::read(state(server)).expect("a member");
+    for slot in bytes[..8192].chunks_exact_mut(4096) {
+        slot[4051..4059].copy_from_slice(&(1 << 8 | u64::from(founder)).to_be_bytes());
+        let checksum = crc32fast::hash(&slot[..4092]).to_be_bytes();
+        slot[4092..].copy_from_slice(&checksum);
+    }
+    wipe(server);
+    fs::create_dir(server.data().join("version-2")).expect("a folder");
+    fs::write(state(server), bytes).expect("written");
+}
+
+#[test]
+fn who_has_accepted_takes_a_seat_if_its_founder_does_not_come_back() {
+    let mut servers = start(5);
+    write(&servers[1], "/kept");
+    stop(&mut servers[4]);
+    stop(&mut servers[0]);
+    has_only_accepted(&servers[0], 5);
+    servers[0].run();
+    all_serve(&servers[..4]);
+    all_have(&servers[..1], "/kept");
+    assert!(servers[0].log().contains("member=0x"), "{}", servers[0].log());
+    // It was not lost, and whom it would ask is another member.
+    servers[4].run();
+    all_serve(&servers);
+    write(&servers[4], "/later");
+    all_have(&servers, "/later");
+}

@@ -263,6 +263,30 @@ fn state_of(seat: Seat) -> RaftState {
     RaftState { id, ensemble, term, members, configured_at, ..RaftState::default() }
 }
 
+/// Takes a seat of the ensemble for a directory that has accepted it, and whose founder has not said that it knows. As what it
+/// would have been it has promised nothing to anybody. What lay there goes aside as it would have.
+///
+/// # Errors
+/// When the disk refuses. The directory is then that of the one or of the other.
+pub fn take_seat_instead(
+    directory: &DataDirectory,
+    seat: Seat,
+    secret: Option<&SessionSecret>,
+) -> Result<(), EnsembleError> {
+    let accepted = RaftStateFile::look(directory)?.ok_or(EnsembleError::NotBegun)?;
+    let RaftState { clears, own, .. } = accepted;
+    let state = RaftState { clears, own, ..state_of(seat) };
+    promise_no_more(directory, state.term)?;
+    Ok(RaftStateFile::create(directory, &state, secret)?)
+}
+
+/// The term that it promised as another member was perhaps never that of the ensemble.
+fn promise_no_more(directory: &DataDirectory, term: u64) -> Result<(), StorageError> {
+    let mut accepted = EpochFile::accepted(Arc::clone(directory.disk()), directory.snapshots())?;
+    let term = i64::try_from(term).unwrap_or(i64::MAX);
+    accepted.set(accepted.get().min(term))
+}
+
 /// Takes another seat of the ensemble for the directory of a member that was taken out of it: what is there goes aside at the
 /// next start.
 ///
@@ -278,10 +302,7 @@ pub fn take_another_seat(
     let snapshots = directory.snapshot_files()?.into_iter().map(|(zxid, _)| zxid);
     let newest = snapshots.chain(directory.log_zxids()?).max().unwrap_or(0);
     let state = RaftState { clears: true, own: (0, newest), ..state_of(seat) };
-    // The term that it promised as another member was perhaps never that of the ensemble.
-    let mut accepted = EpochFile::accepted(Arc::clone(directory.disk()), directory.snapshots())?;
-    let term = i64::try_from(state.term).unwrap_or(i64::MAX);
-    accepted.set(accepted.get().min(term))?;
+    promise_no_more(directory, state.term)?;
     Ok(RaftStateFile::create(directory, &state, secret)?)
 }
 
@@ -389,6 +410,46 @@ mod tests {
             }
         }
         assert!(none > 9 && left > 99 && begun > 99, "{none} {left} {begun}");
+    }
+
+    /// Its founder does not come back, and the ensemble has begun: it is the one member or the other, and what lay there is in
+    /// one place.
+    #[test]
+    fn a_seat_is_taken_instead_whenever_the_power_goes() {
+        let (mut before_it, mut behind_it) = (0, 0);
+        for fails_after in 0..40 {
+            let disk = with_data();
+            let before = read(&disk);
+            let at = Arc::clone(before.directory());
+            let founding = founding(&before);
+            before.belong(member_id(1, 1), member_id(3, 1), &founding, None).expect("belongs");
+            let new = member_id(1, 40);
+            let members = Members {
+                voters: founding.members.voters.clone(),
+                learners: vec![new],
+                ..Members::default()
+            };
+            // A leader of a term that it has not heard of, or below the one that it was offered.
+            let term = TERM + 1 - 2 * (fails_after % 2);
+            let seat = Seat { id: new, ensemble: 7, term, members, configured_at: 40 };
+            disk.fail_after(fails_after, Fault::PowerLoss);
+            let taken = take_seat_instead(&at, seat.clone(), None);
+            let taken = taken.and_then(|()| start_at(at));
+            disk.crash(&mut Dice(fails_after));
+            let state = RaftStateFile::look(&directory(&disk)).expect("reads").expect("a member");
+            assert!(state.awaits == 0 || taken.is_err());
+            if state.awaits != 0 {
+                assert_eq!((state.id, state.own.1, state.clears), (member_id(1, 1), OWN, true));
+                take_seat_instead(&directory(&disk), seat, None).expect("takes it now");
+                before_it += 1;
+            } else {
+                behind_it += 1;
+            }
+            assert_eq!(start(&disk).expect("starts"), (0, 0));
+            let aside = PathBuf::from("/data/before-0000000000000007-40/log.400000001");
+            assert!(!disk.content(&aside).is_empty(), "after {fails_after}");
+        }
+        assert!(before_it > 2 && behind_it > 20, "{before_it} {behind_it}");
     }
 
     /// The record that it begins with counts as soon as it may have been acknowledged, and so does what came behind it.

@@ -27,7 +27,7 @@ use crate::ensemble::standing::{
 };
 use crate::ensemble::{
     Before, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FromPeer, Said, founder_knows, member_id,
-    parse_head, parse_said, put_said, server_of, take_another_seat,
+    parse_head, parse_said, put_said, server_of, take_another_seat, take_seat_instead,
 };
 use crate::message::MessageId;
 use crate::server::shared::Server;
@@ -48,6 +48,10 @@ const BETWEEN_COMPLAINTS: Duration = Duration::from_secs(10);
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Bytes of a question or an answer.
 const SAID_MAX: usize = (64 << 10) + 8 * SESSIONS_BEFORE_MAX;
+
+/// For an operator, behind for whom a server waits that has accepted an ensemble.
+const BEGUN_WITHOUT_FOUNDER: &str = "The ensemble has begun: after initLimit, this server asks its leader for a seat as a \
+     new member instead, for which nothing has to be done";
 
 /// What this server is to those that ask.
 #[derive(Debug, Default)]
@@ -104,6 +108,8 @@ enum Applying {
     First(Box<Before>),
     /// It was taken out of this one.
     Again,
+    /// It has accepted this one, and has taken no part in it.
+    Instead,
 }
 
 /// What a member can say of itself before it takes part.
@@ -166,8 +172,8 @@ impl Belonging {
 enum Next {
     /// It takes part.
     TakesPart,
-    /// Its founder has to know, and this is to be told meanwhile.
-    Awaits(String),
+    /// The founder of this ensemble has to know, and this is to be told meanwhile.
+    Awaits(u64, String),
     /// It comes to an ensemble with this.
     Comes(Base),
     /// It comes back to this ensemble as another member, and this is to be told meanwhile.
@@ -214,8 +220,8 @@ impl Peers {
         let (common, waits) = (&self.0, &server.others.waits_for);
         let directory = &server.directory;
         let data_dir = server.config.data_dir.display().to_string();
-        // Since then nobody was busy.
-        let mut waits_since = Instant::now();
+        // Since then nobody was busy, and it has accepted an ensemble.
+        let (mut waits_since, mut awaits_since) = (Instant::now(), None);
         let voters: Vec<u8> = ensemble.ids(false).collect();
         let mut names = None;
         let began = Instant::now();
@@ -229,16 +235,23 @@ impl Peers {
                     return Ok(true);
                 }
                 Next::Waits => Default::default(),
-                Next::Awaits(_) | Next::Comes(_) | Next::ComesBack(..) => common.standings().await,
+                Next::Awaits(..) | Next::Comes(_) | Next::ComesBack(..) => common.standings().await,
             };
             let text = match next {
                 Next::TakesPart | Next::Waits => None,
-                Next::Awaits(text) => {
-                    common.take_part_if_known(&others).await;
-                    Some(text)
+                Next::Awaits(of, text) => {
+                    let is_known = common.take_part_if_known(&others).await;
+                    let has_begun = others.values().any(|its| its.has_begun(of));
+                    let since = *awaits_since.get_or_insert_with(Instant::now);
+                    let is_late = since.elapsed() >= ensemble.init_limit;
+                    // Its founder may be lost for good. It has taken no part as who it would be by the founding.
+                    if !is_known && has_begun && is_late {
+                        common.ask_for_seat(&others, Some(of), false).await;
+                    }
+                    Some(if has_begun { format!("{text}. {BEGUN_WITHOUT_FOUNDER}") } else { text })
                 }
                 Next::ComesBack(ensemble, text) => {
-                    common.ask_for_seat(&others, Some(ensemble)).await;
+                    common.ask_for_seat(&others, Some(ensemble), true).await;
                     Some(text)
                 }
                 Next::Comes(base) => {
@@ -256,7 +269,9 @@ impl Peers {
                     }));
                     match round.step(is_late) {
                         Step::Found => common.found(base, ensemble, &others).await,
-                        Step::Join if base.is_empty() => common.ask_for_seat(&others, None).await,
+                        Step::Join if base.is_empty() => {
+                            common.ask_for_seat(&others, None, false).await
+                        }
                         // One that is silent may have founded it, and be about to ask.
                         Step::Join if is_late && round.is_complete() && round.has_begun() => {
                             return Err(ServerError::NotEmpty {
@@ -468,11 +483,12 @@ impl Common {
     async fn ask_for_seat(
         self: &Arc<Self>,
         others: &BTreeMap<u8, Standing>,
-        comes_back: Option<u64>,
+        of: Option<u64>,
+        comes_back: bool,
     ) {
-        let applicant = Applicant { server: self.server, comes_back: comes_back.is_some() };
+        let applicant = Applicant { server: self.server, comes_back };
         let is_one = |its: &Standing| match its {
-            Standing::Member { ensemble, .. } => comes_back.is_none_or(|its| its == *ensemble),
+            Standing::Member { ensemble, .. } => of.is_none_or(|of| of == *ensemble),
             Standing::Before(_) | Standing::Busy(_) => false,
         };
         for (server, _) in others.iter().filter(|(_, its)| is_one(its)) {
@@ -490,6 +506,7 @@ impl Common {
                     let done = spawn_blocking(move || match applies {
                         Applying::First(before) => before.take(seat, secret.as_ref()),
                         Applying::Again => take_another_seat(&directory, seat, secret.as_ref()),
+                        Applying::Instead => take_seat_instead(&directory, seat, secret.as_ref()),
                     });
                     self.changed(done.await);
                     return;
@@ -513,6 +530,9 @@ impl Common {
         match std::mem::replace(&mut *introduction, Introduction::Changing) {
             Introduction::Before(before, ..) => Some(Applying::First(before)),
             Introduction::Removed(its) if its.ensemble == of => Some(Applying::Again),
+            Introduction::Member(its) if its.ensemble == of && !its.takes_part() => {
+                Some(Applying::Instead)
+            }
             other => {
                 *introduction = other;
                 None
@@ -560,7 +580,8 @@ impl Common {
         Ok(match &mut *introduction {
             Introduction::Member(belonging) if belonging.takes_part() => Next::TakesPart,
             Introduction::Member(belonging) => {
-                Next::Awaits(belonging.waits_for(&directory.tool_command("data leave")))
+                let text = belonging.waits_for(&directory.tool_command("data leave"));
+                Next::Awaits(belonging.ensemble, text)
             }
             Introduction::Before(_, holding, _) => {
                 (holding.begins, holding.names) = (begins, names);
@@ -581,8 +602,11 @@ impl Common {
         }
     }
 
-    /// Takes part from here on, if the founder is among those who answered and knows of this server.
-    pub(super) async fn take_part_if_known(self: &Arc<Self>, others: &BTreeMap<u8, Standing>) {
+    /// Takes part from here on, if the founder is among those who answered and knows of this server. Whether it does.
+    pub(super) async fn take_part_if_known(
+        self: &Arc<Self>,
+        others: &BTreeMap<u8, Standing>,
+    ) -> bool {
         let is_known = match &*self.introduction.lock() {
             Introduction::Member(belonging) => belonging.is_known(self.server, others),
             _ => false,
@@ -592,6 +616,7 @@ impl Common {
             let done = spawn_blocking(move || Ok(founder_knows(&directory)?)).await;
             self.changed(done);
         }
+        is_known
     }
 
     pub(super) fn standing(&self) -> Option<Standing> {
