@@ -221,18 +221,18 @@ impl Round<'_> {
             return text;
         }
         if let Some((server, _)) = self.members().next() {
-            if !self.holding.base.is_empty() && !self.has_begun() {
-                return self.lacks_beginning(server);
+            if self.holding.base.is_empty() {
+                return Self::lacks_seat(server);
             }
-            if !self.holding.base.is_empty() && !self.is_complete() {
-                return self.holds_up().unwrap_or_else(|| {
-                    format!(
-                        "server {server} belongs to an ensemble, and {} and may have founded it: start what is silent{unmounted}",
-                        self.missing()
-                    )
-                });
-            }
-            return Self::lacks_seat(server);
+            return match self.holds_up() {
+                Some(text) => text,
+                None if !self.has_begun() => self.lacks_beginning(server),
+                None if !self.is_complete() => format!(
+                    "server {server} belongs to an ensemble, and {} and may have founded it: start what is silent{unmounted}",
+                    self.missing()
+                ),
+                None => Self::lacks_seat(server),
+            };
         }
         if let Some(text) = self.holds_up() {
             return text;

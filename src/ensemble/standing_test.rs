@@ -524,6 +524,13 @@ fn who_is_busy_is_waited_for() {
             }
         }
     }
+    // It may be the founder of the one that has not begun.
+    let (id, ensemble, asks) = (0x101, 7, Vec::new());
+    let member = Standing::Member { id, ensemble, asks, has_begun: false };
+    let others = BTreeMap::from([(1, member), (3, Standing::Busy(Busy::Reads))]);
+    let round = Round { own: 2, holding: Is::Old.holding(), voters: &VOTERS, others: &others };
+    let told = round.waits_for(true, "/data");
+    assert!(told.contains("server 3 still reads") && !told.contains("stop server 1"), "{told}");
     // An observer may have data that counts against a marker, but no data has to wait for it.
     for (is, step) in [(Is::Marked, Step::Wait), (Is::Old, Step::Found)] {
         let others = BTreeMap::from([(1, is.standing(Some(2))), (4, Standing::Busy(Busy::Reads))]);
