@@ -10,6 +10,7 @@
 //! servers that hear different ones name different ones, but no two of them have a majority at once.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::storage::RaftState;
 
@@ -288,7 +289,8 @@ impl Round<'_> {
         self.busy().next().is_some()
     }
 
-    fn busy(&self) -> impl Iterator<Item = (u8, Busy)> {
+    /// The other voters that are busy.
+    pub fn busy(&self) -> impl Iterator<Item = (u8, Busy)> {
         let voters = self.others.iter().filter(|(server, _)| self.voters.contains(server));
         voters.filter_map(|(server, its)| match its {
             Standing::Busy(busy) => Some((*server, *busy)),
@@ -515,6 +517,33 @@ impl Round<'_> {
             }
             _ => "no majority of them names this server as the founder: check that they all reach each other".to_owned(),
         }
+    }
+}
+
+/// For how long servers that are silent have been waited for.
+///
+/// A server that is busy begins that anew, as long as its first process is that was: one that is started again and again and
+/// never comes further is waited for only while it is heard.
+#[derive(Debug, Default)]
+pub struct Patience {
+    since: Duration,
+    busy: BTreeMap<u8, u64>,
+}
+
+impl Patience {
+    /// After a round of questions, `now` after the first one, with the numbers of the processes that are busy.
+    pub fn heard(&mut self, busy: impl Iterator<Item = (u8, u64)>, now: Duration) {
+        for (server, process) in busy {
+            if *self.busy.entry(server).or_insert(process) == process {
+                self.since = now;
+            }
+        }
+    }
+
+    /// For how long.
+    #[must_use]
+    pub fn waited(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.since)
     }
 }
 

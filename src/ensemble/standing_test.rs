@@ -539,6 +539,28 @@ fn who_is_busy_is_waited_for() {
     }
 }
 
+/// One that ends whenever it has read for a while, and is started again, does not keep the others from going on for ever.
+#[test]
+fn only_the_first_process_of_a_server_that_is_busy_takes_time_back() {
+    let second = Duration::from_secs(1);
+    for (rounds, waited) in [
+        // Nobody was ever busy.
+        (vec![None, None, None], 3),
+        (vec![None, Some(7), None], 1),
+        // It misses a question.
+        (vec![Some(7), None, None, Some(7)], 0),
+        (vec![Some(7), None, None, Some(7), None], 1),
+        (vec![Some(7), None, Some(8), None, Some(9)], 4),
+    ] {
+        let (mut patience, mut now) = (Patience::default(), Duration::ZERO);
+        for busy in &rounds {
+            now += second;
+            patience.heard(busy.map(|process| (3, process)).into_iter(), now);
+        }
+        assert_eq!(patience.waited(now), second * waited, "{rounds:?}");
+    }
+}
+
 /// What a disk that is not mounted hides may be all that is left of another ensemble.
 #[test]
 fn an_emptied_server_belongs_to_nothing_beside_one_that_is_blank() {

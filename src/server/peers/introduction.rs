@@ -23,7 +23,7 @@ use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config;
 use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question, may_belong};
 use crate::ensemble::standing::{
-    Acceptance, Base, Begins, Busy, Holding, Round, Standing, Step, has_begun,
+    Acceptance, Base, Begins, Busy, Holding, Patience, Round, Standing, Step, has_begun,
 };
 use crate::ensemble::{
     Before, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FromPeer, Said, founder_knows, member_id,
@@ -220,8 +220,8 @@ impl Peers {
         let (common, waits) = (&self.0, &server.others.waits_for);
         let directory = &server.directory;
         let data_dir = server.config.data_dir.display().to_string();
-        // Since then nobody was busy, and it has accepted an ensemble.
-        let (mut waits_since, mut awaits_since) = (Instant::now(), None);
+        // Since then it has accepted an ensemble.
+        let (mut patience, mut awaits_since) = (Patience::default(), None);
         let voters: Vec<u8> = ensemble.ids(false).collect();
         let mut names = None;
         let began = Instant::now();
@@ -259,10 +259,11 @@ impl Peers {
                     let (own, voters) = (common.server, voters.as_slice());
                     let round = Round { own, holding, voters, others: &others };
                     names = round.named();
-                    if round.is_held_up() {
-                        waits_since = Instant::now();
-                    }
-                    let is_late = waits_since.elapsed() >= ensemble.init_limit;
+                    let busy = round.busy().filter_map(|(server, _)| {
+                        processes.get(&server).map(|process| (server, process.0))
+                    });
+                    patience.heard(busy, began.elapsed());
+                    let is_late = patience.waited(began.elapsed()) >= ensemble.init_limit;
                     common.accepts(round.accepts().and_then(|acceptance| {
                         let process = *processes.get(&acceptance.founder)?;
                         Some(Welcome { acceptance, process })
