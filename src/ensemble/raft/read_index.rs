@@ -20,9 +20,12 @@ use crate::engine::time::{Monotonic, Now};
 /// and twice as many pass, up to the most.
 const PATIENCE_TICKS: u32 = 4;
 const PATIENCE_TICKS_MAX: u32 = 64;
-/// Rounds whose answers still count, however late they come. Where there are more, every second one's does not, and whoever waits
-/// for it waits for the next. Never the oldest: else none would be over where a way, or applying, takes longer than so many.
+/// Rounds whose answers still count, however late they come. Where there are more, only those count that leave no more than a
+/// part of the time between the oldest and the newest without one: whoever waits for one that does not waits for the next.
+/// Never without the oldest: else none would be over where a way, or applying, takes longer than so many.
 const ROUNDS_MAX: usize = 256;
+/// That part, as a divisor. From each that stays to the next but one it is more, so half of the most stay.
+const KEPT_APART: u64 = ROUNDS_MAX as u64 / 4;
 /// Rounds that are begun in the time that a read may be old.
 const ROUNDS_A_LIMIT: u64 = 4;
 
@@ -119,15 +122,29 @@ impl Rounds {
         let name: Vec<u8> = numbers.into_iter().flat_map(u64::to_be_bytes).collect();
         (self.begun, self.began, self.asked, self.ticks) = (round, Some(now.monotonic), asked, 0);
         if self.open.len() == ROUNDS_MAX {
-            let mut is_kept = false;
-            self.open.retain(|_| {
-                is_kept = !is_kept;
-                is_kept
-            });
+            self.thin_out();
         }
         let began = now.monotonic;
         self.open.push_back(Open { round, name: name.clone(), began, index: None });
         Some(name)
+    }
+
+    /// Leaves fewer of them, evenly in time: however long a way, or applying, takes, one that began shortly after another is
+    /// also over shortly after it.
+    fn thin_out(&mut self) {
+        let [Some(oldest), Some(newest)] = [self.open.front(), self.open.back()] else { return };
+        let apart = newest.began.since(oldest.began) / KEPT_APART;
+        let mut kept: Option<Monotonic> = None;
+        let mut all = std::mem::take(&mut self.open).into_iter().peekable();
+        while let Some(open) = all.next() {
+            let is_between = |kept: Monotonic| {
+                all.peek().is_some_and(|next: &Open| next.began.since(kept) <= apart)
+            };
+            if !kept.is_some_and(is_between) {
+                kept = Some(open.began);
+                self.open.push_back(open);
+            }
+        }
     }
 
     /// A tick passed.
@@ -281,6 +298,23 @@ mod tests {
                 done = answered;
             }
             assert!(answered - done < 8, "at {ms}: {answered}, {done}");
+        }
+    }
+
+    /// Each is answered at once, and the next begins; applying is behind by most of the limit.
+    #[test]
+    fn some_round_is_over_soon_after_another_however_many_begin_meanwhile() {
+        const BEHIND_MS: u64 = LIMIT_MS * 9 / 10;
+        let mut rounds = Rounds::default();
+        let mut shown = None;
+        for ms in 0..4 * LIMIT_MS {
+            rounds.next();
+            let name = rounds.begin(1, FOLLOWS, false, at(ms)).expect("it is due");
+            rounds.answered(state(&name, ms));
+            let Some(applied) = ms.checked_sub(BEHIND_MS) else { continue };
+            shown = rounds.end(applied).or(shown);
+            let age = Monotonic(ms).since(shown.expect("the first is over"));
+            assert!(age <= BEHIND_MS + LIMIT_MS / 32, "at {ms}: {age} ms");
         }
     }
 
