@@ -119,10 +119,13 @@ impl Replica {
         if self.memory_short.load(Ordering::Relaxed) { Room::Scarce } else { Room::Enough }
     }
 
-    /// As a round that began then.
+    /// As a round that began then, and is over at once.
     #[cfg(test)]
     pub fn shows(&self, began: Monotonic) {
-        self.freshness.iter().for_each(|its| its.shows(began));
+        if let Some(its) = &self.freshness {
+            its.shows(began);
+            its.wake(began);
+        }
     }
 
     /// Whether nobody has a hold.

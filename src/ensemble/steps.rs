@@ -429,14 +429,84 @@ fn work_of_event(event: &Event) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use jute::protocol::{CreateRequest, SetDataRequest};
+    use jute::protocol::{CreateRequest, SetDataRequest, WatchRequest};
     use jute::{Acl, ErrorCode};
+    use parking_lot::Mutex;
 
     use super::*;
     use crate::engine::acl::{Identities, Identity};
     use crate::engine::database::Rules;
     use crate::engine::time::WallClock;
     use crate::engine::watch::ConnectionId;
+    use crate::ensemble::Answer;
+
+    /// A connection: the time on its server's clock, and what became of it.
+    #[derive(Default)]
+    struct Seen(Mutex<(Monotonic, Vec<&'static str>)>);
+
+    impl Seen {
+        fn put(&self, what: &'static str) {
+            self.0.lock().1.push(what);
+        }
+    }
+
+    impl Clients for Seen {
+        fn now(&self) -> Monotonic {
+            self.0.lock().0
+        }
+
+        fn is_open(&self, _: ConnectionId) -> bool {
+            true
+        }
+
+        fn answer(&self, _: &Origin, _: Kind<'_>, _: Zxid, _: Option<&str>, answer: Answer<'_>) {
+            self.put(if answer.is_ok() { "answered" } else { "refused" });
+        }
+
+        fn end(&self, _: ConnectionId) {
+            self.put("closed behind what it was told");
+        }
+
+        fn close(&self, _: ConnectionId) {
+            self.put("closed at once");
+        }
+
+        fn events(&self, _: &[Event]) {}
+        fn refused_by_quota(&self, _: &str) {}
+        fn applies(&self, _: &Txn<'_>) {}
+        fn attached(&self, _: ConnectionId, _: &Attached) {}
+        fn no_session(&self, _: ConnectionId) {}
+        fn flush(&self) {}
+    }
+
+    #[test]
+    fn a_read_that_is_too_old_closes_behind_what_was_told() {
+        const LIMIT_MS: u64 = 1000;
+        let database = Database::new(1, Rules::default());
+        let replica = Arc::new(Replica::of_member(database, LIMIT_MS));
+        let seen: Arc<Seen> = Arc::default();
+        let clients: Arc<dyn Clients> = Arc::clone(&seen) as _;
+        let applier = Applier { replica: Arc::clone(&replica), clients, mode: Mode::Agreed };
+        let at = |ms, request: Request<'static>| {
+            seen.0.lock().0 = Monotonic(ms);
+            let (session, identities) = (SessionId(1), Arc::default());
+            let (connection, received) = (ConnectionId(1), Monotonic(0));
+            let origin = Origin { connection, session, xid: 1, identities, received };
+            let held = applier.under_hold(|applying| {
+                applying.answer(&origin, Prepared::Read(request), None);
+                Ok::<_, OrderError>(())
+            });
+            held.expect("nothing is applied");
+            std::mem::take(&mut seen.0.lock().1)
+        };
+        let get = || Request::GetData(WatchRequest { path: "/".into(), watch: false });
+        assert_eq!(at(5, get()), ["closed behind what it was told"]);
+        replica.shows(Monotonic(5));
+        assert_eq!(at(5 + LIMIT_MS - 1, get()), ["answered"]);
+        assert_eq!(at(5 + LIMIT_MS, get()), ["closed behind what it was told"]);
+        // It shows nothing.
+        assert_eq!(at(5 + LIMIT_MS, Request::Ping), ["answered"]);
+    }
 
     #[test]
     fn one_step_can_be_as_much_as_many() {

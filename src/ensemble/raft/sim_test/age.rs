@@ -254,6 +254,51 @@ fn an_age_looked_at_before_the_read_is_found() {
     assert!(violation.contains("too old"), "{violation}");
 }
 
+/// A follower is stopped with the word in its socket that a write is final. A read stands behind that, with the orderer; others
+/// overwrite, and the follower hears nothing of it when it goes on. How many reads were answered.
+fn stopped_before_a_write_is_final(flaw: Flaw) -> Result<u64, String> {
+    let mut world = World::settled(flaw);
+    let leader = world.leader();
+    let (stopped, writer) = ((leader + 1) % 3, (leader + 2) % 3);
+    world.outlast(stopped);
+    let (_, id) = world.clients[stopped].connection.expect("a connection");
+    let set = SetDataRequest { path: "/x".into(), data: None, version: -1 };
+    let asked = [Request::SetData(set), get()];
+    let mut attempts = 0;
+    let before = loop {
+        let before = (world.outcome.reads, world.outcome.acknowledged);
+        world.ask(stopped, stopped, id, asked.to_vec());
+        world.until_durable(stopped)?;
+        if world.waiting(stopped) == asked.len() {
+            break before;
+        }
+        attempts += 1;
+        assert!(attempts < 50, "it is stopped too late");
+        world.try_pass(100)?;
+    };
+    world.servers[stopped].frozen_until = world.timeline.now() + 2200 * MS;
+    world.try_pass(400)?;
+    for other in [leader, writer] {
+        world.network.cut(stopped, other);
+        world.network.cut(other, stopped);
+    }
+    world.set_data(writer, 20);
+    world.try_pass(4000)?;
+    assert_eq!(world.outcome.acknowledged - before.1, 2, "the write is final there");
+    Ok(world.outcome.reads - before.0)
+}
+
+#[test]
+fn what_the_orderer_reads_behind_a_write_is_not_told_if_it_is_too_old() {
+    assert_eq!(stopped_before_a_write_is_final(Flaw::None), Ok(0));
+}
+
+#[test]
+fn reads_of_the_orderers_of_any_age_are_found() {
+    let found = stopped_before_a_write_is_final(Flaw::AgeNotChecked).expect_err("it is told");
+    assert!(found.contains("too old"), "{found}");
+}
+
 /// The answer to a follower's question comes when it has asked once more; it hears nothing else any more.
 fn late_answer(flaw: Flaw) -> Checked {
     let mut world = World::settled(flaw);
