@@ -56,7 +56,7 @@ const COUNTED: [&str; 9] = [
 ];
 
 /// Figures of our own, and one that ZooKeeper has of every thousandth transaction only.
-const OURS: [&str; 12] = [
+const OURS: [&str; 14] = [
     "audit_lines_lost",
     "peer_lag_entries",
     "peer_lag_bytes",
@@ -64,6 +64,8 @@ const OURS: [&str; 12] = [
     "fsync_threshold_exceed_count",
     "audit_held_bytes",
     "watched_bytes",
+    "read_too_old_closed_count",
+    "read_too_old_wait_count",
     "unread_bytes",
     "unread_closed_count",
     "unsealed_bytes",

@@ -242,8 +242,15 @@ const OWN: [&str; 5] = [
     "watched_bytes",
 ];
 /// How others of them begin.
-const OWN_STARTS: [&str; 6] =
-    ["rookeeper_", "process_", "peer_lag_", "response_above_", "unread_", "unsealed_"];
+const OWN_STARTS: [&str; 7] = [
+    "rookeeper_",
+    "process_",
+    "peer_lag_",
+    "read_too_old_",
+    "response_above_",
+    "unread_",
+    "unsealed_",
+];
 
 fn is_own(name: &str) -> bool {
     OWN.contains(&name) || OWN_STARTS.iter().any(|start| name.starts_with(start))

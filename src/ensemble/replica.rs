@@ -58,6 +58,11 @@ impl Replica {
         self.freshness.as_ref().is_none_or(|its| its.is_young(now))
     }
 
+    /// How old what is read may be at most, in milliseconds. 0 where it is never too old.
+    pub fn age_limit_ms(&self) -> u64 {
+        self.freshness.as_ref().map_or(0, Freshness::limit_ms)
+    }
+
     /// Until when what is read now may be told.
     pub fn fresh_until(&self) -> Monotonic {
         self.freshness.as_ref().map_or(Monotonic(u64::MAX), Freshness::until)

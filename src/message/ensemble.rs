@@ -262,4 +262,9 @@ RK0481 STATE_TOO_OLD
 "It serves no clients until it has caught up; clients go to the other servers. Nothing is lost."
 "If it stays so, look whether the servers can reach each other (RK0431), whether the disk of this one has space (RK0456) and keeps up, and whether its machine or container keeps being paused."
 
+RK0482 READ_TOO_OLD
+"A client would have been told something that may be older than `syncLimit` allows: this server, or its machine, was paused while it read, or got no answer from the leader and a majority, or could not apply what they have."
+"The connection in the line was closed behind what it had been told; its session remains, and it goes to another server. Nothing is lost. `read_too_old_closed_count` counts such connections, and `read_too_old_wait_count` how often reads waited for the state to become young enough."
+"Once or twice after a pause or an outage: nothing. If it goes on, see RK0481. Where followers lag or pause for about `syncLimit`, set it higher, on one server after the other: reads may then be older by as much."
+
 }

@@ -357,7 +357,7 @@ impl Connection {
         self.counters().sent += 1;
     }
 
-    /// Closes the connection behind what waits: the next answer would be too old to be told.
+    /// Closes the connection behind what waits.
     pub(super) fn end(&self) {
         self.outbox.end();
         self.kick.notify_one();
@@ -471,6 +471,21 @@ impl Connection {
         }
     }
 
+    /// Waits for a round of the ensemble: what is read now would be too old. Who waits in vain is closed behind what it was told.
+    /// Whether it goes on.
+    pub(super) async fn wait_for_round(
+        &self,
+        server: &Server,
+        inbox: &mut Inbox,
+    ) -> io::Result<bool> {
+        server.stats.series.count(Counter::ReadsTooOldWaited, 1);
+        let is_young = self.wait_for(server, inbox, server.round()).await?;
+        if is_young == Some(false) {
+            server.connections.end_too_old(self);
+        }
+        Ok(is_young == Some(true))
+    }
+
     /// Drives the connection to its end.
     pub(super) async fn run(self: Arc<Self>, server: Arc<Server>) {
         let ending = server.ending.clone();
@@ -555,11 +570,8 @@ impl Connection {
                     continue;
                 }
                 Step::NeedsRound => {
-                    let round = Box::pin(server.round());
-                    match self.wait_for(server, &mut inbox, round).await? {
-                        Some(true) => continue,
-                        Some(false) | None => return Ok(()),
-                    }
+                    Box::pin(self.wait_for_round(server, &mut inbox)).await?;
+                    continue;
                 }
                 Step::NeedsAuditRoom(bytes) => {
                     if let Some(audit) = &server.audit {
@@ -708,14 +720,16 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::task::{Context, Waker};
 
-    use jute::protocol::{RequestHeader, SetDataRequest};
-    use tokio::io::AsyncWriteExt as _;
+    use jute::protocol::{RequestHeader, SetDataRequest, WatchRequest};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
     use super::*;
     use crate::engine::tracker::Heard;
+    use crate::ensemble::Replica;
+    use crate::server::fixture::{attach, connected};
     use crate::server::listings::LongList;
-    use crate::server::without_orderer;
+    use crate::server::{showing, without_orderer};
 
     #[tokio::test]
     async fn who_waits_for_a_turn_to_be_sent_a_list_does_not_stand_still() {
@@ -790,6 +804,44 @@ mod tests {
         // And it ends with its client.
         drop(client);
         tokio::time::timeout(Duration::from_secs(10), running).await.unwrap().unwrap();
+    }
+
+    fn put_get(frames: &mut BytesMut) {
+        let get = WatchRequest { path: "/".into(), watch: false };
+        put_frame(frames, |out| {
+            RequestHeader { xid: 1, op: OpCode::GetData.code() }.encode(out);
+            get.encode(out);
+        });
+    }
+
+    /// What was answered before is more than the sockets take, and the client has not read it yet.
+    #[tokio::test]
+    async fn who_waits_in_vain_for_a_round_is_told_what_was_answered_before() {
+        const UNREAD: usize = 900_000;
+        let (_dir, server) = showing("", |database| Replica::of_member(database, 100));
+        let (mut client, connection) = connected(&server).await;
+        SockRef::from(&client).set_recv_buffer_size(64 << 10).unwrap();
+        SockRef::from(connection.socket()).set_send_buffer_size(64 << 10).unwrap();
+        attach(&connection);
+        assert!(connection.outbox().put(|out| out.resize(out.len() + UNREAD, 0)));
+        let mut told = vec![0; connection.outbox().len()];
+        let connection = Arc::new(connection);
+        let running = tokio::spawn(Arc::clone(&connection).run(Arc::clone(&server)));
+        let mut frames = BytesMut::new();
+        put_get(&mut frames);
+        client.write_all(&frames).await.unwrap();
+        let long = Duration::from_secs(10);
+        let is_ended = async {
+            while !connection.outbox().is_ended() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(long, is_ended).await.expect("it waits no longer");
+        let all = client.read_exact(&mut told);
+        tokio::time::timeout(long, all).await.expect("all was sent").unwrap();
+        tokio::time::timeout(long, running).await.expect("it ends").unwrap();
+        let counted = [Counter::ReadsTooOldWaited, Counter::ReadsTooOldClosed];
+        assert_eq!(counted.map(|its| server.stats.series.total(its)), [1, 1]);
     }
 
     #[test]

@@ -192,6 +192,21 @@ impl Connections {
         );
     }
 
+    /// Closes a connection behind what it was told: the next answer would be too old. Where there is a hold that it was read
+    /// under, this is to be called under it: what fires later is not told either.
+    pub(super) fn end_too_old(&self, connection: &Connection) {
+        if connection.outbox().is_ended() {
+            return;
+        }
+        connection.end();
+        self.stats.series.count(Counter::ReadsTooOldClosed, 1);
+        tracing::warn!(
+            id = %MessageId::READ_TOO_OLD,
+            client = %connection.peer(),
+            "closing a connection: what it would be told may be older than syncLimit"
+        );
+    }
+
     /// What the sender's thread has to do.
     pub(super) fn unsent(&self) -> Arc<Unsent> {
         Arc::clone(&self.unsent)
@@ -410,7 +425,7 @@ impl Clients for Connections {
 
     fn end(&self, connection: ConnectionId) {
         if let Some(connection) = self.get(connection) {
-            connection.end();
+            self.end_too_old(&connection);
         }
     }
 
@@ -444,7 +459,9 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::server::fixture::{attach, connected};
     use crate::server::outbox::Sent;
+    use crate::server::without_orderer;
 
     /// Nothing is left, and these leave something unread: the first one for the longest.
     struct Crowd {
@@ -538,6 +555,26 @@ mod tests {
             Some(left)
         });
         assert_eq!(left, [0, 1, 1, 1, 2, 4]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_old_drops_none_before_it_and_is_counted_once() {
+        let (_dir, server) = without_orderer("");
+        let connections = &server.connections;
+        let ended_by = async |end: fn(&Connections, ConnectionId)| {
+            let (_client, connection) = connected(&server).await;
+            attach(&connection);
+            let told = connection.outbox().len();
+            assert!(told > 0);
+            let connection = Arc::new(connection);
+            connections.add(&connection);
+            (0..2).for_each(|_| end(connections, connection.id()));
+            assert!(connection.outbox().is_ended());
+            connection.outbox().len() == told
+        };
+        assert!(ended_by(|all, its| all.end(its)).await);
+        assert!(!ended_by(|all, its| all.close(its)).await);
+        assert_eq!(server.stats.series.total(Counter::ReadsTooOldClosed), 1);
     }
 
     /// As `/metrics` does, each time that it is asked for.

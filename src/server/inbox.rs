@@ -104,6 +104,8 @@ pub(super) struct Inbox {
     submissions: Vec<Submission>,
     /// When the request that waits for the queue's room began to.
     waits_since: Option<Monotonic>,
+    /// When the read that is first came, if it could not be answered at once.
+    came: Option<Monotonic>,
     reads_in_flight: usize,
     /// Room for the large answer to what is first.
     granted: Option<Claim>,
@@ -129,6 +131,7 @@ impl Inbox {
             is_connected: false,
             submissions: Vec::new(),
             waits_since: None,
+            came: None,
             reads_in_flight: 0,
             granted: None,
             audit_room: None,
@@ -397,8 +400,9 @@ impl Inbox {
         let mut reads = std::mem::take(&mut self.reads);
         // What is not needed now is not needed.
         let granted = self.granted.take();
-        let answers = Answers::new(connection, &server, received, granted, &mut reads);
-        let step = self.take_requests(connection, room, answers);
+        let came = self.came.take().unwrap_or(received);
+        let answers = Answers::new(connection, &server, came, granted, &mut reads);
+        let step = self.take_requests(connection, room, received, answers);
         reads.flush();
         self.reads = reads;
         step
@@ -408,9 +412,10 @@ impl Inbox {
         &mut self,
         connection: &Connection,
         room: &mut Option<OwnedSemaphorePermit>,
+        received: Monotonic,
         mut answers: Answers<'_>,
     ) -> Step {
-        let (server, received) = (answers.server, answers.received);
+        let server = answers.server;
         let mut taken = Taken::new(connection, server);
         let mut heard = false;
         self.sampler.begin();
@@ -495,7 +500,10 @@ impl Inbox {
                     let request = request.into_static();
                     self.submit(connection, header.xid, request, len, room, received)
                 }
-                Ok(_) if is_known && is_alone && is_late => return Step::NeedsRound,
+                Ok(_) if is_known && is_alone && is_late => {
+                    self.came = Some(answers.received);
+                    return Step::NeedsRound;
+                }
                 Ok(request) if is_known && is_alone && self.needs_sync(&request, len) => {
                     let weight = server.weight(len, &connection.identities());
                     let Some(room) = take_room(&server.room, room, weight) else {
@@ -522,6 +530,7 @@ impl Inbox {
                 }
                 Ok(request) => match answers.take(header.xid, &request) {
                     Some(step @ (Step::List | Step::WatchAgain | Step::NeedsUnread(_))) => {
+                        self.came = Some(answers.received);
                         return step;
                     }
                     step => step,
@@ -544,6 +553,11 @@ impl Inbox {
                 return step;
             }
         }
+    }
+
+    /// When the read that is first came.
+    pub(super) fn take_came(&mut self) -> Monotonic {
+        self.came.take().unwrap_or_else(|| self.server.clock.monotonic())
     }
 
     /// The long listing that is first.
@@ -951,7 +965,7 @@ impl<'a> Answers<'a> {
         self.spent = 0;
         let Some(fresh) = fresh else {
             self.out.clear();
-            self.connection.end();
+            self.server.connections.end_too_old(self.connection);
             return false;
         };
         self.connection.outbox().put_answers(&mut self.out, self.room.taken.take(), fresh);
@@ -1048,6 +1062,49 @@ mod tests {
         assert_eq!((inbox.process(&connection, &mut None), queued()), (Step::Drain, 0));
         (0..2).for_each(|_| connection.answered());
         assert_eq!((inbox.process(&connection, &mut None), queued()), (Step::NeedsRound, 0));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_old_by_now_is_not_told_and_those_before_it_are() {
+        let (_dir, server) = showing("", |database| Replica::of_member(database, 1000));
+        let (_client, connection) = connected(&server).await;
+        attach(&connection);
+        let (told, received) = (connection.outbox().len(), server.clock.monotonic());
+        let mut reads = Reads::default();
+        let mut answers = Answers::new(&connection, &server, received, None, &mut reads);
+        let get = Request::GetData(WatchRequest { path: "/".into(), watch: false });
+        assert_eq!(answers.take(1, &get), None);
+        assert!(!answers.publish());
+        drop(answers);
+        assert_eq!((connection.outbox().is_ended(), connection.outbox().len()), (true, told));
+        assert_eq!(server.stats.series.total(Counter::ReadsTooOldClosed), 1);
+    }
+
+    #[tokio::test]
+    async fn a_read_that_waits_for_a_round_takes_as_long() {
+        const WAITED_MS: u64 = 50;
+        let (_dir, server) = showing("", |database| Replica::of_member(database, 60_000));
+        let (_client, connection) = connected(&server).await;
+        attach(&connection);
+        let mut inbox = Inbox::new(Arc::clone(&server));
+        let get = WatchRequest { path: "/".into(), watch: false };
+        put_frame(&mut inbox.bytes, |out| {
+            RequestHeader { xid: 1, op: OpCode::GetData.code() }.encode(out);
+            get.encode(out);
+        });
+        assert_eq!(inbox.process(&connection, &mut None), Step::NeedsRound);
+        let end = server.clock.monotonic().plus(WAITED_MS);
+        while server.clock.monotonic() < end {
+            assert_eq!(inbox.process(&connection, &mut None), Step::NeedsRound);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        server.replica.shows(end);
+        assert_eq!(inbox.process(&connection, &mut None), Step::NeedsBytes);
+        let latency = server.stats.latency();
+        assert_eq!(latency.count, 1);
+        assert!(latency.max >= WAITED_MS, "{latency:?}");
+        // What comes later has not waited.
+        assert!(inbox.came.is_none());
     }
 
     /// They come at once after an outage, and the others' requests are not to stand behind them.

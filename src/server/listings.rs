@@ -114,7 +114,7 @@ pub(super) async fn answer(
         connection.close();
         return Ok(());
     };
-    let received = server.clock.monotonic();
+    let received = inbox.take_came();
     let answer = Answer { connection, server, asked, received };
     let listings = &server.listings;
     let turn = connection.wait_for(server, inbox, listings.turn_to_make()).await?;
@@ -123,16 +123,24 @@ pub(super) async fn answer(
     let mut begun = 0;
     let mut making = None;
     loop {
+        if !server.replica.is_fresh(server.clock.monotonic()) {
+            // Others wait for the round beside this one, not behind it.
+            drop(turn);
+            if !connection.wait_for_round(server, inbox).await? {
+                return Ok(());
+            }
+            let again = connection.wait_for(server, inbox, listings.turn_to_make()).await?;
+            let Some(again) = again else { return Ok(()) };
+            turn = again;
+            continue;
+        }
         begun += u32::from(making.is_none());
         match answer.go_on(making.take(), begun > ATTEMPTS, &mut room) {
             Step::Answered => {
                 inbox.listed(connection);
                 return Ok(());
             }
-            Step::TooOld => {
-                connection.end();
-                return Ok(());
-            }
+            Step::TooOld => return Ok(()),
             Step::Changed => {}
             Step::More(listing) => {
                 // Those that come later may be longer: then it is begun again, with room for twice as much as it had.
@@ -177,7 +185,7 @@ enum Step {
     More(Making),
     Changed,
     Answered,
-    /// Nobody is told it.
+    /// Nobody is told it, and the connection ends.
     TooOld,
 }
 
@@ -259,14 +267,18 @@ impl Answer<'_> {
         let begin = || EphemeralListing::begin(&hold, session, prefix);
         let (listing, until) =
             making.unwrap_or_else(|| (begin(), self.server.replica.fresh_until()));
+        // Without an instant of its own, it is as old as what was looked at first.
+        let is_too_old = || !is_instant && self.server.clock.monotonic() >= until;
+        if is_too_old() {
+            return self.end();
+        }
         match listing.advance(&hold, CHILDREN_A_HOLD, EPHEMERALS_A_HOLD, is_instant) {
             Progress::More(listing) => Step::More(Making::Ephemerals(listing, until)),
             Progress::Changed => Step::Changed,
             Progress::Done(list) => {
                 let list = Arc::new(self.long_list(list, room));
-                // Without an instant of its own, it is as old as what was looked at first.
-                if !is_instant && self.server.clock.monotonic() >= until {
-                    return Step::TooOld;
+                if is_too_old() {
+                    return self.end();
                 }
                 let Some((zxid, len)) = self.put(&hold, list, &[]) else { return Step::TooOld };
                 drop(hold);
@@ -338,7 +350,7 @@ impl Answer<'_> {
         Step::Answered
     }
 
-    /// Puts the answer into the outbox; of which zxid it is, and how long. None where it is too old by now.
+    /// Puts the answer into the outbox; of which zxid it is, and how long. None where it is too old by now and the connection ends.
     fn put(&self, hold: &Shared<'_>, list: Arc<LongList>, tail: &[u8]) -> Option<(Zxid, usize)> {
         let fresh = self.fresh(hold)?;
         let zxid = hold.last_zxid();
@@ -352,7 +364,17 @@ impl Answer<'_> {
     }
 
     fn fresh<'h>(&self, hold: &'h Shared<'_>) -> Option<Fresh<'h>> {
-        self.server.replica.fresh(hold, true, || self.server.clock.monotonic())
+        let fresh = self.server.replica.fresh(hold, true, || self.server.clock.monotonic());
+        if fresh.is_none() {
+            self.end();
+        }
+        fresh
+    }
+
+    /// Ends the connection behind what it was told; under the hold, so that no watch that was left fires first.
+    fn end(&self) -> Step {
+        self.server.connections.end_too_old(self.connection);
+        Step::TooOld
     }
 
     fn finish(&self, zxid: Zxid, len: usize, path: &str) {
@@ -392,21 +414,37 @@ mod tests {
 
     const LIMIT_MS: u64 = 1000;
 
-    /// A member whose state is too old so far. Session 1 has ephemeral znodes for some pieces.
-    fn member() -> (tempfile::TempDir, Arc<Server>) {
+    /// A member whose state is too old so far, and may be so old. Session 1 has ephemeral znodes for some pieces.
+    fn member(limit_ms: u64) -> (tempfile::TempDir, Arc<Server>) {
         showing("", |mut database| {
             let stat = StatPersisted { ephemeral_owner: 1, ..StatPersisted::default() };
             let node = jute::persist::SnapshotNode { data: None, acl: -1, stat };
             for number in 0..4 * CHILDREN_A_HOLD {
                 database.load_node(&format!("/{number}"), &node).expect("a znode");
             }
-            Replica::of_member(database, LIMIT_MS)
+            Replica::of_member(database, limit_ms)
         })
     }
 
-    /// The first piece is too old before the last one is made, and a round is over between.
-    async fn last_step(is_last_attempt: bool) -> (Step, usize) {
-        let (_dir, server) = member();
+    /// What a client asks for, of either kind.
+    fn frames() -> [BytesMut; 2] {
+        let children = WatchRequest { path: "/".into(), watch: false };
+        let ephemerals = EphemeralsRequest { path: "/".into() };
+        let mut frames = [BytesMut::new(), BytesMut::new()];
+        let mut put = |number: usize, op: OpCode, body: &dyn Fn(&mut BytesMut)| {
+            put_frame(&mut frames[number], |out| {
+                RequestHeader { xid: 1, op: op.code() }.encode(out);
+                body(out);
+            });
+        };
+        put(0, OpCode::GetChildren, &|out| children.encode(out));
+        put(1, OpCode::GetEphemerals, &|out| ephemerals.encode(out));
+        frames
+    }
+
+    /// The first piece is too old before the last one is made, and a round is over between. With how many pieces were looked at.
+    async fn last_step(is_last_attempt: bool) -> (Step, usize, usize) {
+        let (_dir, server) = member(LIMIT_MS);
         let (_client, connection) = connected(&server).await;
         attach(&connection);
         let before = connection.outbox().len();
@@ -427,36 +465,70 @@ mod tests {
             assert!(pieces <= 6);
             step = answer.go_on(Some(making), is_last_attempt, &mut None);
         }
-        assert!(pieces > 2);
-        (step, connection.outbox().len() - before)
+        (step, pieces, connection.outbox().len() - before)
     }
 
     /// All of one instant are as old as the last piece, and else as the first.
     #[tokio::test]
     async fn a_list_is_told_only_as_long_as_its_oldest_piece_is_young() {
-        let (step, len) = last_step(true).await;
+        let (step, pieces, len) = last_step(true).await;
         assert!(matches!(step, Step::TooOld));
-        assert_eq!(len, 0);
-        let (step, len) = last_step(false).await;
+        assert_eq!((pieces, len), (2, 0), "nobody is told the rest, and it is not made");
+        let (step, pieces, len) = last_step(false).await;
         assert!(matches!(step, Step::Answered));
-        assert!(len > 4 * CHILDREN_A_HOLD);
+        assert!(pieces > 2 && len > 4 * CHILDREN_A_HOLD);
+    }
+
+    /// While it waits, another one can be made.
+    #[tokio::test]
+    async fn a_list_that_would_be_too_old_waits_for_a_round_before_it_is_made() {
+        for frame in frames() {
+            let (_dir, server) = member(60_000);
+            let (_client, connection) = connected(&server).await;
+            attach(&connection);
+            let before = connection.outbox().len();
+            let mut inbox = Inbox::holding(Arc::clone(&server), frame);
+            let round = async {
+                while !server.queue.take(Duration::ZERO).wants_round {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                assert_eq!(server.listings.making.available_permits(), 1);
+                assert!(server.listings.last.lock().strong_count() == 0, "it was made");
+                server.replica.shows(server.clock.monotonic());
+            };
+            let both = async { tokio::join!(answer(&connection, &server, &mut inbox), round) };
+            let in_time = tokio::time::timeout(Duration::from_secs(20), both).await;
+            in_time.expect("it comes to an end").0.expect("the socket is there");
+            assert!(!connection.outbox().is_ended());
+            assert!(connection.outbox().len() > before + 4 * CHILDREN_A_HOLD);
+            assert_eq!(server.stats.series.total(Counter::ReadsTooOldWaited), 1);
+        }
     }
 
     #[tokio::test]
-    async fn a_list_that_is_too_old_ends_the_connection_and_is_not_made_again() {
-        let (_dir, server) = member();
-        let children = WatchRequest { path: "/".into(), watch: false };
-        let ephemerals = EphemeralsRequest { path: "/".into() };
-        let mut frames = [BytesMut::new(), BytesMut::new()];
-        let mut put = |number: usize, op: OpCode, body: &dyn Fn(&mut BytesMut)| {
-            put_frame(&mut frames[number], |out| {
-                RequestHeader { xid: 1, op: op.code() }.encode(out);
-                body(out);
-            });
-        };
-        put(0, OpCode::GetChildren, &|out| children.encode(out));
-        put(1, OpCode::GetEphemerals, &|out| ephemerals.encode(out));
-        for frame in frames {
+    async fn a_list_that_is_too_old_by_now_ends_the_connection_behind_what_was_told() {
+        let (_dir, server) = member(LIMIT_MS);
+        for frame in frames() {
+            let (_client, connection) = connected(&server).await;
+            attach(&connection);
+            let before = connection.outbox().len();
+            let inbox = Inbox::holding(Arc::clone(&server), frame);
+            let asked = inbox.long_listing(&connection).expect("it is one");
+            let received = server.clock.monotonic();
+            let answer = Answer { connection: &connection, server: &server, asked, received };
+            let mut step = answer.go_on(None, false, &mut None);
+            while let Step::More(making) = step {
+                step = answer.go_on(Some(making), false, &mut None);
+            }
+            assert!(matches!(step, Step::TooOld));
+            assert_eq!((connection.outbox().is_ended(), connection.outbox().len()), (true, before));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_that_stays_too_old_ends_the_connection_and_is_not_made() {
+        let (_dir, server) = member(LIMIT_MS);
+        for frame in frames() {
             let (mut client, connection) = connected(&server).await;
             attach(&connection);
             let before = connection.outbox().len();

@@ -170,7 +170,7 @@ impl Server {
     /// Waits until what is read is young enough to be told: for a round of the ensemble. False if it is not for longer than
     /// `syncLimit`.
     pub(super) async fn round(&self) -> bool {
-        let limit = self.config.ensemble.as_ref().map_or(Duration::ZERO, |its| its.sync_limit);
+        let limit = Duration::from_millis(self.replica.age_limit_ms());
         let round = async {
             loop {
                 let renewed = self.replica.renewed();

@@ -11,7 +11,6 @@ use super::inbox::Inbox;
 use super::shared::Server;
 use crate::engine::read::Most;
 use crate::engine::time::Monotonic;
-use crate::engine::watch::NoRoom;
 use crate::engine::watch_again::WatchAgain;
 use crate::ensemble::Fresh;
 
@@ -22,7 +21,7 @@ pub(super) async fn answer(
     server: &Server,
     inbox: &mut Inbox,
 ) -> io::Result<()> {
-    let received = server.clock.monotonic();
+    let received = inbox.take_came();
     let Some(frame) = inbox.take_first(connection) else {
         connection.close();
         return Ok(());
@@ -38,13 +37,14 @@ pub(super) async fn answer(
         return Ok(());
     };
     loop {
-        match advance(connection, server, xid, &mut again, received) {
-            Ok(true) => return Ok(()),
-            Ok(false) => {}
-            Err(Untold) => {
-                connection.close();
+        if !server.replica.is_fresh(server.clock.monotonic()) {
+            if !connection.wait_for_round(server, inbox).await? {
                 return Ok(());
             }
+            continue;
+        }
+        if advance(connection, server, xid, &mut again, received) != Advanced::Some {
+            return Ok(());
         }
         let turn_of_others = tokio::task::yield_now();
         if connection.wait_for(server, inbox, turn_of_others).await?.is_none() {
@@ -53,22 +53,33 @@ pub(super) async fn answer(
     }
 }
 
-/// What is not watched for want of memory, or is too old to be told, ends the connection: the client catches up on its next one.
-struct Untold;
+/// How far a setWatches came under a hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Advanced {
+    /// There are further paths.
+    Some,
+    Answered,
+    /// What is not watched for want of memory, or is too old to be told, ends the connection behind what it was told, under the
+    /// hold: no later event comes first. The client catches up on its next one.
+    Ended,
+}
 
-/// Watches some further paths under a hold, and answers behind the last of them; whether it did.
+/// Watches some further paths under a hold, and answers behind the last of them.
 fn advance(
     connection: &Connection,
     server: &Server,
     xid: i32,
     again: &mut WatchAgain<'_>,
     received: Monotonic,
-) -> Result<bool, Untold> {
+) -> Advanced {
     let (mut events, mut out) = (Vec::new(), BytesMut::new());
     let hold = server.replica.shared();
     let most = Most::USUAL.watched_again;
     let advanced = again.advance(&hold, connection.id(), most, &mut events);
-    let is_done = advanced.map_err(|NoRoom| Untold)?;
+    let Ok(is_done) = advanced else {
+        connection.end();
+        return Advanced::Ended;
+    };
     for event in &events {
         put_event(&mut out, event.zxid.0, event.event_type, &event.path);
     }
@@ -80,7 +91,10 @@ fn advance(
     }
     let len = out.len().saturating_sub(before);
     let now = server.clock.monotonic();
-    let fresh = server.replica.fresh(&hold, true, || now).ok_or(Untold)?;
+    let Some(fresh) = server.replica.fresh(&hold, true, || now) else {
+        server.connections.end_too_old(connection);
+        return Advanced::Ended;
+    };
     // Before the hold ends: what fires from here on comes behind it.
     connection.outbox().put_answers(&mut out, None, fresh);
     drop(hold);
@@ -92,5 +106,94 @@ fn advance(
         server.stats.record_response_size(len, len, len);
         server.stats.series.count(Counter::ResponseBytes, len as u64);
     }
-    Ok(is_done)
+    if is_done { Advanced::Answered } else { Advanced::Some }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use jute::protocol::{SetWatchesRequest, put_frame};
+    use jute::{OpCode, Record as _};
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+    use crate::ensemble::Replica;
+    use crate::server::fixture::{attach, connected};
+    use crate::server::{showing, without_orderer};
+
+    /// A member whose state is too old so far.
+    fn member() -> (tempfile::TempDir, Arc<Server>) {
+        showing("", |database| Replica::of_member(database, 60_000))
+    }
+
+    /// For some holds.
+    fn request() -> SetWatchesRequest<'static> {
+        let paths = 0..2 * Most::USUAL.watched_again + 1;
+        SetWatchesRequest {
+            relative_zxid: 0,
+            data_watches: vec![],
+            exist_watches: paths.map(|path| format!("/{path}").into()).collect(),
+            child_watches: vec![],
+        }
+    }
+
+    /// It ends behind what it was told before. How many connections did because that would have been too old.
+    async fn ends(server: &Server) -> u64 {
+        let (_client, connection) = connected(server).await;
+        attach(&connection);
+        let told = connection.outbox().len();
+        let request = Request::SetWatches(request());
+        let mut again = WatchAgain::of(&request).expect("it is one");
+        let advanced = advance(&connection, server, 1, &mut again, Monotonic(0));
+        assert_eq!(advanced, Advanced::Ended);
+        assert_eq!((connection.outbox().is_ended(), connection.outbox().len()), (true, told));
+        server.stats.series.total(Counter::ReadsTooOldClosed)
+    }
+
+    #[tokio::test]
+    async fn what_is_too_old_ends_the_connection_behind_what_was_told() {
+        let (_dir, server) = member();
+        assert_eq!(ends(&server).await, 1);
+    }
+
+    #[tokio::test]
+    async fn what_has_no_room_ends_the_connection_behind_what_was_told() {
+        let (_dir, server) = without_orderer("");
+        server.replica.shared().watches().lock().set_most(0);
+        assert_eq!(ends(&server).await, 0);
+    }
+
+    #[tokio::test]
+    async fn it_waits_for_a_round_and_is_answered_behind_it() {
+        let (_dir, server) = member();
+        let (mut client, connection) = connected(&server).await;
+        attach(&connection);
+        let told = connection.outbox().len();
+        let mut frame = BytesMut::new();
+        put_frame(&mut frame, |out| {
+            RequestHeader { xid: 1, op: OpCode::SetWatches.code() }.encode(out);
+            request().encode(out);
+        });
+        let mut inbox = Inbox::holding(Arc::clone(&server), frame);
+        let round = async {
+            while !server.queue.take(Duration::ZERO).wants_round {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            assert!(!connection.outbox().is_ended());
+            server.replica.shows(server.clock.monotonic());
+        };
+        let both = async { tokio::join!(answer(&connection, &server, &mut inbox), round) };
+        let in_time = tokio::time::timeout(Duration::from_secs(20), both).await;
+        in_time.expect("it comes to an end").0.expect("the socket is there");
+        assert!(!connection.outbox().is_ended());
+        connection.send_some();
+        drop(connection);
+        let mut all = Vec::new();
+        client.read_to_end(&mut all).await.expect("it ends");
+        let mut reply = BytesMut::new();
+        put_reply(&mut reply, 1, 0, &Response::Empty);
+        assert_eq!(all.get(told..), Some(&*reply));
+    }
 }

@@ -191,6 +191,14 @@ pub(in crate::server) const COUNTERS: &[Row] = &[
     of("disk_nearly_full_refused", "requests refused because the disk is nearly full"),
     of("unread_closed_count", "connections closed because they had gone longest without reading"),
     of(
+        "read_too_old_wait_count",
+        "times that reads of a connection waited because the state was older than syncLimit",
+    ),
+    of(
+        "read_too_old_closed_count",
+        "connections closed because an answer would have been older than syncLimit",
+    ),
+    of(
         "response_above_half_maxbuffer_count",
         "responses above half of 1048575 bytes, which clients accept by default",
     ),

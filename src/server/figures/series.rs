@@ -64,6 +64,8 @@ named! {
     LearnerProposals = "learner_proposal_received_count",
     Looking = "looking_count",
     Proposals = "proposal_count",
+    ReadsTooOldClosed = "read_too_old_closed_count",
+    ReadsTooOldWaited = "read_too_old_wait_count",
     RequestsQueued = "prep_processor_request_queued",
     ResponseBytes = "response_bytes",
     RestoreErrors = "restore_error_count",
