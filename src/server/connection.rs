@@ -47,6 +47,9 @@ use crate::message::MessageId;
 /// How long a client may take to read the last words of its connection.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
+/// A client sends something three times in its timeout; where it is not read, it is looked for twice as often.
+const LOOKS_A_TIMEOUT: u64 = 6;
+
 /// What `cons` shows of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counters {
@@ -448,12 +451,16 @@ impl Connection {
         what: impl Future<Output = T>,
     ) -> io::Result<Option<T>> {
         let mut what = pin!(what);
+        let mut arrivals = None;
         loop {
             let sent = self.send()?;
             if self.outbox.is_ended() {
                 return Ok(None);
             }
             let reads = inbox.has_place();
+            if !reads && arrivals.is_none() {
+                arrivals = self.session().map(|session| Arrivals::new(&self.socket, session));
+            }
             tokio::select! {
                 got = &mut what => return Ok(Some(got)),
                 ready = self.ready(interest(reads, sent == Sent::Blocked)) => {
@@ -467,6 +474,13 @@ impl Connection {
                     }
                 }
                 () = self.kick.notified() => {}
+                () = sleep_until(arrivals.as_ref().map(|its| its.next_look)) => {
+                    if let (Some(arrivals), Some(session)) = (&mut arrivals, self.session())
+                        && arrivals.look(&self.socket)
+                    {
+                        session.heard.touch(self.clock.monotonic());
+                    }
+                }
             }
         }
     }
@@ -667,6 +681,34 @@ impl Connection {
     }
 }
 
+/// What arrives in a socket that is not read, looked at now and then: a client that says something lives.
+struct Arrivals {
+    /// Bytes that lay there at the last look.
+    lying: u64,
+    next_look: Instant,
+    between: Duration,
+}
+
+impl Arrivals {
+    fn new(socket: &TcpStream, session: &Attached) -> Self {
+        let timeout_ms = u64::try_from(session.timeout_ms).unwrap_or_default();
+        let between = Duration::from_millis((timeout_ms / LOOKS_A_TIMEOUT).max(1));
+        Self { lying: lying(socket), next_look: Instant::now() + between, between }
+    }
+
+    /// Whether something arrived since the last look.
+    fn look(&mut self, socket: &TcpStream) -> bool {
+        self.next_look = Instant::now() + self.between;
+        let before = std::mem::replace(&mut self.lying, lying(socket));
+        self.lying > before
+    }
+}
+
+/// Bytes in a socket that were not read.
+fn lying(socket: &TcpStream) -> u64 {
+    rustix::io::ioctl_fionread(socket).unwrap_or_default()
+}
+
 /// The place of a connection among the others, given back whatever ends its task: a panic, too.
 struct Place {
     connection: Arc<Connection>,
@@ -842,6 +884,55 @@ mod tests {
         tokio::time::timeout(long, running).await.expect("it ends").unwrap();
         let counted = [Counter::ReadsTooOldWaited, Counter::ReadsTooOldClosed];
         assert_eq!(counted.map(|its| server.stats.series.total(its)), [1, 1]);
+    }
+
+    /// No more of what it sends is read, for longer than its session lives without a sign.
+    #[tokio::test]
+    async fn who_waits_for_a_round_with_much_behind_it_is_heard() {
+        let (_dir, server) = showing("", |database| Replica::of_member(database, 600_000));
+        let (mut client, connection) = connected(&server).await;
+        connection.submitted();
+        let heard: Arc<Heard> = Arc::default();
+        let session = Attached {
+            session: SessionId(1),
+            timeout_ms: 300,
+            heard: Arc::clone(&heard),
+            previous: None,
+        };
+        connection.attached(&session, [0; PASSWORD_LEN]);
+        let running = tokio::spawn(Arc::new(connection).run(Arc::clone(&server)));
+        let mut frames = BytesMut::new();
+        put_get(&mut frames);
+        let data = Some(vec![0; 66 << 10].into());
+        let set = SetDataRequest { path: "/".into(), data, version: -1 };
+        put_frame(&mut frames, |out| {
+            RequestHeader { xid: 2, op: OpCode::SetData.code() }.encode(out);
+            set.encode(out);
+        });
+        client.write_all(&frames).await.unwrap();
+        for _ in 0..5 {
+            let before = heard.last();
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while heard.last() == before {
+                assert!(Instant::now() < deadline, "it is not heard");
+                let mut ping = BytesMut::new();
+                put_frame(&mut ping, |out| {
+                    RequestHeader { xid: -2, op: OpCode::Ping.code() }.encode(out);
+                });
+                client.write_all(&ping).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        // What it sent is a sign once.
+        let falls_silent = async {
+            let mut before = None;
+            while before.replace(heard.last()) != Some(heard.last()) {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
+        };
+        let in_time = tokio::time::timeout(Duration::from_secs(10), falls_silent).await;
+        in_time.expect("it is not heard for ever");
+        running.abort();
     }
 
     #[test]
