@@ -58,6 +58,7 @@ mod txn_log;
 mod unsynced;
 mod upload;
 mod way_out;
+mod whose;
 mod window;
 
 #[cfg(test)]
@@ -78,6 +79,8 @@ mod zookeeper_test;
 #[cfg(test)]
 pub(crate) use disk::sim;
 #[cfg(test)]
+pub(crate) use record::adler32;
+#[cfg(test)]
 pub(crate) use snapshot_reader::with_another_digest;
 
 pub(crate) use aside::{begin_aside, move_history_aside};
@@ -93,15 +96,13 @@ pub use epoch::EpochFile;
 pub use error::{DamageReason, SnapshotReason, StorageError, Then, WayOut};
 pub use examine::{Examined, LogEnd, examine, writers, zxid_at};
 pub use file_name::log_zxid;
-pub use handover::{
-    ReceivedSnapshot, SnapshotFile, discard_void_log, refuse_foreign, refuse_gone_on,
-};
+pub use handover::{ReceivedSnapshot, SnapshotFile, discard_void_log};
 pub use log_audit::{LogAudit, LogRecord, LogSummary, Remark, Writer};
 pub use loss::{Loss, behind};
 pub use purge::{Purged, purge, purge_behind, unsealed_bytes};
 pub use raft_state::{Members, Over, RaftState, RaftStateFile, SESSIONS_BEFORE_MAX};
 pub use record::{EntryKind, RECORD_MAX};
-pub use recovery::{Recovered, RecoveryOptions, recover};
+pub use recovery::{Recovered, RecoveryOptions, recover, recover_member};
 pub(crate) use replay::Nothing;
 pub use replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 pub use session_key::{SessionKey, SessionSecret, write_sessions_before_key};
@@ -111,3 +112,4 @@ pub use spare::{FillStep, SpareFiller};
 pub use txn_log::{LogOptions, TxnLog};
 pub use upload::UploadedSnapshot;
 pub use way_out::{is_member, logs_reach_back, was_member};
+pub use whose::{Whose, whose};

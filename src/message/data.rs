@@ -113,14 +113,14 @@ RK0222 EPOCH_FILE
 "Restore the file. `currentEpoch` can be removed with the command in the message, which loses nothing: the log has the epoch too."
 
 RK0223 RAFT_STATE_FILE
-"`raft.state` does not hold the newest term that this member has promised."
+"No slot of `raft.state` is whole."
 "This member does not start: a member that forgets a vote can make the ensemble lose acknowledged writes. The other members are not affected."
 "While a majority of the others is running, move its data directory away and start it with an empty one: it rejoins and loads the data from them. Never restore `raft.state` from a backup."
 
 RK0224 ZOOKEEPER_WENT_ON
 "Apache ZooKeeper has written to the directory of a member of a rookeeper ensemble."
-"This member does not start: the others do not have what ZooKeeper wrote. Nothing was changed."
-"If all servers were switched to ZooKeeper and are now coming back, run the command in the message on each. If only this one was, give it an empty directory."
+"This server does not take part in that ensemble again: the others may not have what ZooKeeper wrote. If ZooKeeper wrote to a majority of the directories, they begin the next generation of the ensemble with the newest of them, and nothing is to be done."
+"If this server goes on waiting, its lines RK0441 say for whom. If only this server was switched to ZooKeeper, give it an empty directory."
 
 RK0225 MEMBER_STARTED_ALONE
 "The directory belongs to a member of an ensemble, but the configuration is that of a standalone server."
@@ -161,6 +161,11 @@ RK0232 LOG_GONE
 "The folder of logs is empty, but `rookeeper.logged` next to the snapshots says that this server had a log."
 "The server does not start: it would lose every transaction after the snapshot, and give out their zxids again. (ZooKeeper would do that.) Nothing was changed. Usually the disk of `dataLogDir` is not mounted, or `dataLogDir` was changed or removed; the line says where the log was."
 "Mount the disk or restore the setting. If the logs were moved on purpose, move `log.*` along. If they are lost, restore a backup. Only if there is none, run the command in the message: on a standalone server it gives up everything after the snapshot for good; a member of an ensemble loads everything from the others."
+
+RK0233 EPOCH_ABOVE_TERM
+"`acceptedEpoch` is above the term that `raft.state` promised."
+"The member starts, with a term above both in which it has not voted. ZooKeeper raises the epoch when it starts on the directory; a disk that lost the newest slots of `raft.state` looks the same."
+"Nothing, if ZooKeeper ran on the directory. Otherwise check the disk."
 
 RK0251 TORN_END_CUT
 "The last group of the log is torn, and the start cuts it off."

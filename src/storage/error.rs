@@ -270,12 +270,10 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// ZooKeeper has gone on with the directory of a member.
-    #[error("{} was written by Apache ZooKeeper after this server had become a member of an ensemble: the other members do not have it. Nothing was changed. If the whole ensemble was switched to ZooKeeper and is now coming back, run `{command}` on each of its servers, which then found a new ensemble; this loses nothing. If only this server was switched, give it an empty data directory", path.display())]
+    #[error("{} was written by Apache ZooKeeper after this server had become a member of an ensemble: it never takes part in that ensemble again. Nothing was changed. Start it again: it finds out from the others whether ZooKeeper went on with the data of a majority", path.display())]
     WentOn {
         /// What was written.
         path: PathBuf,
-        /// Makes it one of no ensemble.
-        command: String,
     },
     /// A member of an ensemble is started alone.
     #[error("{} says that this is the directory of member {id} of an ensemble of {voters} voters. Alone, it would treat as committed what the others may not have. Nothing was changed. Start it as that member; or run `{command}`, after which a standalone start works, but what the other members have and this one does not is lost", path.display())]

@@ -21,7 +21,7 @@ use super::logged::take_back;
 use super::record::zxid_of_payload;
 use super::replay::{Replay, SnapshotId, SnapshotOrigin};
 use super::segment::SegmentBegin;
-use super::segment_reader::{Origin, SegmentReader};
+use super::segment_reader::SegmentReader;
 use super::snapshot_reader::{self, Loaded};
 use super::tail::{Tail, judge};
 use super::txn_log::epoch_of;
@@ -228,54 +228,6 @@ fn handed_over(
         }
     }
     Ok(None)
-}
-
-/// Refuses the directory of a member with which another server has gone on.
-///
-/// # Errors
-/// When one has, or the disk refuses.
-pub fn refuse_foreign(directory: &DataDirectory) -> Result<(), StorageError> {
-    let disk = directory.disk().as_ref();
-    let went_on = |path| {
-        let command = directory.tool_command("data leave");
-        Err(StorageError::WentOn { path, command })
-    };
-    let mut newest = 0;
-    for (zxid, path) in directory.snapshot_files()? {
-        if !snapshot_reader::looks_whole(disk, &path)? {
-            continue;
-        }
-        match snapshot_reader::origin(disk, &path)? {
-            Some(SnapshotOrigin::Exact { .. }) => newest = zxid,
-            _ => return went_on(path),
-        }
-        break;
-    }
-    for zxid in directory.log_zxids()?.into_iter().filter(|zxid| *zxid > newest) {
-        let path = directory.log_path(zxid);
-        let reader = match SegmentReader::open(disk, &path) {
-            // Recovery says what to do about it.
-            Err(StorageError::Header { .. }) => continue,
-            reader => reader?,
-        };
-        if reader.is_some_and(|reader| reader.origin() == Origin::Java) {
-            return went_on(path);
-        }
-    }
-    Ok(())
-}
-
-/// Refuses a directory that was `own` when a founded ensemble was accepted, and with which another server has gone on since.
-///
-/// # Errors
-/// When one has, or the disk refuses.
-pub fn refuse_gone_on(directory: &DataDirectory, own: i64) -> Result<(), StorageError> {
-    let newer = directory.snapshot_files()?.into_iter().find(|(zxid, _)| *zxid > own);
-    // Whoever goes on begins another log.
-    let log = directory.log_zxids()?.into_iter().find(|zxid| *zxid > own);
-    let newer = newer.map(|(_, path)| path).or_else(|| log.map(|zxid| directory.log_path(zxid)));
-    let command = directory.tool_command("data leave");
-    newer.map_or(Ok(()), |path| Err(StorageError::WentOn { path, command }))
 }
 
 fn plain_path(directory: &DataDirectory, zxid: i64) -> PathBuf {

@@ -16,6 +16,7 @@ use super::epoch::EpochFile;
 use super::error::{During, StorageError};
 use super::file_name;
 use super::session_key::{SessionKey, SessionSecret};
+use crate::message::MessageId;
 
 /// Bytes of a slot: what a disk replaces at once at most.
 const SLOT_LEN: usize = 4096;
@@ -24,8 +25,8 @@ const SLOTS_LEN: usize = 2 * SLOT_LEN;
 pub const SESSIONS_BEFORE_MAX: usize = 100_000;
 const LEN_MAX: u64 = (SLOTS_LEN + SessionKey::LEN + 4 + 8 * SESSIONS_BEFORE_MAX + 4) as u64;
 const MAGIC: u32 = u32::from_be_bytes(*b"RKRS");
-/// Version 1 had zeros where this one has what a founding leaves to be done.
-const VERSION: u32 = 2;
+/// Version 1 had zeros where this one has what a founding leaves to be done, and version 2 where it has the line of the ensemble.
+const VERSION: u32 = 3;
 /// Where in a slot [`RaftState::replaces`] stands: what an earlier release left zero.
 const REPLACES_AT: usize = SLOT_LEN - 12;
 /// Where [`RaftState::configured_at`] stands, in the same way.
@@ -43,6 +44,8 @@ const ASKS_LEN: usize = 256 / 8;
 const FOUNDED_IN_AT: usize = ASKS_AT - 8;
 /// Where [`RaftState::founds`] stands.
 const FOUNDS_AT: usize = FOUNDED_IN_AT - 1;
+/// Where [`RaftState::line`] and, behind it, [`RaftState::generation`] stand.
+const LINE_AT: usize = FOUNDS_AT - 16;
 /// Ids in all four lists; ZooKeeper's server ids are a byte.
 const IDS_MAX: usize = 480;
 
@@ -59,6 +62,10 @@ pub struct RaftState {
     pub commit: u64,
     /// The ensemble that the member belongs to, by a number that its founder drew.
     pub ensemble: u64,
+    /// The first ensemble of those that ZooKeeper went on with and that were founded anew, up to this one.
+    pub line: u64,
+    /// Which of them this one is, from 1 on.
+    pub generation: u64,
     /// Entries up to this index are of before the ensemble: it has them as a snapshot only, and who has no snapshot yet has
     /// nothing.
     pub base: u64,
@@ -194,10 +201,7 @@ impl RaftStateFile {
         let bytes = bytes.ok();
         let found: Vec<u8> = bytes.iter().flatten().copied().take(SLOTS_LEN).collect();
         let (sequence, state, secret) = parse(bytes, &path)?;
-        // It is written after the term: a later one says that the newest state was lost.
-        if u64::try_from(accepted.get()).is_ok_and(|accepted| accepted > state.term) {
-            return Err(StorageError::RaftState { path });
-        }
+        let state = above(state, accepted.get());
         let file = disk.open_for_write(&path).during("open", &path)?;
         let mut opened = Self { path, file, accepted, state, secret, sequence, poisoned: true };
         // An earlier process may have left a slot that can be read and is not on the disk. Written with the bytes that it
@@ -315,6 +319,24 @@ impl RaftStateFile {
     }
 }
 
+/// The state with a term in which nothing can have been promised. `acceptedEpoch` is written after the term, and before anybody is
+/// told of it: a later one is that of ZooKeeper, which went on with the directory, or says that the newest state was lost, and
+/// with it perhaps a vote in that term.
+fn above(state: RaftState, accepted: i64) -> RaftState {
+    match u64::try_from(accepted) {
+        Ok(accepted) if accepted > state.term => {
+            tracing::warn!(
+                id = %MessageId::EPOCH_ABOVE_TERM,
+                accepted,
+                term = state.term,
+                "acceptedEpoch is above the term of raft.state; the term is raised above both"
+            );
+            RaftState { term: accepted.saturating_add(1), vote: 0, ..state }
+        }
+        _ => state,
+    }
+}
+
 /// Where the slot of a state begins.
 fn slot(sequence: u64) -> u64 {
     if sequence % 2 == 1 { 0 } else { SLOT_LEN as u64 }
@@ -347,7 +369,9 @@ fn encode(state: &RaftState, sequence: u64) -> Option<Vec<u8>> {
         bytes.put_u32(u32::try_from(list.len()).ok()?);
         list.iter().for_each(|id| bytes.put_u64(*id));
     }
-    bytes.resize(FOUNDS_AT, 0);
+    bytes.resize(LINE_AT, 0);
+    bytes.put_u64(state.line);
+    bytes.put_u64(state.generation);
     bytes.put_u8(u8::from(state.founds));
     bytes.put_u64(state.founded_in);
     bytes.put_slice(&to_bits(&state.asks));
@@ -444,6 +468,8 @@ fn decode(slot: &[u8]) -> Option<(u64, RaftState)> {
         ensemble: body.try_get_u64().ok()?,
         base: body.try_get_u64().ok()?,
         clears: body.try_get_u8().ok()? != 0,
+        line: number(LINE_AT)?,
+        generation: number(LINE_AT + 8)?,
         own: (number(OWN_AT)?.cast_signed(), number(OWN_AT + 8)?.cast_signed()),
         founded_in: number(FOUNDED_IN_AT)?,
         founds: *slot.get(FOUNDS_AT)? != 0,
@@ -454,6 +480,14 @@ fn decode(slot: &[u8]) -> Option<(u64, RaftState)> {
         configured_at: number(CONFIGURED_AT)?,
         over: Over::of(*slot.get(OVER_AT)?),
     };
+    if version(slot)? < 3 {
+        (state.line, state.generation) = (state.ensemble, 1);
+        // It did not always say in which term it was founded. Whoever is still in its founding may not have begun by this one.
+        let is_being_founded = !state.asks.is_empty() || state.awaits != 0;
+        if state.founded_in == 0 && is_being_founded && state.configured_at == 0 {
+            state.founded_in = state.term;
+        }
+    }
     let members = &mut state.members;
     members.auto_leave = body.try_get_u8().ok()? != 0;
     for list in [
@@ -490,6 +524,8 @@ mod tests {
             vote,
             commit,
             ensemble: 77,
+            line: 66,
+            generation: 4,
             base: 5,
             clears: true,
             own: (3, 0x3_0000_0009),
@@ -551,7 +587,7 @@ mod tests {
         file.save(state(7)).expect("saves");
         let bytes = fixture.disk.content(&path());
         assert_eq!(bytes.len(), 8192);
-        let mut expected = b"RKRS\0\0\0\x02".to_vec();
+        let mut expected = b"RKRS\0\0\0\x03".to_vec();
         // Made with 1 and 2, opened with 3, saved with 4 and 5.
         for number in [5_u64, 2, 7, 1, 70, 77, 5] {
             expected.extend(number.to_be_bytes());
@@ -562,7 +598,9 @@ mod tests {
             list.iter().for_each(|id| expected.extend(id.to_be_bytes()));
         }
         assert_eq!(bytes[..expected.len()], expected);
-        assert!(bytes[expected.len()..4010].iter().all(|byte| *byte == 0));
+        assert!(bytes[expected.len()..3994].iter().all(|byte| *byte == 0));
+        assert_eq!(bytes[3994..4002], 66_u64.to_be_bytes());
+        assert_eq!(bytes[4002..4010], 4_u64.to_be_bytes());
         assert_eq!(bytes[4010], 1);
         assert_eq!(bytes[4011..4019], 4_u64.to_be_bytes());
         let mut asks = [0; 32];
@@ -621,7 +659,6 @@ mod tests {
         let fixture = Fixture::default();
         let directory = fixture.open();
         let mut file = open(&directory, 6);
-        let before = fixture.disk.content(&path());
         file.save(state(7)).expect("saves");
         drop(file);
         let whole = fixture.disk.content(&path());
@@ -630,8 +667,7 @@ mod tests {
             at.iter().for_each(|at| bytes[*at] ^= 1);
             bytes
         };
-        // As an earlier release left it, that wrote one slot and lost that one: `acceptedEpoch` tells.
-        for bytes in [flipped(&[0, 4096]), flipped(&[8191, 4095]), before] {
+        for bytes in [flipped(&[0, 4096]), flipped(&[8191, 4095])] {
             fixture.disk.plant(&path(), &bytes);
             let error = RaftStateFile::open(&directory).expect_err("refused");
             assert!(matches!(error, StorageError::RaftState { .. }), "{error}");
@@ -650,6 +686,7 @@ mod tests {
             id: 1,
             term: 7,
             vote,
+            generation: 1,
             members: members.clone(),
             ..RaftState::default()
         };
@@ -658,6 +695,7 @@ mod tests {
             .concat();
         for slot in [0, 4096] {
             bytes[slot + 7] = 1;
+            bytes[slot + 3994..slot + 4010].fill(0);
             let checksum = crc32fast::hash(&bytes[slot..slot + 4092]).to_be_bytes();
             bytes[slot + 4092..slot + 4096].copy_from_slice(&checksum);
         }
@@ -677,6 +715,32 @@ mod tests {
         assert!(torn > 100, "{torn}");
     }
 
+    /// Of ZooKeeper, which went on with the directory, or of a state that was lost: then with a vote in that term, perhaps.
+    #[test]
+    fn a_later_epoch_makes_a_term_in_which_nothing_was_promised() {
+        let fixture = Fixture::default();
+        let directory = fixture.open();
+        let mut file = open(&directory, 6);
+        let before = fixture.disk.content(&path());
+        file.save(state(9)).expect("saves");
+        drop(file);
+        fixture.disk.plant(&path(), &before);
+        for _ in 0..2 {
+            let expected = RaftState { term: 10, vote: 0, ..state(6) };
+            assert_eq!(*open(&directory, 6).get(), expected);
+            let accepted = Path::new(FOLDER).join("acceptedEpoch");
+            assert_eq!(fixture.disk.content(&accepted), b"10");
+        }
+        // Neither slot has what was there before.
+        let whole = fixture.disk.content(&path());
+        for at in [0, 4096] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            fixture.disk.plant(&path(), &bytes);
+            assert_eq!(open(&directory, 6).get().term, 10);
+        }
+    }
+
     #[test]
     fn what_a_later_release_wrote_is_refused_by_name() {
         let fixture = Fixture::default();
@@ -687,7 +751,7 @@ mod tests {
         let whole = fixture.disk.content(&path());
         for slot in [0, 4096] {
             let mut bytes = whole.clone();
-            bytes[slot + 7] = 3;
+            bytes[slot + 7] = 4;
             let checksum = crc32fast::hash(&bytes[slot..slot + 4092]).to_be_bytes();
             bytes[slot + 4092..slot + 4096].copy_from_slice(&checksum);
             fixture.disk.plant(&path(), &bytes);
@@ -695,38 +759,102 @@ mod tests {
             for outcome in [look, RaftStateFile::open(&directory).map(drop)] {
                 let error = outcome.expect_err("refused");
                 let text = error.to_string();
-                assert!(matches!(error, StorageError::LaterVersion { version: 3, .. }), "{text}");
+                assert!(matches!(error, StorageError::LaterVersion { version: 4, .. }), "{text}");
                 assert!(text.contains("raft.state was written by a later release"), "{text}");
             }
             assert_eq!(fixture.disk.content(&path()), bytes, "touched");
         }
     }
 
-    /// Its founding was over, as far as it knew.
-    #[test]
-    fn the_first_version_is_read() {
-        let fixture = Fixture::default();
-        let directory = fixture.open();
-        drop(open(&directory, 7));
-        let mut bytes = fixture.disk.content(&path());
-        for slot in bytes.chunks_exact_mut(4096) {
-            slot[7] = 1;
-            slot[4010..4075].fill(0);
+    /// What a release of before wrote: the same bytes, with this version and zeros for what it did not know.
+    fn of_before(version: u8, unknown: std::ops::Range<usize>, state: &RaftState) -> Vec<u8> {
+        let slots = [1, 2].map(|sequence| {
+            let mut slot = encode(state, sequence).expect("a slot");
+            slot[7] = version;
+            slot[unknown.clone()].fill(0);
             let checksum = crc32fast::hash(&slot[..4092]).to_be_bytes();
             slot[4092..].copy_from_slice(&checksum);
+            slot
+        });
+        slots.concat()
+    }
+
+    /// Of the first one, its founding was over, as far as it knew; of both, the ensemble was the first of its line.
+    #[test]
+    fn earlier_versions_are_read() {
+        let first = RaftState { line: 77, generation: 1, founds: false, ..state(7) };
+        let founded = RaftState { configured_at: 0, ..first.clone() };
+        let of_nobody = RaftState { asks: Vec::new(), awaits: 0, ..founded.clone() };
+        let (none, unsaid) = ((0, 0), 0);
+        for (version, unknown, wrote, expected) in [
+            (
+                1,
+                3994..4075,
+                &first,
+                RaftState { own: none, founded_in: unsaid, ..of_nobody.clone() },
+            ),
+            (2, 3994..4011, &first, first.clone()),
+            // Before the term of the founding stood in it: whoever is still in its founding may not have begun by that term.
+            (2, 3994..4019, &founded, RaftState { founded_in: 7, ..founded.clone() }),
+            (2, 3994..4019, &of_nobody, RaftState { founded_in: unsaid, ..of_nobody.clone() }),
+            // Its members have changed since.
+            (2, 3994..4019, &first, RaftState { founded_in: unsaid, ..first.clone() }),
+        ] {
+            let expected = RaftState { configured_at: wrote.configured_at, ..expected };
+            let fixture = Fixture::default();
+            let directory = fixture.open();
+            drop(open(&directory, 7));
+            fixture.disk.plant(&path(), &of_before(version, unknown, wrote));
+            assert_eq!(*open(&directory, 7).get(), expected);
+            // From then on it is of this version.
+            assert_eq!(fixture.disk.content(&path())[..8], *b"RKRS\0\0\0\x03");
+            assert_eq!(*open(&directory, 7).get(), expected);
         }
-        fixture.disk.plant(&path(), &bytes);
+    }
+
+    /// As the last release before the lines wrote the file of a founder that two others had still to answer.
+    #[test]
+    fn a_file_of_the_second_version_is_read_as_it_was_written() {
+        let mut slot = b"RKRS\0\0\0\x02".to_vec();
+        for number in [2_u64, 0x101, 6, 0, 9, 0x77, 9] {
+            slot.extend(number.to_be_bytes());
+        }
+        slot.extend([0, 0]);
+        for voters in [&[0x101_u64, 0x102, 0x103][..], &[], &[], &[]] {
+            slot.extend((voters.len() as u32).to_be_bytes());
+            voters.iter().for_each(|id| slot.extend(id.to_be_bytes()));
+        }
+        slot.resize(4011, 0);
+        slot.extend(6_u64.to_be_bytes());
+        slot.push(0b1100);
+        slot.resize(4059, 0);
+        slot.extend(5_i64.to_be_bytes());
+        slot.extend(0x5_0000_0009_i64.to_be_bytes());
+        slot.resize(4092, 0);
+        slot.extend(crc32fast::hash(&slot).to_be_bytes());
+        let fixture = Fixture::default();
+        let directory = fixture.open();
+        drop(open(&directory, 0));
+        fixture.disk.plant(&path(), &[vec![0; 4096], slot].concat());
         let expected = RaftState {
-            own: (0, 0),
-            founded_in: 0,
-            founds: false,
-            asks: Vec::new(),
-            awaits: 0,
-            ..state(7)
+            id: 0x101,
+            term: 6,
+            commit: 9,
+            ensemble: 0x77,
+            line: 0x77,
+            generation: 1,
+            base: 9,
+            own: (5, 0x5_0000_0009),
+            founded_in: 6,
+            asks: vec![2, 3],
+            members: Members { voters: vec![0x101, 0x102, 0x103], ..Members::default() },
+            ..RaftState::default()
         };
-        assert_eq!(*open(&directory, 7).get(), expected);
-        // From then on it is of this version.
-        assert_eq!(fixture.disk.content(&path())[..8], *b"RKRS\0\0\0\x02");
+        assert_eq!(
+            *RaftStateFile::open(&directory).expect("opens").expect("there").get(),
+            expected
+        );
+        assert_eq!(fixture.disk.content(&Path::new(FOLDER).join("acceptedEpoch")), b"6");
     }
 
     #[test]

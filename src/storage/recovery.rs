@@ -60,11 +60,40 @@ pub fn recover(
     options: RecoveryOptions,
     replay: &mut dyn Replay,
 ) -> Result<Recovered, StorageError> {
+    recover_from(directory, options, Of::Anybody, replay)
+}
+
+/// The same for the directory of a member, which holds nothing that ZooKeeper logged since it is one: a snapshot of ZooKeeper's is
+/// what that left when it started there, and is passed over.
+///
+/// # Errors
+/// As [`recover`].
+pub fn recover_member(
+    directory: &DataDirectory,
+    options: RecoveryOptions,
+    replay: &mut dyn Replay,
+) -> Result<Recovered, StorageError> {
+    recover_from(directory, options, Of::ThisServer, replay)
+}
+
+/// Whose snapshots count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Anybody,
+    ThisServer,
+}
+
+fn recover_from(
+    directory: &DataDirectory,
+    options: RecoveryOptions,
+    of: Of,
+    replay: &mut dyn Replay,
+) -> Result<Recovered, StorageError> {
     refuse_half_restored(directory)?;
     let disk = directory.disk();
     let epoch = EpochFile::current(Arc::clone(disk), directory.snapshots())?;
     let mut passed_over = Vec::new();
-    let loaded = load_snapshot(directory, i64::MAX, i64::MAX, replay, &mut passed_over)?;
+    let loaded = load_snapshot_of(of, directory, i64::MAX, i64::MAX, replay, &mut passed_over)?;
     directory.set_useless(passed_over.into_iter().map(|(path, _)| path).collect());
     let from = match &loaded {
         Some((from, _)) => {
@@ -171,6 +200,17 @@ pub(crate) fn load_snapshot(
     replay: &mut dyn Replay,
     passed_over: &mut Vec<(PathBuf, String)>,
 ) -> Result<Option<(Loaded, PathBuf)>, StorageError> {
+    load_snapshot_of(Of::Anybody, directory, zxid_max, shown_max, replay, passed_over)
+}
+
+fn load_snapshot_of(
+    of: Of,
+    directory: &DataDirectory,
+    zxid_max: i64,
+    shown_max: i64,
+    replay: &mut dyn Replay,
+    passed_over: &mut Vec<(PathBuf, String)>,
+) -> Result<Option<(Loaded, PathBuf)>, StorageError> {
     let disk = directory.disk().as_ref();
     let mut newest = None;
     let mut tried = 0_usize;
@@ -185,6 +225,12 @@ pub(crate) fn load_snapshot(
                 "ignoring an incomplete snapshot"
             );
             passed_over.push((path, "it is incomplete: its writer did not finish".to_owned()));
+            continue;
+        }
+        if of == Of::ThisServer
+            && snapshot_reader::origin(disk, &path)? == Some(SnapshotOrigin::Java)
+        {
+            passed_over.push((path, "ZooKeeper left it and logged nothing".to_owned()));
             continue;
         }
         if tried == SNAPSHOTS_TRIED {

@@ -1,0 +1,277 @@
+//! Whose records the directory of a member holds: this server's, or also such as ZooKeeper wrote when it went on with it.
+//!
+//! Only what ZooKeeper logged tells. Its epochs, and a snapshot of it that shows no more than our last record, are what it leaves
+//! where it acknowledged nothing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jute::txn::TxnRecord;
+
+use super::directory::DataDirectory;
+use super::epoch::EpochFile;
+use super::error::StorageError;
+use super::raft_state::RaftState;
+use super::record::{TRAILER_LEN, Trailer, zxid_of_payload};
+use super::replay::SnapshotOrigin;
+use super::segment_reader::{Origin, SegmentReader};
+use super::snapshot_reader;
+
+/// What the files of a member's directory tell.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Whose {
+    /// The zxid of the last record that this server wrote as a member, or of an earlier one of its epoch where there is no sign of
+    /// ZooKeeper; 0 for none.
+    pub last: i64,
+    /// A file that ZooKeeper wrote after this server, with transactions in it.
+    pub went_on: Option<PathBuf>,
+}
+
+/// Looks at the directory of a member with this state. Changes nothing.
+///
+/// # Errors
+/// When the disk refuses, or a later release wrote a file.
+pub fn whose(directory: &DataDirectory, state: &RaftState) -> Result<Whose, StorageError> {
+    let disk = directory.disk().as_ref();
+    let (_, founded_on) = state.own;
+    let mut shown = 0;
+    let mut snapshots = Vec::new();
+    for (zxid, path) in directory.snapshot_files()? {
+        if !snapshot_reader::looks_whole(disk, &path)? {
+            continue;
+        }
+        if let Some(SnapshotOrigin::Exact { .. }) = snapshot_reader::origin(disk, &path)? {
+            shown = zxid;
+            break;
+        }
+        snapshots.push((zxid, path));
+    }
+    // Newest first, down to what the snapshot shows, with the one in which the log goes on behind that.
+    let mut logs = Vec::new();
+    let mut own = None;
+    for zxid in directory.log_zxids()?.into_iter().rev() {
+        let reader = match SegmentReader::open(disk, &directory.log_path(zxid)) {
+            // Recovery says what to do about it.
+            Err(StorageError::Header { .. }) => continue,
+            reader => reader?,
+        };
+        match reader {
+            Some(reader) if reader.origin() == Origin::Java => {
+                if zxid > shown {
+                    logs.push(reader);
+                }
+            }
+            Some(mut reader) if own.is_none() => {
+                let first = last_zxid(&mut reader, i64::MIN)?;
+                own = first.map(|first| (first, reader));
+            }
+            Some(_) | None => {}
+        }
+        if zxid <= shown && own.is_some() {
+            break;
+        }
+    }
+    // As a rule its epoch is all that has to be known: one segment has no two.
+    let accepted = EpochFile::accepted(Arc::clone(directory.disk()), directory.snapshots())?.get();
+    let was_java_there = !(snapshots.is_empty() && logs.is_empty())
+        || u64::try_from(accepted).is_ok_and(|accepted| accepted > state.term);
+    let own = match own {
+        Some((first, mut reader)) if was_java_there => {
+            last_zxid(&mut reader, i64::MAX)?.or(Some(first))
+        }
+        own => own.map(|(first, _)| first),
+    };
+    // Until they go aside, records of this server are of before.
+    let own = own.filter(|_| !state.clears).unwrap_or(0).max(shown);
+    let last = if own > founded_on { own } else { 0 };
+    let known = own.max(founded_on);
+    for (zxid, path) in snapshots {
+        // A bit of a snapshot of this server may say that it is none.
+        if zxid > known && snapshot_reader::seal_matches(disk, &path)? {
+            return Ok(Whose { last, went_on: Some(path) });
+        }
+    }
+    for mut reader in logs {
+        refuse_own_records(&mut reader)?;
+        if last_zxid(&mut reader, known)?.is_some_and(|zxid| zxid > known) {
+            return Ok(Whose { last, went_on: Some(reader.path().to_owned()) });
+        }
+    }
+    Ok(Whose { last, went_on: None })
+}
+
+/// Refuses a log whose header says that ZooKeeper wrote it, and whose records that this server did.
+fn refuse_own_records(reader: &mut SegmentReader) -> Result<(), StorageError> {
+    let begin = reader.offset();
+    let is_own = match reader.next()? {
+        Ok(found) => TxnRecord::decode(found.payload)
+            .is_ok_and(|(_, rest)| rest.len() == TRAILER_LEN && Trailer::parse(rest).is_some()),
+        Err(_) => false,
+    };
+    reader.seek(begin);
+    let path = reader.path().to_owned();
+    let expected = "log of this server";
+    if is_own { Err(StorageError::Header { path, expected }) } else { Ok(()) }
+}
+
+/// The zxid of the last record that can be read, or of the first one above `enough`.
+fn last_zxid(reader: &mut SegmentReader, enough: i64) -> Result<Option<i64>, StorageError> {
+    let mut last = None;
+    while last.is_none_or(|last| last <= enough) {
+        let Ok(found) = reader.next()? else { break };
+        last = last.max(zxid_of_payload(found.payload));
+    }
+    Ok(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Fixture;
+    use super::super::ledger::txn;
+    use super::super::record::{adler32, frame};
+    use super::*;
+
+    const OWN: i64 = 0x3_0000_0005;
+
+    /// A member's directory: a snapshot of the ensemble's beginning, and records behind it up to [`OWN`].
+    fn member() -> Fixture {
+        let fixture = Fixture::default();
+        let zxids: Vec<i64> = (0x3_0000_0001..=OWN).collect();
+        let groups: Vec<&[i64]> = zxids.chunks(2).collect();
+        drop(fixture.write(&groups));
+        fixture
+    }
+
+    /// A log of ZooKeeper's.
+    fn log(fixture: &Fixture, zxids: &[i64]) -> String {
+        let mut bytes = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0".to_vec();
+        for zxid in zxids {
+            let mut payload = Vec::new();
+            txn(*zxid, b"java").encode(&mut payload);
+            frame(&mut bytes, &payload);
+        }
+        bytes.resize(bytes.len() + 100, 0);
+        let name = format!("log.{:x}", zxids.first().copied().unwrap_or(0x9_0000_0001));
+        fixture.disk.plant(&Fixture::path(&name), &bytes);
+        name
+    }
+
+    /// A snapshot of this zxid, whoever wrote it.
+    fn snapshot(fixture: &Fixture, zxid: i64, dbid: i64) -> String {
+        let mut bytes = fixture.content("snapshot.0");
+        bytes[8..16].copy_from_slice(&dbid.to_be_bytes());
+        // The last of its seals.
+        let covered = bytes.len() - 13;
+        let seal = i64::from(adler32(&bytes[..covered])).to_be_bytes();
+        bytes[covered..covered + 8].copy_from_slice(&seal);
+        let name = format!("snapshot.{zxid:x}");
+        fixture.disk.plant(&Fixture::path(&name), &bytes);
+        name
+    }
+
+    fn went_on(fixture: &Fixture, state: &RaftState) -> (i64, Option<String>) {
+        let before = fixture.image();
+        let Whose { last, went_on } = whose(&fixture.open(), state).expect("looks");
+        let untouched = |(name, _): &(String, Vec<u8>)| name != "rookeeper.lock";
+        let image = |of: Vec<_>| of.into_iter().filter(untouched).collect::<Vec<_>>();
+        assert_eq!(image(fixture.image()), image(before), "touched");
+        let name = |path: PathBuf| path.file_name().map(|name| name.display().to_string());
+        (last >> 32, went_on.and_then(name))
+    }
+
+    #[test]
+    fn what_zookeeper_leaves_without_a_write_says_nothing() {
+        let state = RaftState::default();
+        let fixture = member();
+        assert_eq!(went_on(&fixture, &state), (3, None));
+        // As its leader, of the last record; as who was sent a TRUNC, of an earlier one.
+        for zxid in [OWN, OWN - 1, 0x2_0000_0009] {
+            snapshot(&fixture, zxid, -1);
+            assert_eq!(went_on(&fixture, &state), (3, None), "{zxid:x}");
+        }
+        // A log that was begun and holds nothing, and a snapshot that was not finished.
+        log(&fixture, &[]);
+        fixture.disk.plant(&Fixture::path("snapshot.900000000"), b"ZKSN\0\0\0\x02");
+        fixture.disk.plant(&Fixture::path("log.900000002"), b"");
+        assert_eq!(went_on(&fixture, &state), (3, None));
+    }
+
+    #[test]
+    fn what_zookeeper_logged_tells() {
+        for zxids in [&[0x4_0000_0001][..], &[OWN + 1, 0x4_0000_0001], &[OWN, OWN + 1]] {
+            let fixture = member();
+            let name = log(&fixture, zxids);
+            assert_eq!(went_on(&fixture, &RaftState::default()), (3, Some(name)), "{zxids:x?}");
+        }
+        // As whoever was sent a SNAP, by a leader whose epoch had just begun.
+        let fixture = member();
+        let name = snapshot(&fixture, 0x4_0000_0000, -1);
+        assert_eq!(went_on(&fixture, &RaftState::default()), (3, Some(name)));
+    }
+
+    /// What a founder was founded on stays in its directory, below a snapshot of its own.
+    #[test]
+    fn what_was_there_at_the_founding_is_no_sign() {
+        let fixture = Fixture::default();
+        drop(fixture.write(&[]));
+        log(&fixture, &[0x2_0000_0001, 0x2_0000_0002]);
+        snapshot(&fixture, 0x2_0000_0001, -1);
+        // Between raft.state and the founding record.
+        let founds = RaftState { own: (2, 0x2_0000_0002), ..RaftState::default() };
+        assert_eq!(went_on(&fixture, &founds), (0, None));
+        let before = RaftState { own: (2, 0x2_0000_0001), ..RaftState::default() };
+        assert!(went_on(&fixture, &before).1.is_some());
+        // An earlier version of raft.state does not say what was there.
+        snapshot(&fixture, 0x3_0000_0000, 3);
+        for state in [founds, RaftState::default()] {
+            assert_eq!(went_on(&fixture, &state), (3, None));
+        }
+        let name = log(&fixture, &[0x4_0000_0001]);
+        assert_eq!(went_on(&fixture, &RaftState::default()), (3, Some(name)));
+    }
+
+    /// Data of before that is still to go aside is nobody's word in the ensemble, unless it has grown since.
+    #[test]
+    fn what_is_to_go_aside_is_compared_with_what_was_there() {
+        let fixture = member();
+        let state = RaftState { clears: true, own: (3, OWN), ..RaftState::default() };
+        assert_eq!(went_on(&fixture, &state), (0, None));
+        let name = log(&fixture, &[OWN + 1]);
+        assert_eq!(went_on(&fixture, &state), (0, Some(name)));
+    }
+
+    /// One bit of a header must not make a member leave its ensemble.
+    #[test]
+    fn a_header_that_is_damaged_is_no_sign() {
+        let fixture = member();
+        for name in ["log.300000001", "snapshot.0"] {
+            let fixture = fixture.fork();
+            fixture.edit(name, |bytes| bytes[8] ^= 0x80);
+            match whose(&fixture.open(), &RaftState::default()) {
+                Err(StorageError::Header { path, .. }) => assert!(path.ends_with(name)),
+                found => assert_eq!(found.expect("looks").went_on, None, "{name}"),
+            }
+        }
+        // Nothing but that snapshot.
+        let fixture = Fixture::default();
+        drop(fixture.write(&[]));
+        let mut bytes = fixture.content("snapshot.0");
+        bytes[8] ^= 0x80;
+        fixture.disk.plant(&Fixture::path("snapshot.300000005"), &bytes);
+        assert_eq!(went_on(&fixture, &RaftState::default()), (0, None));
+    }
+
+    #[test]
+    fn a_log_of_this_server_is_its_own_wherever_it_ends() {
+        let fixture = member();
+        for cut in 1..200 {
+            let name = format!("log.{:x}", 0x3_0000_0001_i64);
+            let len = fixture.content(&name).len();
+            if len <= 16 + cut {
+                break;
+            }
+            fixture.edit(&name, |bytes| bytes.truncate(len - cut));
+            assert_eq!(went_on(&fixture, &RaftState::default()).1, None, "{cut} bytes");
+        }
+    }
+}
