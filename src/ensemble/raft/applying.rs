@@ -9,6 +9,7 @@ use super::EnsembleError;
 use super::configuration::Change;
 use super::following::Following;
 use super::leading::Leading;
+use super::log_store::blank_zxid;
 use super::read_index::Rounds;
 use super::ready::{Member, Transport};
 use crate::engine::session::SessionId;
@@ -51,8 +52,7 @@ impl<T: Transport> Member<T> {
                     _ => return Err(wrong()),
                 };
                 let last = applying.database().last_zxid().0;
-                if payload.is_empty() {
-                    let zxid = i64::try_from(entry.term).map_err(|_| wrong())? << 32;
+                if let Some(zxid) = blank_zxid(entry) {
                     if let Some(following) =
                         following.as_mut().filter(|its| its.term() < entry.term)
                     {

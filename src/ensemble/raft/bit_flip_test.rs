@@ -148,7 +148,13 @@ impl Written {
             }
         };
         let promises = &started.store.promises;
-        assert_eq!((promises.term, promises.vote), self.promise, "{case}");
+        match name {
+            // A later one makes a term in which nothing was promised.
+            "acceptedEpoch" if promises.term > self.promise.0 => {
+                assert_eq!(promises.vote, 0, "{case}");
+            }
+            _ => assert_eq!((promises.term, promises.vote), self.promise, "{case}"),
+        }
         assert_eq!(promises.members.voters.len(), 3, "{case}");
         assert_eq!(started.secret, Some(secret()), "{case}");
         let (log, last) = (&started.store.log, self.entries.len() as u64);

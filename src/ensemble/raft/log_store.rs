@@ -131,26 +131,35 @@ impl LogStore {
         };
         let mut records = Vec::with_capacity(entries.len());
         for entry in entries {
-            let wrong = EnsembleError::Entry { index: entry.index };
+            let wrong = || EnsembleError::Entry { index: entry.index };
             let (kind, payload) = match entry.entry_type {
                 EntryType::EntryNormal => (EntryKind::Ordinary, entry.data),
                 // What the crate makes of a change of members is not kept: the record says the same.
                 EntryType::EntryConfChangeV2 => (EntryKind::Membership, entry.context),
-                EntryType::EntryConfChange => return Err(wrong),
+                EntryType::EntryConfChange => return Err(wrong()),
             };
-            // The k-th entry behind a term's first one has that number in the low half.
+            let record = match payload.is_empty() && kind == EntryKind::Ordinary {
+                true => None,
+                false => Some(LogEntry::new(entry.index, kind, payload).ok_or_else(wrong)?),
+            };
+            let of_before = record.as_ref().filter(|record| record.is_blank());
+            // The k-th entry of a term has that number in the low half.
             let zxid = match (last, i64::try_from(entry.term)) {
                 (Some(last), Ok(term)) if term == last >> 32 => last + 1,
-                (Some(last), Ok(term)) if term > last >> 32 => term << 32,
-                _ => return Err(wrong),
+                (Some(last), Ok(term)) if term > last >> 32 => match of_before {
+                    Some(_) => term << 32,
+                    None => first_zxid(term),
+                },
+                _ => return Err(wrong()),
             };
-            let record = if payload.is_empty() && kind == EntryKind::Ordinary {
-                LogEntry::blank(entry.index, zxid)
-            } else {
-                match LogEntry::new(entry.index, kind, payload) {
-                    Some(record) if record.zxid == zxid && !record.is_blank() => record,
-                    _ => return Err(wrong),
+            let record = match record {
+                None => LogEntry::blank(entry.index, zxid),
+                Some(record)
+                    if record.zxid == zxid && (!record.is_blank() || is_of_before(zxid)) =>
+                {
+                    record
                 }
+                Some(_) => return Err(wrong()),
             };
             last = Some(zxid);
             records.push(record);
@@ -252,6 +261,30 @@ pub(super) fn zxid_of(snapshot: &Snapshot) -> Option<i64> {
     Shown::of(snapshot).map(|shown| shown.zxid)
 }
 
+/// The zxid of a term's first entry. ZooKeeper's epochs begin with 1 as well, and it takes whoever ends in 0 for one that has
+/// only seen the epoch begin: such a one would keep what the others do not have.
+pub(super) const fn first_zxid(term: i64) -> i64 {
+    (term << 32) + 1
+}
+
+/// Whether it is that of a term's first entry as earlier versions counted: the low half is 0.
+const fn is_of_before(zxid: i64) -> bool {
+    zxid & 0xffff_ffff == 0
+}
+
+/// The zxid of an entry without content; `None` of one that has some.
+pub(super) fn blank_zxid(entry: &Entry) -> Option<i64> {
+    let term = i64::try_from(entry.term).ok()?;
+    if entry.entry_type != EntryType::EntryNormal {
+        return None;
+    }
+    if entry.data.is_empty() {
+        return Some(first_zxid(term));
+    }
+    let record = LogEntry::new(entry.index, EntryKind::Ordinary, entry.data.clone())?;
+    record.is_blank().then_some(record.zxid)
+}
+
 /// The term of whoever ordered a transaction.
 pub(super) fn term_of(zxid: i64) -> u64 {
     u64::try_from(zxid >> 32).unwrap_or(0)
@@ -261,10 +294,67 @@ fn to_entry(record: LogEntry) -> Entry {
     let (term, index) = (term_of(record.zxid), record.index);
     let entry = Entry { term, index, ..Entry::default() };
     match record.kind {
-        EntryKind::Ordinary if record.is_blank() => entry,
+        // Nothing tells its place from the others' but its zxid, where an earlier version wrote it.
+        EntryKind::Ordinary if record.is_blank() && !is_of_before(record.zxid) => entry,
         EntryKind::Ordinary => Entry { data: record.payload, ..entry },
         EntryKind::Membership => {
             Entry { entry_type: EntryType::EntryConfChangeV2, context: record.payload, ..entry }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::fixture::{directory, ensemble, entry as record};
+    use super::super::member_id;
+    use super::*;
+    use crate::storage::sim::SimDisk;
+    use crate::storage::{Members, RaftState as Promised, RaftStateFile};
+
+    fn store() -> LogStore {
+        let disk = SimDisk::default();
+        let members = Members { voters: vec![member_id(1, 1)], ..Members::default() };
+        let first = Promised { id: member_id(1, 1), members, ..Promised::default() };
+        RaftStateFile::create(&directory(&disk), &first, None).expect("creates");
+        ensemble(1500, true).start(Arc::new(directory(&disk))).expect("starts").store
+    }
+
+    fn blank(term: u64, index: u64) -> Entry {
+        Entry { term, index, ..Entry::default() }
+    }
+
+    fn zxids(store: &mut LogStore, entries: Vec<Entry>) -> Option<Vec<i64>> {
+        let records = store.append(entries).ok()?;
+        Some(records.iter().map(|record| record.zxid).collect())
+    }
+
+    /// ZooKeeper sends nobody a TRUNC whose last zxid ends in 32 zero bits.
+    #[test]
+    fn no_term_begins_with_a_zxid_that_ends_in_zeros() {
+        let mut store = store();
+        let next = to_entry(record(2, 0x2_0000_0002));
+        let zxids = zxids(&mut store, vec![blank(2, 1), next, blank(5, 3)]).expect("appends");
+        assert_eq!(zxids, [0x2_0000_0001, 0x2_0000_0002, 0x5_0000_0001]);
+        assert_eq!(blank_zxid(&blank(5, 3)), Some(0x5_0000_0001));
+    }
+
+    /// A term that an earlier version began goes on as it began, on whoever gets it now.
+    #[test]
+    fn a_term_of_before_keeps_its_zxids() {
+        let mut of_before = store();
+        let first = to_entry(LogEntry::blank(1, 0x2_0000_0000));
+        let second = to_entry(record(2, 0x2_0000_0001));
+        assert_eq!(blank_zxid(&first), Some(0x2_0000_0000));
+        assert_eq!(blank_zxid(&second), None);
+        let of_two = zxids(&mut of_before, vec![first.clone(), second.clone()]).expect("appends");
+        assert_eq!(of_two, [0x2_0000_0000, 0x2_0000_0001]);
+        let sent = of_before.entries(1, 3, None, GetEntriesContext::empty(false)).expect("reads");
+        assert_eq!(zxids(&mut store(), sent).expect("appends"), of_two);
+        // Without that, the second one has no place.
+        assert_eq!(zxids(&mut store(), vec![blank(2, 1), second]), None);
+        // Only the first one of a term can be such a one.
+        assert_eq!(zxids(&mut store(), vec![blank(2, 1), Entry { index: 2, ..first }]), None);
     }
 }

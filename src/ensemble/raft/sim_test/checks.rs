@@ -201,5 +201,5 @@ pub(super) fn read_chain(log: &EntryWriter, chain: &mut Chain) {
 
 /// Whether a transaction may stand right behind another: the next of its term, or the first of a later one.
 fn follows(before: i64, zxid: i64) -> bool {
-    zxid == before + 1 || zxid >> 32 > before >> 32 && zxid & 0xffff_ffff == 0
+    zxid == before + 1 || zxid >> 32 > before >> 32 && zxid & 0xffff_ffff == 1
 }
