@@ -13,6 +13,7 @@
 //! nothing, or data of before --asked by a founder--> accepted --the founder knows--> first life of a member
 //! nothing, where there is an ensemble --asks its leader for a seat--> next life of a member
 //! data of before, where there is an ensemble: refused
+//! a member's data that ZooKeeper went on with: data of before; where its ensemble was founded anew, aside for a seat
 //! ```
 
 use super::standing::{Base, Standing};
@@ -23,6 +24,10 @@ use crate::storage::{Members, RaftState, SessionKey};
 pub struct Founding {
     /// A number that it drew.
     pub ensemble: u64,
+    /// The first of the ensembles that were founded anew, up to this one.
+    pub line: u64,
+    /// Which of them this one is.
+    pub generation: u64,
     /// The term in which everything begins.
     pub term: u64,
     /// The term of the founding, before any leader's.
@@ -41,11 +46,13 @@ impl Founding {
     /// What a founder asks others to belong to, by what it has promised last: its members as it knows them now.
     #[must_use]
     pub fn of(state: &RaftState) -> Self {
-        let RaftState { ensemble, term, founded_in, base, own, ref members, configured_at, .. } =
-            *state;
+        let RaftState { ensemble, line, generation, term, founded_in, base, own, .. } = *state;
+        let RaftState { ref members, configured_at, .. } = *state;
         let (epoch, zxid) = own;
         Self {
             ensemble,
+            line,
+            generation,
             term,
             founded_in,
             base: Base { epoch, zxid, accepted: epoch },
@@ -63,6 +70,10 @@ pub struct Seat {
     pub id: u64,
     /// Of which ensemble.
     pub ensemble: u64,
+    /// The first of the ensembles that were founded anew, up to this one.
+    pub line: u64,
+    /// Which of them this one is.
+    pub generation: u64,
     /// A term that is there already.
     pub term: u64,
     /// All, as the one who gives the seat knows them.
@@ -151,6 +162,8 @@ mod tests {
     fn nobody_gives_up_what_is_newer() {
         let founding = Founding {
             ensemble: 1,
+            line: 1,
+            generation: 1,
             term: 5,
             founded_in: 5,
             base: base(4, 10),

@@ -8,6 +8,10 @@
 //!
 //! Each server names the one that is to found it, by what it has heard, and nobody founds without being named by a majority:
 //! servers that hear different ones name different ones, but no two of them have a majority at once.
+//!
+//! Where ZooKeeper went on with the directories of members, each of those left its ensemble for good. If that is a majority, all
+//! that was acknowledged is among theirs, the ensemble cannot go on, and the next generation of its line begins as above. If a
+//! majority shows nothing of ZooKeeper, that acknowledged nothing, and the ensemble goes on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,6 +49,85 @@ pub enum Begins {
     Marked,
 }
 
+/// Servers by their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Servers(pub [u64; 4]);
+
+impl Servers {
+    /// Whether this one is among them.
+    #[must_use]
+    pub fn has(self, server: u8) -> bool {
+        let word = self.0.get(usize::from(server / 64)).copied().unwrap_or(0);
+        word >> (server % 64) & 1 == 1
+    }
+
+    /// Whether more than half of them are among `others`; so of none.
+    #[must_use]
+    pub fn are_mostly(self, others: Self) -> bool {
+        let count = |words: [u64; 4]| words.iter().map(|word| word.count_ones()).sum::<u32>();
+        let mut both = self.0;
+        both.iter_mut().zip(others.0).for_each(|(word, other)| *word &= other);
+        self == Self::default() || count(both) > count(self.0) / 2
+    }
+}
+
+impl FromIterator<u8> for Servers {
+    fn from_iter<T: IntoIterator<Item = u8>>(servers: T) -> Self {
+        let mut all = Self::default();
+        for server in servers {
+            if let Some(word) = all.0.get_mut(usize::from(server / 64)) {
+                *word |= 1 << (server % 64);
+            }
+        }
+        all
+    }
+}
+
+/// What the raft.state of a directory says of its ensemble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OfLine {
+    /// The first one of those that were founded anew, up to this one.
+    pub line: u64,
+    /// Which of them this one is, from 1 on.
+    pub generation: u64,
+    /// The newest term that was promised.
+    pub term: u64,
+    /// The zxid of the last record that was written for it, as far as that is known; 0 for none.
+    pub last: i64,
+    /// The servers that vote.
+    pub voters: Servers,
+    /// Those of before, while that changes.
+    pub outgoing: Servers,
+}
+
+impl OfLine {
+    /// Whether this one was founded after that one had been left.
+    #[must_use]
+    pub const fn is_later_than(&self, other: &Self) -> bool {
+        self.line == other.line && self.generation > other.generation
+    }
+
+    /// Whether these servers are enough for it, or too many for it to go on without.
+    fn is_majority(&self, servers: Servers) -> bool {
+        self.voters.are_mostly(servers) && self.outgoing.are_mostly(servers)
+    }
+
+    /// Whether that may have been a majority, whichever of its configurations ZooKeeper's was.
+    fn may_be_majority(&self, servers: Servers) -> bool {
+        let is_changing = self.outgoing != Servers::default();
+        self.voters.are_mostly(servers) || (is_changing && self.outgoing.are_mostly(servers))
+    }
+}
+
+/// The ensemble of which a directory was a member's until ZooKeeper went on with it, or until others founded a later one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Left {
+    /// Its number.
+    pub ensemble: u64,
+    /// What else is known of it.
+    pub of: OfLine,
+}
+
 /// What a server that belongs to no ensemble says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Holding {
@@ -54,6 +137,8 @@ pub struct Holding {
     pub begins: Begins,
     /// Which server is to found the ensemble, as far as it has heard.
     pub names: Option<u8>,
+    /// The ensemble that it left, if its directory was a member's.
+    pub left: Option<Left>,
 }
 
 impl Holding {
@@ -90,10 +175,18 @@ pub enum Standing {
         asks: Vec<u8>,
         /// Whether that may have acknowledged anything, by what this member knows.
         has_begun: bool,
+        /// What else its raft.state says of it.
+        of: OfLine,
     },
 }
 
 impl Standing {
+    /// Whether it belongs to an ensemble that was founded after this one had been left.
+    #[must_use]
+    pub const fn is_of_later(&self, than: &OfLine) -> bool {
+        matches!(self, Self::Member { of, .. } if of.is_later_than(than))
+    }
+
     /// Whether it says that this ensemble may have acknowledged anything.
     #[must_use]
     pub fn has_begun(&self, of: u64) -> bool {
@@ -180,13 +273,13 @@ impl Round<'_> {
     /// What it does. `is_late` tells that data of a majority waits for no more answers, unless a voter is busy.
     #[must_use]
     pub fn step(&self, is_late: bool) -> Step {
-        if let Some((_, ensemble)) = self.asker()
-            && !(is_late && self.may_take_seat(ensemble))
+        if let Some((_, ensemble, _)) = self.asker()
+            && !(is_late && self.needs_no_founder(ensemble))
         {
             return Step::Wait;
         }
-        if self.members().next().is_some() {
-            return Step::Join;
+        if self.present().next().is_some() {
+            return if self.is_waiting_for_others() { Step::Wait } else { Step::Join };
         }
         let named = self.named();
         let is_chosen = named == Some(self.own) && self.is_named_by_majority();
@@ -199,9 +292,9 @@ impl Round<'_> {
         let marked = format!("`touch {data_dir}/initialize`");
         let (silent, are) = self.silent();
         let (blank, unmounted) = self.blank();
-        if let Some((server, ensemble)) = self.asker() {
+        if let Some((server, ensemble, _)) = self.asker() {
             let accepts = self.accepts();
-            let tries_seat = accepts.is_some() && is_late && self.may_take_seat(ensemble);
+            let tries_seat = accepts.is_some() && is_late && self.needs_no_founder(ensemble);
             return match accepts {
                 Some(_) if tries_seat => Self::lacks_seat(server),
                 Some(_) => format!(
@@ -221,9 +314,21 @@ impl Round<'_> {
         if let Some(text) = self.is_of_two() {
             return text;
         }
-        if let Some((server, _)) = self.members().next() {
-            if self.holding.base.is_empty() {
+        if let Some((server, _)) = self.present().next() {
+            if self.may_go_aside() {
                 return Self::lacks_seat(server);
+            }
+            if self.is_waiting_for_others() {
+                let end = match silent.is_empty() {
+                    true => ends_without_others(self.own, server),
+                    false => format!(": start {silent}"),
+                };
+                return self.holds_up().unwrap_or_else(|| {
+                    format!(
+                        "ZooKeeper has gone on with the data of this server, and server {server} belongs to the ensemble of before \
+                         and shows nothing of that. What a majority of the servers has, counts{end}{unmounted}"
+                    )
+                });
             }
             return match self.holds_up() {
                 Some(text) => text,
@@ -237,6 +342,22 @@ impl Round<'_> {
         }
         if let Some(text) = self.holds_up() {
             return text;
+        }
+        if let Some(text) = self.is_of_other_lines().or_else(|| self.is_older_than_left()) {
+            return text;
+        }
+        if let Some(server) = self.is_left_by_few() {
+            let start = match silent.is_empty() {
+                true => format!("the others are empty{unmounted}"),
+                false => format!(
+                    "{silent} {are} not answer: start what is silent, with the data that it has{unmounted}"
+                ),
+            };
+            return format!(
+                "ZooKeeper has gone on with the data of server {server}, and no majority has any: {start}. If the data of the others is \
+                 lost, and what server {server} has is to count, stop server {server}, run `rookeeper data leave` on its dataDir, \
+                 and start it again"
+            );
         }
         let with_data = self.heard().any(|its| its.0);
         match (silent.is_empty(), self.named().filter(|_| with_data)) {
@@ -290,32 +411,13 @@ impl Round<'_> {
     }
 
     /// The other voters that are busy.
-    pub fn busy(&self) -> impl Iterator<Item = (u8, Busy)> {
-        let voters = self.others.iter().filter(|(server, _)| self.voters.contains(server));
-        voters.filter_map(|(server, its)| match its {
-            Standing::Busy(busy) => Some((*server, *busy)),
-            Standing::Before(_) | Standing::Member { .. } => None,
-        })
+    fn busy(&self) -> impl Iterator<Item = (u8, Busy)> {
+        busy(self.voters, self.others)
     }
 
     /// For an operator, if voters are busy.
     fn holds_up(&self) -> Option<String> {
-        let busy = self.busy().map(|(server, busy)| match busy {
-            Busy::Reads => format!("server {server} still reads its data directory"),
-            Busy::Joins => format!("server {server} is joining or founding an ensemble"),
-        });
-        let busy: Vec<String> = busy.collect();
-        let (silent, are) = self.silent();
-        let silent = match silent.as_str() {
-            "" => String::new(),
-            _ => format!(". Besides, {silent} {are} not answer: start what is silent"),
-        };
-        (!busy.is_empty()).then(|| {
-            format!(
-                "{}, and is waited for, however long that takes: its log says how far it is. If it hangs, stop it{silent}",
-                busy.join(", ")
-            )
-        })
+        holds_up(self.busy(), self.silent())
     }
 
     /// To which ensemble it may belong, if the founder of that asks.
@@ -330,23 +432,33 @@ impl Round<'_> {
     /// whoever is silent is not to be waited for.
     #[must_use]
     pub fn accepts(&self) -> Option<Acceptance> {
-        let (founder, ensemble) = self.asker()?;
+        let (founder, ensemble, of) = self.asker()?;
         let was_none = !self.holding.base.is_empty() || self.holding.begins == Begins::Marked;
-        let others = self.heard().filter(|its| its.1 != self.own);
+        // What those have who left the line of the founder before takes a seat: a majority founded without it.
+        let is_of_before = |its: &Holding| its.left.is_some_and(|left| of.is_later_than(&left.of));
+        let others = self.heard().filter(|its| its.1 != self.own && !is_of_before(&its.2));
         let newest = others.map(|its| its.2.base).max().unwrap_or_default();
         (was_none || self.is_complete()).then_some(Acceptance { founder, ensemble, newest })
     }
 
-    /// Who asks it to belong to its ensemble, or is about to, and to which. Nobody, where another one may have begun.
-    fn asker(&self) -> Option<(u8, u64)> {
+    /// Who asks it to belong to its ensemble, or is about to, and to which. Nobody, where that was left or another one may have
+    /// begun.
+    fn asker(&self) -> Option<(u8, u64, OfLine)> {
+        let has_left = |of: &OfLine| self.holding.left.is_none_or(|its| of.is_later_than(&its.of));
         let asker = |(server, its): (&u8, &Standing)| match its {
-            Standing::Member { ensemble, asks, .. } if asks.contains(&self.own) => {
-                Some((*server, *ensemble))
+            Standing::Member { ensemble, asks, of, .. }
+                if asks.contains(&self.own) && has_left(of) =>
+            {
+                Some((*server, *ensemble, *of))
             }
             _ => None,
         };
-        let has_another_begun = |than: u64| self.begun().any(|ensemble| ensemble != than);
-        self.others.iter().filter_map(asker).find(|(_, ensemble)| !has_another_begun(*ensemble))
+        // One that was left for this one is none.
+        let has_another_begun = |ensemble: u64, of: &OfLine| {
+            self.begun().any(|(other, its)| other != ensemble && !of.is_later_than(&its))
+        };
+        let mut askers = self.others.iter().filter_map(asker);
+        askers.find(|(_, ensemble, of)| self.may_go_on(of) && !has_another_begun(*ensemble, of))
     }
 
     /// Whether an ensemble may have acknowledged anything.
@@ -356,19 +468,155 @@ impl Round<'_> {
     }
 
     /// The ensembles of members that say so.
-    fn begun(&self) -> impl Iterator<Item = u64> {
+    fn begun(&self) -> impl Iterator<Item = (u64, OfLine)> {
         self.others.values().filter_map(|its| match its {
-            Standing::Member { ensemble, has_begun: true, .. } => Some(*ensemble),
+            Standing::Member { ensemble, has_begun: true, of, .. } => Some((*ensemble, *of)),
             Standing::Member { .. } | Standing::Before(_) | Standing::Busy(_) => None,
         })
+    }
+
+    /// Whether what this server holds may go aside for a seat: it is nothing, or what was there before the ensemble that is
+    /// heard was founded on the data of a majority, or nothing that the others have not.
+    #[must_use]
+    pub fn may_go_aside(&self) -> bool {
+        let is_of_before = |left: Left| {
+            let mut present = self.members().filter(|(_, _, of)| self.may_go_on(of));
+            present.all(|(_, _, of)| of.is_later_than(&left.of))
+        };
+        let left = self.holding.left;
+        self.holding.base.is_empty()
+            || left.is_some_and(|left| is_of_before(left) || self.has_nothing_more(left))
+    }
+
+    /// Whether a majority goes on with the ensemble that this server left, and has all that it holds: an ensemble of ZooKeeper's,
+    /// which raises the epoch, brought it what the others had before, or a snapshot of that, named for the beginning of that epoch.
+    /// What ZooKeeper itself wrote is of that epoch: others may have come to the same zxids that were restored from before it.
+    fn has_nothing_more(&self, left: Left) -> bool {
+        let Base { zxid, accepted, .. } = self.holding.base;
+        let was_with_others = u64::try_from(accepted).is_ok_and(|accepted| accepted > left.of.term);
+        let is_of_before = zxid >> 32 < accepted;
+        let is_there = |of: OfLine| (is_of_before && zxid <= of.last) || zxid & 0xffff_ffff == 0;
+        let fellows = || self.members().filter(|(_, ensemble, _)| *ensemble == left.ensemble);
+        was_with_others
+            && self.is_majority_of(left, fellows().map(|its| its.0).collect())
+            && self.present().all(|(_, ensemble)| ensemble == left.ensemble)
+            && fellows().any(|its| is_there(its.2))
+    }
+
+    fn is_majority_of(&self, left: Left, servers: Servers) -> bool {
+        let voters: Servers = self.voters.iter().copied().collect();
+        voters.are_mostly(servers) && left.of.is_majority(servers)
+    }
+
+    /// Whether ZooKeeper went on with what this server holds, and not enough of the others are heard to tell whether it did with
+    /// that of a majority.
+    fn is_waiting_for_others(&self) -> bool {
+        let Some(left) = self.holding.left.filter(|_| !self.may_go_aside()) else { return false };
+        let own = self.members().filter(|(_, ensemble, _)| *ensemble == left.ensemble);
+        let own: Servers = own.map(|(server, _, _)| server).collect();
+        own != Servers::default() && !self.is_majority_of(left, own)
+    }
+
+    /// Whether what a majority holds is of after this ensemble, so that it cannot go on.
+    fn is_past(&self, of: &OfLine) -> bool {
+        let is_left = |its: &OfLine| its.line == of.line && its.generation >= of.generation;
+        let servers: Servers = self.data().map(|(server, _)| server).collect();
+        let voters: Servers = self.voters.iter().copied().collect();
+        self.lefts().any(|left| is_left(&left.of))
+            && voters.are_mostly(servers)
+            && of.is_majority(servers)
+    }
+
+    /// All servers that belong to no ensemble and have data, this one too, observers as well.
+    fn data(&self) -> impl Iterator<Item = (u8, Holding)> {
+        let others = self.others.iter().filter_map(|(server, its)| match its {
+            Standing::Before(holding) => Some((*server, *holding)),
+            Standing::Member { .. } | Standing::Busy(_) => None,
+        });
+        others.chain([(self.own, self.holding)]).filter(|(_, its)| !its.base.is_empty())
+    }
+
+    /// The ensembles that were left, as far as heard.
+    fn lefts(&self) -> impl Iterator<Item = Left> {
+        self.data().filter_map(|(_, holding)| holding.left)
+    }
+
+    /// Members of an ensemble that may go on, and of which.
+    pub fn present(&self) -> impl Iterator<Item = (u8, u64)> {
+        let present = self.members().filter(|(_, _, of)| self.may_go_on(of));
+        present.map(|(server, ensemble, _)| (server, ensemble))
+    }
+
+    /// Servers that belong to an ensemble, to which, and what else they say of it.
+    fn members(&self) -> impl Iterator<Item = (u8, u64, OfLine)> {
+        self.others.iter().filter_map(|(server, its)| match its {
+            Standing::Member { ensemble, of, .. } => Some((*server, *ensemble, *of)),
+            Standing::Before(_) | Standing::Busy(_) => None,
+        })
+    }
+
+    /// Whether neither the data of a majority nor a member shows that it was left.
+    fn may_go_on(&self, of: &OfLine) -> bool {
+        !self.is_past(of) && !self.others.values().any(|its| its.is_of_later(of))
+    }
+
+    /// The generation after all that were left, and its line; `None` where none was. Nobody founds where they are of two lines.
+    #[must_use]
+    pub fn next_generation(&self) -> Option<(u64, u64)> {
+        let newest = self.lefts().max_by_key(|left| left.of.generation)?;
+        Some((newest.of.line, newest.of.generation.saturating_add(1)))
+    }
+
+    /// The newest epoch in which anything was promised, to this server's knowledge.
+    #[must_use]
+    pub fn newest_epoch(&self) -> i64 {
+        let others = self.others.values().map(|its| match its {
+            Standing::Before(holding) => holding.base.accepted,
+            Standing::Member { of, .. } => i64::try_from(of.term).unwrap_or(0),
+            Standing::Busy(_) => 0,
+        });
+        others.fold(self.holding.base.accepted, i64::max)
+    }
+
+    /// One that left an ensemble, if no majority of that is known to have left.
+    fn is_left_by_few(&self) -> Option<u8> {
+        let mut lefts = self.data().filter_map(|(server, its)| its.left.map(|left| (server, left)));
+        lefts.find_map(|(server, left)| (!self.is_past(&left.of)).then_some(server))
+    }
+
+    /// For an operator, if not all that were left are of one line.
+    fn is_of_other_lines(&self) -> Option<String> {
+        let of = |(server, its): (u8, Holding)| its.left.map(|left| (server, left.of.line));
+        let mut all = self.data().filter_map(of);
+        let (one, first) = all.next()?;
+        let (other, second) = all.find(|(_, line)| *line != first)?;
+        Some(format!(
+            "servers {one} and {other} were members of two ensembles, {first:016x} and {second:016x}, before ZooKeeper went on with \
+             their data: check that their lists name the right servers and that the disks are the right ones"
+        ))
+    }
+
+    /// For an operator, if a record of an ensemble that was left is of a later epoch than all that ZooKeeper wrote.
+    fn is_older_than_left(&self) -> Option<String> {
+        self.next_generation()?;
+        let newest = self.heard().map(|its| its.2.base.epoch).max().unwrap_or(0);
+        let left = self.data().filter_map(|(server, its)| its.left.map(|left| (server, left.of)));
+        let members = self.members().map(|(server, _, of)| (server, of));
+        let (server, of) = left.chain(members).find(|(_, of)| of.last >> 32 > newest)?;
+        Some(format!(
+            "server {server} has a transaction of epoch {} in the ensemble that was left, and ZooKeeper went on at most at epoch \
+             {newest}: that data is from before it. If the directories were restored from a backup, and what server {server} has is \
+             not needed, give it an empty directory",
+            of.last >> 32
+        ))
     }
 
     /// For an operator, if members of two ensembles were heard. Only who belongs to one that has not begun, beside one that has,
     /// can be told to give up what it has.
     fn is_of_two(&self) -> Option<String> {
-        let (one, first) = self.members().next()?;
-        let (other, second) = self.members().find(|(_, ensemble)| *ensemble != first)?;
-        let has_begun = |of: u64| self.begun().any(|ensemble| ensemble == of);
+        let (one, first) = self.present().next()?;
+        let (other, second) = self.present().find(|(_, ensemble)| *ensemble != first)?;
+        let has_begun = |of: u64| self.begun().any(|(ensemble, _)| ensemble == of);
         let two = format!(
             "servers {one} and {other} belong to two ensembles, {first:016x} and {second:016x}"
         );
@@ -388,19 +636,17 @@ impl Round<'_> {
         ))
     }
 
-    /// Servers that belong to an ensemble, and to which.
-    fn members(&self) -> impl Iterator<Item = (u8, u64)> {
-        self.others.iter().filter_map(|(server, its)| match its {
-            Standing::Member { ensemble, .. } => Some((*server, *ensemble)),
-            Standing::Before(_) | Standing::Busy(_) => None,
-        })
-    }
-
     /// Whether an ensemble may begin with what was heard.
     fn may_begin(&self, is_late: bool) -> bool {
         let is_majority = |count: usize| count > self.voters.len() / 2;
         let are_all = self.heard().filter(|its| !its.2.is_blank()).count() == self.voters.len();
         let with_data = self.heard().filter(|its| its.0).count();
+        if self.next_generation().is_some() {
+            let is_said = self.is_of_other_lines().is_some() || self.is_older_than_left().is_some();
+            let are_left = self.is_left_by_few().is_none();
+            let is_late = is_late && !self.is_held_up();
+            return !is_said && are_left && (self.is_complete() || is_late);
+        }
         if with_data > 0 {
             return are_all || (is_late && !self.is_held_up() && is_majority(with_data));
         }
@@ -435,20 +681,14 @@ impl Round<'_> {
     /// Whether it need not wait for the founder of this ensemble, which asks it: a leader has the word of a majority and can
     /// give it a seat, and the founder may never reach it. There is none before the ensemble has begun. Where it may not
     /// accept because somebody is silent, a seat is all that it can have.
-    fn may_take_seat(&self, ensemble: u64) -> bool {
-        let has_begun = self.begun().any(|begun| begun == ensemble);
-        self.holding.base.is_empty() && (has_begun || self.accepts().is_none())
-    }
-
-    fn is_silent(&self, server: u8) -> bool {
-        server != self.own && !self.others.contains_key(&server)
+    fn needs_no_founder(&self, ensemble: u64) -> bool {
+        let has_begun = self.begun().any(|(begun, _)| begun == ensemble);
+        self.may_go_aside() && (has_begun || self.accepts().is_none())
     }
 
     /// Who of the voters has not answered, in words, with their verb.
     fn silent(&self) -> (String, &'static str) {
-        let silent = self.voters.iter().copied().filter(|server| self.is_silent(*server));
-        let silent: Vec<u8> = silent.collect();
-        (in_words(&silent), if let [_] = silent.as_slice() { "does" } else { "do" })
+        silent(self.own, self.voters, self.others)
     }
 
     /// Who of the voters is blank, in words, and a sentence about it to end with.
@@ -547,6 +787,52 @@ impl Patience {
     }
 }
 
+/// The voters that are busy.
+pub fn busy(voters: &[u8], others: &BTreeMap<u8, Standing>) -> impl Iterator<Item = (u8, Busy)> {
+    let voters = others.iter().filter(|(server, _)| voters.contains(server));
+    voters.filter_map(|(server, its)| match its {
+        Standing::Busy(busy) => Some((*server, *busy)),
+        Standing::Before(_) | Standing::Member { .. } => None,
+    })
+}
+
+/// For an operator, if voters are busy. Behind them, who does not answer.
+fn holds_up(
+    busy: impl Iterator<Item = (u8, Busy)>,
+    (silent, are): (String, &str),
+) -> Option<String> {
+    let busy = busy.map(|(server, busy)| match busy {
+        Busy::Reads => format!("server {server} still reads its data directory"),
+        Busy::Joins => format!("server {server} is joining or founding an ensemble"),
+    });
+    let busy: Vec<String> = busy.collect();
+    let silent = match silent.as_str() {
+        "" => String::new(),
+        _ => format!(". Besides, {silent} {are} not answer: start what is silent"),
+    };
+    (!busy.is_empty()).then(|| {
+        format!(
+            "{}, and is waited for, however long that takes: its log says how far it is. If it hangs, stop it{silent}",
+            busy.join(", ")
+        )
+    })
+}
+
+/// For an operator, where one server went on as a member and another one with ZooKeeper, and all others are empty.
+fn ends_without_others(own: u8, other: u8) -> String {
+    format!(
+        ", and no majority has either. If the data of the others is lost for good, stop servers {own} and {other}, run `rookeeper \
+         data leave` on the dataDir of both, and start them again: the newer data of the two counts then"
+    )
+}
+
+/// Who of the voters has not answered, in words, with their verb.
+fn silent(own: u8, voters: &[u8], others: &BTreeMap<u8, Standing>) -> (String, &'static str) {
+    let is_silent = |server: &u8| *server != own && !others.contains_key(server);
+    let silent: Vec<u8> = voters.iter().copied().filter(is_silent).collect();
+    (in_words(&silent), if let [_] = silent.as_slice() { "does" } else { "do" })
+}
+
 /// Servers as an operator calls them; nothing for none.
 fn in_words(servers: &[u8]) -> String {
     let servers: Vec<String> = servers.iter().map(u8::to_string).collect();
@@ -554,6 +840,112 @@ fn in_words(servers: &[u8]) -> String {
         [] => String::new(),
         [one] => format!("server {one}"),
         [first @ .., last] => format!("servers {} and {last}", first.join(", ")),
+    }
+}
+
+/// What a member does at its start with what it has heard, before it takes part in its ensemble again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Return {
+    /// Asks again.
+    Wait,
+    /// Takes part.
+    TakePart,
+    /// Its ensemble was left by a majority, and others have founded the next: it left it too.
+    Leave,
+}
+
+/// What a member has heard of the others in a round of questions.
+#[derive(Debug, Clone, Copy)]
+pub struct Returning<'a> {
+    /// The server.
+    pub own: u8,
+    /// The ensemble of which its directory is a member's.
+    pub left: Left,
+    /// As its founder, it still has to ask others: they wait for that, and all have been asked what they are.
+    pub asks: bool,
+    /// The servers of its list that vote.
+    pub voters: &'a [u8],
+    /// What the others have answered.
+    pub others: &'a BTreeMap<u8, Standing>,
+}
+
+impl Returning<'_> {
+    /// What it does. `is_late` tells that it goes on with any other member, if ZooKeeper cannot have had a majority of those that
+    /// are silent and nobody else has data.
+    #[must_use]
+    pub fn step(&self, is_late: bool) -> Return {
+        let of = self.left.of;
+        if self.others.values().any(|its| its.is_of_later(&of)) {
+            return Return::Leave;
+        }
+        let fellow = |(server, its): (&u8, &Standing)| match its {
+            Standing::Member { ensemble, .. } if *ensemble == self.left.ensemble => Some(*server),
+            _ => None,
+        };
+        let fellows = || self.others.iter().filter_map(fellow);
+        let servers: Servers = fellows().chain([self.own]).collect();
+        let voters: Servers = self.voters.iter().copied().collect();
+        // ZooKeeper may have had the servers of the list, or those that the log names.
+        let is_enough = voters.are_mostly(servers) && of.is_majority(servers);
+        let holdings = || {
+            self.others.values().filter_map(|its| match its {
+                Standing::Before(holding) => Some(holding),
+                Standing::Member { .. } | Standing::Busy(_) => None,
+            })
+        };
+        let has_left = |its: &Holding| {
+            its.left.is_some_and(|left| !of.is_later_than(&left.of) && left.of.line == of.line)
+        };
+        let may_be_over = holdings().any(has_left);
+        let may_be_past = holdings().any(|its| !its.base.is_empty());
+        // It says to who is of another one that they have nothing in common.
+        let foreign = |its: &Standing| match its {
+            Standing::Member { ensemble, of: other, .. } => {
+                *ensemble != self.left.ensemble && !of.is_later_than(other)
+            }
+            Standing::Before(_) | Standing::Busy(_) => false,
+        };
+        let has_said = |server: &u8| match self.others.get(server) {
+            None | Some(Standing::Busy(_)) => *server == self.own,
+            Some(Standing::Before(_) | Standing::Member { .. }) => true,
+        };
+        let are_all = self.voters.iter().all(has_said);
+        let unheard: Servers = (0..=u8::MAX).filter(|server| !has_said(server)).collect();
+        let is_safe = !may_be_past && !voters.are_mostly(unheard) && !of.may_be_majority(unheard);
+        let is_told = (is_late || are_all) && self.others.values().any(foreign);
+        let may_go_on = (is_late && is_safe && fellows().next().is_some())
+            || (!may_be_over && (is_told || self.asks));
+        if is_enough || may_go_on { Return::TakePart } else { Return::Wait }
+    }
+
+    /// For an operator: for whom it waits, and why.
+    #[must_use]
+    pub fn waits_for(&self) -> String {
+        let (silent, are) = silent(self.own, self.voters, self.others);
+        if let Some(text) = holds_up(busy(self.voters, self.others), (silent.clone(), are)) {
+            return text;
+        }
+        let has_left = |(server, its): (&u8, &Standing)| match its {
+            Standing::Before(its) if its.left.is_some() => Some(*server),
+            _ => None,
+        };
+        let left = self.others.iter().find_map(has_left);
+        let end = match (silent.as_str(), left) {
+            ("", Some(server)) => ends_without_others(self.own, server),
+            ("", None) => format!(
+                ". If the data of the others is lost for good, stop server {}, run `rookeeper data leave` on its dataDir, and start it \
+                 again",
+                self.own
+            ),
+            _ => format!(": start {silent}"),
+        };
+        match left {
+            Some(server) => format!(
+                "ZooKeeper has gone on with the data of server {server}, and not with that of this server. What a majority of the \
+                 servers has, counts{end}"
+            ),
+            None => format!("no majority of its ensemble answers{end}"),
+        }
     }
 }
 

@@ -37,14 +37,12 @@ impl Is {
             Self::Empty | Self::Old | Self::New => Begins::WithAll,
             Self::Marked => Begins::Marked,
         };
-        Holding { base: self.base(), begins, names: None }
+        Holding { base: self.base(), begins, ..Holding::default() }
     }
 
     fn standing(self, names: Option<u8>) -> Standing {
         match self {
-            Self::Member => {
-                Standing::Member { id: 0x105, ensemble: 7, asks: Vec::new(), has_begun: true }
-            }
+            Self::Member => member(0x105, 7, &[], true),
             Self::Busy => Standing::Busy(Busy::Reads),
             _ => Standing::Before(Holding { names, ..self.holding() }),
         }
@@ -53,6 +51,17 @@ impl Is {
     fn has_data(self) -> bool {
         matches!(self, Self::Old | Self::New)
     }
+}
+
+/// A member of an ensemble of which nothing else is said.
+fn member(id: u64, ensemble: u64, asks: &[u8], has_begun: bool) -> Standing {
+    let of = OfLine::default();
+    Standing::Member { id, ensemble, asks: asks.to_vec(), has_begun, of }
+}
+
+/// One that takes part in an ensemble of a line.
+fn of_line(ensemble: u64, asks: &[u8], of: OfLine) -> Standing {
+    Standing::Member { id: 0x101, ensemble, asks: asks.to_vec(), has_begun: true, of }
 }
 
 /// Three servers, and of each which of the three it hears (itself always).
@@ -255,7 +264,7 @@ fn a_founder_is_waited_for_by_those_whom_it_asks() {
         (2, Is::Old, true, [Step::Wait; 2]),
         (4, Is::Empty, true, [Step::Join; 2]),
     ] {
-        let founder = Standing::Member { id: 0x103, ensemble: 7, asks: vec![2], has_begun };
+        let founder = member(0x103, 7, &[2], has_begun);
         let others = BTreeMap::from([(1, Is::Empty.standing(None)), (3, founder)]);
         let round = Round { own, holding: is.holding(), voters: &VOTERS, others: &others };
         let case = (own, is, has_begun);
@@ -269,25 +278,23 @@ fn a_founder_is_waited_for_by_those_whom_it_asks() {
 /// Server 3 asks the others to belong to ensemble 7; server 1 is what is said here.
 #[test]
 fn nobody_belongs_to_an_ensemble_who_may_have_belonged_to_another() {
-    let asks = Standing::Member { id: 0x103, ensemble: 7, asks: vec![1, 2], has_begun: false };
-    let member =
-        |ensemble| Standing::Member { id: 0x101, ensemble, asks: Vec::new(), has_begun: true };
-    let waits =
-        |ensemble| Standing::Member { id: 0x101, ensemble, asks: Vec::new(), has_begun: false };
+    let asks = member(0x103, 7, &[1, 2], false);
+    let belongs = |ensemble| member(0x101, ensemble, &[], true);
+    let waits = |ensemble| member(0x101, ensemble, &[], false);
     for (is, first, accepts, steps) in [
         (Is::Empty, Some(Is::Empty.standing(None)), true, [Step::Wait; 2]),
-        (Is::Empty, Some(member(7)), true, [Step::Wait, Step::Join]),
-        (Is::Empty, Some(member(8)), false, [Step::Join; 2]),
+        (Is::Empty, Some(belongs(7)), true, [Step::Wait, Step::Join]),
+        (Is::Empty, Some(belongs(8)), false, [Step::Join; 2]),
         (Is::Empty, Some(waits(8)), true, [Step::Wait; 2]),
         (Is::Old, Some(waits(8)), true, [Step::Wait; 2]),
         // It may be all that is left of another one.
         (Is::Empty, None, false, [Step::Wait, Step::Join]),
         (Is::Marked, None, true, [Step::Wait; 2]),
-        (Is::Marked, Some(member(8)), false, [Step::Join; 2]),
+        (Is::Marked, Some(belongs(8)), false, [Step::Join; 2]),
         (Is::Old, None, true, [Step::Wait; 2]),
         (Is::Old, Some(Is::New.standing(None)), true, [Step::Wait; 2]),
-        (Is::Old, Some(member(7)), true, [Step::Wait; 2]),
-        (Is::Old, Some(member(8)), false, [Step::Join; 2]),
+        (Is::Old, Some(belongs(7)), true, [Step::Wait; 2]),
+        (Is::Old, Some(belongs(8)), false, [Step::Join; 2]),
     ] {
         let mut others = BTreeMap::from([(3, asks.clone())]);
         others.extend(first.clone().map(|its| (1, its)));
@@ -424,7 +431,7 @@ fn nothing_has_begun_before_a_majority_belongs_and_all_who_acknowledge_say_so() 
 /// What one that left an ensemble has was acknowledged there.
 #[test]
 fn nobody_belongs_to_an_ensemble_that_was_founded_on_less() {
-    let asks = Standing::Member { id: 0x101, ensemble: 7, asks: vec![3], has_begun: true };
+    let asks = member(0x101, 7, &[3], true);
     let others = BTreeMap::from([(1, asks), (2, Is::New.standing(None))]);
     let round = Round { own: 3, holding: Is::Empty.holding(), voters: &VOTERS, others: &others };
     let accepts = round.accepts().expect("all have answered");
@@ -436,11 +443,11 @@ fn nobody_belongs_to_an_ensemble_that_was_founded_on_less() {
 #[test]
 fn of_two_ensembles_only_the_one_that_has_not_begun_is_given_up() {
     let told = |begun: [bool; 2]| {
-        let member = |server: u8, has_begun| {
+        let of_own = |server: u8, has_begun| {
             let ensemble = server.into();
-            Standing::Member { id: 0x100 + ensemble, ensemble, asks: Vec::new(), has_begun }
+            member(0x100 + ensemble, ensemble, &[], has_begun)
         };
-        let others = BTreeMap::from([(1, member(1, begun[0])), (2, member(2, begun[1]))]);
+        let others = BTreeMap::from([(1, of_own(1, begun[0])), (2, of_own(2, begun[1]))]);
         let (own, holding) = (3, Is::Empty.holding());
         Round { own, holding, voters: &VOTERS, others: &others }.waits_for(true, "/data")
     };
@@ -462,11 +469,9 @@ fn of_two_ensembles_only_the_one_that_has_not_begun_is_given_up() {
 /// The log of a founder says nothing of those that refused, and it takes part: it waits for nobody.
 #[test]
 fn who_waits_beside_an_ensemble_that_has_not_begun_is_not_sent_to_the_log_of_its_founder() {
-    let member = |server: u8, asks: &[u8]| {
-        let (id, asks) = (member_id(server, FIRST_LIFE), asks.to_vec());
-        (server, Standing::Member { id, ensemble: 7, asks, has_begun: false })
-    };
-    let [founder, accepted, unknown] = [member(3, &[2]), member(2, &[]), member(3, &[])];
+    let belongs =
+        |server: u8, asks: &[u8]| (server, member(member_id(server, FIRST_LIFE), 7, asks, false));
+    let [founder, accepted, unknown] = [belongs(3, &[2]), belongs(2, &[]), belongs(3, &[])];
     for (heard, parts) in [
         (vec![founder.clone()], ["server 3 has founded", "stop server 3, move"]),
         (vec![accepted.clone(), founder], ["server 3 has founded", "stop server 3, move"]),
@@ -488,8 +493,7 @@ fn who_waits_beside_an_ensemble_that_has_not_begun_is_not_sent_to_the_log_of_its
 #[test]
 fn two_lone_founders_keep_nobody_from_belonging() {
     let founder = |server: u8, asks: &[u8]| {
-        let (id, ensemble) = (member_id(server, FIRST_LIFE), server.into());
-        (server, Standing::Member { id, ensemble, asks: asks.to_vec(), has_begun: false })
+        (server, member(member_id(server, FIRST_LIFE), server.into(), asks, false))
     };
     for is in [Is::Empty, Is::Marked, Is::Old, Is::New] {
         let others = BTreeMap::from([founder(1, &[2, 3]), founder(2, &[1, 3])]);
@@ -525,9 +529,8 @@ fn who_is_busy_is_waited_for() {
         }
     }
     // It may be the founder of the one that has not begun.
-    let (id, ensemble, asks) = (0x101, 7, Vec::new());
-    let member = Standing::Member { id, ensemble, asks, has_begun: false };
-    let others = BTreeMap::from([(1, member), (3, Standing::Busy(Busy::Reads))]);
+    let others =
+        BTreeMap::from([(1, member(0x101, 7, &[], false)), (3, Standing::Busy(Busy::Reads))]);
     let round = Round { own: 2, holding: Is::Old.holding(), voters: &VOTERS, others: &others };
     let told = round.waits_for(true, "/data");
     assert!(told.contains("server 3 still reads") && !told.contains("stop server 1"), "{told}");
@@ -564,7 +567,7 @@ fn only_the_first_process_of_a_server_that_is_busy_takes_time_back() {
 /// What a disk that is not mounted hides may be all that is left of another ensemble.
 #[test]
 fn an_emptied_server_belongs_to_nothing_beside_one_that_is_blank() {
-    let asks = Standing::Member { id: 0x103, ensemble: 7, asks: vec![1, 2], has_begun: false };
+    let asks = member(0x103, 7, &[1, 2], false);
     for (first, accepts) in [(Is::Blank, false), (Is::Empty, true), (Is::Marked, true)] {
         for own in [Is::Blank, Is::Empty] {
             let others = BTreeMap::from([(1, first.standing(None)), (3, asks.clone())]);
@@ -642,4 +645,532 @@ fn whoever_waits_says_for_whom_and_what_to_do() {
     ] {
         assert!(parts.iter().all(|part| text.contains(part)), "{text}");
     }
+}
+
+/// What a server can be where ZooKeeper may have gone on with an ensemble: 7 of line 5, generation 1, of servers 1 to 3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    Empty,
+    /// With `db.autocreate=false`: its disk may not be mounted.
+    Blank,
+    /// Data of ZooKeeper's that was no member's.
+    Data,
+    /// A member's that ZooKeeper went on with, more or less of it.
+    LeftOld,
+    LeftNew,
+    /// A member with nothing of ZooKeeper's.
+    Member,
+    /// A member of the next generation.
+    Later,
+    /// It says later what it is.
+    Busy,
+}
+
+const ALL_AFTER: [After; 8] = [
+    After::Empty,
+    After::Blank,
+    After::Data,
+    After::LeftOld,
+    After::LeftNew,
+    After::Member,
+    After::Later,
+    After::Busy,
+];
+
+fn of(generation: u64) -> OfLine {
+    let voters = VOTERS.into_iter().collect();
+    OfLine {
+        line: 5,
+        generation,
+        term: 3,
+        last: (3 << 32) + 7,
+        voters,
+        outgoing: Servers::default(),
+    }
+}
+
+const fn left(of: OfLine) -> Left {
+    Left { ensemble: 7, of }
+}
+
+impl After {
+    fn holding(self) -> Holding {
+        let of_epoch = |epoch, count| Base { epoch, zxid: (epoch << 32) + count, accepted: epoch };
+        let left = Some(left(of(1)));
+        let begins = Begins::WithAll;
+        match self {
+            Self::Data => Holding { base: of_epoch(4, 2), begins, ..Holding::default() },
+            Self::LeftOld => Holding { base: of_epoch(4, 1), begins, left, ..Holding::default() },
+            Self::LeftNew => Holding { base: of_epoch(4, 3), begins, left, ..Holding::default() },
+            Self::Blank => Holding::default(),
+            _ => Holding { begins, ..Holding::default() },
+        }
+    }
+
+    fn standing(self, names: Option<u8>) -> Standing {
+        match self {
+            Self::Member => of_line(7, &[], of(1)),
+            Self::Later => of_line(8, &[], of(2)),
+            Self::Busy => Standing::Busy(Busy::Reads),
+            _ => Standing::Before(Holding { names, ..self.holding() }),
+        }
+    }
+
+    const fn is_left(self) -> bool {
+        matches!(self, Self::LeftOld | Self::LeftNew)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct WorldAfter {
+    is: [After; 3],
+    hears: [[bool; 3]; 3],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Does {
+    Step(Step),
+    Return(Return),
+    Serves,
+}
+
+impl WorldAfter {
+    fn all() -> impl Iterator<Item = Self> {
+        let states =
+            (0..512).map(|at| [ALL_AFTER[at % 8], ALL_AFTER[at / 8 % 8], ALL_AFTER[at / 64]]);
+        states.flat_map(|is| {
+            (0..64_u8).map(move |ways| {
+                let mut hears = [[true; 3]; 3];
+                let pairs = [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)];
+                for (bit, (own, other)) in pairs.into_iter().enumerate() {
+                    hears[own][other] = ways >> bit & 1 == 1;
+                }
+                Self { is, hears }
+            })
+        })
+    }
+
+    fn others(&self, own: usize, names: [Option<u8>; 3]) -> BTreeMap<u8, Standing> {
+        let heard = (0..3).filter(|other| *other != own && self.hears[own][*other]);
+        heard.map(|other| (VOTERS[other], self.is[other].standing(names[other]))).collect()
+    }
+
+    fn do_what(&self, is_late: bool) -> [Does; 3] {
+        let names = [0, 1, 2].map(|own| {
+            let (holding, others) = (self.is[own].holding(), &self.others(own, [None; 3]));
+            Round { own: VOTERS[own], holding, voters: &VOTERS, others }.named()
+        });
+        [0, 1, 2].map(|own| {
+            let others = &self.others(own, names);
+            let (number, voters) = (VOTERS[own], VOTERS.as_slice());
+            match self.is[own] {
+                After::Later | After::Busy => Does::Serves,
+                After::Member => {
+                    let left = left(of(1));
+                    Does::Return(
+                        Returning { own: number, left, asks: false, voters, others }.step(is_late),
+                    )
+                }
+                is => {
+                    let holding = is.holding();
+                    Does::Step(Round { own: number, holding, voters, others }.step(is_late))
+                }
+            }
+        })
+    }
+
+    fn heard(&self, own: usize, is: impl Fn(After) -> bool) -> usize {
+        (0..3).filter(|at| self.hears[own][*at] && is(self.is[*at])).count()
+    }
+}
+
+/// By how many of the three are heard: of a later generation, members, left, with data of other origin, and how many have not said
+/// what they hold.
+fn table_after(own: After, heard: [usize; 5]) -> &'static str {
+    let is_left = own.is_left();
+    match heard {
+        [1 | 2, ..] => "join",
+        // A majority shows nothing of ZooKeeper: the ensemble goes on, without what a minority has.
+        [0, 2, ..] => "join",
+        [0, 1, 1, 1, 0] | [0, 1, 2, 0, 0] => "now",
+        [0, 1, ..] if is_left => "wait",
+        [0, 1, ..] => "join",
+        [0, 0, 2, 1, 0] | [0, 0, 1, 2, 0] | [0, 0, 3, 0, 0] => "now",
+        [0, 0, 1, 1, 0] | [0, 0, 2, 0, 0] => "now",
+        [0, 0, 1, 1, 1] | [0, 0, 2, 0, 1] => "late",
+        // A server alone went on, as far as is known.
+        [0, 0, 1, 0, _] => "wait",
+        [0, 0, 0, ..] => "no member's",
+        _ => panic!("{heard:?}"),
+    }
+}
+
+#[test]
+fn a_majority_tells_whether_an_ensemble_goes_on() {
+    for world in WorldAfter::all() {
+        for is_late in [false, true] {
+            let does = world.do_what(is_late);
+            for (own, does) in does.into_iter().enumerate() {
+                let count = |is: fn(After) -> bool| world.heard(own, is);
+                let busy = count(|is| is == After::Busy);
+                let silent = world.hears[own].iter().filter(|hears| !**hears).count()
+                    + count(|is| is == After::Blank)
+                    + busy;
+                let (later, members) =
+                    (count(|is| is == After::Later), count(|is| is == After::Member));
+                let heard =
+                    [later, members, count(After::is_left), count(|is| is == After::Data), silent];
+                let case = format!("{own} of {world:?}, late: {is_late}");
+                let step = match does {
+                    Does::Serves => continue,
+                    Does::Return(step) => {
+                        let other = world.heard(own, |is| is == After::Member) > 1;
+                        let expected = match (later, other) {
+                            (1.., _) => Return::Leave,
+                            (0, true) => Return::TakePart,
+                            (0, false) => Return::Wait,
+                        };
+                        assert_eq!(step, expected, "{case}");
+                        continue;
+                    }
+                    Does::Step(step) => step,
+                };
+                let may = match table_after(world.is[own], heard) {
+                    "join" => {
+                        assert_eq!(step, Step::Join, "{case}");
+                        continue;
+                    }
+                    "no member's" => continue,
+                    "now" => true,
+                    "late" => is_late && busy == 0,
+                    _ => false,
+                };
+                assert!(may || step == Step::Wait, "{case} founds");
+                let among: Vec<usize> = (0..3).filter(|at| world.hears[own][*at]).collect();
+                // Members name nobody.
+                let names = |at: &&usize| !matches!(world.is[**at], After::Member | After::Busy);
+                let befores = among.iter().filter(names);
+                let agree = befores.clone().all(|at| world.hears[*at] == world.hears[own]);
+                if may && agree && befores.count() > 1 {
+                    let base = |at: &usize| world.is[*at].holding().base;
+                    let rank = |at: &&usize| (base(at).epoch, base(at).zxid, **at);
+                    let founder = among.iter().max_by_key(rank) == Some(&own);
+                    assert_eq!(step == Step::Found, founder, "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// Two halves of different histories: whoever hears whom.
+#[test]
+fn an_ensemble_never_goes_on_beside_its_next_generation() {
+    let mut founded = 0;
+    for world in WorldAfter::all() {
+        let members = world.is.iter().filter(|is| **is == After::Member).count();
+        for is_late in [false, true] {
+            let does = world.do_what(is_late);
+            let founders = does.iter().filter(|does| **does == Does::Step(Step::Found)).count();
+            assert!(founders <= 1, "{world:?}");
+            let has_left = world.is.iter().any(|is| is.is_left());
+            if founders == 0 || !has_left {
+                continue;
+            }
+            founded += 1;
+            // They could elect among themselves.
+            assert!(members < 2, "{world:?}");
+            assert!(!does.contains(&Does::Return(Return::TakePart)), "{world:?}");
+            // What ZooKeeper acknowledged is in the greatest of a majority.
+            let with_data = world.is.iter().filter(|is| !is.holding().base.is_empty()).count();
+            assert!(with_data >= 2, "{world:?}");
+            let founder = does.iter().position(|does| *does == Does::Step(Step::Found));
+            let founder = founder.expect("one founds");
+            for at in (0..3).filter(|at| world.hears[founder][*at]) {
+                assert!(world.is[at].holding().base <= world.is[founder].holding().base);
+            }
+        }
+    }
+    assert!(founded > 100, "{founded}");
+}
+
+/// What a majority of a configuration has, not only of the list.
+#[test]
+fn each_configuration_that_is_named_has_to_be_left_by_a_majority() {
+    let found = |of: OfLine, voters: &[u8], others: &[(u8, Standing)]| {
+        let base = Base { epoch: 9, zxid: (9 << 32) + 9, accepted: 9 };
+        let holding = Holding { base, left: Some(left(of)), ..Holding::default() };
+        let own = 1;
+        let mut others: BTreeMap<u8, Standing> = others.iter().cloned().collect();
+        for its in others.values_mut() {
+            if let Standing::Before(its) = its {
+                its.names = Some(own);
+            }
+        }
+        Round { own, holding, voters, others: &others }.step(true) == Step::Found
+    };
+    let holds = After::LeftOld.standing(None);
+    let two = [(2, holds.clone())];
+    assert!(found(of(1), &VOTERS, &two));
+    // Servers 4 and 5 were added to the log, and not to the list.
+    let five: Servers = (1..6).collect();
+    assert!(!found(OfLine { voters: five, ..of(1) }, &VOTERS, &two));
+    assert!(found(
+        OfLine { voters: five, ..of(1) },
+        &VOTERS,
+        &[two[0].clone(), (4, holds.clone())]
+    ));
+    // In the middle of a change, both sets of voters.
+    let outgoing: Servers = [1, 4, 5].into_iter().collect();
+    assert!(!found(OfLine { outgoing, ..of(1) }, &VOTERS, &two));
+    let three = [two[0].clone(), (4, holds.clone())];
+    assert!(found(OfLine { outgoing, ..of(1) }, &VOTERS, &three));
+    // The list names servers that were not there.
+    assert!(!found(of(1), &[1, 2, 3, 4, 5], &two));
+    // A member that was away knows another configuration.
+    let member = |voters| of_line(7, &[], OfLine { voters, ..of(1) });
+    assert!(found(of(1), &VOTERS, &[two[0].clone(), (3, member(of(1).voters))]));
+    assert!(!found(of(1), &VOTERS, &[two[0].clone(), (3, member(five))]));
+}
+
+/// Restored from backups of different times, or the disks of two ensembles: nobody founds, and the reason is told.
+#[test]
+fn what_does_not_go_together_waits_for_an_operator() {
+    let told = |other: Standing| {
+        let others = BTreeMap::from([(1, other), (2, After::LeftOld.standing(Some(3)))]);
+        let holding = After::LeftNew.holding();
+        let round = Round { own: 3, holding, voters: &VOTERS, others: &others };
+        (round.step(true), round.waits_for(true, "/data"))
+    };
+    let with = |of: OfLine| {
+        let left = Some(left(of));
+        Standing::Before(Holding { left, names: Some(3), ..After::LeftOld.holding() })
+    };
+    assert_eq!(told(with(of(1))).0, Step::Found);
+    let (step, text) = told(with(OfLine { line: 6, ..of(1) }));
+    assert_eq!(step, Step::Wait);
+    assert!(text.contains("members of two ensembles, 0000000000000006 and"), "{text}");
+    // ZooKeeper's epochs are above all that it found: this server's record is of after what it went on with.
+    for standing in [
+        with(OfLine { last: (5 << 32) + 1, ..of(1) }),
+        of_line(7, &[], OfLine { last: (5 << 32) + 1, ..of(1) }),
+    ] {
+        let (step, text) = told(standing);
+        assert_eq!(step, Step::Wait);
+        assert!(text.contains("server 1 has a transaction of epoch 5"), "{text}");
+        assert!(text.contains("from a backup"), "{text}");
+    }
+}
+
+#[test]
+fn who_left_an_ensemble_belongs_only_to_a_later_one_of_its_line() {
+    let asks = |of: OfLine| of_line(8, &[3], of);
+    for (asks_of, accepts, takes_seat) in [
+        (of(2), true, true),
+        (of(3), true, true),
+        // Of the same generation it is another founding, and of another line another ensemble.
+        (of(1), false, false),
+        (OfLine { line: 6, ..of(2) }, false, false),
+    ] {
+        let others = BTreeMap::from([(1, asks(asks_of)), (2, asks(asks_of))]);
+        for is in [After::LeftOld, After::LeftNew] {
+            let holding = is.holding();
+            let round = Round { own: 3, holding, voters: &VOTERS, others: &others };
+            assert_eq!(round.accepts().is_some(), accepts, "{asks_of:?}");
+            assert_eq!(round.may_go_aside(), takes_seat, "{asks_of:?}");
+        }
+    }
+    // A member of before that answers does not keep it from that.
+    let others = BTreeMap::from([(1, asks(of(2))), (2, After::Member.standing(None))]);
+    let holding = After::LeftOld.holding();
+    let round = Round { own: 3, holding, voters: &VOTERS, others: &others };
+    assert!(round.accepts().is_some());
+    assert_eq!((round.next_generation(), round.newest_epoch()), (Some((5, 2)), 4));
+}
+
+/// A member that hears no majority of its ensemble goes on all the same where nothing shows that it was left: the others tell it
+/// what is wrong.
+#[test]
+fn a_member_among_strangers_is_told_by_them() {
+    let member = |ensemble, of| of_line(ensemble, &[], of);
+    let stranger = member(9, OfLine { line: 6, ..of(4) });
+    let fellow = member(7, of(1));
+    let left_it = After::LeftOld.standing(None);
+    let empty = After::Empty.standing(None);
+    let wide: Servers = (1..6).collect();
+    for (others, voters, steps) in [
+        (vec![], of(1).voters, [Return::Wait; 2]),
+        (vec![stranger.clone()], of(1).voters, [Return::Wait, Return::TakePart]),
+        (vec![stranger.clone(), empty.clone()], of(1).voters, [Return::TakePart; 2]),
+        (vec![stranger.clone(), left_it.clone()], of(1).voters, [Return::Wait; 2]),
+        // Another founding of the same generation.
+        (vec![member(9, of(1)), empty.clone()], of(1).voters, [Return::TakePart; 2]),
+        // One that has not found out yet that its own was left.
+        (
+            vec![member(9, OfLine { generation: 0, ..of(1) }), empty],
+            of(1).voters,
+            [Return::Wait; 2],
+        ),
+        (vec![fellow.clone()], of(1).voters, [Return::TakePart; 2]),
+        (vec![fellow, left_it], of(1).voters, [Return::TakePart; 2]),
+    ] {
+        let others: BTreeMap<u8, Standing> = (1..).zip(others).collect();
+        let left = left(OfLine { voters, ..of(1) });
+        let returning = Returning { own: 3, left, asks: false, voters: &VOTERS, others: &others };
+        assert_eq!([false, true].map(|is_late| returning.step(is_late)), steps, "{others:?}");
+    }
+    // It knows neither the list nor the members as they are now.
+    let left = left(OfLine { voters: wide, ..of(1) });
+    let fellow = (4, member(7, of(1)));
+    for (others, steps, told) in [
+        // ZooKeeper may have had the three that are silent.
+        (vec![fellow.clone()], [Return::Wait; 2], "start servers 5, 6 and 7"),
+        (
+            vec![fellow, (5, After::Empty.standing(None))],
+            [Return::Wait, Return::TakePart],
+            "start servers 6 and 7",
+        ),
+    ] {
+        let others = others.into_iter().collect();
+        let voters = &[3, 4, 5, 6, 7];
+        let returning = Returning { own: 3, left, asks: false, voters, others: &others };
+        assert_eq!([false, true].map(|is_late| returning.step(is_late)), steps, "{others:?}");
+        let text = returning.waits_for();
+        assert!(text.contains(told), "{text}");
+    }
+}
+
+/// Those whom a founder still asks wait for it, and it would wait for them.
+#[test]
+fn a_founder_that_still_asks_does_not_wait_for_those_whom_it_asks() {
+    let step = |asks, others: &[(u8, After)]| {
+        let others = others.iter().map(|(server, is)| (*server, is.standing(None))).collect();
+        let left = left(of(1));
+        Returning { own: 3, left, asks, voters: &VOTERS, others: &others }.step(false)
+    };
+    assert_eq!(step(true, &[(1, After::Data)]), Return::TakePart);
+    assert_eq!(step(false, &[(1, After::Data)]), Return::Wait);
+    assert_eq!(step(true, &[(1, After::Data), (2, After::Later)]), Return::Leave);
+}
+
+#[test]
+fn a_minority_that_left_says_for_whom_it_waits_and_what_ends_that() {
+    let told = |others: &[(u8, After)]| {
+        let others = others.iter().map(|(server, is)| (*server, is.standing(None))).collect();
+        let holding = After::LeftNew.holding();
+        let round = Round { own: 1, holding, voters: &VOTERS, others: &others };
+        assert_eq!(round.step(true), Step::Wait);
+        round.waits_for(true, "/data")
+    };
+    let empty = (2, After::Empty);
+    for (others, parts) in [
+        (&[][..], ["servers 2 and 3 do not answer", "`rookeeper data leave`"]),
+        (&[empty], ["server 3 does not answer", "stop server 1"]),
+        (&[empty, (3, After::Empty)], ["the others are empty", "stop server 1"]),
+        (&[(2, After::Member)], ["server 2 belongs to the ensemble of before", "server 3"]),
+        (
+            &[(2, After::Member), (3, After::Empty)],
+            ["stop servers 1 and 2", "`rookeeper data leave` on the dataDir of both"],
+        ),
+    ] {
+        let text = told(others);
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+}
+
+/// ZooKeeper ran with a list that names servers which the log does not, and those acknowledged writes: servers 1 and 2 are a
+/// majority of what the log names, and not of the list.
+#[test]
+fn a_member_goes_on_only_with_a_majority_of_the_list_and_of_the_log() {
+    let fellow = (2, After::Member);
+    let step = |others: &[(u8, After)], is_late| {
+        let others = others.iter().map(|(server, is)| (*server, is.standing(None))).collect();
+        let (left, voters) = (left(of(1)), &[1, 2, 3, 4, 5]);
+        Returning { own: 1, left, asks: false, voters, others: &others }.step(is_late)
+    };
+    let javas = [(3, After::LeftOld), (4, After::Data), (5, After::Data)];
+    for (others, steps) in [
+        ([&[fellow][..], &javas[..]].concat(), [Return::Wait; 2]),
+        // They may start later.
+        (vec![fellow], [Return::Wait; 2]),
+        (vec![fellow, javas[1]], [Return::Wait; 2]),
+        // They are new.
+        (vec![fellow, (4, After::Empty)], [Return::Wait, Return::TakePart]),
+        (vec![fellow, (3, After::Member)], [Return::TakePart; 2]),
+    ] {
+        assert_eq!([false, true].map(|is_late| step(&others, is_late)), steps, "{others:?}");
+    }
+    // The other way round: what the log names may have been ZooKeeper's.
+    let five = OfLine { voters: (1..6).collect(), ..of(1) };
+    let others = BTreeMap::from([(2, of_line(7, &[], five))]);
+    let returning =
+        Returning { own: 1, left: left(five), asks: false, voters: &VOTERS, others: &others };
+    assert_eq!([false, true].map(|is_late| returning.step(is_late)), [Return::Wait; 2]);
+}
+
+/// One that is greater comes while the next generation is being founded: what it has more was not acknowledged, and goes aside.
+#[test]
+fn a_greater_latecomer_of_before_keeps_nobody_from_the_next_generation() {
+    let founder = of_line(8, &[1, 3], of(2));
+    let base = After::LeftOld.holding().base;
+    let others = BTreeMap::from([(1, After::LeftNew.standing(None)), (2, founder.clone())]);
+    let holding = After::LeftOld.holding();
+    let round = Round { own: 3, holding, voters: &VOTERS, others: &others };
+    assert!(round.accepts().expect("it is asked").is_for(8, base));
+    // What no member left counts as ever.
+    let others = BTreeMap::from([(1, After::Data.standing(None)), (2, founder)]);
+    let round = Round { own: 3, holding, voters: &VOTERS, others: &others };
+    assert!(!round.accepts().expect("it is asked").is_for(8, base));
+}
+
+/// ZooKeeper went on with servers 2 and 3, and server 1, which founded the ensemble, still asks server 3.
+#[test]
+fn a_founder_whose_ensemble_was_left_keeps_nobody_from_the_next_generation() {
+    let founder = of_line(7, &[3], of(1));
+    for is in [After::Data, After::LeftNew] {
+        let left = After::LeftOld.standing(Some(3));
+        let others = BTreeMap::from([(1, founder.clone()), (2, left)]);
+        let round = Round { own: 3, holding: is.holding(), voters: &VOTERS, others: &others };
+        assert_eq!((round.step(true), round.accepts()), (Step::Found, None), "{is:?}");
+        let others = BTreeMap::from([(1, founder.clone()), (2, of_line(8, &[3], of(2)))]);
+        let round = Round { own: 3, holding: is.holding(), voters: &VOTERS, others: &others };
+        assert_eq!(round.accepts().map(|its| its.ensemble), Some(8), "{is:?}");
+    }
+    let step = |generation, is: After| {
+        let others = BTreeMap::from([(2, is.standing(None)), (3, After::Data.standing(None))]);
+        let left = left(of(generation));
+        Returning { own: 1, left, asks: true, voters: &VOTERS, others: &others }.step(true)
+    };
+    assert_eq!(step(1, After::LeftOld), Return::Wait);
+    // They left the one before it, and wait for its founder.
+    assert_eq!(step(2, After::LeftOld), Return::TakePart);
+}
+
+/// ZooKeeper brought a follower what the others had, and nothing of its own was written.
+#[test]
+fn who_left_with_nothing_more_than_the_others_takes_a_seat() {
+    let members = [(2, After::Member), (3, After::Member)];
+    let join_with = |accepted, zxid, others: &[(u8, After)]| {
+        let others = others.iter().map(|(server, is)| (*server, is.standing(None))).collect();
+        let base = Base { epoch: 4, zxid, accepted };
+        let holding = Holding { base, ..After::LeftOld.holding() };
+        let round = Round { own: 1, holding, voters: &VOTERS, others: &others };
+        (round.step(true) == Step::Join).then(|| round.may_go_aside())
+    };
+    let join = |zxid, others: &[(u8, After)]| join_with(4, zxid, others);
+    let last = of(1).last;
+    // The others were restored from before ZooKeeper, and have gone on to a later term.
+    let restored = OfLine { last: 6 << 32, ..of(1) };
+    let others = BTreeMap::from([2, 3].map(|server| (server, of_line(7, &[], restored))));
+    let base = Base { epoch: 4, zxid: (4 << 32) + 1, accepted: 4 };
+    let holding = Holding { base, ..After::LeftOld.holding() };
+    let round = Round { own: 1, holding, voters: &VOTERS, others: &others };
+    assert!(round.step(true) == Step::Join && !round.may_go_aside());
+    // A server alone leaves the epoch as it is: what it wrote may have the zxids of what the others wrote.
+    assert_eq!(join_with(3, last, &members), Some(false));
+    for (zxid, goes_aside) in
+        [(last - 1, true), (last, true), (last + 1, false), (4 << 32, true), ((4 << 32) + 1, false)]
+    {
+        assert_eq!(join(zxid, &members), Some(goes_aside), "{zxid:x}");
+    }
+    assert_eq!(join(last, &members[..1]), None, "one is no majority");
 }

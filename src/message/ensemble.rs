@@ -168,8 +168,8 @@ RK0442 NO_RANDOM_BYTES
 "Look at the reason in the line; a container may lack `getrandom`."
 
 RK0443 SESSIONS_END_AT_FOUNDING
-"An ensemble is being founded on a server whose session passwords depend on `session.key`, and that key cannot be given to the others."
-"These sessions end, along with their ephemeral znodes; this happens once. Their clients open new sessions. All other znodes stay."
+"An ensemble is being founded on a server whose session passwords depend on `session.key`, and that key cannot be given to the others, or ZooKeeper has gone on with the data since."
+"These sessions end, along with their ephemeral znodes; this happens once. If ZooKeeper has gone on, those that it opened do not end. Their clients open new sessions. All other znodes stay."
 "To avoid it, set up TLS or `quorum.auth.secretFile` before the first start of the ensemble. If the line says that there are too many sessions from before a seal, let those sessions close first."
 
 RK0444 PEER_NOT_IN_NEW_ENSEMBLE
@@ -189,8 +189,13 @@ RK0446 FOUNDING_REFUSED
 
 RK0447 PEER_OF_ANOTHER_ENSEMBLE
 "A server of the list belongs to another ensemble than this one."
-"The data of the two has nothing in common, so they do not speak to each other. Each keeps trying, and says so at most once a minute. Only an ensemble that has a majority of its servers serves clients: usually one of the two was founded, and has not begun."
-"Find out which of the two ensembles serves clients. If it is not this server's: stop this server, move its own data directory away, keep it, and start it with an empty one. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
+"The data of the two has nothing in common, so they do not speak to each other. Each keeps trying, and says so at most once a minute. Only an ensemble that has a majority of its servers serves clients: usually one of the two was founded, and has not begun, or one ran on while ZooKeeper had the data of the others."
+"If ZooKeeper had run with the other servers, restart the one that ran on: it joins them by itself. Otherwise, find out which of the two ensembles serves clients. If it is not this server's: stop this server, move its own data directory away, keep it, and start it with an empty one. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
+
+RK0448 ENSEMBLE_LEFT
+"ZooKeeper went on with the data of a majority of this member's ensemble, and a later ensemble was founded on that."
+"This member was away meanwhile. It leaves its ensemble, of which no majority is left, and joins the later one; what it had goes into a folder `before-` next to `version-2`."
+"Nothing. What it had and ZooKeeper never got was never acknowledged."
 
 RK0451 HAND_OVER_ALONE
 "A handover of leadership was requested (SIGUSR1), but this is a standalone server."

@@ -26,7 +26,7 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::disk_room::Room;
 use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question, Seat};
 use crate::ensemble::snapshots::Need;
-use crate::ensemble::standing::{Base, Begins, Busy, Holding, Standing};
+use crate::ensemble::standing::{Base, Begins, Busy, Holding, Left, OfLine, Servers, Standing};
 use crate::ensemble::words::{Asked, Stream, TreeDigest, TreeVersion, Verdict, Word};
 use crate::storage::Members;
 
@@ -312,12 +312,12 @@ fn put_question(out: &mut BytesMut, question: &Question) {
     match question {
         Question::Standing => out.put_u8(1),
         Question::Founded(founding, secret) => {
-            let Founding { ensemble, term, founded_in, base, index, members, configured_at } =
-                founding;
+            let Founding { ensemble, line, generation, term, founded_in, base, .. } = founding;
+            let Founding { index, members, configured_at, .. } = founding;
             out.put_u8(2);
-            out.put_u64(*ensemble);
-            out.put_u64(*term);
-            out.put_u64(*founded_in);
+            for number in [ensemble, line, generation, term, founded_in] {
+                out.put_u64(*number);
+            }
             put_base(out, *base);
             out.put_u64(*index);
             put_members(out, members);
@@ -335,7 +335,7 @@ fn put_question(out: &mut BytesMut, question: &Question) {
 fn put_answer(out: &mut BytesMut, answer: &Answer) {
     out.put_u8(ANSWER);
     match answer {
-        Answer::Standing(Standing::Before(Holding { base, begins, names })) => {
+        Answer::Standing(Standing::Before(Holding { base, begins, names, left })) => {
             out.put_u8(1);
             put_base(out, *base);
             out.put_u8(match begins {
@@ -344,23 +344,29 @@ fn put_answer(out: &mut BytesMut, answer: &Answer) {
                 Begins::Marked => 2,
             });
             put_bytes(out, names.as_slice());
+            out.put_u8(left.is_some().into());
+            if let Some(Left { ensemble, of }) = left {
+                out.put_u64(*ensemble);
+                put_line(out, of);
+            }
         }
-        Answer::Standing(Standing::Member { id, ensemble, asks, has_begun }) => {
+        Answer::Standing(Standing::Member { id, ensemble, asks, has_begun, of }) => {
             out.put_u8(2);
             out.put_u64(*id);
             out.put_u64(*ensemble);
             put_bytes(out, asks);
             out.put_u8((*has_begun).into());
+            put_line(out, of);
         }
         Answer::Standing(Standing::Busy(Busy::Reads)) => out.put_u8(7),
         Answer::Standing(Standing::Busy(Busy::Joins)) => out.put_u8(8),
         Answer::Founded => out.put_u8(3),
-        Answer::Seat(Seat { id, ensemble, term, members, configured_at }, secret) => {
+        Answer::Seat(seat, secret) => {
+            let Seat { id, ensemble, line, generation, term, members, configured_at } = seat;
             out.put_u8(4);
-            out.put_u64(*id);
-            out.put_u64(*ensemble);
-            out.put_u64(*term);
-            out.put_u64(*configured_at);
+            for number in [id, ensemble, line, generation, term, configured_at] {
+                out.put_u64(*number);
+            }
             put_members(out, members);
             put_secret(out, secret.as_deref());
         }
@@ -378,6 +384,15 @@ fn put_answer(out: &mut BytesMut, answer: &Answer) {
 
 fn put_base(out: &mut BytesMut, Base { epoch, zxid, accepted }: Base) {
     [epoch, zxid, accepted].into_iter().for_each(|number| out.put_i64(number));
+}
+
+fn put_line(out: &mut BytesMut, of: &OfLine) {
+    let OfLine { line, generation, term, last, voters, outgoing } = of;
+    for number in [line, generation, term] {
+        out.put_u64(*number);
+    }
+    out.put_i64(*last);
+    voters.0.into_iter().chain(outgoing.0).for_each(|word| out.put_u64(word));
 }
 
 fn put_secret(out: &mut BytesMut, secret: Option<&HandedSecret>) {
@@ -619,7 +634,25 @@ impl<'a> Input<'a> {
             kind => return Err(FrameError::Kind(kind.into())),
         };
         let names = self.bytes()?.first().copied();
-        Ok(Holding { base, begins, names })
+        let left = match self.take::<bool>()? {
+            true => Some(Left { ensemble: self.number()?, of: self.line()? }),
+            false => None,
+        };
+        Ok(Holding { base, begins, names, left })
+    }
+
+    fn line(&mut self) -> Result<OfLine, FrameError> {
+        let (line, generation, term) = (self.number()?, self.number()?, self.number()?);
+        let last = self.take()?;
+        let mut servers = || -> Result<Servers, FrameError> {
+            let mut words = [0; 4];
+            for word in &mut words {
+                *word = self.number()?;
+            }
+            Ok(Servers(words))
+        };
+        let (voters, outgoing) = (servers()?, servers()?);
+        Ok(OfLine { line, generation, term, last, voters, outgoing })
     }
 
     fn secret(&mut self) -> Result<Option<Box<HandedSecret>>, FrameError> {
@@ -639,6 +672,8 @@ impl<'a> Input<'a> {
             2 => Question::Founded(
                 Founding {
                     ensemble: self.number()?,
+                    line: self.number()?,
+                    generation: self.number()?,
                     term: self.number()?,
                     founded_in: self.number()?,
                     base: self.base()?,
@@ -664,12 +699,15 @@ impl<'a> Input<'a> {
                 ensemble: self.number()?,
                 asks: self.bytes()?.to_vec(),
                 has_begun: self.take::<u8>()? != 0,
+                of: self.line()?,
             }),
             3 => Answer::Founded,
             4 => Answer::Seat(
                 Seat {
                     id: self.number()?,
                     ensemble: self.number()?,
+                    line: self.number()?,
+                    generation: self.number()?,
                     term: self.number()?,
                     configured_at: self.number()?,
                     members: self.members()?,

@@ -132,6 +132,8 @@ fn examples() -> Vec<Said> {
     };
     let founding = Founding {
         ensemble: u64::MAX,
+        line: 4,
+        generation: 2,
         term: 6,
         founded_in: 5,
         base,
@@ -139,7 +141,16 @@ fn examples() -> Vec<Said> {
         members: members.clone(),
         configured_at: 7,
     };
-    let seat = Seat { id: 0x203, ensemble: 3, term: 9, members, configured_at: 8 };
+    let seat =
+        Seat { id: 0x203, ensemble: 3, line: 4, generation: 2, term: 9, members, configured_at: 8 };
+    let of = OfLine {
+        line: 4,
+        generation: 1,
+        term: 5,
+        last: -1,
+        voters: [1, 200].into_iter().collect(),
+        outgoing: [255].into_iter().collect(),
+    };
     let (nonce, veiled) = ([1; 32], [2; 32]);
     let secret = Box::new(HandedSecret { nonce, veiled, before: vec![session.0, -1] });
     let questions = [
@@ -155,13 +166,19 @@ fn examples() -> Vec<Said> {
             base,
             begins: Begins::Marked,
             names: Some(0),
+            left: Some(Left { ensemble: 9, of }),
         })),
-        Answer::Standing(Standing::Before(Holding { base, begins: Begins::WithAll, names: None })),
+        Answer::Standing(Standing::Before(Holding {
+            base,
+            begins: Begins::WithAll,
+            ..Holding::default()
+        })),
         Answer::Standing(Standing::Member {
             id: 0x101,
             ensemble: 3,
             asks: vec![2, 0],
             has_begun: true,
+            of,
         }),
         Answer::Standing(Standing::Busy(Busy::Reads)),
         Answer::Standing(Standing::Busy(Busy::Joins)),

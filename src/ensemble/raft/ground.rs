@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jute::txn::{Txn, TxnHeader, TxnRecord};
 
+use super::log_store::first_zxid;
 use super::{Ensemble, EnsembleError, OrderError, server_of};
 use crate::engine::apply::Mode;
 use crate::engine::database::Database;
@@ -13,10 +14,10 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::founding::{Founding, Seat};
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::snapshot_of;
-use crate::ensemble::standing::{Base, has_begun};
+use crate::ensemble::standing::{Base, Left, OfLine, Servers, has_begun};
 use crate::storage::{
     Compression, DataDirectory, EpochFile, Members, RaftState, RaftStateFile, SessionKey,
-    SessionSecret, SnapshotId, SnapshotOrigin, StorageError, TxnLog, recover, refuse_foreign,
+    SessionSecret, SnapshotId, SnapshotOrigin, StorageError, TxnLog, recover, whose,
 };
 
 fn all(members: &Members) -> impl Iterator<Item = u64> {
@@ -35,23 +36,23 @@ pub fn founder_knows(directory: &DataDirectory) -> Result<(), StorageError> {
 
 /// The zxid of the record that an ensemble begins with.
 fn founding_zxid(state: &RaftState) -> i64 {
-    i64::try_from(state.founded_in).unwrap_or(i64::MAX) << 32
+    // None is above what 31 bits hold.
+    first_zxid(i64::try_from(state.founded_in).unwrap_or(0).min(0x7fff_ffff))
+}
+
+/// Whether it is that of this record, which earlier versions gave the number 0 of its term.
+fn is_of_founding(zxid: i64, state: &RaftState) -> bool {
+    let founding = founding_zxid(state);
+    [founding - 1, founding].contains(&zxid)
 }
 
 /// Whether a directory that left an ensemble holds, beside what the ensemble was founded on, at most the record that it was to
 /// begin with: only its founder has that before a leader is there. `current` is `currentEpoch`, which is raised before that
 /// record, and further by whoever went on.
 fn is_bare_founding(left: &RaftState, last_zxid: i64, current: i64) -> bool {
-    let founding = founding_zxid(left);
     let is_founded = left.founded_in != 0 && left.own.1 != 0 && !has_begun(left);
-    is_founded && [left.own.1, founding].contains(&last_zxid) && current <= founding >> 32
-}
-
-/// The last zxid that may be in a directory that counts as having data up to `own`.
-pub(super) fn last_beside(directory: &DataDirectory, own: i64) -> i64 {
-    let left = RaftStateFile::look_left(directory).ok().flatten();
-    let left = left.filter(|left| left.own.1 == own && !has_begun(left));
-    left.map_or(own, |left| own.max(founding_zxid(&left)))
+    let is_alone = last_zxid == left.own.1 || is_of_founding(last_zxid, left);
+    is_founded && is_alone && current <= founding_zxid(left) >> 32
 }
 
 /// A directory of no ensemble, or of a founder that has promised one and made nothing for it yet, read.
@@ -66,6 +67,16 @@ pub struct Before {
     last_zxid: i64,
     base: Base,
     accepted: Option<u64>,
+    left: Option<Left>,
+}
+
+/// What the raft.state of a directory says of its ensemble, for which the last record was written with this zxid.
+#[must_use]
+pub fn of_line(state: &RaftState, last: i64) -> Left {
+    let RaftState { ensemble, line, generation, term, ref members, .. } = *state;
+    let servers = |ids: &[u64]| ids.iter().copied().map(server_of).collect::<Servers>();
+    let (voters, outgoing) = (servers(&members.voters), servers(&members.voters_outgoing));
+    Left { ensemble, of: OfLine { line, generation, term, last, voters, outgoing } }
 }
 
 impl Before {
@@ -74,9 +85,29 @@ impl Before {
     /// # Errors
     /// When acknowledged transactions may be missing, or the disk refuses.
     pub fn read(directory: Arc<DataDirectory>, how: &Ensemble) -> Result<Self, EnsembleError> {
+        Self::read_left(directory, how, None)
+    }
+
+    /// The same of a directory that was a member's of this ensemble until now.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn of_member(
+        directory: Arc<DataDirectory>,
+        how: &Ensemble,
+        left: Left,
+    ) -> Result<Self, EnsembleError> {
+        Self::read_left(directory, how, Some(left))
+    }
+
+    fn read_left(
+        directory: Arc<DataDirectory>,
+        how: &Ensemble,
+        left: Option<Left>,
+    ) -> Result<Self, EnsembleError> {
         // A founder that has not begun yet is one of those that have no ensemble.
-        let rebuild = Rebuild::new(how.seed, how.rules).of(&directory)?;
-        let mut rebuild = rebuild.of_former_member();
+        let rebuild = Rebuild::new(how.seed, how.rules);
+        let mut rebuild = rebuild.of(&directory)?.of_former_member();
         let recovered = recover(&directory, how.recovery, &mut rebuild)?;
         let folder = directory.snapshots();
         let epoch = |file: Result<EpochFile, _>| file.map(|file: EpochFile| file.get());
@@ -85,21 +116,27 @@ impl Before {
         let last_zxid = recovered.last_zxid;
         let newest = current.max(last_zxid >> 32);
         // What cannot be read tells nothing, and stands in nobody's way.
-        let left = RaftStateFile::look_left(&directory).ok().flatten();
-        let is_bare = |left: &&RaftState| is_bare_founding(left, last_zxid, current);
+        let by_command = RaftStateFile::look_left(&directory).ok().flatten();
+        let is_bare = |its: &&RaftState| is_bare_founding(its, last_zxid, current);
         let (epoch, zxid) =
-            left.as_ref().filter(is_bare).map_or((newest, last_zxid), |left| left.own);
+            by_command.as_ref().filter(is_bare).map_or((newest, last_zxid), |its| its.own);
         let base = Base { epoch, zxid, accepted: accepted.max(newest) };
         let snapshot = recovered.snapshot;
         let (database, log) = (rebuild.finish(), recovered.log);
-        let accepted = left.filter(|left| left.awaits != 0).map(|left| left.ensemble);
-        Ok(Self { directory, database, log, snapshot, last_zxid, base, accepted })
+        let accepted = by_command.filter(|its| its.awaits != 0).map(|its| its.ensemble);
+        Ok(Self { directory, database, log, snapshot, last_zxid, base, accepted, left })
     }
 
     /// What others compare.
     #[must_use]
     pub const fn base(&self) -> Base {
         self.base
+    }
+
+    /// The ensemble of which the directory was a member's.
+    #[must_use]
+    pub const fn left(&self) -> Option<Left> {
+        self.left
     }
 
     /// The ensemble that the directory had accepted, if it left that before the founder knew.
@@ -125,14 +162,27 @@ impl Before {
         self.database.sessions().keys().copied()
     }
 
+    fn was_zookeepers(&self) -> bool {
+        self.left.is_some() || self.snapshot.origin == SnapshotOrigin::Java
+    }
+
+    /// Whether passwords of sessions depended on a key until ZooKeeper went on with the directory.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn lost_key(&self) -> Result<bool, EnsembleError> {
+        let (disk, folder) = (self.directory.disk().as_ref(), self.directory.snapshots());
+        Ok(self.was_zookeepers() && SessionSecret::read(disk, folder)?.is_some())
+    }
+
     /// What an ensemble that is founded on it can make passwords of sessions with: the key that is here, or `fresh` where
     /// there was nothing yet. `None` where sessions have ZooKeeper's.
     ///
     /// # Errors
     /// When the disk refuses.
     pub fn secret(&self, fresh: SessionKey) -> Result<Option<SessionSecret>, EnsembleError> {
-        // ZooKeeper went on with the directory, and does not know the key.
-        if self.snapshot.origin == SnapshotOrigin::Java {
+        // It does not know the key.
+        if self.was_zookeepers() {
             return Ok(None);
         }
         let (disk, folder) = (self.directory.disk().as_ref(), self.directory.snapshots());
@@ -146,6 +196,7 @@ impl Before {
     }
 
     /// Founds an ensemble on what is here, as its member `id`: it is promised, and a start makes what the first term begins with.
+    /// From here on the directory is that of no earlier ensemble.
     ///
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
@@ -163,6 +214,8 @@ impl Before {
             term: founding.term,
             commit: founding.index,
             ensemble: founding.ensemble,
+            line: founding.line,
+            generation: founding.generation,
             base: founding.index,
             own: (founding.base.epoch, founding.base.zxid),
             founded_in: founding.founded_in,
@@ -183,12 +236,11 @@ impl Before {
     /// # Errors
     /// When the disk refuses, or what is here is not what it was founded on.
     pub(super) fn begin(mut self, state: &RaftState) -> Result<(), EnsembleError> {
-        let (zxid, index) = (founding_zxid(state), state.base);
-        let is_logged = self.last_zxid == zxid;
+        let index = state.base;
+        let is_logged = is_of_founding(self.last_zxid, state);
+        let zxid = if is_logged { self.last_zxid } else { founding_zxid(state) };
         if !is_logged && self.base.zxid > state.own.1 {
-            let path = self.newest_file()?;
-            let command = self.directory.tool_command("data leave");
-            return Err(StorageError::WentOn { path, command }.into());
+            return Err(StorageError::WentOn { path: self.newest_file()? }.into());
         }
         let last = self.log.next_index().saturating_sub(1);
         let expected = if is_logged { index } else { index.saturating_sub(1) };
@@ -234,6 +286,8 @@ impl Before {
             id,
             term: founding.term,
             ensemble: founding.ensemble,
+            line: founding.line,
+            generation: founding.generation,
             base: founding.index,
             clears: self.base.zxid != 0,
             own: (self.base.epoch, self.base.zxid),
@@ -249,18 +303,41 @@ impl Before {
         Ok(())
     }
 
-    /// Takes a seat of an ensemble. Only who has no data may.
+    /// Takes a seat of an ensemble. What is here goes aside.
     ///
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
     pub fn take(self, seat: Seat, secret: Option<&SessionSecret>) -> Result<(), EnsembleError> {
-        Ok(RaftStateFile::create(&self.directory, &state_of(seat), secret)?)
+        let (clears, own) = (self.base.zxid != 0, (self.base.epoch, self.base.zxid));
+        let state = RaftState { clears, own, ..state_of(seat) };
+        Ok(RaftStateFile::create(&self.directory, &state, secret)?)
+    }
+}
+
+/// What the member of `directory` has promised, if ZooKeeper has not gone on with it.
+///
+/// # Errors
+/// When it has, or the disk refuses.
+pub(super) fn refuse_gone_on(directory: &DataDirectory) -> Result<RaftState, EnsembleError> {
+    let state = RaftStateFile::look(directory)?.ok_or(EnsembleError::NotBegun)?;
+    match whose(directory, &state)?.went_on {
+        Some(path) => Err(StorageError::WentOn { path }.into()),
+        None => Ok(state),
     }
 }
 
 fn state_of(seat: Seat) -> RaftState {
-    let Seat { id, ensemble, term, members, configured_at } = seat;
-    RaftState { id, ensemble, term, members, configured_at, ..RaftState::default() }
+    let Seat { id, ensemble, line, generation, term, members, configured_at } = seat;
+    RaftState {
+        id,
+        ensemble,
+        line,
+        generation,
+        term,
+        members,
+        configured_at,
+        ..RaftState::default()
+    }
 }
 
 /// Takes a seat of the ensemble for a directory that has accepted it, and whose founder has not said that it knows. As what it
@@ -297,7 +374,7 @@ pub fn take_another_seat(
     seat: Seat,
     secret: Option<&SessionSecret>,
 ) -> Result<(), EnsembleError> {
-    refuse_foreign(directory)?;
+    refuse_gone_on(directory)?;
     // Who goes on with it until the next start shows it by a later name.
     let snapshots = directory.snapshot_files()?.into_iter().map(|(zxid, _)| zxid);
     let newest = snapshots.chain(directory.log_zxids()?).max().unwrap_or(0);
@@ -361,6 +438,8 @@ mod tests {
         let voters = [1, 2, 3].map(|server| member_id(server, 1)).to_vec();
         Founding {
             ensemble: 7,
+            line: 7,
+            generation: 1,
             term: TERM,
             founded_in: TERM,
             base: before.base(),
@@ -459,7 +538,9 @@ mod tests {
             };
             // A leader of a term that it has not heard of, or below the one that it was offered.
             let term = TERM + 1 - 2 * (fails_after % 2);
-            let seat = Seat { id: new, ensemble: 7, term, members, configured_at: 40 };
+            let (line, generation) = (7, 1);
+            let seat =
+                Seat { id: new, ensemble: 7, line, generation, term, members, configured_at: 40 };
             disk.fail_after(fails_after, Fault::PowerLoss);
             let taken = take_seat_instead(&at, seat.clone(), None);
             let taken = taken.and_then(|()| start_at(at));
@@ -495,7 +576,7 @@ mod tests {
             let state = RaftState { term, ..promises.get().clone() };
             promises.save(state).expect("saves");
             RaftStateFile::leave(&directory(&disk)).expect("leaves");
-            let founded = TERM.cast_signed() << 32;
+            let founded = (TERM.cast_signed() << 32) + 1;
             if goes_on {
                 log(&mut read(&disk), founded + 1);
             }
@@ -523,3 +604,7 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "generation_test.rs"]
+mod generation_test;

@@ -98,9 +98,9 @@ impl<T: Transport> Member<T> {
         let promises = &self.node.store().promises;
         let is_it = |id: &&u64| server_of(**id) == server && life_of(**id) > above;
         let id = *promises.members.learners.iter().find(is_it)?;
-        let Promises { ensemble, ref members, configured_at, .. } = *promises;
+        let Promises { ensemble, line, generation, ref members, configured_at, .. } = *promises;
         let (term, members) = (self.node.raft.term, members.clone());
-        Some(Seat { id, ensemble, term, members, configured_at })
+        Some(Seat { id, ensemble, line, generation, term, members, configured_at })
     }
 
     /// As a leader, goes on with the change that is due, if there is one: earlier lives go, who has caught up votes, and

@@ -11,7 +11,7 @@ use jute::txn::TxnRecord;
 
 use super::configuration::{Change, before_last};
 use super::disk::DiskWriter;
-use super::ground::{Before, last_beside};
+use super::ground::{Before, refuse_gone_on};
 use super::log_store::{LogStore, SnapshotPlace};
 use super::promised::Promised;
 use super::{EnsembleError, FIRST_LIFE, PeerMessage, life_of, server_of};
@@ -23,7 +23,7 @@ use crate::ensemble::snapshots::first_snapshot;
 use crate::storage::{
     Compression, DataDirectory, EntryLog, Nothing, Over, RaftState, RaftStateFile, Reading,
     ReceivedSnapshot, RecoveryOptions, Refused, Replay, SessionSecret, SnapshotId, SnapshotOrigin,
-    StorageError, discard_void_log, move_data_aside, recover, refuse_foreign, refuse_gone_on,
+    StorageError, discard_void_log, move_data_aside, recover_member,
 };
 
 /// How a member keeps its data.
@@ -135,16 +135,7 @@ impl Ensemble {
     /// # Errors
     /// When the disk refuses, or the directory is not this member's any more.
     pub fn promises(&self, directory: &DataDirectory) -> Result<RaftStateFile, EnsembleError> {
-        // Before they are opened: ZooKeeper has raised the epoch beside them.
-        match RaftStateFile::look(directory)? {
-            // What is there is compared when it is read.
-            Some(RaftState { founds: true, .. }) => {}
-            Some(RaftState { clears: false, .. }) => refuse_foreign(directory)?,
-            Some(RaftState { own: (_, own), .. }) if own != 0 => {
-                refuse_gone_on(directory, last_beside(directory, own))?;
-            }
-            _ => {}
-        }
+        refuse_gone_on(directory)?;
         let promises = RaftStateFile::open(directory)?.ok_or(EnsembleError::NotBegun)?;
         let RaftState { id, over, .. } = *promises.get();
         if server_of(id) != self.server {
@@ -162,14 +153,17 @@ impl Ensemble {
         is_checked: bool,
     ) -> Result<Started, EnsembleError> {
         let mut promises = self.promises(&directory)?;
-        let RaftState { id, base, ensemble, founds, clears, replaces, .. } = *promises.get();
+        let RaftState { id, base, ensemble, founds, clears, own, replaces, .. } = *promises.get();
         if founds {
             Before::read(Arc::clone(&directory), self)?.begin(promises.get())?;
             let state = RaftState { founds: false, ..promises.get().clone() };
             promises.save(state)?;
         }
         if clears {
-            move_data_aside(&directory, &aside(id, ensemble))?;
+            let folder = aside(id, ensemble);
+            let zxid = format_args!("{:#x}", own.1);
+            tracing::info!(zxid, folder, "what the directory held before its member goes aside");
+            move_data_aside(&directory, &folder)?;
             let state = RaftState { clears: false, ..promises.get().clone() };
             promises.save(state)?;
         }
@@ -194,7 +188,7 @@ impl Ensemble {
             let RaftState { commit, configured_at, ref members, .. } = *promises.get();
             let rebuild = Rebuild::new(self.seed, self.rules).of_member();
             let mut replay = FinalOnly::new(rebuild, commit);
-            let recovered = recover(&directory, options, &mut replay)?;
+            let recovered = recover_member(&directory, options, &mut replay)?;
             // Who knows members of two changes ago could elect with one who has gone: what the log alone shows to be final
             // counts before it votes.
             let Some((members, at)) = before_last(members, configured_at, &replay.changes) else {
@@ -337,7 +331,7 @@ mod tests {
     use crate::ensemble::founding::Seat;
     use crate::message::told::lines_told;
     use crate::storage::sim::{Dice, Fault, SimDisk};
-    use crate::storage::{Members, RaftStateFile};
+    use crate::storage::{LogEntry, Members, RaftStateFile, adler32};
 
     /// As a start of a server alone does, once a second.
     #[test]
@@ -358,7 +352,12 @@ mod tests {
             let disk = SimDisk::default();
             let open = || Arc::new(directory(&disk));
             let log = Path::new("/data/version-2/log.500000007");
-            disk.plant(log, b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0");
+            let LogEntry { payload, .. } = entry(1, 0x5_0000_0007);
+            let mut bytes = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0".to_vec();
+            bytes.extend(i64::from(adler32(&payload)).to_be_bytes());
+            bytes.extend((payload.len() as u32).to_be_bytes());
+            bytes.extend(payload.iter().chain(b"B"));
+            disk.plant(log, &bytes);
             let members = Members { voters: vec![member_id(1, 1)], ..Members::default() };
             let first = RaftState {
                 id: member_id(1, 1),
@@ -405,7 +404,16 @@ mod tests {
             let had = disk.content(Path::new("/data/version-2/log.700000000"));
             let members =
                 Members { voters: voters.clone(), learners: vec![new], ..Members::default() };
-            let seat = Seat { id: new, ensemble: 5, term: 6, members, configured_at: 40 };
+            let (line, generation) = (5, 1);
+            let seat = Seat {
+                id: new,
+                ensemble: 5,
+                line,
+                generation,
+                term: 6,
+                members,
+                configured_at: 40,
+            };
             let at = open();
             disk.fail_after(fails_after, Fault::PowerLoss);
             let taken = take_another_seat(&at, seat.clone(), None);
