@@ -75,10 +75,10 @@ use crate::engine::sequencer::Sequencer;
 use crate::engine::time::Monotonic;
 use crate::engine::tracker::first_session_id;
 use crate::ensemble::{
-    Before, EnsembleError, Member, OrderError, Queue, Replica, Snapshots, Standalone,
+    Before, EnsembleError, Member, OrderError, Queue, Replica, Snapshots, Standalone, of_line,
 };
 use crate::message::MessageId;
-use crate::storage::{DataDirectory, RaftStateFile, SnapshotOrigin, StorageError};
+use crate::storage::{DataDirectory, RaftStateFile, SnapshotOrigin, StorageError, Whose, whose};
 
 pub use self::peers::SecurityError;
 pub use self::signals::Signals;
@@ -415,17 +415,29 @@ async fn serve_as_member(
     );
     let (members, runtime, signals) = (members.clone(), Handle::current(), signals.clone());
     let orderer = start_orderer(&server, move |server| {
-        let state = RaftStateFile::look(&directory)?;
-        match &state {
-            Some(_) => peers.is_member(ensemble.promises(&directory)?.get()),
+        match RaftStateFile::look(&directory)? {
             None => peers.is_no_member(Before::read(Arc::clone(&directory), &ensemble)?),
+            Some(state) => match whose(&directory, &state)? {
+                Whose { last, went_on: None } => {
+                    peers.is_member(ensemble.promises(&directory)?.get(), last);
+                }
+                Whose { last, went_on: Some(file) } => {
+                    let left = of_line(&state, last);
+                    tracing::warn!(
+                        id = %MessageId::ZOOKEEPER_WENT_ON,
+                        file = %file.display(),
+                        ensemble = format_args!("{:016x}", left.ensemble),
+                        "ZooKeeper went on with the directory of this member, which has left its ensemble by that"
+                    );
+                    let directory = Arc::clone(&directory);
+                    peers.is_no_member(Before::of_member(directory, &ensemble, left)?);
+                }
+            },
         }
-        if state.is_none_or(|state| state.awaits != 0 || state.is_removed()) {
-            signals.are_for(server);
-            let come = peers.come_to_ensemble(&members, server);
-            if !runtime.block_on(come)? || !signals.are_for_a_start() {
-                return Ok(());
-            }
+        signals.are_for(server);
+        let come = peers.come_to_ensemble(&members, server);
+        if !runtime.block_on(come)? || !signals.are_for_a_start() {
+            return Ok(());
         }
         data::use_up_marker(&server.config);
         tracing::info!(

@@ -4,6 +4,7 @@
 //! that something was lost.
 
 mod admission;
+mod asking;
 mod callers;
 mod complaints;
 mod handed_secret;

@@ -56,14 +56,14 @@ pub(super) const SNAPSHOT: u32 = 2;
 pub(super) const QUESTION: u32 = 3;
 
 /// The versions that a server speaks: its own, and the one before it, as long as that one can follow the same log and says
-/// who it is at the same place. Version 4 does that behind the proofs.
+/// who it is at the same place. Version 4 said nothing of the line of an ensemble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Versions {
     lowest: u32,
     highest: u32,
 }
 
-const OWN: Versions = Versions { lowest: 4, highest: 4 };
+const OWN: Versions = Versions { lowest: 5, highest: 5 };
 
 impl Versions {
     /// The highest that both speak.
@@ -542,7 +542,8 @@ impl Common {
         if ensemble != 0 && own.ensemble != 0 && ensemble != own.ensemble {
             let own = own.ensemble;
             let reason = format!(
-                "it belongs to ensemble {ensemble:016x}, but this server belongs to {own:016x}: their data has nothing in common"
+                "it belongs to ensemble {ensemble:016x}, but this server belongs to {own:016x}: their data has nothing in common. A \
+                 server that ran on while ZooKeeper had the data of the others needs a restart"
             );
             return Err(Refusal::new(Kind::OfAnother, reason));
         }

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 
+use super::asking::Asking;
 use super::callers::ProcessId;
 use super::handed_secret;
 use super::hello::QUESTION;
@@ -23,11 +24,12 @@ use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config;
 use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question, may_belong};
 use crate::ensemble::standing::{
-    Acceptance, Base, Begins, Busy, Holding, Patience, Round, Standing, Step, has_begun,
+    Acceptance, Begins, Busy, Holding, Left, Patience, Return, Returning, Round, Standing, Step,
+    busy, has_begun,
 };
 use crate::ensemble::{
     Before, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FromPeer, Said, founder_knows, member_id,
-    parse_head, parse_said, put_said, server_of, take_another_seat, take_seat_instead,
+    of_line, parse_head, parse_said, put_said, server_of, take_another_seat, take_seat_instead,
 };
 use crate::message::MessageId;
 use crate::server::shared::Server;
@@ -38,14 +40,14 @@ use crate::storage::{
 };
 
 /// Between two rounds of questions.
-const BETWEEN_ROUNDS: Duration = Duration::from_millis(100);
+pub(super) const BETWEEN_ROUNDS: Duration = Duration::from_millis(100);
 /// A founder asks the others in each of these rounds for so long, and then less often.
 const ASKS_OFTEN: Duration = Duration::from_secs(10);
 const BETWEEN_LATER_ROUNDS: Duration = Duration::from_secs(1);
 /// Whoever waits says so this often.
 const BETWEEN_COMPLAINTS: Duration = Duration::from_secs(10);
 /// A question and its answer take no longer than this.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Bytes of a question or an answer.
 const SAID_MAX: usize = (64 << 10) + 8 * SESSIONS_BEFORE_MAX;
 
@@ -88,17 +90,20 @@ impl Welcome {
 }
 
 impl Introduction {
-    /// What a raft.state makes of it.
-    fn of(state: &RaftState) -> Self {
+    /// What a raft.state makes of it, where the last record has this zxid.
+    fn of(state: &RaftState, last: i64) -> Self {
+        let belonging = Belonging::of(state, last);
         match state.is_removed() {
             // What it founded is not what it will belong to.
-            true => Self::Removed(Belonging {
-                asks: Vec::new(),
-                has_begun: true,
-                ..Belonging::of(state)
-            }),
-            false => Self::Member(Belonging::of(state)),
+            true => Self::Removed(Belonging { asks: Vec::new(), has_begun: true, ..belonging }),
+            false => Self::Member(belonging),
         }
+    }
+
+    fn before(before: Before) -> Self {
+        let (base, left) = (before.base(), before.left());
+        let holding = Holding { base, left, ..Holding::default() };
+        Self::Before(Box::new(before), holding, None)
     }
 }
 
@@ -123,6 +128,10 @@ pub(super) struct Belonging {
     awaits: u64,
     /// Whether the ensemble may have acknowledged anything.
     has_begun: bool,
+    /// What else its raft.state says of the ensemble.
+    left: Left,
+    /// It has not heard yet whether the ensemble goes on.
+    returns: bool,
 }
 
 impl Belonging {
@@ -131,9 +140,10 @@ impl Belonging {
         self.awaits == 0
     }
 
-    fn of(state: &RaftState) -> Self {
+    fn of(state: &RaftState, last: i64) -> Self {
         let RaftState { id, ensemble, ref asks, awaits, .. } = *state;
-        Self { id, ensemble, asks: asks.clone(), awaits, has_begun: has_begun(state) }
+        let (has_begun, left) = (has_begun(state), of_line(state, last));
+        Self { id, ensemble, asks: asks.clone(), awaits, has_begun, left, returns: false }
     }
 
     /// Whether the founder that is awaited has said that it has heard the answer of `server`.
@@ -168,30 +178,42 @@ impl Belonging {
     }
 }
 
+/// What the others are, as far as they have answered, and which process of each has.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) standings: BTreeMap<u8, Standing>,
+    pub(super) processes: BTreeMap<u8, ProcessId>,
+}
+
 /// What to do next, as the introduction has it.
 enum Next {
     /// It takes part.
     TakesPart,
     /// The founder of this ensemble has to know, and this is to be told meanwhile.
-    Awaits(u64, String),
+    Awaits(Left, String),
+    /// It takes part in this one, if that goes on; whether it is its founder and still has to ask others.
+    Returns(Left, bool),
     /// It comes to an ensemble with this.
-    Comes(Base),
+    Comes(Holding),
     /// It comes back to this ensemble as another member, and this is to be told meanwhile.
-    ComesBack(u64, String),
+    ComesBack(Left, String),
     /// It is about to be another.
     Waits,
 }
 
 impl Peers {
-    /// This server is a member already.
-    pub(in crate::server) fn is_member(&self, state: &RaftState) {
-        *self.0.introduction.lock() = Introduction::of(state);
+    /// This server is a member already. Its last record has this zxid.
+    pub(in crate::server) fn is_member(&self, state: &RaftState, last: i64) {
+        let mut introduction = Introduction::of(state, last);
+        if let Introduction::Member(belonging) = &mut introduction {
+            belonging.returns = true;
+        }
+        *self.0.introduction.lock() = introduction;
     }
 
     /// This server belongs to no ensemble.
     pub(in crate::server) fn is_no_member(&self, before: Before) {
-        let holding = Holding { base: before.base(), ..Holding::default() };
-        *self.0.introduction.lock() = Introduction::Before(Box::new(before), holding, None);
+        *self.0.introduction.lock() = Introduction::before(before);
     }
 
     /// Whom the founder of the ensemble still asks, by its disk.
@@ -222,6 +244,7 @@ impl Peers {
         let data_dir = server.config.data_dir.display().to_string();
         // Since then it has accepted an ensemble.
         let (mut patience, mut awaits_since) = (Patience::default(), None);
+        let mut asking = None;
         let voters: Vec<u8> = ensemble.ids(false).collect();
         let mut names = None;
         let began = Instant::now();
@@ -229,55 +252,94 @@ impl Peers {
         loop {
             let begins = data::begins(&server.config);
             let next = common.next(begins, names, directory)?;
-            let (others, processes) = match next {
+            let is_late =
+                |patience: &Patience| patience.waited(began.elapsed()) >= ensemble.init_limit;
+            let returns = |left, asks, others: &BTreeMap<u8, Standing>, is_late| {
+                let (own, voters) = (common.server, voters.as_slice());
+                let returning = Returning { own, left, asks, voters, others };
+                (returning.step(is_late), returning.waits_for())
+            };
+            let Heard { standings: others, processes } = match next {
                 Next::TakesPart => {
                     *waits.lock() = None;
                     return Ok(true);
                 }
                 Next::Waits => Default::default(),
-                Next::Awaits(..) | Next::Comes(_) | Next::ComesBack(..) => common.standings().await,
+                // Nobody is waited for who is not needed: an address may not answer for seconds.
+                Next::Returns(left, false) => {
+                    let is_late = is_late(&patience);
+                    let is_enough = |heard: &Heard| {
+                        returns(left, false, &heard.standings, is_late).0 != Return::Wait
+                    };
+                    asking.get_or_insert_with(|| Asking::all(common)).round(is_enough).await
+                }
+                Next::Returns(_, true)
+                | Next::Awaits(..)
+                | Next::Comes(_)
+                | Next::ComesBack(..) => common.hear().await,
             };
+            let reading = busy(&voters, &others);
+            let reading =
+                reading.filter_map(|(server, _)| Some((server, processes.get(&server)?.0)));
+            patience.heard(reading, began.elapsed());
+            let is_late = is_late(&patience);
+            let of_ensemble = |left: Left| {
+                let of_it = |its: &Standing| matches!(its, Standing::Member { ensemble, .. } if *ensemble == left.ensemble);
+                let members = others.iter().filter(|(_, its)| of_it(its));
+                members.map(|(server, _)| (*server, left.ensemble)).collect::<Vec<_>>()
+            };
+            let is_left = |left: Left| others.values().any(|its| its.is_of_later(&left.of));
             let text = match next {
                 Next::TakesPart | Next::Waits => None,
-                Next::Awaits(of, text) => {
+                Next::Returns(left, asks) => match returns(left, asks, &others, is_late) {
+                    (Return::Wait, text) => Some(text),
+                    (Return::TakePart, _) => {
+                        common.takes_part();
+                        continue;
+                    }
+                    (Return::Leave, _) => {
+                        asking = None;
+                        common.leaves(left).await;
+                        continue;
+                    }
+                },
+                Next::Awaits(left, _) | Next::ComesBack(left, _) if is_left(left) => {
+                    common.leaves(left).await;
+                    continue;
+                }
+                Next::Awaits(left, text) => {
                     let is_known = common.take_part_if_known(&others).await;
-                    let has_begun = others.values().any(|its| its.has_begun(of));
+                    let has_begun = others.values().any(|its| its.has_begun(left.ensemble));
                     let since = *awaits_since.get_or_insert_with(Instant::now);
                     let is_late = since.elapsed() >= ensemble.init_limit;
                     // Its founder may be lost for good. It has taken no part as who it would be by the founding.
                     if !is_known && has_begun && is_late {
-                        common.ask_for_seat(&others, Some(of), false).await;
+                        common.ask_for_seat(of_ensemble(left), false).await;
                     }
                     Some(if has_begun { format!("{text}. {BEGUN_WITHOUT_FOUNDER}") } else { text })
                 }
-                Next::ComesBack(ensemble, text) => {
-                    common.ask_for_seat(&others, Some(ensemble), true).await;
+                Next::ComesBack(left, text) => {
+                    common.ask_for_seat(of_ensemble(left), true).await;
                     Some(text)
                 }
-                Next::Comes(base) => {
-                    let holding = Holding { base, begins, names };
+                Next::Comes(holding) => {
                     let (own, voters) = (common.server, voters.as_slice());
                     let round = Round { own, holding, voters, others: &others };
                     names = round.named();
-                    let busy = round.busy().filter_map(|(server, _)| {
-                        processes.get(&server).map(|process| (server, process.0))
-                    });
-                    patience.heard(busy, began.elapsed());
-                    let is_late = patience.waited(began.elapsed()) >= ensemble.init_limit;
                     common.accepts(round.accepts().and_then(|acceptance| {
                         let process = *processes.get(&acceptance.founder)?;
                         Some(Welcome { acceptance, process })
                     }));
                     match round.step(is_late) {
-                        Step::Found => common.found(base, ensemble, &others).await,
-                        Step::Join if base.is_empty() => {
-                            common.ask_for_seat(&others, None, false).await
+                        Step::Found => common.found(&round, ensemble).await,
+                        Step::Join if round.may_go_aside() => {
+                            common.ask_for_seat(round.present().collect(), false).await
                         }
                         // One that is silent may have founded it, and be about to ask.
                         Step::Join if is_late && round.is_complete() && round.has_begun() => {
                             return Err(ServerError::NotEmpty {
                                 directory: directory.snapshots().display().to_string(),
-                                zxid: base.zxid,
+                                zxid: holding.base.zxid,
                             });
                         }
                         Step::Join | Step::Wait => {}
@@ -319,46 +381,68 @@ impl Common {
         matches!(*self.introduction.lock(), Introduction::Member(_))
     }
 
-    /// What the others are, as far as they answer, and which process of each answered.
-    async fn standings(self: &Arc<Self>) -> (BTreeMap<u8, Standing>, BTreeMap<u8, ProcessId>) {
+    /// What the others are, as far as they answer: each has been asked once.
+    async fn hear(self: &Arc<Self>) -> Heard {
         let mut asked = JoinSet::new();
         for peer in self.peers.values() {
             let (common, peer) = (Arc::clone(self), Arc::clone(peer));
             asked
                 .spawn(async move { (peer.server, ask(&common, &peer, Question::Standing).await) });
         }
-        let (mut standings, mut processes) = (BTreeMap::new(), BTreeMap::new());
+        let mut heard = Heard::default();
         while let Some(answer) = asked.join_next().await {
             if let Ok((server, Ok((Answer::Standing(standing), process)))) = answer {
-                standings.insert(server, standing);
-                processes.insert(server, process);
+                heard.standings.insert(server, standing);
+                heard.processes.insert(server, process);
             }
         }
-        (standings, processes)
+        heard
+    }
+
+    /// Its ensemble goes on.
+    fn takes_part(&self) {
+        if let Introduction::Member(belonging) = &mut *self.introduction.lock() {
+            belonging.returns = false;
+        }
+    }
+
+    /// A majority left the ensemble, and a later one of its line was founded: this server left it too.
+    async fn leaves(self: &Arc<Self>, left: Left) {
+        tracing::warn!(
+            id = %MessageId::ENSEMBLE_LEFT,
+            ensemble = format_args!("{:016x}", left.ensemble),
+            "a later ensemble was founded on what ZooKeeper made of the data of a majority of this one: this server leaves it"
+        );
+        *self.introduction.lock() = Introduction::Reading;
+        let common = Arc::clone(self);
+        let read = move || Before::of_member(Arc::clone(&common.directory), &common.ensemble, left);
+        let read = match spawn_blocking(read).await {
+            Ok(read) => read,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        };
+        *self.introduction.lock() = match read {
+            Ok(before) => Introduction::before(before),
+            Err(error) => Introduction::Failed(error),
+        };
     }
 
     /// Founds an ensemble: this server is then a member that asks the others to belong to it.
-    async fn found(
-        self: &Arc<Self>,
-        base: Base,
-        ensemble: &config::Ensemble,
-        others: &BTreeMap<u8, Standing>,
-    ) {
+    async fn found(self: &Arc<Self>, round: &Round<'_>, ensemble: &config::Ensemble) {
         let fresh = nonce().inspect_err(|error| {
             tracing::warn!(id = %MessageId::NO_RANDOM_BYTES, %error, "cannot get random bytes");
         });
         let Ok(fresh) = fresh else { return };
         let Some(before) = self.take_before() else { return };
-        let heard = others.values().filter_map(|standing| match standing {
-            Standing::Before(holding) => Some(holding.base.accepted),
-            Standing::Member { .. } | Standing::Busy(_) => None,
-        });
-        let newest = heard.fold(base.accepted, i64::max);
+        let (base, newest) = (round.holding.base, round.newest_epoch());
         let term = u64::try_from(newest).unwrap_or(0) + 1;
+        let number = draw();
+        let (line, generation) = round.next_generation().unwrap_or((number, 1));
         let members =
             |observers| ensemble.ids(observers).map(|id| member_id(id, FIRST_LIFE)).collect();
         let founding = Founding {
-            ensemble: draw(),
+            ensemble: number,
+            line,
+            generation,
             term,
             founded_in: term,
             base,
@@ -372,6 +456,7 @@ impl Common {
         };
         tracing::info!(
             ensemble = format_args!("{:016x}", founding.ensemble),
+            generation,
             zxid = format_args!("{:#x}", base.zxid),
             "founding an ensemble"
         );
@@ -390,7 +475,17 @@ impl Common {
         before: &Before,
         fresh: SessionKey,
     ) -> Result<Option<SessionSecret>, EnsembleError> {
-        let Some(secret) = before.secret(fresh)? else { return Ok(None) };
+        let Some(secret) = before.secret(fresh)? else {
+            if before.lost_key()? {
+                tracing::warn!(
+                    id = %MessageId::SESSIONS_END_AT_FOUNDING,
+                    sessions = before.sessions().count(),
+                    "those of these sessions that were opened before ZooKeeper went on with the data end: their passwords depend on \
+                     session.key, which ZooKeeper does not know; from now on, passwords are ZooKeeper's"
+                );
+            }
+            return Ok(None);
+        };
         let is_too_much = secret.before.len() > SESSIONS_BEFORE_MAX;
         if self.security.is_authenticated() && !is_too_much {
             return Ok(Some(secret));
@@ -480,23 +575,14 @@ impl Common {
         Ok(answer)
     }
 
-    /// Asks members for a seat until one gives it: of this ensemble, if it is to be that one.
-    async fn ask_for_seat(
-        self: &Arc<Self>,
-        others: &BTreeMap<u8, Standing>,
-        of: Option<u64>,
-        comes_back: bool,
-    ) {
+    /// Asks these members, each of the ensemble beside it, for a seat of that until one gives it.
+    async fn ask_for_seat(self: &Arc<Self>, members: Vec<(u8, u64)>, comes_back: bool) {
         let applicant = Applicant { server: self.server, comes_back };
-        let is_one = |its: &Standing| match its {
-            Standing::Member { ensemble, .. } => of.is_none_or(|of| of == *ensemble),
-            Standing::Before(_) | Standing::Busy(_) => false,
-        };
-        for (server, _) in others.iter().filter(|(_, its)| is_one(its)) {
-            let Some(peer) = self.peers.get(server) else { continue };
+        for (server, ensemble) in members {
+            let Some(peer) = self.peers.get(&server) else { continue };
             let answer = ask(self, peer, Question::Seat(applicant)).await;
             match answer.map(|(answer, _)| answer) {
-                Ok(Answer::Seat(seat, handed)) => {
+                Ok(Answer::Seat(seat, handed)) if seat.ensemble == ensemble => {
                     let secret = handed.map(|handed| handed_secret::take(&self.security, *handed));
                     let Some(applies) = self.take_applying(seat.ensemble) else { return };
                     tracing::info!(
@@ -561,7 +647,7 @@ impl Common {
         };
         let state = done.and_then(|()| Ok(RaftStateFile::look(&self.directory)?));
         *self.introduction.lock() = match state {
-            Ok(state) => Introduction::of(&state.unwrap_or_default()),
+            Ok(state) => Introduction::of(&state.unwrap_or_default(), 0),
             Err(error) => Introduction::Failed(error),
         };
     }
@@ -579,18 +665,21 @@ impl Common {
             return Err(error);
         }
         Ok(match &mut *introduction {
-            Introduction::Member(belonging) if belonging.takes_part() => Next::TakesPart,
+            Introduction::Member(belonging) if belonging.takes_part() => match belonging.returns {
+                true => Next::Returns(belonging.left, !belonging.asks.is_empty()),
+                false => Next::TakesPart,
+            },
             Introduction::Member(belonging) => {
                 let text = belonging.waits_for(&directory.tool_command("data leave"));
-                Next::Awaits(belonging.ensemble, text)
+                Next::Awaits(belonging.left, text)
             }
             Introduction::Before(_, holding, _) => {
                 (holding.begins, holding.names) = (begins, names);
-                Next::Comes(holding.base)
+                Next::Comes(*holding)
             }
             Introduction::Removed(its) => {
                 let leave = directory.tool_command("data leave");
-                Next::ComesBack(its.ensemble, its.comes_back(&leave))
+                Next::ComesBack(its.left, its.comes_back(&leave))
             }
             Introduction::Reading | Introduction::Changing | Introduction::Failed(_) => Next::Waits,
         })
@@ -628,6 +717,7 @@ impl Common {
                 ensemble: its.ensemble,
                 asks: its.asks.clone(),
                 has_begun: its.has_begun,
+                of: its.left.of,
             }),
             Introduction::Reading => Some(Standing::Busy(Busy::Reads)),
             Introduction::Changing => Some(Standing::Busy(Busy::Joins)),
@@ -644,6 +734,8 @@ impl Common {
     ) -> Answer {
         let (id, founder) = (member_id(self.server, FIRST_LIFE), member_id(from, FIRST_LIFE));
         let Founding { members, ensemble, .. } = &founding;
+        let is_later =
+            |left: &Left| founding.line == left.of.line && founding.generation > left.of.generation;
         let is_meant = members.voters.contains(&id) || members.learners.contains(&id);
         let may = match &*self.introduction.lock() {
             Introduction::Before(..) if !is_meant => {
@@ -660,6 +752,10 @@ impl Common {
             // Its answer was lost, or has not become durable there.
             Introduction::Member(belonging) if belonging.ensemble == *ensemble => {
                 return Answer::Founded;
+            }
+            // It is about to find out that its ensemble was left.
+            Introduction::Member(its) | Introduction::Removed(its) if is_later(&its.left) => {
+                return Answer::Elsewhere;
             }
             // It may leave that, and must be asked then.
             Introduction::Member(its) | Introduction::Removed(its) => {
@@ -753,7 +849,11 @@ async fn answer_at_leisure(
 }
 
 /// The answer, and which process of the peer gave it.
-async fn ask(common: &Common, peer: &Peer, question: Question) -> io::Result<(Answer, ProcessId)> {
+pub(super) async fn ask(
+    common: &Common,
+    peer: &Peer,
+    question: Question,
+) -> io::Result<(Answer, ProcessId)> {
     let answered = timeout(ANSWER_MAX, async {
         let (mut stream, called) = dial(common, peer, QUESTION, SILENT_MAX).await?;
         write(&mut stream, &Said::Question(question)).await?;

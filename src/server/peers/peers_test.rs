@@ -1,6 +1,5 @@
 //! Two servers' connections within one process, and what can happen to them on their way.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::admission::Probe;
+use super::asking::Asking;
 use super::hear::heed;
 use super::hello::{Kind, Refusal, WORDS};
 use super::introduction::Welcome;
@@ -24,7 +24,7 @@ use crate::config::{self, EnsembleServer, QuorumSecurity, SessionsLive};
 use crate::engine::database::Rules;
 use crate::ensemble::Before;
 use crate::ensemble::founding::{Answer, Applicant, Founding, Question};
-use crate::ensemble::standing::{Acceptance, Base, Busy, Holding, Standing};
+use crate::ensemble::standing::{Acceptance, Base, Busy, Holding, OfLine, Standing};
 use crate::storage::{
     DirectoryOptions, Members, RaftState, RaftStateFile, RealDisk, ReceivedSnapshot,
     RecoveryOptions, SessionKey,
@@ -64,6 +64,8 @@ struct Settings {
     /// Bytes a second.
     pace: u64,
     process: Option<u64>,
+    /// Where server 3 listens, if there is one.
+    third: Option<u16>,
 }
 
 impl Node {
@@ -75,7 +77,7 @@ impl Node {
             create: true,
         };
         let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("a directory");
-        let server = |_| EnsembleServer {
+        let server = |port| EnsembleServer {
             host: "peer".to_owned(),
             port,
             election_port: 0,
@@ -84,7 +86,11 @@ impl Node {
         };
         let ensemble = config::Ensemble {
             my_id: id,
-            servers: BTreeMap::from([1, 2].map(|id| (id, server(id)))),
+            servers: [(1, port), (2, port)]
+                .into_iter()
+                .chain(settings.third.map(|port| (3, port)))
+                .map(|(id, port)| (id, server(port)))
+                .collect(),
             init_limit: Duration::from_secs(1),
             sync_limit: Duration::from_secs(1),
             security: settings.security.clone(),
@@ -274,7 +280,7 @@ async fn what_was_overheard_proves_nothing() {
     called_side.write_all(&introduction).await.expect("sent");
     let own_introduction = read(&mut called_side, 1 + 4 + 45 + 32).await;
     caller_side.write_all(&own_introduction).await.expect("sent");
-    assert_eq!(caller.await.expect("no panic").expect("welcome"), 4);
+    assert_eq!(caller.await.expect("no panic").expect("welcome"), 5);
     drop(called_side);
     let _ = heeded.await;
 
@@ -286,7 +292,7 @@ async fn what_was_overheard_proves_nothing() {
         replay.write_all(&hello).await.expect("sent");
         assert_ne!(read(&mut replay, 4 + 37).await, answer);
         replay.write_all(proof).await.expect("sent");
-        let refusal = read(&mut replay, 4).await;
+        let refusal = read(&mut replay, 5).await;
         assert_ne!(refusal, [0; 4]);
         drop(replay);
         let error = heeded.await.expect("no panic").expect_err("refused").to_string();
@@ -413,7 +419,7 @@ async fn a_member_that_reads_its_directory_says_so() {
     called.answer(listener);
     let error = caller.dial().await.expect_err("refused");
     assert!(error.to_string().contains("belongs to no ensemble yet"), "{error}");
-    called.peers.is_member(&RaftState::default());
+    called.peers.is_member(&RaftState::default(), 0);
     let error = caller.dial().await.expect_err("refused");
     assert!(error.to_string().contains("it still reads its data directory"), "{error}");
     // Servers that are started together say nothing of it.
@@ -427,7 +433,7 @@ async fn a_member_that_reads_its_directory_says_so() {
 async fn who_cannot_be_given_the_key_gets_no_seat() {
     let node = Node::new(2, 0, &Settings::default());
     let common = node.common();
-    node.peers.is_member(&RaftState::default());
+    node.peers.is_member(&RaftState::default(), 0);
     let secret = SessionSecret { key: SessionKey::new([7; 32]), before: Vec::new() };
     common.session_secret.set(secret).expect("is new");
     for _ in 0..3 {
@@ -459,7 +465,7 @@ async fn the_first_address_that_answers_is_taken() {
     let one = Node::new(1, port, &Settings { look_up: Some(look_up), ..Settings::default() });
     let two = Node::new(2, 0, &Settings::default());
     let heeded = heed_one(&two, listener.into());
-    assert_eq!(one.dial().await.expect("welcome"), 4);
+    assert_eq!(one.dial().await.expect("welcome"), 5);
     let _ = heeded.await;
 }
 
@@ -763,7 +769,7 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     let on_disk = || RaftStateFile::look(&common.directory).expect("looks").expect("is there");
     let member = |server: u8, life: u64, ensemble: u64, asks: &[u8]| {
         let (id, asks) = (member_id(server, life), asks.to_vec());
-        (server, Standing::Member { id, ensemble, asks, has_begun: true })
+        (server, Standing::Member { id, ensemble, asks, has_begun: true, of: OfLine::default() })
     };
     for (heard, takes_part) in [
         (vec![], false),
@@ -775,7 +781,7 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
         (vec![member(3, 1, 7, &[]), member(1, 1, 7, &[3])], true),
     ] {
         // As after a restart.
-        two.peers.is_member(&on_disk());
+        two.peers.is_member(&on_disk(), 0);
         common.take_part_if_known(&heard.into_iter().collect()).await;
         assert_eq!(on_disk().awaits == 0, takes_part);
         let introduction = common.introduction.lock();
@@ -801,11 +807,39 @@ async fn who_reads_its_directory_or_becomes_a_member_says_so() {
     let founding = Founding { founded_in: founding.term, ..founding };
     before.found(member_id(2, 1), &founding, None).expect("founds");
     let state = RaftStateFile::look(&common.directory).expect("looks").expect("is there");
-    two.peers.is_member(&state);
+    two.peers.is_member(&state, 0);
     assert!(matches!(
         common.standing(),
         Some(Standing::Member { ensemble: 7, asks, has_begun: false, .. }) if asks == [1, 3]
     ));
+}
+
+/// It hears what one becomes while the first question to another one, which takes it and does not answer, still waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_answer_keeps_nobody_from_hearing_the_others() {
+    let (listener, port) = listen().await;
+    let (silent, third) = listen().await;
+    let one = Node::new(1, port, &Settings { third: Some(third), ..Settings::default() });
+    let two = Node::new(2, port, &Settings::default());
+    two.answer(listener);
+    let mut asking = Asking::all(&one.common());
+    let deadline = Instant::now() + DEADLINE;
+    let mut hears = async |is: fn(&Standing) -> bool| {
+        loop {
+            let heard = asking.round(|heard| heard.standings.get(&2).is_some_and(is)).await;
+            if heard.standings.get(&2).is_some_and(is) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{heard:?}");
+        }
+    };
+    hears(|its| matches!(its, Standing::Busy(_))).await;
+    let directory = Arc::clone(&two.common().directory);
+    two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
+    hears(|its| matches!(its, Standing::Before(_))).await;
+    let _first = silent.accept().await.expect("it is asked");
+    let again = tokio::time::timeout(Duration::ZERO, silent.accept()).await;
+    assert!(again.is_err(), "it is asked once more: the others were heard only then");
 }
 
 /// A founder asks until it has an answer, and knows only then.
@@ -819,7 +853,7 @@ async fn a_founder_asks_until_it_is_answered() {
         *node.common().own.lock() = own(member_id(server, 0), 0);
     }
     let Question::Founded(founding, _) = offer(1, 7) else { unreachable!() };
-    one.peers.is_member(&RaftState { asks: vec![2], ..RaftState::default() });
+    one.peers.is_member(&RaftState { asks: vec![2], ..RaftState::default() }, 0);
     // Whoever is no more among them is not asked.
     one.common().voice.has_waited();
     one.peers.offers(Founding { members: Members::default(), ..founding.clone() });

@@ -1,0 +1,72 @@
+//! Asks every other server again and again what it is.
+//!
+//! Each in a task of its own: one whose address takes seconds to fail keeps nobody from hearing what the others have become.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::Common;
+use super::callers::ProcessId;
+use super::introduction::{ANSWER_MAX, BETWEEN_ROUNDS, Heard, ask};
+use crate::ensemble::founding::{Answer, Question};
+use crate::ensemble::standing::Standing;
+
+/// The last answers; ends when it is dropped.
+pub(super) struct Asking {
+    _tasks: JoinSet<()>,
+    hears: UnboundedReceiver<(u8, Standing, ProcessId)>,
+    answers: BTreeMap<u8, (Instant, Standing, ProcessId)>,
+}
+
+impl Asking {
+    pub(super) fn all(common: &Arc<Common>) -> Self {
+        let (says, hears) = unbounded_channel();
+        let mut tasks = JoinSet::new();
+        for peer in common.peers.values() {
+            let (common, peer, says) = (Arc::clone(common), Arc::clone(peer), says.clone());
+            tasks.spawn(async move {
+                loop {
+                    let answer = ask(&common, &peer, Question::Standing).await;
+                    if let Ok((Answer::Standing(standing), process)) = answer
+                        && says.send((peer.server, standing, process)).is_err()
+                    {
+                        return;
+                    }
+                    sleep(BETWEEN_ROUNDS).await;
+                }
+            });
+        }
+        Self { _tasks: tasks, hears, answers: BTreeMap::new() }
+    }
+
+    /// What the others have answered lately, when that is enough, or a little later.
+    pub(super) async fn round(&mut self, is_enough: impl Fn(&Heard) -> bool) -> Heard {
+        let until = Instant::now() + BETWEEN_ROUNDS;
+        loop {
+            let heard = self.lately();
+            if is_enough(&heard) {
+                return heard;
+            }
+            match timeout_at(until, self.hears.recv()).await {
+                Ok(Some((server, standing, process))) => {
+                    self.answers.insert(server, (Instant::now(), standing, process));
+                }
+                Ok(None) | Err(_) => return heard,
+            }
+        }
+    }
+
+    fn lately(&mut self) -> Heard {
+        self.answers.retain(|_, (at, ..)| at.elapsed() < ANSWER_MAX);
+        let mut heard = Heard::default();
+        for (server, (_, standing, process)) in &self.answers {
+            heard.standings.insert(*server, standing.clone());
+            heard.processes.insert(*server, *process);
+        }
+        heard
+    }
+}
