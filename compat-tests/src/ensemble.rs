@@ -81,9 +81,19 @@ impl Ensemble {
         self.servers.iter_mut().for_each(Server::kill);
     }
 
+    /// Ends these by SIGKILL.
+    pub fn kill_some(&mut self, numbers: &[usize]) {
+        numbers.iter().for_each(|number| self.servers[*number].kill());
+    }
+
     /// From now on `kind` runs on these directories (takes effect at the next start).
     pub fn hand_over_to(&mut self, kind: Kind) {
         self.servers.iter_mut().for_each(|server| server.hand_over_to(kind));
+    }
+
+    /// From now on `kind` runs on these.
+    pub fn hand_over_some_to(&mut self, numbers: &[usize], kind: Kind) {
+        numbers.iter().for_each(|number| self.servers[*number].hand_over_to(kind));
     }
 
     /// Starts all that were killed; returns once one leads and the others follow.
@@ -93,6 +103,36 @@ impl Ensemble {
     pub fn start_again(&mut self) {
         self.servers.iter_mut().for_each(Server::begin);
         self.settle();
+    }
+
+    /// Starts these that were killed; returns once one of them leads and the others follow.
+    ///
+    /// # Panics
+    /// If they do not within a minute.
+    pub fn start_some(&mut self, numbers: &[usize]) {
+        numbers.iter().for_each(|number| self.servers[*number].begin());
+        self.settle_some(numbers);
+    }
+
+    /// Starts one that was killed, and does not wait for it.
+    pub fn begin(&mut self, number: usize) {
+        self.servers[number].begin();
+    }
+
+    /// Waits until one that was started serves, whatever it is.
+    ///
+    /// # Panics
+    /// If it does not serve.
+    pub fn wait_until_serving(&mut self, number: usize) {
+        self.servers[number].wait_until_serving().unwrap_or_else(|why| panic!("{why}"));
+    }
+
+    /// Waits for the end of one that was started and may not go on; what it said.
+    ///
+    /// # Panics
+    /// If it serves.
+    pub fn expect_end(&mut self, number: usize) -> String {
+        self.servers[number].wait_until_serving().expect_err("it must not serve")
     }
 
     /// Starts one that was killed, for a directory that may be refused.
@@ -116,17 +156,29 @@ impl Ensemble {
     /// # Panics
     /// If they do not within a minute.
     fn settle(&mut self) {
-        for server in &mut self.servers {
-            server.wait_until_serving().unwrap_or_else(|why| panic!("{why}"));
+        let all: Vec<usize> = (0..self.servers.len()).collect();
+        self.settle_some(&all);
+    }
+
+    /// The same of these.
+    ///
+    /// # Panics
+    /// If they do not within a minute.
+    pub fn settle_some(&mut self, numbers: &[usize]) {
+        for number in numbers {
+            self.servers[*number].wait_until_serving().unwrap_or_else(|why| panic!("{why}"));
         }
         let deadline = Instant::now() + DEADLINE;
+        let expected: Vec<&str> =
+            (1..numbers.len()).map(|_| "follower").chain(["leader"]).collect();
         loop {
-            let mut modes = self.modes();
+            let modes = self.modes();
+            let mut modes: Vec<&String> = numbers.iter().map(|number| &modes[*number]).collect();
             modes.sort();
-            if modes == ["follower", "follower", "leader"] {
+            if modes == expected {
                 return;
             }
-            assert!(Instant::now() < deadline, "no leader with two followers: {modes:?}");
+            assert!(Instant::now() < deadline, "no leader with all others behind it: {modes:?}");
             thread::sleep(BETWEEN_LOOKS);
         }
     }

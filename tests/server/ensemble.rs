@@ -512,8 +512,8 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         String::from_utf8_lossy(&reason).into_owned()
     };
     for (hello, expected) in [
-        (hello((5, 6)), "it speaks versions 5 to 6, this server speaks version 4"),
-        (hello((2, 3)), "it speaks versions 2 to 3, this server speaks version 4"),
+        (hello((6, 7)), "it speaks versions 6 to 7, this server speaks version 5"),
+        (hello((3, 4)), "it speaks versions 3 to 4, this server speaks version 5"),
         (
             vec![0xff; 32],
             "this is the ensemble port of rookeeper; Java servers cannot join the ensemble",
@@ -525,21 +525,21 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         assert_eq!(told(&mut stream), expected);
     }
     for (versions, introduction, expected) in [
-        ((4, 4), introduction(3, 0x002, 1), ""),
-        ((3, 4), introduction(3, 0x002, 1), ""),
-        // It speaks more, and this server's as well.
+        ((5, 5), introduction(3, 0x002, 1), ""),
         ((4, 5), introduction(3, 0x002, 1), ""),
-        ((4, 4), introduction(1, 0x102, 1), "one of the two belongs to no ensemble yet"),
-        ((4, 4), introduction(1, 0x102, 3), "it looks for server 3, but this is server 1"),
-        ((4, 4), introduction(1, 0x101, 1), "myid 1 is in use twice"),
-        ((4, 4), introduction(1, 0x109, 1), "server 9 is not in this server's list"),
+        // It speaks more, and this server's as well.
+        ((5, 6), introduction(3, 0x002, 1), ""),
+        ((5, 5), introduction(1, 0x102, 1), "one of the two belongs to no ensemble yet"),
+        ((5, 5), introduction(1, 0x102, 3), "it looks for server 3, but this is server 1"),
+        ((5, 5), introduction(1, 0x101, 1), "myid 1 is in use twice"),
+        ((5, 5), introduction(1, 0x109, 1), "server 9 is not in this server's list"),
     ] {
         let mut stream = open(address);
         stream.write_all(&hello(versions)).expect("sent");
         assert_eq!(told(&mut stream), "");
         let mut answer = [0; 4 + 33];
         stream.read_exact(&mut answer).expect("a version, and no more");
-        assert_eq!(answer[..4], 4_u32.to_be_bytes());
+        assert_eq!(answer[..4], 5_u32.to_be_bytes());
         stream.write_all(&introduction).expect("sent");
         let mut is_refused = [0];
         stream.read_exact(&mut is_refused).expect("an answer");

@@ -223,6 +223,22 @@ fn who_is_frozen_while_an_ensemble_is_founded_belongs_to_it_later() {
     all_have(&servers, "/a");
 }
 
+/// One that belongs to the ensemble is down, and one that its founder still asks is there.
+#[test]
+fn a_founder_that_starts_again_goes_on_with_whom_it_still_asks() {
+    let mut servers = founded_alone(LIMIT, each_has_more);
+    servers[1].signal("KILL");
+    servers[1].wait();
+    at_once(&servers[0], Signal::CONT);
+    until("two of them serve", || [0, 2].iter().all(|at| mode(&servers[*at]) != "none"));
+    for at in [0, 2] {
+        servers[at].signal("KILL");
+        servers[at].wait();
+    }
+    servers[1..].iter_mut().for_each(Server::run);
+    all_serve(&servers[1..]);
+}
+
 #[test]
 fn a_founder_that_is_killed_before_anybody_answers_asks_again() {
     let mut servers = founded_alone("", |servers| {
@@ -415,11 +431,11 @@ fn a_founder_that_came_to_nothing_gets_nobody_whose_disk_was_emptied() {
 #[test]
 fn data_beside_an_ensemble_that_has_not_begun_waits() {
     let mut servers = founded_alone(LIMIT, each_has_more);
-    at_once(&servers[0], Signal::CONT);
-    until("it accepts", || belongs(&servers[0]));
-    servers[2].signal("KILL");
-    servers[2].wait();
+    kill(&mut servers[2]);
+    kill(&mut servers[0]);
+    has_accepted(&servers[0], 1, &servers[2], 3);
     wipe(&servers[2]);
+    servers[0].run();
     servers[2].run();
     at_once(&servers[1], Signal::CONT);
     until("it says that nothing is lost yet", || {
@@ -479,7 +495,7 @@ fn a_server_that_reads_its_directory_is_waited_for() {
 fn a_founder_that_leaves_before_anybody_answers_has_what_it_had() {
     // All are heard before any is given up.
     let mut servers = founded_alone("initLimit=100\n", each_has_more);
-    let first = servers[2].data().join("version-2/snapshot.100000000");
+    let first = servers[2].data().join("version-2/snapshot.100000001");
     until("it has made what the ensemble begins with", || first.exists());
     servers.iter_mut().for_each(kill);
     leave(&servers[2]);
@@ -515,14 +531,40 @@ fn data_founds_nothing_beside_disks_that_may_not_be_mounted() {
     all_have(&servers, "/kept");
 }
 
-/// A server that has accepted, and whose founder has not said that it knows: with nothing else in its directory.
-fn has_only_accepted(server: &Server, founder: u8) {
-    let mut bytes = fs::read(state(server)).expect("a member");
-    for slot in bytes[..8192].chunks_exact_mut(4096) {
-        slot[4051..4059].copy_from_slice(&(1 << 8 | u64::from(founder)).to_be_bytes());
+/// The first life of a server.
+fn first_life(number: u8) -> [u8; 8] {
+    (1 << 8 | u64::from(number)).to_be_bytes()
+}
+
+/// A raft.state with its slots changed.
+fn changed(mut state: Vec<u8>, change: impl Fn(&mut [u8])) -> Vec<u8> {
+    for slot in state[..8192].chunks_exact_mut(4096) {
+        change(slot);
         let checksum = crc32fast::hash(&slot[..4092]).to_be_bytes();
         slot[4092..].copy_from_slice(&checksum);
     }
+    state
+}
+
+/// A server has accepted what the other one has founded, which does not know it: its data is still where it was.
+fn has_accepted(server: &Server, number: u8, founder: &Server, of_founder: u8) {
+    let bytes = changed(fs::read(state(founder)).expect("a member"), |slot| {
+        slot[16..24].copy_from_slice(&first_life(number));
+        // It knows nothing to be committed, its data goes aside, and it has nothing to make and nobody to ask.
+        slot[40..48].fill(0);
+        slot[64] = 1;
+        slot[4010] = 0;
+        slot[4019..4051].fill(0);
+        slot[4051..4059].copy_from_slice(&first_life(of_founder));
+    });
+    fs::write(state(server), bytes).expect("written");
+}
+
+/// A server that has accepted, and whose founder has not said that it knows: with nothing else in its directory.
+fn has_only_accepted(server: &Server, founder: u8) {
+    let bytes = changed(fs::read(state(server)).expect("a member"), |slot| {
+        slot[4051..4059].copy_from_slice(&first_life(founder));
+    });
     wipe(server);
     fs::create_dir(server.data().join("version-2")).expect("a folder");
     fs::write(state(server), bytes).expect("written");
