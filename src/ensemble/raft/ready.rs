@@ -294,6 +294,9 @@ impl<T: Transport> Member<T> {
         self.turns.tick(self.node.raft.state == StateRole::Leader);
         self.trees.tick();
         if self.lacks_base() {
+            // It does not stand itself, but one that leads no more keeps nobody else from its vote.
+            let elapsed = &mut self.node.raft.election_elapsed;
+            *elapsed = elapsed.saturating_add(1);
             return;
         }
         if let Some(following) = self.following.take_if(|following| following.tick()) {

@@ -12,6 +12,8 @@ use super::*;
 
 #[path = "sim_test/age.rs"]
 mod age;
+#[path = "sim_test/awaits_base.rs"]
+mod awaits_base;
 #[path = "sim_test/busy.rs"]
 mod busy;
 #[path = "sim_test/by_hand.rs"]
