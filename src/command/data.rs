@@ -184,9 +184,11 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
                 "           it was taken out of the ensemble: a start asks for another seat, and what is here is moved aside then"
             ))?;
         } else if state.clears {
-            out.line(format_args!(
-                "           what is here is from before that: a start moves it aside"
-            ))?;
+            let until = match state.base {
+                0 => "a start moves it aside",
+                _ => "it is moved aside when the ensemble's data has come",
+            };
+            out.line(format_args!("           what is here is from before that: {until}"))?;
         }
     }
     if let Some(zxid) = sealed {

@@ -32,6 +32,32 @@ pub fn move_snapshots_aside(
 /// When the disk refuses.
 pub fn move_data_aside(directory: &DataDirectory, aside: &str) -> Result<(), StorageError> {
     move_snapshots_aside(directory, aside)?;
+    move_rest_aside(directory, aside)?;
+    let disk = directory.disk().as_ref();
+    // They hold nothing, but tell of a log.
+    for name in disk.list(directory.logs()).during("list", directory.logs())? {
+        if let FileName::Spare(_) = FileName::parse(&name) {
+            let path = directory.logs().join(name);
+            disk.remove(&path).during("remove", &path)?;
+        }
+    }
+    disk.sync_folder(directory.logs()).during("sync the folder", directory.logs())
+}
+
+/// The same where the snapshot of `zxid` has come in the place of it all, and stays. Whoever fills spares may go on.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn move_data_before_aside(
+    directory: &DataDirectory,
+    zxid: i64,
+    aside: &str,
+) -> Result<(), StorageError> {
+    move_snapshots_but(directory, zxid, aside)?;
+    move_rest_aside(directory, aside)
+}
+
+fn move_rest_aside(directory: &DataDirectory, aside: &str) -> Result<(), StorageError> {
     let (disk, folder) = (directory.disk().as_ref(), directory.snapshots());
     let names = disk.list(folder).during("list", folder)?;
     let rest = [CURRENT_EPOCH, SEALED, SESSION_KEY, SESSIONS_BEFORE_KEY, LOGGED];
@@ -43,15 +69,18 @@ pub fn move_data_aside(directory: &DataDirectory, aside: &str) -> Result<(), Sto
     move_all(disk, folder, &rest, aside)?;
     let logs: Vec<PathBuf> =
         directory.log_zxids()?.into_iter().map(|zxid| directory.log_path(zxid)).collect();
-    move_all(disk, directory.logs(), &logs, aside)?;
-    // They hold nothing, but tell of a log.
-    for name in disk.list(directory.logs()).during("list", directory.logs())? {
-        if let FileName::Spare(_) = FileName::parse(&name) {
-            let path = directory.logs().join(name);
-            disk.remove(&path).during("remove", &path)?;
-        }
-    }
-    disk.sync_folder(directory.logs()).during("sync the folder", directory.logs())
+    move_all(disk, directory.logs(), &logs, aside)
+}
+
+fn move_snapshots_but(
+    directory: &DataDirectory,
+    zxid: i64,
+    aside: &str,
+) -> Result<(), StorageError> {
+    let mut snapshots = directory.snapshot_files()?;
+    snapshots.retain(|(of, _)| *of != zxid);
+    let snapshots: Vec<PathBuf> = snapshots.into_iter().map(|(_, path)| path).collect();
+    move_all(directory.disk().as_ref(), directory.snapshots(), &snapshots, aside)
 }
 
 /// Makes the folder of [`move_history_aside`], and copies into it what stays here and says how to read what comes there.
@@ -79,11 +108,8 @@ pub(crate) fn move_history_aside(
     aside: &str,
 ) -> Result<(), StorageError> {
     let disk = directory.disk().as_ref();
-    let mut snapshots = directory.snapshot_files()?;
-    snapshots.retain(|(of, _)| *of != zxid);
-    let snapshots: Vec<PathBuf> = snapshots.into_iter().map(|(_, path)| path).collect();
     // First: without the snapshot that stays, none of them may be tried with a log of the new state.
-    move_all(disk, directory.snapshots(), &snapshots, aside)?;
+    move_snapshots_but(directory, zxid, aside)?;
     take_back(directory)?;
     let logs: Vec<PathBuf> =
         directory.log_zxids()?.into_iter().map(|zxid| directory.log_path(zxid)).collect();

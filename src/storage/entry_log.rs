@@ -18,14 +18,15 @@ use jute::txn::{Txn, TxnHeader, TxnRecord};
 use parking_lot::Mutex;
 
 use super::directory::DataDirectory;
+use super::epoch::EpochFile;
 use super::error::{DamageReason, During, StorageError};
-use super::logged::take_back;
+use super::logged::{Logged, take_back};
 use super::record::{EntryKind, GROUP_FULL, TRAILER_LEN, Trailer, zxid_of_payload};
 use super::replay::{SnapshotId, SnapshotOrigin};
 use super::segment::SegmentBegin;
 use super::segment_reader::{Origin, SegmentReader};
 use super::spare::SpareFiller;
-use super::txn_log::{TxnLog, epoch_of};
+use super::txn_log::{LogOptions, TxnLog, epoch_of};
 
 /// Bytes of entries that stay in memory for peers that lag.
 const TAIL_BYTES: usize = 16 << 20;
@@ -151,6 +152,34 @@ impl EntryLog {
             last_zxid: log.last_zxid(),
             cursors: Mutex::default(),
         };
+        Ok((read, EntryWriter { directory, log, base, segments, has_changed: true }))
+    }
+
+    /// A log without entries, beside what lies in the directory and is another's: that is not read, and not changed.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn beside(
+        directory: Arc<DataDirectory>,
+        options: LogOptions,
+    ) -> Result<(Self, EntryWriter), StorageError> {
+        let disk = Arc::clone(directory.disk());
+        let epoch = EpochFile::current(Arc::clone(&disk), directory.snapshots())?;
+        let (logs, logged) = (directory.logs().to_owned(), Logged::open(&directory));
+        let log = TxnLog::open(disk, logs, epoch, logged, options, 0, 1)?;
+        let base = SegmentBegin { index: 0, zxid: 0 };
+        let read = Self {
+            directory: Arc::clone(&directory),
+            base,
+            segments: Vec::new(),
+            tail: VecDeque::new(),
+            tail_bytes: 0,
+            old: 0,
+            last_index: 0,
+            last_zxid: 0,
+            cursors: Mutex::default(),
+        };
+        let segments = Vec::new();
         Ok((read, EntryWriter { directory, log, base, segments, has_changed: true }))
     }
 

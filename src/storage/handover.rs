@@ -204,6 +204,27 @@ pub fn discard_void_log(
     Ok(Some(index))
 }
 
+/// Whether the snapshot of `zxid`, which was handed over, is there and can be loaded into `replay`. What else has its name
+/// goes.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn has_come(
+    directory: &DataDirectory,
+    zxid: i64,
+    replay: &mut dyn Replay,
+) -> Result<bool, StorageError> {
+    if handed_over(directory, zxid, replay)?.is_some() {
+        return Ok(true);
+    }
+    let (disk, folder) = (directory.disk().as_ref(), directory.snapshots());
+    for (_, path) in directory.snapshot_files()?.into_iter().filter(|(of, _)| *of == zxid) {
+        disk.remove(&path).during("remove", &path)?;
+        disk.sync_folder(folder).during("sync the folder", folder)?;
+    }
+    Ok(false)
+}
+
 /// The snapshot of ours of this zxid from which a start can be made, with the index that it shows.
 fn handed_over(
     directory: &DataDirectory,

@@ -134,6 +134,14 @@ fn recover_from(
     })
 }
 
+/// Makes the state of nothing in `replay`, whatever lies in the directory: of whoever has nothing of it.
+///
+/// # Errors
+/// When `replay` refuses it.
+pub fn pass_over(directory: &DataDirectory, replay: &mut dyn Replay) -> Result<(), StorageError> {
+    begin_with_nothing(directory, replay).map(|_| ())
+}
+
 /// The state without a snapshot.
 pub(crate) fn begin_empty(
     directory: &DataDirectory,
@@ -146,6 +154,13 @@ pub(crate) fn begin_empty(
     if directory.log_zxids()?.is_empty() {
         refuse_emptied(directory)?;
     }
+    begin_with_nothing(directory, replay)
+}
+
+fn begin_with_nothing(
+    directory: &DataDirectory,
+    replay: &mut dyn Replay,
+) -> Result<Loaded, StorageError> {
     let none = SnapshotId { zxid: 0, origin: SnapshotOrigin::None };
     replay.begin(&none);
     replay.end(None).map_err(|Refused(reason)| StorageError::Refused {

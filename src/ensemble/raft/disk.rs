@@ -105,6 +105,11 @@ impl DiskWriter {
                 What::Promise(promises) | What::Members(promises) | What::Answered(promises) => {
                     self.promises.save(promises)?
                 }
+                // Data of before is where they would go.
+                What::Append(entries) if self.promises.get().clears => {
+                    let index = entries.first().map_or(0, |entry| entry.index);
+                    return Err(EnsembleError::Entry { index });
+                }
                 What::Append(entries) => self.log.append(&entries)?,
                 What::Install(received, index, promises) => {
                     let database = self.install(*received, index, promises)?;

@@ -271,7 +271,7 @@ impl Before {
         Ok(log.max(snapshot).map_or_else(PathBuf::new, |(_, path)| path))
     }
 
-    /// Belongs to what the member `founder` has founded, as its member `id`: what is here goes aside once the founder knows.
+    /// Belongs to what the member `founder` has founded, as its member `id`: what is here goes aside once its base has come.
     ///
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
@@ -386,15 +386,23 @@ pub fn take_another_seat(
 #[cfg(test)]
 mod tests {
     use jute::txn::CreateSessionTxn;
+    use raft::eraftpb::HardState;
 
+    use super::super::configuration::to_conf_state;
+    use super::super::disk::{What, Write};
     use super::super::fixture::{directory, ensemble};
+    use super::super::log_store::SnapshotPlace;
     use super::super::member_id;
     use super::*;
+    use crate::engine::database::Rules;
     use crate::ensemble::snapshots::first_snapshot;
     use crate::storage::sim::{Dice, Fault, SimDisk};
+    use crate::storage::{Disk as _, Over, ReceivedSnapshot, with_another_digest};
 
     const OWN: i64 = 0x4_0000_0002;
     const TERM: u64 = 9;
+    /// The record that the ensemble begins with.
+    const FOUNDING: i64 = 0x9_0000_0001;
 
     fn read(disk: &SimDisk) -> Before {
         Before::read(Arc::new(directory(disk)), &ensemble(1500, false)).expect("reads")
@@ -519,6 +527,159 @@ mod tests {
         assert!(none > 9 && left > 99 && begun > 99, "{none} {left} {begun}");
     }
 
+    /// A directory with data that has accepted an ensemble, and whose founder knows; and what it had.
+    fn accepted() -> (SimDisk, Base) {
+        let disk = with_data();
+        let before = read(&disk);
+        let (had, founding) = (before.base(), founding(&before));
+        before.belong(member_id(1, 1), member_id(3, 1), &founding, None).expect("belongs");
+        founder_knows(&directory(&disk)).expect("writes");
+        (disk, had)
+    }
+
+    fn has_what_it_had(disk: &SimDisk, had: Base) {
+        RaftStateFile::leave(&directory(disk)).expect("leaves");
+        let base = read(disk).base();
+        assert_eq!((base.epoch, base.zxid), (had.epoch, had.zxid));
+        assert_eq!(base.accepted, TERM.cast_signed());
+    }
+
+    /// Its founder's disk may be lost before it has handed over anything: then it has what was acknowledged.
+    #[test]
+    fn what_an_accepted_server_had_counts_until_the_base_has_come() {
+        let (disk, had) = accepted();
+        for _ in 0..2 {
+            assert_eq!(start(&disk).expect("starts"), (0, 0));
+        }
+        has_what_it_had(&disk, had);
+    }
+
+    /// What the founder sends: its snapshot of the record that the ensemble begins with.
+    fn sent() -> (u64, Vec<u8>) {
+        let disk = with_data();
+        let before = read(&disk);
+        let founding = founding(&before);
+        before.found(member_id(1, 1), &founding, None).expect("founds");
+        start(&disk).expect("starts");
+        let name = format!("/data/version-2/snapshot.{FOUNDING:x}");
+        (founding.index, disk.content(name.as_ref()))
+    }
+
+    /// Takes over what the founder sends, and another term behind it; whether it came to the end.
+    fn take_over(disk: &SimDisk, (index, bytes): &(u64, Vec<u8>), fails_after: u64) -> bool {
+        let (index, zxid) = (*index, FOUNDING);
+        let directory = Arc::new(directory(disk));
+        let mut started = ensemble(1500, true).start(Arc::clone(&directory)).expect("starts");
+        let mut received =
+            ReceivedSnapshot::create(directory, zxid, Compression::None).expect("begins");
+        received.write(bytes).expect("writes");
+        received.check(index, &mut Rebuild::new(1, Rules::default())).expect("it is whole");
+        let members = to_conf_state(&started.store.promises.members);
+        let state = HardState { term: TERM, commit: index, ..HardState::default() };
+        let place = SnapshotPlace { index, zxid };
+        let promises = started.store.replace(&state, place, &members, 0);
+        let install = Write(What::Install(Box::new(received), index, promises));
+        let state = HardState { term: TERM + 1, ..state };
+        let later = started.store.promise(&state, index, None).expect("another term");
+        disk.fail_after(fails_after, Fault::PowerLoss);
+        started.writer.write(vec![install, Write(What::Promise(later))]).is_ok()
+    }
+
+    /// The power goes at any time, and once more while it starts again: it has what it had, or the base, and what it had is in
+    /// one place then.
+    #[test]
+    fn a_base_comes_whenever_the_power_goes() {
+        let sent = sent();
+        let aside = PathBuf::from("/data/before-0000000000000007/log.400000001");
+        let kept = with_data().content("/data/version-2/log.400000001".as_ref());
+        let (mut without, mut with, mut is_done) = (0, 0, false);
+        for fails_after in 0.. {
+            if std::mem::take(&mut is_done) {
+                break;
+            }
+            for then in [0, 1, 2, 4, 7, 11, 16, 22, 29] {
+                let (disk, had) = accepted();
+                is_done = take_over(&disk, &sent, fails_after);
+                let mut dice = Dice(fails_after * 100 + then);
+                disk.crash(&mut dice);
+                let at = Arc::new(directory(&disk));
+                disk.fail_after(then, Fault::PowerLoss);
+                let _ = start_at(at);
+                disk.crash(&mut dice);
+                let (applied, last) = start(&disk).expect("starts");
+                let state = RaftStateFile::look(&directory(&disk)).expect("reads").expect("there");
+                assert_eq!((state.replaces, applied), (0, last));
+                if last == 0 {
+                    assert!(state.clears && !is_done, "after {fails_after} {then}");
+                    match then % 2 {
+                        0 => has_what_it_had(&disk, had),
+                        _ => assert!(take_over(&disk, &sent, 1 << 40), "{fails_after} {then}"),
+                    }
+                    without += 1;
+                } else {
+                    assert_eq!((state.clears, last), (false, sent.0), "{fails_after} {then}");
+                    assert!(disk.content(&aside) == kept, "after {fails_after} {then}");
+                    with += 1;
+                }
+            }
+        }
+        assert!(without > 30 && with > 100 && !kept.is_empty(), "{without} {with}");
+    }
+
+    /// Its seals match, and no start can be made from it: an earlier release installed it by its seals.
+    #[test]
+    fn a_base_that_cannot_be_loaded_takes_nothings_place() {
+        let (disk, had) = accepted();
+        let bytes = with_another_digest(sent().1);
+        let path = PathBuf::from(format!("/data/version-2/snapshot.{FOUNDING:x}"));
+        disk.plant(&path, &bytes);
+        let mut promises = RaftStateFile::open(&directory(&disk)).expect("opens").expect("there");
+        let replaces = FOUNDING;
+        let state = RaftState { replaces, ..promises.get().clone() };
+        promises.save(state).expect("saves");
+        for _ in 0..2 {
+            assert_eq!(start(&disk).expect("starts"), (0, 0));
+        }
+        let names = disk.list("/data/version-2".as_ref()).expect("lists");
+        assert!(!names.iter().any(|name| path.ends_with(name)), "{names:?}");
+        has_what_it_had(&disk, had);
+    }
+
+    /// It was taken out before it had anything of the ensemble. What it had, of ZooKeeper here, goes aside then.
+    #[test]
+    fn who_is_taken_out_before_the_base_has_come_takes_another_seat() {
+        let disk = with_javas_data();
+        for name in ["log.ffff", "snapshot.ffff"] {
+            let path = PathBuf::from("/data/version-2").join(name);
+            disk.remove(&path).expect("removes");
+        }
+        let before = read(&disk);
+        let founding = founding(&before);
+        before.belong(member_id(1, 1), member_id(3, 1), &founding, None).expect("belongs");
+        founder_knows(&directory(&disk)).expect("writes");
+        let how = ensemble(1500, true);
+        let mut started = how.start(Arc::new(directory(&disk))).expect("starts");
+        started.writer.write(vec![Write(What::Over(Over::Removed))]).expect_err("ends");
+        drop(started);
+        let ended = start(&disk).expect_err("ends");
+        assert!(matches!(ended, EnsembleError::Replaced { life: 1 }), "{ended}");
+        let new = member_id(1, 40);
+        let members = Members { voters: vec![new], ..Members::default() };
+        let seat = Seat {
+            id: new,
+            ensemble: 7,
+            line: 7,
+            generation: 1,
+            term: TERM + 1,
+            members,
+            configured_at: 40,
+        };
+        take_another_seat(&directory(&disk), seat, None).expect("takes it");
+        assert_eq!(start(&disk).expect("starts"), (0, 0));
+        let aside = PathBuf::from("/data/before-0000000000000007-40/log.8");
+        assert!(!disk.content(&aside).is_empty());
+    }
+
     /// Its founder does not come back, and the ensemble has begun: it is the one member or the other, and what lay there is in
     /// one place.
     #[test]
@@ -576,7 +737,7 @@ mod tests {
             let state = RaftState { term, ..promises.get().clone() };
             promises.save(state).expect("saves");
             RaftStateFile::leave(&directory(&disk)).expect("leaves");
-            let founded = (TERM.cast_signed() << 32) + 1;
+            let founded = (FOUNDING) + 1;
             if goes_on {
                 log(&mut read(&disk), founded + 1);
             }

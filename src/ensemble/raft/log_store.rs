@@ -102,6 +102,8 @@ impl LogStore {
         self.snapshot = snapshot;
         let before = self.promises.clone();
         self.promises.commit = self.promises.commit.max(snapshot.index);
+        // What was there of before goes with it.
+        self.promises.clears = false;
         before
     }
 

@@ -635,9 +635,10 @@ impl<T: Transport> Member<T> {
     }
 
     /// Whether a snapshot may be taken. It shows nothing of the members, and the log that says them is not read behind it:
-    /// their last change has to be durable first. And a wrong tree is for nobody.
+    /// their last change has to be durable first. A wrong tree is for nobody, and who has no base has no tree.
     pub(super) fn may_take_snapshot(&self) -> bool {
-        !self.unsynced.has_members() && !self.unsynced.has_snapshot() && !self.has_wrong_tree()
+        let waits = self.unsynced.has_members() || self.unsynced.has_snapshot();
+        !waits && !self.has_wrong_tree() && !self.lacks_base()
     }
 
     /// Begins a snapshot of the applied state, unless it has to wait.

@@ -23,7 +23,8 @@ use crate::ensemble::snapshots::first_snapshot;
 use crate::storage::{
     Compression, DataDirectory, EntryLog, Nothing, Over, RaftState, RaftStateFile, Reading,
     ReceivedSnapshot, RecoveryOptions, Refused, Replay, SessionSecret, SnapshotId, SnapshotOrigin,
-    StorageError, discard_void_log, move_data_aside, recover_member,
+    StorageError, discard_void_log, has_come, move_data_aside, move_data_before_aside, pass_over,
+    recover_member,
 };
 
 /// How a member keeps its data.
@@ -162,8 +163,24 @@ impl Ensemble {
         if clears {
             let folder = aside(id, ensemble);
             let zxid = format_args!("{:#x}", own.1);
-            tracing::info!(zxid, folder, "what the directory held before its member goes aside");
-            move_data_aside(&directory, &folder)?;
+            if base == 0 {
+                tracing::info!(
+                    zxid,
+                    folder,
+                    "what the directory held before its member goes aside"
+                );
+                move_data_aside(&directory, &folder)?;
+            } else if replaces != 0 && self.has_come(&directory, replaces, is_checked)? {
+                tracing::info!(
+                    zxid,
+                    folder,
+                    "what the directory held before its member goes aside"
+                );
+                move_data_before_aside(&directory, replaces, &folder)?;
+            } else {
+                // Its founder's disk may be lost before the base has come. Until then what lies here is what it has.
+                return self.start_beside(directory, promises);
+            }
             let state = RaftState { clears: false, ..promises.get().clone() };
             promises.save(state)?;
         }
@@ -231,6 +248,51 @@ impl Ensemble {
         let writer = DiskWriter::new(Arc::clone(&directory), self.clone(), writer, promises);
         let store = LogStore::new(directory, log, promised, snapshot, applied);
         Ok(Started { store, writer, database, applied, secret })
+    }
+}
+
+impl Ensemble {
+    fn has_come(
+        &self,
+        directory: &DataDirectory,
+        snapshot: i64,
+        is_checked: bool,
+    ) -> Result<bool, StorageError> {
+        match is_checked {
+            true => has_come(directory, snapshot, &mut Nothing),
+            false => has_come(directory, snapshot, &mut Rebuild::new(self.seed, self.rules)),
+        }
+    }
+
+    /// A member whose base has not come: it has nothing, and what lies in the directory is of before.
+    fn start_beside(
+        &self,
+        directory: Arc<DataDirectory>,
+        mut promises: RaftStateFile,
+    ) -> Result<Started, EnsembleError> {
+        let promised = promises.get().clone();
+        if promised.replaces != 0 {
+            promises.save(RaftState { replaces: 0, ..promised.clone() })?;
+        }
+        if promised.is_removed() {
+            return Err(EnsembleError::Replaced { life: life_of(promised.id) });
+        }
+        if promised.commit > 0 {
+            return Err(EnsembleError::Lost { last: 0, commit: promised.commit });
+        }
+        let mut rebuild = Rebuild::new(self.seed, self.rules).of_member();
+        pass_over(&directory, &mut rebuild)?;
+        let mut database = rebuild.finish();
+        if let Some(List { text, since }) = &self.list {
+            database.show_members(text, *since);
+        }
+        let (log, writer) = EntryLog::beside(Arc::clone(&directory), self.recovery.log)?;
+        let secret = promises.secret().cloned();
+        let promised = promises.get().clone();
+        let writer = DiskWriter::new(Arc::clone(&directory), self.clone(), writer, promises);
+        let nothing = SnapshotPlace { index: 0, zxid: 0 };
+        let store = LogStore::new(directory, log, promised, nothing, 0);
+        Ok(Started { store, writer, database, applied: 0, secret })
     }
 }
 
