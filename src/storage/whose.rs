@@ -81,10 +81,15 @@ pub fn whose(directory: &DataDirectory, state: &RaftState) -> Result<Whose, Stor
         }
         own => own.map(|(first, _)| first),
     };
-    // Until they go aside, records of this server are of before.
-    let own = own.filter(|_| !state.clears).unwrap_or(0).max(shown);
-    let last = if own > founded_on { own } else { 0 };
+    let own = own.unwrap_or(0).max(shown);
     let known = own.max(founded_on);
+    // Until it goes aside, what is there is of before, but for a snapshot that has come.
+    let of_member = match state.clears {
+        true if shown == state.replaces => shown,
+        true => 0,
+        false => own,
+    };
+    let last = if of_member > founded_on { of_member } else { 0 };
     for (zxid, path) in snapshots {
         // A bit of a snapshot of this server may say that it is none.
         if zxid > known && snapshot_reader::seal_matches(disk, &path)? {

@@ -46,13 +46,23 @@ fn is_of_founding(zxid: i64, state: &RaftState) -> bool {
     [founding - 1, founding].contains(&zxid)
 }
 
-/// Whether a directory that left an ensemble holds, beside what the ensemble was founded on, at most the record that it was to
-/// begin with: only its founder has that before a leader is there. `current` is `currentEpoch`, which is raised before that
-/// record, and further by whoever went on.
+/// Whether this is the zxid of a record that an ensemble was to begin with, of those that were founded on what `left` was, up to
+/// it: an ensemble that came to nothing leaves one, and the next one is founded on the same. Nobody else begins an epoch up to
+/// its term: a leader of ours does in an ensemble that has begun, ZooKeeper's takes a later one, and whoever goes on alone
+/// counts on in the epoch that is there.
+fn is_of_a_founding(left: &RaftState, zxid: i64) -> bool {
+    let begins = first_zxid(zxid >> 32);
+    let is_later = zxid >> 32 > left.own.1 >> 32;
+    is_later && [begins - 1, begins].contains(&zxid) && zxid <= founding_zxid(left)
+}
+
+/// Whether a directory that left an ensemble holds, beside what the ensemble was founded on, at most records that ensembles
+/// were to begin with: only a founder has one before a leader is there. `current` is `currentEpoch`, which is raised before
+/// that record, and further by whoever went on.
 fn is_bare_founding(left: &RaftState, last_zxid: i64, current: i64) -> bool {
     let is_founded = left.founded_in != 0 && left.own.1 != 0 && !has_begun(left);
-    let is_alone = last_zxid == left.own.1 || is_of_founding(last_zxid, left);
-    is_founded && is_alone && current <= founding_zxid(left) >> 32
+    let is_bare = last_zxid == left.own.1 || is_of_a_founding(left, last_zxid);
+    is_founded && is_bare && current <= founding_zxid(left) >> 32
 }
 
 /// A directory of no ensemble, or of a founder that has promised one and made nothing for it yet, read.
@@ -390,14 +400,14 @@ mod tests {
 
     use super::super::configuration::to_conf_state;
     use super::super::disk::{What, Write};
-    use super::super::fixture::{directory, ensemble};
+    use super::super::fixture::{directory, ensemble, entry};
     use super::super::log_store::SnapshotPlace;
     use super::super::member_id;
     use super::*;
     use crate::engine::database::Rules;
     use crate::ensemble::snapshots::first_snapshot;
     use crate::storage::sim::{Dice, Fault, SimDisk};
-    use crate::storage::{Disk as _, Over, ReceivedSnapshot, with_another_digest};
+    use crate::storage::{Disk as _, Over, ReceivedSnapshot, adler32, with_another_digest};
 
     const OWN: i64 = 0x4_0000_0002;
     const TERM: u64 = 9;
@@ -424,6 +434,19 @@ mod tests {
         log(&mut before, OWN - 1);
         log(&mut before, OWN);
         disk
+    }
+
+    /// What ZooKeeper logs that goes on with it.
+    fn plant_javas_log(disk: &SimDisk, zxids: &[i64]) {
+        let mut bytes = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0".to_vec();
+        for zxid in zxids {
+            let record = entry(zxid.cast_unsigned(), *zxid);
+            bytes.extend(i64::from(adler32(&record.payload)).to_be_bytes());
+            bytes.extend((record.payload.len() as u32).to_be_bytes());
+            bytes.extend(record.payload.iter().chain(b"B"));
+        }
+        let name = format!("/data/version-2/log.{:x}", zxids[0]);
+        disk.plant(name.as_ref(), &bytes);
     }
 
     /// What ZooKeeper leaves that was killed when it had begun another log and another snapshot.
@@ -522,6 +545,27 @@ mod tests {
                 let base = read(&disk).base();
                 assert_eq!((base.epoch, base.zxid), (had.epoch, had.zxid));
                 assert_eq!(base.accepted, TERM.cast_signed());
+                // Others come to nothing as well, before or behind their records.
+                for (ensemble, starts) in [(8, false), (9, true), (10, false)] {
+                    let before = read(&disk);
+                    let term = TERM + ensemble - 7;
+                    let (base, index) = (before.base(), before.index());
+                    let founding = Founding {
+                        ensemble,
+                        term,
+                        founded_in: term,
+                        base,
+                        index,
+                        ..founding.clone()
+                    };
+                    before.found(member_id(1, 1), &founding, None).expect("founds");
+                    if starts {
+                        assert_eq!(start(&disk).expect("starts"), (index, index));
+                    }
+                    RaftStateFile::leave(&directory(&disk)).expect("leaves");
+                    let base = read(&disk).base();
+                    assert_eq!((base.epoch, base.zxid), (had.epoch, had.zxid), "{ensemble}");
+                }
             }
         }
         assert!(none > 9 && left > 99 && begun > 99, "{none} {left} {begun}");
@@ -722,6 +766,28 @@ mod tests {
         assert!(before_it > 2 && behind_it > 20, "{before_it} {behind_it}");
     }
 
+    /// ZooKeeper went on, or not, behind the record of an ensemble that came to nothing, and wrote less than what the next one
+    /// was to begin with.
+    #[test]
+    fn what_came_behind_a_founding_that_came_to_nothing_does_not_go_aside() {
+        for (zxid, is_known) in [(OWN, true), (FOUNDING, true), (FOUNDING + 1, false)] {
+            let disk = with_data();
+            let before = read(&disk);
+            let (first, index) = (founding(&before), before.index());
+            before.found(member_id(1, 1), &first, None).expect("founds");
+            start(&disk).expect("starts");
+            RaftStateFile::leave(&directory(&disk)).expect("leaves");
+            let before = read(&disk);
+            assert_eq!(before.base().zxid, OWN);
+            let term = TERM + 1;
+            let next = Founding { ensemble: 8, term, founded_in: term, index: index + 1, ..first };
+            before.belong(member_id(1, 1), member_id(3, 1), &next, None).expect("belongs");
+            plant_javas_log(&disk, &[zxid]);
+            let started = start(&disk);
+            assert_eq!(started.is_ok(), is_known, "{zxid:x}");
+        }
+    }
+
     /// The record that it begins with counts as soon as it may have been acknowledged, and so does what came behind it.
     #[test]
     fn what_an_ensemble_had_that_has_begun_counts() {
@@ -737,7 +803,7 @@ mod tests {
             let state = RaftState { term, ..promises.get().clone() };
             promises.save(state).expect("saves");
             RaftStateFile::leave(&directory(&disk)).expect("leaves");
-            let founded = (FOUNDING) + 1;
+            let founded = FOUNDING;
             if goes_on {
                 log(&mut read(&disk), founded + 1);
             }
