@@ -205,8 +205,8 @@ impl Before {
         }))
     }
 
-    /// Founds an ensemble on what is here, as its member `id`: it is promised, and a start makes what the first term begins with.
-    /// From here on the directory is that of no earlier ensemble.
+    /// Founds an ensemble on what is here, as its member `id`: it is promised, and then what the first term begins with is made,
+    /// by a start if it does not come to that. From the promise on the directory is that of no earlier ensemble.
     ///
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
@@ -216,6 +216,18 @@ impl Before {
         founding: &Founding,
         secret: Option<&SessionSecret>,
     ) -> Result<(), EnsembleError> {
+        match self.promise(id, founding, secret)? {
+            Some(mut promises) if promises.get().founds => self.begin(&mut promises),
+            _ => Ok(()),
+        }
+    }
+
+    fn promise(
+        &self,
+        id: u64,
+        founding: &Founding,
+        secret: Option<&SessionSecret>,
+    ) -> Result<Option<RaftStateFile>, EnsembleError> {
         let mut asks: Vec<u8> =
             all(&founding.members).filter(|of| *of != id).map(server_of).collect();
         asks.sort_unstable();
@@ -236,19 +248,19 @@ impl Before {
         };
         RaftStateFile::create(&self.directory, &state, secret)?;
         // ZooKeeper, should it go on with what is here, shows it by a later epoch.
-        RaftStateFile::open(&self.directory)?;
-        Ok(())
+        Ok(RaftStateFile::open(&self.directory)?)
     }
 
-    /// Makes what the ensemble begins with that `state` has promised to found: a record behind all that is here, and a snapshot
+    /// Makes what the ensemble begins with that was promised to be founded: a record behind all that is here, and a snapshot
     /// of it. Where a crash came in between, the rest.
     ///
     /// # Errors
     /// When the disk refuses, or what is here is not what it was founded on.
-    pub(super) fn begin(mut self, state: &RaftState) -> Result<(), EnsembleError> {
+    pub(super) fn begin(mut self, promises: &mut RaftStateFile) -> Result<(), EnsembleError> {
+        let state = promises.get().clone();
         let index = state.base;
-        let is_logged = is_of_founding(self.last_zxid, state);
-        let zxid = if is_logged { self.last_zxid } else { founding_zxid(state) };
+        let is_logged = is_of_founding(self.last_zxid, &state);
+        let zxid = if is_logged { self.last_zxid } else { founding_zxid(&state) };
         if !is_logged && self.base.zxid > state.own.1 {
             return Err(StorageError::WentOn { path: self.newest_file()? }.into());
         }
@@ -271,7 +283,7 @@ impl Before {
         if self.snapshot != shows {
             snapshot_of(&self.directory, &mut self.database, index, Compression::None)?;
         }
-        Ok(())
+        Ok(promises.save(RaftState { founds: false, ..state })?)
     }
 
     fn newest_file(&self) -> Result<PathBuf, StorageError> {
@@ -546,7 +558,7 @@ mod tests {
                 assert_eq!((base.epoch, base.zxid), (had.epoch, had.zxid));
                 assert_eq!(base.accepted, TERM.cast_signed());
                 // Others come to nothing as well, before or behind their records.
-                for (ensemble, starts) in [(8, false), (9, true), (10, false)] {
+                for (ensemble, begins) in [(8, false), (9, true), (10, false)] {
                     let before = read(&disk);
                     let term = TERM + ensemble - 7;
                     let (base, index) = (before.base(), before.index());
@@ -558,9 +570,12 @@ mod tests {
                         index,
                         ..founding.clone()
                     };
-                    before.found(member_id(1, 1), &founding, None).expect("founds");
-                    if starts {
-                        assert_eq!(start(&disk).expect("starts"), (index, index));
+                    let id = member_id(1, 1);
+                    if begins {
+                        before.found(id, &founding, None).expect("founds");
+                    } else {
+                        before.promise(id, &founding, None).expect("promises");
+                        drop(before);
                     }
                     RaftStateFile::leave(&directory(&disk)).expect("leaves");
                     let base = read(&disk).base();
@@ -820,7 +835,8 @@ mod tests {
             let before = read(&disk);
             let mut founding = founding(&before);
             founding.base.zxid = zxid;
-            before.found(member_id(1, 1), &founding, None).expect("founds");
+            before.promise(member_id(1, 1), &founding, None).expect("promises");
+            drop(before);
             let error = start(&disk).expect_err("refused");
             let is_right = match error {
                 EnsembleError::Storage(StorageError::WentOn { .. }) => is_more,

@@ -156,9 +156,7 @@ impl Ensemble {
         let mut promises = self.promises(&directory)?;
         let RaftState { id, base, ensemble, founds, clears, own, replaces, .. } = *promises.get();
         if founds {
-            Before::read(Arc::clone(&directory), self)?.begin(promises.get())?;
-            let state = RaftState { founds: false, ..promises.get().clone() };
-            promises.save(state)?;
+            Before::read(Arc::clone(&directory), self)?.begin(&mut promises)?;
         }
         if clears {
             let folder = aside(id, ensemble);
