@@ -109,6 +109,20 @@ pub enum EnsembleError {
         /// One that was known to be final.
         commit: u64,
     },
+    /// What an ensemble was to be founded on is not on this disk any more.
+    #[error(
+        "this server has promised to found an ensemble on what its data directory held, {index} entries with the one that the \
+         ensemble begins with, and the log ends at entry {last}: files are missing. Nothing was acknowledged by that ensemble. \
+         Bring the missing files back, or give the ensemble up: `{command}`"
+    )]
+    BaseLost {
+        /// The last entry that is there.
+        last: u64,
+        /// The entry that the ensemble begins with.
+        index: u64,
+        /// What makes the directory one of no ensemble.
+        command: String,
+    },
     /// The directory belongs to another server.
     #[error(
         "the data directory belongs to server {found}, but myid says {expected}; check myid and dataDir"
@@ -183,6 +197,7 @@ impl EnsembleError {
             Self::Order(error) => error.id(),
             Self::Entry { .. } => MessageId::UNKNOWN_ENTRY,
             Self::Lost { .. } => MessageId::FINAL_ENTRIES_LOST,
+            Self::BaseLost { .. } => MessageId::BASE_LOST,
             Self::Foreign { .. } => MessageId::FOREIGN_DIRECTORY,
             Self::NotBegun => MessageId::NO_ENSEMBLE_YET,
             Self::Replaced { .. } => MessageId::DIRECTORY_REPLACED,

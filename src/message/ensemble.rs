@@ -190,12 +190,17 @@ RK0446 FOUNDING_REFUSED
 RK0447 PEER_OF_ANOTHER_ENSEMBLE
 "A server of the list belongs to another ensemble than this one."
 "The data of the two has nothing in common, so they do not speak to each other. Each keeps trying, and says so at most once a minute. Only an ensemble that has a majority of its servers serves clients: usually one of the two was founded, and has not begun, or one ran on while ZooKeeper had the data of the others."
-"If ZooKeeper had run with the other servers, restart the one that ran on: it joins them by itself. Otherwise, find out which of the two ensembles serves clients. If it is not this server's: stop this server, move its own data directory away, keep it, and start it with an empty one. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
+"If ZooKeeper had run with the other servers, restart the one that ran on: it joins them by itself. Otherwise, start all other servers. If one of the two ensembles serves clients then, and it is not this server's: stop this server, move its own data directory away, keep it, and start it with an empty one. If neither serves clients, move nothing away: only a server whose ensemble has not begun gives way, by `rookeeper data leave` on its data directory, which says whether it has begun (`--dry-run` only says so) and makes what the server held before count again. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
 
 RK0448 ENSEMBLE_LEFT
 "ZooKeeper went on with the data of a majority of this member's ensemble, and a later ensemble was founded on that."
 "This member was away meanwhile. It leaves its ensemble, of which no majority is left, and joins the later one; what it had goes into a folder `before-` next to `version-2`."
 "Nothing. What it had and ZooKeeper never got was never acknowledged."
+
+RK0449 BASE_LOST
+"A server has promised to found an ensemble on the data in its directory, and some of that data is missing."
+"It does not start. The ensemble does not exist yet: nothing was acknowledged by it. What was acknowledged before may be in the missing files."
+"Bring the missing files back: a disk may not be mounted. If they are lost, and other servers have as much, run `rookeeper data leave` on the directory: what is left in it counts then, and the servers found an ensemble on the greatest data that they have. Do not start it with an empty directory as long as what was here may be newer than what the others have."
 
 RK0451 HAND_OVER_ALONE
 "A handover of leadership was requested (SIGUSR1), but this is a standalone server."

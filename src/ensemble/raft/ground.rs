@@ -267,7 +267,8 @@ impl Before {
         let last = self.log.next_index().saturating_sub(1);
         let expected = if is_logged { index } else { index.saturating_sub(1) };
         if last != expected || (!is_logged && self.base.zxid < state.own.1) {
-            return Err(EnsembleError::Lost { last, commit: index });
+            let command = self.directory.tool_command("data leave");
+            return Err(EnsembleError::BaseLost { last, index, command });
         }
         if !is_logged {
             let header = TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
@@ -840,10 +841,16 @@ mod tests {
             let error = start(&disk).expect_err("refused");
             let is_right = match error {
                 EnsembleError::Storage(StorageError::WentOn { .. }) => is_more,
-                EnsembleError::Lost { .. } => !is_more,
+                EnsembleError::BaseLost { .. } => !is_more,
                 _ => false,
             };
-            assert!(is_right, "{error}");
+            let told = error.to_string();
+            assert!(is_right && !told.contains("empty"), "{told}");
+            assert_eq!(told.contains("data leave"), !is_more, "{told}");
+            // As it says.
+            RaftStateFile::leave(&directory(&disk)).expect("leaves");
+            let base = read(&disk).base();
+            assert_eq!((base.epoch, base.zxid), (OWN >> 32, OWN));
         }
     }
 }
