@@ -1,5 +1,7 @@
 //! `data leave`: a member's directory becomes one of no ensemble, and what that may lose is said first.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::Verdict;
@@ -8,8 +10,10 @@ use super::error::CommandError;
 use super::output::Output;
 use super::state::State;
 use super::words::{Hex, counted};
+use crate::ensemble::is_bare_founding;
+use crate::ensemble::standing::has_begun;
 use crate::message::MessageId;
-use crate::storage::{RaftState, RaftStateFile};
+use crate::storage::{EpochFile, RaftState, RaftStateFile};
 
 /// What the other members may have done to entries that this one is not sure of is not known here.
 pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
@@ -29,9 +33,12 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
             format!("a start would refuse the directory: {error}"),
         ));
     }
-    let RaftState { id, ensemble, commit, ref members, .. } = member;
+    let RaftState { id, ensemble, commit, own, ref members, .. } = member;
     let voters = members.voters.len();
-    let last = state.examined.last_zxid;
+    let (last, has_begun) = (state.examined.last_zxid, has_begun(&member));
+    let disk = Arc::clone(directory.disk());
+    let current = EpochFile::current(disk, directory.snapshots())?.get();
+    let is_as_before = is_bare_founding(&member, last, current);
     if !change.dry_run {
         RaftStateFile::leave(&directory)?;
     }
@@ -41,6 +48,7 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
             "member": format!("{id:#x}"),
             "ensemble": format!("{ensemble:016x}"),
             "voters": voters,
+            "has_begun": has_begun,
             "last_zxid": Hex(last),
             "final_index": commit,
         }))?;
@@ -51,6 +59,23 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
         "the directory {verb} detached from its ensemble: it was member {id:#x} of {ensemble:016x}, with {}",
         counted(voters as u64, "voter")
     ))?;
+    if !has_begun {
+        out.line(format_args!(
+            "that ensemble has not begun: as far as this directory shows, nothing was acknowledged to any client in it"
+        ))?;
+        match is_as_before {
+            true => out.line(format_args!(
+                "what it held before counts again: up to {} of epoch {}",
+                Hex(own.1),
+                own.0
+            ))?,
+            false => out.line(format_args!("it ends at {}", Hex(last)))?,
+        }
+        out.line(format_args!(
+            "the other servers that belong to that ensemble give it up in the same way: keep the data directory of each"
+        ))?;
+        return Ok(Verdict::Fine);
+    }
     out.line(format_args!(
         "it ends at {}. If this directory is used from now on, what the other members have after that is lost",
         Hex(last)

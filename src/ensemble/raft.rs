@@ -39,7 +39,9 @@ pub use ::raft::eraftpb::Message as PeerMessage;
 pub use configuration::KnownMembers;
 pub use disk::{DiskWriter, Write, Written};
 pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_said, put_said};
-pub use ground::{Before, founder_knows, of_line, take_another_seat, take_seat_instead};
+pub use ground::{
+    Before, founder_knows, is_bare_founding, of_line, take_another_seat, take_seat_instead,
+};
 pub use membership::Prospect;
 pub use progress::{Appended, Peer, PeerLog};
 pub use promised::Promised;

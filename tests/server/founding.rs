@@ -110,9 +110,8 @@ fn two_lost_volumes_wait_for_the_third() {
     assert!(!belongs(&servers[0]) && !belongs(&servers[1]), "{}", servers[1].log());
     // Their votes are lost, so an operator has to say that it is to go on.
     stop(&mut servers[2]);
-    let mut leave = Command::new(env!("CARGO_BIN_EXE_rookeeper"));
-    leave.args(["data", "leave"]).arg(servers[2].data());
-    assert!(leave.output().expect("it runs").status.success());
+    let said = leave(&servers[2]);
+    assert!(said.contains("no other member of that ensemble may ever serve"), "{said}");
     servers[2].run();
     all_serve(&servers);
     all_have(&servers, "/kept");
@@ -460,11 +459,13 @@ fn kill(server: &mut Server) {
     server.wait();
 }
 
-fn leave(server: &Server) {
+/// What it says.
+fn leave(server: &Server) -> String {
     let mut leave = Command::new(env!("CARGO_BIN_EXE_rookeeper"));
     leave.args(["data", "leave"]).arg(server.data());
     let output = leave.output().expect("it runs");
     assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
 }
 
 /// Its data is the greatest, and a majority has data: after `initLimit` the others would go on without one that is silent.
@@ -498,7 +499,9 @@ fn a_founder_that_leaves_before_anybody_answers_has_what_it_had() {
     let first = servers[2].data().join("version-2/snapshot.100000001");
     until("it has made what the ensemble begins with", || first.exists());
     servers.iter_mut().for_each(kill);
-    leave(&servers[2]);
+    let said = leave(&servers[2]);
+    assert!(said.contains("has not begun") && said.contains("held before counts again"), "{said}");
+    assert!(!said.contains("empty") && !said.contains("never been acknowledged"), "{said}");
     alone(&mut servers[1], |server| {
         for at in 0..9 {
             write(server, &format!("/n{at}"));

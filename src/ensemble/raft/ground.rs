@@ -59,7 +59,8 @@ fn is_of_a_founding(left: &RaftState, zxid: i64) -> bool {
 /// Whether a directory that left an ensemble holds, beside what the ensemble was founded on, at most records that ensembles
 /// were to begin with: only a founder has one before a leader is there. `current` is `currentEpoch`, which is raised before
 /// that record, and further by whoever went on.
-fn is_bare_founding(left: &RaftState, last_zxid: i64, current: i64) -> bool {
+#[must_use]
+pub fn is_bare_founding(left: &RaftState, last_zxid: i64, current: i64) -> bool {
     let is_founded = left.founded_in != 0 && left.own.1 != 0 && !has_begun(left);
     let is_bare = last_zxid == left.own.1 || is_of_a_founding(left, last_zxid);
     is_founded && is_bare && current <= founding_zxid(left) >> 32
