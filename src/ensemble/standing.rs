@@ -722,9 +722,11 @@ impl Round<'_> {
     fn lacks_beginning(&self, server: u8) -> String {
         let is_founder =
             |its: &Standing| matches!(its, Standing::Member { asks, .. } if !asks.is_empty());
-        let away = |server: u8| {
+        // What it holds may be all that is left of what was acknowledged before.
+        let leave = |server: u8| {
             format!(
-                "stop server {server}, move its data directory away, keep it, and start the server again"
+                "stop server {server}, run `rookeeper data leave` on its dataDir, and start it again: what it held before counts \
+                 again then"
             )
         };
         // Who asks nobody may be one that has accepted, or a founder whom all have answered.
@@ -732,12 +734,12 @@ impl Round<'_> {
             Some((founder, _)) => format!(
                 "server {founder} has founded an ensemble that has not begun, and does not ask this server: it does not list it, \
                  or this one has refused, as its log says. First of all, start all other servers. If this stays, {}",
-                away(*founder)
+                leave(*founder)
             ),
             None => format!(
-                "server {server} belongs to an ensemble that has not begun: start all other servers. If this stays, {}, unless \
-                 its log says what it waits for and what ends that",
-                away(server)
+                "server {server} belongs to an ensemble that has not begun: start all other servers. If this stays, unless its \
+                 log says what it waits for and what ends that, {}",
+                leave(server)
             ),
         }
     }

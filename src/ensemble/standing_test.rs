@@ -473,8 +473,8 @@ fn who_waits_beside_an_ensemble_that_has_not_begun_is_not_sent_to_the_log_of_its
         |server: u8, asks: &[u8]| (server, member(member_id(server, FIRST_LIFE), 7, asks, false));
     let [founder, accepted, unknown] = [belongs(3, &[2]), belongs(2, &[]), belongs(3, &[])];
     for (heard, parts) in [
-        (vec![founder.clone()], ["server 3 has founded", "stop server 3, move"]),
-        (vec![accepted.clone(), founder], ["server 3 has founded", "stop server 3, move"]),
+        (vec![founder.clone()], ["server 3 has founded", "stop server 3, run"]),
+        (vec![accepted.clone(), founder], ["server 3 has founded", "stop server 3, run"]),
         (vec![accepted], ["server 2 belongs to", "unless its log says what it waits for"]),
         (vec![unknown], ["server 3 belongs to", "unless its log says what it waits for"]),
     ] {
@@ -483,7 +483,8 @@ fn who_waits_beside_an_ensemble_that_has_not_begun_is_not_sent_to_the_log_of_its
         let told = Round { own, holding, voters: &VOTERS, others: &others }.waits_for(true, "/d");
         assert!(told.contains("an ensemble that has not begun"), "{told}");
         assert!(told.contains("start all other servers"), "{told}");
-        assert!(told.contains("move its data directory away, keep it"), "{told}");
+        assert!(told.contains("`rookeeper data leave` on its dataDir"), "{told}");
+        assert!(!told.contains("move") && !told.contains("empty"), "{told}");
         assert!(parts.iter().all(|part| told.contains(part)), "{told}");
     }
 }
