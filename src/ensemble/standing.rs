@@ -764,8 +764,8 @@ impl Round<'_> {
 
 /// For how long servers that are silent have been waited for.
 ///
-/// A server that is busy begins that anew, as long as its first process is that was: one that is started again and again and
-/// never comes further is waited for only while it is heard.
+/// A server that is busy begins that anew, as long as its first process is that was since it said what it is: one that is
+/// started again and again and never comes further is waited for only while it is heard.
 #[derive(Debug, Default)]
 pub struct Patience {
     since: Duration,
@@ -773,8 +773,17 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// After a round of questions, `now` after the first one, with the numbers of the processes that are busy.
-    pub fn heard(&mut self, busy: impl Iterator<Item = (u8, u64)>, now: Duration) {
+    /// After a round of questions, `now` after the first one, with the numbers of the processes that are busy and the servers
+    /// that are not.
+    pub fn heard(
+        &mut self,
+        busy: impl Iterator<Item = (u8, u64)>,
+        others: impl Iterator<Item = u8>,
+        now: Duration,
+    ) {
+        for server in others {
+            self.busy.remove(&server);
+        }
         for (server, process) in busy {
             if *self.busy.entry(server).or_insert(process) == process {
                 self.since = now;
@@ -833,6 +842,28 @@ fn silent(own: u8, voters: &[u8], others: &BTreeMap<u8, Standing>) -> (String, &
     let is_silent = |server: &u8| *server != own && !others.contains_key(server);
     let silent: Vec<u8> = voters.iter().copied().filter(is_silent).collect();
     (in_words(&silent), if let [_] = silent.as_slice() { "does" } else { "do" })
+}
+
+/// For how long the founder has not been heard whose ensemble a server has accepted.
+#[derive(Debug, Default)]
+pub struct Absence {
+    since: Option<((u64, u64), Duration)>,
+}
+
+impl Absence {
+    /// After a round of questions, `now` after the first one, for the member `founder` of `ensemble`.
+    pub fn heard(
+        &mut self,
+        (founder, ensemble): (u64, u64),
+        others: &BTreeMap<u8, Standing>,
+        now: Duration,
+    ) -> Duration {
+        let is_it = |its: &Standing| matches!(its, Standing::Member { id, ensemble: of, .. } if (*id, *of) == (founder, ensemble));
+        let awaited = (founder, ensemble);
+        let since = self.since.filter(|(of, _)| *of == awaited && !others.values().any(is_it));
+        let (_, since) = *self.since.insert(since.unwrap_or((awaited, now)));
+        now.saturating_sub(since)
+    }
 }
 
 /// Servers as an operator calls them; nothing for none.

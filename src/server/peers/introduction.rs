@@ -24,8 +24,8 @@ use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config;
 use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question, may_belong};
 use crate::ensemble::standing::{
-    Acceptance, Begins, Busy, Holding, Left, Patience, Return, Returning, Round, Standing, Step,
-    busy, has_begun,
+    Absence, Acceptance, Begins, Busy, Holding, Left, Patience, Return, Returning, Round, Standing,
+    Step, busy, has_begun,
 };
 use crate::ensemble::{
     Before, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FromPeer, Said, founder_knows, member_id,
@@ -52,7 +52,7 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(5);
 const SAID_MAX: usize = (64 << 10) + 8 * SESSIONS_BEFORE_MAX;
 
 /// For an operator, behind for whom a server waits that has accepted an ensemble.
-const BEGUN_WITHOUT_FOUNDER: &str = "The ensemble has begun: after initLimit, this server asks its leader for a seat as a \
+const BEGUN_WITHOUT_FOUNDER: &str = "The ensemble has begun: if its founder is silent for initLimit, this server asks its leader for a seat as a \
      new member instead, for which nothing has to be done";
 
 /// What this server is to those that ask.
@@ -189,8 +189,8 @@ pub(super) struct Heard {
 enum Next {
     /// It takes part.
     TakesPart,
-    /// The founder of this ensemble has to know, and this is to be told meanwhile.
-    Awaits(Left, String),
+    /// This founder of this ensemble has to know, and this is to be told meanwhile.
+    Awaits(u64, Left, String),
     /// It takes part in this one, if that goes on; whether it is its founder and still has to ask others.
     Returns(Left, bool),
     /// It comes to an ensemble with this.
@@ -242,8 +242,7 @@ impl Peers {
         let (common, waits) = (&self.0, &server.others.waits_for);
         let directory = &server.directory;
         let data_dir = server.config.data_dir.display().to_string();
-        // Since then it has accepted an ensemble.
-        let (mut patience, mut awaits_since) = (Patience::default(), None);
+        let (mut patience, mut absence) = (Patience::default(), Absence::default());
         let mut asking = None;
         let voters: Vec<u8> = ensemble.ids(false).collect();
         let mut names = None;
@@ -281,7 +280,9 @@ impl Peers {
             let reading = busy(&voters, &others);
             let reading =
                 reading.filter_map(|(server, _)| Some((server, processes.get(&server)?.0)));
-            patience.heard(reading, began.elapsed());
+            let is_busy = |its: &Standing| matches!(its, Standing::Busy(_));
+            let said = others.iter().filter(|(_, its)| !is_busy(its));
+            patience.heard(reading, said.map(|(server, _)| *server), began.elapsed());
             let is_late = is_late(&patience);
             let of_ensemble = |left: Left| {
                 let of_it = |its: &Standing| matches!(its, Standing::Member { ensemble, .. } if *ensemble == left.ensemble);
@@ -303,15 +304,16 @@ impl Peers {
                         continue;
                     }
                 },
-                Next::Awaits(left, _) | Next::ComesBack(left, _) if is_left(left) => {
+                Next::Awaits(_, left, _) | Next::ComesBack(left, _) if is_left(left) => {
                     common.leaves(left).await;
                     continue;
                 }
-                Next::Awaits(left, text) => {
+                Next::Awaits(founder, left, text) => {
                     let is_known = common.take_part_if_known(&others).await;
                     let has_begun = others.values().any(|its| its.has_begun(left.ensemble));
-                    let since = *awaits_since.get_or_insert_with(Instant::now);
-                    let is_late = since.elapsed() >= ensemble.init_limit;
+                    let awaited = (founder, left.ensemble);
+                    let absent = absence.heard(awaited, &others, began.elapsed());
+                    let is_late = absent >= ensemble.init_limit;
                     // Its founder may be lost for good. It has taken no part as who it would be by the founding.
                     if !is_known && has_begun && is_late {
                         common.ask_for_seat(of_ensemble(left), false).await;
@@ -671,7 +673,7 @@ impl Common {
             },
             Introduction::Member(belonging) => {
                 let text = belonging.waits_for(&directory.tool_command("data leave"));
-                Next::Awaits(belonging.left, text)
+                Next::Awaits(belonging.awaits, belonging.left, text)
             }
             Introduction::Before(_, holding, _) => {
                 (holding.begins, holding.names) = (begins, names);
