@@ -245,6 +245,34 @@ mod tests {
         assert_eq!(went_on(&fixture, &state), (0, Some(name)));
     }
 
+    /// An ensemble that came to nothing left its record behind what was there: who shows that has written nothing.
+    #[test]
+    fn a_record_of_this_server_that_is_no_data_is_not_zookeepers() {
+        let fixture = member();
+        let state = RaftState { clears: true, own: (3, OWN - 1), ..RaftState::default() };
+        snapshot(&fixture, OWN, -1);
+        assert_eq!(went_on(&fixture, &state), (0, None));
+        let name = log(&fixture, &[OWN + 1]);
+        assert_eq!(went_on(&fixture, &state), (0, Some(name)));
+        // With its snapshot.
+        let fixture = member();
+        snapshot(&fixture, 0x4_0000_0001, 9);
+        assert_eq!(went_on(&fixture, &state), (0, None));
+    }
+
+    /// It is the ensemble's, and what lies beside it is still of before.
+    #[test]
+    fn a_snapshot_that_has_come_is_of_the_member() {
+        let fixture = member();
+        let first = 0x4_0000_0001;
+        snapshot(&fixture, first, 9);
+        let own = (3, OWN);
+        let state = RaftState { clears: true, own, replaces: first, ..RaftState::default() };
+        assert_eq!(went_on(&fixture, &state), (4, None));
+        let name = log(&fixture, &[0x5_0000_0001]);
+        assert_eq!(went_on(&fixture, &state), (4, Some(name)));
+    }
+
     /// One bit of a header must not make a member leave its ensemble.
     #[test]
     fn a_header_that_is_damaged_is_no_sign() {

@@ -117,6 +117,73 @@ fn what_zookeeper_went_on_with_is_read_whole_and_never_speaks_for_its_ensemble()
     assert!(before.lost_key().expect("looks"));
 }
 
+/// A server alone, with data of epoch 1, that accepts what [`founding`] says.
+fn accepts(disk: &SimDisk) -> Base {
+    let how = ensemble(1500, false);
+    let mut alone = Before::read(Arc::new(directory(disk)), &how).expect("reads");
+    let at = Arc::clone(&alone.directory);
+    crate::ensemble::snapshots::first_snapshot(&at, &mut alone.database, Compression::None)
+        .expect("is written");
+    for index in 1..=OWN {
+        let payload = entry(index, (1_i64 << 32) + index.cast_signed()).payload;
+        let (record, _) = TxnRecord::decode(&payload).expect("a record");
+        alone.log.append(&record).expect("appends");
+        alone.log.commit().expect("is durable");
+    }
+    drop((alone, at));
+    let before = Before::read(Arc::new(directory(disk)), &how).expect("reads");
+    let (had, founding) = (before.base(), founding(&before));
+    assert_eq!((had.zxid, founding.index), ((1 << 32) + OWN.cast_signed(), OWN + 1));
+    let (id, founder) = (member_id(1, FIRST_LIFE), member_id(3, FIRST_LIFE));
+    before.belong(id, founder, &founding, None).expect("belongs");
+    had
+}
+
+/// What an accepted server had stays in place until the base has come. ZooKeeper may go on with that meanwhile, and what it wrote
+/// is no less than what it wrote anywhere else.
+#[test]
+fn zookeeper_goes_on_with_what_an_accepted_server_had() {
+    for (knows, starts, term) in
+        [(false, false, 4), (true, false, 4), (true, true, 4), (true, true, 5)]
+    {
+        let disk = SimDisk::default();
+        let had = accepts(&disk);
+        if knows {
+            founder_knows(&directory(&disk)).expect("writes");
+        }
+        if starts {
+            let started = ensemble(1500, false).start(Arc::new(directory(&disk))).expect("starts");
+            assert_eq!((started.applied, started.database.sessions().len()), (0, 0));
+        }
+        let at = directory(&disk);
+        let mut promises = RaftStateFile::open(&at).expect("opens").expect("is there");
+        let state = RaftState { term, ..promises.get().clone() };
+        promises.save(state.clone()).expect("saves");
+        // A member that has nothing of its ensemble, and shows nothing.
+        let is = whose(&at, &state).expect("looks");
+        drop((promises, at));
+        assert_eq!(is, Whose::default(), "{knows} {starts} {term}");
+        go_on(&disk, &[0x6_0000_0001, 0x6_0000_0002]);
+        let Left { ensemble: number, of } = left(&disk).expect("ZooKeeper went on with it");
+        assert_eq!((number, of.line, of.generation, of.last), (8, 7, 2, 0));
+        let refused = ensemble(1500, false).start(Arc::new(directory(&disk))).map(drop);
+        let refused = refused.expect_err("it left");
+        let is_told = matches!(refused, EnsembleError::Storage(StorageError::WentOn { .. }));
+        assert!(is_told, "{refused}");
+        let before = read(&disk);
+        assert_eq!(before.base(), Base { epoch: 6, zxid: 0x6_0000_0002, accepted: 6 });
+        assert!(before.base().zxid > had.zxid);
+        // Of each record that was there, and of each of ZooKeeper's.
+        assert_eq!(before.sessions().count(), OWN as usize + 2);
+        // The next generation has it all.
+        let founding =
+            Founding { ensemble: 9, generation: 3, term: 7, founded_in: 7, ..founding(&before) };
+        before.found(member_id(1, FIRST_LIFE), &founding, None).expect("founds");
+        let started = ensemble(1500, false).start(Arc::new(directory(&disk))).expect("starts");
+        assert_eq!(started.database.sessions().len(), OWN as usize + 2);
+    }
+}
+
 /// Founds the next generation, and begins it.
 fn found(before: Before) -> Result<(), EnsembleError> {
     let founding = founding(&before);
@@ -210,9 +277,9 @@ fn zookeeper_goes_on_with_a_founder_that_was_cut_short() {
     assert!(cut_short > 5, "{cut_short}");
 }
 
-/// One that was away, or late, belongs to the next generation or takes a seat of it: what it had goes aside, whole.
+/// One that was away, or late, belongs to the next generation or takes a seat of it: what it had stays, or goes aside, whole.
 #[test]
-fn what_a_latecomer_had_goes_aside() {
+fn what_a_latecomer_had_is_kept() {
     for (seat, is_javas) in [(true, true), (true, false), (false, true), (false, false)] {
         let disk = member();
         if is_javas {
@@ -249,12 +316,13 @@ fn what_a_latecomer_had_goes_aside() {
         assert_eq!(started.database.sessions().len(), 0);
         assert_eq!((started.ensemble(), started.store.log.last_index()), (8, 0));
         drop(started);
-        let aside = match seat {
+        // Who belongs has nothing else until the base has come.
+        let kept = match seat {
             true => Path::new("/data/before-0000000000000008-20"),
-            false => Path::new("/data/before-0000000000000008"),
+            false => Path::new(FOLDER),
         };
         for name in names.iter().filter(|name| name.starts_with("log.")) {
-            assert!(!disk.content(&aside.join(name)).is_empty(), "{name}");
+            assert!(!disk.content(&kept.join(name)).is_empty(), "{name}");
         }
         // ZooKeeper once more, before the base has come.
         go_on(&disk, &[0x9_0000_0001]);

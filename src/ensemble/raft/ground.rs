@@ -398,11 +398,13 @@ pub fn take_another_seat(
     seat: Seat,
     secret: Option<&SessionSecret>,
 ) -> Result<(), EnsembleError> {
-    refuse_gone_on(directory)?;
+    let gone = refuse_gone_on(directory)?;
     // Who goes on with it until the next start shows it by a later name.
     let snapshots = directory.snapshot_files()?.into_iter().map(|(zxid, _)| zxid);
     let newest = snapshots.chain(directory.log_zxids()?).max().unwrap_or(0);
-    let state = RaftState { clears: true, own: (0, newest), ..state_of(seat) };
+    // What was there before it may be ZooKeeper's, and go on behind its names.
+    let own = if gone.clears { gone.own } else { (0, newest) };
+    let state = RaftState { clears: true, own, ..state_of(seat) };
     promise_no_more(directory, state.term)?;
     Ok(RaftStateFile::create(directory, &state, secret)?)
 }
