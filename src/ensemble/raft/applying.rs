@@ -120,7 +120,14 @@ impl<T: Transport> Member<T> {
             leading.tell_notices(&*self.applier.clients);
         }
         self.answer_tree();
-        changes.into_iter().try_for_each(|(change, index)| self.changed(change, index, now))
+        for (change, index) in changes {
+            // What comes behind its own removal is for the others.
+            if self.has_ended {
+                break;
+            }
+            self.changed(change, index, now)?;
+        }
+        Ok(())
     }
 
     /// Ends what belongs to a term that this member does not lead any more.

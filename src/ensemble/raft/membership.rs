@@ -68,11 +68,15 @@ impl<T: Transport> Member<T> {
         if !self.takes_requests() || self.node.raft.has_pending_conf() || speaks {
             return Ok(Prospect::Later);
         }
-        // With that one it may come back at any time, which is then the right one.
+        // With that one it may come back at any time, which is then the right one. Of what an earlier leader gave, this one does
+        // not know whether somebody took it.
         let has_been = |id: &&u64| {
-            let progress = self.node.raft.prs().get(**id);
-            progress.is_some_and(|progress| progress.matched > 0)
-                || self.node.raft.prs().conf().voters().contains(**id)
+            let raft = &self.node.raft;
+            let is_of_own_term = life_of(**id) > FIRST_LIFE
+                && raft.raft_log.term(life_of(**id)).is_ok_and(|term| term == raft.term);
+            !is_of_own_term
+                || raft.prs().get(**id).is_some_and(|progress| progress.matched > 0)
+                || raft.prs().conf().voters().contains(**id)
         };
         if comes_back && let Some(taken) = members.iter().filter(is_its).find(has_been) {
             return Ok(Prospect::Taken(*taken));

@@ -131,6 +131,8 @@ pub struct Member<T> {
     pub(super) tick_ms: u64,
     /// Sessions that live here only, if there can be any.
     pub(super) local: Option<LocalSessions>,
+    /// The directory is not this member's any more. The disk writes that down, and nothing else is done.
+    pub(super) has_ended: bool,
 }
 
 impl<T> std::fmt::Debug for Member<T> {
@@ -207,6 +209,7 @@ impl<T: Transport> Member<T> {
             has_answers: false,
             tick_ms,
             local: None,
+            has_ended: false,
         };
         member.set_election_timeout();
         Ok((member, writer))
@@ -293,6 +296,9 @@ impl<T: Transport> Member<T> {
         self.is_missed &= self.node.raft.leader_id == 0 || self.following.is_none();
         self.turns.tick(self.node.raft.state == StateRole::Leader);
         self.trees.tick();
+        if self.has_ended {
+            return;
+        }
         if self.lacks_base() {
             // It does not stand itself, but one that leads no more keeps nobody else from its vote.
             let elapsed = &mut self.node.raft.election_elapsed;
@@ -337,7 +343,7 @@ impl<T: Transport> Member<T> {
     /// The leader is most likely gone: from here on there is nothing to wait for but another one.
     pub(super) fn miss_leader(&mut self) {
         self.is_missed = true;
-        if self.lacks_base() {
+        if self.lacks_base() || self.has_ended {
             return;
         }
         (0..ELECTION_TICKS).for_each(|_| self.tick_once());
@@ -351,6 +357,9 @@ impl<T: Transport> Member<T> {
 
     /// Takes what a peer said.
     pub fn step(&mut self, mut message: PeerMessage) {
+        if self.has_ended {
+            return;
+        }
         self.hold_log(&mut message);
         self.forget_asked(&message);
         match message.get_msg_type() {
@@ -387,7 +396,8 @@ impl<T: Transport> Member<T> {
     ) -> Result<(), EnsembleError> {
         let snapshot = message.get_snapshot();
         let index = snapshot.get_metadata().index;
-        if message.get_msg_type() != MessageType::MsgSnapshot
+        if self.has_ended
+            || message.get_msg_type() != MessageType::MsgSnapshot
             || zxid_of(snapshot) != Some(received.zxid())
             || self.is_too_old(index)
             || !received.shows(index)
@@ -406,12 +416,16 @@ impl<T: Transport> Member<T> {
 
     /// What came of a snapshot that was sent.
     pub fn report_snapshot(&mut self, to: u64, status: SnapshotStatus) {
-        self.node.report_snapshot(to, status);
+        if !self.has_ended {
+            self.node.report_snapshot(to, status);
+        }
     }
 
     /// A peer could not be reached.
     pub fn report_unreachable(&mut self, peer: u64) {
-        self.node.report_unreachable(peer);
+        if !self.has_ended {
+            self.node.report_unreachable(peer);
+        }
     }
 
     /// Hands over to another member, which must have the whole log for it.
@@ -500,6 +514,9 @@ impl<T: Transport> Member<T> {
     /// When the disk refuses or a transaction does not fit. The caller ends the process: nobody was told of what is
     /// not durable.
     pub fn turn(&mut self, now: Now) -> Result<(), EnsembleError> {
+        if self.has_ended {
+            return Ok(());
+        }
         self.turn_left = self.turn_bytes;
         self.leave_slow_disk(now.monotonic);
         self.look_at_disk(now.monotonic);
@@ -529,9 +546,16 @@ impl<T: Transport> Member<T> {
             self.rounds.answered(ready.take_read_states());
             let committed = ready.take_committed_entries();
             self.apply(&committed, now)?;
-            self.node.advance_append_async(ready);
+            // A leader that is no member is nothing that the crate knows.
+            let has_ended = self.has_ended;
+            if !has_ended {
+                self.node.advance_append_async(ready);
+            }
             if let Some(last) = committed.last() {
                 self.node.advance_apply_to(last.index);
+            }
+            if has_ended {
+                break;
             }
             self.go_on_durable(&mut unsent);
             for peer in unsent {
@@ -591,6 +615,9 @@ impl<T: Transport> Member<T> {
     /// # Errors
     /// When an answer that was waited for cannot be made.
     pub fn persisted(&mut self, written: Written) -> Result<bool, EnsembleError> {
+        if self.has_ended {
+            return Ok(false);
+        }
         self.unsynced.written(written.writes);
         let log = &mut self.node.mut_store().log;
         let next = log.last_index().saturating_add(1);
@@ -664,10 +691,15 @@ impl<T: Transport> Member<T> {
         self.unsynced.write_aside(Write(What::Purged), now);
     }
 
-    /// Another member said that the directory is not this member's any more. Once that is written down, the disk ends with
-    /// [`EnsembleError::OlderCopy`] or [`EnsembleError::Replaced`].
+    /// The directory is not this member's any more, by the log or the word of another member. It does nothing more, and lets
+    /// its clients go. Once that is written down, the disk ends with [`EnsembleError::OlderCopy`] or
+    /// [`EnsembleError::Replaced`].
     pub fn is_over(&mut self, over: Over, now: Monotonic) {
-        self.unsynced.write_aside(Write(What::Over(over)), now);
+        if !self.has_ended {
+            self.unsynced.write_aside(Write(What::Over(over)), now);
+            self.let_all_go();
+            self.has_ended = true;
+        }
     }
 
     /// Since when the oldest write that was taken is not durable.

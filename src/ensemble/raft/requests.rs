@@ -38,7 +38,7 @@ pub(super) struct Asking {
 impl<T: Transport> Member<T> {
     /// Takes requests of this member's clients, in their order. They wait here until there is a leader.
     pub fn submit(&mut self, submissions: Vec<Submission>) {
-        if self.has_wrong_tree() {
+        if self.has_wrong_tree() || self.has_ended {
             let refused = submissions.into_iter().map(|submission| submission.origin.connection);
             refused.for_each(|connection| self.here.close(connection));
             return;
@@ -113,6 +113,9 @@ impl<T: Transport> Member<T> {
     /// # Errors
     /// When an answer that was waited for cannot be made.
     pub fn hear(&mut self, from: u64, word: Word, now: Now) -> Result<(), EnsembleError> {
+        if self.has_ended {
+            return Ok(());
+        }
         match word {
             Word::Asked { stream, first, requests } => self.asked(from, stream, first, requests),
             Word::Decided { stream, first, verdicts } => {
@@ -241,6 +244,7 @@ impl<T: Transport> Member<T> {
         let leads =
             |leading: &Leading| leading.term() == raft.term && leading.waiting() < WAITING_MAX;
         raft.state == StateRole::Leader
+            && !self.has_ended
             && raft.lead_transferee.is_none()
             && !self.unsynced.is_full()
             && self.room_to_decide() < Room::Full
@@ -427,6 +431,24 @@ impl<T: Transport> Member<T> {
                 self.transport.say(peer, Word::Ended { stream, returned });
             }
         }
+    }
+
+    /// What waits here has no outcome here: the connections of this member's clients end, and what other members have asked and
+    /// was not decided goes back to them.
+    pub(super) fn let_all_go(&mut self) {
+        self.refuse_held();
+        if let Some(leading) = self.leading.take() {
+            leading.end(&*self.here);
+            self.trees.end_of_term();
+        }
+        if let Some(following) = self.following.take() {
+            following.end(&*self.here);
+        }
+        for (submission, _) in std::mem::take(&mut self.held) {
+            self.here.close(submission.origin.connection);
+        }
+        self.here.close_all();
+        self.here.flush();
     }
 
     /// Tells other members which of their connections lost their session.

@@ -56,6 +56,8 @@ mod slow_disk;
 mod spoilt;
 #[path = "sim_test/storm.rs"]
 mod storm;
+#[path = "sim_test/taken_out.rs"]
+mod taken_out;
 #[path = "sim_test/timeline.rs"]
 mod timeline;
 #[path = "sim_test/transfer.rs"]
