@@ -61,6 +61,12 @@ impl Founding {
             configured_at,
         }
     }
+
+    /// Whether the ensemble may have acknowledged anything, as its founder knew when it asked.
+    #[must_use]
+    pub const fn has_begun(&self) -> bool {
+        self.term > self.founded_in
+    }
 }
 
 /// What a server has to know to be a member.
@@ -128,26 +134,115 @@ pub enum Answer {
     OfAnother(u64),
     /// It cannot be, and why.
     Refused(String),
+    /// It cannot be as long as the ensemble has not begun, and why.
+    NotYet(String),
 }
 
-/// Why a server does not belong to what another one founds. It may have accepted `accepted` before, without its founder having
-/// known, and have been given back what it held: it promised the term to that ensemble, and to no other.
+/// Why a server does not belong to what another one founds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfit {
+    /// It is not among the members.
+    NotListed,
+    /// It holds more than what that was founded on.
+    HasMore {
+        /// What it holds.
+        own: Base,
+        /// What that was founded on.
+        base: Base,
+    },
+    /// Another voter does, which belongs to none.
+    AnotherHasMore {
+        /// The newest data of others.
+        newest: Base,
+        /// What that was founded on.
+        base: Base,
+    },
+    /// It has accepted an epoch, and that one begins with none above it.
+    HasAccepted {
+        /// The newest that it has accepted.
+        epoch: i64,
+        /// That of the founding.
+        term: u64,
+    },
+}
+
+impl std::fmt::Display for Unfit {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (whose, more, base) = match self {
+            Self::NotListed => {
+                return out.write_str("the founder's server list does not include it");
+            }
+            Self::HasMore { own, base } => ("its data", own, base),
+            Self::AnotherHasMore { newest, base } => ("data of another server", newest, base),
+            Self::HasAccepted { epoch, term } => {
+                return write!(
+                    out,
+                    "it has already accepted epoch {epoch}, and the ensemble was founded with epoch {term}"
+                );
+            }
+        };
+        write!(
+            out,
+            "{whose} is newer than that of the founder: epoch {}, zxid {:#x}, compared with epoch {}, zxid {:#x}",
+            more.epoch, more.zxid, base.epoch, base.zxid
+        )
+    }
+}
+
+impl Unfit {
+    /// For an operator, on both sides: what ends that where the ensemble that server `founder` has founded has not begun.
+    #[must_use]
+    pub fn way_out(self, founder: u8) -> String {
+        let leaves = format!(
+            "stop server {founder}, run `rookeeper data leave` on its dataDir, and start it again"
+        );
+        match self {
+            Self::NotListed => "Correct its list".to_owned(),
+            Self::HasMore { .. } | Self::AnotherHasMore { .. } => format!(
+                "Start all other servers. If the newer data is to count, {leaves}: the server with the newest data founds the ensemble then"
+            ),
+            Self::HasAccepted { .. } => format!(
+                "Start all other servers: it joins once the ensemble has begun. If that does not happen, {leaves}: it founds the \
+                 ensemble anew with a later epoch, and no data is given up"
+            ),
+        }
+    }
+}
+
+/// Whether a server belongs to what another one founds, and in which term it is then. It may have accepted `accepted` before,
+/// without its founder having known, and have been given back what it held: it promised the term to that ensemble, and to no
+/// other.
+///
+/// Where the ensemble has begun, it enters the newest epoch that it has promised, without a vote there, and the next leader has
+/// a later one: what is ordered from then on is above all that was ordered with that epoch. In an ensemble that has not begun,
+/// that term would say that it has.
 ///
 /// # Errors
-/// The reason, for both of them.
-pub fn may_belong(own: Base, accepted: Option<u64>, founding: &Founding) -> Result<(), String> {
-    if (own.epoch, own.zxid) > (founding.base.epoch, founding.base.zxid) {
-        return Err(format!(
-            "its data is newer than that of the founder: epoch {}, zxid {:#x}, compared with epoch {}, zxid {:#x}",
-            own.epoch, own.zxid, founding.base.epoch, founding.base.zxid
-        ));
+/// Why not.
+pub fn may_belong(own: Base, accepted: Option<u64>, founding: &Founding) -> Result<u64, Unfit> {
+    let base = founding.base;
+    if (own.epoch, own.zxid) > (base.epoch, base.zxid) {
+        return Err(Unfit::HasMore { own, base });
     }
     let newest = u64::try_from(own.accepted).unwrap_or(0);
     let is_promised_to_it = newest == founding.term && accepted == Some(founding.ensemble);
-    if newest >= founding.term && !is_promised_to_it {
-        return Err(format!("it has already accepted epoch {}", own.accepted));
+    if newest >= founding.term && !is_promised_to_it && !founding.has_begun() {
+        return Err(Unfit::HasAccepted { epoch: own.accepted, term: founding.term });
     }
-    Ok(())
+    Ok(newest.max(founding.term))
+}
+
+/// What to answer a founder whose ensemble the asked is not fit for.
+#[must_use]
+pub fn refusal(unfit: Unfit, founder: u8, founding: &Founding) -> Answer {
+    match unfit {
+        Unfit::NotListed => Answer::Refused(unfit.to_string()),
+        _ if !founding.has_begun() => {
+            Answer::NotYet(format!("{unfit}. {}", unfit.way_out(founder)))
+        }
+        Unfit::HasMore { .. } => Answer::Refused(unfit.to_string()),
+        Unfit::AnotherHasMore { .. } | Unfit::HasAccepted { .. } => Answer::Elsewhere,
+    }
 }
 
 #[cfg(test)]
@@ -185,5 +280,11 @@ mod tests {
         assert!(may_belong(again, Some(1), &founding).is_ok());
         assert!(may_belong(again, Some(2), &founding).is_err());
         assert!(may_belong(Base { accepted: 6, ..again }, Some(1), &founding).is_err());
+        // Once it has begun, an epoch is no reason, and is in no ensemble twice.
+        let begun = Founding { term: 6, ..founding };
+        for (accepted, term) in [(5, 6), (6, 6), (9, 9)] {
+            assert_eq!(may_belong(Base { accepted, ..again }, None, &begun), Ok(term));
+        }
+        assert!(may_belong(base(4, 11), None, &begun).is_err());
     }
 }

@@ -4,7 +4,8 @@
 //! of the list has answered that it is empty too, or an operator left the marker `initialize` on a majority. On data
 //! if every voter has answered, or a majority has data: whatever was acknowledged is in the greatest of any majority, as
 //! ZooKeeper's own elections have it. A voter that is busy is waited for, however long that takes: it says later what it holds.
-//! One that is blank has said nothing of what it holds: its disk may not be mounted.
+//! One that is blank has said nothing of what it holds: its disk may not be mounted. One that was taken out of an ensemble holds
+//! nothing that counts, but shows that there was one: beside it, nobody begins on nothing without the marker.
 //!
 //! Each server names the one that is to found it, by what it has heard, and nobody founds without being named by a majority:
 //! servers that hear different ones name different ones, but no two of them have a majority at once.
@@ -175,8 +176,15 @@ pub enum Standing {
         asks: Vec<u8>,
         /// Whether that may have acknowledged anything, by what this member knows.
         has_begun: bool,
+        /// The entry that made the members what they are, as far as it knows.
+        configured_at: u64,
         /// What else its raft.state says of it.
         of: OfLine,
+    },
+    /// It belonged to one, and was taken out of it.
+    Removed {
+        /// Of which.
+        ensemble: u64,
     },
 }
 
@@ -187,10 +195,15 @@ impl Standing {
         matches!(self, Self::Member { of, .. } if of.is_later_than(than))
     }
 
-    /// Whether it says that this ensemble may have acknowledged anything.
+    /// Whether it says that this ensemble may have acknowledged anything. Nobody is taken out of one that has not begun.
     #[must_use]
     pub fn has_begun(&self, of: u64) -> bool {
-        matches!(self, Self::Member { ensemble, has_begun: true, .. } if *ensemble == of)
+        match self {
+            Self::Member { ensemble, has_begun: true, .. } | Self::Removed { ensemble } => {
+                *ensemble == of
+            }
+            Self::Member { .. } | Self::Before(_) | Self::Busy(_) => false,
+        }
     }
 }
 
@@ -225,14 +238,22 @@ pub struct Acceptance {
     pub ensemble: u64,
     /// The newest data of other voters that belong to none. An ensemble that was founded on less would shut it out.
     pub newest: Base,
+    /// The newest configuration that a member of the ensemble knows. Who asks with an earlier one lags, and may ask a first life
+    /// that was taken out.
+    pub configured_at: u64,
 }
 
 impl Acceptance {
     /// Whether it is for an ensemble that was founded on this.
     #[must_use]
     pub fn is_for(self, ensemble: u64, base: Base) -> bool {
-        let newest = (self.newest.epoch, self.newest.zxid);
-        self.ensemble == ensemble && newest <= (base.epoch, base.zxid)
+        self.ensemble == ensemble && !self.shows_more_than(base)
+    }
+
+    /// Whether another voter has newer data than this.
+    #[must_use]
+    pub fn shows_more_than(self, base: Base) -> bool {
+        (self.newest.epoch, self.newest.zxid) > (base.epoch, base.zxid)
     }
 }
 
@@ -298,8 +319,8 @@ impl Round<'_> {
             return match accepts {
                 Some(_) if tries_seat => Self::lacks_seat(server),
                 Some(_) => format!(
-                    "server {server} is founding the ensemble and has not asked this one yet, or has founded it on less data \
-                     than another server has; its log says so in that case"
+                    "server {server} is founding the ensemble and has not asked this one yet, or does not know all of its members \
+                     yet, or has founded it on less data than another server has"
                 ),
                 None => self.holds_up().unwrap_or_else(|| {
                     format!(
@@ -343,6 +364,13 @@ impl Round<'_> {
         if let Some(text) = self.holds_up() {
             return text;
         }
+        if let Some((server, _)) = self.keep_marked().next() {
+            return format!(
+                "a majority has the marker, but server {server}, which does not vote, has data, and nothing is begun beside that. To \
+                 begin on it, give server {server} a vote in the lists; to begin without it, stop server {server}, move its \
+                 data directory away, keep it, and start the server again"
+            );
+        }
         if let Some(text) = self.is_of_other_lines().or_else(|| self.is_older_than_left()) {
             return text;
         }
@@ -361,6 +389,19 @@ impl Round<'_> {
         }
         let with_data = self.heard().any(|its| its.0);
         match (silent.is_empty(), self.named().filter(|_| with_data)) {
+            (true, named)
+                if !self.may_begin(is_late)
+                    && self.removed().len()
+                        >= named.map_or(1, |_| self.voters.len().div_ceil(2)) =>
+            {
+                format!(
+                    "{}, and no member of that answers: start the servers that belong to it, and check that the lists name \
+                     them. If they are lost for good: to go on with what is left of before that, stop the server that was taken \
+                     out, run `rookeeper data leave` on its dataDir, and start it again; to begin with an empty tree, run \
+                     {marked} on a majority of the servers, each with its own dataDir{unmounted}",
+                    self.taken_out()
+                )
+            }
             (false, None) => format!(
                 "{silent} {are} not answer and may have data: start what is silent, with an empty directory if its own is \
                  lost. To begin with an empty tree without it, run {marked} on a majority of the servers, each with its own dataDir{unmounted}"
@@ -399,7 +440,7 @@ impl Round<'_> {
         let has_said = |server: &u8| match self.others.get(server) {
             None | Some(Standing::Busy(_)) => *server == self.own,
             Some(Standing::Before(holding)) => !holding.is_blank(),
-            Some(Standing::Member { .. }) => true,
+            Some(Standing::Member { .. } | Standing::Removed { .. }) => true,
         };
         self.voters.iter().all(has_said)
     }
@@ -415,9 +456,31 @@ impl Round<'_> {
         busy(self.voters, self.others)
     }
 
-    /// For an operator, if voters are busy.
+    /// The observers that have data, or may have some, where that keeps a majority with the marker from beginning.
+    fn keep_marked(&self) -> impl Iterator<Item = (u8, Option<Busy>)> {
+        let is_kept = self.is_marked()
+            && self.members().next().is_none()
+            && !self.heard().any(|its| its.0)
+            && !self.may_begin(true);
+        let others =
+            self.others.iter().filter(move |(server, _)| is_kept && !self.voters.contains(server));
+        others.filter_map(|(server, its)| match its {
+            Standing::Busy(busy) => Some((*server, Some(*busy))),
+            Standing::Before(holding) if !holding.base.is_empty() => Some((*server, None)),
+            Standing::Before(_) | Standing::Member { .. } | Standing::Removed { .. } => None,
+        })
+    }
+
+    /// Whether a majority has the marker.
+    fn is_marked(&self) -> bool {
+        let marked = self.heard().filter(|its| its.2.begins == Begins::Marked).count();
+        marked > self.voters.len() / 2
+    }
+
+    /// For an operator, if voters are busy, or observers that are waited for as well.
     fn holds_up(&self) -> Option<String> {
-        holds_up(self.busy(), self.silent())
+        let observers = self.keep_marked().filter_map(|(server, busy)| Some((server, busy?)));
+        holds_up(self.busy().chain(observers), self.silent())
     }
 
     /// To which ensemble it may belong, if the founder of that asks.
@@ -426,10 +489,10 @@ impl Round<'_> {
     /// before was no member's, or of one that had acknowledged nothing: what it acknowledged is newer than what another was
     /// founded on. An empty one may have been a member's until it was emptied, and only the others can show it. If every voter
     /// answers, and none belongs to another ensemble that may have begun, then nobody is left who acknowledged anything in
-    /// another. If one is silent, it may be the last who has: the founder that asks may be one that the others went on without. What
-    /// they become after they have answered is no reason: this server belongs to nothing meanwhile. One that left an ensemble
-    /// has what it acknowledged there: it belongs to no ensemble that was founded on less. The marker is an operator's word that
-    /// whoever is silent is not to be waited for.
+    /// another; what was taken out of one is not needed there. If one is silent, it may be the last who has: the founder that
+    /// asks may be one that the others went on without. What they become after they have answered is no reason: this server
+    /// belongs to nothing meanwhile. One that left an ensemble has what it acknowledged there: it belongs to no ensemble that was
+    /// founded on less. The marker is an operator's word that whoever is silent is not to be waited for.
     #[must_use]
     pub fn accepts(&self) -> Option<Acceptance> {
         let (founder, ensemble, of) = self.asker()?;
@@ -438,12 +501,21 @@ impl Round<'_> {
         let is_of_before = |its: &Holding| its.left.is_some_and(|left| of.is_later_than(&left.of));
         let others = self.heard().filter(|its| its.1 != self.own && !is_of_before(&its.2));
         let newest = others.map(|its| its.2.base).max().unwrap_or_default();
-        (was_none || self.is_complete()).then_some(Acceptance { founder, ensemble, newest })
+        let configured_at = self.others.values().filter_map(|its| match its {
+            Standing::Member { ensemble: of, configured_at, .. } if *of == ensemble => {
+                Some(*configured_at)
+            }
+            _ => None,
+        });
+        let configured_at = configured_at.max().unwrap_or(0);
+        let acceptance = Acceptance { founder, ensemble, newest, configured_at };
+        (was_none || self.is_complete()).then_some(acceptance)
     }
 
     /// Who asks it to belong to its ensemble, or is about to, and to which. Nobody, where that was left or another one may have
     /// begun.
-    fn asker(&self) -> Option<(u8, u64, OfLine)> {
+    #[must_use]
+    pub fn asker(&self) -> Option<(u8, u64, OfLine)> {
         let has_left = |of: &OfLine| self.holding.left.is_none_or(|its| of.is_later_than(&its.of));
         let asker = |(server, its): (&u8, &Standing)| match its {
             Standing::Member { ensemble, asks, of, .. }
@@ -471,7 +543,10 @@ impl Round<'_> {
     fn begun(&self) -> impl Iterator<Item = (u64, OfLine)> {
         self.others.values().filter_map(|its| match its {
             Standing::Member { ensemble, has_begun: true, of, .. } => Some((*ensemble, *of)),
-            Standing::Member { .. } | Standing::Before(_) | Standing::Busy(_) => None,
+            Standing::Member { .. }
+            | Standing::Removed { .. }
+            | Standing::Before(_)
+            | Standing::Busy(_) => None,
         })
     }
 
@@ -531,7 +606,7 @@ impl Round<'_> {
     fn data(&self) -> impl Iterator<Item = (u8, Holding)> {
         let others = self.others.iter().filter_map(|(server, its)| match its {
             Standing::Before(holding) => Some((*server, *holding)),
-            Standing::Member { .. } | Standing::Busy(_) => None,
+            Standing::Member { .. } | Standing::Removed { .. } | Standing::Busy(_) => None,
         });
         others.chain([(self.own, self.holding)]).filter(|(_, its)| !its.base.is_empty())
     }
@@ -551,7 +626,7 @@ impl Round<'_> {
     fn members(&self) -> impl Iterator<Item = (u8, u64, OfLine)> {
         self.others.iter().filter_map(|(server, its)| match its {
             Standing::Member { ensemble, of, .. } => Some((*server, *ensemble, *of)),
-            Standing::Before(_) | Standing::Busy(_) => None,
+            Standing::Removed { .. } | Standing::Before(_) | Standing::Busy(_) => None,
         })
     }
 
@@ -573,7 +648,7 @@ impl Round<'_> {
         let others = self.others.values().map(|its| match its {
             Standing::Before(holding) => holding.base.accepted,
             Standing::Member { of, .. } => i64::try_from(of.term).unwrap_or(0),
-            Standing::Busy(_) => 0,
+            Standing::Removed { .. } | Standing::Busy(_) => 0,
         });
         others.fold(self.holding.base.accepted, i64::max)
     }
@@ -638,8 +713,8 @@ impl Round<'_> {
 
     /// Whether an ensemble may begin with what was heard.
     fn may_begin(&self, is_late: bool) -> bool {
-        let is_majority = |count: usize| count > self.voters.len() / 2;
-        let are_all = self.heard().filter(|its| !its.2.is_blank()).count() == self.voters.len();
+        let voters = self.voters.len();
+        let said = self.heard().filter(|its| !its.2.is_blank()).count();
         let with_data = self.heard().filter(|its| its.0).count();
         if self.next_generation().is_some() {
             let is_said = self.is_of_other_lines().is_some() || self.is_older_than_left().is_some();
@@ -648,15 +723,16 @@ impl Round<'_> {
             return !is_said && are_left && (self.is_complete() || is_late);
         }
         if with_data > 0 {
-            return are_all || (is_late && !self.is_held_up() && is_majority(with_data));
+            // What was taken out of an ensemble is not what this one is to be founded on, nor belongs to it.
+            let are_all = said + self.removed().len() == voters && said > voters / 2;
+            return are_all || (is_late && !self.is_held_up() && with_data > voters / 2);
         }
-        let marked = self.heard().filter(|its| its.2.begins == Begins::Marked).count();
         let may_have_data = |its: &Standing| match its {
             Standing::Before(its) => !its.base.is_empty(),
             Standing::Busy(_) => true,
-            Standing::Member { .. } => false,
+            Standing::Member { .. } | Standing::Removed { .. } => false,
         };
-        are_all || (is_majority(marked) && !self.others.values().any(may_have_data))
+        said == voters || (self.is_marked() && !self.others.values().any(may_have_data))
     }
 
     fn is_named_by_majority(&self) -> bool {
@@ -671,7 +747,7 @@ impl Round<'_> {
     fn heard(&self) -> impl Iterator<Item = (bool, u8, Holding)> {
         let others = self.others.iter().filter_map(|(server, standing)| match standing {
             Standing::Before(holding) => Some((*server, *holding)),
-            Standing::Member { .. } | Standing::Busy(_) => None,
+            Standing::Member { .. } | Standing::Removed { .. } | Standing::Busy(_) => None,
         });
         let heard = others.chain([(self.own, self.holding)]);
         let voters = heard.filter(|(server, _)| self.voters.contains(server));
@@ -689,6 +765,20 @@ impl Round<'_> {
     /// Who of the voters has not answered, in words, with their verb.
     fn silent(&self) -> (String, &'static str) {
         silent(self.own, self.voters, self.others)
+    }
+
+    /// The voters that were taken out of an ensemble.
+    fn removed(&self) -> Vec<u8> {
+        let is_removed =
+            |server: &u8| matches!(self.others.get(server), Some(Standing::Removed { .. }));
+        self.voters.iter().copied().filter(is_removed).collect()
+    }
+
+    /// The same, in words.
+    fn taken_out(&self) -> String {
+        let removed = self.removed();
+        let were = if let [_] = removed.as_slice() { "was" } else { "were" };
+        format!("{} {were} taken out of an ensemble", in_words(&removed))
     }
 
     /// Who of the voters is blank, in words, and a sentence about it to end with.
@@ -803,7 +893,7 @@ pub fn busy(voters: &[u8], others: &BTreeMap<u8, Standing>) -> impl Iterator<Ite
     let voters = others.iter().filter(|(server, _)| voters.contains(server));
     voters.filter_map(|(server, its)| match its {
         Standing::Busy(busy) => Some((*server, *busy)),
-        Standing::Before(_) | Standing::Member { .. } => None,
+        Standing::Before(_) | Standing::Member { .. } | Standing::Removed { .. } => None,
     })
 }
 
@@ -923,7 +1013,7 @@ impl Returning<'_> {
         let holdings = || {
             self.others.values().filter_map(|its| match its {
                 Standing::Before(holding) => Some(holding),
-                Standing::Member { .. } | Standing::Busy(_) => None,
+                Standing::Member { .. } | Standing::Removed { .. } | Standing::Busy(_) => None,
             })
         };
         let has_left = |its: &Holding| {
@@ -936,11 +1026,11 @@ impl Returning<'_> {
             Standing::Member { ensemble, of: other, .. } => {
                 *ensemble != self.left.ensemble && !of.is_later_than(other)
             }
-            Standing::Before(_) | Standing::Busy(_) => false,
+            Standing::Removed { .. } | Standing::Before(_) | Standing::Busy(_) => false,
         };
         let has_said = |server: &u8| match self.others.get(server) {
             None | Some(Standing::Busy(_)) => *server == self.own,
-            Some(Standing::Before(_) | Standing::Member { .. }) => true,
+            Some(Standing::Before(_) | Standing::Member { .. } | Standing::Removed { .. }) => true,
         };
         let are_all = self.voters.iter().all(has_said);
         let unheard: Servers = (0..=u8::MAX).filter(|server| !has_said(server)).collect();

@@ -17,9 +17,12 @@ enum Is {
     Member,
     /// It reads its directory, or becomes a member.
     Busy,
+    /// It was one.
+    Removed,
 }
 
-const ALL: [Is; 7] = [Is::Blank, Is::Empty, Is::Marked, Is::Old, Is::New, Is::Member, Is::Busy];
+const ALL: [Is; 8] =
+    [Is::Blank, Is::Empty, Is::Marked, Is::Old, Is::New, Is::Member, Is::Busy, Is::Removed];
 const VOTERS: [u8; 3] = [1, 2, 3];
 
 impl Is {
@@ -27,13 +30,13 @@ impl Is {
         match self {
             Self::Old => Base { epoch: 2, zxid: 9, accepted: 2 },
             Self::New => Base { epoch: 3, zxid: 4, accepted: 3 },
-            Self::Blank | Self::Empty | Self::Marked | Self::Member | Self::Busy => Base::default(),
+            _ => Base::default(),
         }
     }
 
     fn holding(self) -> Holding {
         let begins = match self {
-            Self::Blank | Self::Member | Self::Busy => Begins::Never,
+            Self::Blank | Self::Member | Self::Busy | Self::Removed => Begins::Never,
             Self::Empty | Self::Old | Self::New => Begins::WithAll,
             Self::Marked => Begins::Marked,
         };
@@ -44,6 +47,7 @@ impl Is {
         match self {
             Self::Member => member(0x105, 7, &[], true),
             Self::Busy => Standing::Busy(Busy::Reads),
+            Self::Removed => Standing::Removed { ensemble: 7 },
             _ => Standing::Before(Holding { names, ..self.holding() }),
         }
     }
@@ -51,17 +55,23 @@ impl Is {
     fn has_data(self) -> bool {
         matches!(self, Self::Old | Self::New)
     }
+
+    /// It does nothing of what is looked at here.
+    fn is_passive(self) -> bool {
+        matches!(self, Self::Member | Self::Busy | Self::Removed)
+    }
 }
 
 /// A member of an ensemble of which nothing else is said.
 fn member(id: u64, ensemble: u64, asks: &[u8], has_begun: bool) -> Standing {
     let of = OfLine::default();
-    Standing::Member { id, ensemble, asks: asks.to_vec(), has_begun, of }
+    Standing::Member { id, ensemble, asks: asks.to_vec(), has_begun, configured_at: 0, of }
 }
 
 /// One that takes part in an ensemble of a line.
 fn of_line(ensemble: u64, asks: &[u8], of: OfLine) -> Standing {
-    Standing::Member { id: 0x101, ensemble, asks: asks.to_vec(), has_begun: true, of }
+    let (id, asks) = (0x101, asks.to_vec());
+    Standing::Member { id, ensemble, asks, has_begun: true, configured_at: 0, of }
 }
 
 /// Three servers, and of each which of the three it hears (itself always).
@@ -85,9 +95,18 @@ impl World {
     fn steps(&self, is_late: bool) -> [Step; 3] {
         let names = [0, 1, 2].map(|own| self.round(own, &self.others(own, [None; 3])).named());
         [0, 1, 2].map(|own| match self.is[own] {
-            Is::Member | Is::Busy => Step::Wait,
+            is if is.is_passive() => Step::Wait,
             _ => self.round(own, &self.others(own, names)).step(is_late),
         })
+    }
+
+    fn are_mostly_removed(&self) -> bool {
+        self.is.iter().filter(|is| **is == Is::Removed).count() > 1
+    }
+
+    /// Whether it hears data of anybody, or has some.
+    fn hears_data(&self, own: usize) -> bool {
+        (0..3).any(|at| self.hears[own][at] && self.is[at].has_data())
     }
 
     fn are_all_heard(&self) -> bool {
@@ -101,7 +120,7 @@ impl World {
 }
 
 fn worlds() -> impl Iterator<Item = World> {
-    let states = (0..343).map(|state| [ALL[state % 7], ALL[state / 7 % 7], ALL[state / 49]]);
+    let states = (0..512).map(|state| [ALL[state % 8], ALL[state / 8 % 8], ALL[state / 64]]);
     states.flat_map(|is| {
         (0..64_u8).map(move |ways| {
             let mut hears = [[true; 3]; 3];
@@ -142,6 +161,9 @@ fn sorted(world: &World, own: usize) -> String {
         Is::Marked => 'M',
         Is::Old | Is::New => 'D',
         Is::Busy => 'R',
+        // It has nothing that counts against data. On nothing nobody begins beside it, as beside one that says nothing.
+        Is::Removed if world.hears_data(own) => 'E',
+        Is::Removed => 'B',
         Is::Member => unreachable!("another row"),
     };
     let mut letters = [0, 1, 2].map(letter);
@@ -155,7 +177,7 @@ fn every_server_does_what_the_table_says() {
         for is_late in [false, true] {
             let steps = world.steps(is_late);
             for (own, step) in steps.into_iter().enumerate() {
-                if matches!(world.is[own], Is::Member | Is::Busy) {
+                if world.is[own].is_passive() {
                     continue;
                 }
                 let hears_member =
@@ -165,6 +187,8 @@ fn every_server_does_what_the_table_says() {
                     continue;
                 }
                 let may = match table(&sorted(&world, own)) {
+                    // Nobody belongs to it but one.
+                    _ if world.are_mostly_removed() => false,
                     "now" => true,
                     "late" => is_late,
                     _ => false,
@@ -199,7 +223,12 @@ fn no_data_is_shut_out() {
             }
             let marked = world.is.iter().filter(|is| **is == Is::Marked).count();
             // Of these it does not know what they hold.
-            let is_unknown = |at: &usize| !world.hears[own][*at] || world.is[*at] == Is::Blank;
+            let tells_of_more = |is: Is| match is {
+                Is::Blank => true,
+                Is::Removed => !world.hears_data(own),
+                _ => false,
+            };
+            let is_unknown = |at: &usize| !world.hears[own][*at] || tells_of_more(world.is[*at]);
             let silent = (0..3).filter(is_unknown).count();
             let is_busy = |at: usize| world.hears[own][at] && world.is[at] == Is::Busy;
             assert!(!(0..3).any(is_busy), "{world:?}");
@@ -244,9 +273,12 @@ fn who_hears_all_does_not_wait_for_ever() {
             0 => count(|is| is == Is::Marked) >= 2,
             _ => with_data >= 2,
         };
-        let may_not = world.is.contains(&Is::Busy) || world.is.contains(&Is::Blank) && !is_enough;
+        let is_held = |is: &Is| *is == Is::Blank || *is == Is::Removed && with_data == 0;
+        let may_not = world.is.contains(&Is::Busy) || world.is.iter().any(is_held) && !is_enough;
         let goes_on = steps.iter().any(|step| *step != Step::Wait);
-        assert!(goes_on || may_not || world.is == [Is::Member; 3], "{world:?}");
+        let are_passive = world.is.iter().all(|is| is.is_passive());
+        let may_not = may_not || world.are_mostly_removed();
+        assert!(goes_on || may_not || are_passive, "{world:?}");
         assert!(!(goes_on && may_not && !world.is.contains(&Is::Member)), "{world:?}");
     }
 }
@@ -637,6 +669,47 @@ fn observers_found_nothing() {
     assert_eq!(step(1, Is::Old, &[(4, Is::New)]), Step::Wait);
     assert_eq!(step(2, Is::Marked, &[(1, Is::Marked), (4, Is::New)]), Step::Wait);
     assert_eq!(step(2, Is::Marked, &[(1, Is::Marked), (4, Is::Empty)]), Step::Found);
+}
+
+/// It may not know that the first life of who is asked was taken out.
+#[test]
+fn an_offer_holds_only_while_nobody_knows_later_members() {
+    let knows = |server: u8, ensemble: u64, asks: &[u8], configured_at: u64| {
+        let (id, asks, of) = (member_id(server, FIRST_LIFE), asks.to_vec(), OfLine::default());
+        (server, Standing::Member { id, ensemble, asks, has_begun: true, configured_at, of })
+    };
+    for (is, ensemble, known) in [(Is::Empty, 7, 40), (Is::Old, 7, 40), (Is::Old, 7, 3)] {
+        let others = BTreeMap::from([knows(1, ensemble, &[], known), knows(3, 7, &[2], 9)]);
+        let round = Round { own: 2, holding: is.holding(), voters: &VOTERS, others: &others };
+        let accepts = round.accepts().expect("all have answered");
+        assert_eq!(accepts.configured_at, known.max(9), "{is:?}");
+    }
+}
+
+/// Where an operator has given a majority the marker, its data is all that they wait for.
+#[test]
+fn an_observer_that_a_marked_majority_waits_for_is_named() {
+    let told = |third: Is, observer: Standing| {
+        let others = BTreeMap::from([
+            (1, Is::Marked.standing(Some(2))),
+            (3, third.standing(Some(2))),
+            (4, observer),
+        ]);
+        let holding = Is::Marked.holding();
+        let round = Round { own: 2, holding, voters: &VOTERS, others: &others };
+        (round.step(true), round.waits_for(true, "/data"))
+    };
+    for (observer, text) in [
+        (Is::Busy.standing(None), "server 4 still reads its data directory"),
+        (Is::Old.standing(None), "server 4, which does not vote, has data"),
+    ] {
+        let (step, said) = told(Is::Blank, observer.clone());
+        assert_eq!(step, Step::Wait);
+        assert!(said.contains(text), "{said}");
+        // Where all voters may begin, nobody waits for it.
+        let (step, said) = told(Is::Empty, observer);
+        assert!(!said.contains("server 4"), "{step:?} {said}");
+    }
 }
 
 #[test]

@@ -174,8 +174,8 @@ RK0443 SESSIONS_END_AT_FOUNDING
 
 RK0444 PEER_NOT_IN_NEW_ENSEMBLE
 "A server refused to join the ensemble that this one founded."
-"The ensemble continues if a majority has joined. The other server keeps its data and does not serve clients."
-"The reason is in the line. If the other server has newer data, stop all servers before clients continue, and decide which data is right. If its list or this one's is wrong, correct that. Only if what the other server has is not needed: stop it, move its data directory away, keep it, and start it with an empty one."
+"The ensemble continues if a majority has joined. The other server keeps its data and does not serve clients. As long as the ensemble has not begun, it is asked again, and the line is repeated at most once a minute."
+"The reason is in the line, and, as long as the ensemble has not begun, what ends it: usually to start all other servers, or else `rookeeper data leave` on this server, after which the server with the newest data founds the ensemble; neither gives up data. Once clients are served, and the other server has newer data: stop all servers and decide which data is right. Only if what the other server has is not needed: stop it, move its data directory away, keep it, and start it with an empty one. If its list or this one's is wrong, correct that."
 
 RK0445 NO_SEAT
 "A member refused to let this server join the ensemble. It keeps asking."
@@ -185,7 +185,7 @@ RK0445 NO_SEAT
 RK0446 FOUNDING_REFUSED
 "Another server founded an ensemble, and this one refused to join it."
 "Its data stays as it is, and it does not serve clients with the others."
-"The reason is in the line. If the data here is newer than there, stop all servers and decide which is right."
+"The reason is in the line. As long as that ensemble has not begun, RK0441 in this log says what ends it. If it has begun and the data here is newer than there, stop all servers and decide which is right."
 
 RK0447 PEER_OF_ANOTHER_ENSEMBLE
 "A server of the list belongs to another ensemble than this one."

@@ -37,7 +37,7 @@ use self::admission::Heard;
 use self::callers::ProcessId;
 use self::complaints::Complaints;
 use self::hear::accept;
-use self::introduction::Introduction;
+use self::introduction::{Declined, Introduction};
 pub(super) use self::secure::Security;
 pub use self::secure::SecurityError;
 use self::snapshot::{Pace, Part, send_snapshot};
@@ -142,6 +142,8 @@ struct Common {
     session_secret: OnceLock<SessionSecret>,
     /// What it is to those that ask.
     introduction: Mutex<Introduction>,
+    /// What it was asked last to belong to, and is not fit for.
+    declined: Mutex<Option<Declined>>,
     /// As its founder, what it asks others to belong to.
     founding: Mutex<Founding>,
     queue: Arc<Queue>,
@@ -215,6 +217,7 @@ impl Peers {
             known: Mutex::default(),
             session_secret: OnceLock::new(),
             introduction: Mutex::default(),
+            declined: Mutex::default(),
             founding: Mutex::default(),
             queue,
             directory,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jute::CreateMode;
 
 use crate::client::{create, set, until};
-use crate::ensemble::{Patient, leader, mode, seat, start, stop, wipe};
+use crate::ensemble::{Patient, leader, mark, mode, seat, start, stop, wipe};
 use crate::process::{Server, free_port};
 
 const TIMEOUT_MS: i32 = 4000;
@@ -116,6 +116,44 @@ fn the_directory_of_before_gets_no_seat_beside_another_one() {
     servers[wiped].run();
     until("it follows", || mode(&servers[wiped]) == "follower");
     assert_eq!(Patient::connect(&servers[wiped], TIMEOUT_MS).value("/kept"), b"1");
+}
+
+/// It belongs to nothing, and what it has is older than what was lost: nobody is sent to its directory as to a member's.
+#[test]
+fn nobody_waits_for_a_server_that_was_taken_out() {
+    let mut servers = start(3);
+    let first = leader(&servers);
+    let (gone, other) = ((first + 1) % 3, (first + 2) % 3);
+    stop(&mut servers[gone]);
+    let (folder, before) =
+        (servers[gone].data().join("version-2"), servers[gone].data().join("kept"));
+    fs::rename(&folder, &before).expect("moved");
+    servers[gone].run();
+    until("it follows", || mode(&servers[gone]) == "follower");
+    let id = seat(&servers[gone]);
+    until("it votes", || changes(&servers, &format!("Vote({id})")) == 1);
+    stop(&mut servers[gone]);
+    fs::remove_dir_all(&folder).expect("removed");
+    fs::rename(&before, &folder).expect("moved");
+    servers[gone].run();
+    servers[gone].wait();
+    assert!(servers[gone].log().contains("RK0405"), "{}", servers[gone].log());
+    for at in [first, other] {
+        stop(&mut servers[at]);
+        wipe(&servers[at]);
+    }
+    servers.iter_mut().for_each(Server::run);
+    let reason = format!("server {} was taken out of an ensemble", gone + 1);
+    until("they say what is lost, and how that ends", || {
+        [first, other].iter().all(|at| servers[*at].log().contains("/initialize"))
+    });
+    for at in [first, other] {
+        let log = servers[at].log();
+        assert!(log.contains(&reason) && !log.contains("no leader of that gives"), "{log}");
+        mark(&servers[at]);
+    }
+    serve(&servers, &[first, other]);
+    assert_eq!(mode(&servers[gone]), "none");
 }
 
 #[test]

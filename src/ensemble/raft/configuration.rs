@@ -112,6 +112,12 @@ impl KnownMembers {
         Self { ids, configured_at }
     }
 
+    /// The entry that made them so; 0 for the founders, or where nothing is known yet.
+    #[must_use]
+    pub const fn configured_at(&self) -> u64 {
+        self.configured_at
+    }
+
     /// Whether a member of this id was there and is no more. Who has joined later than is known here has not.
     #[must_use]
     pub fn has_removed(&self, id: u64) -> bool {

@@ -350,13 +350,18 @@ fn put_answer(out: &mut BytesMut, answer: &Answer) {
                 put_line(out, of);
             }
         }
-        Answer::Standing(Standing::Member { id, ensemble, asks, has_begun, of }) => {
+        Answer::Standing(Standing::Member { id, ensemble, asks, has_begun, configured_at, of }) => {
             out.put_u8(2);
             out.put_u64(*id);
             out.put_u64(*ensemble);
             put_bytes(out, asks);
             out.put_u8((*has_begun).into());
+            out.put_u64(*configured_at);
             put_line(out, of);
+        }
+        Answer::Standing(Standing::Removed { ensemble }) => {
+            out.put_u8(10);
+            out.put_u64(*ensemble);
         }
         Answer::Standing(Standing::Busy(Busy::Reads)) => out.put_u8(7),
         Answer::Standing(Standing::Busy(Busy::Joins)) => out.put_u8(8),
@@ -377,6 +382,10 @@ fn put_answer(out: &mut BytesMut, answer: &Answer) {
         }
         Answer::Refused(reason) => {
             out.put_u8(6);
+            put_bytes(out, reason.as_bytes());
+        }
+        Answer::NotYet(reason) => {
+            out.put_u8(11);
             put_bytes(out, reason.as_bytes());
         }
     }
@@ -699,6 +708,7 @@ impl<'a> Input<'a> {
                 ensemble: self.number()?,
                 asks: self.bytes()?.to_vec(),
                 has_begun: self.take::<u8>()? != 0,
+                configured_at: self.number()?,
                 of: self.line()?,
             }),
             3 => Answer::Founded,
@@ -719,6 +729,8 @@ impl<'a> Input<'a> {
             7 => Answer::Standing(Standing::Busy(Busy::Reads)),
             8 => Answer::Standing(Standing::Busy(Busy::Joins)),
             9 => Answer::OfAnother(self.number()?),
+            10 => Answer::Standing(Standing::Removed { ensemble: self.number()? }),
+            11 => Answer::NotYet(self.text()?),
             kind => return Err(FrameError::Kind(kind.into())),
         })
     }

@@ -178,8 +178,10 @@ fn examples() -> Vec<Said> {
             ensemble: 3,
             asks: vec![2, 0],
             has_begun: true,
+            configured_at: 9,
             of,
         }),
+        Answer::Standing(Standing::Removed { ensemble: u64::MAX }),
         Answer::Standing(Standing::Busy(Busy::Reads)),
         Answer::Standing(Standing::Busy(Busy::Joins)),
         Answer::Founded,
@@ -187,6 +189,7 @@ fn examples() -> Vec<Said> {
         Answer::Seat(seat, Some(secret)),
         Answer::Elsewhere,
         Answer::OfAnother(u64::MAX),
+        Answer::NotYet("no".to_owned()),
         Answer::Refused("no".to_owned()),
     ];
     examples.extend(answers.map(Said::Answer));

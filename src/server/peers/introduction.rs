@@ -22,10 +22,12 @@ use super::secure::Stream;
 use super::speak::dial;
 use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config;
-use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question, may_belong};
+use crate::ensemble::founding::{
+    Answer, Applicant, Founding, HandedSecret, Question, Unfit, may_belong, refusal,
+};
 use crate::ensemble::standing::{
-    Absence, Acceptance, Begins, Busy, Holding, Left, Patience, Return, Returning, Round, Standing,
-    Step, busy, has_begun,
+    Absence, Acceptance, Base, Begins, Busy, Holding, Left, Patience, Return, Returning, Round,
+    Standing, Step, busy, has_begun,
 };
 use crate::ensemble::{
     Before, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FromPeer, Said, founder_knows, member_id,
@@ -86,6 +88,14 @@ impl Welcome {
     fn is_for(self, (server, process): (u8, ProcessId), founding: &Founding) -> bool {
         (self.acceptance.founder, self.process) == (server, process)
             && self.acceptance.is_for(founding.ensemble, founding.base)
+            && self.acceptance.configured_at <= founding.configured_at
+    }
+
+    /// Whether another voter has more than what it founded.
+    fn shows_more(self, (server, process): (u8, ProcessId), founding: &Founding) -> Option<Base> {
+        let Acceptance { founder, ensemble, newest, .. } = self.acceptance;
+        let is_it = (founder, self.process, ensemble) == (server, process, founding.ensemble);
+        (is_it && self.acceptance.shows_more_than(founding.base)).then_some(newest)
     }
 }
 
@@ -94,8 +104,7 @@ impl Introduction {
     fn of(state: &RaftState, last: i64) -> Self {
         let belonging = Belonging::of(state, last);
         match state.is_removed() {
-            // What it founded is not what it will belong to.
-            true => Self::Removed(Belonging { asks: Vec::new(), has_begun: true, ..belonging }),
+            true => Self::Removed(belonging),
             false => Self::Member(belonging),
         }
     }
@@ -132,6 +141,17 @@ pub(super) struct Belonging {
     left: Left,
     /// It has not heard yet whether the ensemble goes on.
     returns: bool,
+    /// The entry that made the members what they are.
+    configured_at: u64,
+}
+
+/// What this server was asked to belong to, and is not fit for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Declined {
+    founder: u8,
+    ensemble: u64,
+    has_begun: bool,
+    unfit: Unfit,
 }
 
 impl Belonging {
@@ -141,9 +161,10 @@ impl Belonging {
     }
 
     fn of(state: &RaftState, last: i64) -> Self {
-        let RaftState { id, ensemble, ref asks, awaits, .. } = *state;
+        let RaftState { id, ensemble, ref asks, awaits, configured_at, .. } = *state;
         let (has_begun, left) = (has_begun(state), of_line(state, last));
-        Self { id, ensemble, asks: asks.clone(), awaits, has_begun, left, returns: false }
+        let asks = asks.clone();
+        Self { id, ensemble, asks, awaits, has_begun, configured_at, left, returns: false }
     }
 
     /// Whether the founder that is awaited has said that it has heard the answer of `server`.
@@ -152,7 +173,7 @@ impl Belonging {
             Standing::Member { id, ensemble, asks, .. } => {
                 (*id, *ensemble) == (self.awaits, self.ensemble) && !asks.contains(&server)
             }
-            Standing::Before(_) | Standing::Busy(_) => false,
+            Standing::Removed { .. } | Standing::Before(_) | Standing::Busy(_) => false,
         })
     }
 
@@ -332,7 +353,8 @@ impl Peers {
                         let process = *processes.get(&acceptance.founder)?;
                         Some(Welcome { acceptance, process })
                     }));
-                    match round.step(is_late) {
+                    let step = round.step(is_late);
+                    match step {
                         Step::Found => common.found(&round, ensemble).await,
                         Step::Join if round.may_go_aside() => {
                             common.ask_for_seat(round.present().collect(), false).await
@@ -346,7 +368,8 @@ impl Peers {
                         }
                         Step::Join | Step::Wait => {}
                     }
-                    Some(round.waits_for(is_late, &data_dir))
+                    let declined = common.declined(&round).filter(|_| step == Step::Wait);
+                    Some(declined.unwrap_or_else(|| round.waits_for(is_late, &data_dir)))
                 }
             };
             if let Some(text) = text {
@@ -526,6 +549,15 @@ impl Common {
                         "a server refused to join the new ensemble"
                     );
                     break;
+                }
+                // Others may belong to it first, or leave what they have.
+                Ok(Answer::NotYet(reason)) if peer.complaints.lock().is_due(reason.clone()) => {
+                    tracing::warn!(
+                        id = %MessageId::PEER_NOT_IN_NEW_ENSEMBLE,
+                        peer = peer.server,
+                        reason,
+                        "a server does not join the new ensemble yet"
+                    );
                 }
                 Ok(Answer::OfAnother(other)) => {
                     let other = format!("{other:016x}");
@@ -714,13 +746,15 @@ impl Common {
     pub(super) fn standing(&self) -> Option<Standing> {
         match &*self.introduction.lock() {
             Introduction::Before(_, holding, _) => Some(Standing::Before(*holding)),
-            Introduction::Member(its) | Introduction::Removed(its) => Some(Standing::Member {
+            Introduction::Member(its) => Some(Standing::Member {
                 id: its.id,
                 ensemble: its.ensemble,
                 asks: its.asks.clone(),
                 has_begun: its.has_begun,
+                configured_at: its.configured_at.max(self.known.lock().configured_at()),
                 of: its.left.of,
             }),
+            Introduction::Removed(its) => Some(Standing::Removed { ensemble: its.ensemble }),
             Introduction::Reading => Some(Standing::Busy(Busy::Reads)),
             Introduction::Changing => Some(Standing::Busy(Busy::Joins)),
             Introduction::Failed(_) => None,
@@ -740,8 +774,11 @@ impl Common {
             |left: &Left| founding.line == left.of.line && founding.generation > left.of.generation;
         let is_meant = members.voters.contains(&id) || members.learners.contains(&id);
         let may = match &*self.introduction.lock() {
-            Introduction::Before(..) if !is_meant => {
-                Err("the founder's server list does not include it".to_owned())
+            Introduction::Before(..) if !is_meant => Err(Unfit::NotListed),
+            Introduction::Before(_, _, Some(welcome))
+                if let Some(newest) = welcome.shows_more((from, process), &founding) =>
+            {
+                Err(Unfit::AnotherHasMore { newest, base: founding.base })
             }
             Introduction::Before(_, _, accepts)
                 if !accepts.is_some_and(|its| its.is_for((from, process), &founding)) =>
@@ -755,6 +792,8 @@ impl Common {
             Introduction::Member(belonging) if belonging.ensemble == *ensemble => {
                 return Answer::Founded;
             }
+            // Its founder does not know that it was taken out.
+            Introduction::Removed(its) if its.ensemble == *ensemble => return Answer::Elsewhere,
             // It is about to find out that its ensemble was left.
             Introduction::Member(its) | Introduction::Removed(its) if is_later(&its.left) => {
                 return Answer::Elsewhere;
@@ -767,15 +806,17 @@ impl Common {
                 return Answer::Elsewhere;
             }
         };
-        if let Err(reason) = may {
-            tracing::warn!(
-                id = %MessageId::FOUNDING_REFUSED,
-                ensemble = format_args!("{ensemble:016x}"),
-                reason,
-                "refused to join an ensemble"
-            );
-            return Answer::Refused(reason);
-        }
+        let term = match may {
+            Ok(term) => term,
+            Err(unfit) => {
+                let (ensemble, has_begun) = (founding.ensemble, founding.has_begun());
+                return self
+                    .decline(Declined { founder: from, ensemble, has_begun, unfit }, &founding);
+            }
+        };
+        // In a later one than that of who asks, if it has promised that.
+        let founding = Founding { term, ..founding };
+        let ensemble = founding.ensemble;
         let secret = handed.map(|handed| handed_secret::take(&self.security, *handed));
         let Some(before) = self.take_before() else { return Answer::Elsewhere };
         tracing::info!(
@@ -793,6 +834,34 @@ impl Common {
             (Ok(()), Introduction::Member(_)) => Answer::Founded,
             _ => Answer::Elsewhere,
         }
+    }
+
+    /// Does not belong to what another one has founded, and says so once.
+    fn decline(&self, declined: Declined, founding: &Founding) -> Answer {
+        let Declined { founder, ensemble, unfit, .. } = declined;
+        if self.declined.lock().replace(declined) != Some(declined) {
+            tracing::warn!(
+                id = %MessageId::FOUNDING_REFUSED,
+                ensemble = format_args!("{ensemble:016x}"),
+                reason = %unfit,
+                "refused to join an ensemble"
+            );
+        }
+        refusal(unfit, founder, founding)
+    }
+
+    /// For an operator: why this server does not belong to what it is asked to, and what ends that.
+    fn declined(&self, round: &Round<'_>) -> Option<String> {
+        let Declined { founder, ensemble, has_begun, unfit } = (*self.declined.lock())?;
+        let newest = round.named().filter(|_| !matches!(unfit, Unfit::HasAccepted { .. }));
+        (!has_begun && round.asker().is_some_and(|its| (its.0, its.1) == (founder, ensemble))).then(|| {
+            let newest = newest.map(|server| format!(" The newest data is that of server {server}."));
+            format!(
+                "server {founder} has founded an ensemble that has not begun, and this server does not join that: {unfit}.{} {}",
+                newest.unwrap_or_default(),
+                unfit.way_out(founder)
+            )
+        })
     }
 
     pub(super) async fn seat(&self, applicant: Applicant) -> Answer {

@@ -26,7 +26,7 @@ use crate::ensemble::Before;
 use crate::ensemble::founding::{Answer, Applicant, Founding, Question};
 use crate::ensemble::standing::{Acceptance, Base, Busy, Holding, OfLine, Standing};
 use crate::storage::{
-    DirectoryOptions, Members, RaftState, RaftStateFile, RealDisk, ReceivedSnapshot,
+    DirectoryOptions, Members, Over, RaftState, RaftStateFile, RealDisk, ReceivedSnapshot,
     RecoveryOptions, SessionKey,
 };
 
@@ -723,12 +723,13 @@ fn offer(from: u8, ensemble: u64) -> Question {
     let voters = [1, 2, 3].map(|server| member_id(server, 1)).to_vec();
     let members = Members { voters, ..Members::default() };
     assert!(from < 4);
-    Question::Founded(Founding { ensemble, term: 1, members, ..Founding::default() }, None)
+    let founding = Founding { ensemble, term: 1, founded_in: 1, members, ..Founding::default() };
+    Question::Founded(founding, None)
 }
 
 /// Leave to belong to an ensemble where nobody else has data, if the only process of server 1 asks.
 fn to(ensemble: u64) -> Option<Welcome> {
-    let acceptance = Acceptance { founder: 1, ensemble, newest: Base::default() };
+    let acceptance = Acceptance { founder: 1, ensemble, newest: Base::default(), configured_at: 0 };
     Some(Welcome { acceptance, process: ProcessId(1) })
 }
 
@@ -749,11 +750,16 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     assert_eq!(belong(1, 7).await, Answer::Elsewhere);
     // Somebody has data, and it was founded on nothing.
     let newest = Base { epoch: 1, zxid: 1, accepted: 1 };
-    let acceptance = Acceptance { founder: 1, ensemble: 7, newest };
+    let acceptance = Acceptance { founder: 1, ensemble: 7, newest, configured_at: 0 };
     common.accepts(Some(Welcome { acceptance, process: ProcessId(1) }));
-    assert_eq!(belong(1, 7).await, Answer::Elsewhere);
+    assert!(matches!(belong(1, 7).await, Answer::NotYet(reason) if reason.contains("newer")));
     // Another process was reached as the founder: this one may have lost its place.
     common.accepts(to(7).map(|its| Welcome { process: ProcessId(9), ..its }));
+    assert_eq!(belong(1, 7).await, Answer::Elsewhere);
+    // The one that asks knows earlier members than others do.
+    let welcome = to(7).expect("leave");
+    let acceptance = Acceptance { configured_at: 3, ..welcome.acceptance };
+    common.accepts(Some(Welcome { acceptance, ..welcome }));
     assert_eq!(belong(1, 7).await, Answer::Elsewhere);
     // And it is another server that was heard of.
     common.accepts(to(7));
@@ -762,9 +768,10 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     // An operator gives back what it held, and its founder was not lost after all.
     RaftStateFile::leave(&common.directory).expect("leaves");
     two.peers.is_no_member(read());
-    let acceptance = Acceptance { founder: 3, ensemble: 8, newest: Base::default() };
+    let acceptance =
+        Acceptance { founder: 3, ensemble: 8, newest: Base::default(), configured_at: 0 };
     common.accepts(Some(Welcome { acceptance, process: ProcessId(3) }));
-    assert!(matches!(belong(3, 8).await, Answer::Refused(_)), "the term may be another's");
+    assert!(matches!(belong(3, 8).await, Answer::NotYet(_)), "the term may be another's");
     common.accepts(to(7));
     assert_eq!(belong(1, 7).await, Answer::Founded);
     // Asked again, and by somebody else: it may leave the first ensemble, and is to be asked then.
@@ -772,8 +779,8 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     assert_eq!(belong(3, 8).await, Answer::OfAnother(7));
     let on_disk = || RaftStateFile::look(&common.directory).expect("looks").expect("is there");
     let member = |server: u8, life: u64, ensemble: u64, asks: &[u8]| {
-        let (id, asks) = (member_id(server, life), asks.to_vec());
-        (server, Standing::Member { id, ensemble, asks, has_begun: true, of: OfLine::default() })
+        let (id, asks, of) = (member_id(server, life), asks.to_vec(), OfLine::default());
+        (server, Standing::Member { id, ensemble, asks, has_begun: true, configured_at: 0, of })
     };
     for (heard, takes_part) in [
         (vec![], false),
@@ -796,6 +803,48 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     }
 }
 
+/// Whom it asked as a member says nothing of who has answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_founder_that_was_taken_out_confirms_nothing() {
+    let (one, two) = (Node::new(1, 0, &Settings::default()), Node::new(2, 0, &Settings::default()));
+    let directory = Arc::clone(&two.common().directory);
+    two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
+    two.common().accepts(to(7));
+    let Question::Founded(founding, secret) = offer(1, 7) else { unreachable!() };
+    let answer = two.common().belong((1, ProcessId(1)), founding, secret).await;
+    assert_eq!(answer, Answer::Founded);
+    let (id, over) = (member_id(1, 1), Some(Over::Removed));
+    let state = RaftState { id, ensemble: 7, term: 2, asks: vec![2], over, ..RaftState::default() };
+    one.peers.is_member(&state, 0);
+    let standing = one.common().standing().expect("it is there");
+    two.common().take_part_if_known(&[(1, standing)].into_iter().collect()).await;
+    let state = RaftStateFile::look(&two.common().directory).expect("looks").expect("is there");
+    assert_eq!(state.awaits, member_id(1, 1));
+}
+
+/// It has none of its data. Nothing may say that an ensemble has begun that has not; in one that has, it follows.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_accepted_a_later_epoch_belongs_once_the_ensemble_has_begun() {
+    let two = Node::new(2, 0, &Settings::default());
+    let common = two.common();
+    fs::create_dir_all(two.file("")).expect("a folder");
+    fs::write(two.file("acceptedEpoch"), "9").expect("written");
+    let directory = Arc::clone(&common.directory);
+    two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
+    common.accepts(to(7));
+    let Question::Founded(founding, _) = offer(1, 7) else { unreachable!() };
+    let belong =
+        async |founding: &Founding| common.belong((1, ProcessId(1)), founding.clone(), None).await;
+    let Answer::NotYet(reason) = belong(&founding).await else { panic!("it belongs") };
+    assert!(reason.contains("already accepted epoch 9"), "{reason}");
+    assert!(reason.contains("stop server 1, run `rookeeper data leave"), "{reason}");
+    assert!(!two.file("raft.state").exists());
+    let founding = Founding { term: founding.founded_in + 1, ..founding };
+    assert_eq!(belong(&founding).await, Answer::Founded);
+    let state = RaftStateFile::look(&common.directory).expect("looks").expect("is there");
+    assert_eq!((state.term, state.founded_in, state.vote), (9, founding.founded_in, 0));
+}
+
 /// Who is there is not silent, whatever it does.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_reads_its_directory_or_becomes_a_member_says_so() {
@@ -808,7 +857,6 @@ async fn who_reads_its_directory_or_becomes_a_member_says_so() {
     let before = common.take_before().expect("it belongs to none");
     assert_eq!(common.standing(), Some(Standing::Busy(Busy::Joins)));
     let Question::Founded(founding, _) = offer(2, 7) else { unreachable!() };
-    let founding = Founding { founded_in: founding.term, ..founding };
     before.found(member_id(2, 1), &founding, None).expect("founds");
     let state = RaftStateFile::look(&common.directory).expect("looks").expect("is there");
     two.peers.is_member(&state, 0);

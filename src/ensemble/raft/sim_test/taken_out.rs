@@ -33,7 +33,10 @@ fn a_leader_that_applies_its_own_removal_does_nothing_more() {
         }
         // The last that it does is to write down why it ends.
         let ended = ended.expect_err("ends");
-        assert!(ended.contains("disk") && ended.contains("was taken out of the ensemble"), "{ended}");
+        assert!(
+            ended.contains("disk") && ended.contains("was taken out of the ensemble"),
+            "{ended}"
+        );
         assert_eq!(world.servers[leader].life, process);
         assert!(!world.servers[leader].seen.is_open(asked.1), "{stall}");
         world.crash(leader, false);
