@@ -482,8 +482,10 @@ fn decode(slot: &[u8]) -> Option<(u64, RaftState)> {
     };
     if version(slot)? < 3 {
         (state.line, state.generation) = (state.ensemble, 1);
-        // It did not always say in which term it was founded. Whoever is still in its founding may not have begun by this one.
-        let is_being_founded = !state.asks.is_empty() || state.awaits != 0;
+        // It did not always say in which term it was founded. Whoever is still in its founding may not have begun by this one. A
+        // founder may serve for months while it asks one that is silent: it has not voted then, nor learned of a later record.
+        let is_alone = state.vote == 0 && state.commit == state.base;
+        let is_being_founded = state.awaits != 0 || (!state.asks.is_empty() && is_alone);
         if state.founded_in == 0 && is_being_founded && state.configured_at == 0 {
             state.founded_in = state.term;
         }
@@ -785,6 +787,9 @@ mod tests {
         let first = RaftState { line: 77, generation: 1, founds: false, ..state(7) };
         let founded = RaftState { configured_at: 0, ..first.clone() };
         let of_nobody = RaftState { asks: Vec::new(), awaits: 0, ..founded.clone() };
+        let alone = RaftState { vote: 0, commit: founded.base, awaits: 0, ..founded.clone() };
+        let elected = RaftState { vote: alone.id, ..alone.clone() };
+        let serving = RaftState { commit: alone.base + 1, ..alone.clone() };
         let (none, unsaid) = ((0, 0), 0);
         for (version, unknown, wrote, expected) in [
             (
@@ -799,6 +804,10 @@ mod tests {
             (2, 3994..4019, &of_nobody, RaftState { founded_in: unsaid, ..of_nobody.clone() }),
             // Its members have changed since.
             (2, 3994..4019, &first, RaftState { founded_in: unsaid, ..first.clone() }),
+            // A founder: alone yet, after it was elected, after it learned of a record that is final.
+            (2, 3994..4019, &alone, RaftState { founded_in: 7, ..alone.clone() }),
+            (2, 3994..4019, &elected, RaftState { founded_in: unsaid, ..elected.clone() }),
+            (2, 3994..4019, &serving, RaftState { founded_in: unsaid, ..serving.clone() }),
         ] {
             let expected = RaftState { configured_at: wrote.configured_at, ..expected };
             let fixture = Fixture::default();
