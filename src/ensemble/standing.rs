@@ -784,23 +784,12 @@ impl Round<'_> {
     /// Who of the voters is blank, in words, and a sentence about it to end with.
     fn blank(&self) -> (String, String) {
         let blank: Vec<u8> = self.heard().filter(|its| its.2.is_blank()).map(|its| its.1).collect();
-        let words = in_words(&blank);
-        let sentence = match blank.len() {
-            0 => String::new(),
-            1 => format!(
-                ". The directory of {words} is empty, with db.autocreate=false: check that its disk is mounted"
-            ),
-            _ => format!(
-                ". The directories of {words} are empty, with db.autocreate=false: check that their disks are mounted"
-            ),
-        };
-        (words, sentence)
+        (in_words(&blank), unmounted(&blank))
     }
 
     /// Which voters have not said what they hold, and why.
     fn missing(&self) -> String {
-        let is_blank = |server: &u8| matches!(self.others.get(server), Some(Standing::Before(its)) if its.is_blank());
-        let blank: Vec<u8> = self.voters.iter().copied().filter(is_blank).collect();
+        let blank = blank(self.voters, self.others);
         let blank = (!blank.is_empty())
             .then(|| format!("what {} had may not be mounted", in_words(&blank)));
         let (silent, are) = self.silent();
@@ -956,6 +945,27 @@ impl Absence {
     }
 }
 
+/// The other voters that are blank.
+fn blank(voters: &[u8], others: &BTreeMap<u8, Standing>) -> Vec<u8> {
+    let is_blank =
+        |server: &u8| matches!(others.get(server), Some(Standing::Before(its)) if its.is_blank());
+    voters.iter().copied().filter(is_blank).collect()
+}
+
+/// A sentence to end with about servers that are blank.
+fn unmounted(blank: &[u8]) -> String {
+    let words = in_words(blank);
+    match blank.len() {
+        0 => String::new(),
+        1 => format!(
+            ". The directory of {words} is empty, with db.autocreate=false: check that its disk is mounted"
+        ),
+        _ => format!(
+            ". The directories of {words} are empty, with db.autocreate=false: check that their disks are mounted"
+        ),
+    }
+}
+
 /// Servers as an operator calls them; nothing for none.
 fn in_words(servers: &[u8]) -> String {
     let servers: Vec<String> = servers.iter().map(u8::to_string).collect();
@@ -1030,7 +1040,9 @@ impl Returning<'_> {
         };
         let has_said = |server: &u8| match self.others.get(server) {
             None | Some(Standing::Busy(_)) => *server == self.own,
-            Some(Standing::Before(_) | Standing::Member { .. } | Standing::Removed { .. }) => true,
+            // Its disk may not be mounted.
+            Some(Standing::Before(holding)) => !holding.is_blank(),
+            Some(Standing::Member { .. } | Standing::Removed { .. }) => true,
         };
         let are_all = self.voters.iter().all(has_said);
         let unheard: Servers = (0..=u8::MAX).filter(|server| !has_said(server)).collect();
@@ -1062,6 +1074,11 @@ impl Returning<'_> {
             ),
             _ => format!(": start {silent}"),
         };
+        let blank = blank(self.voters, self.others);
+        let mut end = end + &unmounted(&blank);
+        if !blank.is_empty() {
+            end += ". If nothing was ever there, run `touch initialize` in each such dataDir";
+        }
         match left {
             Some(server) => format!(
                 "ZooKeeper has gone on with the data of server {server}, and not with that of this server. What a majority of the \

@@ -1207,6 +1207,7 @@ fn a_member_goes_on_only_with_a_majority_of_the_list_and_of_the_log() {
         Returning { own: 1, left, asks: false, voters, others: &others }.step(is_late)
     };
     let javas = [(3, After::LeftOld), (4, After::Data), (5, After::Data)];
+    let blank = [3, 4, 5].map(|server| (server, After::Blank));
     for (others, steps) in [
         ([&[fellow][..], &javas[..]].concat(), [Return::Wait; 2]),
         // They may start later.
@@ -1215,9 +1216,17 @@ fn a_member_goes_on_only_with_a_majority_of_the_list_and_of_the_log() {
         // They are new.
         (vec![fellow, (4, After::Empty)], [Return::Wait, Return::TakePart]),
         (vec![fellow, (3, After::Member)], [Return::TakePart; 2]),
+        // Their disks may not be mounted.
+        ([fellow].into_iter().chain(blank).collect(), [Return::Wait; 2]),
     ] {
         assert_eq!([false, true].map(|is_late| step(&others, is_late)), steps, "{others:?}");
     }
+    let others = [fellow].into_iter().chain(blank);
+    let others = others.map(|(server, is)| (server, is.standing(None))).collect();
+    let (left_by_none, voters) = (left(of(1)), &[1, 2, 3, 4, 5]);
+    let returning = Returning { own: 1, left: left_by_none, asks: false, voters, others: &others };
+    let text = returning.waits_for();
+    assert!(text.contains("servers 3, 4 and 5 are empty, with db.autocreate=false"), "{text}");
     // The other way round: what the log names may have been ZooKeeper's.
     let five = OfLine { voters: (1..6).collect(), ..of(1) };
     let others = BTreeMap::from([(2, of_line(7, &[], five))]);
