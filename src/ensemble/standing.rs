@@ -340,10 +340,7 @@ impl Round<'_> {
                 return Self::lacks_seat(server);
             }
             if self.is_waiting_for_others() {
-                let end = match silent.is_empty() {
-                    true => ends_without_others(self.own, server),
-                    false => format!(": start {silent}"),
-                };
+                let end = ends_without_others(self.own, self.others, &silent);
                 return self.holds_up().unwrap_or_else(|| {
                     format!(
                         "ZooKeeper has gone on with the data of this server, and server {server} belongs to the ensemble of before \
@@ -908,11 +905,24 @@ fn holds_up(
     })
 }
 
-/// For an operator, where one server went on as a member and another one with ZooKeeper, and all others are empty.
-fn ends_without_others(own: u8, other: u8) -> String {
+/// For an operator, where a minority went on as members and another one with ZooKeeper, and all others are empty or silent.
+fn ends_without_others(own: u8, others: &BTreeMap<u8, Standing>, silent: &str) -> String {
+    let belonged = others.iter().filter(|(_, its)| match its {
+        Standing::Member { .. } => true,
+        Standing::Before(holding) => holding.left.is_some(),
+        _ => false,
+    });
+    let mut all: Vec<u8> = belonged.map(|(server, _)| *server).chain([own]).collect();
+    all.sort_unstable();
+    let start = match silent {
+        "" => ", and no majority has either".to_owned(),
+        _ => format!(": start {silent}, with an empty directory if its own is lost"),
+    };
     format!(
-        ", and no majority has either. If the data of the others is lost for good, stop servers {own} and {other}, run `rookeeper \
-         data leave` on the dataDir of both, and start them again: the newer data of the two counts then"
+        "{start}. If the data of all others is lost for good, stop {}, run `rookeeper data leave` on the dataDir of {}, and start \
+         them again, all others with empty directories: the newest data of these counts then",
+        in_words(&all),
+        if let [_, _] = all.as_slice() { "both" } else { "each" }
     )
 }
 
@@ -1066,7 +1076,7 @@ impl Returning<'_> {
         };
         let left = self.others.iter().find_map(has_left);
         let end = match (silent.as_str(), left) {
-            ("", Some(server)) => ends_without_others(self.own, server),
+            (_, Some(_)) => ends_without_others(self.own, self.others, &silent),
             ("", None) => format!(
                 ". If the data of the others is lost for good, stop server {}, run `rookeeper data leave` on its dataDir, and start it \
                  again",

@@ -1181,11 +1181,16 @@ fn a_minority_that_left_says_for_whom_it_waits_and_what_ends_that() {
         round.waits_for(true, "/data")
     };
     let empty = (2, After::Empty);
+    let lost = "If the data of all others is lost for good";
     for (others, parts) in [
         (&[][..], ["servers 2 and 3 do not answer", "`rookeeper data leave`"]),
         (&[empty], ["server 3 does not answer", "stop server 1"]),
         (&[empty, (3, After::Empty)], ["the others are empty", "stop server 1"]),
-        (&[(2, After::Member)], ["server 2 belongs to the ensemble of before", "server 3"]),
+        (
+            &[(2, After::Member)],
+            ["server 2 belongs to the ensemble of before", "start server 3, with an empty"],
+        ),
+        (&[(2, After::Member)], [lost, "stop servers 1 and 2, run `rookeeper data leave`"]),
         (
             &[(2, After::Member), (3, After::Empty)],
             ["stop servers 1 and 2", "`rookeeper data leave` on the dataDir of both"],
@@ -1194,6 +1199,42 @@ fn a_minority_that_left_says_for_whom_it_waits_and_what_ends_that() {
         let text = told(others);
         assert!(parts.iter().all(|part| text.contains(part)), "{text}");
     }
+    // The same to the member.
+    let others = BTreeMap::from([(2, After::LeftNew.standing(None))]);
+    let left = left(of(1));
+    let returning = Returning { own: 1, left, asks: false, voters: &VOTERS, others: &others };
+    let text = returning.waits_for();
+    let parts = [
+        "start server 3, with an empty directory",
+        lost,
+        "stop servers 1 and 2, run `rookeeper data leave`",
+    ];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+}
+
+/// Whoever is told to leave the ensemble that others are members of: all that belonged to it, not two of them.
+#[test]
+fn all_that_have_data_of_an_ensemble_are_told_to_leave_it_together() {
+    let voters = [1, 2, 3, 4, 5];
+    let member = (2, After::Member.standing(None));
+    let fellows = [member, (3, After::Member.standing(None)), (4, After::LeftOld.standing(None))];
+    let others: BTreeMap<u8, Standing> = fellows.into();
+    let five = OfLine { voters: voters.into_iter().collect(), ..of(1) };
+    let holding = Holding { left: Some(left(five)), ..After::LeftNew.holding() };
+    let round = Round { own: 1, holding, voters: &voters, others: &others };
+    assert_eq!(round.step(true), Step::Wait);
+    let text = round.waits_for(true, "/data");
+    assert!(text.contains("stop servers 1, 2, 3 and 4, run"), "{text}");
+    let others: BTreeMap<u8, Standing> = [
+        (2, After::Member.standing(None)),
+        (3, After::LeftOld.standing(None)),
+        (4, After::LeftNew.standing(None)),
+    ]
+    .into();
+    let returning =
+        Returning { own: 1, left: left(five), asks: false, voters: &voters, others: &others };
+    let text = returning.waits_for();
+    assert!(text.contains("stop servers 1, 2, 3 and 4, run"), "{text}");
 }
 
 /// ZooKeeper ran with a list that names servers which the log does not, and those acknowledged writes: servers 1 and 2 are a
