@@ -997,6 +997,15 @@ pub enum Return {
     Leave,
 }
 
+/// A founder that still has to ask others to belong to its ensemble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asks {
+    /// Nothing was acknowledged yet: who is asked waits for it.
+    Alone,
+    /// A majority belongs, and has begun: ZooKeeper may have gone on with theirs, and even with that of whoever is silent.
+    Begun,
+}
+
 /// What a member has heard of the others in a round of questions.
 #[derive(Debug, Clone, Copy)]
 pub struct Returning<'a> {
@@ -1004,8 +1013,8 @@ pub struct Returning<'a> {
     pub own: u8,
     /// The ensemble of which its directory is a member's.
     pub left: Left,
-    /// As its founder, it still has to ask others: they wait for that, and all have been asked what they are.
-    pub asks: bool,
+    /// As its founder, it still has to ask others. Where it is alone, all have been asked what they are.
+    pub asks: Option<Asks>,
     /// The servers of its list that vote.
     pub voters: &'a [u8],
     /// What the others have answered.
@@ -1058,8 +1067,13 @@ impl Returning<'_> {
         let unheard: Servers = (0..=u8::MAX).filter(|server| !has_said(server)).collect();
         let is_safe = !may_be_past && !voters.are_mostly(unheard) && !of.may_be_majority(unheard);
         let is_told = (is_late || are_all) && self.others.values().any(foreign);
+        let is_founder = match self.asks {
+            None => false,
+            Some(Asks::Alone) => true,
+            Some(Asks::Begun) => is_late || are_all,
+        };
         let may_go_on = (is_late && is_safe && fellows().next().is_some())
-            || (!may_be_over && (is_told || self.asks));
+            || (!may_be_over && (is_told || is_founder));
         if is_enough || may_go_on { Return::TakePart } else { Return::Wait }
     }
 

@@ -887,7 +887,7 @@ impl WorldAfter {
                 After::Member => {
                     let left = left(of(1));
                     Does::Return(
-                        Returning { own: number, left, asks: false, voters, others }.step(is_late),
+                        Returning { own: number, left, asks: None, voters, others }.step(is_late),
                     )
                 }
                 is => {
@@ -1134,7 +1134,7 @@ fn a_member_among_strangers_is_told_by_them() {
     ] {
         let others: BTreeMap<u8, Standing> = (1..).zip(others).collect();
         let left = left(OfLine { voters, ..of(1) });
-        let returning = Returning { own: 3, left, asks: false, voters: &VOTERS, others: &others };
+        let returning = Returning { own: 3, left, asks: None, voters: &VOTERS, others: &others };
         assert_eq!([false, true].map(|is_late| returning.step(is_late)), steps, "{others:?}");
     }
     // It knows neither the list nor the members as they are now.
@@ -1151,7 +1151,7 @@ fn a_member_among_strangers_is_told_by_them() {
     ] {
         let others = others.into_iter().collect();
         let voters = &[3, 4, 5, 6, 7];
-        let returning = Returning { own: 3, left, asks: false, voters, others: &others };
+        let returning = Returning { own: 3, left, asks: None, voters, others: &others };
         assert_eq!([false, true].map(|is_late| returning.step(is_late)), steps, "{others:?}");
         let text = returning.waits_for();
         assert!(text.contains(told), "{text}");
@@ -1164,11 +1164,26 @@ fn a_founder_that_still_asks_does_not_wait_for_those_whom_it_asks() {
     let step = |asks, others: &[(u8, After)]| {
         let others = others.iter().map(|(server, is)| (*server, is.standing(None))).collect();
         let left = left(of(1));
-        Returning { own: 3, left, asks, voters: &VOTERS, others: &others }.step(false)
+        let returning = Returning { own: 3, left, asks, voters: &VOTERS, others: &others };
+        [false, true].map(|is_late| returning.step(is_late))
     };
-    assert_eq!(step(true, &[(1, After::Data)]), Return::TakePart);
-    assert_eq!(step(false, &[(1, After::Data)]), Return::Wait);
-    assert_eq!(step(true, &[(1, After::Data), (2, After::Later)]), Return::Leave);
+    let (alone, begun) = (Some(Asks::Alone), Some(Asks::Begun));
+    assert_eq!(step(alone, &[(1, After::Data)]), [Return::TakePart; 2]);
+    assert_eq!(step(None, &[(1, After::Data)]), [Return::Wait; 2]);
+    assert_eq!(step(alone, &[(1, After::Data), (2, After::Later)]), [Return::Leave; 2]);
+    // ZooKeeper may have gone on with those who say later what they are.
+    for others in [
+        &[][..],
+        &[(1, After::Data)],
+        &[(1, After::Data), (2, After::Busy)],
+        &[(1, After::Data), (2, After::Blank)],
+    ] {
+        assert_eq!(step(begun, others), [Return::Wait, Return::TakePart], "{others:?}");
+    }
+    for others in [&[(1, After::Data), (2, After::Empty)][..], &[(1, After::Member)]] {
+        assert_eq!(step(begun, others), [Return::TakePart; 2], "{others:?}");
+    }
+    assert_eq!(step(begun, &[(1, After::Data), (2, After::LeftOld)]), [Return::Wait; 2]);
 }
 
 #[test]
@@ -1202,7 +1217,7 @@ fn a_minority_that_left_says_for_whom_it_waits_and_what_ends_that() {
     // The same to the member.
     let others = BTreeMap::from([(2, After::LeftNew.standing(None))]);
     let left = left(of(1));
-    let returning = Returning { own: 1, left, asks: false, voters: &VOTERS, others: &others };
+    let returning = Returning { own: 1, left, asks: None, voters: &VOTERS, others: &others };
     let text = returning.waits_for();
     let parts = [
         "start server 3, with an empty directory",
@@ -1232,7 +1247,7 @@ fn all_that_have_data_of_an_ensemble_are_told_to_leave_it_together() {
     ]
     .into();
     let returning =
-        Returning { own: 1, left: left(five), asks: false, voters: &voters, others: &others };
+        Returning { own: 1, left: left(five), asks: None, voters: &voters, others: &others };
     let text = returning.waits_for();
     assert!(text.contains("stop servers 1, 2, 3 and 4, run"), "{text}");
 }
@@ -1245,7 +1260,7 @@ fn a_member_goes_on_only_with_a_majority_of_the_list_and_of_the_log() {
     let step = |others: &[(u8, After)], is_late| {
         let others = others.iter().map(|(server, is)| (*server, is.standing(None))).collect();
         let (left, voters) = (left(of(1)), &[1, 2, 3, 4, 5]);
-        Returning { own: 1, left, asks: false, voters, others: &others }.step(is_late)
+        Returning { own: 1, left, asks: None, voters, others: &others }.step(is_late)
     };
     let javas = [(3, After::LeftOld), (4, After::Data), (5, After::Data)];
     let blank = [3, 4, 5].map(|server| (server, After::Blank));
@@ -1265,14 +1280,14 @@ fn a_member_goes_on_only_with_a_majority_of_the_list_and_of_the_log() {
     let others = [fellow].into_iter().chain(blank);
     let others = others.map(|(server, is)| (server, is.standing(None))).collect();
     let (left_by_none, voters) = (left(of(1)), &[1, 2, 3, 4, 5]);
-    let returning = Returning { own: 1, left: left_by_none, asks: false, voters, others: &others };
+    let returning = Returning { own: 1, left: left_by_none, asks: None, voters, others: &others };
     let text = returning.waits_for();
     assert!(text.contains("servers 3, 4 and 5 are empty, with db.autocreate=false"), "{text}");
     // The other way round: what the log names may have been ZooKeeper's.
     let five = OfLine { voters: (1..6).collect(), ..of(1) };
     let others = BTreeMap::from([(2, of_line(7, &[], five))]);
     let returning =
-        Returning { own: 1, left: left(five), asks: false, voters: &VOTERS, others: &others };
+        Returning { own: 1, left: left(five), asks: None, voters: &VOTERS, others: &others };
     assert_eq!([false, true].map(|is_late| returning.step(is_late)), [Return::Wait; 2]);
 }
 
@@ -1307,7 +1322,8 @@ fn a_founder_whose_ensemble_was_left_keeps_nobody_from_the_next_generation() {
     let step = |generation, is: After| {
         let others = BTreeMap::from([(2, is.standing(None)), (3, After::Data.standing(None))]);
         let left = left(of(generation));
-        Returning { own: 1, left, asks: true, voters: &VOTERS, others: &others }.step(true)
+        let asks = Some(Asks::Begun);
+        Returning { own: 1, left, asks, voters: &VOTERS, others: &others }.step(true)
     };
     assert_eq!(step(1, After::LeftOld), Return::Wait);
     // They left the one before it, and wait for its founder.

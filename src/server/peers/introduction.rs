@@ -26,8 +26,8 @@ use crate::ensemble::founding::{
     Answer, Applicant, Founding, HandedSecret, Question, Unfit, may_belong, refusal,
 };
 use crate::ensemble::standing::{
-    Absence, Acceptance, Base, Begins, Busy, Holding, Left, Patience, Return, Returning, Round,
-    Standing, Step, busy, has_begun,
+    Absence, Acceptance, Asks, Base, Begins, Busy, Holding, Left, Patience, Return, Returning,
+    Round, Standing, Step, busy, has_begun,
 };
 use crate::ensemble::{
     Before, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FromPeer, Said, founder_knows, member_id,
@@ -167,6 +167,12 @@ impl Belonging {
         Self { id, ensemble, asks, awaits, has_begun, configured_at, left, returns: false }
     }
 
+    /// As its founder, whether it still has to ask others.
+    fn still_asks(&self) -> Option<Asks> {
+        let asks = if self.has_begun { Asks::Begun } else { Asks::Alone };
+        (!self.asks.is_empty()).then_some(asks)
+    }
+
     /// Whether the founder that is awaited has said that it has heard the answer of `server`.
     fn is_known(&self, server: u8, others: &BTreeMap<u8, Standing>) -> bool {
         others.values().any(|its| match its {
@@ -213,7 +219,7 @@ enum Next {
     /// This founder of this ensemble has to know, and this is to be told meanwhile.
     Awaits(u64, Left, String),
     /// It takes part in this one, if that goes on; whether it is its founder and still has to ask others.
-    Returns(Left, bool),
+    Returns(Left, Option<Asks>),
     /// It comes to an ensemble with this.
     Comes(Holding),
     /// It comes back to this ensemble as another member, and this is to be told meanwhile.
@@ -285,18 +291,17 @@ impl Peers {
                     return Ok(true);
                 }
                 Next::Waits => Default::default(),
+                // Who is asked waits for this one. It asks each of them first what it is.
+                Next::Returns(_, Some(Asks::Alone)) => common.hear().await,
                 // Nobody is waited for who is not needed: an address may not answer for seconds.
-                Next::Returns(left, false) => {
+                Next::Returns(left, asks) => {
                     let is_late = is_late(&patience);
                     let is_enough = |heard: &Heard| {
-                        returns(left, false, &heard.standings, is_late).0 != Return::Wait
+                        returns(left, asks, &heard.standings, is_late).0 != Return::Wait
                     };
                     asking.get_or_insert_with(|| Asking::all(common)).round(is_enough).await
                 }
-                Next::Returns(_, true)
-                | Next::Awaits(..)
-                | Next::Comes(_)
-                | Next::ComesBack(..) => common.hear().await,
+                Next::Awaits(..) | Next::Comes(_) | Next::ComesBack(..) => common.hear().await,
             };
             let reading = busy(&voters, &others);
             let reading =
@@ -700,7 +705,7 @@ impl Common {
         }
         Ok(match &mut *introduction {
             Introduction::Member(belonging) if belonging.takes_part() => match belonging.returns {
-                true => Next::Returns(belonging.left, !belonging.asks.is_empty()),
+                true => Next::Returns(belonging.left, belonging.still_asks()),
                 false => Next::TakesPart,
             },
             Introduction::Member(belonging) => {
