@@ -123,7 +123,7 @@ fn the_directory_of_a_member_is_not_served_alone() {
         DirectoryOptions { data_dir: server.data(), data_log_dir: server.data(), create: false };
     let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
     let members = Members { voters: vec![1, 2, 3], ..Members::default() };
-    let state = RaftState { id: 2, members, ..RaftState::default() };
+    let state = RaftState { id: 2, term: 1, members, ..RaftState::default() };
     RaftStateFile::create(&directory, &state, None).expect("a member");
     drop(directory);
     let said = refusal(&server);
