@@ -455,13 +455,20 @@ impl Clients for Connections {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
 
+    use jute::persist::SnapshotNode;
+    use jute::protocol::{RequestHeader, WatchRequest, put_frame};
+    use jute::{OpCode, Record as _, StatPersisted};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::ensemble::Replica;
     use crate::server::fixture::{attach, connected};
     use crate::server::outbox::Sent;
-    use crate::server::without_orderer;
+    use crate::server::{showing, without_orderer};
 
     /// Nothing is left, and these leave something unread: the first one for the longest.
     struct Crowd {
@@ -555,6 +562,54 @@ mod tests {
             Some(left)
         });
         assert_eq!(left, [0, 1, 1, 1, 2, 4]);
+    }
+
+    /// Looks once whether something is there, and goes on with something else.
+    fn poll<T>(waiting: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
+        Pin::new(waiting).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// Who has the turn is not asked again until the others have what they want.
+    #[tokio::test]
+    async fn who_wants_no_more_than_a_znode_does_not_wait_for_the_turn_of_who_wants_much() {
+        const DATA: usize = 1_000_000;
+        let (_dir, server) = showing("unreadLimitInKb=8192", |mut database| {
+            let data = Some(vec![1; DATA].into());
+            let node = SnapshotNode { data, acl: -1, stat: StatPersisted::default() };
+            database.load_node("/large", &node).expect("a znode");
+            Replica::new(database)
+        });
+        let unread = server.connections.unread();
+        // What is left is for those who wait for a frame.
+        let taken = [unread.half(), unread.quarter() + 1].map(|bytes| unread.take(bytes));
+        let much = || Box::pin(server.connections.room(3 * DATA));
+        let (mut at_its_turn, mut behind_it) = (much(), much());
+        assert!(poll(&mut at_its_turn).is_pending());
+
+        let (mut client, connection) = connected(&server).await;
+        attach(&connection);
+        let mut told = vec![0; connection.outbox().len() + DATA];
+        let running = tokio::spawn(Arc::new(connection).run(Arc::clone(&server)));
+        let mut frames = BytesMut::new();
+        put_frame(&mut frames, |out| {
+            RequestHeader { xid: 1, op: OpCode::GetData.code() }.encode(out);
+            WatchRequest { path: "/large".into(), watch: false }.encode(out);
+        });
+        client.write_all(&frames).await.expect("it is open");
+        let long = Duration::from_secs(20);
+        let answer = client.read_exact(&mut told);
+        tokio::time::timeout(long, answer)
+            .await
+            .expect("no turn is waited for")
+            .expect("it is open");
+        running.abort();
+
+        // There is room for both now, and they have it one after the other.
+        drop(taken);
+        assert!(poll(&mut behind_it).is_pending());
+        let first = tokio::time::timeout(long, at_its_turn).await.expect("there is room");
+        let second = tokio::time::timeout(long, behind_it).await.expect("it is its turn");
+        assert!([first, second].iter().all(|taken| taken.is_enough_for(3 * DATA)));
     }
 
     #[tokio::test]
