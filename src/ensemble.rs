@@ -8,6 +8,7 @@ mod clients;
 mod disk_room;
 pub mod founding;
 mod freshness;
+pub mod introduction;
 mod loader;
 mod notices;
 mod queue;

@@ -37,7 +37,6 @@ use self::admission::Heard;
 use self::callers::ProcessId;
 use self::complaints::Complaints;
 use self::hear::accept;
-use self::introduction::{Declined, Introduction};
 pub(super) use self::secure::Security;
 pub use self::secure::SecurityError;
 use self::snapshot::{Pace, Part, send_snapshot};
@@ -48,6 +47,7 @@ use super::clock::Clock;
 use super::descriptors;
 use crate::config;
 use crate::ensemble::founding::Founding;
+use crate::ensemble::introduction::{Declined, Introduction};
 use crate::ensemble::{
     Ensemble, FromPeer, KnownMembers, PeerMessage, Promised, Queue, Said, SnapshotStatus,
     Transport, Word, member_id, put_said, server_of,

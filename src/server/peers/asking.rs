@@ -11,8 +11,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Common;
 use super::callers::ProcessId;
-use super::introduction::{ANSWER_MAX, BETWEEN_ROUNDS, Heard, ask};
+use super::introduction::{ANSWER_MAX, BETWEEN_ROUNDS, ask};
 use crate::ensemble::founding::{Answer, Question};
+use crate::ensemble::introduction::Heard;
 use crate::ensemble::standing::Standing;
 
 /// The last answers; ends when it is dropped.

@@ -4,15 +4,12 @@
 use std::collections::VecDeque;
 
 use crate::ensemble::Promised;
+pub(super) use crate::ensemble::introduction::ProcessId;
 
 /// Processes that were replaced are known so far back.
 const REPLACED_MAX: usize = 8;
 /// So many members of a server are known by what they have shown: lives that have not spoken for longest go first.
 const SHOWN_MAX: usize = 8;
-
-/// One run of a server, by a number that it drew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ProcessId(pub(super) u64);
 
 /// What a process says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

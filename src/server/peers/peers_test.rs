@@ -16,7 +16,6 @@ use super::admission::Probe;
 use super::asking::Asking;
 use super::hear::heed;
 use super::hello::{Kind, Refusal, WORDS};
-use super::introduction::Welcome;
 use super::secure::Stream;
 use super::speak::dial;
 use super::*;
@@ -24,6 +23,7 @@ use crate::config::{self, EnsembleServer, QuorumSecurity, SessionsLive};
 use crate::engine::database::Rules;
 use crate::ensemble::Before;
 use crate::ensemble::founding::{Answer, Applicant, Founding, Question};
+use crate::ensemble::introduction::Welcome;
 use crate::ensemble::standing::{Acceptance, Base, Busy, Holding, OfLine, Standing};
 use crate::storage::{
     DirectoryOptions, Members, Over, RaftState, RaftStateFile, RealDisk, ReceivedSnapshot,
@@ -746,23 +746,23 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     };
     // It has not heard who there is, or heard of another ensemble.
     assert_eq!(belong(1, 7).await, Answer::Elsewhere);
-    common.accepts(to(8));
+    common.introduction.lock().accepts(to(8));
     assert_eq!(belong(1, 7).await, Answer::Elsewhere);
     // Somebody has data, and it was founded on nothing.
     let newest = Base { epoch: 1, zxid: 1, accepted: 1 };
     let acceptance = Acceptance { founder: 1, ensemble: 7, newest, configured_at: 0 };
-    common.accepts(Some(Welcome { acceptance, process: ProcessId(1) }));
+    common.introduction.lock().accepts(Some(Welcome { acceptance, process: ProcessId(1) }));
     assert!(matches!(belong(1, 7).await, Answer::NotYet(reason) if reason.contains("newer")));
     // Another process was reached as the founder: this one may have lost its place.
-    common.accepts(to(7).map(|its| Welcome { process: ProcessId(9), ..its }));
+    common.introduction.lock().accepts(to(7).map(|its| Welcome { process: ProcessId(9), ..its }));
     assert_eq!(belong(1, 7).await, Answer::Elsewhere);
     // The one that asks knows earlier members than others do.
     let welcome = to(7).expect("leave");
     let acceptance = Acceptance { configured_at: 3, ..welcome.acceptance };
-    common.accepts(Some(Welcome { acceptance, ..welcome }));
+    common.introduction.lock().accepts(Some(Welcome { acceptance, ..welcome }));
     assert_eq!(belong(1, 7).await, Answer::Elsewhere);
     // And it is another server that was heard of.
-    common.accepts(to(7));
+    common.introduction.lock().accepts(to(7));
     assert_eq!(belong(3, 7).await, Answer::Elsewhere);
     assert_eq!(belong(1, 7).await, Answer::Founded);
     // An operator gives back what it held, and its founder was not lost after all.
@@ -770,9 +770,9 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     two.peers.is_no_member(read());
     let acceptance =
         Acceptance { founder: 3, ensemble: 8, newest: Base::default(), configured_at: 0 };
-    common.accepts(Some(Welcome { acceptance, process: ProcessId(3) }));
+    common.introduction.lock().accepts(Some(Welcome { acceptance, process: ProcessId(3) }));
     assert!(matches!(belong(3, 8).await, Answer::NotYet(_)), "the term may be another's");
-    common.accepts(to(7));
+    common.introduction.lock().accepts(to(7));
     assert_eq!(belong(1, 7).await, Answer::Founded);
     // Asked again, and by somebody else: it may leave the first ensemble, and is to be asked then.
     assert_eq!(belong(1, 7).await, Answer::Founded);
@@ -793,7 +793,9 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     ] {
         // As after a restart.
         two.peers.is_member(&on_disk(), 0);
-        common.take_part_if_known(&heard.into_iter().collect()).await;
+        if common.introduction.lock().is_known(2, &heard.into_iter().collect()) {
+            common.take_part().await;
+        }
         assert_eq!(on_disk().awaits == 0, takes_part);
         let introduction = common.introduction.lock();
         assert!(
@@ -809,7 +811,7 @@ async fn a_founder_that_was_taken_out_confirms_nothing() {
     let (one, two) = (Node::new(1, 0, &Settings::default()), Node::new(2, 0, &Settings::default()));
     let directory = Arc::clone(&two.common().directory);
     two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
-    two.common().accepts(to(7));
+    two.common().introduction.lock().accepts(to(7));
     let Question::Founded(founding, secret) = offer(1, 7) else { unreachable!() };
     let answer = two.common().belong((1, ProcessId(1)), founding, secret).await;
     assert_eq!(answer, Answer::Founded);
@@ -817,7 +819,8 @@ async fn a_founder_that_was_taken_out_confirms_nothing() {
     let state = RaftState { id, ensemble: 7, term: 2, asks: vec![2], over, ..RaftState::default() };
     one.peers.is_member(&state, 0);
     let standing = one.common().standing().expect("it is there");
-    two.common().take_part_if_known(&[(1, standing)].into_iter().collect()).await;
+    let others = [(1, standing)].into_iter().collect();
+    assert!(!two.common().introduction.lock().is_known(2, &others));
     let state = RaftStateFile::look(&two.common().directory).expect("looks").expect("is there");
     assert_eq!(state.awaits, member_id(1, 1));
 }
@@ -831,7 +834,7 @@ async fn who_has_accepted_a_later_epoch_belongs_once_the_ensemble_has_begun() {
     fs::write(two.file("acceptedEpoch"), "9").expect("written");
     let directory = Arc::clone(&common.directory);
     two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
-    common.accepts(to(7));
+    common.introduction.lock().accepts(to(7));
     let Question::Founded(founding, _) = offer(1, 7) else { unreachable!() };
     let belong =
         async |founding: &Founding| common.belong((1, ProcessId(1)), founding.clone(), None).await;
@@ -854,7 +857,7 @@ async fn who_reads_its_directory_or_becomes_a_member_says_so() {
     let directory = Arc::clone(&common.directory);
     two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
     assert_eq!(common.standing(), Some(Standing::Before(Holding::default())));
-    let before = common.take_before().expect("it belongs to none");
+    let before = common.introduction.lock().take_before().expect("it belongs to none");
     assert_eq!(common.standing(), Some(Standing::Busy(Busy::Joins)));
     let Question::Founded(founding, _) = offer(2, 7) else { unreachable!() };
     before.found(member_id(2, 1), &founding, None).expect("founds");
@@ -924,7 +927,7 @@ async fn a_founder_asks_until_it_is_answered() {
     tokio::time::sleep(4 * Duration::from_millis(100)).await;
     let directory = Arc::clone(&two.common().directory);
     two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
-    two.common().accepts(to(7));
+    two.common().introduction.lock().accepts(to(7));
     tokio::time::sleep(4 * Duration::from_millis(100)).await;
     assert!(RaftStateFile::look(&two.common().directory).expect("looks").is_none(), "is not asked");
     one.common().voice.answered(2, false, std::time::Instant::now());
@@ -946,7 +949,7 @@ async fn a_founder_hands_no_key_to_who_does_not_authenticate() {
     two.answer(listener);
     let directory = Arc::clone(&two.common().directory);
     two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
-    two.common().accepts(to(7));
+    two.common().introduction.lock().accepts(to(7));
     let Question::Founded(founding, _) = offer(1, 7) else { unreachable!() };
     let secret = SessionSecret { key: SessionKey::new([7; SessionKey::LEN]), before: Vec::new() };
     let _ = one.common().session_secret.set(secret);

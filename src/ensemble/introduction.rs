@@ -1,0 +1,668 @@
+//! How a server without a state comes to an ensemble: what it does by what it heard of the others, and what it answers them.
+//!
+//! Nothing here knows sockets, threads or a clock. Whoever drives it asks what [`Coming::next`] wants to be asked, says what was
+//! heard, and carries out the [`Deed`] that follows; what is to be written it does with the [`Before`] that it is given.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::founding::{Answer, Founding, Seat, Unfit, may_belong, refusal};
+use super::raft::{
+    Before, EnsembleError, FIRST_LIFE, member_id, of_line, server_of, take_another_seat,
+    take_seat_instead,
+};
+use super::standing::{
+    Absence, Acceptance, Asks, Base, Begins, Busy, Holding, Left, Patience, Return, Returning,
+    Round, Standing, Step, busy, has_begun,
+};
+use crate::storage::{DataDirectory, Members, RaftState, SessionSecret};
+
+/// For an operator, behind for whom a server waits that has accepted an ensemble.
+const BEGUN_WITHOUT_FOUNDER: &str = "The ensemble has begun: if its founder is silent for initLimit, this server asks its leader for a seat as a \
+     new member instead, for which nothing has to be done";
+
+/// One run of a server, by a number that it drew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessId(pub u64);
+
+/// What this server is to those that ask.
+#[derive(Debug, Default)]
+pub enum Introduction {
+    /// It is not known yet.
+    #[default]
+    Reading,
+    /// It is about to be another.
+    Changing,
+    /// It belongs to no ensemble, and says this of itself. To which it may belong if asked, by what it heard last.
+    Before(Box<Before>, Holding, Option<Welcome>),
+    /// It belongs to one.
+    Member(Belonging),
+    /// It belonged to one, and was taken out of it.
+    Removed(Belonging),
+    /// The disk refused.
+    Failed(EnsembleError),
+}
+
+/// Who may found the ensemble of a server that belongs to none.
+#[derive(Debug, Clone, Copy)]
+pub struct Welcome {
+    /// To what it may belong.
+    pub acceptance: Acceptance,
+    /// Which of the founder's processes was reached: another one that asks may be one whose place it has taken.
+    pub process: ProcessId,
+}
+
+impl Welcome {
+    /// Whether it is for what this process of a server founded.
+    fn is_for(self, (server, process): (u8, ProcessId), founding: &Founding) -> bool {
+        (self.acceptance.founder, self.process) == (server, process)
+            && self.acceptance.is_for(founding.ensemble, founding.base)
+            && self.acceptance.configured_at <= founding.configured_at
+    }
+
+    /// Whether another voter has more than what it founded.
+    fn shows_more(self, (server, process): (u8, ProcessId), founding: &Founding) -> Option<Base> {
+        let Acceptance { founder, ensemble, newest, .. } = self.acceptance;
+        let is_it = (founder, self.process, ensemble) == (server, process, founding.ensemble);
+        (is_it && self.acceptance.shows_more_than(founding.base)).then_some(newest)
+    }
+}
+
+/// A server that was given a seat.
+#[derive(Debug)]
+pub enum Applying {
+    /// It belonged to no ensemble.
+    First(Box<Before>),
+    /// It was taken out of this one.
+    Again,
+    /// It has accepted this one, and has taken no part in it.
+    Instead,
+}
+
+impl Applying {
+    /// Takes the seat.
+    ///
+    /// # Errors
+    /// When the disk refuses. The directory is then a member's or not.
+    pub fn take(
+        self,
+        directory: &DataDirectory,
+        seat: Seat,
+        secret: Option<&SessionSecret>,
+    ) -> Result<(), EnsembleError> {
+        match self {
+            Self::First(before) => before.take(seat, secret),
+            Self::Again => take_another_seat(directory, seat, secret),
+            Self::Instead => take_seat_instead(directory, seat, secret),
+        }
+    }
+}
+
+/// What a member can say of itself before it takes part.
+#[derive(Debug, Default)]
+pub struct Belonging {
+    id: u64,
+    ensemble: u64,
+    /// As its founder, it still has to ask these.
+    asks: Vec<u8>,
+    /// It takes part when this founder knows of it; 0 for nobody.
+    awaits: u64,
+    /// Whether the ensemble may have acknowledged anything.
+    has_begun: bool,
+    /// What else its raft.state says of the ensemble.
+    left: Left,
+    /// It has not heard yet whether the ensemble goes on.
+    returns: bool,
+    /// The entry that made the members what they are.
+    configured_at: u64,
+}
+
+/// What a server was asked to belong to, and is not fit for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Declined {
+    founder: u8,
+    /// The ensemble.
+    pub ensemble: u64,
+    has_begun: bool,
+    /// Why.
+    pub unfit: Unfit,
+}
+
+impl Declined {
+    /// For an operator: why this server does not belong to what it is asked to, and what ends that.
+    fn tell(self, round: &Round<'_>) -> Option<String> {
+        let Self { founder, ensemble, has_begun, unfit } = self;
+        let newest = round.named().filter(|_| !matches!(unfit, Unfit::HasAccepted { .. }));
+        (!has_begun && round.asker().is_some_and(|its| (its.0, its.1) == (founder, ensemble))).then(|| {
+            let newest = newest.map(|server| format!(" The newest data is that of server {server}."));
+            format!(
+                "server {founder} has founded an ensemble that has not begun, and this server does not join that: {unfit}.{} {}",
+                newest.unwrap_or_default(),
+                unfit.way_out(founder)
+            )
+        })
+    }
+}
+
+impl Belonging {
+    /// Whether its founder knows of it.
+    #[must_use]
+    pub const fn takes_part(&self) -> bool {
+        self.awaits == 0
+    }
+
+    fn of(state: &RaftState, last: i64) -> Self {
+        let RaftState { id, ensemble, ref asks, awaits, configured_at, .. } = *state;
+        let (has_begun, left) = (has_begun(state), of_line(state, last));
+        let asks = asks.clone();
+        Self { id, ensemble, asks, awaits, has_begun, configured_at, left, returns: false }
+    }
+
+    /// As its founder, whether it still has to ask others.
+    fn still_asks(&self) -> Option<Asks> {
+        let asks = if self.has_begun { Asks::Begun } else { Asks::Alone };
+        (!self.asks.is_empty()).then_some(asks)
+    }
+
+    /// Whether the founder that is awaited has said that it has heard the answer of `server`.
+    fn is_known(&self, server: u8, others: &BTreeMap<u8, Standing>) -> bool {
+        others.values().any(|its| match its {
+            Standing::Member { id, ensemble, asks, .. } => {
+                (*id, *ensemble) == (self.awaits, self.ensemble) && !asks.contains(&server)
+            }
+            Standing::Removed { .. } | Standing::Before(_) | Standing::Busy(_) => false,
+        })
+    }
+
+    /// For an operator: why a server that was taken out takes no part yet, and what ends that.
+    fn comes_back(&self, data_leave: &str) -> String {
+        let ensemble = self.ensemble;
+        format!(
+            "this server was taken out of ensemble {ensemble:016x}, and joins it again as a new member when its leader gives it \
+             a seat, for which the others have to list it; what its directory holds goes aside then. If the directories of all \
+             members are lost for good and this one is to found another ensemble, stop this server, run `{data_leave}`, and \
+             start it again"
+        )
+    }
+
+    /// For an operator: why it takes no part yet, and what ends that.
+    fn waits_for(&self, data_leave: &str) -> String {
+        let founder = server_of(self.awaits);
+        format!(
+            "server {founder} has founded the ensemble and has not confirmed yet that this server belongs to it: start it. If \
+             its directory is lost for good and the ensemble has not begun, stop this server, run `{data_leave}`, which gives \
+             back what it held before, and start it again"
+        )
+    }
+}
+
+/// What a server does that was asked to belong to an ensemble.
+#[derive(Debug)]
+pub enum Asked {
+    /// It says this.
+    Answers(Answer),
+    /// It is not fit for it, and says this.
+    Declines(Declined, Answer),
+    /// It belongs to it in this term, once this has become its directory.
+    Belongs(Box<Before>, u64),
+}
+
+impl Introduction {
+    /// What a raft.state makes of it, where the last record has this zxid.
+    fn of(state: &RaftState, last: i64) -> Self {
+        let belonging = Belonging::of(state, last);
+        match state.is_removed() {
+            true => Self::Removed(belonging),
+            false => Self::Member(belonging),
+        }
+    }
+
+    /// Of a server that is a member already when it is started. Its last record has this zxid.
+    #[must_use]
+    pub fn of_member(state: &RaftState, last: i64) -> Self {
+        let mut introduction = Self::of(state, last);
+        if let Self::Member(belonging) = &mut introduction {
+            belonging.returns = true;
+        }
+        introduction
+    }
+
+    /// Of a server that belongs to no ensemble.
+    #[must_use]
+    pub fn of_none(before: Before) -> Self {
+        let (base, left) = (before.base(), before.left());
+        let holding = Holding { base, left, ..Holding::default() };
+        Self::Before(Box::new(before), holding, None)
+    }
+
+    /// Whether it belongs to an ensemble, taking part in it or not.
+    #[must_use]
+    pub const fn is_member(&self) -> bool {
+        matches!(self, Self::Member(_))
+    }
+
+    /// Whom the founder of the ensemble still asks, by its disk.
+    pub fn asks(&mut self, servers: Vec<u8>) {
+        if let Self::Member(belonging) = self {
+            belonging.asks = servers;
+        }
+    }
+
+    /// This member may have a leader from here on.
+    pub const fn has_begun(&mut self) {
+        if let Self::Member(belonging) = self {
+            belonging.has_begun = true;
+        }
+    }
+
+    /// Of a server that founds the ensemble of this number and of these members: with what, and what it asks the others to
+    /// belong to.
+    pub fn found(
+        &mut self,
+        ensemble: u64,
+        members: Members,
+        Founds { term, succeeds }: Founds,
+    ) -> Option<(Before, Founding)> {
+        let before = self.take_before()?;
+        let (line, generation) = succeeds.unwrap_or((ensemble, 1));
+        let founding = Founding {
+            ensemble,
+            line,
+            generation,
+            term,
+            founded_in: term,
+            base: before.base(),
+            index: before.index(),
+            members,
+            configured_at: 0,
+        };
+        Some((before, founding))
+    }
+
+    /// Whether it still asks a server to belong to the ensemble of these members, as its founder, and the server's first life
+    /// is among them.
+    #[must_use]
+    pub fn offers_to(&self, server: u8, members: &Members) -> bool {
+        let id = member_id(server, FIRST_LIFE);
+        let still_asks = match self {
+            Self::Member(belonging) => belonging.asks.contains(&server),
+            _ => false,
+        };
+        still_asks && (members.voters.contains(&id) || members.learners.contains(&id))
+    }
+
+    /// What takes a seat in this ensemble, if this server still has none.
+    pub fn take_applying(&mut self, of: u64) -> Option<Applying> {
+        match std::mem::replace(self, Self::Changing) {
+            Self::Before(before, ..) => Some(Applying::First(before)),
+            Self::Removed(its) if its.ensemble == of => Some(Applying::Again),
+            Self::Member(its) if its.ensemble == of && !its.takes_part() => Some(Applying::Instead),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// What belongs to no ensemble, for whoever makes something else of it.
+    pub fn take_before(&mut self) -> Option<Before> {
+        match std::mem::replace(self, Self::Changing) {
+            Self::Before(before, ..) => Some(*before),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// The directory has become a member's, as this raft.state says, or the disk refused.
+    pub fn changed(&mut self, state: Result<Option<RaftState>, EnsembleError>) {
+        *self = match state {
+            Ok(state) => Self::of(&state.unwrap_or_default(), 0),
+            Err(error) => Self::Failed(error),
+        };
+    }
+
+    /// It has left its ensemble, and its directory is read anew.
+    pub fn leaves(&mut self) {
+        *self = Self::Reading;
+    }
+
+    /// Its directory was read, and belongs to no ensemble.
+    pub fn left(&mut self, read: Result<Before, EnsembleError>) {
+        *self = match read {
+            Ok(before) => Self::of_none(before),
+            Err(error) => Self::Failed(error),
+        };
+    }
+
+    /// To which ensemble this server may belong if asked.
+    pub const fn accepts(&mut self, welcome: Option<Welcome>) {
+        if let Self::Before(_, _, accepts) = self {
+            *accepts = welcome;
+        }
+    }
+
+    /// Whether the founder of what this server, of this number, has accepted is among those who answered, and knows of it.
+    #[must_use]
+    pub fn is_known(&self, server: u8, others: &BTreeMap<u8, Standing>) -> bool {
+        matches!(self, Self::Member(belonging) if belonging.is_known(server, others))
+    }
+
+    /// What it says of itself, where it knows members as of the entry `configured_at`.
+    #[must_use]
+    pub fn standing(&self, configured_at: u64) -> Option<Standing> {
+        match self {
+            Self::Before(_, holding, _) => Some(Standing::Before(*holding)),
+            Self::Removed(its) => Some(Standing::Removed { ensemble: its.ensemble }),
+            Self::Member(its) => Some(Standing::Member {
+                id: its.id,
+                ensemble: its.ensemble,
+                asks: its.asks.clone(),
+                has_begun: its.has_begun,
+                configured_at: its.configured_at.max(configured_at),
+                of: its.left.of,
+            }),
+            Self::Reading => Some(Standing::Busy(Busy::Reads)),
+            Self::Changing => Some(Standing::Busy(Busy::Joins)),
+            Self::Failed(_) => None,
+        }
+    }
+
+    /// The server `from` has founded this, and its process asks `server`, which is this one, to belong to it.
+    pub fn asked_to_belong(
+        &mut self,
+        server: u8,
+        (from, process): (u8, ProcessId),
+        founding: &Founding,
+    ) -> Asked {
+        let id = member_id(server, FIRST_LIFE);
+        let Founding { members, ensemble, .. } = founding;
+        let is_later =
+            |left: &Left| founding.line == left.of.line && founding.generation > left.of.generation;
+        let is_meant = members.voters.contains(&id) || members.learners.contains(&id);
+        let may = match self {
+            Self::Before(..) if !is_meant => Err(Unfit::NotListed),
+            Self::Before(_, _, Some(welcome))
+                if let Some(newest) = welcome.shows_more((from, process), founding) =>
+            {
+                Err(Unfit::AnotherHasMore { newest, base: founding.base })
+            }
+            Self::Before(_, _, accepts)
+                if !accepts.is_some_and(|its| its.is_for((from, process), founding)) =>
+            {
+                return Asked::Answers(Answer::Elsewhere);
+            }
+            Self::Before(before, holding, _) => {
+                may_belong(holding.base, before.accepted(), founding)
+            }
+            // Its answer was lost, or has not become durable there.
+            Self::Member(belonging) if belonging.ensemble == *ensemble => {
+                return Asked::Answers(Answer::Founded);
+            }
+            // Its founder does not know that it was taken out.
+            Self::Removed(its) if its.ensemble == *ensemble => {
+                return Asked::Answers(Answer::Elsewhere);
+            }
+            // It is about to find out that its ensemble was left.
+            Self::Member(its) | Self::Removed(its) if is_later(&its.left) => {
+                return Asked::Answers(Answer::Elsewhere);
+            }
+            // It may leave that, and must be asked then.
+            Self::Member(its) | Self::Removed(its) => {
+                return Asked::Answers(Answer::OfAnother(its.ensemble));
+            }
+            Self::Reading | Self::Changing | Self::Failed(_) => {
+                return Asked::Answers(Answer::Elsewhere);
+            }
+        };
+        let term = match may {
+            Ok(term) => term,
+            Err(unfit) => {
+                let (ensemble, has_begun) = (*ensemble, founding.has_begun());
+                let declined = Declined { founder: from, ensemble, has_begun, unfit };
+                return Asked::Declines(declined, refusal(unfit, from, founding));
+            }
+        };
+        let before = self.take_before().map(Box::new);
+        before.map_or(Asked::Answers(Answer::Elsewhere), |before| Asked::Belongs(before, term))
+    }
+}
+
+/// What the others are, as far as they have answered, and which process of each has.
+#[derive(Debug, Default)]
+pub struct Heard {
+    /// What they are.
+    pub standings: BTreeMap<u8, Standing>,
+    /// The processes.
+    pub processes: BTreeMap<u8, ProcessId>,
+}
+
+/// What a server is before a round of questions.
+#[derive(Debug)]
+pub enum Next {
+    /// It takes part.
+    TakesPart,
+    /// This founder of this ensemble has to know, and this is to be told meanwhile.
+    Awaits(u64, Left, String),
+    /// It takes part in this one, if that goes on; whether it is its founder and still has to ask others.
+    Returns(Left, Option<Asks>),
+    /// It comes to an ensemble with this.
+    Comes(Holding),
+    /// It comes back to this ensemble as another member, and this is to be told meanwhile.
+    ComesBack(Left, String),
+    /// It is about to be another.
+    Waits,
+}
+
+/// How an ensemble is founded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Founds {
+    /// Behind every term and epoch that was heard of.
+    term: u64,
+    /// The line that it continues, and its generation; `None` for one of its own.
+    succeeds: Option<(u64, u64)>,
+}
+
+/// What a server does behind a round of questions.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// Asks again.
+    Waits,
+    /// Looks at once what it is: its ensemble goes on.
+    GoesOn,
+    /// Leaves this ensemble, of which a majority founded a later generation, and looks at once.
+    Leaves(Left),
+    /// Writes down that its founder knows of it.
+    TakesPart,
+    /// Founds an ensemble.
+    Founds(Founds),
+    /// Asks for a seat until one gives it. Its directory may be that of a member that was taken out.
+    AsksForSeat {
+        /// Members, each with the ensemble of which it has to give one.
+        members: Vec<(u8, u64)>,
+        /// Whether it was.
+        comes_back: bool,
+    },
+    /// Ends: the ensemble has begun without its data, which goes so far.
+    Ends {
+        /// The last transaction.
+        zxid: i64,
+    },
+}
+
+/// A server that comes to an ensemble, from one round of questions to the next.
+#[derive(Debug)]
+pub struct Coming {
+    server: u8,
+    /// The servers of its list that vote.
+    voters: Vec<u8>,
+    /// For how long who is silent is waited for.
+    init_limit: Duration,
+    /// For an operator: its directory, and the command that has it leave an ensemble.
+    data_dir: String,
+    data_leave: String,
+    patience: Patience,
+    absence: Absence,
+    names: Option<u8>,
+}
+
+impl Coming {
+    /// Of `server`, before the first round. `data_dir` and `data_leave` are for its operator.
+    #[must_use]
+    pub fn new(
+        server: u8,
+        voters: Vec<u8>,
+        init_limit: Duration,
+        (data_dir, data_leave): (String, String),
+    ) -> Self {
+        let (patience, absence, names) = (Patience::default(), Absence::default(), None);
+        Self { server, voters, init_limit, data_dir, data_leave, patience, absence, names }
+    }
+
+    /// What it is now. `begins` is how its directory may become a database if that is empty.
+    ///
+    /// # Errors
+    /// Where the disk refused.
+    pub fn next(
+        &self,
+        introduction: &mut Introduction,
+        begins: Begins,
+    ) -> Result<Next, EnsembleError> {
+        if let Introduction::Failed(_) = introduction
+            && let Introduction::Failed(error) = std::mem::take(introduction)
+        {
+            return Err(error);
+        }
+        Ok(match introduction {
+            Introduction::Member(belonging) if belonging.takes_part() => match belonging.returns {
+                true => Next::Returns(belonging.left, belonging.still_asks()),
+                false => Next::TakesPart,
+            },
+            Introduction::Member(its) => {
+                Next::Awaits(its.awaits, its.left, its.waits_for(&self.data_leave))
+            }
+            Introduction::Before(_, holding, _) => {
+                (holding.begins, holding.names) = (begins, self.names);
+                Next::Comes(*holding)
+            }
+            Introduction::Removed(its) => {
+                Next::ComesBack(its.left, its.comes_back(&self.data_leave))
+            }
+            Introduction::Reading | Introduction::Changing | Introduction::Failed(_) => Next::Waits,
+        })
+    }
+
+    /// Whether nobody else has to be heard in this round, `now` after the first one.
+    #[must_use]
+    pub fn is_enough(&self, next: &Next, heard: &Heard, now: Duration) -> bool {
+        let Next::Returns(left, asks) = *next else { return false };
+        // Who is asked waits for this one. It asks each of them first what it is.
+        if asks == Some(Asks::Alone) {
+            return false;
+        }
+        let is_late = self.is_late(now);
+        self.returning(left, asks, &heard.standings).step(is_late) != Return::Wait
+    }
+
+    fn returning<'a>(
+        &'a self,
+        left: Left,
+        asks: Option<Asks>,
+        others: &'a BTreeMap<u8, Standing>,
+    ) -> Returning<'a> {
+        Returning { own: self.server, left, asks, voters: &self.voters, others }
+    }
+
+    fn is_late(&self, now: Duration) -> bool {
+        self.patience.waited(now) >= self.init_limit
+    }
+
+    /// What it does about what the others have answered, `now` after the first round; and for an operator, what it waits for.
+    /// `declined` is what it was asked last to belong to, and is not fit for.
+    pub fn heard(
+        &mut self,
+        introduction: &mut Introduction,
+        declined: Option<Declined>,
+        next: Next,
+        Heard { standings: others, processes }: &Heard,
+        now: Duration,
+    ) -> (Deed, Option<String>) {
+        let reading = busy(&self.voters, others);
+        let reading = reading.filter_map(|(server, _)| Some((server, processes.get(&server)?.0)));
+        let is_busy = |its: &Standing| matches!(its, Standing::Busy(_));
+        let said = others.iter().filter(|(_, its)| !is_busy(its));
+        self.patience.heard(reading, said.map(|(server, _)| *server), now);
+        let is_late = self.is_late(now);
+        let of_ensemble = |left: Left| {
+            let of_it = |its: &Standing| matches!(its, Standing::Member { ensemble, .. } if *ensemble == left.ensemble);
+            let members = others.iter().filter(|(_, its)| of_it(its));
+            members.map(|(server, _)| (*server, left.ensemble)).collect::<Vec<_>>()
+        };
+        let is_left = |left: Left| others.values().any(|its| its.is_of_later(&left.of));
+        match next {
+            Next::TakesPart | Next::Waits => (Deed::Waits, None),
+            Next::Returns(left, asks) => {
+                let returning = self.returning(left, asks, others);
+                match returning.step(is_late) {
+                    Return::Wait => (Deed::Waits, Some(returning.waits_for())),
+                    Return::TakePart => {
+                        if let Introduction::Member(belonging) = introduction {
+                            belonging.returns = false;
+                        }
+                        (Deed::GoesOn, None)
+                    }
+                    Return::Leave => (Deed::Leaves(left), None),
+                }
+            }
+            Next::Awaits(_, left, _) | Next::ComesBack(left, _) if is_left(left) => {
+                (Deed::Leaves(left), None)
+            }
+            Next::Awaits(founder, left, text) => {
+                let has_begun = others.values().any(|its| its.has_begun(left.ensemble));
+                let absent = self.absence.heard((founder, left.ensemble), others, now);
+                let is_late = absent >= self.init_limit;
+                let deed = if introduction.is_known(self.server, others) {
+                    Deed::TakesPart
+                } else if has_begun && is_late {
+                    // Its founder may be lost for good. It has taken no part as who it would be by the founding.
+                    Deed::AsksForSeat { members: of_ensemble(left), comes_back: false }
+                } else {
+                    Deed::Waits
+                };
+                let text =
+                    if has_begun { format!("{text}. {BEGUN_WITHOUT_FOUNDER}") } else { text };
+                (deed, Some(text))
+            }
+            Next::ComesBack(left, text) => {
+                (Deed::AsksForSeat { members: of_ensemble(left), comes_back: true }, Some(text))
+            }
+            Next::Comes(holding) => {
+                let round = Round { own: self.server, holding, voters: &self.voters, others };
+                self.names = round.named();
+                introduction.accepts(round.accepts().and_then(|acceptance| {
+                    let process = *processes.get(&acceptance.founder)?;
+                    Some(Welcome { acceptance, process })
+                }));
+                let step = round.step(is_late);
+                let deed = match step {
+                    Step::Found => Deed::Founds(Founds {
+                        term: u64::try_from(round.newest_epoch()).unwrap_or(0) + 1,
+                        succeeds: round.next_generation(),
+                    }),
+                    Step::Join if round.may_go_aside() => {
+                        Deed::AsksForSeat { members: round.present().collect(), comes_back: false }
+                    }
+                    // One that is silent may have founded it, and be about to ask.
+                    Step::Join if is_late && round.is_complete() && round.has_begun() => {
+                        Deed::Ends { zxid: holding.base.zxid }
+                    }
+                    Step::Join | Step::Wait => Deed::Waits,
+                };
+                let declined = declined.filter(|_| step == Step::Wait);
+                let text = declined.and_then(|its| its.tell(&round));
+                (deed, Some(text.unwrap_or_else(|| round.waits_for(is_late, &self.data_dir))))
+            }
+        }
+    }
+}
