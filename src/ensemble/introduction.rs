@@ -666,3 +666,7 @@ impl Coming {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "introduction_test.rs"]
+mod introduction_test;

@@ -1,0 +1,118 @@
+//! An operator who does what the log of a server asks for, once all servers run and nothing comes of it.
+
+use super::server::{Server, open};
+use super::world::{Checked, World};
+use super::*;
+use crate::storage::StorageError;
+
+/// What somebody is told to do.
+#[derive(Debug, PartialEq, Eq)]
+enum Action {
+    /// Move the data directory of this server away.
+    Empty(usize),
+    /// Have this one leave an ensemble that is lost.
+    Leave(usize),
+    /// Give these the marker.
+    Mark(Vec<usize>),
+}
+
+/// The number behind a word.
+fn number_behind(line: &str, words: &str) -> Option<usize> {
+    let rest = &line[line.find(words)? + words.len()..];
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse::<usize>().ok()?.checked_sub(1)
+}
+
+impl World {
+    /// Does one thing, if somebody asks for one.
+    pub(super) fn operate(&mut self) -> Result<bool, String> {
+        let all = 0..self.servers.len();
+        let ended = all.clone().find(|at| self.servers[*at].has_ended).map(Action::Empty);
+        let action = ended.or_else(|| all.into_iter().find_map(|at| self.asked(at)));
+        let Some(action) = action else { return Ok(false) };
+        self.outcome.operated += 1;
+        match action {
+            Action::Empty(at) => {
+                self.empty(at);
+                self.start_after(at, 200);
+            }
+            Action::Leave(at) => {
+                self.tell_of(at, || "leaves".to_owned());
+                self.leave(at)?;
+                self.start_after(at, 200);
+            }
+            Action::Mark(servers) => {
+                for at in servers {
+                    self.tell_of(at, || "is marked".to_owned());
+                    self.servers[at].is_marked = true;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// What the log of a server asks for. All servers run, so that nothing else is to be done first.
+    fn asked(&self, at: usize) -> Option<Action> {
+        let server = &self.servers[at];
+        let process = server.process.as_ref()?;
+        if process.running.is_some() {
+            // As RK0447 says: a server of the list belongs to another ensemble than this one, which serves clients.
+            let serves = self.checks.ensemble.filter(|of| *of != process.ensemble)?;
+            let is_there =
+                |its: &Server| its.process.as_ref().is_some_and(|its| its.ensemble == serves);
+            return self.servers.iter().any(is_there).then_some(Action::Empty(at));
+        }
+        let line = server.line.as_str();
+        if let Some(member) = number_behind(line, "is lost for good, stop server ") {
+            return self.has_lost_majority(member).then_some(Action::Leave(member));
+        }
+        // A founder whose ensemble has not begun, and is not joined.
+        for words in ["is to count, stop server ", "does not happen, stop server "] {
+            if let Some(founder) = number_behind(line, words) {
+                return Some(Action::Leave(founder));
+            }
+        }
+        if let Introduction::Member(its) = &process.introduction {
+            if its.awaits == 0 {
+                return None;
+            }
+            // Only where the directory of its founder is lost.
+            let founder = usize::from(server_of(its.awaits)) - 1;
+            let volumes = &self.servers[founder];
+            let is_there = volumes.volumes[volumes.mounted].belongs == Some(its.ensemble);
+            let is_said = line.contains("stop this server, run `rookeeper data leave`");
+            return (is_said && !is_there && !its.has_begun).then_some(Action::Leave(at));
+        }
+        if line.contains("move its data directory away") {
+            return number_behind(line, "stop server ").map(Action::Empty);
+        }
+        let blank = |at: &usize| {
+            let server = &self.servers[*at];
+            let introduction = server.process.as_ref().map(|process| &process.introduction);
+            matches!(introduction, Some(Introduction::Before(_, holding, _)) if holding.is_blank())
+        };
+        let blank: Vec<usize> = (0..self.servers.len()).filter(blank).collect();
+        let marks = line.contains("initialize`") && !blank.is_empty();
+        marks.then_some(Action::Mark(blank))
+    }
+
+    /// Whether so many directories of an ensemble are lost that it never has a leader again.
+    fn has_lost_majority(&self, member: usize) -> bool {
+        let of = |server: &Server| server.volumes[server.mounted].belongs;
+        let ensemble = of(&self.servers[member]);
+        let left = self.servers.iter().filter(|server| of(server) == ensemble).count();
+        ensemble.is_some() && left <= self.servers.len() / 2
+    }
+
+    /// `data leave`. From then on another ensemble may acknowledge, which has what this one did.
+    fn leave(&mut self, at: usize) -> Checked {
+        self.checks.ensemble = self.checks.ensemble.filter(|_| !self.has_lost_majority(at));
+        self.end(at, false);
+        let disk = self.servers[at].disk().clone();
+        let left = open(&disk).and_then(|directory| RaftStateFile::leave(&directory));
+        left.map_err(|error: StorageError| error.to_string())?;
+        disk.kill();
+        self.servers[at].volume().belongs = None;
+        Ok(())
+    }
+}
