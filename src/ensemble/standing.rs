@@ -19,6 +19,10 @@ use std::time::Duration;
 
 use crate::storage::RaftState;
 
+/// For an operator, behind that servers belong to two ensembles.
+const NEITHER_IS_KNOWN: &str = ": start all other servers, and check that their lists name the right ones. Move no data away before it \
+     is known which ensemble served clients";
+
 /// What the directory of a server without an ensemble holds. The greater one is the one to go on with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Base {
@@ -683,8 +687,9 @@ impl Round<'_> {
         ))
     }
 
-    /// For an operator, if members of two ensembles were heard. Only who belongs to one that has not begun, beside one that has,
-    /// can be told to give up what it has.
+    /// For an operator, if members of two ensembles were heard. Only who belongs to one that has not begun, beside a majority of
+    /// one that has, can be told to give up what it has: without that majority, it may be all that is left of what was
+    /// acknowledged before.
     fn is_of_two(&self) -> Option<String> {
         let (one, first) = self.present().next()?;
         let (other, second) = self.present().find(|(_, ensemble)| *ensemble != first)?;
@@ -692,20 +697,55 @@ impl Round<'_> {
         let two = format!(
             "servers {one} and {other} belong to two ensembles, {first:016x} and {second:016x}"
         );
-        let of_none = match (has_begun(first), has_begun(second)) {
-            (true, false) => other,
-            (false, true) => one,
-            _ => {
-                return Some(format!(
-                    "{two}: start all other servers, and check that their lists name the right ones. Move no data away before it \
-                     is known which ensemble served clients"
-                ));
-            }
+        let (of_none, begun) = match (has_begun(first), has_begun(second)) {
+            (true, false) => (other, first),
+            (false, true) => (one, second),
+            _ => return Some(format!("{two}{NEITHER_IS_KNOWN}")),
         };
+        if self.has_majority(begun) {
+            return Some(format!(
+                "{two}, and that of server {of_none} has not begun: start all other servers. If this stays, stop server \
+                 {of_none}, move its data directory away, keep it, and start the server again"
+            ));
+        }
+        if self.begun().any(|(ensemble, _)| ensemble != begun) {
+            return Some(format!("{two}{NEITHER_IS_KNOWN}"));
+        }
+        if let Some(text) = self.holds_up() {
+            return Some(text);
+        }
+        let (silent, are) = self.silent();
+        let two = format!(
+            "{two}; that of server {of_none} has not begun, and no majority of the other one answers"
+        );
+        if !silent.is_empty() {
+            return Some(format!(
+                "{two}: {silent} {are} not answer. Start what is silent, with an empty directory if its own is lost, and move no \
+                 other data away"
+            ));
+        }
+        let all: Vec<u8> = self.present().map(|its| its.0).collect();
+        let each = if let [_, _] = all.as_slice() { "both" } else { "each" };
+        let (_, unmounted) = self.blank();
+        let all = in_words(&all);
         Some(format!(
-            "{two}, and that of server {of_none} has not begun: start all other servers. If this stays, stop server {of_none}, \
-             move its data directory away, keep it, and start the server again"
+            "{two}: start the servers of that with the data that they had{unmounted}. If that is lost for good, stop {all}, run \
+             `rookeeper data leave` on the dataDir of {each}, and start them again then: the newest data counts"
         ))
+    }
+
+    /// Whether those who answer as members of an ensemble are a majority of it, by the newest configuration that one of them
+    /// knows.
+    fn has_majority(&self, of: u64) -> bool {
+        let servers = self.members().filter(|its| its.1 == of).map(|its| its.0).collect();
+        let configurations = self.others.values().filter_map(|its| match its {
+            Standing::Member { ensemble, configured_at, of: its, .. } if *ensemble == of => {
+                Some((*configured_at, *its))
+            }
+            _ => None,
+        });
+        let newest = configurations.max_by_key(|its| its.0);
+        newest.is_some_and(|(_, its)| its.is_majority(servers))
     }
 
     /// Whether an ensemble may begin with what was heard.

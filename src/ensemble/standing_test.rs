@@ -498,6 +498,68 @@ fn of_two_ensembles_only_the_one_that_has_not_begun_is_given_up() {
     }
 }
 
+/// What has begun without what the other one has may be lost itself, before anybody else has what it acknowledged.
+#[test]
+fn beside_what_is_left_of_an_ensemble_that_has_begun_nobody_moves_data_away() {
+    const FIVE: [u8; 5] = [1, 2, 3, 4, 5];
+    const BOTH: &str = "stop servers 1 and 3, run `rookeeper data leave` on the dataDir of both";
+    const MOVES: &str = "stop server 1, move its data directory away";
+    let own = 2;
+    let begun_on = |outgoing: &[u8]| OfLine {
+        voters: FIVE.into_iter().collect(),
+        outgoing: outgoing.iter().copied().collect(),
+        ..OfLine::default()
+    };
+    let founder = |server: u8| (server, member(member_id(server, FIRST_LIFE), 8, &[4, 5], false));
+    let knows = |server: u8, configured_at: u64, of: OfLine| {
+        let (id, asks) = (member_id(server, FIRST_LIFE), Vec::new());
+        (server, Standing::Member { id, ensemble: 7, asks, has_begun: true, configured_at, of })
+    };
+    let fellow = |server: u8| knows(server, 0, begun_on(&[]));
+    let joint = |server: u8| knows(server, 5, begun_on(&[1, 2]));
+    // What the others know is over.
+    let few = OfLine { voters: [3, 4].into_iter().collect(), ..OfLine::default() };
+    let is = |server: u8, is: Is| (server, is.standing(None));
+    for (others, expected, never) in [
+        (vec![founder(1), fellow(3), is(4, Is::Empty), is(5, Is::Marked)], BOTH, "move"),
+        (
+            vec![founder(1), fellow(3), fellow(4), is(5, Is::Old)],
+            "stop servers 1, 3 and 4, run `rookeeper data leave` on the dataDir of each",
+            "move",
+        ),
+        // Whoever is silent or busy may be what is missing of the majority.
+        (vec![founder(1), fellow(3), fellow(4)], "server 5 does not answer", "stop server"),
+        (vec![founder(1), fellow(3), is(4, Is::Empty)], "server 5 does not answer", "stop server"),
+        (
+            vec![founder(1), fellow(3), is(4, Is::Empty), is(5, Is::Busy)],
+            "server 5 still reads its data directory",
+            "stop server",
+        ),
+        (
+            vec![founder(1), fellow(3), is(4, Is::Empty), is(5, Is::Blank)],
+            "check that its disk is mounted. If that is lost for good, stop servers 1 and 3, run",
+            "move",
+        ),
+        (vec![founder(1), fellow(3), fellow(4), fellow(5)], MOVES, "data leave"),
+        (vec![founder(1), fellow(3), fellow(4), joint(5)], "stop servers 1, 3, 4 and 5,", "move"),
+        (vec![founder(1), fellow(3), knows(4, 9, few), is(5, Is::Empty)], MOVES, "data leave"),
+        // What both have may have been acknowledged.
+        (
+            vec![founder(1), fellow(3), (4, of_line(9, &[], begun_on(&[]))), is(5, Is::Empty)],
+            "before it is known which ensemble served clients",
+            "stop server",
+        ),
+    ] {
+        let others: BTreeMap<u8, Standing> = others.into_iter().collect();
+        let holding = Is::Empty.holding();
+        let round = Round { own, holding, voters: &FIVE, others: &others };
+        for is_late in [false, true] {
+            let told = round.waits_for(is_late, "/data");
+            assert!(told.contains(expected) && !told.contains(never), "{others:?}: {told}");
+        }
+    }
+}
+
 /// The log of a founder says nothing of those that refused, and it takes part: it waits for nobody.
 #[test]
 fn who_waits_beside_an_ensemble_that_has_not_begun_is_not_sent_to_the_log_of_its_founder() {

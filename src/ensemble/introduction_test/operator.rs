@@ -10,10 +10,17 @@ use crate::storage::StorageError;
 enum Action {
     /// Move the data directory of this server away.
     Empty(usize),
-    /// Have this one leave an ensemble that is lost.
-    Leave(usize),
+    /// Have these leave ensembles that are lost, all before any of them starts again.
+    Leave(Vec<usize>),
     /// Give these the marker.
     Mark(Vec<usize>),
+}
+
+/// The servers behind a word, up to the command for them.
+fn numbers_behind(line: &str, words: &str) -> Option<Vec<usize>> {
+    let (list, _) = line[line.find(words)? + words.len()..].split_once(", run")?;
+    let numbers = list.split(|its: char| !its.is_ascii_digit()).filter(|its| !its.is_empty());
+    numbers.map(|its| its.parse::<usize>().ok()?.checked_sub(1)).collect()
 }
 
 /// The number behind a word.
@@ -36,10 +43,14 @@ impl World {
                 self.empty(at);
                 self.start_after(at, 200);
             }
-            Action::Leave(at) => {
-                self.tell_of(at, || "leaves".to_owned());
-                self.leave(at)?;
-                self.start_after(at, 200);
+            Action::Leave(servers) => {
+                for at in &servers {
+                    self.tell_of(*at, || "leaves".to_owned());
+                    self.leave(*at)?;
+                }
+                for at in servers {
+                    self.start_after(at, 200);
+                }
             }
             Action::Mark(servers) => {
                 for at in servers {
@@ -64,12 +75,16 @@ impl World {
         }
         let line = server.line.as_str();
         if let Some(member) = number_behind(line, "is lost for good, stop server ") {
-            return self.has_lost_majority(member).then_some(Action::Leave(member));
+            return self.has_lost_majority(member).then_some(Action::Leave(vec![member]));
+        }
+        if let Some(members) = numbers_behind(line, "is lost for good, stop servers ") {
+            let are_lost = members.iter().all(|member| self.has_lost_majority(*member));
+            return are_lost.then_some(Action::Leave(members));
         }
         // A founder whose ensemble has not begun, and is not joined.
         for words in ["is to count, stop server ", "does not happen, stop server "] {
             if let Some(founder) = number_behind(line, words) {
-                return Some(Action::Leave(founder));
+                return Some(Action::Leave(vec![founder]));
             }
         }
         if let Introduction::Member(its) = &process.introduction {
@@ -81,7 +96,7 @@ impl World {
             let volumes = &self.servers[founder];
             let is_there = volumes.volumes[volumes.mounted].belongs == Some(its.ensemble);
             let is_said = line.contains("stop this server, run `rookeeper data leave`");
-            return (is_said && !is_there && !its.has_begun).then_some(Action::Leave(at));
+            return (is_said && !is_there && !its.has_begun).then_some(Action::Leave(vec![at]));
         }
         if line.contains("move its data directory away") {
             return number_behind(line, "stop server ").map(Action::Empty);
@@ -106,7 +121,9 @@ impl World {
 
     /// `data leave`. From then on another ensemble may acknowledge, which has what this one did.
     fn leave(&mut self, at: usize) -> Checked {
-        self.checks.ensemble = self.checks.ensemble.filter(|_| !self.has_lost_majority(at));
+        let is_lost = self.has_lost_majority(at);
+        let left = self.servers[at].volume().belongs;
+        self.checks.ensemble = self.checks.ensemble.filter(|its| !(is_lost && left == Some(*its)));
         self.end(at, false);
         let disk = self.servers[at].disk().clone();
         let left = open(&disk).and_then(|directory| RaftStateFile::leave(&directory));
