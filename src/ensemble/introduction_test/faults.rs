@@ -119,21 +119,6 @@ impl World {
         self.checks.ensemble.is_some() || others.any(|other| self.holds(other))
     }
 
-    /// Whether the founder that a server has accepted does not know of that, or knows nothing any more.
-    fn is_asked(&self, at: usize, accepted: &RaftState) -> bool {
-        let founder = &self.servers[usize::from(server_of(accepted.awaits)) - 1];
-        let Ok(directory) = open(&founder.volumes[founder.mounted].disk.fork()) else {
-            return false;
-        };
-        match RaftStateFile::look(&directory) {
-            Ok(Some(state)) if state.ensemble == accepted.ensemble => {
-                state.asks.contains(&(at as u8 + 1))
-            }
-            Ok(_) => true,
-            Err(_) => false,
-        }
-    }
-
     /// Whether a directory holds what must not be lost, in its place.
     fn holds(&self, at: usize) -> bool {
         let server = &self.servers[at];
@@ -141,16 +126,16 @@ impl World {
         if let Some(running) = running {
             let database = running.member.replica().shared();
             let has = |zxid: &i64| database.sessions().contains_key(&SessionId(*zxid));
-            return self.checks.kept.iter().all(has);
+            if self.checks.kept.iter().all(has) {
+                return true;
+            }
         }
         let Ok(directory) = open(&server.volumes[0].disk.fork()) else { return false };
         server.has_kept
             && match RaftStateFile::look(&directory) {
                 Ok(None) => true,
-                // Once its founder knows, it goes aside, and only the founder has it until the others have its snapshot.
-                Ok(Some(state)) => {
-                    server.volumes[0].founds || state.awaits != 0 && self.is_asked(at, &state)
-                }
+                // It goes aside when the base of the ensemble has come to its disk.
+                Ok(Some(state)) => server.volumes[0].founds || (state.clears && state.base != 0),
                 Err(_) => false,
             }
     }
