@@ -452,20 +452,26 @@ impl<T: Transport> Member<T> {
     /// Hands over to the voter that has most of the log, if it can to one that is connected and whose disk is not full. To
     /// which server, if there is one.
     pub fn hand_over_to_best(&mut self) -> Option<u8> {
+        let to = self.best_to_lead(&[])?;
+        self.hand_over(to);
+        Some(server_of(to))
+    }
+
+    /// The voter to which leadership is handed over best: to one of those `tried` only where there is no other.
+    pub(super) fn best_to_lead(&self, tried: &[u64]) -> Option<u64> {
         let raft = &self.node.raft;
         let voters = raft.prs().conf().voters();
         let others = raft.prs().iter().filter(|(peer, _)| {
             **peer != raft.id && self.is_there(**peer) && voters.contains(**peer)
         });
         let best = others.max_by_key(|(peer, progress)| {
+            let is_new = !tried.contains(*peer);
             let has_room = self.rooms.of(**peer) < Room::Full;
             // Who was killed a moment ago was heard of just now, too.
             let is_connected = self.found.contains(*peer);
-            (is_connected, progress.recent_active, has_room, progress.matched, **peer)
+            (is_new, is_connected, progress.recent_active, has_room, progress.matched, **peer)
         });
-        let to = best.map(|(peer, _)| *peer)?;
-        self.hand_over(to);
-        Some(server_of(to))
+        best.map(|(peer, _)| *peer)
     }
 
     /// Lets another member begin a term, or begins one itself where it votes alone.

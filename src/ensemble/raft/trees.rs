@@ -179,6 +179,8 @@ pub(super) struct Trees {
     was_wrong: Option<Zxid>,
     /// When this member last wanted to hand over for it.
     left: Monotonic,
+    /// And to whom so far: another tree may be wrong, too, and its member hands over again.
+    left_to: Vec<u64>,
 }
 
 fn of(database: &Database) -> Option<TreeDigest> {
@@ -254,9 +256,18 @@ impl Trees {
         self.look == Look::Done
     }
 
+    /// Leadership goes to this member. When all were tried, it begins with the best again.
+    fn leave_to(&mut self, to: u64) {
+        if self.left_to.contains(&to) {
+            self.left_to.clear();
+        }
+        self.left_to.push(to);
+    }
+
     /// Another tree took the place of this one. Whether it was to be healed by that.
     fn replaced(&mut self) -> bool {
         self.said.clear();
+        self.left_to.clear();
         (self.asked, self.differs_from, self.look) = (None, None, Look::None);
         std::mem::take(&mut self.is_wrong)
     }
@@ -478,10 +489,12 @@ impl<T: Transport> Member<T> {
             return;
         }
         self.trees.left = now;
-        if let Some(to) = self.hand_over_to_best() {
+        if let Some(to) = self.best_to_lead(&self.trees.left_to) {
+            self.trees.leave_to(to);
+            self.hand_over(to);
             tracing::warn!(
                 id = %MessageId::LEADER_LEAVES_TREE,
-                to,
+                to = server_of(to),
                 "this server is the leader and its tree is wrong: it hands over leadership"
             );
         }

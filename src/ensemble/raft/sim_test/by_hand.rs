@@ -25,7 +25,7 @@ impl World {
             }
         }
         world.pass(2000);
-        world.clients.truncate(members);
+        world.clients.resize_with(members, clients::Client::new);
         (0..members).for_each(|at| world.connect(at, at));
         world.pass(500);
         assert!(world.clients.iter().all(|client| client.session.is_some()));

@@ -77,6 +77,16 @@ impl World {
         assert!(self.servers[at].connections.is_empty(), "nobody is served");
     }
 
+    /// The leader hands over to this member.
+    fn hand_over(&mut self, at: usize) {
+        let to = self.servers[at].id;
+        let leads = |member: &mut Member<post::Post>| {
+            member.hand_over(to);
+            Ok(())
+        };
+        self.with(self.leader(), leads).expect("hands over");
+    }
+
     /// All trees are the same, and what the clients' requests made of them.
     fn assert_right(&mut self) {
         let now: Vec<_> = (0..self.servers.len())
@@ -165,6 +175,30 @@ fn a_leader_with_a_wrong_tree_hands_over_and_loads_the_next_ones() {
     for at in 0..3 {
         world.assert_serves(at);
     }
+}
+
+/// The two of five to which anyone would hand over first, while no tree can be had.
+#[test]
+fn two_wrong_trees_do_not_hand_over_to_each_other_again_and_again() {
+    let mut world = World::settled_with(Flaw::None, 5);
+    world.servers.iter_mut().for_each(|server| server.gives_none = true);
+    for at in [3, 4] {
+        world.spoil(at, "/x", -1);
+    }
+    world.set_data(0, 10);
+    // They hold their logs no more.
+    world.pass(30_000);
+    assert!([3, 4].iter().all(|at| world.member(*at).has_wrong_tree()));
+    let before = world.member(0).node.raft.term;
+    world.hand_over(4);
+    world.pass(10_000);
+    assert!(world.leader() < 3, "{}", world.leader());
+    // To each of the two, and on to a third.
+    assert!(world.member(0).node.raft.term <= before + 4);
+    world.servers.iter_mut().for_each(|server| server.gives_none = false);
+    world.pass(120_000);
+    assert_eq!(world.outcome.installed, 2);
+    world.assert_right();
 }
 
 /// It answers for a transaction when the other has answered for later ones.
