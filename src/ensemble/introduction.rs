@@ -670,3 +670,7 @@ impl Coming {
 #[cfg(test)]
 #[path = "introduction_test.rs"]
 mod introduction_test;
+
+#[cfg(test)]
+#[path = "coming_test.rs"]
+mod coming_test;

@@ -816,7 +816,7 @@ async fn a_founder_that_was_taken_out_confirms_nothing() {
     let answer = two.common().belong((1, ProcessId(1)), founding, secret).await;
     assert_eq!(answer, Answer::Founded);
     let (id, over) = (member_id(1, 1), Some(Over::Removed));
-    let state = RaftState { id, ensemble: 7, term: 2, asks: vec![2], over, ..RaftState::default() };
+    let state = RaftState { id, ensemble: 7, term: 2, asks: vec![], over, ..RaftState::default() };
     one.peers.is_member(&state, 0);
     let standing = one.common().standing().expect("it is there");
     let others = [(1, standing)].into_iter().collect();

@@ -1,0 +1,160 @@
+//! What a server does from one round of questions to the next: what it remembers of the rounds before.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::engine::database::Rules;
+use crate::ensemble::raft::Ensemble;
+
+use crate::ensemble::standing::{OfLine, Servers};
+use crate::storage::sim::SimDisk;
+use crate::storage::{DirectoryOptions, LogOptions, RecoveryOptions};
+
+const LIMIT: u64 = 10;
+const ENSEMBLE: u64 = 7;
+
+/// A server of three, and what it is.
+struct Here {
+    coming: Coming,
+    introduction: Introduction,
+    begins: Begins,
+}
+
+impl Here {
+    fn new(server: u8, introduction: Introduction) -> Self {
+        let words = ("/data".to_owned(), "rookeeper data leave".to_owned());
+        let limit = Duration::from_secs(LIMIT);
+        let coming = Coming::new(server, vec![1, 2, 3], limit, words);
+        Self { coming, introduction, begins: Begins::WithAll }
+    }
+
+    /// One that belongs to no ensemble, with an empty directory that is taken for what is said.
+    fn before(server: u8, base: Base, left: Option<Left>) -> Self {
+        let disk = Arc::new(SimDisk::default());
+        let options = DirectoryOptions {
+            data_dir: "/data".into(),
+            data_log_dir: "/data".into(),
+            create: true,
+        };
+        let directory = Arc::new(DataDirectory::open(disk, &options).expect("opens"));
+        let log = LogOptions { segment_len: 4096, spares: 0, force_sync: true };
+        let recovery = RecoveryOptions { trust_empty: false, log };
+        let (rules, seed, zxids_a_term) = (Rules::default(), 1, u32::MAX);
+        let how = Ensemble { server, recovery, rules, seed, zxids_a_term, list: None };
+        let before = Box::new(Before::read(directory, &how).expect("reads"));
+        let holding = Holding { base, left, ..Holding::default() };
+        Self::new(server, Introduction::Before(before, holding, None))
+    }
+
+    /// What it does `now` seconds after the first round, and what it has to say.
+    fn tell(&mut self, now: u64, others: &[(u8, u64, Standing)]) -> (Deed, String) {
+        let standings = others.iter().map(|(server, _, its)| (*server, its.clone())).collect();
+        let processes =
+            others.iter().map(|(server, process, _)| (*server, ProcessId(*process))).collect();
+        let heard = Heard { standings, processes };
+        let next = self.coming.next(&mut self.introduction, self.begins).expect("the disk holds");
+        let now = Duration::from_secs(now);
+        let (deed, text) = self.coming.heard(&mut self.introduction, None, next, &heard, now);
+        (deed, text.unwrap_or_default())
+    }
+
+    fn hear(&mut self, now: u64, others: &[(u8, u64, Standing)]) -> Deed {
+        self.tell(now, others).0
+    }
+}
+
+fn of(generation: u64) -> OfLine {
+    let voters: Servers = [1, 2, 3].into_iter().collect();
+    OfLine { line: 4, generation, term: 3, voters, ..OfLine::default() }
+}
+
+const DATA: Base = Base { epoch: 5, zxid: 5 << 32 | 9, accepted: 5 };
+
+fn left(generation: u64) -> Left {
+    Left { ensemble: ENSEMBLE + generation, of: of(generation) }
+}
+
+fn before(holding: Holding, names: u8) -> Standing {
+    Standing::Before(Holding { names: Some(names), ..holding })
+}
+
+fn member(server: u8, generation: u64, asks: &[u8]) -> Standing {
+    Standing::Member {
+        id: member_id(server, FIRST_LIFE),
+        ensemble: ENSEMBLE + generation,
+        asks: asks.to_vec(),
+        has_begun: true,
+        configured_at: 0,
+        of: of(generation),
+    }
+}
+
+fn founds(deed: &Deed) -> bool {
+    matches!(deed, Deed::Founds(_))
+}
+
+/// Without it, data of a majority is founded on once who is silent was waited for.
+#[test]
+fn who_was_busy_is_waited_for_from_then_on() {
+    let fellow = (1, 11, before(Holding { base: DATA, ..Holding::default() }, 2));
+    let reads = |process| (3, process, Standing::Busy(Busy::Reads));
+    let blank = || (3, 13, before(Holding::default(), 2));
+    for (heard, until) in [
+        (vec![], LIMIT),
+        (vec![(4, reads(13))], 14),
+        // Its second process takes no time back, but it said what it is in between.
+        (vec![(4, reads(13)), (7, reads(14))], 14),
+        (vec![(4, reads(13)), (5, blank()), (7, reads(14))], 17),
+    ] {
+        let mut here = Here::before(2, DATA, None);
+        for now in 0..=until {
+            let third = heard.iter().find(|(at, _)| *at == now).map(|(_, its)| its.clone());
+            let others: Vec<_> = third.into_iter().chain([fellow.clone()]).collect();
+            assert_eq!(founds(&here.hear(now, &others)), now == until, "{now}: {heard:?}");
+        }
+    }
+}
+
+/// What a raft.state says of server 1, which has founded, or of who has accepted that.
+fn state(server: u8, has_begun: bool) -> RaftState {
+    let Left { ensemble, of: OfLine { line, generation, .. } } = left(1);
+    let voters = (1..=3).map(|server| member_id(server, FIRST_LIFE)).collect();
+    let members = Members { voters, ..Members::default() };
+    let (id, term) = (member_id(server, FIRST_LIFE), 3);
+    let founded_in = term - u64::from(has_begun);
+    RaftState { id, ensemble, line, generation, term, founded_in, members, ..RaftState::default() }
+}
+
+/// It may answer again at any time, and know of who has accepted it.
+#[test]
+fn a_founder_that_was_heard_is_waited_for_from_then_on() {
+    let awaits = member_id(1, FIRST_LIFE);
+    let fellow = (2, 12, member(2, 1, &[]));
+    let seat = |deed: &Deed| matches!(deed, Deed::AsksForSeat { .. });
+    for heard in [None, Some(4), Some(9)] {
+        let state = RaftState { awaits, ..state(3, true) };
+        let mut here = Here::new(3, Introduction::of_member(&state, 0));
+        let until = heard.unwrap_or(0) + LIMIT;
+        for now in 0..=until {
+            let founder = (heard == Some(now)).then(|| (1, 11, member(1, 1, &[3])));
+            let others: Vec<_> = founder.into_iter().chain([fellow.clone()]).collect();
+            assert_eq!(seat(&here.hear(now, &others)), now == until, "{now}: {heard:?}");
+        }
+        let founder = (1, 11, member(1, 1, &[]));
+        assert_eq!(here.hear(until, &[founder, fellow.clone()]), Deed::TakesPart);
+    }
+}
+
+/// A majority has begun without those whom it still asks: ZooKeeper may have gone on with what they hold.
+#[test]
+fn a_founder_whose_ensemble_has_begun_hears_the_others_first() {
+    let fellow = (2, 12, before(Holding { base: DATA, ..Holding::default() }, 2));
+    for (has_begun, waits) in [(false, 0), (true, LIMIT)] {
+        let state = RaftState { asks: vec![2, 3], ..state(1, has_begun) };
+        let mut here = Here::new(1, Introduction::of_member(&state, 0));
+        for now in 0..=waits {
+            let goes_on = here.hear(now, std::slice::from_ref(&fellow)) == Deed::GoesOn;
+            assert_eq!(goes_on, now == waits, "{now}: {has_begun}");
+        }
+    }
+}
