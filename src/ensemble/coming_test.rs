@@ -61,6 +61,14 @@ impl Here {
     fn hear(&mut self, now: u64, others: &[(u8, u64, Standing)]) -> Deed {
         self.tell(now, others).0
     }
+
+    /// Which server it names to found the ensemble.
+    fn names(&mut self) -> Option<u8> {
+        match self.coming.next(&mut self.introduction, self.begins).expect("the disk holds") {
+            Next::Comes(holding) => holding.names,
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 fn of(generation: u64) -> OfLine {
@@ -91,6 +99,57 @@ fn member(server: u8, generation: u64, asks: &[u8]) -> Standing {
 
 fn founds(deed: &Deed) -> bool {
     matches!(deed, Deed::Founds(_))
+}
+
+/// It is started again, or one question was lost: what it belongs to serves clients.
+#[test]
+fn a_member_that_is_silent_for_a_moment_is_not_founded_beside() {
+    let fellow = |its| {
+        (1, 11, before(Holding { base: DATA, left: Some(left(1)), ..Holding::default() }, its))
+    };
+    let mut here = Here::before(2, DATA, Some(left(1)));
+    for now in [0, 6, 12] {
+        assert!(!founds(&here.hear(now, &[fellow(2), (3, 13, member(3, 2, &[]))])), "{now}");
+        assert_eq!(here.names(), None, "{now}");
+    }
+    for now in [13, 21] {
+        let (deed, text) = here.tell(now, &[fellow(2)]);
+        assert_eq!(deed, Deed::Waits, "{now}");
+        assert!(text.contains("server 3 belongs to an ensemble and does not answer"), "{text}");
+        assert_eq!(here.names(), None, "{now}");
+    }
+    assert!(founds(&here.hear(22, &[fellow(2)])));
+    assert_eq!(here.names(), Some(2));
+}
+
+/// What is marked waits for nobody who is silent, but for who was there a moment ago.
+#[test]
+fn a_marked_majority_founds_nothing_beside_a_member_that_is_silent_for_a_moment() {
+    let fellow = (2, 12, before(Holding { begins: Begins::Marked, ..Holding::default() }, 3));
+    let mut here = Here::before(3, Base::default(), None);
+    here.begins = Begins::Marked;
+    here.hear(0, &[fellow.clone(), (1, 11, member(1, 1, &[]))]);
+    for now in [1, 9] {
+        assert_eq!(here.hear(now, std::slice::from_ref(&fellow)), Deed::Waits, "{now}");
+    }
+    assert!(founds(&here.hear(10, &[fellow])));
+}
+
+/// It says that it is none, or the others show that its ensemble is over: that is not waited for.
+#[test]
+fn who_was_a_member_keeps_nobody_from_founding() {
+    let holding = Holding { base: DATA, left: Some(left(1)), ..Holding::default() };
+    let fellow = (1, 11, before(holding, 2));
+    let empty = Holding { begins: Begins::WithAll, ..Holding::default() };
+    for (first, second) in [
+        (vec![fellow.clone(), (3, 13, member(3, 2, &[]))], (3, 13, before(empty, 2))),
+        // A majority is not heard yet that left the ensemble of the third.
+        (vec![(3, 13, member(3, 1, &[]))], (3, 13, member(3, 1, &[]))),
+    ] {
+        let mut here = Here::before(2, DATA, Some(left(1)));
+        assert!(!founds(&here.hear(0, &first)), "{first:?}");
+        assert!(founds(&here.hear(1, &[fellow.clone(), second.clone()])), "{second:?}");
+    }
 }
 
 /// Without it, data of a majority is founded on once who is silent was waited for.

@@ -12,14 +12,22 @@ use super::raft::{
     take_seat_instead,
 };
 use super::standing::{
-    Absence, Acceptance, Asks, Base, Begins, Busy, Holding, Left, Patience, Return, Returning,
-    Round, Standing, Step, busy, has_begun,
+    Absence, Acceptance, Asks, Base, Begins, Busy, Holding, LastHeard, Left, Patience, Return,
+    Returning, Round, Standing, Step, busy, has_begun,
 };
 use crate::storage::{DataDirectory, Members, RaftState, SessionSecret};
 
 /// For an operator, behind for whom a server waits that has accepted an ensemble.
 const BEGUN_WITHOUT_FOUNDER: &str = "The ensemble has begun: if its founder is silent for initLimit, this server asks its leader for a seat as a \
      new member instead, for which nothing has to be done";
+
+/// For an operator, where a member is silent that was heard a moment ago.
+fn silent_lately(server: u8) -> String {
+    format!(
+        "server {server} belongs to an ensemble and does not answer any more: start it. If it is silent for initLimit, \
+         those that answer may found an ensemble without it"
+    )
+}
 
 /// One run of a server, by a number that it drew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -504,6 +512,7 @@ pub struct Coming {
     data_leave: String,
     patience: Patience,
     absence: Absence,
+    last_heard: LastHeard,
     names: Option<u8>,
 }
 
@@ -516,8 +525,17 @@ impl Coming {
         init_limit: Duration,
         (data_dir, data_leave): (String, String),
     ) -> Self {
-        let (patience, absence, names) = (Patience::default(), Absence::default(), None);
-        Self { server, voters, init_limit, data_dir, data_leave, patience, absence, names }
+        Self {
+            server,
+            voters,
+            init_limit,
+            data_dir,
+            data_leave,
+            patience: Patience::default(),
+            absence: Absence::default(),
+            last_heard: LastHeard::default(),
+            names: None,
+        }
     }
 
     /// What it is now. `begins` is how its directory may become a database if that is empty.
@@ -593,6 +611,7 @@ impl Coming {
         let is_busy = |its: &Standing| matches!(its, Standing::Busy(_));
         let said = others.iter().filter(|(_, its)| !is_busy(its));
         self.patience.heard(reading, said.map(|(server, _)| *server), now);
+        self.last_heard.heard(others, now);
         let is_late = self.is_late(now);
         let of_ensemble = |left: Left| {
             let of_it = |its: &Standing| matches!(its, Standing::Member { ensemble, .. } if *ensemble == left.ensemble);
@@ -639,13 +658,16 @@ impl Coming {
             }
             Next::Comes(holding) => {
                 let round = Round { own: self.server, holding, voters: &self.voters, others };
-                self.names = round.named();
+                // Nobody founds beside it, and nobody is named to.
+                let lately = self.last_heard.lately(&round, self.init_limit, now);
+                self.names = round.named().filter(|_| lately.is_none());
                 introduction.accepts(round.accepts().and_then(|acceptance| {
                     let process = *processes.get(&acceptance.founder)?;
                     Some(Welcome { acceptance, process })
                 }));
                 let step = round.step(is_late);
                 let deed = match step {
+                    Step::Found if lately.is_some() => Deed::Waits,
                     Step::Found => Deed::Founds(Founds {
                         term: u64::try_from(round.newest_epoch()).unwrap_or(0) + 1,
                         succeeds: round.next_generation(),
@@ -660,7 +682,10 @@ impl Coming {
                     Step::Join | Step::Wait => Deed::Waits,
                 };
                 let declined = declined.filter(|_| step == Step::Wait);
+                let silent = lately.filter(|server| !others.contains_key(server));
+                let silent = silent.filter(|_| round.present().next().is_none());
                 let text = declined.and_then(|its| its.tell(&round));
+                let text = text.or_else(|| silent.map(silent_lately));
                 (deed, Some(text.unwrap_or_else(|| round.waits_for(is_late, &self.data_dir))))
             }
         }

@@ -914,6 +914,35 @@ impl Patience {
     }
 }
 
+/// When members of ensembles were heard last. They may be silent for a moment, and their ensembles serve clients.
+#[derive(Debug, Default)]
+pub struct LastHeard(BTreeMap<u8, (OfLine, Duration)>);
+
+impl LastHeard {
+    /// After a round of questions, `now` after the first one. Who says that it is no member is none; who is busy may be one.
+    pub fn heard(&mut self, others: &BTreeMap<u8, Standing>, now: Duration) {
+        for (server, its) in others {
+            match its {
+                Standing::Member { of, .. } => {
+                    self.0.insert(*server, (*of, now));
+                }
+                Standing::Before(_) | Standing::Removed { .. } => {
+                    self.0.remove(server);
+                }
+                Standing::Busy(_) => {}
+            }
+        }
+    }
+
+    /// A member that was heard less than `limit` ago, of an ensemble that may go on by what `round` has heard.
+    #[must_use]
+    pub fn lately(&self, round: &Round<'_>, limit: Duration, now: Duration) -> Option<u8> {
+        let is_late = |at: &Duration| now.saturating_sub(*at) >= limit;
+        let mut members = self.0.iter().filter(|(_, (_, at))| !is_late(at));
+        members.find_map(|(server, (of, _))| round.may_go_on(of).then_some(*server))
+    }
+}
+
 /// The voters that are busy.
 pub fn busy(voters: &[u8], others: &BTreeMap<u8, Standing>) -> impl Iterator<Item = (u8, Busy)> {
     let voters = others.iter().filter(|(server, _)| voters.contains(server));
