@@ -32,6 +32,27 @@ fn each_has_sentences_that_fit_into_a_table() {
     }
 }
 
+/// What it held may be all that is left: an operator hears what must be there besides, or that it is to be kept.
+#[test]
+fn nobody_is_told_to_begin_empty_without_a_condition() {
+    let begins = ["an empty directory", "an empty one"];
+    let conditions = [
+        "While a majority",
+        "while a majority",
+        "if a majority",
+        "keep it",
+        "Do not start it with",
+    ];
+    for Message { id, remedy, .. } in all() {
+        if begins.iter().any(|its| remedy.contains(its)) {
+            let is_said = conditions.iter().any(|its| remedy.contains(its));
+            assert!(is_said, "{id}: {remedy}");
+        }
+    }
+    let remedy = find("RK0224").expect("there").remedy;
+    assert!(remedy.contains("while a majority") && remedy.contains("keep it"), "{remedy}");
+}
+
 #[test]
 fn an_id_is_found_as_it_is_typed_or_copied() {
     for word in ["RK0510", "rk0510", "[RK0510]"] {

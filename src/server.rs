@@ -138,7 +138,7 @@ pub enum ServerError {
     /// Data of before beside an ensemble.
     #[error(
         "{directory} holds data up to zxid {zxid:#x} that belongs to no ensemble, but the other servers belong to one: \
-         that data would be lost. If that ensemble has what is needed, move the directory away and start again"
+         that data would be lost. If that ensemble has what is needed, move the directory away, keep it, and start again"
     )]
     NotEmpty {
         /// Where.

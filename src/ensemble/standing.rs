@@ -682,7 +682,7 @@ impl Round<'_> {
         Some(format!(
             "server {server} has a transaction of epoch {} in the ensemble that was left, and ZooKeeper went on at most at epoch \
              {newest}: that data is from before it. If the directories were restored from a backup, and what server {server} has is \
-             not needed, give it an empty directory",
+             not needed, stop it, move its data directory away, keep it, and start it with an empty one",
             of.last >> 32
         ))
     }

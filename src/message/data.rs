@@ -120,7 +120,7 @@ RK0223 RAFT_STATE_FILE
 RK0224 ZOOKEEPER_WENT_ON
 "Apache ZooKeeper has written to the directory of a member of a rookeeper ensemble."
 "This server does not take part in that ensemble again: the others may not have what ZooKeeper wrote. If ZooKeeper wrote to a majority of the directories, they begin the next generation of the ensemble with the newest of them, and nothing is to be done."
-"If this server goes on waiting, its lines RK0441 say for whom. If only this server was switched to ZooKeeper, give it an empty directory."
+"If this server goes on waiting, do what its lines RK0441 say. Only if what ZooKeeper wrote is not needed, and while a majority of the other servers runs as an ensemble that serves clients: stop it, move its data directory away, keep it, and start it with an empty one."
 
 RK0225 MEMBER_STARTED_ALONE
 "The directory belongs to a member of an ensemble, but the configuration is that of a standalone server."

@@ -40,7 +40,7 @@ RK0407 RAFT_BROKEN
 RK0408 DATA_OF_NO_ENSEMBLE
 "This server has data that belongs to no ensemble, and the others already belong to one."
 "It does not start: it would have to discard its data for theirs. Nothing was changed."
-"If the ensemble has what is needed, move the directory away and start again with an empty one. Otherwise first find out which data is right."
+"If the ensemble has what is needed, move the directory away, keep it, and start again with an empty one. Otherwise first find out which data is right."
 
 RK0409 CHANGE_OF_MEMBERS_VOID
 "A committed change of the members is not possible: the ensemble has as many members as it can have, or the change would take its last voter."
@@ -150,7 +150,7 @@ RK0435 SNAPSHOT_OF_NO_USE
 RK0436 ID_IN_USE
 "Another server does not let this process speak: another process speaks as this server (its address is in the line) or has taken its place, the data directory is an older copy, or its member was taken out of the ensemble."
 "This process neither votes nor serves clients. As long as the other process runs it keeps trying, and says so once a minute; in the other cases it ends (RK0405, RK0410, RK0419). The ensemble is not affected."
-"Two servers have the same `myid`, or a data directory was copied and both copies were started: stop the one that is wrong. A copy needs an empty directory and a `myid` of its own."
+"Two servers have the same `myid`, or a data directory was copied and both copies were started: stop the one that is wrong. Each server needs a `myid` and a data directory of its own."
 
 RK0437 ID_CALLED_ELSEWHERE
 "Another process calls the servers of the ensemble with this server's `myid`, from the address in the line."
