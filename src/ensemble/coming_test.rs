@@ -8,7 +8,7 @@ use crate::ensemble::raft::Ensemble;
 
 use crate::ensemble::standing::{OfLine, Servers};
 use crate::storage::sim::SimDisk;
-use crate::storage::{DirectoryOptions, LogOptions, RecoveryOptions};
+use crate::storage::{DirectoryOptions, LogOptions, Over, RecoveryOptions};
 
 const LIMIT: u64 = 10;
 const ENSEMBLE: u64 = 7;
@@ -216,4 +216,14 @@ fn a_founder_whose_ensemble_has_begun_hears_the_others_first() {
             assert_eq!(goes_on, now == waits, "{now}: {has_begun}");
         }
     }
+}
+
+/// A leader tells by that whether another directory may have the seat that it knows of.
+#[test]
+fn who_was_taken_out_says_as_which_member_it_asks() {
+    let state = RaftState { over: Some(Over::Removed), ..state(3, true) };
+    let mut here = Here::new(3, Introduction::of_member(&state, 0));
+    let (members, was) = (vec![(2, ENSEMBLE + 1)], Some(member_id(3, FIRST_LIFE)));
+    let deed = here.hear(0, &[(2, 12, member(2, 1, &[]))]);
+    assert_eq!(deed, Deed::AsksForSeat { members, was });
 }

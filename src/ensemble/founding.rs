@@ -115,8 +115,8 @@ pub enum Question {
 pub struct Applicant {
     /// Its number.
     pub server: u8,
-    /// Its directory is that of a member that was taken out.
-    pub comes_back: bool,
+    /// The member that its directory is of, if that was taken out.
+    pub was: Option<u64>,
 }
 
 /// The answer.

@@ -457,8 +457,8 @@ pub enum Next {
     Returns(Left, Option<Asks>),
     /// It comes to an ensemble with this.
     Comes(Holding),
-    /// It comes back to this ensemble as another member, and this is to be told meanwhile.
-    ComesBack(Left, String),
+    /// It was this member of this ensemble and comes back to it as another one, and this is to be told meanwhile.
+    ComesBack(u64, Left, String),
     /// It is about to be another.
     Waits,
 }
@@ -489,8 +489,8 @@ pub enum Deed {
     AsksForSeat {
         /// Members, each with the ensemble of which it has to give one.
         members: Vec<(u8, u64)>,
-        /// Whether it was.
-        comes_back: bool,
+        /// Which one, if so.
+        was: Option<u64>,
     },
     /// Ends: the ensemble has begun without its data, which goes so far.
     Ends {
@@ -565,7 +565,7 @@ impl Coming {
                 Next::Comes(*holding)
             }
             Introduction::Removed(its) => {
-                Next::ComesBack(its.left, its.comes_back(&self.data_leave))
+                Next::ComesBack(its.id, its.left, its.comes_back(&self.data_leave))
             }
             Introduction::Reading | Introduction::Changing | Introduction::Failed(_) => Next::Waits,
         })
@@ -634,7 +634,7 @@ impl Coming {
                     Return::Leave => (Deed::Leaves(left), None),
                 }
             }
-            Next::Awaits(_, left, _) | Next::ComesBack(left, _) if is_left(left) => {
+            Next::Awaits(_, left, _) | Next::ComesBack(_, left, _) if is_left(left) => {
                 (Deed::Leaves(left), None)
             }
             Next::Awaits(founder, left, text) => {
@@ -645,7 +645,7 @@ impl Coming {
                     Deed::TakesPart
                 } else if has_begun && is_late {
                     // Its founder may be lost for good. It has taken no part as who it would be by the founding.
-                    Deed::AsksForSeat { members: of_ensemble(left), comes_back: false }
+                    Deed::AsksForSeat { members: of_ensemble(left), was: None }
                 } else {
                     Deed::Waits
                 };
@@ -653,8 +653,8 @@ impl Coming {
                     if has_begun { format!("{text}. {BEGUN_WITHOUT_FOUNDER}") } else { text };
                 (deed, Some(text))
             }
-            Next::ComesBack(left, text) => {
-                (Deed::AsksForSeat { members: of_ensemble(left), comes_back: true }, Some(text))
+            Next::ComesBack(id, left, text) => {
+                (Deed::AsksForSeat { members: of_ensemble(left), was: Some(id) }, Some(text))
             }
             Next::Comes(holding) => {
                 let round = Round { own: self.server, holding, voters: &self.voters, others };
@@ -673,7 +673,7 @@ impl Coming {
                         succeeds: round.next_generation(),
                     }),
                     Step::Join if round.may_go_aside() => {
-                        Deed::AsksForSeat { members: round.present().collect(), comes_back: false }
+                        Deed::AsksForSeat { members: round.present().collect(), was: None }
                     }
                     // One that is silent may have founded it, and be about to ask.
                     Step::Join if is_late && round.is_complete() && round.has_begun() => {

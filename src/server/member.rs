@@ -230,8 +230,8 @@ impl Life {
                 }
                 Prospect::Taken(id) => {
                     let reason = format!(
-                        "with another data directory, this server is member {id:#x}: start it with that one. If that one is \
-                         lost, start it with an empty one"
+                        "with another data directory, this server may be member {id:#x}: start it with that one. If there is none, \
+                         or it is lost, move this one away, keep it, and start the server with an empty one"
                     );
                     let _ = answer.send(Answer::Refused(reason));
                 }

@@ -106,7 +106,9 @@ fn the_directory_of_before_gets_no_seat_beside_another_one() {
     servers[wiped].wait();
     assert!(servers[wiped].log().contains("RK0405"), "{}", servers[wiped].log());
     servers[wiped].run();
-    let reason = format!("with another data directory, this server is member {id:#x}");
+    let reason = format!(
+        "with another data directory, this server may be member {id:#x}: start it with that one. If there is none"
+    );
     until("it is told", || servers[wiped].log().contains(&reason));
     assert_eq!(mode(&servers[wiped]), "none");
     stop(&mut servers[wiped]);

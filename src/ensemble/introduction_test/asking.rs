@@ -296,9 +296,9 @@ impl World {
                     None => self.round_later(at),
                 }
             }
-            Deed::AsksForSeat { members, comes_back } => {
+            Deed::AsksForSeat { members, was } => {
                 process.seats = members.into();
-                process.applicant = Some(Applicant { server: own, comes_back });
+                process.applicant = Some(Applicant { server: own, was });
                 self.ask_for_seat(at);
             }
             Deed::Ends { zxid } => {

@@ -4,7 +4,7 @@
 use jute::txn::{Txn, TxnRecord};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
 
-use super::{life_of, member_id};
+use super::{life_of, member_id, server_of};
 use crate::engine::request::Chore;
 use crate::storage::Members;
 
@@ -14,8 +14,8 @@ pub(super) const MEMBERS_MAX: usize = 256;
 /// A change of the members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// A server gets a life that only follows.
-    Seat(u8),
+    /// A server gets a life that only follows. Above its number stands the life that its directory was, if that was taken out.
+    Seat(u64),
     /// The same with an id that was counted up, in logs of before lives were numbered by the log; never proposed.
     Follow(u64),
     /// A member that has followed votes.
@@ -31,7 +31,7 @@ impl Change {
             Txn::Error(1) => Some(Self::Follow(of)),
             Txn::Error(2) => Some(Self::Vote(of)),
             Txn::Error(3) => Some(Self::Remove(of)),
-            Txn::Error(4) => u8::try_from(of).ok().map(Self::Seat),
+            Txn::Error(4) => Some(Self::Seat(of)),
             _ => None,
         }
     }
@@ -41,7 +41,7 @@ impl Change {
             Self::Follow(member) => (member, 1),
             Self::Vote(member) => (member, 2),
             Self::Remove(member) => (member, 3),
-            Self::Seat(server) => (server.into(), 4),
+            Self::Seat(asks) => (asks, 4),
         };
         Chore::Remark { of: of.cast_signed(), code }
     }
@@ -49,7 +49,7 @@ impl Change {
     /// As the crate wants it, of the entry `index`.
     pub(super) fn to_conf_change(self, index: u64) -> ConfChangeV2 {
         let (change_type, node_id) = match self {
-            Self::Seat(server) => (ConfChangeType::AddLearnerNode, member_id(server, index)),
+            Self::Seat(asks) => (ConfChangeType::AddLearnerNode, seat_of(asks, index)),
             Self::Follow(member) => (ConfChangeType::AddLearnerNode, member),
             Self::Vote(member) => (ConfChangeType::AddNode, member),
             Self::Remove(member) => (ConfChangeType::RemoveNode, member),
@@ -69,9 +69,9 @@ impl Change {
         match self {
             Self::Seat(_) | Self::Follow(_) if count >= MEMBERS_MAX => return None,
             // It would lose its vote. A seat's id was another's where that one's was counted up.
-            Self::Seat(server) if voters.contains(&member_id(server, index)) => return None,
+            Self::Seat(asks) if voters.contains(&seat_of(asks, index)) => return None,
             Self::Follow(member) if voters.contains(&member) => return None,
-            Self::Seat(server) => insert(learners, member_id(server, index)),
+            Self::Seat(asks) => insert(learners, seat_of(asks, index)),
             Self::Follow(member) => insert(learners, member),
             Self::Vote(member) if voters.contains(&member) || take(learners, member) => {
                 insert(voters, member);
@@ -85,6 +85,11 @@ impl Change {
         }
         Some(members)
     }
+}
+
+/// The member that a server is by the entry `index`.
+const fn seat_of(asks: u64, index: u64) -> u64 {
+    member_id(server_of(asks), index)
 }
 
 fn insert(ids: &mut Vec<u64>, id: u64) {
@@ -205,7 +210,9 @@ mod tests {
     fn a_seat_takes_no_vote_from_who_has_the_id() {
         let members = Members { voters: vec![0x101, 0x702], ..Members::default() };
         assert_eq!(Change::Seat(2).applied(&members, 7), None);
-        let seated = Change::Seat(2).applied(&members, 8).expect("another id");
+        // What it was makes no difference.
+        assert_eq!(Change::Seat(0x602).applied(&members, 7), None);
+        let seated = Change::Seat(0x602).applied(&members, 8).expect("another id");
         assert_eq!((seated.voters, seated.learners), (members.voters, vec![0x802]));
     }
 
@@ -222,7 +229,7 @@ mod tests {
     fn any_change() -> impl Strategy<Value = Change> {
         let id = || (1..5_u8, 1..9_u64).prop_map(|(server, life)| member_id(server, life));
         prop_oneof![
-            (1..5_u8).prop_map(Change::Seat),
+            (1..5_u8, 0..9_u64).prop_map(|(server, life)| Change::Seat(member_id(server, life))),
             id().prop_map(Change::Follow),
             id().prop_map(Change::Vote),
             id().prop_map(Change::Remove),

@@ -324,10 +324,10 @@ fn put_question(out: &mut BytesMut, question: &Question) {
             out.put_u64(*configured_at);
             put_secret(out, secret.as_deref());
         }
-        Question::Seat(Applicant { server, comes_back }) => {
+        Question::Seat(Applicant { server, was }) => {
             out.put_u8(3);
             out.put_u8(*server);
-            out.put_u8(u8::from(*comes_back));
+            out.put_u64(was.unwrap_or(0));
         }
     }
 }
@@ -694,7 +694,7 @@ impl<'a> Input<'a> {
             ),
             3 => Question::Seat(Applicant {
                 server: self.take()?,
-                comes_back: self.take::<u8>()? != 0,
+                was: Some(self.number()?).filter(|id| *id > 0),
             }),
             kind => return Err(FrameError::Kind(kind.into())),
         })

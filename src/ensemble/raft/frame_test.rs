@@ -157,8 +157,8 @@ fn examples() -> Vec<Said> {
         Question::Standing,
         Question::Founded(founding.clone(), None),
         Question::Founded(founding, Some(secret.clone())),
-        Question::Seat(Applicant { server: 255, comes_back: false }),
-        Question::Seat(Applicant { server: 7, comes_back: true }),
+        Question::Seat(Applicant { server: 255, was: None }),
+        Question::Seat(Applicant { server: 7, was: Some(0x907) }),
     ];
     examples.extend(questions.map(Said::Question));
     let answers = [

@@ -5,9 +5,12 @@
 //! nothing of it may be counted on. It follows first; once it has what the leader has, its earlier life is taken out of the
 //! ensemble, and then it votes.
 //!
-//! The record of a seat says only whose it is: the index of its entry is the life, so no id is given twice, whoever leads.
+//! The record of a seat says only whose it is, and which member that was before: the index of its entry is the life, so no id
+//! is given twice, whoever leads.
 
 use std::collections::BTreeSet;
+
+use jute::txn::TxnRecord;
 
 use super::configuration::{Change, KnownMembers, MEMBERS_MAX, in_order};
 use super::disk::{What, Write};
@@ -30,7 +33,7 @@ pub enum Prospect {
     Later,
     /// Not before others have gone.
     Full,
-    /// Not with this directory: another one of the same server is this member's.
+    /// Not with this directory: another one of the same server may be this member's.
     Taken(u64),
 }
 
@@ -60,7 +63,7 @@ impl<T: Transport> Member<T> {
         applicant: Applicant,
         now: Now,
     ) -> Result<Prospect, EnsembleError> {
-        let Applicant { server, comes_back } = applicant;
+        let Applicant { server, was } = applicant;
         let members = self.members();
         let is_its = |member: &&u64| server_of(**member) == server;
         let speaks = members.iter().filter(is_its).any(|member| self.found.contains(member));
@@ -68,17 +71,20 @@ impl<T: Transport> Member<T> {
         if !self.takes_requests() || self.node.raft.has_pending_conf() || speaks {
             return Ok(Prospect::Later);
         }
+        let asks = was.map_or(0, life_of) << 8 | u64::from(server);
         // With that one it may come back at any time, which is then the right one. Of what an earlier leader gave, this one does
-        // not know whether somebody took it.
+        // not know whether somebody took it; but the directory that it was given for has not, or it would not ask as before.
         let has_been = |id: &&u64| {
             let raft = &self.node.raft;
             let is_of_own_term = life_of(**id) > FIRST_LIFE
                 && raft.raft_log.term(life_of(**id)).is_ok_and(|term| term == raft.term);
-            !is_of_own_term
+            !(is_of_own_term || self.was_given(**id) == Some(asks))
                 || raft.prs().get(**id).is_some_and(|progress| progress.matched > 0)
                 || raft.prs().conf().voters().contains(**id)
         };
-        if comes_back && let Some(taken) = members.iter().filter(is_its).find(has_been) {
+        if was.is_some()
+            && let Some(taken) = members.iter().filter(is_its).find(has_been)
+        {
             return Ok(Prospect::Taken(*taken));
         }
         let learners = &self.node.store().promises.members.learners;
@@ -92,8 +98,20 @@ impl<T: Transport> Member<T> {
             return Ok(Prospect::Full);
         }
         let above = self.last_index();
-        self.change(Change::Seat(server), now)?;
+        self.change(Change::Seat(asks), now)?;
         Ok(Prospect::SeatAbove(above))
+    }
+
+    /// For whom a seat was given, as far as the log still says so: its server, and above that what it was before.
+    fn was_given(&self, id: u64) -> Option<u64> {
+        let index = life_of(id);
+        let entries = self.node.store().log.entries(index, index.saturating_add(1), u64::MAX);
+        let entry = entries.ok().flatten()?.pop()?;
+        let (record, _) = TxnRecord::decode(&entry.payload).ok()?;
+        match Change::of(&record)? {
+            Change::Seat(asks) => Some(asks),
+            Change::Follow(_) | Change::Vote(_) | Change::Remove(_) => None,
+        }
     }
 
     /// What the server has to know to be the member that it became above this life, if it has by now.

@@ -123,8 +123,8 @@ impl Peers {
                 }
                 Deed::TakesPart => common.take_part().await,
                 Deed::Founds(founds) => common.found(founds, ensemble).await,
-                Deed::AsksForSeat { members, comes_back } => {
-                    common.ask_for_seat(members, comes_back).await;
+                Deed::AsksForSeat { members, was } => {
+                    common.ask_for_seat(members, was).await;
                 }
                 Deed::Ends { zxid } => {
                     let directory = directory.snapshots().display().to_string();
@@ -336,8 +336,8 @@ impl Common {
     }
 
     /// Asks these members, each of the ensemble beside it, for a seat of that until one gives it.
-    async fn ask_for_seat(self: &Arc<Self>, members: Vec<(u8, u64)>, comes_back: bool) {
-        let applicant = Applicant { server: self.server, comes_back };
+    async fn ask_for_seat(self: &Arc<Self>, members: Vec<(u8, u64)>, was: Option<u64>) {
+        let applicant = Applicant { server: self.server, was };
         for (server, ensemble) in members {
             let Some(peer) = self.peers.get(&server) else { continue };
             let answer = ask(self, peer, Question::Seat(applicant)).await;

@@ -442,7 +442,7 @@ async fn who_cannot_be_given_the_key_gets_no_seat() {
     common.session_secret.set(secret).expect("is new");
     for _ in 0..3 {
         let answer =
-            tokio::time::timeout(DEADLINE, common.seat(Applicant { server: 1, comes_back: false }))
+            tokio::time::timeout(DEADLINE, common.seat(Applicant { server: 1, was: None }))
                 .await
                 .expect("an answer at once");
         assert!(

@@ -2,6 +2,7 @@
 
 use super::super::super::configuration::Change;
 use super::super::super::membership::Prospect;
+use super::super::super::{FIRST_LIFE, member_id, server_of};
 use super::world::World;
 use super::*;
 use crate::ensemble::founding::Applicant;
@@ -57,45 +58,95 @@ fn a_leader_that_applies_its_own_removal_does_nothing_more() {
     }
 }
 
-/// What a member had under another leader is not known, and it may be with the directory that is the right one.
-#[test]
-fn who_comes_back_gets_no_seat_beside_one_that_an_earlier_leader_gave() {
+/// A server that was taken out and does not run: where it is, the member that it was, who leads, and who is left besides.
+fn taken_out() -> (World, (usize, u64), usize, usize) {
     let mut world = World::settled(Flaw::None);
     let first = world.leader();
     let (second, gone) = ((first + 1) % 3, (first + 2) % 3);
-    let (server, id) = (gone as u8 + 1, world.servers[gone].id);
+    let id = world.servers[gone].id;
     world.crash(gone, true);
     world.stay_down(gone);
     world.pass(500);
     let now = world.servers[first].clock.read(world.timeline.now());
     world.with(first, |member| member.change(Change::Remove(id), now)).expect("holds");
     world.pass(500);
-    let ask = |world: &mut World, at: usize, comes_back: bool| {
-        let mut prospect = Prospect::Later;
-        let now = world.servers[at].clock.read(world.timeline.now());
-        let prepare = |member: &mut Member<post::Post>| {
-            prospect = member.prepare_seat(Applicant { server, comes_back }, now)?;
-            Ok(())
-        };
-        world.with(at, prepare).expect("holds");
-        world.pass(500);
-        prospect
+    // Servers of this world are founded without lives.
+    (world, (gone, member_id(server_of(id), FIRST_LIFE)), first, second)
+}
+
+/// A server asks for a seat with the directory of a member that was taken out, or with an empty one.
+fn ask(world: &mut World, at: usize, server: usize, was: Option<u64>) -> Prospect {
+    let mut prospect = Prospect::Later;
+    let now = world.servers[at].clock.read(world.timeline.now());
+    let applicant = Applicant { server: server as u8 + 1, was };
+    let prepare = |member: &mut Member<post::Post>| {
+        prospect = member.prepare_seat(applicant, now)?;
+        Ok(())
     };
-    let Prospect::SeatAbove(above) = ask(&mut world, first, true) else { panic!("no seat") };
-    let seat = world.member(first).take_seat(server, above).expect("is there").id;
-    // It did not hear of that: as long as this one leads, it is known that nobody has it.
-    assert!(matches!(ask(&mut world, first, true), Prospect::SeatAbove(_)));
-    assert_eq!(ask(&mut world, first, true), Prospect::Later, "one goes before another comes");
-    let next = world.servers[second].id;
+    world.with(at, prepare).expect("holds");
+    world.pass(500);
+    prospect
+}
+
+/// The seat that it gets; another one may have to go first.
+fn seat(world: &mut World, at: usize, server: usize, was: Option<u64>) -> u64 {
+    for _ in 0..3 {
+        match ask(world, at, server, was) {
+            Prospect::SeatAbove(above) => {
+                let seat = world.member(at).take_seat(server as u8 + 1, above);
+                return seat.expect("is there").id;
+            }
+            Prospect::Later => {}
+            refused => panic!("{refused:?}"),
+        }
+    }
+    panic!("no seat")
+}
+
+fn hand_over(world: &mut World, from: usize, to: usize) {
+    let next = world.servers[to].id;
     let hand_over = |member: &mut Member<post::Post>| {
         member.hand_over(next);
         Ok(())
     };
-    world.with(first, hand_over).expect("holds");
+    world.with(from, hand_over).expect("holds");
     world.pass(1000);
-    assert_eq!(world.leader(), second);
-    assert!(world.member(second).members().contains(&seat));
-    assert_eq!(ask(&mut world, second, true), Prospect::Taken(seat));
+    assert_eq!(world.leader(), to);
+}
+
+/// What a member had under another leader is not known, and it may be with the directory that is the right one.
+#[test]
+fn who_comes_back_gets_no_seat_beside_one_that_an_earlier_leader_gave() {
+    let (mut world, (gone, id), first, second) = taken_out();
+    // Its disk was emptied, and then the one of before was put back.
+    let given = seat(&mut world, first, gone, None);
+    // It did not hear of that: as long as this one leads, it is known that nobody has it.
+    assert!(matches!(ask(&mut world, first, gone, Some(id)), Prospect::SeatAbove(_)));
+    let later = ask(&mut world, first, gone, Some(id));
+    assert_eq!(later, Prospect::Later, "one goes before another comes");
+    hand_over(&mut world, first, second);
+    assert!(world.member(second).members().contains(&given));
+    assert_eq!(ask(&mut world, second, gone, Some(id)), Prospect::Taken(given));
     // With an empty directory it is whoever comes.
-    assert!(matches!(ask(&mut world, second, false), Prospect::SeatAbove(_) | Prospect::Later));
+    seat(&mut world, second, gone, None);
+}
+
+/// The leader that gave it a seat was lost before it said so: nobody but this directory can have it, which has not.
+#[test]
+fn who_comes_back_gets_another_seat_where_it_did_not_hear_of_the_one_that_an_earlier_leader_gave() {
+    let (mut world, (gone, id), first, second) = taken_out();
+    let mut given = vec![seat(&mut world, first, gone, Some(id))];
+    for (from, to) in [(first, second), (second, first), (first, second)] {
+        hand_over(&mut world, from, to);
+        assert!(world.member(to).members().contains(given.last().expect("one")));
+        // Of another directory, that one may be the right one.
+        let other = member_id(gone as u8 + 1, 999);
+        assert!(matches!(ask(&mut world, to, gone, Some(other)), Prospect::Taken(_)));
+        given.push(seat(&mut world, to, gone, Some(id)));
+        let its = world.member(to).members();
+        let its = its.iter().filter(|its| server_of(**its) == gone as u8 + 1);
+        assert!(its.count() <= 2, "{given:x?}");
+    }
+    // Whatever took one of them is nobody else.
+    assert!(given.is_sorted_by(|one, next| one < next), "{given:x?}");
 }

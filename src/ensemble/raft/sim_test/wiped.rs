@@ -66,7 +66,7 @@ impl World {
         let mut prospect = Prospect::Later;
         if passes && self.timeline.now() >= self.servers[whom].frozen_until {
             let now = self.servers[whom].clock.read(self.timeline.now());
-            let applicant = Applicant { server: at as u8 + 1, comes_back: false };
+            let applicant = Applicant { server: at as u8 + 1, was: None };
             self.with(whom, |member| {
                 prospect = member.prepare_seat(applicant, now)?;
                 Ok(())
@@ -158,7 +158,7 @@ fn a_change_of_members_outlives_a_snapshot_that_does_not_show_it() {
     while prospect == Prospect::Later {
         world.step().expect("holds");
         let prepare = |member: &mut Member<post::Post>| {
-            prospect = member.prepare_seat(Applicant { server, comes_back: false }, now)?;
+            prospect = member.prepare_seat(Applicant { server, was: None }, now)?;
             Ok(())
         };
         world.with(leader, prepare).expect("holds");
