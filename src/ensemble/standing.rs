@@ -1099,26 +1099,14 @@ impl Returning<'_> {
         if self.others.values().any(|its| its.is_of_later(&of)) {
             return Return::Leave;
         }
-        let fellow = |(server, its): (&u8, &Standing)| match its {
-            Standing::Member { ensemble, .. } if *ensemble == self.left.ensemble => Some(*server),
-            _ => None,
-        };
-        let fellows = || self.others.iter().filter_map(fellow);
-        let servers: Servers = fellows().chain([self.own]).collect();
+        let servers: Servers = self.fellows().chain([self.own]).collect();
         let voters: Servers = self.voters.iter().copied().collect();
         // ZooKeeper may have had the servers of the list, or those that the log names.
         let is_enough = voters.are_mostly(servers) && of.is_majority(servers);
-        let holdings = || {
-            self.others.values().filter_map(|its| match its {
-                Standing::Before(holding) => Some(holding),
-                Standing::Member { .. } | Standing::Removed { .. } | Standing::Busy(_) => None,
-            })
-        };
         let has_left = |its: &Holding| {
             its.left.is_some_and(|left| !of.is_later_than(&left.of) && left.of.line == of.line)
         };
-        let may_be_over = holdings().any(has_left);
-        let may_be_past = holdings().any(|its| !its.base.is_empty());
+        let may_be_over = self.holdings().any(has_left);
         // It says to who is of another one that they have nothing in common.
         let foreign = |its: &Standing| match its {
             Standing::Member { ensemble, of: other, .. } => {
@@ -1126,24 +1114,75 @@ impl Returning<'_> {
             }
             Standing::Removed { .. } | Standing::Before(_) | Standing::Busy(_) => false,
         };
-        let has_said = |server: &u8| match self.others.get(server) {
-            None | Some(Standing::Busy(_)) => *server == self.own,
-            // Its disk may not be mounted.
-            Some(Standing::Before(holding)) => !holding.is_blank(),
-            Some(Standing::Member { .. } | Standing::Removed { .. }) => true,
-        };
-        let are_all = self.voters.iter().all(has_said);
-        let unheard: Servers = (0..=u8::MAX).filter(|server| !has_said(server)).collect();
-        let is_safe = !may_be_past && !voters.are_mostly(unheard) && !of.may_be_majority(unheard);
+        let are_all = self.voters.iter().all(|server| self.has_said(*server));
         let is_told = (is_late || are_all) && self.others.values().any(foreign);
         let is_founder = match self.asks {
             None => false,
             Some(Asks::Alone) => true,
             Some(Asks::Begun) => is_late || are_all,
         };
-        let may_go_on = (is_late && is_safe && fellows().next().is_some())
-            || (!may_be_over && (is_told || is_founder));
+        let may_go_on =
+            (is_late && self.may_go_on_with(&[])) || (!may_be_over && (is_told || is_founder));
         if is_enough || may_go_on { Return::TakePart } else { Return::Wait }
+    }
+
+    /// The others that belong to its ensemble.
+    fn fellows(&self) -> impl Iterator<Item = u8> {
+        self.others.iter().filter_map(|(server, its)| match its {
+            Standing::Member { ensemble, .. } if *ensemble == self.left.ensemble => Some(*server),
+            _ => None,
+        })
+    }
+
+    /// What those have that belong to none.
+    fn holdings(&self) -> impl Iterator<Item = &Holding> {
+        self.others.values().filter_map(|its| match its {
+            Standing::Before(holding) => Some(holding),
+            Standing::Member { .. } | Standing::Removed { .. } | Standing::Busy(_) => None,
+        })
+    }
+
+    fn has_said(&self, server: u8) -> bool {
+        match self.others.get(&server) {
+            None | Some(Standing::Busy(_)) => server == self.own,
+            // Its disk may not be mounted.
+            Some(Standing::Before(holding)) => !holding.is_blank(),
+            Some(Standing::Member { .. } | Standing::Removed { .. }) => true,
+        }
+    }
+
+    /// Whether it may go on with any other member, if these have the marker: nobody else has data, and ZooKeeper cannot have had
+    /// a majority of those that have not said what they hold.
+    fn may_go_on_with(&self, marked: &[u8]) -> bool {
+        let of = self.left.of;
+        let voters: Servers = self.voters.iter().copied().collect();
+        let is_unheard = |server: &u8| !self.has_said(*server) && !marked.contains(server);
+        let unheard: Servers = (0..=u8::MAX).filter(is_unheard).collect();
+        self.fellows().next().is_some()
+            && self.holdings().all(|its| its.base.is_empty())
+            && !voters.are_mostly(unheard)
+            && !of.may_be_majority(unheard)
+    }
+
+    /// For an operator: the marker on as many that are blank as are needed, and never on a majority of the voters, which would
+    /// begin on nothing as soon as no member answers.
+    fn ends_with_marker(&self) -> String {
+        let mut marks = blank(self.voters, self.others);
+        for server in marks.clone().into_iter().rev() {
+            let fewer: Vec<u8> = marks.iter().copied().filter(|its| *its != server).collect();
+            if self.may_go_on_with(&fewer) {
+                marks = fewer;
+            }
+        }
+        let is_marked = |server: &&u8| matches!(self.others.get(server), Some(Standing::Before(its)) if its.begins == Begins::Marked);
+        let marked = self.voters.iter().filter(is_marked).count() + marks.len();
+        if marks.is_empty() || !self.may_go_on_with(&marks) || marked > self.voters.len() / 2 {
+            return String::new();
+        }
+        format!(
+            ". If nothing was ever there, run `touch initialize` in the dataDir of {}, and of no other server",
+            in_words(&marks)
+        )
     }
 
     /// For an operator: for whom it waits, and why.
@@ -1168,10 +1207,7 @@ impl Returning<'_> {
             _ => format!(": start {silent}"),
         };
         let blank = blank(self.voters, self.others);
-        let mut end = end + &unmounted(&blank);
-        if !blank.is_empty() {
-            end += ". If nothing was ever there, run `touch initialize` in each such dataDir";
-        }
+        let end = end + &unmounted(&blank) + &self.ends_with_marker();
         match left {
             Some(server) => format!(
                 "ZooKeeper has gone on with the data of server {server}, and not with that of this server. What a majority of the \

@@ -1421,3 +1421,65 @@ fn who_left_with_nothing_more_than_the_others_takes_a_seat() {
     }
     assert_eq!(join(last, &members[..1]), None, "one is no majority");
 }
+
+/// The marker on a majority would have that begin on nothing as soon as no member answers: no more are named than are needed, and
+/// none where that is a majority, or does not help.
+#[test]
+fn a_member_never_has_a_majority_marked() {
+    let all = [1, 2, 3, 4, 5];
+    let marks = |text: &str| {
+        let (_, end) = text
+            .split_once("If nothing was ever there, run `touch initialize` in the dataDir of ")?;
+        Some(end.to_owned())
+    };
+    for (others, voters, expected) in [
+        // Two of five are heard: with a third one, those that are not are no majority.
+        (
+            vec![Some(After::Member), Some(After::Blank), Some(After::Blank), Some(After::Blank)],
+            5,
+            Some("server 3"),
+        ),
+        (vec![Some(After::Member), Some(After::Blank), None, None], 5, Some("server 3")),
+        (
+            vec![Some(After::Member), None, Some(After::Blank), Some(After::Blank)],
+            5,
+            Some("server 4"),
+        ),
+        // Nobody to go on with, or somebody has data: no marker changes that.
+        (vec![None, Some(After::Blank), Some(After::Blank), None], 5, None),
+        (vec![Some(After::Blank), Some(After::Blank)], 3, None),
+        (
+            vec![Some(After::Member), Some(After::Data), Some(After::Blank), Some(After::Blank)],
+            5,
+            None,
+        ),
+    ] {
+        let voters = &all[..voters];
+        let said =
+            (2..).zip(&others).filter_map(|(server, is)| Some((server, (*is)?.standing(None))));
+        let mut answers: BTreeMap<u8, Standing> = said.collect();
+        let left = left(OfLine { voters: voters.iter().copied().collect(), ..of(1) });
+        let text = Returning { own: 1, left, asks: None, voters, others: &answers }.waits_for();
+        let named = marks(&text);
+        assert_eq!(named.is_some(), expected.is_some(), "{text}");
+        let Some(expected) = expected else { continue };
+        assert!(named.is_some_and(|named| named.starts_with(expected)), "{text}");
+        // As it says: that is enough.
+        let marked = expected.trim_start_matches("server ").parse().expect("a number");
+        answers.insert(marked, Is::Marked.standing(None));
+        let returning = Returning { own: 1, left, asks: None, voters, others: &answers };
+        assert_eq!(returning.step(true), Return::TakePart, "{text}");
+    }
+    // More would be needed than may be named: the ensemble has voters that this list has not.
+    let five = OfLine { voters: (1..6).collect(), ..of(1) };
+    for second in [Is::Blank, Is::Marked] {
+        let others = BTreeMap::from([
+            (2, second.standing(None)),
+            (3, Is::Blank.standing(None)),
+            (9, of_line(7, &[], five)),
+        ]);
+        let left = left(five);
+        let text = Returning { own: 1, left, asks: None, voters: &VOTERS, others: &others };
+        assert_eq!(marks(&text.waits_for()), None, "{second:?}");
+    }
+}
