@@ -453,6 +453,7 @@ async fn serve_as_member(
         let (id, number) = (started.id(), started.ensemble());
         let (promised, founding) = (started.promised(), started.founding());
         peers.start(id, number, promised, started.secret.as_ref(), founding);
+        peers.tell_without_base(&members, server);
         if let Some(secret) = started.secret.clone() {
             server.passwords.set(secret);
         }

@@ -13,7 +13,7 @@ use super::raft::{
 };
 use super::standing::{
     Absence, Acceptance, Asks, Base, Begins, Busy, Holding, LastHeard, Left, Patience, Return,
-    Returning, Round, Standing, Step, busy, has_begun,
+    Returning, Round, Standing, Step, busy, has_begun, without_any_base,
 };
 use crate::storage::{DataDirectory, Members, RaftState, SessionSecret};
 
@@ -263,6 +263,13 @@ impl Introduction {
         }
     }
 
+    /// What the ensemble was founded on has come to this member.
+    pub const fn has_base(&mut self) {
+        if let Self::Member(belonging) = self {
+            belonging.left.of.lacks_base = false;
+        }
+    }
+
     /// Of a server that founds the ensemble of this number and of these members: with what, and what it asks the others to
     /// belong to.
     pub fn found(
@@ -309,6 +316,15 @@ impl Introduction {
                 *self = other;
                 None
             }
+        }
+    }
+
+    /// The ensemble of a member to which nothing of what that was founded on has come.
+    #[must_use]
+    pub const fn without_base(&self) -> Option<Left> {
+        match self {
+            Self::Member(Belonging { left, .. }) if left.of.lacks_base => Some(*left),
+            _ => None,
         }
     }
 
@@ -649,8 +665,11 @@ impl Coming {
                 } else {
                     Deed::Waits
                 };
-                let text =
-                    if has_begun { format!("{text}. {BEGUN_WITHOUT_FOUNDER}") } else { text };
+                let text = match without_any_base(self.server, left, &self.voters, others) {
+                    Some(nothing) if has_begun => nothing,
+                    None if has_begun => format!("{text}. {BEGUN_WITHOUT_FOUNDER}"),
+                    _ => text,
+                };
                 (deed, Some(text))
             }
             Next::ComesBack(id, left, text) => {
@@ -676,7 +695,7 @@ impl Coming {
                         Deed::AsksForSeat { members: round.present().collect(), was: None }
                     }
                     // One that is silent may have founded it, and be about to ask.
-                    Step::Join if is_late && round.is_complete() && round.has_begun() => {
+                    Step::Join if is_late && round.is_out_of_ensemble() => {
                         Deed::Ends { zxid: holding.base.zxid }
                     }
                     Step::Join | Step::Wait => Deed::Waits,
@@ -699,3 +718,7 @@ mod introduction_test;
 #[cfg(test)]
 #[path = "coming_test.rs"]
 mod coming_test;
+
+#[cfg(test)]
+#[path = "without_base_test.rs"]
+mod without_base_test;

@@ -99,6 +99,8 @@ pub struct OfLine {
     pub term: u64,
     /// The zxid of the last record that was written for it, as far as that is known; 0 for none.
     pub last: i64,
+    /// Nothing of what it was founded on has come: the directory holds what it held before.
+    pub lacks_base: bool,
     /// The servers that vote.
     pub voters: Servers,
     /// Those of before, while that changes.
@@ -222,6 +224,13 @@ pub const fn has_begun(state: &RaftState) -> bool {
     state.term > state.founded_in
 }
 
+/// Whether nothing of what the ensemble was founded on has come to a member, whose last record of it has this zxid. Its founder
+/// knows all of that to be final, and so does who has it. Without it, a member has acknowledged nothing in the ensemble.
+#[must_use]
+pub const fn lacks_base(state: &RaftState, last: i64) -> bool {
+    state.commit < state.base && last == 0
+}
+
 /// What a server without a state does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -317,11 +326,11 @@ impl Round<'_> {
         let marked = format!("`touch {data_dir}/initialize`");
         let (silent, are) = self.silent();
         let (blank, unmounted) = self.blank();
-        if let Some((server, ensemble, _)) = self.asker() {
+        if let Some((server, ensemble, of)) = self.asker() {
             let accepts = self.accepts();
             let tries_seat = accepts.is_some() && is_late && self.needs_no_founder(ensemble);
             return match accepts {
-                Some(_) if tries_seat => Self::lacks_seat(server),
+                Some(_) if tries_seat => self.lacks_seat(server, (ensemble, of)),
                 Some(_) => format!(
                     "server {server} is founding the ensemble and has not asked this one yet, or does not know all of its members \
                      yet, or has founded it on less data than another server has"
@@ -339,16 +348,27 @@ impl Round<'_> {
         if let Some(text) = self.is_of_two() {
             return text;
         }
-        if let Some((server, _)) = self.present().next() {
+        let present = || self.members().filter(|(_, _, of)| self.may_go_on(of));
+        if let Some((server, ensemble, of)) = present().next() {
+            let lacking = || present().find_map(|its| Some((its.0, self.without_base(its.1)?)));
+            if self.has_begun()
+                && let Some((server, members)) = lacking()
+            {
+                return self.holds_up().unwrap_or_else(|| {
+                    let end = ends_without_base(&members, &silent);
+                    format!("server {server} belongs to an ensemble, and {end}{unmounted}")
+                });
+            }
             if self.may_go_aside() {
-                return Self::lacks_seat(server);
+                return self.lacks_seat(server, (ensemble, of));
             }
             if self.is_waiting_for_others() {
-                let end = ends_without_others(self.own, self.others, &silent);
+                let end = self.ends_without_others((ensemble, of));
+                let start = start_or_no_majority(&silent);
                 return self.holds_up().unwrap_or_else(|| {
                     format!(
                         "ZooKeeper has gone on with the data of this server, and server {server} belongs to the ensemble of before \
-                         and shows nothing of that. What a majority of the servers has, counts{end}{unmounted}"
+                         and shows nothing of that. What a majority of the servers has, counts{start}{end}{unmounted}"
                     )
                 });
             }
@@ -359,7 +379,7 @@ impl Round<'_> {
                     "server {server} belongs to an ensemble, and {} and may have founded it: start what is silent{unmounted}",
                     self.missing()
                 ),
-                None => Self::lacks_seat(server),
+                None => self.lacks_seat(server, (ensemble, of)),
             };
         }
         if let Some(text) = self.holds_up() {
@@ -444,6 +464,23 @@ impl Round<'_> {
             Some(Standing::Member { .. } | Standing::Removed { .. }) => true,
         };
         self.voters.iter().all(has_said)
+    }
+
+    /// Whether the data of this server, which belongs to no ensemble, is refused: all have answered, and one that has begun goes on
+    /// without it. Where its members are too few for that, or have nothing of it, this data may count yet: they may have to leave it,
+    /// as this server did.
+    #[must_use]
+    pub fn is_out_of_ensemble(&self) -> bool {
+        let goes_on = |of: u64| {
+            let mut members = self.members().filter(|its| its.1 == of);
+            self.has_majority(of) && members.any(|its| !its.2.lacks_base)
+        };
+        self.is_complete() && self.begun().any(|(ensemble, _)| goes_on(ensemble))
+    }
+
+    /// The members of an ensemble, if nothing of what it was founded on has come to any that answers.
+    fn without_base(&self, ensemble: u64) -> Option<Vec<u8>> {
+        without_base(None, ensemble, self.others)
     }
 
     /// Whether another voter is there and says later what it holds.
@@ -702,7 +739,8 @@ impl Round<'_> {
             (false, true) => (one, second),
             _ => return Some(format!("{two}{NEITHER_IS_KNOWN}")),
         };
-        if self.has_majority(begun) {
+        let has_nothing = self.without_base(begun).is_some();
+        if self.has_majority(begun) && !has_nothing {
             return Some(format!(
                 "{two}, and that of server {of_none} has not begun: start all other servers. If this stays, stop server \
                  {of_none}, move its data directory away, keep it, and start the server again"
@@ -715,9 +753,11 @@ impl Round<'_> {
             return Some(text);
         }
         let (silent, are) = self.silent();
-        let two = format!(
-            "{two}; that of server {of_none} has not begun, and no majority of the other one answers"
-        );
+        let lacks = match has_nothing {
+            true => "nobody who answers has anything of the other one",
+            false => "no majority of the other one answers",
+        };
+        let two = format!("{two}; that of server {of_none} has not begun, and {lacks}");
         if !silent.is_empty() {
             return Some(format!(
                 "{two}: {silent} {are} not answer. Start what is silent, with an empty directory if its own is lost, and move no \
@@ -860,12 +900,22 @@ impl Round<'_> {
         }
     }
 
-    fn lacks_seat(server: u8) -> String {
+    /// Beside one that belongs to an ensemble of which this server gets no seat, or wants none.
+    fn lacks_seat(&self, server: u8, of: (u64, OfLine)) -> String {
+        let has = match self.may_go_aside() {
+            true => "no leader of that gives this server a seat",
+            false => "this server has data that is none of it",
+        };
+        let end = self.ends_without_others(of);
         format!(
-            "server {server} belongs to an ensemble, and no leader of that gives this server a seat: start the other \
-             servers of that ensemble. If a majority of them is lost for good, stop server {server}, run `rookeeper data \
-             leave` on its dataDir, and start it again"
+            "server {server} belongs to an ensemble, and {has}: start the other servers of that ensemble{end}"
         )
+    }
+
+    /// What ends a wait beside members of an ensemble.
+    fn ends_without_others(&self, (ensemble, of): (u64, OfLine)) -> String {
+        let own = (self.own, Standing::Before(self.holding));
+        ends_without_others((ensemble, of), self.others.iter().chain([(&own.0, &own.1)]))
     }
 
     fn founder(&self) -> String {
@@ -974,25 +1024,119 @@ fn holds_up(
     })
 }
 
-/// For an operator, where a minority went on as members and another one with ZooKeeper, and all others are empty or silent.
-fn ends_without_others(own: u8, others: &BTreeMap<u8, Standing>, silent: &str) -> String {
-    let belonged = others.iter().filter(|(_, its)| match its {
-        Standing::Member { .. } => true,
-        Standing::Before(holding) => holding.left.is_some(),
-        _ => false,
-    });
-    let mut all: Vec<u8> = belonged.map(|(server, _)| *server).chain([own]).collect();
-    all.sort_unstable();
-    let start = match silent {
+/// For an operator, where a minority went on as members and another one with ZooKeeper: what to do first.
+fn start_or_no_majority(silent: &str) -> String {
+    match silent {
         "" => ", and no majority has either".to_owned(),
+        _ => format!(": start {silent}, with an empty directory if its own is lost"),
+    }
+}
+
+/// For an operator, beside members of an ensemble that has no majority: what ends that where all others are lost. `all` are those that
+/// answer, and this server.
+fn ends_without_others<'a>(
+    (ensemble, of): (u64, OfLine),
+    all: impl Iterator<Item = (&'a u8, &'a Standing)>,
+) -> String {
+    // One that left the generation before has nothing that counts.
+    let has_left = |left: &Left| {
+        left.of.line == of.line && !of.is_later_than(&left.of) || left.ensemble == ensemble
+    };
+    let (mut belonged, mut with_data) = (Vec::new(), Vec::new());
+    for (server, its) in all {
+        match its {
+            Standing::Member { ensemble: its, .. } if *its == ensemble => belonged.push(*server),
+            Standing::Before(its) if its.left.as_ref().is_some_and(has_left) => {
+                belonged.push(*server);
+            }
+            Standing::Before(its) if its.left.is_none() && !its.base.is_empty() => {
+                with_data.push(*server);
+            }
+            _ => {}
+        }
+    }
+    belonged.sort_unstable();
+    with_data.sort_unstable();
+    let but = match with_data.as_slice() {
+        [] => String::new(),
+        data => format!(" but {}", in_words(data)),
+    };
+    let newest = match belonged.len() + with_data.len() {
+        1 => "what it has",
+        _ => "the newest data of these",
+    };
+    format!(
+        ". If the data of all others is lost for good, {}, all others{but} with empty directories: {newest} counts then",
+        leave_together(&belonged)
+    )
+}
+
+/// For an operator: what these servers are to do.
+fn leave_together(servers: &[u8]) -> String {
+    let (place, them) = match servers.len() {
+        1 => ("its dataDir", "it"),
+        2 => ("the dataDir of both", "them"),
+        _ => ("the dataDir of each", "them"),
+    };
+    let words = in_words(servers);
+    format!("stop {words}, run `rookeeper data leave` on {place}, and start {them} again")
+}
+
+/// The members of an ensemble that answer, and `own` with them, if nothing of what it was founded on has come to any. None where
+/// one was taken out of it, which shows that more was there, or where ZooKeeper went on with what another has.
+fn without_base(
+    own: Option<u8>,
+    ensemble: u64,
+    others: &BTreeMap<u8, Standing>,
+) -> Option<Vec<u8>> {
+    let has_more = |its: &Standing| match its {
+        Standing::Member { ensemble: its, of, .. } => *its == ensemble && !of.lacks_base,
+        Standing::Removed { ensemble: its } => *its == ensemble,
+        Standing::Before(its) => its.left.is_some_and(|left| left.ensemble == ensemble),
+        Standing::Busy(_) => false,
+    };
+    let is_member =
+        |its: &Standing| matches!(its, Standing::Member { ensemble: its, .. } if *its == ensemble);
+    let members = others.iter().filter(|(_, its)| is_member(its)).map(|(server, _)| *server);
+    let mut members: Vec<u8> = members.chain(own).collect();
+    members.sort_unstable();
+    (!members.is_empty() && !others.values().any(has_more)).then_some(members)
+}
+
+/// The same for an operator, behind to what they belong: what they held before lies in their directories.
+fn ends_without_base(members: &[u8], silent: &str) -> String {
+    let (it, has) = if let [_] = members { ("it", "what it") } else { ("them", "what they") };
+    let start = match silent {
+        "" => String::new(),
         _ => format!(": start {silent}, with an empty directory if its own is lost"),
     };
     format!(
-        "{start}. If the data of all others is lost for good, stop {}, run `rookeeper data leave` on the dataDir of {}, and start \
-         them again, all others with empty directories: the newest data of these counts then",
-        in_words(&all),
-        if let [_, _] = all.as_slice() { "both" } else { "each" }
+        "nothing of what that was founded on has come to {}, nor does anybody answer who could give it to {it}{start}. If the \
+         directories of all other members are lost for good, {}: {has} held before that ensemble counts again then",
+        in_words(members),
+        leave_together(members)
     )
+}
+
+/// For an operator of the member `own` of an ensemble, to which nothing of what that was founded on has come, if it has not to any
+/// other one that answers either, and nobody says later what it has.
+#[must_use]
+pub fn without_any_base(
+    own: u8,
+    left: Left,
+    voters: &[u8],
+    others: &BTreeMap<u8, Standing>,
+) -> Option<String> {
+    let members = without_base(Some(own), left.ensemble, others)?;
+    let is_held_up = busy(voters, others).next().is_some();
+    let (silent, _) = silent(own, voters, others);
+    let end = ends_without_base(&members, &silent);
+    (left.of.lacks_base && !is_held_up).then(|| {
+        format!(
+            "this server belongs to an ensemble, and {end}{}",
+            unmounted(&blank(voters, others))
+        )
+    })
 }
 
 /// Who of the voters has not answered, in words, with their verb.
@@ -1185,6 +1329,14 @@ impl Returning<'_> {
         )
     }
 
+    /// What ends a wait that nobody else can end.
+    fn ends_without_others(&self) -> String {
+        let Left { ensemble, of } = self.left;
+        let (id, asks, has_begun, configured_at) = (0, Vec::new(), true, 0);
+        let member = Standing::Member { id, ensemble, asks, has_begun, configured_at, of };
+        ends_without_others((ensemble, of), self.others.iter().chain([(&self.own, &member)]))
+    }
+
     /// For an operator: for whom it waits, and why.
     #[must_use]
     pub fn waits_for(&self) -> String {
@@ -1196,18 +1348,16 @@ impl Returning<'_> {
             Standing::Before(its) if its.left.is_some() => Some(*server),
             _ => None,
         };
+        if let Some(text) = without_any_base(self.own, self.left, self.voters, self.others) {
+            return text;
+        }
         let left = self.others.iter().find_map(has_left);
         let end = match (silent.as_str(), left) {
-            (_, Some(_)) => ends_without_others(self.own, self.others, &silent),
-            ("", None) => format!(
-                ". If the data of the others is lost for good, stop server {}, run `rookeeper data leave` on its dataDir, and start it \
-                 again",
-                self.own
-            ),
+            (_, Some(_)) => start_or_no_majority(&silent) + &self.ends_without_others(),
+            ("", None) => self.ends_without_others(),
             _ => format!(": start {silent}"),
         };
-        let blank = blank(self.voters, self.others);
-        let end = end + &unmounted(&blank) + &self.ends_with_marker();
+        let end = end + &unmounted(&blank(self.voters, self.others)) + &self.ends_with_marker();
         match left {
             Some(server) => format!(
                 "ZooKeeper has gone on with the data of server {server}, and not with that of this server. What a majority of the \

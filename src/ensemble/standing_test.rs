@@ -517,6 +517,7 @@ fn beside_what_is_left_of_an_ensemble_that_has_begun_nobody_moves_data_away() {
     };
     let fellow = |server: u8| knows(server, 0, begun_on(&[]));
     let joint = |server: u8| knows(server, 5, begun_on(&[1, 2]));
+    let lacking = |server: u8| knows(server, 0, OfLine { lacks_base: true, ..begun_on(&[]) });
     // What the others know is over.
     let few = OfLine { voters: [3, 4].into_iter().collect(), ..OfLine::default() };
     let is = |server: u8, is: Is| (server, is.standing(None));
@@ -543,6 +544,13 @@ fn beside_what_is_left_of_an_ensemble_that_has_begun_nobody_moves_data_away() {
         (vec![founder(1), fellow(3), fellow(4), fellow(5)], MOVES, "data leave"),
         (vec![founder(1), fellow(3), fellow(4), joint(5)], "stop servers 1, 3, 4 and 5,", "move"),
         (vec![founder(1), fellow(3), knows(4, 9, few), is(5, Is::Empty)], MOVES, "data leave"),
+        // Nothing of it has come to any of them.
+        (
+            vec![founder(1), lacking(3), lacking(4), lacking(5)],
+            "stop servers 1, 3, 4 and 5,",
+            "move",
+        ),
+        (vec![founder(1), lacking(3), lacking(4), fellow(5)], MOVES, "data leave"),
         // What both have may have been acknowledged.
         (
             vec![founder(1), fellow(3), (4, of_line(9, &[], begun_on(&[]))), is(5, Is::Empty)],
@@ -860,14 +868,7 @@ const ALL_AFTER: [After; 8] = [
 
 fn of(generation: u64) -> OfLine {
     let voters = VOTERS.into_iter().collect();
-    OfLine {
-        line: 5,
-        generation,
-        term: 3,
-        last: (3 << 32) + 7,
-        voters,
-        outgoing: Servers::default(),
-    }
+    OfLine { line: 5, generation, term: 3, last: (3 << 32) + 7, voters, ..OfLine::default() }
 }
 
 const fn left(of: OfLine) -> Left {
@@ -1420,6 +1421,144 @@ fn who_left_with_nothing_more_than_the_others_takes_a_seat() {
         assert_eq!(join(zxid, &members), Some(goes_aside), "{zxid:x}");
     }
     assert_eq!(join(last, &members[..1]), None, "one is no majority");
+}
+
+/// One that has voted in ensemble 7, of which nothing has come to it: it has acknowledged nothing there, and its directory holds
+/// what ZooKeeper acknowledged.
+fn without_base(server: u8) -> (u8, Standing) {
+    (server, of_line(7, &[], OfLine { last: 0, lacks_base: true, ..of(1) }))
+}
+
+/// The founder's disk was lost before anybody had anything of the ensemble. What ZooKeeper acknowledged lies in the directories of
+/// the others: each of them counts again, and none may be emptied.
+#[test]
+fn members_to_whom_nothing_has_come_are_told_to_leave_together() {
+    let is_told = |text: &str, words: &str, dirs: &str| {
+        let leave = format!("stop {words}, run `rookeeper data leave` on {dirs}");
+        assert!(text.contains(&leave), "{text}");
+        assert!(text.contains("held before") && text.contains("counts again"), "{text}");
+        let others_emptied = text.replace("with an empty directory if its own is lost", "");
+        assert!(!others_emptied.contains("empty"), "{text}");
+    };
+    let both = ("servers 1 and 2", "the dataDir of both");
+    let one = |server: &'static str| (server, "its dataDir");
+    for (own, is, others, (words, dirs)) in [
+        (3, After::Empty, vec![without_base(1), without_base(2)], both),
+        (3, After::Data, vec![without_base(1), without_base(2)], both),
+        (3, After::Empty, vec![without_base(2)], one("server 2")),
+        // It has left already.
+        (1, After::Data, vec![without_base(2), (3, After::Empty.standing(None))], one("server 2")),
+    ] {
+        let others = others.into_iter().collect();
+        let round = Round { own, holding: is.holding(), voters: &VOTERS, others: &others };
+        assert_eq!(round.step(true), Step::Join);
+        is_told(&round.waits_for(true, "/data"), words, dirs);
+        assert!(!round.is_out_of_ensemble(), "its data may be all that there is");
+    }
+    // One of them that starts again, or whose founder does not know of it.
+    let five: [u8; 5] = [1, 2, 3, 4, 5];
+    let of = OfLine { voters: five.into_iter().collect(), ..of(1) };
+    let own = left(OfLine { last: 0, lacks_base: true, ..of });
+    for (others, words, dirs) in [
+        (vec![], "server 1", "its dataDir"),
+        (vec![without_base(2)], "servers 1 and 2", "the dataDir of both"),
+        (vec![without_base(2), without_base(4)], "servers 1, 2 and 4", "the dataDir of each"),
+    ] {
+        let others: BTreeMap<u8, Standing> = others.into_iter().collect();
+        let returning = Returning { own: 1, left: own, asks: None, voters: &five, others: &others };
+        let text = returning.waits_for();
+        is_told(&text, words, dirs);
+        assert!(text.contains("start server"), "{text}");
+        assert_eq!(without_any_base(1, own, &five, &others).as_deref(), Some(text.as_str()));
+    }
+    // Somebody has it, is about to say so, or went on with more: then it comes, or that counts.
+    let after = |is: After| is.standing(None);
+    for other in [after(After::Member), after(After::Busy), after(After::LeftOld)] {
+        let others = BTreeMap::from([without_base(2), (3, other.clone())]);
+        assert_eq!(without_any_base(1, own, &VOTERS, &others), None, "{other:?}");
+    }
+    let others = BTreeMap::from([without_base(2), (3, Standing::Removed { ensemble: 7 })]);
+    assert_eq!(without_any_base(1, own, &VOTERS, &others), None, "it had begun");
+}
+
+/// Data that belongs to no ensemble is refused beside a majority of members (row 2), and not beside fewer: it may have left, as
+/// others are to.
+#[test]
+fn data_is_out_of_an_ensemble_only_beside_a_majority_that_has_what_it_was_founded_on() {
+    let begun = |server: u8| (server, of_line(7, &[], of(1)));
+    let not_begun = |server: u8| {
+        let (id, asks) = (0x101, Vec::new());
+        let of = of(1);
+        (server, Standing::Member { id, ensemble: 7, asks, has_begun: false, configured_at: 0, of })
+    };
+    let empty = |server: u8| (server, After::Empty.standing(None));
+    for (others, is_out) in [
+        (vec![begun(2), begun(3)], true),
+        (vec![begun(2), without_base(3)], true),
+        (vec![not_begun(2), begun(3)], true),
+        (vec![without_base(2), without_base(3)], false),
+        (vec![begun(2), empty(3)], false),
+        (vec![not_begun(2), not_begun(3)], false),
+        // Not all have answered.
+        (vec![begun(2)], false),
+    ] {
+        let others = others.into_iter().collect();
+        let holding = After::Data.holding();
+        let round = Round { own: 1, holding, voters: &VOTERS, others: &others };
+        assert_eq!(round.is_out_of_ensemble(), is_out, "{others:?}");
+    }
+}
+
+/// Two of five are left. Whoever says how that ends names both: the newer of the two counts, and what only the older one's
+/// operator is told would be emptied.
+#[test]
+fn every_line_names_all_that_are_left() {
+    let voters = [1, 2, 3, 4, 5];
+    let five = OfLine { voters: voters.into_iter().collect(), ..of(1) };
+    let member = |server| (server, of_line(7, &[], five));
+    let empty = |server| (server, After::Empty.standing(None));
+    let lost = "If the data of all others is lost for good, stop servers 1 and 2, run `rookeeper data leave` on the dataDir of \
+                both, and start them again";
+    // An empty server that gets no seat.
+    let others = BTreeMap::from([member(1), member(2), empty(4), empty(5)]);
+    let holding = After::Empty.holding();
+    let round = Round { own: 3, holding, voters: &voters, others: &others };
+    let text = round.waits_for(true, "/data");
+    assert!(text.contains("gives this server a seat") && text.contains(lost), "{text}");
+    assert!(text.contains("all others with empty directories: the newest data of these"), "{text}");
+    // The same where its founder asks it.
+    let asking = (1, of_line(7, &[3], five));
+    let others = BTreeMap::from([asking, member(2), empty(4), empty(5)]);
+    let round = Round { own: 3, holding, voters: &voters, others: &others };
+    assert!(round.accepts().is_some() && round.step(true) == Step::Join);
+    let text = round.waits_for(true, "/data");
+    assert!(text.contains("gives this server a seat") && text.contains(lost), "{text}");
+    // One of the two.
+    let others = BTreeMap::from([member(1), empty(3), empty(4), empty(5)]);
+    let returning =
+        Returning { own: 2, left: left(five), asks: None, voters: &voters, others: &others };
+    let text = returning.waits_for();
+    assert!(text.contains(lost), "{text}");
+    // One has left already: it is there with its data, which counts as well.
+    let data = (2, After::Data.standing(None));
+    let others = BTreeMap::from([data, empty(3), empty(4), empty(5)]);
+    let returning =
+        Returning { own: 1, left: left(five), asks: None, voters: &voters, others: &others };
+    let text = returning.waits_for();
+    assert!(text.contains("stop server 1, run `rookeeper data leave` on its dataDir"), "{text}");
+    assert!(text.contains("all others but server 2"), "{text}");
+    let others = BTreeMap::from([member(1), empty(3), empty(4), empty(5)]);
+    let round = Round { own: 2, holding: After::Data.holding(), voters: &voters, others: &others };
+    let text = round.waits_for(true, "/data");
+    assert!(text.contains("stop server 1, run `rookeeper data leave` on its dataDir"), "{text}");
+    assert!(text.contains("all others but server 2"), "{text}");
+    // What left the generation before is none of them.
+    let of_later = OfLine { generation: 2, ..five };
+    let others = BTreeMap::from([(1, of_line(8, &[], of_later)), empty(4), empty(5)]);
+    let holding = Holding { left: Some(left(five)), ..After::LeftNew.holding() };
+    let round = Round { own: 3, holding, voters: &voters, others: &others };
+    let text = round.waits_for(true, "/data");
+    assert!(text.contains("stop server 1, run `rookeeper data leave` on its dataDir"), "{text}");
 }
 
 /// The marker on a majority would have that begin on nothing as soon as no member answers: no more are named than are needed, and

@@ -158,7 +158,7 @@ RK0437 ID_CALLED_ELSEWHERE
 "Find the other process and stop it, or correct its `myid`."
 
 RK0441 WAITING_FOR_ENSEMBLE
-"This server belongs to no ensemble yet and has been waiting for one for ten seconds or more; the line is repeated every ten seconds."
+"This server belongs to no ensemble yet, or none of its members that answer has any data of it, and it has been waiting for ten seconds or more; the line is repeated every ten seconds."
 "It does not serve clients. An ensemble begins only when, by what the servers' directories hold, no data can be shut out by that. An empty directory whose disk is not mounted counts as empty, unless `db.autocreate=false`."
 "The line names the servers that are waited for, and the command that ends the wait; `/health/ready` says the same. If a server that it names is running, look for RK0431 in the logs of both. Create the marker `initialize` only if no server has data that is needed."
 

@@ -261,6 +261,7 @@ impl Life {
             member.transport().asks(asks);
         }
         if is_installed {
+            member.transport().has_base();
             tracing::info!(index = member.applied(), "installed a snapshot from the leader");
             // It walks through a tree that is not there any more.
             self.snapshots.abandon();

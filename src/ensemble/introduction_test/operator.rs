@@ -81,6 +81,12 @@ impl World {
             let are_lost = members.iter().all(|member| self.has_lost_majority(*member));
             return are_lost.then_some(Action::Leave(members));
         }
+        // Nothing of it has come to any of them.
+        for words in ["are lost for good, stop server ", "are lost for good, stop servers "] {
+            if let Some(members) = numbers_behind(line, words) {
+                return self.are_all_of_theirs(&members).then_some(Action::Leave(members));
+            }
+        }
         // A founder whose ensemble has not begun, and is not joined.
         for words in ["is to count, stop server ", "does not happen, stop server "] {
             if let Some(founder) = number_behind(line, words) {
@@ -117,6 +123,14 @@ impl World {
         let ensemble = of(&self.servers[member]);
         let left = self.servers.iter().filter(|server| of(server) == ensemble).count();
         ensemble.is_some() && left <= self.servers.len() / 2
+    }
+
+    /// Whether the directories of all other members of an ensemble are lost.
+    fn are_all_of_theirs(&self, members: &[usize]) -> bool {
+        let of = |at: usize| self.servers[at].volumes[self.servers[at].mounted].belongs;
+        let ensemble = members.first().and_then(|member| of(*member));
+        let belong = (0..self.servers.len()).filter(|at| of(*at) == ensemble);
+        ensemble.is_some() && belong.eq(members.iter().copied())
     }
 
     /// `data leave`. From then on another ensemble may acknowledge, which has what this one did.

@@ -146,7 +146,7 @@ impl World {
         let Some(process) = &mut self.servers[at].process else { return Ok(()) };
         let Some(running) = &mut process.running else { return Ok(()) };
         let Running { member, writer, .. } = running;
-        let mut asks = None;
+        let (mut asks, mut has_base) = (None, false);
         let done = act(member, now).and_then(|()| {
             member.turn(now)?;
             loop {
@@ -155,7 +155,7 @@ impl World {
                     return Ok(());
                 }
                 let written = writer.write(writes)?;
-                member.persisted(written)?;
+                has_base |= member.persisted(written)?;
                 if let Some(still) = member.take_asks() {
                     asks = Some(still);
                 }
@@ -164,6 +164,9 @@ impl World {
         });
         if let Some(asks) = asks {
             process.introduction.asks(asks);
+        }
+        if has_base {
+            process.introduction.has_base();
         }
         self.post(at);
         match done {

@@ -148,6 +148,7 @@ fn examples() -> Vec<Said> {
         generation: 1,
         term: 5,
         last: -1,
+        lacks_base: true,
         voters: [1, 200].into_iter().collect(),
         outgoing: [255].into_iter().collect(),
     };

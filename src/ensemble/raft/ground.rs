@@ -14,7 +14,7 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::founding::{Founding, Seat};
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::snapshot_of;
-use crate::ensemble::standing::{Base, Left, OfLine, Servers, has_begun};
+use crate::ensemble::standing::{Base, Left, OfLine, Servers, has_begun, lacks_base};
 use crate::storage::{
     Compression, DataDirectory, EpochFile, Members, RaftState, RaftStateFile, SessionKey,
     SessionSecret, SnapshotId, SnapshotOrigin, StorageError, TxnLog, recover, whose,
@@ -56,12 +56,15 @@ fn is_of_a_founding(left: &RaftState, zxid: i64) -> bool {
     is_later && [begins - 1, begins].contains(&zxid) && zxid <= founding_zxid(left)
 }
 
-/// Whether a directory that left an ensemble holds, beside what the ensemble was founded on, at most records that ensembles
-/// were to begin with: only a founder has one before a leader is there. `current` is `currentEpoch`, which is raised before
-/// that record, and further by whoever went on.
+/// Whether a directory that left an ensemble holds, beside what it held before, at most records that ensembles were to begin with:
+/// only a founder has one before a leader is there, and whoever has nothing yet of one that has begun has none of that. `current`
+/// is `currentEpoch`, which is raised before that record, and further by whoever went on.
 #[must_use]
 pub fn is_bare_founding(left: &RaftState, last_zxid: i64, current: i64) -> bool {
-    let is_founded = left.founded_in != 0 && left.own.1 != 0 && !has_begun(left);
+    let has_come = left.replaces != 0 && last_zxid >= left.replaces;
+    let lacks_base = left.base != 0 && left.clears && !has_come;
+    let is_bare_yet = !has_begun(left) || lacks_base;
+    let is_founded = left.founded_in != 0 && left.own.1 != 0 && is_bare_yet;
     let is_bare = last_zxid == left.own.1 || is_of_a_founding(left, last_zxid);
     is_founded && is_bare && current <= founding_zxid(left) >> 32
 }
@@ -87,7 +90,8 @@ pub fn of_line(state: &RaftState, last: i64) -> Left {
     let RaftState { ensemble, line, generation, term, ref members, .. } = *state;
     let servers = |ids: &[u64]| ids.iter().copied().map(server_of).collect::<Servers>();
     let (voters, outgoing) = (servers(&members.voters), servers(&members.voters_outgoing));
-    Left { ensemble, of: OfLine { line, generation, term, last, voters, outgoing } }
+    let lacks_base = lacks_base(state, last);
+    Left { ensemble, of: OfLine { line, generation, term, last, lacks_base, voters, outgoing } }
 }
 
 impl Before {
@@ -687,6 +691,35 @@ mod tests {
             }
         }
         assert!(without > 30 && with > 100 && !kept.is_empty(), "{without} {with}");
+    }
+
+    /// It has voted, and nothing has come: the ensemble may have begun, and it has nothing of it. Behind what it held lies the
+    /// record of a founding that came to nothing, which would be newer than what others hold.
+    #[test]
+    fn what_it_held_counts_again_where_nothing_has_come_in_an_ensemble_that_has_begun() {
+        for voted in [false, true] {
+            let disk = with_data();
+            let before = read(&disk);
+            let (had, first) = (before.base(), founding(&before));
+            before.found(member_id(1, 1), &first, None).expect("founds");
+            start(&disk).expect("starts");
+            RaftStateFile::leave(&directory(&disk)).expect("leaves");
+            let before = read(&disk);
+            assert_eq!((before.base().epoch, before.base().zxid), (had.epoch, had.zxid));
+            let term = TERM + 1;
+            let index = first.index + 1;
+            let next = Founding { ensemble: 8, term, founded_in: term, index, ..first };
+            before.belong(member_id(1, 1), member_id(3, 1), &next, None).expect("belongs");
+            founder_knows(&directory(&disk)).expect("writes");
+            let mut promises = RaftStateFile::open(&directory(&disk)).expect("opens").expect("is");
+            let state = RaftState { term: term + u64::from(voted), ..promises.get().clone() };
+            promises.save(state).expect("saves");
+            drop(promises);
+            assert_eq!(start(&disk).expect("starts"), (0, 0));
+            RaftStateFile::leave(&directory(&disk)).expect("leaves");
+            let base = read(&disk).base();
+            assert_eq!((base.epoch, base.zxid), (had.epoch, had.zxid), "{voted}");
+        }
     }
 
     /// Its seals match, and no start can be made from it: an earlier release installed it by its seals.

@@ -51,6 +51,9 @@ fn not_ready(server: &Server) -> Option<Cow<'static, str>> {
                 |what| format!("it takes part in no ensemble yet: {what}").into(),
             ))
         }
-        Role::None => Some("there is no leader, or this server cannot reach it".into()),
+        Role::None => Some(server.others.waits_for.lock().clone().map_or_else(
+            || "there is no leader, or this server cannot reach it".into(),
+            |what| format!("there is no leader: {what}").into(),
+        )),
     }
 }

@@ -24,7 +24,7 @@ use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config;
 use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question};
 use crate::ensemble::introduction::{Asked, Coming, Deed, Founds, Heard, Introduction, Next};
-use crate::ensemble::standing::{Asks, Left, Standing};
+use crate::ensemble::standing::{Asks, Left, Standing, without_any_base};
 use crate::ensemble::{
     Before, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FromPeer, Said, founder_knows, member_id,
     parse_head, parse_said, put_said,
@@ -67,6 +67,38 @@ impl Peers {
     /// This member may have a leader from here on.
     pub(in crate::server) fn has_begun(&self) {
         self.0.introduction.lock().has_begun();
+    }
+
+    /// What the ensemble was founded on has come to this member.
+    pub(in crate::server) fn has_base(&self) {
+        self.0.introduction.lock().has_base();
+    }
+
+    /// As long as nothing of what the ensemble was founded on has come to this member, which takes part, says every 10 s if none of
+    /// those who answer can give it to it, and what ends that.
+    pub(in crate::server) fn tell_without_base(
+        &self,
+        ensemble: &config::Ensemble,
+        server: &Arc<Server>,
+    ) {
+        let (common, server) = (Arc::clone(&self.0), Arc::clone(server));
+        let voters: Vec<u8> = ensemble.ids(false).collect();
+        let task = async move {
+            let introduced = || common.introduction.lock().without_base();
+            while introduced().is_some() {
+                tokio::time::sleep(BETWEEN_COMPLAINTS).await;
+                let heard = common.hear().await;
+                // It may have come meanwhile.
+                let text = introduced().and_then(|left| {
+                    without_any_base(common.server, left, &voters, &heard.standings)
+                });
+                if let Some(text) = &text {
+                    tell_that_it_waits(text);
+                }
+                *server.others.waits_for.lock() = text;
+            }
+        };
+        self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
     }
 
     /// Comes to an ensemble with what is there, until this server takes part in one. Whether it does; not if it ends before.
@@ -134,11 +166,7 @@ impl Peers {
             if let Some(text) = text {
                 if complained.elapsed() >= BETWEEN_COMPLAINTS {
                     complained = Instant::now();
-                    tracing::warn!(
-                        id = %MessageId::WAITING_FOR_ENSEMBLE,
-                        reason = text,
-                        "this server takes part in no ensemble yet and waits"
-                    );
+                    tell_that_it_waits(&text);
                 }
                 *waits.lock() = Some(text);
             }
@@ -158,6 +186,14 @@ impl Peers {
             self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
         }
     }
+}
+
+fn tell_that_it_waits(reason: &str) {
+    tracing::warn!(
+        id = %MessageId::WAITING_FOR_ENSEMBLE,
+        reason,
+        "this server takes part in no ensemble yet and waits"
+    );
 }
 
 impl Common {

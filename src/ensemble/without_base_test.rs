@@ -1,0 +1,108 @@
+use super::super::standing::{OfLine, without_any_base};
+use super::*;
+
+const VOTERS: [u8; 3] = [1, 2, 3];
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// An ensemble of servers 1 to 3 that has begun.
+fn left(lacks_base: bool) -> Left {
+    let voters = VOTERS.into_iter().collect();
+    let of = OfLine { line: 7, generation: 1, term: 6, lacks_base, voters, ..OfLine::default() };
+    Left { ensemble: 7, of }
+}
+
+/// A member of it.
+fn member(server: u8, lacks_base: bool) -> (u8, Standing) {
+    let (id, asks, of) = (member_id(server, FIRST_LIFE), Vec::new(), left(lacks_base).of);
+    (server, Standing::Member { id, ensemble: 7, asks, has_begun: true, configured_at: 0, of })
+}
+
+fn empty(server: u8) -> (u8, Standing) {
+    let holding = Holding { begins: Begins::WithAll, ..Holding::default() };
+    (server, Standing::Before(holding))
+}
+
+/// What it does, having heard this for longer than `initLimit`, and what it says.
+fn heard(own: u8, next: Next, others: &[(u8, Standing)]) -> (Deed, String) {
+    let words = ("/data".to_owned(), "rookeeper data leave /data".to_owned());
+    let mut coming = Coming::new(own, VOTERS.into(), LIMIT, words);
+    let processes = others.iter().map(|(server, _)| (*server, ProcessId(1))).collect();
+    let heard = Heard { standings: others.iter().cloned().collect(), processes };
+    let mut introduction = Introduction::Reading;
+    let (deed, text) = coming.heard(&mut introduction, None, next, &heard, 2 * LIMIT);
+    (deed, text.expect("it says so"))
+}
+
+/// It may have what was acknowledged, and be the only one that has.
+#[test]
+fn data_does_not_end_beside_members_to_whom_nothing_has_come() {
+    let base = Base { epoch: 3, zxid: 3 << 32 | 9, accepted: 3 };
+    let next = || Next::Comes(Holding { base, begins: Begins::WithAll, ..Holding::default() });
+    let ends = Deed::Ends { zxid: base.zxid };
+    for (others, ended) in [
+        ([member(2, true), empty(3)], false),
+        ([member(2, true), member(3, true)], false),
+        // Who left, as each of two survivors is to, before the other one did.
+        ([member(2, false), empty(3)], false),
+        ([member(2, true), member(3, false)], true),
+        ([member(2, false), member(3, false)], true),
+    ] {
+        let (deed, text) = heard(1, next(), &others);
+        assert_eq!(deed == ends, ended, "{others:?}");
+        if !ended {
+            assert_eq!(deed, Deed::Waits, "{others:?}");
+            assert!(text.contains("run `rookeeper data leave`"), "{text}");
+        }
+    }
+}
+
+/// Nobody gives it a seat: its line is the one of the others.
+#[test]
+fn who_awaits_a_founder_says_that_nothing_has_come_to_anybody() {
+    let next = || Next::Awaits(member_id(3, FIRST_LIFE), left(true), "waits".to_owned());
+    let (_, text) = heard(1, next(), &[member(2, true), empty(3)]);
+    let both = "stop servers 1 and 2, run `rookeeper data leave` on the dataDir of both";
+    assert!(text.contains(both) && !text.contains("nothing has to be done"), "{text}");
+    let (_, text) = heard(1, next(), &[member(2, false), empty(3)]);
+    assert!(text.contains("nothing has to be done"), "{text}");
+}
+
+/// What a member says of itself, by what its disk tells.
+#[test]
+fn a_member_says_whether_what_its_ensemble_was_founded_on_has_come() {
+    let base = 5;
+    let members = Members { voters: vec![member_id(1, FIRST_LIFE)], ..Members::default() };
+    let state = RaftState {
+        id: 0x101,
+        ensemble: 7,
+        term: 6,
+        founded_in: 5,
+        base,
+        members,
+        ..RaftState::default()
+    };
+    let lacks = |its: &Introduction| match its.standing(0) {
+        Some(Standing::Member { of, .. }) => (of.lacks_base, its.without_base().is_some()),
+        other => panic!("{other:?}"),
+    };
+    for (state, last, lacking) in [
+        (RaftState { clears: true, ..state.clone() }, 0, true),
+        (state.clone(), 0, true),
+        // A founder knows what it founded on to be final, and whoever has it.
+        (RaftState { commit: base, ..state.clone() }, 0, false),
+        // It was killed when it had come.
+        (RaftState { clears: true, ..state.clone() }, 6 << 32, false),
+        (RaftState { base: 0, ..state.clone() }, 0, false),
+    ] {
+        let mut introduction = Introduction::of_member(&state, last);
+        assert_eq!(lacks(&introduction), (lacking, lacking), "{state:?}");
+        introduction.has_base();
+        assert_eq!(lacks(&introduction), (false, false), "{state:?}");
+    }
+    // As one that takes part says it.
+    let introduction = Introduction::of_member(&state, 0);
+    let own = introduction.without_base().expect("nothing has come");
+    let others = [member(2, true)].into_iter().collect();
+    let text = without_any_base(1, own, &VOTERS, &others).expect("nobody has it");
+    assert!(text.contains("start server 3") && text.contains("stop servers 1 and 2"), "{text}");
+}
