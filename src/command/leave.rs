@@ -11,9 +11,9 @@ use super::output::Output;
 use super::state::State;
 use super::words::{Hex, counted};
 use crate::ensemble::is_bare_founding;
-use crate::ensemble::standing::has_begun;
+use crate::ensemble::standing::{has_begun, lacks_base};
 use crate::message::MessageId;
-use crate::storage::{EpochFile, RaftState, RaftStateFile};
+use crate::storage::{EpochFile, RaftState, RaftStateFile, whose};
 
 /// What the other members may have done to entries that this one is not sure of is not known here.
 pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
@@ -33,12 +33,17 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
             format!("a start would refuse the directory: {error}"),
         ));
     }
-    let RaftState { id, ensemble, commit, own, ref members, .. } = member;
+    let RaftState { id, ensemble, commit, own, clears, ref members, .. } = member;
     let voters = members.voters.len();
     let (last, has_begun) = (state.examined.last_zxid, has_begun(&member));
+    let last_own = whose(&directory, &member)?.last;
+    let lacks_base = lacks_base(&member, last_own) || clears && last_own == 0;
     let disk = Arc::clone(directory.disk());
     let current = EpochFile::current(disk, directory.snapshots())?.get();
-    let is_as_before = is_bare_founding(&member, last, current);
+    let before = match is_bare_founding(&member, last, current) {
+        true => Some(own),
+        false => lacks_base.then_some((current.max(last >> 32), last)),
+    };
     if !change.dry_run {
         RaftStateFile::leave(&directory)?;
     }
@@ -49,6 +54,7 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
             "ensemble": format!("{ensemble:016x}"),
             "voters": voters,
             "has_begun": has_begun,
+            "lacks_base": lacks_base,
             "last_zxid": Hex(last),
             "final_index": commit,
         }))?;
@@ -59,32 +65,44 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
         "the directory {verb} detached from its ensemble: it was member {id:#x} of {ensemble:016x}, with {}",
         counted(voters as u64, "voter")
     ))?;
-    if !has_begun {
-        out.line(format_args!(
-            "that ensemble has not begun: as far as this directory shows, nothing was acknowledged to any client in it"
-        ))?;
-        match is_as_before {
-            true => out.line(format_args!(
-                "what it held before counts again: up to {} of epoch {}",
-                Hex(own.1),
-                own.0
+    if !has_begun || lacks_base {
+        match has_begun {
+            false => out.line(format_args!(
+                "that ensemble has not begun: as far as this directory shows, nothing was acknowledged to any client in it"
             ))?,
-            false => out.line(format_args!("it ends at {}", Hex(last)))?,
+            true => out.line(format_args!(
+                "it has nothing of that ensemble: if anything was acknowledged to a client in it, other members have that"
+            ))?,
         }
+        match before {
+            Some((epoch, zxid)) => out.line(format_args!(
+                "what it held before counts again: up to {} of epoch {epoch}",
+                Hex(zxid)
+            ))?,
+            None => out.line(format_args!("it ends at {}", Hex(last)))?,
+        }
+        let others = match has_begun {
+            false => "the other servers that belong to that ensemble",
+            true => "the other servers that have nothing of that ensemble either",
+        };
         out.line(format_args!(
-            "the other servers that belong to that ensemble give it up in the same way: keep the data directory of each"
+            "{others} give it up in the same way: keep the data directory of each"
         ))?;
         return Ok(Verdict::Fine);
     }
     out.line(format_args!(
-        "it ends at {}. If this directory is used from now on, what the other members have after that is lost",
+        "it ends at {}. If this directory is used from now on, what the other members have after that is lost, unless they leave too",
         Hex(last)
     ))?;
     out.line(format_args!(
         "some of its last transactions may never have been acknowledged to any client: they count as committed from now on"
     ))?;
     out.line(format_args!(
-        "no other member of that ensemble may ever serve its data again: give each an empty data directory"
+        "each other server whose data is to count leaves that ensemble too, before any of them is started: the newest data of these \
+         counts"
+    ))?;
+    out.line(format_args!(
+        "no other member of that ensemble may ever serve its data again: give all others, and only those, an empty data directory"
     ))?;
     Ok(Verdict::Fine)
 }

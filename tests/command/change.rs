@@ -178,3 +178,66 @@ fn the_log_of_a_member_is_not_cut() {
     fine(&["data", "leave", text(&dir)]);
     fine(&["data", "truncate", text(&dir), "--to-zxid", "0x5"]);
 }
+
+/// What becomes of each member that leaves: only one that has something of an ensemble that has begun may speak for it, and
+/// nobody is sent to empty what may be the only copy.
+#[test]
+fn a_member_that_leaves_says_what_counts_then() {
+    let id = (1 << 8) | 1;
+    let voters = vec![id, (1 << 8) | 2, (1 << 8) | 3];
+    let members = Members { voters, ..Members::default() };
+    // What lay in the directory goes to 0xb, of epoch 0; the ensemble was founded behind another server's 20 entries.
+    let own = (0, 0xb);
+    let accepted = RaftState {
+        id,
+        term: 2,
+        founded_in: 2,
+        base: 20,
+        clears: true,
+        own,
+        members,
+        ..RaftState::default()
+    };
+    let begun = RaftState { term: 3, ..accepted.clone() };
+    let seated = RaftState { founded_in: 0, base: 0, ..begun.clone() };
+    let has_all = RaftState { commit: 20, clears: false, own: (0, 0), ..begun.clone() };
+    let has_founded = RaftState { commit: 11, base: 11, clears: false, ..accepted.clone() };
+    let went_on = RaftState { own: (0, 0x9), ..has_founded.clone() };
+    let counts = "what it held before counts again: up to 0xb of epoch 0";
+    let gives_up = "give it up in the same way: keep the data directory of each";
+    for (state, has_begun, lacks_base, parts) in [
+        (accepted, false, true, vec!["has not begun", counts, gives_up]),
+        (begun, true, true, vec!["it has nothing of that ensemble", counts, gives_up]),
+        (seated, true, true, vec!["it has nothing of that ensemble", counts, gives_up]),
+        (has_founded, false, false, vec!["has not begun", counts, gives_up]),
+        (went_on, false, false, vec!["has not begun", "it ends at 0xb", gives_up]),
+        (
+            has_all,
+            true,
+            false,
+            vec![
+                "it ends at 0xb",
+                "each other server whose data is to count leaves that ensemble too, before any of them is started",
+                "no other member of that ensemble may ever serve its data again: give all others, and only those, an empty",
+            ],
+        ),
+    ] {
+        let root = tempfile::tempdir().expect("a folder");
+        let dir = crate::fixture::own(&root.path().join("data"), 9, 2);
+        let options =
+            DirectoryOptions { data_dir: dir.clone(), data_log_dir: dir.clone(), create: false };
+        let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
+        RaftStateFile::create(&directory, &state, None).expect("a member");
+        drop(directory);
+        let plan = object(&["data", "leave", "--json", "--dry-run", text(&dir)]);
+        assert_eq!((&plan["done"], &plan["last_zxid"]), (&false.into(), &"0xb".into()));
+        assert_eq!(plan["has_begun"], has_begun, "{state:?}");
+        assert_eq!(plan["lacks_base"], lacks_base, "{state:?}");
+        let said = fine(&["data", "leave", text(&dir)]).out;
+        assert!(parts.iter().all(|part| said.contains(part)), "{state:?}: {said}");
+        assert_eq!(said.contains("empty"), has_begun && !lacks_base, "{state:?}: {said}");
+        assert!(!dir.join("version-2/raft.state").exists());
+        let nothing_more = run(&["data", "leave", text(&dir)]);
+        assert!(nothing_more.err.contains("RK0815"), "{}", nothing_more.err);
+    }
+}

@@ -563,6 +563,60 @@ fn has_accepted(server: &Server, number: u8, founder: &Server, of_founder: u8) {
     fs::write(state(server), bytes).expect("written");
 }
 
+/// A server has voted in what the other one has founded, and nothing of it has come: its data is still where it was.
+fn has_voted(server: &Server, number: u8, founder: &Server, of_founder: u8) {
+    let mut check = Command::new(env!("CARGO_BIN_EXE_rookeeper"));
+    check.args(["data", "check", "--json"]).arg(server.data());
+    let output = check.output().expect("it runs");
+    let report = String::from_utf8(output.stdout).expect("text");
+    let (_, last) = report.split_once("\"last_zxid\":\"0x").expect("a zxid");
+    let (last, _) = last.split_once('"').expect("its end");
+    let last = i64::from_str_radix(last, 16).expect("a number");
+    let bytes = changed(fs::read(state(founder)).expect("a member"), |slot| {
+        slot[16..24].copy_from_slice(&first_life(number));
+        let term = u64::from_be_bytes(slot[24..32].try_into().expect("eight bytes"));
+        slot[24..32].copy_from_slice(&(term + 1).to_be_bytes());
+        slot[32..40].copy_from_slice(&first_life(of_founder));
+        slot[40..48].fill(0);
+        slot[64] = 1;
+        slot[4010] = 0;
+        slot[4019..4059].fill(0);
+        slot[4059..4067].copy_from_slice(&(last >> 32).to_be_bytes());
+        slot[4067..4075].copy_from_slice(&last.to_be_bytes());
+    });
+    fs::write(state(server), bytes).expect("written");
+}
+
+/// Two have voted for the founder, and its disk is lost before anything of it has come to them: all that was acknowledged lies
+/// where they have it.
+#[test]
+fn a_founder_whose_disk_is_lost_once_it_is_elected_takes_nothing_with_it() {
+    let mut servers = founded_alone(LIMIT, each_has_more);
+    servers.iter_mut().for_each(kill);
+    has_voted(&servers[0], 1, &servers[2], 3);
+    has_voted(&servers[1], 2, &servers[2], 3);
+    wipe(&servers[2]);
+    servers.iter_mut().for_each(Server::run);
+    let both = "stop servers 1 and 2, run `rookeeper data leave` on the dataDir of both";
+    until("all say what ends that", || servers.iter().all(|server| server.log().contains(both)));
+    let leaves = |server: &mut Server| {
+        stop(server);
+        let said = leave(server);
+        assert!(said.contains("what it held before counts again"), "{said}");
+        assert!(!said.contains("empty"), "{said}");
+        server.run();
+    };
+    // The other one waits, and does not end beside it.
+    leaves(&mut servers[0]);
+    until("it says that the other one is to leave", || {
+        servers[0].log().contains("stop server 2, run `rookeeper data leave` on its dataDir")
+    });
+    leaves(&mut servers[1]);
+    all_serve(&servers);
+    all_have(&servers, "/kept");
+    assert!(servers.iter().all(|server| !server.log().contains("RK0408")));
+}
+
 /// A server that has accepted, and whose founder has not said that it knows: with nothing else in its directory.
 fn has_only_accepted(server: &Server, founder: u8) {
     let bytes = changed(fs::read(state(server)).expect("a member"), |slot| {
