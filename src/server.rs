@@ -452,6 +452,11 @@ async fn serve_as_member(
         server.stats.series.record(Measure::DatabaseLoad, took);
         let (id, number) = (started.id(), started.ensemble());
         let (promised, founding) = (started.promised(), started.founding());
+        data::tell_if_differs(
+            server.config.session_passwords,
+            started.secret.as_ref(),
+            &started.database,
+        );
         peers.start(id, number, promised, started.secret.as_ref(), founding);
         peers.tell_without_base(&members, server);
         if let Some(secret) = started.secret.clone() {

@@ -343,6 +343,10 @@ fn every_key_in_effect_sets_its_field() {
         ("quorum.auth.secretFile=/s", |_| ()),
         ("leader.snapSyncLimitInKbPerSecond=1", |_| ()),
         ("linearizableReads=true", |_| ()),
+        ("sessions.passwords=zookeeper", |c| {
+            c.session_passwords = Some(SessionPasswords::ZooKeepers);
+        }),
+        ("sessions.passwords=keyed", |c| c.session_passwords = Some(SessionPasswords::Keyed)),
         ("leaderServes=no", |_| ()),
         ("localSessionsEnabled=true", |_| ()),
         ("localSessionsUpgradingEnabled=true", |_| ()),
@@ -641,6 +645,7 @@ fn the_table_of_keys_holds_each_once_with_a_sentence() {
             "memoryLimitInKb",
             "admin.remote.allowWorld",
             "unreadLimitInKb",
+            "sessions.passwords",
         ];
         assert_eq!(
             is_own.contains(&key.name),

@@ -94,6 +94,7 @@ pub const KEYS: &[Section] = &[
         property("intBufferStartingSizeBytes", Text, Meaningless, "Sizes a buffer of the JVM."),
     ] },
     Section { heading: "Protection", keys: &[
+        in_file("sessions.passwords", Text, Works, "Rookeeper's own: `keyed` or `zookeeper`, how session passwords are made in a directory or an ensemble that begins here; default `keyed`, where every server can have the key. Those of `zookeeper` can be computed from a session's id, and sessions survive the way back to ZooKeeper."),
         property("memoryLimitInKb", LongDecimal, Works, "Rookeeper's own: KB that the process may use; default the limit of its control group. Near the limit, writes that grow the tree get -7."),
         property("unreadLimitInKb", LongDecimal, Works, "Rookeeper's own: KB of answers and events that all clients together may leave unread; default 262144, or half of the memory reserve if that is less, but never less than four of the largest frames. Beyond the limit, the connection that has gone longest without reading is closed."),
         property("request_throttle_max_requests", Int, Better, "Requests waiting to be ordered, if less than `globalOutstandingLimit`, which covers all connections together in any case; default 0."),

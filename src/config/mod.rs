@@ -45,7 +45,9 @@ pub use keys::{Fate, KEYS, Key, Refusal, Section, known_key, nearest as nearest_
 pub use logs::{AuditTo, Logs};
 pub use quorum::{ClientAuth, Protocols, QuorumSecurity, QuorumTls};
 pub use reaper::Reaper;
-pub use standalone::{Config, FourLetterWords, ListenAddress, Purge, SnapshotCompression};
+pub use standalone::{
+    Config, FourLetterWords, ListenAddress, Purge, SessionPasswords, SnapshotCompression,
+};
 pub use throttle::{ConnectionThrottle, LargeRequests, SessionWeights, Throttle};
 
 use environment::Environment;

@@ -92,6 +92,9 @@ pub struct Config {
     pub metrics_listen: Option<ListenAddress>,
     /// The AdminServer (`admin.*`); `None` where it is switched off.
     pub admin: Option<Admin>,
+    /// How passwords of sessions are made in what begins here (`sessions.passwords`); `None` is unset, by a key where every
+    /// server can have it.
+    pub session_passwords: Option<SessionPasswords>,
     /// What stands in zoo.cfg, without its secrets; `None` without one.
     pub shown_file: Option<String>,
     /// ACLs and authentication.
@@ -159,6 +162,24 @@ pub enum SnapshotCompression {
     Gzip,
     /// `snappy`.
     Snappy,
+}
+
+/// How passwords of sessions are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionPasswords {
+    /// `keyed`: by a key, which nobody else knows.
+    Keyed,
+    /// `zookeeper`: by ZooKeeper's formula, out of the session's id.
+    ZooKeepers,
+}
+
+impl fmt::Display for SessionPasswords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Keyed => "keyed",
+            Self::ZooKeepers => "zookeeper",
+        })
+    }
 }
 
 /// The four-letter words that are answered.
@@ -313,6 +334,7 @@ impl Config {
             purge: purge(settings)?,
             metrics_listen,
             admin,
+            session_passwords: session_passwords(settings)?,
             shown_file: None,
             access: Access::from_settings(settings, notes)?,
             enforce_quota: property_bool(settings, "enforceQuota", false, notes),
@@ -324,6 +346,15 @@ impl Config {
             ensemble,
         })
     }
+}
+
+fn session_passwords(settings: &Settings) -> Result<Option<SessionPasswords>, ConfigError> {
+    const KEY: &str = "sessions.passwords";
+    let Some(setting) = settings.get(KEY) else { return Ok(None) };
+    let all = [SessionPasswords::Keyed, SessionPasswords::ZooKeepers];
+    let found = all.into_iter().find(|one| setting.value == one.to_string());
+    let bad = || value::bad_value(KEY, setting, "keyed or zookeeper".to_owned());
+    found.map(Some).ok_or_else(bad)
 }
 
 /// A number that QuorumPeerConfig reads itself, any Java `int`.

@@ -202,4 +202,9 @@ RK0257 LOG_UNTOLD
 "The log is complete and goes on. But until the file is there, a start whose log folder is missing or not mounted cannot tell, and would begin from the newest snapshot without it."
 "Free some space in `dataDir`; the file is written by itself after that. Until then, check before each start that the log folder (`dataLogDir`) is mounted."
 
+RK0258 SESSION_PASSWORDS_DIFFER
+"`sessions.passwords` asks for other session passwords than the directory or the ensemble has; the line says which ones count, and how many open sessions have them."
+"The server starts, and no session ends because of it: the key of zoo.cfg counts when a directory or an ensemble begins, and `session.key` stays as long as an open session depends on it."
+"To get ZooKeeper's formula on a standalone server, restart it when no such session is open. To get a key, stop it and run `rookeeper data seal`. For an ensemble, see 'Passwords of sessions in an ensemble' in docs/operations.md. Or correct zoo.cfg to what counts."
+
 }

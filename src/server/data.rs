@@ -1,5 +1,6 @@
 //! The data directory at a start: what is in it, or the beginning of what will be.
 
+use std::collections::HashSet;
 use std::io;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -8,11 +9,12 @@ use std::time::Instant;
 
 use super::ServerError;
 use super::clock::{self, Clock};
-use crate::config::{self, Config, SnapshotCompression};
+use crate::config::{self, Config, SessionPasswords, SnapshotCompression};
 use crate::engine::database::{Database, Rules};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::standing::Begins;
 use crate::ensemble::{Ensemble, List, Rebuild, first_snapshot};
+use crate::message::MessageId;
 use crate::storage::{
     self, Compression, DataDirectory, DirectoryOptions, LogOptions, RaftStateFile, RealDisk,
     Recovered, RecoveryOptions, SessionKey, SessionSecret, SnapshotOrigin, StorageError,
@@ -61,7 +63,9 @@ impl Data {
         if recovered.fresh {
             first_snapshot(directory, &mut database, compression(config))?;
         }
-        let secret = session_secret(directory, &recovered)?;
+        let wanted = config.session_passwords;
+        let secret = session_secret(directory, &recovered, &database, wanted)?;
+        tell_if_differs(wanted, secret.as_ref(), &database);
         tracing::info!(
             directory = %directory.snapshots().display(),
             zxid = %Zxid(recovered.last_zxid),
@@ -194,10 +198,13 @@ fn marker(config: &Config) -> PathBuf {
 
 /// The key of a directory in which nothing has happened is made, that of an earlier one read: behind the first
 /// snapshot, so that a key without one tells of a snapshot that is gone. A directory that ZooKeeper wrote last has none:
-/// its sessions have ZooKeeper's passwords, and those of before ended under ZooKeeper, which does not know the key.
+/// its sessions have ZooKeeper's passwords, and those of before ended under ZooKeeper, which does not know the key. Where
+/// ZooKeeper's are wanted, a key goes with the last open session that depends on it.
 fn session_secret(
     directory: &DataDirectory,
     recovered: &Recovered,
+    database: &Database,
+    wanted: Option<SessionPasswords>,
 ) -> Result<Option<SessionSecret>, ServerError> {
     let disk = directory.disk().as_ref();
     let folder = directory.snapshots();
@@ -206,6 +213,17 @@ fn session_secret(
         return Ok(None);
     }
     let found = SessionSecret::read(disk, folder)?;
+    if wanted == Some(SessionPasswords::ZooKeepers) {
+        let Some(secret) = found else { return Ok(None) };
+        if depending(&secret, database) > 0 {
+            return Ok(Some(secret));
+        }
+        SessionSecret::install(None, disk, folder)?;
+        tracing::info!(
+            "session.key is removed: sessions.passwords is zookeeper, and no open session depends on it"
+        );
+        return Ok(None);
+    }
     let is_begun = recovered.fresh || (recovered.last_zxid == 0 && recovered.txns == 0);
     if found.is_some() || !is_begun {
         return Ok(found);
@@ -214,6 +232,33 @@ fn session_secret(
     fill_random(&mut bytes)?;
     let key = SessionKey::create(disk, folder, bytes)?;
     Ok(Some(SessionSecret { key, before: Vec::new() }))
+}
+
+/// How many open sessions have passwords that depend on the key.
+pub(super) fn depending(secret: &SessionSecret, database: &Database) -> usize {
+    let before: HashSet<i64> = secret.before.iter().copied().collect();
+    database.sessions().keys().filter(|session| !before.contains(&session.0)).count()
+}
+
+/// Says which passwords count, where others are wanted.
+pub(super) fn tell_if_differs(
+    wanted: Option<SessionPasswords>,
+    secret: Option<&SessionSecret>,
+    database: &Database,
+) {
+    let (counts, sessions) = match secret {
+        Some(secret) => (SessionPasswords::Keyed, depending(secret, database)),
+        None => (SessionPasswords::ZooKeepers, database.sessions().len()),
+    };
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != counts) {
+        tracing::warn!(
+            id = %MessageId::SESSION_PASSWORDS_DIFFER,
+            %wanted,
+            %counts,
+            sessions,
+            "sessions.passwords of zoo.cfg is not what counts here: it does when a directory or an ensemble begins"
+        );
+    }
 }
 
 fn fill_random(bytes: &mut [u8]) -> Result<(), ServerError> {

@@ -71,7 +71,7 @@ fn a_leader_that_does_not_serve_leaves_its_clients_to_the_others() {
 
 /// `new java.util.Random(id ^ 0xB3415C00).nextBytes(16)`, which every ZooKeeper server gives (`generatePasswd`): whoever
 /// knows a session's id knows it.
-fn guessed(session: &ConnectResponse) -> Vec<u8> {
+pub(crate) fn guessed(session: &ConnectResponse) -> Vec<u8> {
     let modulus = 1_u128 << 48;
     let seed = u128::from((session.session_id ^ 0xB341_5C00).cast_unsigned()) % modulus;
     let mut state = seed ^ 0x5_DEEC_E66D;
@@ -85,18 +85,18 @@ fn guessed(session: &ConnectResponse) -> Vec<u8> {
 }
 
 /// Whether a server takes a password for a session.
-fn takes(server: &Server, session: &ConnectResponse, password: &[u8]) -> bool {
+pub(crate) fn takes(server: &Server, session: &ConnectResponse, password: &[u8]) -> bool {
     let id = session.session_id;
     let attached = Client::attach(server.address(), TIMEOUT_MS, id, password).session;
     attached.session_id == id && attached.timeout_ms > 0
 }
 
-fn all_serve(servers: &[Server]) {
+pub(crate) fn all_serve(servers: &[Server]) {
     until("all serve", || servers.iter().all(|server| mode(server) != "none"));
 }
 
 /// A file with a secret for the servers, which must outlive the servers.
-fn secret() -> (tempfile::TempDir, String) {
+pub(crate) fn secret() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("secret");
     fs::write(&path, "0123456789abcdef0123456789abcdef").expect("written");
@@ -104,12 +104,12 @@ fn secret() -> (tempfile::TempDir, String) {
     (folder, line)
 }
 
-fn file(server: &Server, name: &str) -> PathBuf {
+pub(crate) fn file(server: &Server, name: &str) -> PathBuf {
     server.data().join("version-2").join(name)
 }
 
 /// A session of each server goes on at every other one, and nobody gets it without its password.
-fn sessions_go_on_anywhere(servers: &[Server], are_guessed: bool) {
+pub(crate) fn sessions_go_on_anywhere(servers: &[Server], are_guessed: bool) {
     for server in servers {
         let mut client = Patient::connect(server, TIMEOUT_MS);
         for other in servers {

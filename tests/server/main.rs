@@ -22,6 +22,7 @@ mod reads_in_time;
 mod ready;
 mod refusal;
 mod restart;
+mod session_passwords;
 mod sessions;
 mod short_memory;
 mod signals;

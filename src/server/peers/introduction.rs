@@ -3,6 +3,7 @@
 //!
 //! A question is a connection of its own: a frame there, a frame back.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use super::secret::nonce;
 use super::secure::Stream;
 use super::speak::dial;
 use super::{Common, Peer, Peers, SILENT_MAX, timeout};
-use crate::config;
+use crate::config::{self, SessionPasswords};
 use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question};
 use crate::ensemble::introduction::{Asked, Coming, Deed, Founds, Heard, Introduction, Next};
 use crate::ensemble::standing::{Asks, Left, Standing, without_any_base};
@@ -154,7 +155,10 @@ impl Peers {
                     continue;
                 }
                 Deed::TakesPart => common.take_part().await,
-                Deed::Founds(founds) => common.found(founds, ensemble).await,
+                Deed::Founds(founds) => {
+                    let passwords = server.config.session_passwords;
+                    common.found(founds, ensemble, passwords).await;
+                }
                 Deed::AsksForSeat { members, was } => {
                     common.ask_for_seat(members, was).await;
                 }
@@ -237,7 +241,12 @@ impl Common {
     }
 
     /// Founds an ensemble: this server is then a member that asks the others to belong to it.
-    async fn found(self: &Arc<Self>, founds: Founds, ensemble: &config::Ensemble) {
+    async fn found(
+        self: &Arc<Self>,
+        founds: Founds,
+        ensemble: &config::Ensemble,
+        passwords: Option<SessionPasswords>,
+    ) {
         let fresh = nonce().inspect_err(|error| {
             tracing::warn!(id = %MessageId::NO_RANDOM_BYTES, %error, "cannot get random bytes");
         });
@@ -255,17 +264,19 @@ impl Common {
         let id = member_id(self.server, FIRST_LIFE);
         let common = Arc::clone(self);
         let done = spawn_blocking(move || {
-            let secret = common.secret_to_share(&before, SessionKey::new(fresh))?;
+            let secret = common.secret_to_share(&before, SessionKey::new(fresh), passwords)?;
             before.found(id, &founding, secret.as_ref())
         });
         self.changed(done.await);
     }
 
-    /// What every member is to make passwords of sessions with, if it can be handed to all of them.
+    /// What every member is to make passwords of sessions with, if it can be handed to all of them, and ZooKeeper's are not
+    /// wanted.
     fn secret_to_share(
         &self,
         before: &Before,
         fresh: SessionKey,
+        wanted: Option<SessionPasswords>,
     ) -> Result<Option<SessionSecret>, EnsembleError> {
         let Some(secret) = before.secret(fresh)? else {
             if before.lost_key()? {
@@ -278,12 +289,16 @@ impl Common {
             }
             return Ok(None);
         };
+        let older: HashSet<i64> = secret.before.iter().copied().collect();
+        let ending = before.sessions().filter(|session| !older.contains(&session.0)).count();
+        // Where some depend on the key, it counts, and the start says so.
+        if wanted == Some(SessionPasswords::ZooKeepers) && ending == 0 {
+            return Ok(None);
+        }
         let is_too_much = secret.before.len() > SESSIONS_BEFORE_MAX;
         if self.security.is_authenticated() && !is_too_much {
             return Ok(Some(secret));
         }
-        let ending = before.sessions().filter(|session| !secret.before.contains(&session.0));
-        let ending = ending.count();
         if ending > 0 {
             tracing::warn!(
                 id = %MessageId::SESSIONS_END_AT_FOUNDING,
