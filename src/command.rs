@@ -20,6 +20,7 @@ mod snapshot;
 mod state;
 mod top;
 mod txn;
+mod way_back;
 mod words;
 
 use clap::Subcommand;

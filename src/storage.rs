@@ -101,6 +101,7 @@ pub use log_audit::{LogAudit, LogRecord, LogSummary, Remark, Writer};
 pub use loss::{Loss, behind};
 pub use purge::{Purged, purge, purge_behind, unsealed_bytes};
 pub use raft_state::{Members, Over, RaftState, RaftStateFile, SESSIONS_BEFORE_MAX};
+pub(crate) use record::TRAILER_LEN;
 pub use record::{EntryKind, RECORD_MAX};
 pub use recovery::{Recovered, RecoveryOptions, pass_over, recover, recover_member};
 pub(crate) use replay::Nothing;

@@ -1,4 +1,5 @@
-//! `migrate check`: whether rookeeper can take over from an Apache ZooKeeper, which may be running.
+//! `migrate check`: whether rookeeper can take over from an Apache ZooKeeper, which may be running. The way back has a file of
+//! its own.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use super::error::CommandError;
 use super::output::Output;
 use super::place::Folders;
 use super::state::{State, contents};
+use super::way_back;
 use super::words::{Hex, Instant, Plain, counted};
 use crate::config::{self, Config};
 use crate::engine::database::Database;
@@ -26,9 +28,15 @@ const SEGMENTS: u64 = 3;
 pub enum MigrateCommand {
     /// Report whether rookeeper can replace ZooKeeper with this zoo.cfg, and what will differ. Changes nothing.
     Check {
-        /// The zoo.cfg that ZooKeeper runs with.
+        /// The zoo.cfg that ZooKeeper runs with; with --to-zookeeper, that of rookeeper, or dataDir.
         #[arg(value_name = "ZOO.CFG")]
         file: PathBuf,
+        /// Report instead what going back to ZooKeeper 3.9.5 would cost: sessions that end, and what ZooKeeper would not read.
+        #[arg(long)]
+        to_zookeeper: bool,
+        /// dataLogDir, if it is a different folder, and no zoo.cfg names it.
+        #[arg(long, value_name = "DIR", requires = "to_zookeeper")]
+        log_dir: Option<PathBuf>,
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
@@ -36,7 +44,10 @@ pub enum MigrateCommand {
 }
 
 pub(super) fn run(command: &MigrateCommand, out: &mut Output) -> Result<Verdict, CommandError> {
-    let MigrateCommand::Check { file, json } = command;
+    let MigrateCommand::Check { file, to_zookeeper, log_dir, json } = command;
+    if *to_zookeeper {
+        return way_back::check(file, log_dir.as_deref(), *json, out);
+    }
     let loaded = config::load(Some(file), &[])?;
     let folders = Folders::of_config(&loaded.config);
     let directory = folders.look()?;
@@ -94,7 +105,7 @@ fn needed(config: &Config, data: &State) -> u64 {
 }
 
 /// The znode with the most data.
-fn largest(database: &Database) -> (String, usize) {
+pub(super) fn largest(database: &Database) -> (String, usize) {
     let tree = database.tree();
     let Some(root) = tree.find("/") else { return ("/".to_owned(), 0) };
     let mut largest = (root, tree.data(root).map_or(0, <[u8]>::len));

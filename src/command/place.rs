@@ -77,6 +77,11 @@ impl Folders {
         }
     }
 
+    /// The same, where znodes with a time to live are known by their mark.
+    pub(super) fn with_extended_types(self) -> Self {
+        Self { extended_types: true, ..self }
+    }
+
     /// Looks at the directory, whoever uses it.
     pub(super) fn look(&self) -> Result<DataDirectory, CommandError> {
         self.expect()?;

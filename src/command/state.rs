@@ -16,6 +16,7 @@ use crate::engine::database::Database;
 use crate::ensemble::Rebuild;
 use crate::storage::{
     self, DataDirectory, Examined, LogEnd, Reading, Refused, Replay, SnapshotId, StorageError,
+    TRAILER_LEN,
 };
 
 /// How often a directory is read anew that changes meanwhile.
@@ -27,6 +28,8 @@ pub(super) struct State {
     pub(super) database: Database,
     /// Parts of the longest multi behind the snapshot.
     pub(super) longest_multi: usize,
+    /// Bytes of the longest record behind the snapshot.
+    pub(super) longest_record: usize,
     /// How long the reading took, in milliseconds.
     pub(super) read_ms: u64,
 }
@@ -77,12 +80,12 @@ impl State {
         rebuild: Result<Rebuild, StorageError>,
     ) -> Result<Self, StorageError> {
         let began = Instant::now();
-        let mut census = Census { inner: rebuild?, longest_multi: 0 };
+        let mut census = Census { inner: rebuild?, longest_multi: 0, longest_record: 0, record: Vec::new() };
         let examined = storage::examine(directory, false, i64::MAX, &mut census)?;
-        let Census { inner, longest_multi } = census;
+        let Census { inner, longest_multi, longest_record, record: _ } = census;
         let database = inner.finish();
         let read_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(Self { examined, database, longest_multi, read_ms })
+        Ok(Self { examined, database, longest_multi, longest_record, read_ms })
     }
 
     pub(super) fn damage(&self) -> Option<&StorageError> {
@@ -121,6 +124,9 @@ pub(super) fn contents(database: &Database) -> [String; 2] {
 struct Census {
     inner: Rebuild,
     longest_multi: usize,
+    longest_record: usize,
+    /// The one that is measured.
+    record: Vec<u8>,
 }
 
 impl Replay for Census {
@@ -160,6 +166,9 @@ impl Replay for Census {
         if let Txn::Multi(parts) = &record.txn {
             self.longest_multi = self.longest_multi.max(parts.len());
         }
+        self.record.clear();
+        record.encode(&mut self.record);
+        self.longest_record = self.longest_record.max(self.record.len() + TRAILER_LEN);
         self.inner.txn(record)
     }
 }

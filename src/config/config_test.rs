@@ -56,6 +56,7 @@ fn bytes(count: u64) -> Option<NonZeroU64> {
 fn defaults_are_those_of_zookeeper() {
     let expected = Config {
         client_listen: ListenAddress { address: None, port: 2181 },
+        session_passwords: None,
         client_listen_backlog: None,
         client_tcp_keep_alive: false,
         max_client_cnxns: NonZeroU32::new(60),
@@ -123,7 +124,12 @@ fn defaults_are_those_of_zookeeper() {
     let keys_in_effect = ["clientPort", "dataDir"].map(str::to_owned).to_vec();
     assert_eq!(
         load_lines("").expect("the least zoo.cfg"),
-        Loaded { config: expected.clone(), keys_in_effect, notes: Vec::new() }
+        Loaded {
+            config: expected.clone(),
+            keys_in_effect,
+            keys_only_here: Vec::new(),
+            notes: Vec::new()
+        }
     );
 
     let without_file =
@@ -625,6 +631,28 @@ fn every_refusal_is_told_of_at_once() {
         all.iter().map(|error| error.to_string().split(' ').next().map(str::to_owned)).collect();
     let expected = ["zoo.cfg:4:", "zoo.cfg:3:", "zoo.cfg:6:", "zoo.cfg:5:"];
     assert_eq!(places, expected.map(|place| Some(place.to_owned())), "{all:?}");
+}
+
+/// `QuorumPeerConfig` makes a property of what it does not know, and ZooKeeper reads some properties without that prefix only.
+#[test]
+fn what_counts_only_here_is_known() {
+    let lines = "jute.maxbuffer=5\nsnapCount=7\nlinearizableReads=true\nsessions.passwords=keyed\nflushDelay=1";
+    let only_here = load_lines(lines).expect("good").keys_only_here;
+    assert_eq!(only_here, ["jute.maxbuffer", "linearizableReads", "sessions.passwords"]);
+    let defined = ["jute.maxbuffer=5"];
+    let only_here = load_bytes(BASE.as_bytes(), &defined, "").expect("good").keys_only_here;
+    assert_eq!(only_here, [""; 0]);
+}
+
+#[test]
+fn a_formula_of_passwords_that_does_not_exist_is_refused() {
+    for value in ["", "Zookeeper", "java"] {
+        let error = load_lines(&format!("sessions.passwords={value}")).expect_err(value);
+        let expected = format!(
+            "zoo.cfg:3: sessions.passwords is {value:?}, expected keyed or zookeeper"
+        );
+        assert_eq!(error.to_string(), expected);
+    }
 }
 
 #[test]

@@ -116,6 +116,11 @@ impl Key {
         self.source == Source::Bare
     }
 
+    /// Whether ZooKeeper does not know it.
+    pub(super) fn is_own(&self) -> bool {
+        self.note.starts_with(OWN)
+    }
+
     /// Whether something reads its value.
     pub(super) fn is_in_effect(&self) -> bool {
         matches!(self.fate, Fate::Works | Fate::Better)
@@ -195,6 +200,9 @@ const HEADINGS: [(&str, &str); 18] = [
 ];
 
 const PREFIX: &str = "zookeeper.";
+
+/// How the sentence of a key begins that ZooKeeper does not know.
+const OWN: &str = "Rookeeper's own: ";
 
 /// Every known key.
 pub(super) fn all() -> impl Iterator<Item = &'static Key> {

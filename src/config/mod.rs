@@ -63,6 +63,8 @@ pub struct Loaded {
     pub config: Config,
     /// Names of the keys that were set and have an effect, sorted.
     pub keys_in_effect: Vec<String>,
+    /// Those of them that ZooKeeper does not know, or does not read where they stand.
+    pub keys_only_here: Vec<String>,
     /// In the order of the sources; to be logged once logging runs.
     pub notes: Vec<Note>,
 }
@@ -144,6 +146,8 @@ pub struct Examined {
     pub outcome: Result<Config, Refusals>,
     /// Names of the keys that were set and have an effect, sorted.
     pub keys_in_effect: Vec<String>,
+    /// Those of them that ZooKeeper does not know, or does not read where they stand.
+    pub keys_only_here: Vec<String>,
     /// What a start would log about the keys.
     pub notes: Vec<Note>,
 }
@@ -180,9 +184,9 @@ pub fn examine(file: Option<&Path>, defines: &[Define]) -> Result<Examined, Conf
 }
 
 fn loaded(examined: Examined) -> Result<Loaded, ConfigError> {
-    let Examined { outcome, notes, keys_in_effect } = examined;
+    let Examined { outcome, notes, keys_in_effect, keys_only_here } = examined;
     let config = outcome.map_err(|refusals| refusals.first)?;
-    Ok(Loaded { config, keys_in_effect, notes })
+    Ok(Loaded { config, keys_in_effect, keys_only_here, notes })
 }
 
 /// [`examine`] of bytes already read.
@@ -231,6 +235,7 @@ fn assemble(
     let mut settings = Settings::merge(entries, &mut notes);
     settings.my_id = environment.my_id(is_image);
     let keys_in_effect = settings.names();
+    let keys_only_here = settings.names_only_here();
     let mut refusals = settings.judge(&mut notes);
     let outcome = loop {
         let mut of_values = Vec::new();
@@ -257,7 +262,7 @@ fn assemble(
             Err(Refusals { first, more: refusals.chain(outcome.err()).collect() })
         }
     };
-    Ok(Examined { outcome, notes, keys_in_effect })
+    Ok(Examined { outcome, notes, keys_in_effect, keys_only_here })
 }
 
 /// The bytes of a small file; a device or a log given by mistake does not fill memory.

@@ -266,6 +266,15 @@ impl Settings {
         self.values.keys().filter(in_effect).cloned().chain(servers).collect()
     }
 
+    /// The names of the keys that have an effect here and none in ZooKeeper where they stand, sorted.
+    pub(super) fn names_only_here(&self) -> Vec<String> {
+        let is_only_here = |(name, setting): &(&String, &Setting)| {
+            let is_ignored = setting.rank.0 == SourceRank::FileButIgnoredThere;
+            keys::find(name).is_some_and(|key| key.is_in_effect() && (key.is_own() || is_ignored))
+        };
+        self.values.iter().filter(is_only_here).map(|(name, _)| name.clone()).collect()
+    }
+
     fn add(&mut self, entry: Entry, number: usize, notes: &mut Vec<Note>) {
         let Entry { name, value, origin } = entry;
         let written = trim(&name).to_owned();

@@ -234,6 +234,20 @@ impl RaftStateFile {
         Self::look_at(directory, file_name::RAFT_STATE_LEFT)
     }
 
+    /// What passwords of sessions are made with, of a member's directory or of any other; `None` is ZooKeeper's formula. Changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// When the disk refuses, or a file does not hold what it promised.
+    pub fn look_secret(directory: &DataDirectory) -> Result<Option<SessionSecret>, StorageError> {
+        let (disk, folder) = (directory.disk().as_ref(), directory.snapshots());
+        let path = folder.join(file_name::RAFT_STATE);
+        match atomic_file::read(disk, &path, LEN_MAX)? {
+            Some(bytes) => parse(bytes.ok(), &path).map(|(_, _, secret)| secret),
+            None => SessionSecret::read(disk, folder),
+        }
+    }
+
     fn look_at(directory: &DataDirectory, name: &str) -> Result<Option<RaftState>, StorageError> {
         let path = directory.snapshots().join(name);
         let read = atomic_file::read(directory.disk().as_ref(), &path, LEN_MAX)?;

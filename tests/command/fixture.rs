@@ -163,13 +163,6 @@ pub(crate) fn own(at: &Path, sets: i64, roll: i64) -> PathBuf {
 
 /// Adds a znode `/who` with this ACL behind the zxids 1 and 2.
 pub(crate) fn add_with_acl(at: &Path, acl: Vec<Acl<'_>>) {
-    let options =
-        DirectoryOptions { data_dir: at.to_owned(), data_log_dir: at.to_owned(), create: false };
-    let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
-    let mut rebuild = Rebuild::new(0, Rules::default());
-    let log = LogOptions::new(0, true);
-    let options = RecoveryOptions { log, ..RecoveryOptions::default() };
-    let mut log = recover(&directory, options, &mut rebuild).expect("recovers").log;
     let create = CreateTxn {
         path: "/who".into(),
         data: None,
@@ -177,7 +170,19 @@ pub(crate) fn add_with_acl(at: &Path, acl: Vec<Acl<'_>>) {
         ephemeral: false,
         parent_cversion: 2,
     };
-    append(&mut log, 3, Txn::Create(create));
+    add(at, Txn::Create(create));
+}
+
+/// Adds a transaction behind the zxids 1 and 2.
+pub(crate) fn add(at: &Path, txn: Txn<'_>) {
+    let options =
+        DirectoryOptions { data_dir: at.to_owned(), data_log_dir: at.to_owned(), create: false };
+    let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
+    let mut rebuild = Rebuild::new(0, Rules::default());
+    let log = LogOptions::new(0, true);
+    let options = RecoveryOptions { log, ..RecoveryOptions::default() };
+    let mut log = recover(&directory, options, &mut rebuild).expect("recovers").log;
+    append(&mut log, 3, txn);
     log.commit().expect("commits");
 }
 

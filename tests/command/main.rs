@@ -10,3 +10,4 @@ mod garbage;
 mod migrate;
 mod refusal;
 mod show;
+mod way_back;

@@ -4,6 +4,7 @@
 mod acl_numbers;
 mod older_releases;
 mod rounds;
+mod way_back;
 
 use std::thread;
 use std::time::{Duration, Instant};
