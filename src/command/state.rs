@@ -80,7 +80,8 @@ impl State {
         rebuild: Result<Rebuild, StorageError>,
     ) -> Result<Self, StorageError> {
         let began = Instant::now();
-        let mut census = Census { inner: rebuild?, longest_multi: 0, longest_record: 0, record: Vec::new() };
+        let mut census =
+            Census { inner: rebuild?, longest_multi: 0, longest_record: 0, record: Vec::new() };
         let examined = storage::examine(directory, false, i64::MAX, &mut census)?;
         let Census { inner, longest_multi, longest_record, record: _ } = census;
         let database = inner.finish();

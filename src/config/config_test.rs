@@ -648,9 +648,8 @@ fn what_counts_only_here_is_known() {
 fn a_formula_of_passwords_that_does_not_exist_is_refused() {
     for value in ["", "Zookeeper", "java"] {
         let error = load_lines(&format!("sessions.passwords={value}")).expect_err(value);
-        let expected = format!(
-            "zoo.cfg:3: sessions.passwords is {value:?}, expected keyed or zookeeper"
-        );
+        let expected =
+            format!("zoo.cfg:3: sessions.passwords is {value:?}, expected keyed or zookeeper");
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -52,8 +52,11 @@ fn costs(at: &Path) -> Vec<String> {
 }
 
 fn open(data: &Path) -> DataDirectory {
-    let options =
-        DirectoryOptions { data_dir: data.to_owned(), data_log_dir: data.to_owned(), create: false };
+    let options = DirectoryOptions {
+        data_dir: data.to_owned(),
+        data_log_dir: data.to_owned(),
+        create: false,
+    };
     DataDirectory::open(Arc::new(RealDisk), &options).expect("opens")
 }
 
@@ -201,7 +204,8 @@ fn a_member_must_be_what_zookeeper_takes_it_for() {
     let root = tempfile::tempdir().expect("a folder");
     let data = own(&root.path().join("data"), 1, 2);
     fs::write(data.join("myid"), "1").expect("written");
-    let members = || Members { voters: vec![0x101, 0x302], learners: vec![0x403], ..Members::default() };
+    let members =
+        || Members { voters: vec![0x101, 0x302], learners: vec![0x403], ..Members::default() };
     let is = |state: RaftState| {
         let state = RaftState { id: 0x101, ..state };
         RaftStateFile::create(&open(&data), &state, None).expect("a member");
@@ -222,7 +226,10 @@ fn a_member_must_be_what_zookeeper_takes_it_for() {
             "do not vote here yet: 2;",
         ),
         (
-            RaftState { members: Members { voters: vec![0x101, 0x302, 0x403], ..members() }, ..good() },
+            RaftState {
+                members: Members { voters: vec![0x101, 0x302, 0x403], ..members() },
+                ..good()
+            },
             "are none in zoo.cfg: 3;",
         ),
         (

@@ -7,9 +7,7 @@ use jute::protocol::Request;
 
 use crate::client::{Client, create, ends, until};
 use crate::ensemble::{Patient, alone, prepare, stop};
-use crate::ensemble_sessions::{
-    all_serve, file, guessed, secret, sessions_go_on_anywhere, takes,
-};
+use crate::ensemble_sessions::{all_serve, file, guessed, secret, sessions_go_on_anywhere, takes};
 use crate::process::Server;
 
 const TIMEOUT_MS: i32 = 20_000;
