@@ -13,5 +13,5 @@ fn main() {
     let format = format_description!("[year]-[month]-[day] [hour]:[minute] UTC");
     // Without a date the line keeps its shape.
     let built = built.format(&format).unwrap_or_else(|_| "1970-01-01 00:00 UTC".to_owned());
-    println!("cargo:rustc-env=ROOKEEPER_BUILT={built}");
+    println!("cargo:rustc-env=FERROKEEPER_BUILT={built}");
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# ZooKeeper's zkServer.sh for rookeeper: the same arguments, messages, exit codes and pid file.
+# ZooKeeper's zkServer.sh for ferrokeeper: the same arguments, messages, exit codes and pid file.
 #
 #   scripts/zkServer.sh [--config DIR] start|start-foreground|stop|restart|status|version [zoo.cfg]
 #
 # ZOOCFGDIR, ZOOCFG, ZOOPIDFILE, ZOO_LOG_DIR and ZOO_DATADIR_AUTOCREATE_DISABLE mean what they mean there; SERVER_JVMFLAGS and
-# JVMFLAGS are the server's to read. ROOKEEPER names the binary; else it is the one beside this script, on the PATH, or in
+# JVMFLAGS are the server's to read. FERROKEEPER names the binary; else it is the one beside this script, on the PATH, or in
 # target/release.
 set -uo pipefail
 
@@ -24,10 +24,10 @@ export ZOOCFGDIR
 
 find_binary() {
     local found
-    for found in "${ROOKEEPER:-}" "$folder/rookeeper" "$(type -P rookeeper)" "$folder/../target/release/rookeeper"; do
+    for found in "${FERROKEEPER:-}" "$folder/ferrokeeper" "$(type -P ferrokeeper)" "$folder/../target/release/ferrokeeper"; do
         [ -x "$found" ] && [ -f "$found" ] && { echo "$found"; return; }
     done
-    echo "no rookeeper binary: set ROOKEEPER" >&2
+    echo "no ferrokeeper binary: set FERROKEEPER" >&2
     return 1
 }
 
@@ -72,15 +72,15 @@ need_config() {
 }
 
 start() {
-    local rookeeper pid
+    local ferrokeeper pid
     echo -n "Starting zookeeper ... "
     if [ -f "$ZOOPIDFILE" ] && kill -0 "$(cat "$ZOOPIDFILE")" 2>/dev/null; then
         echo "$command already running as process $(cat "$ZOOPIDFILE")."
         exit 1
     fi
-    rookeeper=$(find_binary) || exit 1
+    ferrokeeper=$(find_binary) || exit 1
     mkdir -p "$ZOO_LOG_DIR"
-    nohup "$rookeeper" server "$ZOOCFG" >"$daemon_out" 2>&1 </dev/null &
+    nohup "$ferrokeeper" server "$ZOOCFG" >"$daemon_out" 2>&1 </dev/null &
     pid=$!
     if ! echo -n "$pid" >"$ZOOPIDFILE"; then
         echo FAILED TO WRITE PID
@@ -180,9 +180,9 @@ start)
     ;;
 start-foreground)
     need_config
-    rookeeper=$(find_binary) || exit 1
+    ferrokeeper=$(find_binary) || exit 1
     # As there: for scripts that want to come back behind it.
-    if [ -n "${ZOO_NOEXEC:-}" ]; then "$rookeeper" server "$ZOOCFG"; else exec "$rookeeper" server "$ZOOCFG"; fi
+    if [ -n "${ZOO_NOEXEC:-}" ]; then "$ferrokeeper" server "$ZOOCFG"; else exec "$ferrokeeper" server "$ZOOCFG"; fi
     ;;
 stop)
     need_config
@@ -198,17 +198,17 @@ status)
     status
     ;;
 version)
-    rookeeper=$(find_binary) || exit 1
-    version=$("$rookeeper" --version)
-    echo "rookeeper, version 3.9.5-rookeeper.${version##* }"
+    ferrokeeper=$(find_binary) || exit 1
+    version=$("$ferrokeeper" --version)
+    echo "ferrokeeper, version 3.9.5-ferrokeeper.${version##* }"
     ;;
 print-cmd)
     need_config
-    rookeeper=$(find_binary) || exit 1
-    echo "\"$rookeeper\" server \"$ZOOCFG\" > \"$daemon_out\" 2>&1 < /dev/null"
+    ferrokeeper=$(find_binary) || exit 1
+    echo "\"$ferrokeeper\" server \"$ZOOCFG\" > \"$daemon_out\" 2>&1 < /dev/null"
     ;;
 upgrade)
-    echo "no: rookeeper reads what ZooKeeper wrote as it is" >&2
+    echo "no: ferrokeeper reads what ZooKeeper wrote as it is" >&2
     exit 1
     ;;
 *)

@@ -1,4 +1,4 @@
-//! `rookeeper cli`: ZooKeeper's shell, zkCli.sh, without Java.
+//! `ferrokeeper cli`: ZooKeeper's shell, zkCli.sh, without Java.
 //!
 //! It knows the protocol's records and nothing of the server beside it. Commands, what they print where, and exit codes
 //! are zkCli's of 3.9.5; `--json`, `watch`, `tree` and `help` are its own.
@@ -54,7 +54,7 @@ pub fn run(arguments: &CliArguments) -> u8 {
             0
         }
         Err(why) => {
-            let _ = std::io::stderr().write_all(format!("rookeeper: {why}\n").as_bytes());
+            let _ = std::io::stderr().write_all(format!("ferrokeeper: {why}\n").as_bytes());
             USAGE
         }
     }

@@ -109,7 +109,7 @@ pub fn run(tool: &Tool) -> Ending {
         // Whoever read the output has had enough.
         Err(error) if error.is_broken_pipe() => Ending { code: 0, message: None },
         Err(error) => {
-            let message = format!("rookeeper: [{}] {error}\n", error.id());
+            let message = format!("ferrokeeper: [{}] {error}\n", error.id());
             Ending { code: error.exit_code(), message: Some(message) }
         }
     }

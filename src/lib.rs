@@ -1,4 +1,4 @@
-//! rookeeper: a server that speaks ZooKeeper's client protocol and keeps its data directory.
+//! ferrokeeper: a server that speaks ZooKeeper's client protocol and keeps its data directory.
 //!
 //! Data flows one way: socket, frame, request, transaction, log, tree, reply. [`server`] owns the sockets and the
 //! threads, [`ensemble`] decides the order, [`storage`] makes it durable, [`engine`] knows what it means, and

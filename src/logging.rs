@@ -1,6 +1,6 @@
 //! Log lines: on standard error, and in a file where one is configured.
 //!
-//! Owns the form of a line, the level from `ROOKEEPER_LOG`, the form from `ROOKEEPER_LOG_FORMAT`, and that a standard
+//! Owns the form of a line, the level from `FERROKEEPER_LOG`, the form from `FERROKEEPER_LOG_FORMAT`, and that a standard
 //! error which is closed or which nobody reads, or a disk that is full, neither ends nor delays the server: lines go
 //! through bounded queues and are dropped when those are full, and how many is said later. Never decides what is worth a line.
 
@@ -32,10 +32,10 @@ pub(crate) use rolling_file::RollingFile;
 use crate::message::MessageId;
 
 /// Environment variable with the level, `info` by default, or directives such as
-/// `info,rookeeper::storage=debug`.
-pub const LEVEL_VARIABLE: &str = "ROOKEEPER_LOG";
+/// `info,ferrokeeper::storage=debug`.
+pub const LEVEL_VARIABLE: &str = "FERROKEEPER_LOG";
 /// Environment variable with the form of a line: `text`, the default, or `json`.
-pub const FORMAT_VARIABLE: &str = "ROOKEEPER_LOG_FORMAT";
+pub const FORMAT_VARIABLE: &str = "FERROKEEPER_LOG_FORMAT";
 
 /// Lines that wait to be written; some 2 MB of them before they are dropped.
 const QUEUE_LINES: usize = 16 * 1024;
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn an_event_is_one_line_whatever_stands_in_it() {
         let lines = written("", false, || {
-            tracing::info!(target: "rookeeper::server::listener", port = 2181, "listening");
+            tracing::info!(target: "ferrokeeper::server::listener", port = 2181, "listening");
             tracing::warn!(target: "other", path = "/a\nb\u{1b}[2J", "line\nbreak");
             tracing::debug!("not at this level");
             tracing::warn!(target: "a", port = 1, id = %MessageId::PANIC, "last");
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(lines[0], " INFO server::listener: listening port=2181");
         assert!(lines[1].starts_with(" WARN other: line"), "{lines:?}");
         assert!(!lines[1].contains('\u{1b}'), "{lines:?}");
-        assert_eq!(lines[2], " WARN a: [RK0701] last port=1");
+        assert_eq!(lines[2], " WARN a: [FK0701] last port=1");
         assert_eq!(lines.len(), 3);
     }
 
@@ -264,11 +264,11 @@ mod tests {
     fn a_line_of_json_has_the_fields_as_what_they_are() {
         let text = all_written("", true, false, || {
             let id = MessageId::PANIC;
-            tracing::warn!(target: "rookeeper::a", %id, port = 2181, path = %"/a\nb", late = true, "said");
+            tracing::warn!(target: "ferrokeeper::a", %id, port = 2181, path = %"/a\nb", late = true, "said");
         });
         let line: serde_json::Value = serde_json::from_str(&text).expect("one object");
         let expected = serde_json::json!({
-            "time": line["time"], "level": "WARN", "target": "a", "id": "RK0701", "message": "said",
+            "time": line["time"], "level": "WARN", "target": "a", "id": "FK0701", "message": "said",
             "port": 2181, "path": "/a\nb", "late": true,
         });
         assert_eq!(line, expected);
@@ -302,12 +302,12 @@ mod tests {
 
     #[test]
     fn directives_choose_levels_by_target() {
-        let lines = written("warn,rookeeper::storage=debug", false, || {
-            tracing::info!(target: "rookeeper::server", "no");
-            tracing::debug!(target: "rookeeper::storage::log", "yes");
+        let lines = written("warn,ferrokeeper::storage=debug", false, || {
+            tracing::info!(target: "ferrokeeper::server", "no");
+            tracing::debug!(target: "ferrokeeper::storage::log", "yes");
         });
         assert_eq!(lines, ["DEBUG storage::log: yes"]);
-        assert!(filter("rookeeper=loud").is_err());
+        assert!(filter("ferrokeeper=loud").is_err());
     }
 
     #[test]

@@ -2,18 +2,18 @@
 //!
 //! Exit codes of the server are ZooKeeper's: 0 a clean stop, 1 unexpected, 2 bad arguments or configuration,
 //! 3 a data directory that cannot be used, 4 an address that cannot be bound. Those of
-//! the tools are told by [`rookeeper::command`].
+//! the tools are told by [`ferrokeeper::command`].
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use rookeeper::cli::{self, CliArguments};
-use rookeeper::command::{self, Tool};
-use rookeeper::config::{self, ConfigError, Define, Refusals, Severity};
-use rookeeper::logging;
-use rookeeper::server::{ServerError, Signals};
+use ferrokeeper::cli::{self, CliArguments};
+use ferrokeeper::command::{self, Tool};
+use ferrokeeper::config::{self, ConfigError, Define, Refusals, Severity};
+use ferrokeeper::logging;
+use ferrokeeper::server::{ServerError, Signals};
 
 const BAD_CONFIGURATION: u8 = 2;
 
@@ -34,7 +34,7 @@ struct CommandLine {
 enum Command {
     /// Run a server, standalone or as a member of an ensemble.
     Server {
-        /// Configuration file; without one, 127.0.0.1:2181 and data in ./rookeeper-data.
+        /// Configuration file; without one, 127.0.0.1:2181 and data in ./ferrokeeper-data.
         #[arg(value_name = "ZOO.CFG")]
         file: Option<PathBuf>,
         #[command(flatten)]
@@ -94,7 +94,7 @@ fn server(file: Option<&Path>, defines: &[Define]) -> ExitCode {
         Err(error) => return ended_by(&ServerError::System("signals", error)),
     };
     let refused = |error: &ConfigError| {
-        logging::print(&format!("rookeeper: [{}] {error}\n  {}\n", error.id(), error.remedy()));
+        logging::print(&format!("ferrokeeper: [{}] {error}\n  {}\n", error.id(), error.remedy()));
     };
     let examined = match config::examine(file, defines) {
         Ok(examined) => examined,
@@ -112,14 +112,14 @@ fn server(file: Option<&Path>, defines: &[Define]) -> ExitCode {
     };
 
     logging::start(config.logs.file.as_deref());
-    tracing::info!("rookeeper {}", env!("CARGO_PKG_VERSION"));
+    tracing::info!("ferrokeeper {}", env!("CARGO_PKG_VERSION"));
     for note in examined.notes {
         match note.severity {
             Severity::Info => tracing::info!("{}", note.text),
             Severity::Warning(id) => tracing::warn!(%id, "{}", note.text),
         }
     }
-    let ended = rookeeper::server::run(config, &signals);
+    let ended = ferrokeeper::server::run(config, &signals);
     logging::end();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -134,7 +134,7 @@ fn ended_by(error: &ServerError) -> ExitCode {
 
 /// What ended the server, and below it each cause on a line.
 fn failure(error: &ServerError) -> String {
-    let mut text = format!("rookeeper: [{}] {error}\n", error.id());
+    let mut text = format!("ferrokeeper: [{}] {error}\n", error.id());
     let mut cause = error.source();
     while let Some(error) = cause {
         let because = error.to_string();

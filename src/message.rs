@@ -1,6 +1,6 @@
 //! What is said when something is wrong: each warning, each error and each refusal has an id.
 //!
-//! Owns the ids and, in one file for each hundred of them, what an operator should know of each: `rookeeper explain` and
+//! Owns the ids and, in one file for each hundred of them, what an operator should know of each: `ferrokeeper explain` and
 //! `docs/messages.md` tell it from here. Whoever says something names the id; which one an error has, its own type
 //! knows. Imports nothing, so that every layer can name one. The engine says nothing.
 //!
@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-/// The id of a message, shown as `RK0510`. There is none without a row in the table.
+/// The id of a message, shown as `FK0510`. There is none without a row in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageId(&'static str);
 

@@ -15,9 +15,9 @@ fn each_hundred_has_ids_that_rise() {
     for (section, hundred) in SECTIONS.iter().zip(1..) {
         let ids: Vec<&str> = section.messages.iter().map(|message| message.id.0).collect();
         for id in &ids {
-            let number = id.strip_prefix("RK").expect("the prefix");
+            let number = id.strip_prefix("FK").expect("the prefix");
             assert!(number.len() == 4 && number.bytes().all(|byte| byte.is_ascii_digit()), "{id}");
-            assert!(id.starts_with(&format!("RK{hundred:02}")), "{id}: {}", section.heading);
+            assert!(id.starts_with(&format!("FK{hundred:02}")), "{id}: {}", section.heading);
         }
         assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
     }
@@ -49,16 +49,16 @@ fn nobody_is_told_to_begin_empty_without_a_condition() {
             assert!(is_said, "{id}: {remedy}");
         }
     }
-    let remedy = find("RK0224").expect("there").remedy;
+    let remedy = find("FK0224").expect("there").remedy;
     assert!(remedy.contains("while a majority") && remedy.contains("keep it"), "{remedy}");
 }
 
 #[test]
 fn an_id_is_found_as_it_is_typed_or_copied() {
-    for word in ["RK0510", "rk0510", "[RK0510]"] {
+    for word in ["FK0510", "fk0510", "[FK0510]"] {
         assert_eq!(find(word).map(|message| message.id), Some(MessageId::WRONG_PASSWORD), "{word}");
     }
-    for word in ["", "0510", "RK510", "RK0510 ", "[RK0510", "RK0099"] {
+    for word in ["", "0510", "FK510", "FK0510 ", "[FK0510", "FK0099"] {
         assert!(find(word).is_none(), "{word}");
     }
 }
@@ -129,7 +129,7 @@ fn names() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(folder).expect("a folder") {
         let text = fs::read_to_string(entry.expect("an entry").path()).expect("reads");
-        for line in text.lines().filter(|line| line.starts_with("RK")) {
+        for line in text.lines().filter(|line| line.starts_with("FK")) {
             let (_, name) = line.split_once(' ').expect("an id and a name");
             assert!(names.insert(name.to_owned()), "{name} stands there twice");
         }

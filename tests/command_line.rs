@@ -3,15 +3,15 @@
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
-fn rookeeper(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rookeeper"));
+fn ferrokeeper(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ferrokeeper"));
     command.args(arguments).env_remove("SERVER_JVMFLAGS").env_remove("JVMFLAGS");
     command.stdin(Stdio::null());
     command
 }
 
 fn output(arguments: &[&str]) -> Output {
-    rookeeper(arguments).output().expect("the binary runs")
+    ferrokeeper(arguments).output().expect("the binary runs")
 }
 
 fn stdout(output: &Output) -> String {
@@ -25,7 +25,7 @@ fn stderr(output: &Output) -> String {
 #[test]
 fn version_is_one_line() {
     let output = output(&["--version"]);
-    assert_eq!(stdout(&output), concat!("rookeeper ", env!("CARGO_PKG_VERSION"), "\n"));
+    assert_eq!(stdout(&output), concat!("ferrokeeper ", env!("CARGO_PKG_VERSION"), "\n"));
     assert_eq!(output.status.code(), Some(0));
 }
 
@@ -54,7 +54,7 @@ fn a_file_that_cannot_be_read_is_named_with_what_to_do() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         stderr(&output),
-        "rookeeper: [RK0101] /no/such/zoo.cfg: cannot read the configuration: No such file or directory \
+        "ferrokeeper: [FK0101] /no/such/zoo.cfg: cannot read the configuration: No such file or directory \
          (os error 2)\n  Check the path; it is relative to the working directory.\n"
     );
 }
@@ -70,7 +70,7 @@ fn a_bad_value_is_named_with_its_line() {
     assert_eq!(
         stderr(&output),
         format!(
-            "rookeeper: [RK0105] {file}:3: tickTime is \"fast\", expected a number of milliseconds from 1 \
+            "ferrokeeper: [FK0105] {file}:3: tickTime is \"fast\", expected a number of milliseconds from 1 \
              to 2147483647\n  Correct tickTime, or remove it to get its default.\n"
         )
     );
@@ -109,7 +109,7 @@ fn defines_count_ahead_of_the_subcommand_and_behind_it() {
     ] {
         let output = output(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        let expected = "rookeeper: [RK0105] command line, -D: tickTime is \"x\", expected ";
+        let expected = "ferrokeeper: [FK0105] command line, -D: tickTime is \"x\", expected ";
         assert!(stderr(&output).starts_with(expected), "{arguments:?}: {output:?}");
     }
 }
@@ -117,7 +117,8 @@ fn defines_count_ahead_of_the_subcommand_and_behind_it() {
 #[test]
 fn the_environment_of_the_start_script_is_read() {
     let flags = "-Xmx1g -Dzookeeper.tickTime=y";
-    let output = rookeeper(&["server"]).env("SERVER_JVMFLAGS", flags).output().expect("runs");
-    let expected = "rookeeper: [RK0105] environment, SERVER_JVMFLAGS: tickTime is \"y\", expected ";
+    let output = ferrokeeper(&["server"]).env("SERVER_JVMFLAGS", flags).output().expect("runs");
+    let expected =
+        "ferrokeeper: [FK0105] environment, SERVER_JVMFLAGS: tickTime is \"y\", expected ";
     assert!(stderr(&output).starts_with(expected), "{output:?}");
 }

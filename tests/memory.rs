@@ -1,11 +1,11 @@
 //! What the tree takes, and that it gives it back. One test: an allocator counts for the whole process.
 
+use ferrokeeper::engine::WalkStep;
+use ferrokeeper::engine::apply::Mode;
+use ferrokeeper::engine::database::{Database, Rules};
 use jute::Acl;
 use jute::txn::{CreateTxn, DeleteTxn, Txn, TxnHeader, TxnRecord};
 use peak_alloc::PeakAlloc;
-use rookeeper::engine::WalkStep;
-use rookeeper::engine::apply::Mode;
-use rookeeper::engine::database::{Database, Rules};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use ferrokeeper::engine::acl::{Identities, Identity};
+use ferrokeeper::engine::apply::Mode;
+use ferrokeeper::engine::database::{Database, Rules};
+use ferrokeeper::engine::request::{Origin, Work};
+use ferrokeeper::engine::sequencer::{Prepared, Sequencer};
+use ferrokeeper::engine::session::SessionId;
+use ferrokeeper::engine::time::{Monotonic, Now, WallClock};
+use ferrokeeper::engine::watch::ConnectionId;
 use jute::protocol::{CreateRequest, MultiOp, Request, SetAclRequest};
 use jute::{Acl, ErrorCode};
 use peak_alloc::PeakAlloc;
-use rookeeper::engine::acl::{Identities, Identity};
-use rookeeper::engine::apply::Mode;
-use rookeeper::engine::database::{Database, Rules};
-use rookeeper::engine::request::{Origin, Work};
-use rookeeper::engine::sequencer::{Prepared, Sequencer};
-use rookeeper::engine::session::SessionId;
-use rookeeper::engine::time::{Monotonic, Now, WallClock};
-use rookeeper::engine::watch::ConnectionId;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;

@@ -2,15 +2,15 @@
 
 use std::time::Instant;
 
+use ferrokeeper::engine::apply::Mode;
+use ferrokeeper::engine::database::{Database, Rules};
+use ferrokeeper::engine::request::Chore;
+use ferrokeeper::engine::sequencer::Sequencer;
+use ferrokeeper::engine::session::SessionId;
+use ferrokeeper::engine::time::{Monotonic, Now, WallClock};
 use jute::Acl;
 use jute::txn::{CreateSessionTxn, CreateTxn, Txn, TxnHeader};
 use peak_alloc::PeakAlloc;
-use rookeeper::engine::apply::Mode;
-use rookeeper::engine::database::{Database, Rules};
-use rookeeper::engine::request::Chore;
-use rookeeper::engine::sequencer::Sequencer;
-use rookeeper::engine::session::SessionId;
-use rookeeper::engine::time::{Monotonic, Now, WallClock};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
+use ferrokeeper::engine::WalkStep;
+use ferrokeeper::engine::apply::Mode;
+use ferrokeeper::engine::database::{Database, Rules};
 use jute::Acl;
 use jute::persist::SnapshotSession;
 use jute::txn::{CreateTxn, Txn, TxnHeader};
 use peak_alloc::PeakAlloc;
-use rookeeper::engine::WalkStep;
-use rookeeper::engine::apply::Mode;
-use rookeeper::engine::database::{Database, Rules};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;

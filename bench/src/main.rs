@@ -1,4 +1,4 @@
-//! Measures rookeeper and Apache ZooKeeper in turn, in one run, and the floors below both.
+//! Measures ferrokeeper and Apache ZooKeeper in turn, in one run, and the floors below both.
 //!
 //! `compare` is what `scripts/bench` runs; `load` puts one load on a server that runs already.
 
@@ -41,7 +41,7 @@ use crate::load::{Load, Pace};
 use crate::request::Workload;
 use crate::subject::{Kind, Programs};
 
-/// Measures rookeeper and Apache ZooKeeper.
+/// Measures ferrokeeper and Apache ZooKeeper.
 #[derive(Debug, Parser)]
 struct CommandLine {
     #[command(subcommand)]
@@ -95,8 +95,8 @@ struct Compare {
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
     /// The server's binary.
-    #[arg(long, default_value = "target/release/rookeeper")]
-    rookeeper: PathBuf,
+    #[arg(long, default_value = "target/release/ferrokeeper")]
+    ferrokeeper: PathBuf,
     /// The script that runs Apache ZooKeeper.
     #[arg(long, default_value = "scripts/reference")]
     reference: PathBuf,
@@ -157,7 +157,7 @@ fn raise_limit_of_files() -> io::Result<()> {
 fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
     raise_limit_of_files()?;
     let programs = Programs {
-        rookeeper: subject::existing(&compare.rookeeper, "cargo build --release")?,
+        ferrokeeper: subject::existing(&compare.ferrokeeper, "cargo build --release")?,
         reference: subject::existing(&compare.reference, "run it in a checkout")?,
         data: subject::existing(&compare.data, "name a folder that exists")?,
     };
@@ -169,7 +169,7 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
         outages: if compare.quick { 1 } else { compare.outages.max(1) },
         scale: NonZeroU32::new(if compare.quick { 100 } else { 1 }).unwrap_or(NonZeroU32::MIN),
     };
-    let kinds = [Kind::Floor, Kind::Apache, Kind::Rookeeper];
+    let kinds = [Kind::Floor, Kind::Apache, Kind::Ferrokeeper];
     let plan = Plan {
         spans,
         rounds: if compare.quick { 1 } else { compare.rounds },

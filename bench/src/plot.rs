@@ -28,7 +28,7 @@ pub(crate) fn sweep(
     mut tell: impl FnMut(&str),
 ) -> io::Result<Vec<(Kind, Vec<Point>)>> {
     let mut curves = Vec::new();
-    for kind in [Kind::Apache, Kind::Rookeeper] {
+    for kind in [Kind::Apache, Kind::Ferrokeeper] {
         let launch = Launch { kind, programs, settings: String::new(), znodes: 1_000 };
         let subject = launch.fresh()?;
         population::create(subject.address(), 1_000, 100)?;

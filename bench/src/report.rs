@@ -16,11 +16,11 @@ pub(crate) struct Row {
     /// Its name and unit, or why there is none.
     figure: String,
     apache: Option<f64>,
-    rookeeper: Option<f64>,
+    ferrokeeper: Option<f64>,
     floor: Option<f64>,
-    /// How many times better rookeeper is: more operations, less of anything else.
+    /// How many times better ferrokeeper is: more operations, less of anything else.
     ratio: Option<f64>,
-    /// Each round's value, Apache ZooKeeper and rookeeper.
+    /// Each round's value, Apache ZooKeeper and ferrokeeper.
     rounds: [Vec<f64>; 2],
 }
 
@@ -33,24 +33,24 @@ pub(crate) fn rows(findings: &Findings, failures: &[Failure]) -> Vec<Row> {
         for figure in figures {
             let values = |kind| kinds.get(&kind).and_then(|figures| figures.get(figure));
             let middle = |kind| values(kind).map(|rounds: &Vec<f64>| median(rounds));
-            let (apache, rookeeper) = (middle(Kind::Apache), middle(Kind::Rookeeper));
+            let (apache, ferrokeeper) = (middle(Kind::Apache), middle(Kind::Ferrokeeper));
             let ratio = apache
-                .zip(rookeeper)
+                .zip(ferrokeeper)
                 .filter(|_| compares(figure))
                 .map(|(theirs, ours)| if rises(figure) { ours / theirs } else { theirs / ours });
-            let rounds = [Kind::Apache, Kind::Rookeeper]
+            let rounds = [Kind::Apache, Kind::Ferrokeeper]
                 .map(|kind| values(kind).cloned().unwrap_or_default());
             let case = CASES.get(*number).map_or("", |case| case.name);
             let floor = middle(Kind::Floor);
             let figure = figure.to_owned();
-            rows.push(Row { case, figure, apache, rookeeper, floor, ratio, rounds });
+            rows.push(Row { case, figure, apache, ferrokeeper, floor, ratio, rounds });
         }
     }
     rows.extend(failures.iter().map(|Failure { case, kind, why }| Row {
         case,
         figure: format!("failed, {}: {why}", kind.name()),
         apache: None,
-        rookeeper: None,
+        ferrokeeper: None,
         floor: None,
         ratio: None,
         rounds: [Vec::new(), Vec::new()],
@@ -61,7 +61,7 @@ pub(crate) fn rows(findings: &Findings, failures: &[Failure]) -> Vec<Row> {
 /// A Markdown table.
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| case | figure | Apache ZooKeeper | rookeeper | times better | bare server |\n\
+        "| case | figure | Apache ZooKeeper | ferrokeeper | times better | bare server |\n\
          |---|---|---:|---:|---:|---:|\n",
     );
     let cell = |value: Option<f64>| value.map_or_else(String::new, number);
@@ -73,7 +73,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
             row.case,
             row.figure,
             cell(row.apache),
-            cell(row.rookeeper),
+            cell(row.ferrokeeper),
             cell(row.floor)
         );
     }

@@ -70,7 +70,7 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
     let measured = load::run(&[subject.address()], &most, || {}, || {})?;
     let closed = measured.operations as f64 / spans.measured.as_secs_f64();
     let rate = managed(&subject, &most, closed)? / 2.0;
-    // rookeeper takes one as soon as it is due; Apache ZooKeeper at a random one of the transactions from half as many.
+    // ferrokeeper takes one as soon as it is due; Apache ZooKeeper at a random one of the transactions from half as many.
     let spans_between = if launch.kind == Kind::Apache { 8.0 / 3.0 } else { 2.0 };
     let count = (rate * span.as_secs_f64() * spans_between) as u64;
     let settings = format!("snapCount={}\nautopurge.purgeInterval=0\n", count.max(2));

@@ -48,12 +48,12 @@ impl Contents {
     }
 }
 
-/// Both servers read the files of either; rookeeper's snapshot comes exactly where it is due.
+/// Both servers read the files of either; ferrokeeper's snapshot comes exactly where it is due.
 fn make(launch: &Launch<'_>, value_len: usize, replayed: u32) -> io::Result<Content> {
     let keys = launch.znodes;
     let settings =
         format!("snapCount={}\nautopurge.purgeInterval=0\n", keys.max(replayed + BESIDE_KEYS));
-    let subject = Launch { kind: Kind::Rookeeper, settings, ..launch.clone() }.fresh()?;
+    let subject = Launch { kind: Kind::Ferrokeeper, settings, ..launch.clone() }.fresh()?;
     population::create(subject.address(), keys, value_len)?;
     let deadline = Instant::now() + SNAPSHOT_DEADLINE;
     while !has_snapshot(&subject)? {

@@ -1,5 +1,5 @@
 //! What others can do to a client that asks little: its latencies alone, and while connections come and go, while somebody
-//! never reads his answers, and while many list a znode of a million children. Beside rookeeper, also each shape of
+//! never reads his answers, and while many list a znode of a million children. Beside ferrokeeper, also each shape of
 //! request that costs the most for its bytes.
 
 mod shapes;
@@ -261,7 +261,7 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
             None => fallen += 1,
         }
     }
-    if launch.kind == subject::Kind::Rookeeper {
+    if launch.kind == subject::Kind::Ferrokeeper {
         drop(subject);
         let shaped = beside_shapes(launch, &load, value_len)?;
         timeouts += shaped.timeouts;

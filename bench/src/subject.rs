@@ -27,7 +27,7 @@ const ZNODES_OF_THE_USUAL_HEAP: u32 = 1_000_000;
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
     Apache,
-    Rookeeper,
+    Ferrokeeper,
     /// The bare server of [`crate::floor`].
     Floor,
 }
@@ -36,7 +36,7 @@ impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Apache => "Apache ZooKeeper",
-            Self::Rookeeper => "rookeeper",
+            Self::Ferrokeeper => "ferrokeeper",
             Self::Floor => "bare server",
         }
     }
@@ -45,7 +45,7 @@ impl Kind {
 /// Where the programs are.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
-    pub(crate) rookeeper: PathBuf,
+    pub(crate) ferrokeeper: PathBuf,
     pub(crate) reference: PathBuf,
     /// Where the data directories are made: the disk that is measured.
     pub(crate) data: PathBuf,
@@ -98,8 +98,8 @@ impl Launch<'_> {
         fs::write(&config, text)?;
         let mut command = match self.kind {
             Kind::Apache => Command::new(&self.programs.reference),
-            Kind::Rookeeper => {
-                let mut command = Command::new(&self.programs.rookeeper);
+            Kind::Ferrokeeper => {
+                let mut command = Command::new(&self.programs.ferrokeeper);
                 command.arg("server");
                 command
             }

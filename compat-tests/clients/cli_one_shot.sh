@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Each line of the input is a command line for `rookeeper cli`, as those of ZkCliOneShot.java are for zkCli: its standard
+# Each line of the input is a command line for `ferrokeeper cli`, as those of ZkCliOneShot.java are for zkCli: its standard
 # output is printed, then its standard error with each line marked, then its exit code.
 # Arguments: the program, HOST:PORT.
 set -uf

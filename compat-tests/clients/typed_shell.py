@@ -1,4 +1,4 @@
-"""Someone who types into `rookeeper cli`, on a terminal of its own.
+"""Someone who types into `ferrokeeper cli`, on a terminal of its own.
 
 Arguments: the program, HOST:PORT. Each thing typed waits for what it brings; prints what the terminal shows.
 """

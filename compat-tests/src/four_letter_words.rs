@@ -122,7 +122,7 @@ fn blot_version(text: &str) -> String {
     let (version, built) = text.split_once(", built on ").unwrap_or((text, "nothing"));
     let (release, commit) = version.split_once('-').unwrap_or((version, ""));
     // The server says its own version where ZooKeeper names its commit.
-    let own = commit.strip_prefix("rookeeper.").is_some_and(|version| !version.is_empty());
+    let own = commit.strip_prefix("ferrokeeper.").is_some_and(|version| !version.is_empty());
     let hex = !commit.is_empty() && commit.chars().all(|c| c.is_ascii_hexdigit());
     let commit = if hex || own { "<commit>" } else { commit };
     format!("{release}-{commit}, built on {}", blot_numbers(built))

@@ -1,7 +1,7 @@
-//! Black-box tests: stock clients and raw sockets against rookeeper, with Apache ZooKeeper as the
+//! Black-box tests: stock clients and raw sockets against ferrokeeper, with Apache ZooKeeper as the
 //! oracle.
 //!
-//! - [`Server`] runs rookeeper or Apache ZooKeeper on a free port with its own directory.
+//! - [`Server`] runs ferrokeeper or Apache ZooKeeper on a free port with its own directory.
 //! - [`Ensemble`] runs three of one kind.
 //! - [`RawClient`] speaks frames over one socket; [`request`] writes the bodies.
 //! - [`Proxy`] cuts the connections of a client that converses through it.
@@ -17,8 +17,8 @@
 //! - [`Transcript`] is what a client printed, with times, zxids and session ids made comparable.
 //!
 //! `SUBJECT=reference` puts Apache ZooKeeper itself in the place of the server under test: what
-//! fails then is wrong in the test. `ROOKEEPER_BIN` names another binary than the workspace's
-//! `target/release/rookeeper`. Nothing here uses the server's own codec.
+//! fails then is wrong in the test. `FERROKEEPER_BIN` names another binary than the workspace's
+//! `target/release/ferrokeeper`. Nothing here uses the server's own codec.
 
 pub mod compatibility;
 mod ensemble;
@@ -46,7 +46,7 @@ pub use metrics_page::MetricsPage;
 pub use program::{Program, cache, classpath, python, repository};
 pub use proxy::Proxy;
 pub use raw_client::{ConnectRequest, Event, RawClient, Reply, Session, Stat};
-pub use server::{Kind, Port, Server, rookeeper, signal};
+pub use server::{Kind, Port, Server, ferrokeeper, signal};
 
 /// A TCP port for a server that a test starts by other means.
 pub fn free_port() -> Port {

@@ -18,7 +18,7 @@ pub fn source_of(test: &str) -> Result<PathBuf, String> {
     }
     let (package, file) = (segments.remove(0), segments.join("/"));
     let folder = match package {
-        "rookeeper" => repository(),
+        "ferrokeeper" => repository(),
         "jute" | "compat-tests" => repository().join(package),
         _ => return Err(format!("{test}: no crate {package}")),
     };

@@ -25,7 +25,7 @@ pub fn cache() -> PathBuf {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         home.map(|home| home.join(".cache"))
     });
-    cache.expect("a home directory").join("rookeeper")
+    cache.expect("a home directory").join("ferrokeeper")
 }
 
 /// The Python that has kazoo; `scripts/test` makes the environment, outside of the system's Python.

@@ -20,7 +20,7 @@ const STOP_DEADLINE: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The server under test.
-    Rookeeper,
+    Ferrokeeper,
     /// Apache ZooKeeper 3.9.5, through `scripts/reference`.
     Reference,
     /// An older release of it that `scripts/reference --version` knows.
@@ -28,12 +28,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The server under test: rookeeper, or with `SUBJECT=reference` Apache ZooKeeper.
+    /// The server under test: ferrokeeper, or with `SUBJECT=reference` Apache ZooKeeper.
     pub fn subject() -> Self {
         match std::env::var("SUBJECT").as_deref() {
             Ok("reference") => Self::Reference,
-            Ok("rookeeper") | Err(_) => Self::Rookeeper,
-            Ok(other) => panic!("SUBJECT={other}: neither reference nor rookeeper"),
+            Ok("ferrokeeper") | Err(_) => Self::Ferrokeeper,
+            Ok(other) => panic!("SUBJECT={other}: neither reference nor ferrokeeper"),
         }
     }
 }
@@ -53,7 +53,7 @@ pub struct Server {
     child: Option<Child>,
     /// Lines of the configuration that Apache ZooKeeper takes as properties of the JVM only.
     properties: Vec<String>,
-    /// How many files and sockets rookeeper may have open, where that is told: by a comment in zoo.cfg.
+    /// How many files and sockets ferrokeeper may have open, where that is told: by a comment in zoo.cfg.
     open_files: Option<u32>,
     /// Holds zoo.cfg, the data directory and the log; removed at the end.
     dir: TempDir,
@@ -293,13 +293,13 @@ impl Server {
                 }
                 command
             }
-            Kind::Rookeeper => {
+            Kind::Ferrokeeper => {
                 let mut command = match self.open_files {
-                    None => Command::new(rookeeper()),
+                    None => Command::new(ferrokeeper()),
                     Some(most) => {
                         let mut command = Command::new("sh");
                         let limited = format!("ulimit -n {most} && exec \"$0\" \"$@\"");
-                        command.args(["-c", &limited]).arg(rookeeper());
+                        command.args(["-c", &limited]).arg(ferrokeeper());
                         command
                     }
                 };
@@ -327,7 +327,7 @@ impl Server {
             // A word that comes in the instant between listening and serving is never answered: next socket.
             Kind::Reference | Kind::Release(_) => Duration::from_millis(300),
             // One that comes while it reads a small directory waits for that, and more of them would be counted.
-            Kind::Rookeeper => Duration::from_secs(5),
+            Kind::Ferrokeeper => Duration::from_secs(5),
         };
         let serves = |address| {
             four_letter_words::ask_within(address, "srvr", patience)
@@ -393,17 +393,17 @@ pub fn signal(pid: u32, name: &str) {
 }
 
 /// The binary under test.
-pub fn rookeeper() -> PathBuf {
-    let path = std::env::var_os("ROOKEEPER_BIN").map_or_else(
+pub fn ferrokeeper() -> PathBuf {
+    let path = std::env::var_os("FERROKEEPER_BIN").map_or_else(
         || {
             let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-            repository().join(target).join("release/rookeeper")
+            repository().join(target).join("release/ferrokeeper")
         },
         PathBuf::from,
     );
     assert!(
         Path::new(&path).exists(),
-        "{} is missing: cargo build --release, or set ROOKEEPER_BIN",
+        "{} is missing: cargo build --release, or set FERROKEEPER_BIN",
         path.display()
     );
     path

@@ -331,7 +331,7 @@ fn statuses(server: &Server, said: &mut Said) {
         let body = (method == "POST").then_some(&b"x"[..]);
         let answer = http::send(server.admin(), method, path, &[], body).expect("an answer");
         let kind = answer.header("content-type").filter(|kind| *kind == "application/json");
-        // Rookeeper's own.
+        // Ferrokeeper's own.
         let own = |text: String, name: &str| {
             text.replace(&format!("<a href=\"/commands/{name}\">{name}</a>\n<br/>\n"), "")
         };
@@ -353,7 +353,7 @@ fn alone() {
     let server = Server::start(Kind::subject(), &lines);
     compare(&expected, &course(&server));
     // ZooKeeper answers 500 here.
-    if server.kind() == Kind::Rookeeper {
+    if server.kind() == Kind::Ferrokeeper {
         let answer = http::send(server.admin(), "POST", "/commands/ruok", &[], Some(b""));
         let answer = answer.expect("an answer");
         assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, HEAD")));
@@ -455,7 +455,7 @@ fn other_than_over_loopback_world_is_not_enough() {
         answer.status
     };
     let snapshot = "/commands/snapshot?streaming=false";
-    let server = Server::start(Kind::Rookeeper, &[ON, SUPER, INTERVAL]);
+    let server = Server::start(Kind::Ferrokeeper, &[ON, SUPER, INTERVAL]);
     let all = |shown: &str| {
         [("GET", snapshot), ("POST", "/commands/restore"), ("GET", "/commands/stat_reset")]
             .map(|(method, path)| status(&server, method, path, shown))
@@ -473,7 +473,7 @@ fn other_than_over_loopback_world_is_not_enough() {
     client.close().expect("closed");
 
     let lines = [ON, SUPER, INTERVAL, "admin.remote.allowWorld=true"];
-    let server = Server::start(Kind::Rookeeper, &lines);
+    let server = Server::start(Kind::Ferrokeeper, &lines);
     assert_eq!(status(&server, "GET", snapshot, "digest any:thing"), 200);
     assert_eq!(status(&server, "POST", "/commands/restore", "digest any:thing"), 500);
 }
@@ -481,14 +481,14 @@ fn other_than_over_loopback_world_is_not_enough() {
 /// Whoever is refused again and again does not fill the disk.
 #[test]
 fn refusals_do_not_flood_the_log() {
-    let server = Server::start(Kind::Rookeeper, &[ON]);
+    let server = Server::start(Kind::Ferrokeeper, &[ON]);
     let began = Instant::now();
     for _ in 0..300 {
         assert_eq!(get(&server, "/commands/snapshot").status, 401);
     }
     let most = usize::try_from(began.elapsed().as_secs()).expect("a short time") + 1;
     let log = server.log();
-    let lines = log.lines().filter(|line| line.contains("RK0603")).count();
+    let lines = log.lines().filter(|line| line.contains("FK0603")).count();
     assert!((1..=most).contains(&lines), "{lines} lines in {most} s:\n{log}");
 }
 
@@ -591,7 +591,7 @@ fn a_snapshot_takes_the_place_of_what_is_served() {
         assert_eq!(expected, actual);
         assert_eq!(actual.len(), 200 + 5, "{:?}", actual.keys());
         drop((source, client, reference));
-        if server.kind() != Kind::Rookeeper {
+        if server.kind() != Kind::Ferrokeeper {
             continue;
         }
         server.kill();
@@ -612,7 +612,7 @@ fn a_restored_session_expires() {
     let (_source, _owner, snapshot) = source(Kind::subject());
     let server = Server::start(Kind::subject(), &[ON]);
     // Those of a snapshot that ZooKeeper restored never end.
-    if server.kind() != Kind::Rookeeper {
+    if server.kind() != Kind::Ferrokeeper {
         return;
     }
     assert_eq!(restore(&server, &snapshot.body).status, 200);
@@ -634,7 +634,7 @@ fn a_restored_session_expires() {
 fn a_restore_under_clients() {
     let (_source, _owner, snapshot) = source(Kind::subject());
     let mut server = Server::start(Kind::subject(), &[ON, "admin.rateLimiterIntervalInMS=0"]);
-    if server.kind() != Kind::Rookeeper {
+    if server.kind() != Kind::Ferrokeeper {
         return;
     }
     let (mut client, session) =
@@ -716,7 +716,7 @@ fn a_restore_that_is_refused_changes_nothing() {
         let theirs = of(Kind::Reference);
         assert_eq!((theirs[1], of(Kind::subject())), (status, theirs), "{line}");
     }
-    if server.kind() == Kind::Rookeeper {
+    if server.kind() == Kind::Ferrokeeper {
         // Its end never comes.
         let before = tree_of(&server);
         let mut stream = TcpStream::connect(server.admin()).expect("connected");
@@ -781,7 +781,7 @@ fn in_an_ensemble(kind: Kind) -> Said {
         let has_all = size == Some(snapshot.body.len().to_string());
         let is_one = snapshot.body.starts_with(b"ZKSN");
         said.push((format!("snapshot, {role}"), format!("{} {has_all} {is_one}", snapshot.status)));
-        if kind == Kind::Rookeeper {
+        if kind == Kind::Ferrokeeper {
             let ready = get(server, "/health/ready");
             assert_eq!(ready.status, 200, "{}", ready.text());
         }
@@ -802,7 +802,7 @@ fn in_an_ensemble(kind: Kind) -> Said {
         let shape = shape(left, command, &text).join("\n");
         said.push((format!("{command}, without a leader"), shape));
     }
-    if kind == Kind::Rookeeper {
+    if kind == Kind::Ferrokeeper {
         assert_eq!(get(left, "/health/live").status, 200);
         let ready = get(left, "/health/ready");
         assert_eq!(ready.status, 503);

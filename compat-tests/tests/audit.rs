@@ -116,7 +116,7 @@ fn lines(server: &mut Server) -> Vec<String> {
 fn the_same_operations_leave_the_same_lines() {
     let superuser = format!("DigestAuthenticationProvider.superDigest={SUPER}");
     let config = ["audit.enable=true", superuser.as_str()];
-    let [expected, found] = [Kind::Reference, Kind::Rookeeper].map(|kind| {
+    let [expected, found] = [Kind::Reference, Kind::Ferrokeeper].map(|kind| {
         let mut server = Server::start(kind, &config);
         work(&server);
         let mut lines = lines(&mut server);

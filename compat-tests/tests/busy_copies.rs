@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use compat_tests::request::{self, mode, op};
 use compat_tests::tree::{self, Tree};
-use compat_tests::{Kind, RawClient, Server, count, rookeeper};
+use compat_tests::{Kind, RawClient, Server, count, ferrokeeper};
 
 /// Znodes that are set; enough of them that a snapshot takes its time.
 const RING: u64 = 40_000;
@@ -285,7 +285,7 @@ fn wait_for_a_snapshot(server: &Server) {
 
 /// The command that a refusal names.
 fn way_out(said: &str) -> Option<&str> {
-    let (_, rest) = said.split_once("`rookeeper ")?;
+    let (_, rest) = said.split_once("`ferrokeeper ")?;
     rest.split_once('`').map(|(command, _)| command)
 }
 
@@ -294,7 +294,7 @@ fn start(server: &mut Server) -> bool {
     let Err(said) = server.try_restart() else { return false };
     let command = way_out(&said).unwrap_or_else(|| panic!("no command is named:\n{said}"));
     let output = Command::new("sh")
-        .args(["-c", &format!("{} {command}", rookeeper().display())])
+        .args(["-c", &format!("{} {command}", ferrokeeper().display())])
         .output()
         .expect("a shell runs");
     let told = String::from_utf8_lossy(&output.stderr);
@@ -320,7 +320,7 @@ fn copies_of(kind: Kind, copies: usize) {
             copy_busy(&server.data_dir(), folder.path(), order);
             let sent = writer.sent.load(Ordering::SeqCst);
 
-            let mut other = Server::on_copy(Kind::Rookeeper, &[], folder.path());
+            let mut other = Server::on_copy(Kind::Ferrokeeper, &[], folder.path());
             let commanded = start(&mut other);
             by_command += usize::from(commanded);
             let mut client = other.connect(20_000);
@@ -360,7 +360,7 @@ fn differences(shown: &State, expected: &State) -> String {
 }
 
 #[test]
-fn of_a_rookeeper() {
+fn of_a_ferrokeeper() {
     copies_of(Kind::subject(), count("BUSY_COPIES", 3));
 }
 

@@ -1,4 +1,4 @@
-//! `rookeeper cli` beyond what it shares with zkCli line for line (see `forty_steps`): below a chroot, on a server without
+//! `ferrokeeper cli` beyond what it shares with zkCli line for line (see `forty_steps`): below a chroot, on a server without
 //! TTLs, where no server is, at a terminal, and what zkCli does not have.
 
 use std::process::{Command, Output};
@@ -6,14 +6,14 @@ use std::thread;
 
 use compat_tests::request::{self, mode, op};
 use compat_tests::{
-    Kind, Program, Server, Transcript, classpath, four_letter_words, free_port, python, repository,
-    rookeeper,
+    Kind, Program, Server, Transcript, classpath, ferrokeeper, four_letter_words, free_port,
+    python, repository,
 };
 use serde_json::Value;
 
 /// Runs one command.
 fn run(server: &str, words: &[&str]) -> Output {
-    let mut command = Command::new(rookeeper());
+    let mut command = Command::new(ferrokeeper());
     command.args(["cli", "-server", server]).args(words).output().expect("the program runs")
 }
 
@@ -88,7 +88,7 @@ fn below_a_chroot_and_without_ttls_it_prints_what_zkcli_prints() {
     let zkcli = ["java", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", "-cp", &classpath()]
         .map(String::from);
     let zkcli = [&zkcli[..], &[program("ZkCliOneShot.java")]].concat();
-    let own = ["bash".to_owned(), program("cli_one_shot.sh"), rookeeper().display().to_string()];
+    let own = ["bash".to_owned(), program("cli_one_shot.sh"), ferrokeeper().display().to_string()];
     let start = |kind, driver: Vec<String>| {
         thread::spawn(move || {
             let server = Server::start(kind, &["extendedTypesEnabled=false"]);
@@ -129,8 +129,8 @@ fn where_no_server_is_it_says_which_was_tried() {
     }
 
     for (words, told) in [
-        (&["-server"][..], "rookeeper: no argument found for option -server\n"),
-        (&["-client-configuration", "f", "ls", "/"], "rookeeper: -client-configuration f is"),
+        (&["-server"][..], "ferrokeeper: no argument found for option -server\n"),
+        (&["-client-configuration", "f", "ls", "/"], "ferrokeeper: -client-configuration f is"),
     ] {
         let output = run(&both, words);
         assert_eq!(output.status.code(), Some(2));
@@ -182,7 +182,7 @@ fn a_session_with_ephemerals_stays_until_it_expires_and_others_are_closed() {
 #[test]
 fn watch_shows_every_change_and_goes_on_after_a_restart() {
     let mut server = Server::start(Kind::subject(), &[]);
-    let (program, at) = (rookeeper().display().to_string(), server.host_port());
+    let (program, at) = (ferrokeeper().display().to_string(), server.host_port());
     let words = [&program, "cli", "-server", &at, "--json", "watch", "-r", "/"];
     let mut watch = Program::start(&words.map(String::from), &[]);
     let mut next = || -> Value {
@@ -225,7 +225,7 @@ fn watch_shows_every_change_and_goes_on_after_a_restart() {
 fn watch_goes_on_with_a_new_session_when_the_first_one_has_expired() {
     let mut server = Server::start(Kind::subject(), &["tickTime=200"]);
     let at = server.host_port();
-    let program = rookeeper().display().to_string();
+    let program = ferrokeeper().display().to_string();
     let words = [&program, "cli", "-server", &at, "-timeout", "600", "--json", "watch", "/"];
     let mut watch = Program::start(&words.map(String::from), &[]);
     let mut until = |name: &str, value: &str| loop {
@@ -255,7 +255,7 @@ fn at_a_terminal_it_completes_and_remembers() {
     let words = [
         python().display().to_string(),
         script.display().to_string(),
-        rookeeper().display().to_string(),
+        ferrokeeper().display().to_string(),
         server.host_port(),
     ];
     let (succeeded, said) = Program::start(&words, &[]).finish();

@@ -57,7 +57,7 @@ fn children(client: &mut RawClient) -> usize {
 
 #[test]
 fn idle_connections_keep_no_probe_out() {
-    let server = Server::start(Kind::Rookeeper, &[ON, metrics_page::PROVIDER]);
+    let server = Server::start(Kind::Ferrokeeper, &[ON, metrics_page::PROVIDER]);
     let config = fs::read_to_string(server.config_file()).expect("it is there");
     let port = config.lines().find_map(|line| line.strip_prefix("metricsProvider.httpPort="));
     let metrics =
@@ -80,7 +80,7 @@ fn open_files(process: u32) -> BTreeSet<u32> {
 
 #[test]
 fn the_log_has_a_new_file_where_the_process_can_open_none() {
-    let mut server = Server::start(Kind::Rookeeper, &["snapCount=100", "preAllocSize=64"]);
+    let mut server = Server::start(Kind::Ferrokeeper, &["snapCount=100", "preAllocSize=64"]);
     let mut client = server.connect(TIMEOUT);
     let mut others = Vec::new();
     // Until there is no gap in their numbers.
@@ -106,7 +106,7 @@ fn the_log_has_a_new_file_where_the_process_can_open_none() {
 #[test]
 fn crowds_on_all_ports_leave_the_log_its_files() {
     let lines = [ON, metrics_page::PROVIDER, "#open.files=256", "snapCount=100", "preAllocSize=64"];
-    let mut ensemble = Ensemble::start(Kind::Rookeeper, &lines);
+    let mut ensemble = Ensemble::start(Kind::Ferrokeeper, &lines);
     let mut client = ensemble.server(0).connect(TIMEOUT);
     let config = fs::read_to_string(ensemble.server(0).config_file()).expect("it is there");
     let (mut idle, mut sessions) = (Vec::new(), Vec::new());

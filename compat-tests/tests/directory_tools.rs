@@ -1,4 +1,4 @@
-//! rookeeper's tools on data directories: against what ZooKeeper's own tools print, and on servers that are writing.
+//! ferrokeeper's tools on data directories: against what ZooKeeper's own tools print, and on servers that are writing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use compat_tests::load::{Load, Writes};
 use compat_tests::request::{self, mode, op};
-use compat_tests::{Kind, RawClient, Server, classpath, rookeeper, tree};
+use compat_tests::{Kind, RawClient, Server, classpath, ferrokeeper, tree};
 use serde_json::Value;
 
-/// What a tool of rookeeper prints that finds nothing wrong.
+/// What a tool of ferrokeeper prints that finds nothing wrong.
 fn tool(words: &[&str]) -> String {
-    let output = Command::new(rookeeper()).args(words).output().expect("the binary runs");
+    let output = Command::new(ferrokeeper()).args(words).output().expect("the binary runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{words:?}: {}\n{text}\n{errors}", output.status);
@@ -229,7 +229,7 @@ fn put(backup: &Path, server: &Server, more: &[&str]) {
 
 #[test]
 fn a_backup_of_a_busy_server_has_all_that_was_acknowledged() {
-    for kind in [Kind::Rookeeper, Kind::Reference] {
+    for kind in [Kind::Ferrokeeper, Kind::Reference] {
         let server = Server::start(kind, &["snapCount=700", "preAllocSize=128"]);
         let load = Load::start(server.address(), 4, 0, Writes::SetsAndCreates);
         thread::sleep(Duration::from_millis(400));
@@ -243,7 +243,7 @@ fn a_backup_of_a_busy_server_has_all_that_was_acknowledged() {
             taken.push((state(&backup), backup));
         }
         load.stop();
-        let mut other = Server::start(Kind::Rookeeper, &[]);
+        let mut other = Server::start(Kind::Ferrokeeper, &[]);
         other.stop();
         for ((zxid, digest), backup) in taken {
             assert_eq!(digest_of(&server.data_dir(), &zxid), digest, "{kind:?} at {zxid}");
@@ -260,10 +260,10 @@ fn a_backup_of_a_busy_server_has_all_that_was_acknowledged() {
 #[test]
 fn an_earlier_state_is_that_of_a_server_stopped_there() {
     for (from, to) in [
-        (Kind::Rookeeper, Kind::Rookeeper),
+        (Kind::Ferrokeeper, Kind::Ferrokeeper),
         (Kind::Reference, Kind::Reference),
-        (Kind::Rookeeper, Kind::Reference),
-        (Kind::Reference, Kind::Rookeeper),
+        (Kind::Ferrokeeper, Kind::Reference),
+        (Kind::Reference, Kind::Ferrokeeper),
     ] {
         let mut server = Server::start(from, &["snapCount=30"]);
         let mut client = server.connect(20_000);
@@ -307,7 +307,7 @@ fn a_running_zookeeper_can_be_checked_and_not_be_cut() {
     assert_eq!((&report["can_migrate"], &report["sessions"]), (&true.into(), &1.into()));
     assert_eq!((&report["ephemerals"], &report["longest_multi"]), (&1.into(), &2.into()));
     let words = ["data", "truncate", text(&config), "--to-zxid", "0x3"];
-    let output = Command::new(rookeeper()).args(words).output().expect("the binary runs");
+    let output = Command::new(ferrokeeper()).args(words).output().expect("the binary runs");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(3) && errors.contains("(java)"), "{errors}");
 }
@@ -318,7 +318,7 @@ fn sessions_of_before_the_seal_go_on_and_later_ones_are_keyed() {
     let client = server.connect(20_000);
     let session = client.session.clone().expect("a session");
     server.stop();
-    server.hand_over_to(Kind::Rookeeper);
+    server.hand_over_to(Kind::Ferrokeeper);
     server.restart();
     server.stop();
     tool(&["data", "seal", text(&server.data_dir())]);

@@ -211,7 +211,7 @@ fn a_server_that_zookeeper_went_on_with_alone_is_refused_and_loses_nothing() {
     ensemble.start_some(&[1, 2]);
     set(ensemble.server(1), 3);
     let why = ensemble.expect_end(0);
-    assert!(why.contains("RK0224") && why.contains("RK0408"), "{why}");
+    assert!(why.contains("FK0224") && why.contains("FK0408"), "{why}");
     let after: Vec<(u64, u64)> = ensemble.servers().iter().map(generation).collect();
     assert_eq!(after, before, "the ensemble went on as it was");
     let mut alone = Server::on_copy(Kind::Reference, &[], &data);

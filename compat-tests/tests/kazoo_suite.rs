@@ -1,5 +1,5 @@
 //! kazoo's own test suite, which starts the server by itself, or three of them: what passes with
-//! Apache ZooKeeper passes with rookeeper.
+//! Apache ZooKeeper passes with ferrokeeper.
 //!
 //! Apache ZooKeeper's outcomes are recorded in `clients/kazoo_suite/apache-3.9.5.txt` and, of three
 //! servers, `apache-3.9.5-three.txt`; `SUBJECT=reference RECORD=1` writes them anew. Which tests are left out, and why, is in
@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use compat_tests::compatibility::{Client, record};
-use compat_tests::{Kind, Program, classpath, python, repository, rookeeper};
+use compat_tests::{Kind, Program, classpath, ferrokeeper, python, repository};
 
 type Outcomes = BTreeMap<String, String>;
 
@@ -74,8 +74,8 @@ fn run<'a>(
     }
     words.extend(["--servers".into(), servers.count().into()]);
     words.extend(tests.cloned());
-    let binary = rookeeper().display().to_string();
-    let mut suite = Program::start(&words, &[("ROOKEEPER_BIN", &binary)]);
+    let binary = ferrokeeper().display().to_string();
+    let mut suite = Program::start(&words, &[("FERROKEEPER_BIN", &binary)]);
     let mut lines = Vec::new();
     while let Some(line) = suite.next_line() {
         if !line.trim_matches('.').is_empty() {

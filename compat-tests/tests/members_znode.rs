@@ -28,7 +28,7 @@ fn shown(server: &Server) -> (Vec<String>, Stat) {
 
 #[test]
 fn every_member_shows_its_own_list() {
-    let [expected, found] = [Kind::Reference, Kind::Rookeeper].map(|kind| {
+    let [expected, found] = [Kind::Reference, Kind::Ferrokeeper].map(|kind| {
         let ensemble = Ensemble::start(kind, &[]);
         ensemble.servers().iter().map(shown).collect::<Vec<_>>()
     });

@@ -243,7 +243,7 @@ const OWN: [&str; 5] = [
 ];
 /// How others of them begin.
 const OWN_STARTS: [&str; 7] = [
-    "rookeeper_",
+    "ferrokeeper_",
     "process_",
     "peer_lag_",
     "read_too_old_",

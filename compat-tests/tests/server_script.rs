@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use compat_tests::{free_port, repository, rookeeper, signal};
+use compat_tests::{ferrokeeper, free_port, repository, signal};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -46,7 +46,7 @@ impl Place {
         for name in ["ZOOCFG", "ZOOPIDFILE", "SERVER_JVMFLAGS", "JVMFLAGS"] {
             command.env_remove(name);
         }
-        command.args(words).env("ROOKEEPER", rookeeper()).stdin(Stdio::null());
+        command.args(words).env("FERROKEEPER", ferrokeeper()).stdin(Stdio::null());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -63,16 +63,16 @@ impl Drop for Place {
     /// Whatever a failed test leaves.
     fn drop(&mut self) {
         let left = fs::read_to_string(self.pid_file()).ok();
-        let pid = left.filter(|pid| is_rookeeper(pid)).and_then(|pid| pid.parse().ok());
+        let pid = left.filter(|pid| is_ferrokeeper(pid)).and_then(|pid| pid.parse().ok());
         if let Some(pid) = pid {
             signal(pid, "KILL");
         }
     }
 }
 
-fn is_rookeeper(pid: &str) -> bool {
+fn is_ferrokeeper(pid: &str) -> bool {
     fs::read_link(Path::new("/proc").join(pid).join("exe")).is_ok_and(|exe| {
-        exe.file_name().is_some_and(|name| name.to_string_lossy().starts_with("rookeeper"))
+        exe.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ferrokeeper"))
     })
 }
 
@@ -120,7 +120,7 @@ fn start_status_restart_and_stop() {
 
     let last = place.pid().to_string();
     says(&place, &["stop"], 0, "Stopping zookeeper ... STOPPED\n");
-    assert!(!is_rookeeper(&last), "it is still there");
+    assert!(!is_ferrokeeper(&last), "it is still there");
     assert!(!place.pid_file().exists());
     says(&place, &["status"], 1, &none);
 
@@ -187,7 +187,7 @@ fn in_the_foreground_with_files_of_other_names() {
     wait_for_status(&place, &served);
     assert!(!place.pid_file().exists());
     // The script has become the server.
-    assert!(is_rookeeper(&child.id().to_string()));
+    assert!(is_ferrokeeper(&child.id().to_string()));
     signal(child.id(), "TERM");
     assert!(child.wait().expect("our child").success());
 }
@@ -197,7 +197,7 @@ fn words_that_start_nothing() {
     let place = Place::new(1);
     let (code, text) = place.run(&["version"]);
     assert_eq!(code, Some(0));
-    assert!(text.starts_with("rookeeper, version 3.9.5-rookeeper."), "{text}");
+    assert!(text.starts_with("ferrokeeper, version 3.9.5-ferrokeeper."), "{text}");
     let (code, text) = place.run(&["print-cmd"]);
     assert_eq!(code, Some(0));
     assert!(text.contains("\" server \"") && text.contains("conf/zoo.cfg"), "{text}");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use compat_tests::request::{self, mode, op};
-use compat_tests::{Kind, Server, classpath, repository, rookeeper};
+use compat_tests::{Kind, Server, classpath, ferrokeeper, repository};
 
 /// A tool of Apache ZooKeeper 3.9.5.
 fn tool(class: &str, arguments: &[&str]) -> Output {
@@ -111,7 +111,7 @@ fn zkserver_says_the_mode() {
     assert!(!status(&server).status.success(), "it has ended");
 }
 
-/// `rookeeper explain` knows each code by ZooKeeper's number and name.
+/// `ferrokeeper explain` knows each code by ZooKeeper's number and name.
 #[test]
 fn every_error_code_of_zookeeper_is_explained() {
     let program = repository().join("compat-tests/clients/ErrorCodes.java");
@@ -121,7 +121,7 @@ fn every_error_code_of_zookeeper_is_explained() {
         let (number, name) = line.split_once(' ').expect("a number and a name");
         for word in [number, name] {
             let output =
-                Command::new(rookeeper()).args(["explain", word]).output().expect("it runs");
+                Command::new(ferrokeeper()).args(["explain", word]).output().expect("it runs");
             let said = String::from_utf8_lossy(&output.stdout).to_lowercase();
             let begin = format!("{number} {}, an error code", name.to_lowercase());
             assert!(said.starts_with(&begin), "{word}: {said}");

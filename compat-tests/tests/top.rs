@@ -1,4 +1,4 @@
-//! `rookeeper top` on this server's AdminServer and on that of Apache ZooKeeper.
+//! `ferrokeeper top` on this server's AdminServer and on that of Apache ZooKeeper.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use compat_tests::request::{self, op};
-use compat_tests::{Kind, Server, rookeeper};
+use compat_tests::{Kind, Server, ferrokeeper};
 use serde_json::Value;
 
 fn top(server: &str, words: &[&str]) -> Output {
-    let mut command = Command::new(rookeeper());
+    let mut command = Command::new(ferrokeeper());
     command.args(["top", "--server", server]).args(words);
     command.output().expect("it runs")
 }
@@ -61,7 +61,7 @@ fn it_shows_who_asks_most() {
         match (kind, hot.as_deref()) {
             // ZooKeeper does not tell.
             (Kind::Reference, None) => {}
-            (Kind::Rookeeper, Some([most, next])) => {
+            (Kind::Ferrokeeper, Some([most, next])) => {
                 assert_eq!([&most[0], &next[0]], ["/none", "/zookeeper/quota"], "{said}");
                 let [reads, writes, others] =
                     [&most[1], &most[2], &next[1]].map(|pace| pace.as_u64().expect("a number"));
@@ -84,7 +84,7 @@ fn it_shows_who_asks_most() {
 fn it_goes_on_after_a_second_without_an_answer() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
-    let mut command = Command::new(rookeeper());
+    let mut command = Command::new(ferrokeeper());
     command.args(["top", "--json", "--server", &address]).stdout(std::process::Stdio::piped());
     let mut running = command.spawn().expect("it runs");
     let lines = BufReader::new(running.stdout.take().expect("it is piped")).lines();
@@ -144,7 +144,7 @@ fn what_is_no_adminserver_is_told_in_one_line() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1), "{answer}: {said}");
         assert!(said.starts_with(&format!(
-            "rookeeper: [RK0808] cannot ask the AdminServer at {address}: "
+            "ferrokeeper: [FK0808] cannot ask the AdminServer at {address}: "
         )));
     }
 }

@@ -343,7 +343,7 @@ fn while_it_reads(kind: Kind) -> (Vec<(String, Vec<String>)>, bool) {
         let lines = text.lines().filter(state).map(str::to_owned).collect();
         said.push((path, lines));
     }
-    if kind == Kind::Rookeeper {
+    if kind == Kind::Ferrokeeper {
         let ready = http::get(server.admin(), "/health/ready", &[]).expect("an answer");
         assert_eq!(ready.status, 503, "{}", ready.text());
     }

@@ -7,7 +7,7 @@ use std::thread;
 
 use compat_tests::request::{self, mode, op};
 use compat_tests::zoo_cfg::{self, Expected, ZooCfg};
-use compat_tests::{Kind, Server, four_letter_words, rookeeper};
+use compat_tests::{Kind, Server, ferrokeeper, four_letter_words};
 
 /// Started at once; each is up to three JVMs.
 const AT_ONCE: usize = 3;
@@ -44,7 +44,7 @@ fn compare(file: &ZooCfg) {
         }
         (Expected::Refused(_), Err(_), Err(said))
         | (Expected::RefusedHere(_), Ok(_), Err(said)) => {
-            if Kind::subject() == Kind::Rookeeper {
+            if Kind::subject() == Kind::Ferrokeeper {
                 is_told(file, &said);
             }
         }
@@ -58,7 +58,7 @@ fn compare(file: &ZooCfg) {
 /// The key, and the line of the file that it is about.
 fn is_told(file: &ZooCfg, said: &str) {
     let (Expected::Refused(key) | Expected::RefusedHere(key)) = &file.expected else { return };
-    let line = said.lines().find(|line| line.starts_with("rookeeper: ")).unwrap_or_default();
+    let line = said.lines().find(|line| line.starts_with("ferrokeeper: ")).unwrap_or_default();
     let (_, place) = line.split_once("zoo.cfg:").unwrap_or_else(|| panic!("{}: {said}", file.name));
     let number = place.split_once(": ").and_then(|(number, _)| number.parse::<u32>().ok());
     assert!(number.is_some() && line.contains(key.as_str()), "{}: {said}", file.name);
@@ -68,7 +68,7 @@ fn is_told(file: &ZooCfg, said: &str) {
 fn start(file: &ZooCfg, kind: Kind) -> Result<Vec<String>, String> {
     let mut begun = file.begin(kind);
     let waited = begun.wait();
-    if kind == Kind::Rookeeper {
+    if kind == Kind::Ferrokeeper {
         check_agrees(file, &begun.servers()[0], waited.is_ok());
     }
     waited?;
@@ -77,7 +77,7 @@ fn start(file: &ZooCfg, kind: Kind) -> Result<Vec<String>, String> {
 
 /// `config check` says the same of the file as the start.
 fn check_agrees(file: &ZooCfg, server: &Server, serves: bool) {
-    let output = Command::new(rookeeper())
+    let output = Command::new(ferrokeeper())
         .args(["config", "check"])
         .arg(server.config_file())
         .output()

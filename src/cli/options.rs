@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::time::Duration;
 
-/// As `rookeeper cli --help` prints it.
+/// As `ferrokeeper cli --help` prints it.
 pub(super) const USAGE: &str = "\
-Usage: rookeeper cli [OPTIONS] [COMMAND [ARGUMENTS]]
+Usage: ferrokeeper cli [OPTIONS] [COMMAND [ARGUMENTS]]
 
-Without a command, it reads commands line by line. `rookeeper cli help` lists them.
+Without a command, it reads commands line by line. `ferrokeeper cli help` lists them.
 
 Options:
   -server, --server HOST:PORT,.../CHROOT  Servers, and the subtree to use as the root [localhost:2181]
@@ -83,7 +83,7 @@ pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
             "-h" | "-help" | "--help" => return Ok(Asked::Help),
             option if option.starts_with('-') => {
                 return Err(format!(
-                    "there is no option {option}; `rookeeper cli --help` lists them"
+                    "there is no option {option}; `ferrokeeper cli --help` lists them"
                 ));
             }
             _ => {

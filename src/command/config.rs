@@ -27,7 +27,7 @@ pub enum ConfigCommand {
 /// What is checked, and how strictly.
 #[derive(Debug, Args)]
 pub struct CheckConfig {
-    /// Configuration file; if omitted, the one that `rookeeper server` would use.
+    /// Configuration file; if omitted, the one that `ferrokeeper server` would use.
     #[arg(value_name = "ZOO.CFG")]
     file: Option<PathBuf>,
     /// Set a property, like Java's -D; repeatable.

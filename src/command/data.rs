@@ -33,7 +33,7 @@ pub enum DataCommand {
     },
     /// Cut the log after a zxid. The next start does not see what comes after it; complete files are moved aside.
     Truncate(Truncate),
-    /// Complete the move to rookeeper: ZooKeeper's files may be purged, and new session passwords are derived from a key.
+    /// Complete the move to ferrokeeper: ZooKeeper's files may be purged, and new session passwords are derived from a key.
     Seal(Change),
     /// Detach the directory of a member from its ensemble, so that it can start standalone or found another ensemble.
     /// For an ensemble whose majority is lost for good. Reports what that loses.
@@ -132,7 +132,7 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
             "digest": state.database.tree().digest().map(Hex),
             "torn": torn,
             "files_of_zookeeper": by(Writer::ZooKeeper),
-            "files_of_rookeeper": by(Writer::Rookeeper),
+            "files_of_ferrokeeper": by(Writer::Ferrokeeper),
             "session_key": has_key,
             "sealed": sealed.map(Hex),
             "member": member.as_ref().map(|state| state.id),
@@ -167,9 +167,9 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
         out.line(format_args!("{line}"))?;
     }
     out.line(format_args!(
-        "written    {} by ZooKeeper, {} by rookeeper",
+        "written    {} by ZooKeeper, {} by ferrokeeper",
         counted(by(Writer::ZooKeeper) as u64, "file"),
-        counted(by(Writer::Rookeeper) as u64, "file")
+        counted(by(Writer::Ferrokeeper) as u64, "file")
     ))?;
     let passwords = if has_key { "derived from a key (session.key)" } else { "ZooKeeper's" };
     out.line(format_args!("passwords  {passwords}"))?;
@@ -404,7 +404,7 @@ fn seal(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
         return Err(CommandError::Refused(
             MessageId::NOT_SERVED_YET,
             format!(
-                "the newest snapshot in {} was not written by rookeeper, so rookeeper has not served this data yet; start and stop it on the directory, then seal",
+                "the newest snapshot in {} was not written by ferrokeeper, so ferrokeeper has not served this data yet; start and stop it on the directory, then seal",
                 directory.snapshots().display()
             ),
         ));

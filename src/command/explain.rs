@@ -17,7 +17,7 @@ use exit_codes::{EXIT_CODES, ExitCode};
 /// What is explained.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
-    /// An error code (-101, NoNode, ZNONODE), an exit code (3), a key of zoo.cfg or the id of a message (RK0510); without
+    /// An error code (-101, NoNode, ZNONODE), an exit code (3), a key of zoo.cfg or the id of a message (FK0510); without
     /// it, all codes and messages.
     #[arg(value_name = "CODE|KEY|ID", allow_hyphen_values = true)]
     word: Option<String>,
@@ -59,7 +59,7 @@ impl Subject {
                 out.json(&json!({ "kind": "exit code", "of": of, "code": code, "meaning": meaning, "remedy": remedy }))
             }
             Self::Exit(ExitCode { of, code, meaning, remedy }) => {
-                out.line(format_args!("{code}, an exit code of rookeeper's {of}"))?;
+                out.line(format_args!("{code}, an exit code of ferrokeeper's {of}"))?;
                 out.line(format_args!("  {meaning}\n  To do: {remedy}"))
             }
             Self::Key(key) if json => {
@@ -87,7 +87,7 @@ impl Subject {
                 }))
             }
             Self::Message(Message { id, situation, meaning, remedy }) => {
-                out.line(format_args!("{id}, a message of rookeeper"))?;
+                out.line(format_args!("{id}, a message of ferrokeeper"))?;
                 out.line(format_args!("  {situation}\n  {meaning}\n  To do: {remedy}"))
             }
         }

@@ -97,7 +97,7 @@ fn show(arguments: &ShowLog, out: &mut Output) -> Result<Verdict, CommandError> 
         return Err(CommandError::Refused(
             MessageId::LOG_SHOWN_IN_PART,
             format!(
-                "not every record of {} can be read; to see what is wrong, run: rookeeper log verify {}",
+                "not every record of {} can be read; to see what is wrong, run: ferrokeeper log verify {}",
                 arguments.at.display(),
                 arguments.at.display()
             ),
@@ -228,7 +228,7 @@ fn for_people(summary: &LogSummary, out: &mut Output) -> Result<(), CommandError
 pub(super) fn writer_name(writer: Writer) -> &'static str {
     match writer {
         Writer::ZooKeeper => "zookeeper",
-        Writer::Rookeeper => "rookeeper",
+        Writer::Ferrokeeper => "ferrokeeper",
     }
 }
 

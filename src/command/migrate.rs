@@ -1,4 +1,4 @@
-//! `migrate check`: whether rookeeper can take over from an Apache ZooKeeper, which may be running. The way back has a file of
+//! `migrate check`: whether ferrokeeper can take over from an Apache ZooKeeper, which may be running. The way back has a file of
 //! its own.
 
 use std::collections::BTreeSet;
@@ -20,15 +20,15 @@ use crate::engine::database::Database;
 use crate::message::MessageId;
 use crate::storage::{self, SessionKey};
 
-/// Segments of the log that rookeeper has at once: two prepared, one in use.
+/// Segments of the log that ferrokeeper has at once: two prepared, one in use.
 const SEGMENTS: u64 = 3;
 
 /// Prepare a move from Apache ZooKeeper.
 #[derive(Debug, Subcommand)]
 pub enum MigrateCommand {
-    /// Report whether rookeeper can replace ZooKeeper with this zoo.cfg, and what will differ. Changes nothing.
+    /// Report whether ferrokeeper can replace ZooKeeper with this zoo.cfg, and what will differ. Changes nothing.
     Check {
-        /// The zoo.cfg that ZooKeeper runs with; with --to-zookeeper, that of rookeeper, or dataDir.
+        /// The zoo.cfg that ZooKeeper runs with; with --to-zookeeper, that of ferrokeeper, or dataDir.
         #[arg(value_name = "ZOO.CFG")]
         file: PathBuf,
         /// Report instead what going back to ZooKeeper 3.9.5 would cost: sessions that end, and what ZooKeeper would not read.
@@ -233,7 +233,7 @@ impl Report<'_> {
             free.map_or_else(|| "an unknown number".to_owned(), u64::to_string)
         ))?;
         out.line(format_args!(
-            "kept       {} of ZooKeeper's files are kept until rookeeper data seal",
+            "kept       {} of ZooKeeper's files are kept until ferrokeeper data seal",
             counted(self.unsealed, "byte")
         ))?;
         out.line(format_args!(
@@ -244,24 +244,24 @@ impl Report<'_> {
             out.line(format_args!("PROBLEM    {problem}"))?;
         }
         if !self.problems.is_empty() {
-            return out.line(format_args!("rookeeper would not start"));
+            return out.line(format_args!("ferrokeeper would not start"));
         }
         let file = self.file.display();
         match self.servers() {
             1 => {
                 out.line(format_args!(
-                    "to move    stop ZooKeeper, then run: rookeeper server {file}"
+                    "to move    stop ZooKeeper, then run: ferrokeeper server {file}"
                 ))?;
                 out.line(format_args!(
-                    "to go back stop rookeeper, then start ZooKeeper with the same {file}; ZooKeeper can read the directory until rookeeper data seal"
+                    "to go back stop ferrokeeper, then start ZooKeeper with the same {file}; ZooKeeper can read the directory until ferrokeeper data seal"
                 ))
             }
             servers => {
                 out.line(format_args!(
-                    "to move    check the other servers too, stop ZooKeeper on all {servers} servers, then run on each: rookeeper server {file}"
+                    "to move    check the other servers too, stop ZooKeeper on all {servers} servers, then run on each: ferrokeeper server {file}"
                 ))?;
                 out.line(format_args!(
-                    "to go back stop rookeeper on all of them, then start ZooKeeper with the same {file}"
+                    "to go back stop ferrokeeper on all of them, then start ZooKeeper with the same {file}"
                 ))
             }
         }

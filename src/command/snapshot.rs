@@ -244,7 +244,7 @@ impl Replay for Reading<'_> {
 fn writer(id: &SnapshotId) -> &'static str {
     match id.origin {
         SnapshotOrigin::Java => writer_name(Writer::ZooKeeper),
-        SnapshotOrigin::None | SnapshotOrigin::Exact { .. } => writer_name(Writer::Rookeeper),
+        SnapshotOrigin::None | SnapshotOrigin::Exact { .. } => writer_name(Writer::Ferrokeeper),
     }
 }
 

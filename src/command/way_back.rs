@@ -170,7 +170,7 @@ impl Report<'_> {
         match &self.data.examined.end {
             LogEnd::Damaged(error) => self.problems.push(format!("[{}] {error}", error.id())),
             LogEnd::Torn { path, offset, bytes } => self.problems.push(format!(
-                "{} has {bytes} torn bytes at offset {offset}, as a crash or a write in progress leaves them, and ZooKeeper may not start with them: start rookeeper once more, which cuts them off, and stop it with SIGTERM",
+                "{} has {bytes} torn bytes at offset {offset}, as a crash or a write in progress leaves them, and ZooKeeper may not start with them: start ferrokeeper once more, which cuts them off, and stop it with SIGTERM",
                 path.display()
             )),
             LogEnd::Clean | LogEnd::Reached { .. } => {}
@@ -245,7 +245,7 @@ impl Report<'_> {
         }
         if member.clears || member.replaces != 0 || member.founds {
             found.push(
-                "the directory is between two states: what it has is to be replaced by the ensemble's data; start rookeeper until /health/ready is 200"
+                "the directory is between two states: what it has is to be replaced by the ensemble's data; start ferrokeeper until /health/ready is 200"
                     .to_owned(),
             );
         }
@@ -268,7 +268,7 @@ impl Report<'_> {
                 let early = &listed - &voters;
                 if !early.is_empty() {
                     found.push(format!(
-                        "voters of zoo.cfg that do not vote here yet: {}; ZooKeeper would count them, and they may not have what was acknowledged; start rookeeper until /health/ready is 200 on all servers",
+                        "voters of zoo.cfg that do not vote here yet: {}; ZooKeeper would count them, and they may not have what was acknowledged; start ferrokeeper until /health/ready is 200 on all servers",
                         servers(&early)
                     ));
                 }
@@ -295,11 +295,11 @@ impl Report<'_> {
         let [current, accepted] = self.epochs.map(|epoch| epoch.unwrap_or(of_log));
         if of_log > current {
             self.problems.push(format!(
-                "currentEpoch is {current}, but the last transaction is of epoch {of_log}; ZooKeeper does not start like that: start rookeeper once more, and stop it with SIGTERM"
+                "currentEpoch is {current}, but the last transaction is of epoch {of_log}; ZooKeeper does not start like that: start ferrokeeper once more, and stop it with SIGTERM"
             ));
         } else if accepted < current {
             self.problems.push(format!(
-                "acceptedEpoch is {accepted}, less than currentEpoch, {current}; ZooKeeper does not start like that: start rookeeper once more, and stop it with SIGTERM"
+                "acceptedEpoch is {accepted}, less than currentEpoch, {current}; ZooKeeper does not start like that: start ferrokeeper once more, and stop it with SIGTERM"
             ));
         }
     }
@@ -308,12 +308,12 @@ impl Report<'_> {
         for key in self.keys_only_here().to_vec() {
             self.costs.push(match key.as_str() {
                 "quorum.auth.secretFile" => format!(
-                    "{key} is rookeeper's own: ZooKeeper's servers do not authenticate each other by it"
+                    "{key} is ferrokeeper's own: ZooKeeper's servers do not authenticate each other by it"
                 ),
                 key if config::known_key(key).is_some_and(|known| known.property().is_some_and(|property| property == known.name)) => {
                     format!("{key} counts here, and ZooKeeper does not read it from zoo.cfg: set it with -D")
                 }
-                _ => format!("{key} is rookeeper's own, and ZooKeeper ignores it"),
+                _ => format!("{key} is ferrokeeper's own, and ZooKeeper ignores it"),
             });
         }
         let is_set = |key: &str| {
@@ -396,10 +396,10 @@ impl Report<'_> {
         let servers = self.config().and_then(|config| config.ensemble.as_ref());
         let (whom, checks) = match servers {
             Some(ensemble) => (
-                format!("rookeeper on all {} servers", ensemble.servers.len()),
+                format!("ferrokeeper on all {} servers", ensemble.servers.len()),
                 "check the other servers too, ",
             ),
-            None => ("rookeeper".to_owned(), ""),
+            None => ("ferrokeeper".to_owned(), ""),
         };
         match self.loaded {
             Some(_) => out.line(format_args!(

@@ -142,8 +142,8 @@ fn defaults_are_those_of_zookeeper() {
             tick_time_ms: 2000,
             min_session_timeout_ms: 4000,
             max_session_timeout_ms: 40_000,
-            data_dir: "./rookeeper-data".into(),
-            data_log_dir: "./rookeeper-data".into(),
+            data_dir: "./ferrokeeper-data".into(),
+            data_log_dir: "./ferrokeeper-data".into(),
             admin: expected.admin.clone().map(|admin| Admin {
                 listen: ListenAddress { address: Some(Ipv4Addr::LOCALHOST.into()), port: 8080 },
                 ..admin
@@ -676,7 +676,7 @@ fn the_table_of_keys_holds_each_once_with_a_sentence() {
         ];
         assert_eq!(
             is_own.contains(&key.name),
-            key.note.starts_with("Rookeeper's own: "),
+            key.note.starts_with("Ferrokeeper's own: "),
             "{key:?}"
         );
     }

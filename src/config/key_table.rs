@@ -11,8 +11,7 @@ use super::keys::{bare, either, in_file, property};
 const NO_TLS: &str = "Not yet: there is no TLS for clients.";
 const NO_SASL: &str = "Not yet: there is no SASL.";
 const NO_ADMIN_TLS: &str = "Not yet: the AdminServer has no TLS.";
-const PATH_STATS: &str =
-    "Paths are always counted, and never logged: see `rookeeper top` and the command `hot_paths`.";
+const PATH_STATS: &str = "Paths are always counted, and never logged: see `ferrokeeper top` and the command `hot_paths`.";
 const INSIDE: &str = "Tunes internals of Apache ZooKeeper.";
 const CLIENTS: &str = "Read by clients only.";
 const OTHER_WAY: &str = "Servers connect to each other in a different way.";
@@ -29,7 +28,7 @@ const SUMMARIES: &str = "Summaries are updated in place, without worker threads.
 const PEM: &str = "PEM certificates have no password.";
 const CLIENTS_BY_DEFINE: &str =
     "Read by clients, from `-D`; a line in zoo.cfg is refused, as by ZooKeeper.";
-const LOG_LEVEL: &str = "Configures log4j or logback; here, `ROOKEEPER_LOG` sets the level.";
+const LOG_LEVEL: &str = "Configures log4j or logback; here, `FERROKEEPER_LOG` sets the level.";
 const LOG_FILE: &str =
     "Configures log4j or logback; here, `log.dir` and `log.file` set the log file.";
 
@@ -94,9 +93,9 @@ pub const KEYS: &[Section] = &[
         property("intBufferStartingSizeBytes", Text, Meaningless, "Sizes a buffer of the JVM."),
     ] },
     Section { heading: "Protection", keys: &[
-        in_file("sessions.passwords", Text, Works, "Rookeeper's own: `keyed` or `zookeeper`, how session passwords are made in a directory or an ensemble that begins here; default `keyed`, where every server can have the key. Those of `zookeeper` can be computed from a session's id, and sessions survive the way back to ZooKeeper."),
-        property("memoryLimitInKb", LongDecimal, Works, "Rookeeper's own: KB that the process may use; default the limit of its control group. Near the limit, writes that grow the tree get -7."),
-        property("unreadLimitInKb", LongDecimal, Works, "Rookeeper's own: KB of answers and events that all clients together may leave unread; default 262144, or half of the memory reserve if that is less, but never less than four of the largest frames. Beyond the limit, the connection that has gone longest without reading is closed."),
+        in_file("sessions.passwords", Text, Works, "Ferrokeeper's own: `keyed` or `zookeeper`, how session passwords are made in a directory or an ensemble that begins here; default `keyed`, where every server can have the key. Those of `zookeeper` can be computed from a session's id, and sessions survive the way back to ZooKeeper."),
+        property("memoryLimitInKb", LongDecimal, Works, "Ferrokeeper's own: KB that the process may use; default the limit of its control group. Near the limit, writes that grow the tree get -7."),
+        property("unreadLimitInKb", LongDecimal, Works, "Ferrokeeper's own: KB of answers and events that all clients together may leave unread; default 262144, or half of the memory reserve if that is less, but never less than four of the largest frames. Beyond the limit, the connection that has gone longest without reading is closed."),
         property("request_throttle_max_requests", Int, Better, "Requests waiting to be ordered, if less than `globalOutstandingLimit`, which covers all connections together in any case; default 0."),
         property("request_throttle_stall_time", Text, Meaningless, "A request continues as soon as there is room; there is no polling."),
         property("request_throttle_drop_stale", Text, Meaningless, "A request that waits for room has not been read from its socket yet; it disappears with its connection."),
@@ -125,8 +124,8 @@ pub const KEYS: &[Section] = &[
         in_file("electionAlg", Int, Works, "3, the only one in ZooKeeper too; servers elect by Raft."),
         in_file("standaloneEnabled", Bool, Works, "`false` with a single server is refused: an ensemble of one is not supported yet."),
         in_file("reconfigEnabled", Bool, Works, "Which error a client gets that asks for other members; not yet: changing the members."),
-        in_file("linearizableReads", Bool, Works, "Rookeeper's own: whether a read shows every change that was acknowledged before it; default false."),
-        in_file("leader.snapSyncLimitInKbPerSecond", Int, Works, "Rookeeper's own: KiB per second for all snapshots being sent to other servers; 0 means no limit."),
+        in_file("linearizableReads", Bool, Works, "Ferrokeeper's own: whether a read shows every change that was acknowledged before it; default false."),
+        in_file("leader.snapSyncLimitInKbPerSecond", Int, Works, "Ferrokeeper's own: KiB per second for all snapshots being sent to other servers; 0 means no limit."),
         in_file("dynamicConfigFile", Text, Refused(Always), "Refused: a list of members outside zoo.cfg is not supported yet; without it, several servers would each serve alone."),
         in_file("group.N", Text, Refused(Always), "Refused: a majority of all voters decides; a quorum of groups is something else."),
         in_file("weight.N", Text, Refused(Always), "Refused: all voters have the same weight; a weighted quorum is something else."),
@@ -174,7 +173,7 @@ pub const KEYS: &[Section] = &[
         in_file("quorum.cnxn.threads.size", Int, Meaningless, "Sizes a thread pool of Apache ZooKeeper."),
     ] },
     Section { heading: "Between servers", keys: &[
-        in_file("quorum.auth.secretFile", Text, Works, "Rookeeper's own: a file with a secret that all servers of the ensemble share."),
+        in_file("quorum.auth.secretFile", Text, Works, "Ferrokeeper's own: a file with a secret that all servers of the ensemble share."),
         in_file("quorum.auth.enableSasl", Bool, Refused(IfTrueInEnsemble), NO_QUORUM_SASL),
         in_file("quorum.auth.serverRequireSasl", Bool, Refused(IfTrueInEnsemble), NO_QUORUM_SASL),
         in_file("quorum.auth.learnerRequireSasl", Bool, Refused(IfTrueInEnsemble), NO_QUORUM_SASL),
@@ -263,9 +262,9 @@ pub const KEYS: &[Section] = &[
         property("kinit", Text, NotYet(""), NO_SASL),
         bare("java.security.auth.login.config", Text, NotYet(""), NO_SASL),
         property("audit.enable", Text, Works, "Whether clients' changes are recorded, one line each; default false."),
-        property("audit.failClosed", Text, Works, "Rookeeper's own: whether changes get -7 while no audit line could be written for 5 s; default false: changes continue."),
+        property("audit.failClosed", Text, Works, "Ferrokeeper's own: whether changes get -7 while no audit line could be written for 5 s; default false: changes continue."),
         property("audit.impl.class", Text, Works, "ZooKeeper's two classes, which write to a log; with any other the server does not start."),
-        property("audit.log", Text, Works, "Rookeeper's own: `stdout`, `syslog` or a file; by default the file below, or standard output if there is no folder for it."),
+        property("audit.log", Text, Works, "Ferrokeeper's own: `stdout`, `syslog` or a file; by default the file below, or standard output if there is no folder for it."),
         property("auditlog.dir", Text, Works, "Folder of the audit log; default `log.dir`."),
         property("auditlog.file", Text, Works, "Its file name there; default `zookeeper_audit.log`."),
     ] },
@@ -289,7 +288,7 @@ pub const KEYS: &[Section] = &[
         property("admin.rateLimiterIntervalInMS", Int, Better, "ms between two requested snapshots, and between two restores, default 300000; ZooKeeper 3.9.5 treats the first as microseconds."),
         property("admin.snapshot.enabled", Text, Works, "Whether a snapshot can be requested; default true."),
         property("admin.restore.enabled", Text, Works, "Whether a snapshot can be sent to replace the served data; default true."),
-        property("admin.remote.allowWorld", Text, Works, "Rookeeper's own: whether requests not over loopback, or through a proxy, need no more permission than ZooKeeper asks for; default false."),
+        property("admin.remote.allowWorld", Text, Works, "Ferrokeeper's own: whether requests not over loopback, or through a proxy, need no more permission than ZooKeeper asks for; default false."),
         property("pathStats.enabled", Text, Meaningless, PATH_STATS),
         property("pathStats.slotCapacity", Text, Meaningless, PATH_STATS),
         property("pathStats.slotDuration", Text, Meaningless, PATH_STATS),

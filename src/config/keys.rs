@@ -1,6 +1,6 @@
 //! The names ZooKeeper 3.9.5 knows, the few that are this server's own, and the fate of each.
 //!
-//! Owns the one table of keys, from which the log, `rookeeper config` and the documentation tell what a key comes to;
+//! Owns the one table of keys, from which the log, `ferrokeeper config` and the documentation tell what a key comes to;
 //! the other spellings that keys are found under, and the nearest name of a mistyped one. Never sees a value.
 
 use std::fmt;
@@ -202,7 +202,7 @@ const HEADINGS: [(&str, &str); 18] = [
 const PREFIX: &str = "zookeeper.";
 
 /// How the sentence of a key begins that ZooKeeper does not know.
-const OWN: &str = "Rookeeper's own: ";
+const OWN: &str = "Ferrokeeper's own: ";
 
 /// Every known key.
 pub(super) fn all() -> impl Iterator<Item = &'static Key> {

@@ -162,7 +162,7 @@ pub struct Refusals {
 }
 
 /// Reads the configuration of a start with `file`, or of one without any: what the variables of the official image say,
-/// or 127.0.0.1:2181 and data in `./rookeeper-data`.
+/// or 127.0.0.1:2181 and data in `./ferrokeeper-data`.
 ///
 /// Beside zoo.cfg, in rising order: `JAVA_OPTS` of Debian's `environment`, `SERVER_JVMFLAGS` and `JVMFLAGS` of the
 /// environment, `zookeeper-env.sh` and `java.env`, and `defines`. Host names are resolved, which can take as long as the

@@ -224,7 +224,7 @@ impl Defaults {
     /// Of a start without one: a server to try, for this machine only.
     pub(super) const WITHOUT_FILE: Self = Self {
         tick_time_ms: 2000,
-        data_dir: Some("./rookeeper-data"),
+        data_dir: Some("./ferrokeeper-data"),
         client_listen: Some(ListenAddress {
             address: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             port: 2181,

@@ -22,7 +22,7 @@ struct Here {
 
 impl Here {
     fn new(server: u8, introduction: Introduction) -> Self {
-        let words = ("/data".to_owned(), "rookeeper data leave".to_owned());
+        let words = ("/data".to_owned(), "ferrokeeper data leave".to_owned());
         let limit = Duration::from_secs(LIMIT);
         let coming = Coming::new(server, vec![1, 2, 3], limit, words);
         Self { coming, introduction, begins: Begins::WithAll }

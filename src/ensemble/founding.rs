@@ -194,7 +194,7 @@ impl Unfit {
     #[must_use]
     pub fn way_out(self, founder: u8) -> String {
         let leaves = format!(
-            "stop server {founder}, run `rookeeper data leave` on its dataDir, and start it again"
+            "stop server {founder}, run `ferrokeeper data leave` on its dataDir, and start it again"
         );
         match self {
             Self::NotListed => "Correct its list".to_owned(),

@@ -79,7 +79,8 @@ fn run_all(seeds: std::ops::Range<u64>) -> Result<Outcome, String> {
             match (&mut *sum, outcome) {
                 (Ok(sum), Ok(outcome)) => sum.add(&outcome),
                 (Ok(_), Err(violation)) => {
-                    let again = format!("ROOKEEPER_FIRST_SEED={seed} ROOKEEPER_SEEDS=1 repeats it");
+                    let again =
+                        format!("FERROKEEPER_FIRST_SEED={seed} FERROKEEPER_SEEDS=1 repeats it");
                     *sum = Err(format!("seed {seed}: {violation}\n{again}"));
                 }
                 (Err(_), _) => {}
@@ -94,10 +95,10 @@ fn run_all(seeds: std::ops::Range<u64>) -> Result<Outcome, String> {
     sum.into_inner()
 }
 
-/// `ROOKEEPER_FIRST_SEED=<seed> ROOKEEPER_SEEDS=1 cargo test --lib an_ensemble_begins` repeats a seed.
+/// `FERROKEEPER_FIRST_SEED=<seed> FERROKEEPER_SEEDS=1 cargo test --lib an_ensemble_begins` repeats a seed.
 #[test]
 fn an_ensemble_begins_once_whatever_breaks() {
-    let (first, count) = (number("ROOKEEPER_FIRST_SEED", 0), number("ROOKEEPER_SEEDS", 300));
+    let (first, count) = (number("FERROKEEPER_FIRST_SEED", 0), number("FERROKEEPER_SEEDS", 300));
     let started = std::time::Instant::now();
     let sum = run_all(first..first + count).unwrap_or_else(|violation| panic!("{violation}"));
     println!("seeds {first} to {}, {:?}", first + count - 1, started.elapsed());

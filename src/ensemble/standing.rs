@@ -404,7 +404,7 @@ impl Round<'_> {
             };
             return format!(
                 "ZooKeeper has gone on with the data of server {server}, and no majority has any: {start}. If the data of the others is \
-                 lost, and what server {server} has is to count, stop server {server}, run `rookeeper data leave` on its dataDir, \
+                 lost, and what server {server} has is to count, stop server {server}, run `ferrokeeper data leave` on its dataDir, \
                  and start it again"
             );
         }
@@ -418,7 +418,7 @@ impl Round<'_> {
                 format!(
                     "{}, and no member of that answers: start the servers that belong to it, and check that the lists name \
                      them. If they are lost for good: to go on with what is left of before that, stop the server that was taken \
-                     out, run `rookeeper data leave` on its dataDir, and start it again; to begin with an empty tree, run \
+                     out, run `ferrokeeper data leave` on its dataDir, and start it again; to begin with an empty tree, run \
                      {marked} on a majority of the servers, each with its own dataDir{unmounted}",
                     self.taken_out()
                 )
@@ -770,7 +770,7 @@ impl Round<'_> {
         let all = in_words(&all);
         Some(format!(
             "{two}: start the servers of that with the data that they had{unmounted}. If that is lost for good, stop {all}, run \
-             `rookeeper data leave` on the dataDir of {each}, and start them again then: the newest data counts"
+             `ferrokeeper data leave` on the dataDir of {each}, and start them again then: the newest data counts"
         ))
     }
 
@@ -881,7 +881,7 @@ impl Round<'_> {
         // What it holds may be all that is left of what was acknowledged before.
         let leave = |server: u8| {
             format!(
-                "stop server {server}, run `rookeeper data leave` on its dataDir, and start it again: what it held before counts \
+                "stop server {server}, run `ferrokeeper data leave` on its dataDir, and start it again: what it held before counts \
                  again then"
             )
         };
@@ -1079,7 +1079,7 @@ fn leave_together(servers: &[u8]) -> String {
         _ => ("the dataDir of each", "them"),
     };
     let words = in_words(servers);
-    format!("stop {words}, run `rookeeper data leave` on {place}, and start {them} again")
+    format!("stop {words}, run `ferrokeeper data leave` on {place}, and start {them} again")
 }
 
 /// The members of an ensemble that answer, and `own` with them, if nothing of what it was founded on has come to any. None where

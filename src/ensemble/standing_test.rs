@@ -502,7 +502,7 @@ fn of_two_ensembles_only_the_one_that_has_not_begun_is_given_up() {
 #[test]
 fn beside_what_is_left_of_an_ensemble_that_has_begun_nobody_moves_data_away() {
     const FIVE: [u8; 5] = [1, 2, 3, 4, 5];
-    const BOTH: &str = "stop servers 1 and 3, run `rookeeper data leave` on the dataDir of both";
+    const BOTH: &str = "stop servers 1 and 3, run `ferrokeeper data leave` on the dataDir of both";
     const MOVES: &str = "stop server 1, move its data directory away";
     let own = 2;
     let begun_on = |outgoing: &[u8]| OfLine {
@@ -525,7 +525,7 @@ fn beside_what_is_left_of_an_ensemble_that_has_begun_nobody_moves_data_away() {
         (vec![founder(1), fellow(3), is(4, Is::Empty), is(5, Is::Marked)], BOTH, "move"),
         (
             vec![founder(1), fellow(3), fellow(4), is(5, Is::Old)],
-            "stop servers 1, 3 and 4, run `rookeeper data leave` on the dataDir of each",
+            "stop servers 1, 3 and 4, run `ferrokeeper data leave` on the dataDir of each",
             "move",
         ),
         // Whoever is silent or busy may be what is missing of the majority.
@@ -585,7 +585,7 @@ fn who_waits_beside_an_ensemble_that_has_not_begun_is_not_sent_to_the_log_of_its
         let told = Round { own, holding, voters: &VOTERS, others: &others }.waits_for(true, "/d");
         assert!(told.contains("an ensemble that has not begun"), "{told}");
         assert!(told.contains("start all other servers"), "{told}");
-        assert!(told.contains("`rookeeper data leave` on its dataDir"), "{told}");
+        assert!(told.contains("`ferrokeeper data leave` on its dataDir"), "{told}");
         assert!(!told.contains("move") && !told.contains("empty"), "{told}");
         assert!(parts.iter().all(|part| told.contains(part)), "{told}");
     }
@@ -806,7 +806,7 @@ fn whoever_waits_says_for_whom_and_what_to_do() {
         ),
         (
             told(1, Is::Empty, &[(2, Is::Member)], true),
-            ["server 2 belongs to an", "`rookeeper data leave`"],
+            ["server 2 belongs to an", "`ferrokeeper data leave`"],
         ),
         (
             told(1, Is::Blank, &[(2, Is::Blank), (3, Is::Empty)], true),
@@ -1261,17 +1261,17 @@ fn a_minority_that_left_says_for_whom_it_waits_and_what_ends_that() {
     let empty = (2, After::Empty);
     let lost = "If the data of all others is lost for good";
     for (others, parts) in [
-        (&[][..], ["servers 2 and 3 do not answer", "`rookeeper data leave`"]),
+        (&[][..], ["servers 2 and 3 do not answer", "`ferrokeeper data leave`"]),
         (&[empty], ["server 3 does not answer", "stop server 1"]),
         (&[empty, (3, After::Empty)], ["the others are empty", "stop server 1"]),
         (
             &[(2, After::Member)],
             ["server 2 belongs to the ensemble of before", "start server 3, with an empty"],
         ),
-        (&[(2, After::Member)], [lost, "stop servers 1 and 2, run `rookeeper data leave`"]),
+        (&[(2, After::Member)], [lost, "stop servers 1 and 2, run `ferrokeeper data leave`"]),
         (
             &[(2, After::Member), (3, After::Empty)],
-            ["stop servers 1 and 2", "`rookeeper data leave` on the dataDir of both"],
+            ["stop servers 1 and 2", "`ferrokeeper data leave` on the dataDir of both"],
         ),
     ] {
         let text = told(others);
@@ -1285,7 +1285,7 @@ fn a_minority_that_left_says_for_whom_it_waits_and_what_ends_that() {
     let parts = [
         "start server 3, with an empty directory",
         lost,
-        "stop servers 1 and 2, run `rookeeper data leave`",
+        "stop servers 1 and 2, run `ferrokeeper data leave`",
     ];
     assert!(parts.iter().all(|part| text.contains(part)), "{text}");
 }
@@ -1434,7 +1434,7 @@ fn without_base(server: u8) -> (u8, Standing) {
 #[test]
 fn members_to_whom_nothing_has_come_are_told_to_leave_together() {
     let is_told = |text: &str, words: &str, dirs: &str| {
-        let leave = format!("stop {words}, run `rookeeper data leave` on {dirs}");
+        let leave = format!("stop {words}, run `ferrokeeper data leave` on {dirs}");
         assert!(text.contains(&leave), "{text}");
         assert!(text.contains("held before") && text.contains("counts again"), "{text}");
         let others_emptied = text.replace("with an empty directory if its own is lost", "");
@@ -1517,7 +1517,7 @@ fn every_line_names_all_that_are_left() {
     let five = OfLine { voters: voters.into_iter().collect(), ..of(1) };
     let member = |server| (server, of_line(7, &[], five));
     let empty = |server| (server, After::Empty.standing(None));
-    let lost = "If the data of all others is lost for good, stop servers 1 and 2, run `rookeeper data leave` on the dataDir of \
+    let lost = "If the data of all others is lost for good, stop servers 1 and 2, run `ferrokeeper data leave` on the dataDir of \
                 both, and start them again";
     // An empty server that gets no seat.
     let others = BTreeMap::from([member(1), member(2), empty(4), empty(5)]);
@@ -1545,12 +1545,12 @@ fn every_line_names_all_that_are_left() {
     let returning =
         Returning { own: 1, left: left(five), asks: None, voters: &voters, others: &others };
     let text = returning.waits_for();
-    assert!(text.contains("stop server 1, run `rookeeper data leave` on its dataDir"), "{text}");
+    assert!(text.contains("stop server 1, run `ferrokeeper data leave` on its dataDir"), "{text}");
     assert!(text.contains("all others but server 2"), "{text}");
     let others = BTreeMap::from([member(1), empty(3), empty(4), empty(5)]);
     let round = Round { own: 2, holding: After::Data.holding(), voters: &voters, others: &others };
     let text = round.waits_for(true, "/data");
-    assert!(text.contains("stop server 1, run `rookeeper data leave` on its dataDir"), "{text}");
+    assert!(text.contains("stop server 1, run `ferrokeeper data leave` on its dataDir"), "{text}");
     assert!(text.contains("all others but server 2"), "{text}");
     // What left the generation before is none of them.
     let of_later = OfLine { generation: 2, ..five };
@@ -1558,7 +1558,7 @@ fn every_line_names_all_that_are_left() {
     let holding = Holding { left: Some(left(five)), ..After::LeftNew.holding() };
     let round = Round { own: 3, holding, voters: &voters, others: &others };
     let text = round.waits_for(true, "/data");
-    assert!(text.contains("stop server 1, run `rookeeper data leave` on its dataDir"), "{text}");
+    assert!(text.contains("stop server 1, run `ferrokeeper data leave` on its dataDir"), "{text}");
 }
 
 /// The marker on a majority would have that begin on nothing as soon as no member answers: no more are named than are needed, and

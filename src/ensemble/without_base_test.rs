@@ -24,7 +24,7 @@ fn empty(server: u8) -> (u8, Standing) {
 
 /// What it does, having heard this for longer than `initLimit`, and what it says.
 fn heard(own: u8, next: Next, others: &[(u8, Standing)]) -> (Deed, String) {
-    let words = ("/data".to_owned(), "rookeeper data leave /data".to_owned());
+    let words = ("/data".to_owned(), "ferrokeeper data leave /data".to_owned());
     let mut coming = Coming::new(own, VOTERS.into(), LIMIT, words);
     let processes = others.iter().map(|(server, _)| (*server, ProcessId(1))).collect();
     let heard = Heard { standings: others.iter().cloned().collect(), processes };
@@ -51,7 +51,7 @@ fn data_does_not_end_beside_members_to_whom_nothing_has_come() {
         assert_eq!(deed == ends, ended, "{others:?}");
         if !ended {
             assert_eq!(deed, Deed::Waits, "{others:?}");
-            assert!(text.contains("run `rookeeper data leave`"), "{text}");
+            assert!(text.contains("run `ferrokeeper data leave`"), "{text}");
         }
     }
 }
@@ -61,7 +61,7 @@ fn data_does_not_end_beside_members_to_whom_nothing_has_come() {
 fn who_awaits_a_founder_says_that_nothing_has_come_to_anybody() {
     let next = || Next::Awaits(member_id(3, FIRST_LIFE), left(true), "waits".to_owned());
     let (_, text) = heard(1, next(), &[member(2, true), empty(3)]);
-    let both = "stop servers 1 and 2, run `rookeeper data leave` on the dataDir of both";
+    let both = "stop servers 1 and 2, run `ferrokeeper data leave` on the dataDir of both";
     assert!(text.contains(both) && !text.contains("nothing has to be done"), "{text}");
     let (_, text) = heard(1, next(), &[member(2, false), empty(3)]);
     assert!(text.contains("nothing has to be done"), "{text}");

@@ -21,7 +21,7 @@ const VALUE_MAX: usize = 4096;
 /// One line for each event.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Line {
-    /// `2026-03-01T12:00:00.000000Z  WARN server::listener: [RK0501] message field=value`
+    /// `2026-03-01T12:00:00.000000Z  WARN server::listener: [FK0501] message field=value`
     Text,
     /// An object with `time`, `level`, `target`, `id`, `message` and the other fields.
     Json,
@@ -59,7 +59,7 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         let target = event.metadata().target();
-        let target = target.strip_prefix("rookeeper::").unwrap_or(target);
+        let target = target.strip_prefix("ferrokeeper::").unwrap_or(target);
         match self {
             Self::Text => write_text(writer, target, event),
             Self::Json => write_json(writer, target, event),
@@ -128,7 +128,7 @@ fn shown(value: fmt::Arguments<'_>) -> String {
 /// What an event says, as text has it.
 #[derive(Default)]
 struct Said {
-    /// `[RK0510] `, if it has an id.
+    /// `[FK0510] `, if it has an id.
     id: String,
     message: String,
     /// Each with a blank in front.

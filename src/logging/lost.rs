@@ -110,7 +110,7 @@ mod tests {
         let text = String::from_utf8(disk.bytes).expect("UTF-8");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[..3], ["one", "two", "th"], "{text}");
-        assert!(lines[3].ends_with(" WARN logging: [RK0714] 3 log lines were lost"), "{text}");
+        assert!(lines[3].ends_with(" WARN logging: [FK0714] 3 log lines were lost"), "{text}");
         assert_eq!(lines[4..], ["six", "seven"]);
     }
 }

@@ -2,142 +2,142 @@
 
 messages! { "Configuration":
 
-RK0101 CONFIG_UNREADABLE
+FK0101 CONFIG_UNREADABLE
 "The configuration file cannot be opened or read."
 "The server does not start; nothing was touched. A tool does nothing."
 "Check the path (it is relative to the working directory) and that this user may read the file."
 
-RK0102 CONFIG_IS_DIRECTORY
+FK0102 CONFIG_IS_DIRECTORY
 "A directory was given where a zoo.cfg is expected."
 "The server does not start; nothing was touched."
 "Give the path of the file itself."
 
-RK0103 CONFIG_TOO_LARGE
+FK0103 CONFIG_TOO_LARGE
 "The file is larger than 1 MiB, so it cannot be a zoo.cfg."
 "The server does not start; nothing was touched."
 "Check the path: it may be a log or a device instead of the configuration."
 
-RK0104 MALFORMED_ESCAPE
+FK0104 MALFORMED_ESCAPE
 "A `\\u` in the file is not followed by four hexadecimal digits."
 "The server does not start. ZooKeeper would not either: the file is in Java's properties format, where a backslash is an escape character."
 "Write the backslash twice."
 
-RK0105 BAD_VALUE
+FK0105 BAD_VALUE
 "A key has a value that is not valid for it."
 "The server does not start; nothing was touched. ZooKeeper refuses most of these too; with some it would start and fail later."
-"Correct the value at the place named in the line, or remove the key to get its default. `rookeeper explain KEY` says what the key sets."
+"Correct the value at the place named in the line, or remove the key to get its default. `ferrokeeper explain KEY` says what the key sets."
 
-RK0106 KEY_REFUSED
+FK0106 KEY_REFUSED
 "A key asks for something that this server does not have and that affects safety or data."
 "The server does not start: running without it would be less safe than what was asked for."
-"Remove the key if you can do without it; otherwise this server does not support that configuration yet. `rookeeper explain KEY` says what the key sets."
+"Remove the key if you can do without it; otherwise this server does not support that configuration yet. `ferrokeeper explain KEY` says what the key sets."
 
-RK0107 KEY_NOT_SET
+FK0107 KEY_NOT_SET
 "A required key is missing: either the server cannot run without it, or another key needs it."
 "The server does not start; nothing was touched."
 "Add what the second line says."
 
-RK0108 CONTRADICTION
+FK0108 CONTRADICTION
 "Two settings contradict each other."
 "The server does not start; nothing was touched."
 "Correct one of the two. The line gives the place of the later one."
 
-RK0109 STORE_NOT_PEM
+FK0109 STORE_NOT_PEM
 "A key store or trust store for the servers of the ensemble is JKS, PKCS12 or BCFKS; only PEM can be read."
 "The server does not start; nothing was touched."
 "Convert it with the command in the message, and configure the new file."
 
-RK0110 NO_MYID
+FK0110 NO_MYID
 "zoo.cfg lists several servers, and there is no `myid` file that says which of them this is."
 "The server does not start. It may be a sign that `dataDir` is not mounted, in which case the data would be missing too."
 "Check that `dataDir` is the right one and is mounted, then write the number of this server's line into `myid`."
 
-RK0111 ENSEMBLE_FORM
+FK0111 ENSEMBLE_FORM
 "The configuration asks for a kind of ensemble that this version does not support."
 "The server does not start; nothing was touched."
 "List the members as `server.N` lines in zoo.cfg."
 
-RK0121 UNKNOWN_KEY
+FK0121 UNKNOWN_KEY
 "Neither ZooKeeper nor this server knows a key."
 "It is ignored, as in ZooKeeper. If it is a typo, the intended setting is not in effect."
 "Correct the name, or remove the line."
 
-RK0122 KEY_NOT_IN_EFFECT
+FK0122 KEY_NOT_IN_EFFECT
 "A ZooKeeper key asks for something that is not implemented here."
 "The server runs without it; the line says what that means. No data is in danger because of it."
 "Check that nothing relies on it, then remove the key."
 
-RK0123 VALUE_IGNORED
+FK0123 VALUE_IGNORED
 "A value is not a number of the kind that its key takes, so the default is used."
 "The server runs with the default, as ZooKeeper does."
 "Correct the value, or remove the key."
 
-RK0124 KEY_OVERRIDDEN
+FK0124 KEY_OVERRIDDEN
 "A key is set twice, with different values."
 "The later of the two that the line names is used."
 "Remove the one that is not intended."
 
-RK0125 VALUE_WITHOUT_KEY
+FK0125 VALUE_WITHOUT_KEY
 "A line has a value but no key."
 "It is ignored."
 "Remove the line, or write the key in front of it."
 
-RK0126 UNKNOWN_WORD
+FK0126 UNKNOWN_WORD
 "A key that takes one of a few words has some other word."
 "The line says what is used instead, as in ZooKeeper. For `forceSync` that is the safe side: the log is synced."
 "Use one of the words named in the line."
 
-RK0127 NUMBER_OUT_OF_RANGE
+FK0127 NUMBER_OUT_OF_RANGE
 "A number is out of range, so another one is used."
 "The server runs with the number named in the line, or without the limit that the key sets."
 "Correct the number, or remove the key to get its default."
 
-RK0128 SEVERAL_ADDRESSES
+FK0128 SEVERAL_ADDRESSES
 "A `server.N` line has several addresses."
 "Only the first is dialled: if that network fails, the others do not help."
 "Put the address that all servers can reach first, or use a name that resolves to several addresses."
 
-RK0129 SCRIPT_UNREADABLE
+FK0129 SCRIPT_UNREADABLE
 "A file that ZooKeeper's start script would read (`java.env`, `zookeeper-env.sh`, Debian's `environment`) cannot be read."
 "Properties that it sets with `-D` are not in effect."
 "Make it readable for this user, or move those properties to zoo.cfg."
 
-RK0130 SCRIPT_NEEDS_SHELL
+FK0130 SCRIPT_NEEDS_SHELL
 "A file of ZooKeeper's start script assigns flags with shell code, which is not executed here."
 "Properties in that assignment are not in effect."
 "Put them into zoo.cfg, or set SERVER_JVMFLAGS in the environment."
 
-RK0131 RELATIVE_DIRECTORY
+FK0131 RELATIVE_DIRECTORY
 "`dataDir` or `dataLogDir` is relative to the working directory."
 "If it is started from elsewhere, the server finds another directory there, most likely an empty one, and serves without the data."
 "Write an absolute path, or put `./` in front if a relative one is intended."
 
-RK0132 DIRECTORY_IN_LATIN_1
+FK0132 DIRECTORY_IN_LATIN_1
 "A path in zoo.cfg has non-ASCII characters; the file is read as Latin-1, as Java reads it."
 "If the file is UTF-8, this is not the directory that was intended."
 "Check the path in the line. Write such characters as `\\uXXXX`, or use an ASCII path."
 
-RK0133 UNKNOWN_FOUR_LETTER_WORD
+FK0133 UNKNOWN_FOUR_LETTER_WORD
 "`4lw.commands.whitelist` has a word that is not a command."
 "The other words in the list are answered."
 "Correct it or remove it."
 
-RK0134 FORCE_SYNC_OFF
+FK0134 FORCE_SYNC_OFF
 "`forceSync=no`: the log is not synced to the disk."
 "ACKNOWLEDGED CHANGES CAN BE LOST when the machine crashes or loses power; if only the process is killed, none are lost."
 "Remove `forceSync=no` if the data includes locks, elections or anything else that must not happen twice."
 
-RK0135 ACLS_OFF
+FK0135 ACLS_OFF
 "`skipACL=yes`: ACLs are not checked."
 "Anyone who can reach the client port may read, change and delete everything."
 "Remove it as soon as it has served its purpose."
 
-RK0136 ALONE_IN_LIST
+FK0136 ALONE_IN_LIST
 "The server list has a single `server.N` line."
 "This server runs standalone, as ZooKeeper would: there is no other copy of its data."
 "Nothing, if that is intended; otherwise list all servers, on each of them."
 
-RK0137 LINE_OF_ANOTHER
+FK0137 LINE_OF_ANOTHER
 "The only `server.N` line is not this server's according to `myid`."
 "The server runs standalone; the client port of that line is not used."
 "Check `myid` and `dataDir`, or correct the line."

@@ -2,279 +2,279 @@
 
 messages! { "Ensemble":
 
-RK0401 UNKNOWN_ENTRY
+FK0401 UNKNOWN_ENTRY
 "The replicated log has an entry of a kind that this version does not know."
 "This member ends before it applies it. Nothing is lost; the others continue if they are a majority."
 "Run the same version on all members, or two consecutive ones while upgrading."
 
-RK0402 FINAL_ENTRIES_LOST
+FK0402 FINAL_ENTRIES_LOST
 "The log on this disk ends before an entry that was known to be committed."
 "ACKNOWLEDGED TRANSACTIONS are missing on this server; the others have them. It does not start."
 "While a majority of the others is running, move its data directory away and start it with an empty one. Never put back older files of a member."
 
-RK0403 FOREIGN_DIRECTORY
+FK0403 FOREIGN_DIRECTORY
 "The data directory belongs to another server of the ensemble, according to the server number in it."
 "It does not start; nothing was changed. Two servers with one identity could break the ensemble."
 "Check `myid` and `dataDir`: disks or volumes were swapped, or a directory was copied."
 
-RK0404 NO_ENSEMBLE_YET
+FK0404 NO_ENSEMBLE_YET
 "A member was to start with a directory that belongs to no ensemble."
 "It ends; nothing was changed. This is a bug."
 "Start again, and report it."
 
-RK0405 DIRECTORY_REPLACED
+FK0405 DIRECTORY_REPLACED
 "The member that this data directory belongs to was taken out of the ensemble: this server has rejoined it with another directory, or was no longer listed."
-"It ends: the votes recorded in this directory are no longer valid. The ensemble continues without it. If this server was no longer listed, the next start asks for a seat as a new member; once it has one, what the directory holds is moved aside, into a folder `before-` next to `version-2`, which you may delete, and the leader's data is loaded. As long as the other servers do not list it, or it is a member with another directory, it waits (RK0441, RK0445)."
+"It ends: the votes recorded in this directory are no longer valid. The ensemble continues without it. If this server was no longer listed, the next start asks for a seat as a new member; once it has one, what the directory holds is moved aside, into a folder `before-` next to `version-2`, which you may delete, and the leader's data is loaded. As long as the other servers do not list it, or it is a member with another directory, it waits (FK0441, FK0445)."
 "Start it again, unless it is to stay away. If this server rejoined with another directory that you still have, and that directory is the one to keep, start with that one."
 
-RK0406 WRITER_LOST
+FK0406 WRITER_LOST
 "The thread that writes the log of a member ended unexpectedly."
 "The member ends; nothing was acknowledged that is not on disk. This is a bug."
-"Start again, and report it with the error above (RK0701)."
+"Start again, and report it with the error above (FK0701)."
 
-RK0407 RAFT_BROKEN
+FK0407 RAFT_BROKEN
 "Raft found that something it relies on is not true."
 "The member ends. The others continue if they are a majority. This is a bug."
 "Keep the log lines and a copy of the data directory, report it, start again."
 
-RK0408 DATA_OF_NO_ENSEMBLE
+FK0408 DATA_OF_NO_ENSEMBLE
 "This server has data that belongs to no ensemble, and the others already belong to one."
 "It does not start: it would have to discard its data for theirs. Nothing was changed."
 "If the ensemble has what is needed, move the directory away, keep it, and start again with an empty one. Otherwise first find out which data is right."
 
-RK0409 CHANGE_OF_MEMBERS_VOID
+FK0409 CHANGE_OF_MEMBERS_VOID
 "A committed change of the members is not possible: the ensemble has as many members as it can have, or the change would take its last voter."
 "Every member passes over it, and everything continues."
 "Members are not proposed beyond the limit: report it, with the line."
 
-RK0410 OLDER_COPY
+FK0410 OLDER_COPY
 "The data directory is an older copy of this member's: another member has heard of a later term from it, or has had more of the log acknowledged by it, than the directory holds."
 "The server ends, and this directory never starts as this member again: its votes or acknowledged transactions would count twice or be missing. The ensemble continues without it. Nothing in the directory was changed but a mark in `raft.state`."
 "If the directory that this server ran with last still exists, start with that one. Otherwise move this one away and start with an empty one, while a majority of the other members is running: it loads everything from them."
 
-RK0411 SECURITY_FILE_UNREADABLE
+FK0411 SECURITY_FILE_UNREADABLE
 "A certificate, key or secret for the ensemble cannot be read."
 "The server does not start; nothing was touched."
 "Check the path, owner and mode of the file."
 
-RK0412 SECURITY_FILE_NOT_PEM
+FK0412 SECURITY_FILE_NOT_PEM
 "A certificate or key file for the ensemble is not PEM."
 "The server does not start; nothing was touched."
 "Convert it: `openssl pkcs12 -in k.p12 -nodes -out k.pem`; convert JKS to PKCS12 first, with `keytool -importkeystore`."
 
-RK0413 NO_CERTIFICATE
+FK0413 NO_CERTIFICATE
 "The file contains no certificate."
 "The server does not start; nothing was touched."
 "The key store needs the certificate, any intermediate certificates, and the key; the trust store needs the issuers' certificates."
 
-RK0414 NO_PRIVATE_KEY
+FK0414 NO_PRIVATE_KEY
 "There is no private key in the key store."
 "The server does not start; nothing was touched."
 "Append the key to the file with the certificate, and make the file unreadable for anyone else."
 
-RK0415 KEY_ENCRYPTED
+FK0415 KEY_ENCRYPTED
 "The private key is encrypted with a password; this version reads only unencrypted keys."
 "The server does not start; nothing was touched."
 "`openssl pkey -in FILE` prints it unencrypted; write that into a file that only the server's user can read."
 
-RK0416 CERTIFICATES_UNFIT
+FK0416 CERTIFICATES_UNFIT
 "The certificate, key and issuers do not match."
 "The server does not start; nothing was touched."
 "Check that the key belongs to the first certificate in the file."
 
-RK0417 NO_CIPHER_LEFT
+FK0417 NO_CIPHER_LEFT
 "`ssl.quorum.ciphersuites` names no cipher that is available for the enabled protocols."
 "The server does not start; nothing was touched."
 "Name one of those in the message, or remove the key."
 
-RK0418 SHORT_SECRET
+FK0418 SHORT_SECRET
 "The secret of the ensemble is shorter than 32 bytes."
 "The server does not start: it could be guessed."
 "`openssl rand -base64 48` makes one; use the same one on all servers."
 
-RK0419 PROCESS_REPLACED
+FK0419 PROCESS_REPLACED
 "Another process was started as this server, with a copy of its data directory, while this one did not answer: it was frozen, or cut off."
 "This process ends as soon as it hears of it. The other one has its place, and the ensemble continues."
 "Make sure that only one process runs as this server. If the wrong one is running, stop it before the other one is started again."
 
-RK0421 NOT_AUTHENTICATED
+FK0421 NOT_AUTHENTICATED
 "The servers of the ensemble do not authenticate each other."
 "Anyone who can reach the port between the servers can read and change everything."
 "Set `sslQuorum` or `quorum.auth.secretFile`; until then, let nobody else reach that port."
 
-RK0422 PORT_UNIFICATION
+FK0422 PORT_UNIFICATION
 "`portUnification=true`: a connection without TLS or the secret is accepted as that of a server anyway."
 "As long as it is set, anyone who can reach the port between the servers can read and change everything."
 "Remove it once every server has TLS or the secret."
 
-RK0423 SECRET_READABLE
+FK0423 SECRET_READABLE
 "A file with a secret or a private key is readable by every user of the machine."
 "Any of them can impersonate a server of the ensemble."
 "`chmod o= FILE`. If others had access, make a new one."
 
-RK0424 CERTIFICATES_NOT_TAKEN
+FK0424 CERTIFICATES_NOT_TAKEN
 "The certificate files have changed, and their new contents cannot be used."
 "The old certificates stay in use. Connections fail when they expire."
 "Correct the files; they are read again when they change. With the files as they are, a restart would be refused."
 
-RK0425 UNKNOWN_CIPHER
+FK0425 UNKNOWN_CIPHER
 "`ssl.quorum.ciphersuites` names a cipher that is not available here."
 "It is ignored; the others in the list are used."
 "Remove it, or correct its name (use Java's names)."
 
-RK0431 PEER_UNREACHABLE
+FK0431 PEER_UNREACHABLE
 "This server cannot reach another server of the ensemble. It keeps trying. Each reason is reported once a minute; that the other server is not running, or still reads its data directory, is reported only after ten seconds."
 "The ensemble continues as long as a majority can reach each other."
 "The reason is in the line. Compare the `server.N` lines and look at the log of the other server, which says why if it refuses."
 
-RK0432 PEER_NOT_ACCEPTED
+FK0432 PEER_NOT_ACCEPTED
 "The system failed to accept a connection from another server."
 "It is retried. Until then, other servers may not be able to reach this one."
 "Usually the limit of open files: look at the reason in the line."
 
-RK0433 COMPLAINTS_LEFT_OUT
+FK0433 COMPLAINTS_LEFT_OUT
 "There are so many different problems with connections to the ensemble's port that not all are reported, for a minute."
 "Most likely something that is not a server of the ensemble is connecting to that port."
 "Let only the servers reach that port."
 
-RK0434 SNAPSHOT_NOT_SENT
+FK0434 SNAPSHOT_NOT_SENT
 "A leader could not send its snapshot to a follower that needs it."
 "The follower has no current data until the snapshot is sent; sending is retried from where it stopped. The others continue."
 "The reason is in the line; check the network, and the follower's log and disk."
 
-RK0435 SNAPSHOT_OF_NO_USE
+FK0435 SNAPSHOT_OF_NO_USE
 "The leader sent its snapshot, but no server could start from it."
 "It was not installed: this server keeps the data that it has, which stays out of date until a good snapshot arrives. The leader sends one again; the message is repeated at most once a minute. The others continue."
-"The reason is in the line. Check the leader's newest snapshot with `rookeeper snapshot verify`. If it is wrong, make another server the leader (SIGUSR1), then restart the previous one, which rebuilds its tree."
+"The reason is in the line. Check the leader's newest snapshot with `ferrokeeper snapshot verify`. If it is wrong, make another server the leader (SIGUSR1), then restart the previous one, which rebuilds its tree."
 
-RK0436 ID_IN_USE
+FK0436 ID_IN_USE
 "Another server does not let this process speak: another process speaks as this server (its address is in the line) or has taken its place, the data directory is an older copy, or its member was taken out of the ensemble."
-"This process neither votes nor serves clients. As long as the other process runs it keeps trying, and says so once a minute; in the other cases it ends (RK0405, RK0410, RK0419). The ensemble is not affected."
+"This process neither votes nor serves clients. As long as the other process runs it keeps trying, and says so once a minute; in the other cases it ends (FK0405, FK0410, FK0419). The ensemble is not affected."
 "Two servers have the same `myid`, or a data directory was copied and both copies were started: stop the one that is wrong. Each server needs a `myid` and a data directory of its own."
 
-RK0437 ID_CALLED_ELSEWHERE
+FK0437 ID_CALLED_ELSEWHERE
 "Another process calls the servers of the ensemble with this server's `myid`, from the address in the line."
 "It is refused as long as this server answers. If this server stopped answering for a second, the other process would take its place."
 "Find the other process and stop it, or correct its `myid`."
 
-RK0441 WAITING_FOR_ENSEMBLE
+FK0441 WAITING_FOR_ENSEMBLE
 "This server belongs to no ensemble yet, or none of its members that answer has any data of it, and it has been waiting for ten seconds or more; the line is repeated every ten seconds."
 "It does not serve clients. An ensemble begins only when, by what the servers' directories hold, no data can be shut out by that. An empty directory whose disk is not mounted counts as empty, unless `db.autocreate=false`."
-"The line names the servers that are waited for, and the command that ends the wait; `/health/ready` says the same. If a server that it names is running, look for RK0431 in the logs of both. Create the marker `initialize` only if no server has data that is needed."
+"The line names the servers that are waited for, and the command that ends the wait; `/health/ready` says the same. If a server that it names is running, look for FK0431 in the logs of both. Create the marker `initialize` only if no server has data that is needed."
 
-RK0442 NO_RANDOM_BYTES
+FK0442 NO_RANDOM_BYTES
 "The system gave no random bytes, which founding an ensemble needs."
 "It is retried; until then the servers do not serve clients."
 "Look at the reason in the line; a container may lack `getrandom`."
 
-RK0443 SESSIONS_END_AT_FOUNDING
+FK0443 SESSIONS_END_AT_FOUNDING
 "An ensemble is being founded on a server whose session passwords depend on `session.key`, and that key cannot be given to the others, or ZooKeeper has gone on with the data since."
 "These sessions end, along with their ephemeral znodes; this happens once. If ZooKeeper has gone on, those that it opened do not end. Their clients open new sessions. All other znodes stay."
 "To avoid it, set up TLS or `quorum.auth.secretFile` before the first start of the ensemble. If the line says that there are too many sessions from before a seal, let those sessions close first."
 
-RK0444 PEER_NOT_IN_NEW_ENSEMBLE
+FK0444 PEER_NOT_IN_NEW_ENSEMBLE
 "A server refused to join the ensemble that this one founded."
 "The ensemble continues if a majority has joined. The other server keeps its data and does not serve clients. As long as the ensemble has not begun, it is asked again, and the line is repeated at most once a minute."
-"The reason is in the line, and, as long as the ensemble has not begun, what ends it: usually to start all other servers, or else `rookeeper data leave` on this server, after which the server with the newest data founds the ensemble; neither gives up data. Once clients are served, and the other server has newer data: stop all servers and decide which data is right. Only if what the other server has is not needed: stop it, move its data directory away, keep it, and start it with an empty one. If its list or this one's is wrong, correct that."
+"The reason is in the line, and, as long as the ensemble has not begun, what ends it: usually to start all other servers, or else `ferrokeeper data leave` on this server, after which the server with the newest data founds the ensemble; neither gives up data. Once clients are served, and the other server has newer data: stop all servers and decide which data is right. Only if what the other server has is not needed: stop it, move its data directory away, keep it, and start it with an empty one. If its list or this one's is wrong, correct that."
 
-RK0445 NO_SEAT
+FK0445 NO_SEAT
 "A member refused to let this server join the ensemble. It keeps asking."
 "This server does not serve clients; the ensemble is not affected."
 "The reason is in the line. An ensemble with a session key accepts only servers that authenticate (TLS or the secret, without `portUnification`)."
 
-RK0446 FOUNDING_REFUSED
+FK0446 FOUNDING_REFUSED
 "Another server founded an ensemble, and this one refused to join it."
 "Its data stays as it is, and it does not serve clients with the others."
-"The reason is in the line. As long as that ensemble has not begun, RK0441 in this log says what ends it. If it has begun and the data here is newer than there, stop all servers and decide which is right."
+"The reason is in the line. As long as that ensemble has not begun, FK0441 in this log says what ends it. If it has begun and the data here is newer than there, stop all servers and decide which is right."
 
-RK0447 PEER_OF_ANOTHER_ENSEMBLE
+FK0447 PEER_OF_ANOTHER_ENSEMBLE
 "A server of the list belongs to another ensemble than this one."
 "The data of the two has nothing in common, so they do not speak to each other. Each keeps trying, and says so at most once a minute. Only an ensemble that has a majority of its servers serves clients: usually one of the two was founded, and has not begun, or one ran on while ZooKeeper had the data of the others."
-"If ZooKeeper had run with the other servers, restart the one that ran on: it joins them by itself. Otherwise, start all other servers. If one of the two ensembles serves clients then, and it is not this server's: stop this server, move its own data directory away, keep it, and start it with an empty one. If neither serves clients, move nothing away: where another server waits and its line RK0441 names both ensembles, do what that says; otherwise, only a server whose ensemble has not begun gives way, by `rookeeper data leave` on its data directory, which says whether it has begun (`--dry-run` only says so) and makes what the server held before count again. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
+"If ZooKeeper had run with the other servers, restart the one that ran on: it joins them by itself. Otherwise, start all other servers. If one of the two ensembles serves clients then, and it is not this server's: stop this server, move its own data directory away, keep it, and start it with an empty one. If neither serves clients, move nothing away: where another server waits and its line FK0441 names both ensembles, do what that says; otherwise, only a server whose ensemble has not begun gives way, by `ferrokeeper data leave` on its data directory, which says whether it has begun (`--dry-run` only says so) and makes what the server held before count again. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
 
-RK0448 ENSEMBLE_LEFT
+FK0448 ENSEMBLE_LEFT
 "ZooKeeper went on with the data of a majority of this member's ensemble, and a later ensemble was founded on that."
 "This member was away meanwhile. It leaves its ensemble, of which no majority is left, and joins the later one; what it had goes into a folder `before-` next to `version-2`."
 "Nothing. What it had and ZooKeeper never got was never acknowledged."
 
-RK0449 BASE_LOST
+FK0449 BASE_LOST
 "A server has promised to found an ensemble on the data in its directory, and some of that data is missing."
 "It does not start. The ensemble does not exist yet: nothing was acknowledged by it. What was acknowledged before may be in the missing files."
-"Bring the missing files back: a disk may not be mounted. If they are lost, and other servers have as much, run `rookeeper data leave` on the directory: what is left in it counts then, and the servers found an ensemble on the greatest data that they have. Do not start it with an empty directory as long as what was here may be newer than what the others have."
+"Bring the missing files back: a disk may not be mounted. If they are lost, and other servers have as much, run `ferrokeeper data leave` on the directory: what is left in it counts then, and the servers found an ensemble on the greatest data that they have. Do not start it with an empty directory as long as what was here may be newer than what the others have."
 
-RK0451 HAND_OVER_ALONE
+FK0451 HAND_OVER_ALONE
 "A handover of leadership was requested (SIGUSR1), but this is a standalone server."
 "Nothing was done."
 "Nothing."
 
-RK0452 HAND_OVER_NOT_LEADING
+FK0452 HAND_OVER_NOT_LEADING
 "A handover of leadership was requested (SIGUSR1), but this server is not the leader."
 "Nothing was done; the line names the leader."
 "Send the signal to the leader."
 
-RK0453 HAND_OVER_NOBODY
+FK0453 HAND_OVER_NOBODY
 "A handover of leadership was requested (SIGUSR1), but there is no other voter that could lead."
 "Nothing was done; this server remains the leader."
 "Find out why the others are missing before this server is stopped: without them there is no service."
 
-RK0454 LEADER_LEAVES_DISK
+FK0454 LEADER_LEAVES_DISK
 "The leader's disk has done nothing for a second, so the leader hands over leadership."
 "Another server becomes leader within a moment. Clients of this server with a write in progress are disconnected; nothing acknowledged is lost."
 "Look at the disk of this server's log and at the kernel log."
 
-RK0455 LEADER_LEAVES_SHORT_DISK
+FK0455 LEADER_LEAVES_SHORT_DISK
 "The leader's disk is short of space and another server's is not, so the leader hands over leadership."
 "Another server becomes leader within a moment; nothing is lost."
 "Free some space on the disk of this server's log."
 
-RK0456 MEMBER_DISK_FULL
+FK0456 MEMBER_DISK_FULL
 "The disk of the log has less free space than a quarter of the reserve, so this member accepts no more transactions."
 "The state that it serves falls behind; after `syncLimit` it closes its clients' connections. The others continue if they are a majority. Nothing is lost."
 "Free some space; it catches up by itself."
 
-RK0461 RAFT_ERROR
+FK0461 RAFT_ERROR
 "The Raft library reports an error, in its own words."
-"The server goes on if it can. If it cannot, the process ends with RK0407 or RK0701."
+"The server goes on if it can. If it cannot, the process ends with FK0407 or FK0701."
 "Look at the lines around it. If they do not explain it, report it."
 
-RK0462 RAFT_WARNING
+FK0462 RAFT_WARNING
 "The Raft library warns of something, in its own words; usually of a leader that steps down because it does not hear from a majority."
 "Nothing acknowledged is in danger. Without a majority there is no service."
-"If it does not stop, check whether the servers can reach each other (RK0431)."
+"If it does not stop, check whether the servers can reach each other (FK0431)."
 
-RK0471 TREE_WRONG
+FK0471 TREE_WRONG
 "The tree of this server is not the same as the others': at the zxid in the line, its digest differs from theirs. The log is the same everywhere, so the memory or the disk of this machine, or a bug, has changed the tree."
-"The server serves no clients until it has loaded the leader's tree; a leader hands over leadership first. It stays a member and a voter. What clients read from this server before may have been wrong. If it happens a second time before a restart, the process ends (RK0472)."
+"The server serves no clients until it has loaded the leader's tree; a leader hands over leadership first. It stays a member and a voter. What clients read from this server before may have been wrong. If it happens a second time before a restart, the process ends (FK0472)."
 "Test the machine's memory and look at the kernel's log. If several machines are affected, or one right after an upgrade, it is a bug: report it, with the snapshots and logs of this server from before."
 
-RK0472 TREE_WRONG_AGAIN
-"The tree of this server is not the same as the others' again, after it loaded the leader's (RK0471)."
+FK0472 TREE_WRONG_AGAIN
+"The tree of this server is not the same as the others' again, after it loaded the leader's (FK0471)."
 "The server ends rather than serve a wrong tree. The others continue if they are a majority. Nothing is lost."
 "The memory or the disk of this machine cannot be trusted: test both, or move the server to another machine. It may be started again, and its tree is compared again. If it happens on more than one machine, it is a bug: report it."
 
-RK0473 TREE_OF_PEER_WRONG
+FK0473 TREE_OF_PEER_WRONG
 "The leader found that the tree of the server in the line is not the one that a majority has."
-"That server serves no clients until it has loaded the leader's tree; its own log has RK0471. Nothing is lost."
-"See RK0471, for that machine."
+"That server serves no clients until it has loaded the leader's tree; its own log has FK0471. Nothing is lost."
+"See FK0471, for that machine."
 
-RK0474 TREES_DIFFER
+FK0474 TREES_DIFFER
 "The trees of the leader and of a follower differ, and too few other servers are there to tell which one is right. Both of them report it."
-"The leader continues. The follower closes its clients' connections after `syncLimit` and serves nobody for now. Neither tree is replaced until a majority of the voters has the same one; then the wrong one is (RK0471)."
+"The leader continues. The follower closes its clients' connections after `syncLimit` and serves nobody for now. Neither tree is replaced until a majority of the voters has the same one; then the wrong one is (FK0471)."
 "Start the servers that are missing. If there are none, restart the follower: it builds its tree again from its own snapshot and log. If it still differs, restart the leader."
 
-RK0475 LEADER_LEAVES_TREE
-"This server is the leader although its tree is wrong (RK0471), so it hands over leadership."
+FK0475 LEADER_LEAVES_TREE
+"This server is the leader although its tree is wrong (FK0471), so it hands over leadership."
 "It decides nothing until then; requests wait for the next leader. Nothing is lost."
-"See RK0471."
+"See FK0471."
 
-RK0481 STATE_TOO_OLD
+FK0481 STATE_TOO_OLD
 "This server knows a leader, but what it has applied may be older than `syncLimit` allows; the line says by how many milliseconds. In `syncLimit` and that time it got no answer from the leader and a majority, or could not apply what they have."
 "It serves no clients until it has caught up; clients go to the other servers. Nothing is lost."
-"If it stays so, look whether the servers can reach each other (RK0431), whether the disk of this one has space (RK0456) and keeps up, and whether its machine or container keeps being paused."
+"If it stays so, look whether the servers can reach each other (FK0431), whether the disk of this one has space (FK0456) and keeps up, and whether its machine or container keeps being paused."
 
-RK0482 READ_TOO_OLD
+FK0482 READ_TOO_OLD
 "A client would have been told something that may be older than `syncLimit` allows: this server, or its machine, was paused while it read, or got no answer from the leader and a majority, or could not apply what they have."
 "The connection in the line was closed behind what it had been told; its session remains, and it goes to another server. Nothing is lost. `read_too_old_closed_count` counts such connections, and `read_too_old_wait_count` how often reads waited for the state to become young enough."
-"Once or twice after a pause or an outage: nothing. If it goes on, see RK0481. Where followers lag or pause for about `syncLimit`, set it higher, on one server after the other: reads may then be older by as much."
+"Once or twice after a pause or an outage: nothing. If it goes on, see FK0481. Where followers lag or pause for about `syncLimit`, set it higher, on one server after the other: reads may then be older by as much."
 
 }

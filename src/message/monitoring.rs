@@ -2,42 +2,42 @@
 
 messages! { "AdminServer, metrics, audit":
 
-RK0601 NO_ADMIN_SERVER
+FK0601 NO_ADMIN_SERVER
 "The port of the AdminServer could not be opened."
 "There are no commands over HTTP; clients are served as usual."
 "Set `admin.serverPort` to another port, or `admin.enableServer=false`."
 
-RK0602 ADMIN_SERVER_GONE
+FK0602 ADMIN_SERVER_GONE
 "The AdminServer ended."
 "There are no commands over HTTP until a restart; clients are served as usual."
 "See the reason in the line; restart when convenient."
 
-RK0603 ADMIN_REFUSED
+FK0603 ADMIN_REFUSED
 "Somebody called an AdminServer command without permission."
 "Nothing was done."
 "Send `Authorization: digest USER:PASSWORD` of a user who has all permissions on `/`, as the super user has. For requests not over loopback, or through a proxy, `restore` requires the super user, and for other commands the permissions of `world` do not count, unless `admin.remote.allowWorld=true`. If nobody was supposed to call it, the address is in the line."
 
-RK0604 SNAPSHOT_NOT_SERVED
+FK0604 SNAPSHOT_NOT_SERVED
 "A snapshot requested over HTTP was taken but cannot be read."
 "The answer is an error 500. The server's data is not affected."
-"See the reason in the line; verify the file with `rookeeper snapshot verify`."
+"See the reason in the line; verify the file with `ferrokeeper snapshot verify`."
 
-RK0605 METRICS_GONE
+FK0605 METRICS_GONE
 "`/metrics` ended."
 "Prometheus gets no metrics until a restart; `mntr` still has them. Clients are served as usual."
 "See the reason in the line; restart when convenient."
 
-RK0606 AUDIT_LINES_LOST
+FK0606 AUDIT_LINES_LOST
 "Lines of the audit log were dropped: they cannot be written, and either the buffer for waiting lines is full, or the server ends; the line says how many then. Or a line is too long for syslog's socket."
 "Changes were made that no audit line records; `audit_lines_lost` and, once it can be written, a line of the audit log say how many lines. Nothing else is lost."
 "Check the disk of the audit log, or whatever reads standard output or syslog, before the next restart. Lines that are too long have place if `net.core.wmem_default` is at least 16384."
 
-RK0607 NOT_RESTORED
+FK0607 NOT_RESTORED
 "A snapshot sent over HTTP to be restored was refused."
 "Nothing was changed: the server has the data it had before. If it had already closed its connections, clients reconnect by themselves."
-"See the reason in the line: send a complete snapshot, or free some space. `rookeeper snapshot verify` says what is wrong with a file."
+"See the reason in the line: send a complete snapshot, or free some space. `ferrokeeper snapshot verify` says what is wrong with a file."
 
-RK0608 AUDIT_NOT_WRITTEN
+FK0608 AUDIT_NOT_WRITTEN
 "No audit line could be written for 5 s: the disk refuses them, the file cannot be opened anew where it was moved away, or nothing reads them."
 "Changes continue, and their audit lines wait; beyond 64 MiB, or a quarter of the memory reserve if that is less, they are lost. With `audit.failClosed=true`, changes get -7 instead."
 "Free some space on the disk of the audit log, let the user of the server create and open the file, or check whatever reads standard output or syslog. It recovers by itself. Do this before a restart: lines that still wait when the server ends are lost."

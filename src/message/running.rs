@@ -2,114 +2,114 @@
 
 messages! { "Running server: disk, memory, time":
 
-RK0301 LOG_NOT_WRITTEN
+FK0301 LOG_NOT_WRITTEN
 "The transaction log could not be written or synced."
 "The server ends. What was acknowledged is on disk; the rest may or may not be."
 "The causes under the line say why: space, mount, a failing disk. Fix that and start again: a start finds out what is on disk."
 
-RK0302 DIVERGED
+FK0302 DIVERGED
 "A transaction in the log cannot be applied."
 "The server ends rather than serve a wrong tree. This is a bug; the log is intact."
 "Keep a copy of the data directory and report it. A start will most likely be refused, and say how to proceed."
 
-RK0303 ORDERER_LOST
+FK0303 ORDERER_LOST
 "The thread that orders requests ended unexpectedly."
 "The server ends. What was acknowledged is on disk. This is a bug."
-"Start again, and report it with the error above (RK0701)."
+"Start again, and report it with the error above (FK0701)."
 
-RK0311 SLOW_SYNC
+FK0311 SLOW_SYNC
 "A sync of the log took longer than `fsync.warningthresholdms`."
 "All writes waited for it; nothing is lost."
 "Find out what else uses that disk. A separate disk for `dataLogDir` helps; `mntr` shows how long syncs take (`fsynctime`)."
 
-RK0312 GROUP_HANGS
+FK0312 GROUP_HANGS
 "A group of requests has been in progress for a while; most likely the disk of the log hangs. The message is repeated each time the duration doubles."
 "No write is answered meanwhile; reads are. Nothing is lost."
 "Look at the disk and the kernel log. In an ensemble, a leader hands over leadership by itself."
 
-RK0313 STOOD_STILL
+FK0313 STOOD_STILL
 "The server did not run at all for the time in the line: the machine was suspended, starved of CPU, or swapping."
 "No session expires because of it: all deadlines are extended by the same time. Clients may have moved to other servers, and in an ensemble another server may now be the leader."
 "Check CPU, memory and live migrations of the machine."
 
-RK0321 DISK_NEARLY_FULL
+FK0321 DISK_NEARLY_FULL
 "The disk of the log has less free space than the reserve (twice `preAllocSize`)."
 "Writes that need space (create, setACL, longer data) get -7 OperationTimeout; everything else continues. Nothing is lost."
 "Free some space: move other files away, or enlarge the disk. Never delete `log.*` or `snapshot.*` by hand. Deleting znodes helps only later: each delete is written to the log, which is purged after further snapshots. Normal service resumes by itself once there is an eighth more than the reserve."
 
-RK0322 DISK_ALL_BUT_FULL
+FK0322 DISK_ALL_BUT_FULL
 "The disk of the log has less free space than half of the reserve."
 "Only deletes, closing sessions and reads continue; new sessions are refused. Nothing is lost."
 "Free some space now, but never delete `log.*` or `snapshot.*` by hand. When none is left, the log cannot be written, and a standalone server ends."
 
-RK0323 MEMORY_NEARLY_FULL
+FK0323 MEMORY_NEARLY_FULL
 "Memory is nearly used up, measured against the limit of the control group or `memoryLimitInKb`."
 "Writes that grow the tree get -7 OperationTimeout, and so do requests that leave a watch once watches take an eighth of the reserve more than when this began; setWatches closes the connection then. Everything else continues. Otherwise the system would kill the process."
 "Give the server more memory, or delete znodes. If `watched_bytes` is large, `wchc` shows whose watches they are. Normal service resumes by itself."
 
-RK0331 SNAPSHOT_FAILED
+FK0331 SNAPSHOT_FAILED
 "A snapshot could not be taken."
 "Nothing is lost: the log keeps everything, and the next snapshot is due as usual. Until one succeeds, logs accumulate and a start takes longer."
 "The reason is in the line; most often the disk of `dataDir` is full."
 
-RK0332 SPARE_FAILED
+FK0332 SPARE_FAILED
 "A log segment could not be prepared in advance. This is retried, and reported once."
 "Nothing is lost. Syncs take longer while there is no spare segment."
 "The reason is in the line: usually space or ownership."
 
-RK0333 NO_SPARES
+FK0333 NO_SPARES
 "The thread that prepares log segments could not be started."
 "Nothing is lost. Every sync takes longer until a restart."
 "Check the limit of threads for this user or container, then restart."
 
-RK0334 PURGE_FAILED
+FK0334 PURGE_FAILED
 "Old snapshots and logs could not be purged."
 "Nothing is lost; they take up space. A purge by `autopurge` is retried the next time it is due."
 "The reason is in the line."
 
-RK0335 PURGE_ENDED
+FK0335 PURGE_ENDED
 "A purge ended unexpectedly."
 "Nothing that a start needs was deleted. This is a bug; the next purge tries again."
-"Report it with the error above (RK0701)."
+"Report it with the error above (FK0701)."
 
-RK0336 PURGE_NOT_STARTED
+FK0336 PURGE_NOT_STARTED
 "The purge thread could not be started."
 "Nothing is lost; old files take up space until the next purge."
 "Check the limit of threads for this user or container."
 
-RK0337 SNAPSHOT_LATE
+FK0337 SNAPSHOT_LATE
 "A snapshot was abandoned: 64 MiB of changes were waiting for its disk."
 "Nothing is lost: the log keeps everything, and the next attempt is at least 10 s later. Reported once until one succeeds; until then logs accumulate and a start takes longer. Requests did not wait."
 "Check whether the disk of `dataDir` is slow or hangs. If it is only slow, take snapshots when there are fewer changes, or give `dataDir` a faster disk."
 
-RK0338 SNAPSHOT_DRIFTED
+FK0338 SNAPSHOT_DRIFTED
 "A new snapshot was discarded: the digest of its znodes is not the one that the server has kept up to date."
-"Nothing was replaced or purged because of it, and the log keeps everything. But something in memory is wrong, the tree or its digest: this is a bug, or the machine's memory is failing. A member of an ensemble loads the leader's tree (RK0471) without a restart. On a standalone server, no snapshot succeeds until a restart, so logs accumulate and a start takes longer."
+"Nothing was replaced or purged because of it, and the log keeps everything. But something in memory is wrong, the tree or its digest: this is a bug, or the machine's memory is failing. A member of an ensemble loads the leader's tree (FK0471) without a restart. On a standalone server, no snapshot succeeds until a restart, so logs accumulate and a start takes longer."
 "Restart a standalone server: a start rebuilds the tree from the previous snapshot and the log. Keep a copy of the data directory and report it. If it happens again, check the memory of the machine; while a majority of the other servers is running, the data directory of a member of an ensemble can also be moved away, and the member be started with an empty one."
 
-RK0341 SEQUENCE_EXHAUSTED
+FK0341 SEQUENCE_EXHAUSTED
 "The counter for sequential znodes under a parent has reached its end, 2147483647."
 "No more sequential znodes can be created there (-8): names would repeat. Locks and queues there stop working; the data is safe."
 "Have the application use a new parent."
 
-RK0342 QUOTA_REFUSED
+FK0342 QUOTA_REFUSED
 "A write was refused by a hard quota."
 "The client got -125 QuotaExceeded. Reported at most once a second."
 "Run `listquota` for the path in the line; delete something there, or raise the quota with `setquota`."
 
-RK0343 QUOTA_EXCEEDED
+FK0343 QUOTA_EXCEEDED
 "A write exceeded a soft quota."
 "The write was applied."
 "Run `listquota` for the path in the line; delete something there, or raise the quota with `setquota`."
 
-RK0344 DIGEST_MISMATCH
+FK0344 DIGEST_MISMATCH
 "The digest of the tree recorded in a transaction or in a snapshot of Apache ZooKeeper does not match the znodes that are here."
-"This alone refuses nothing, except where it is the first transaction that a standalone server wrote after its own snapshot: then the start is refused (RK0217). ZooKeeper records wrong digests after a create with the flags of a container, and correct ones again later. For a transaction of this server, it means a bug, or that this server's tree differs from the others'. `digest_mismatches_count` counts them."
-"If it happened once, in a log written by ZooKeeper: nothing. Otherwise report it. The members of an ensemble compare their trees themselves, and a wrong one is replaced (RK0471)."
+"This alone refuses nothing, except where it is the first transaction that a standalone server wrote after its own snapshot: then the start is refused (FK0217). ZooKeeper records wrong digests after a create with the flags of a container, and correct ones again later. For a transaction of this server, it means a bug, or that this server's tree differs from the others'. `digest_mismatches_count` counts them."
+"If it happened once, in a log written by ZooKeeper: nothing. Otherwise report it. The members of an ensemble compare their trees themselves, and a wrong one is replaced (FK0471)."
 
-RK0345 TXN_MISFIT
+FK0345 TXN_MISFIT
 "A transaction of the ensemble does not fit the tree of this server: the line shows the number that this tree would have given, and the one in the transaction; or the znode that is missing here, or was here already."
 "The transaction was applied with its own numbers, as in ZooKeeper, and so on every server. What cannot be done was left undone: a client of this server that asked for it got the error, or after a multi was disconnected. The tree of this server is wrong, or that of the leader was when it decided this: usually because memory changed. The line appears for the 1st, 2nd, 4th, 8th, ... of these transactions; `digest_mismatches_count` counts them all."
-"The servers compare their trees, and a wrong one is replaced: RK0471 in the log of a server tells whose it was. Test the memory of that machine. If none of them logs it, all have the same tree, and the values in the line tell what changed. If it happens again without RK0471, it is a bug: report it."
+"The servers compare their trees, and a wrong one is replaced: FK0471 in the log of a server tells whose it was. Test the memory of that machine. If none of them logs it, all have the same tree, and the values in the line tell what changed. If it happens again without FK0471, it is a bug: report it."
 
 }

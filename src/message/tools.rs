@@ -2,110 +2,110 @@
 
 messages! { "Tools":
 
-RK0801 TOOL_FILE
+FK0801 TOOL_FILE
 "A tool cannot read or write a file."
 "The tool stops. It has not changed a data directory."
 "The reason is in the line."
 
-RK0802 TOOL_OUTPUT
+FK0802 TOOL_OUTPUT
 "Standard output cannot be written."
 "The command may have been carried out, but its result cannot be shown."
 "Check where the output goes: usually to a disk that is full."
 
-RK0803 NO_DATA_DIRECTORY
+FK0803 NO_DATA_DIRECTORY
 "The folder has no `version-2`, so it is not a data directory."
 "Nothing was done."
 "Give `dataDir` as in zoo.cfg, or zoo.cfg itself; not `version-2`."
 
-RK0804 DIRECTORY_IN_USE
+FK0804 DIRECTORY_IN_USE
 "A process has files of the directory open: Apache ZooKeeper, which takes no lock, or another program."
 "Nothing was done: changing files under it would destroy them."
 "Stop that process first; its id is in the line."
 
-RK0805 BACKUP_ALTERED
+FK0805 BACKUP_ALTERED
 "A file of the backup does not match the manifest."
 "Nothing was restored."
 "Use another backup. This one was changed or damaged after it was taken."
 
-RK0806 MANIFEST_UNREADABLE
+FK0806 MANIFEST_UNREADABLE
 "The backup's manifest, `backup.json`, cannot be understood."
 "Nothing was restored."
 "Use another backup. Or move the manifest away: the files are then treated as a plain copy, without checksums."
 
-RK0807 FOLDER_NOT_EMPTY
+FK0807 FOLDER_NOT_EMPTY
 "The folder that should be written has files in it."
 "Nothing was written."
 "Choose an empty folder; `restore --replace` moves existing files aside."
 
-RK0808 ADMIN_SERVER_UNREACHABLE
-"`rookeeper top` gets no answer from the AdminServer."
+FK0808 ADMIN_SERVER_UNREACHABLE
+"`ferrokeeper top` gets no answer from the AdminServer."
 "This says nothing about the server itself: its AdminServer may be off, or on another port."
-"Use `--server HOST:PORT`; look for `admin.serverPort` in zoo.cfg and for RK0601 in the log."
+"Use `--server HOST:PORT`; look for `admin.serverPort` in zoo.cfg and for FK0601 in the log."
 
-RK0809 INEXPLICABLE
-"`rookeeper explain` does not know the word."
+FK0809 INEXPLICABLE
+"`ferrokeeper explain` does not know the word."
 "Nothing."
-"Without an argument it lists all codes and messages; `rookeeper config keys` lists the keys."
+"Without an argument it lists all codes and messages; `ferrokeeper config keys` lists the keys."
 
-RK0810 CUT_INSIDE_SNAPSHOT
+FK0810 CUT_INSIDE_SNAPSHOT
 "The only snapshots contain some of what should be cut off."
 "Nothing was cut."
 "`--inexact` cuts and keeps what the snapshot contains: a state that never existed, such as ZooKeeper produces on a start. Or cut at a later zxid."
 
-RK0811 SNAPSHOT_IS_THERE
+FK0811 SNAPSHOT_IS_THERE
 "A first snapshot was requested, but there already is a readable snapshot."
 "Nothing was done; the server can start from it."
 "Nothing."
 
-RK0812 LOGS_DO_NOT_REACH_BACK
+FK0812 LOGS_DO_NOT_REACH_BACK
 "The logs do not begin with the first transaction, so an empty first snapshot would lose what came before them."
 "Nothing was done."
 "Restore a snapshot from a backup."
 
-RK0813 NOT_SERVED_YET
-"The directory should be sealed, but rookeeper has not served its data yet."
+FK0813 NOT_SERVED_YET
+"The directory should be sealed, but ferrokeeper has not served its data yet."
 "Nothing was done."
-"Start and stop rookeeper on it, check that all is well, then seal."
+"Start and stop ferrokeeper on it, check that all is well, then seal."
 
-RK0814 NO_RANDOM_BYTES_FOR_KEY
+FK0814 NO_RANDOM_BYTES_FOR_KEY
 "The system gave no random bytes for a session key."
 "Nothing was done."
 "Look at the reason in the line; a container may lack `getrandom`."
 
-RK0815 NO_MEMBER
+FK0815 NO_MEMBER
 "`data leave` was called on a directory that does not belong to a member of an ensemble."
 "Nothing was done, and nothing needs to be: the directory belongs to no ensemble."
 "Check that it is the right directory."
 
-RK0816 LOG_SHOWN_IN_PART
+FK0816 LOG_SHOWN_IN_PART
 "Not every record of the log can be read."
 "What can be read was shown. Nothing was changed."
-"`rookeeper log verify` says where and why; `rookeeper data check` says what a start would do."
+"`ferrokeeper log verify` says where and why; `ferrokeeper data check` says what a start would do."
 
-RK0817 NO_LOG
+FK0817 NO_LOG
 "The folder contains no log."
 "Nothing was done."
 "Give `dataLogDir` if it differs from `dataDir`, or a file `log.*`."
 
-RK0818 BACKUP_TOO_OLD
+FK0818 BACKUP_TOO_OLD
 "The backup ends before the requested zxid."
 "Nothing was restored."
 "Use a newer backup, or omit `--to-zxid`."
 
-RK0819 SNAPSHOT_NO_TREE
+FK0819 SNAPSHOT_NO_TREE
 "The znodes of a snapshot do not form a tree: one appears before its parent, or twice."
-"Neither rookeeper nor ZooKeeper writes such a file. Nothing was changed."
+"Neither ferrokeeper nor ZooKeeper writes such a file. Nothing was changed."
 "Use another snapshot; find out what wrote this one."
 
-RK0820 MEMBER_NOT_CUT
+FK0820 MEMBER_NOT_CUT
 "`data truncate` was asked to cut the log of a member of an ensemble."
 "Nothing was cut: the others rely on what this member acknowledged, and would go on as if it still had it."
-"If a start refuses the directory: while a majority of the others is running, move it away with the command in the line; a start with an empty one loads everything from them. Only if the ensemble is given up for good, run `rookeeper data leave` and then cut."
+"If a start refuses the directory: while a majority of the others is running, move it away with the command in the line; a start with an empty one loads everything from them. Only if the ensemble is given up for good, run `ferrokeeper data leave` and then cut."
 
-RK0821 ID_GARBLED
+FK0821 ID_GARBLED
 "ZooKeeper stored ids of the scheme digest with U+FFFD in them: whoever presented them used characters that its JVM's default charset does not have."
 "These ids are kept as they are. Their clients send the characters themselves, which are read as UTF-8 here, and so are somebody else: they lose what only these ids may do."
-"Before the move, set the ACLs of these znodes anew, as a user whose name and password are ASCII; or afterwards, as the super user. `rookeeper snapshot show` shows which znodes have them."
+"Before the move, set the ACLs of these znodes anew, as a user whose name and password are ASCII; or afterwards, as the super user. `ferrokeeper snapshot show` shows which znodes have them."
 
 
 }

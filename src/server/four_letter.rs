@@ -24,8 +24,12 @@ use crate::ensemble::Scope;
 /// The release of ZooKeeper that this is like.
 pub(super) const ZOOKEEPER_VERSION: &str = "3.9.5";
 /// The version that scripts and exporters parse.
-pub(super) const VERSION: &str =
-    concat!("3.9.5-rookeeper.", env!("CARGO_PKG_VERSION"), ", built on ", env!("ROOKEEPER_BUILT"));
+pub(super) const VERSION: &str = concat!(
+    "3.9.5-ferrokeeper.",
+    env!("CARGO_PKG_VERSION"),
+    ", built on ",
+    env!("FERROKEEPER_BUILT")
+);
 
 /// The trace mask that `gtmk` shows until `stmk` sets another.
 pub(super) const TRACE_MASK: i64 = 306;

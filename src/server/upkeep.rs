@@ -154,7 +154,7 @@ fn removing_old(server: &Server, wanted: Option<i64>) -> impl FnOnce() + Send + 
             if stats.unsealed.set(purged.unsealed_bytes, now, BETWEEN_WORDS_MS) {
                 tracing::info!(
                     bytes = purged.unsealed_bytes,
-                    "old files that ZooKeeper wrote are kept, so that it is possible to go back, until `rookeeper data seal`"
+                    "old files that ZooKeeper wrote are kept, so that it is possible to go back, until `ferrokeeper data seal`"
                 );
             }
         }

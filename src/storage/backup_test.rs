@@ -1,5 +1,5 @@
 //! Backups of a directory that is written and purged meanwhile, and restores that are broken off, on a disk that
-//! loses power. `ROOKEEPER_SEEDS` says how many.
+//! loses power. `FERROKEEPER_SEEDS` says how many.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use super::super::txn_log::{LogOptions, TxnLog};
 use super::*;
 
 fn seeds(usual: u64) -> u64 {
-    std::env::var("ROOKEEPER_SEEDS").map_or(usual, |count| count.parse().expect("a number"))
+    std::env::var("FERROKEEPER_SEEDS").map_or(usual, |count| count.parse().expect("a number"))
 }
 
 /// Some groups, snapshots and purges; `ledger` has what was acknowledged.

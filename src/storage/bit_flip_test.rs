@@ -1,6 +1,6 @@
 //! A disk that turns one bit over, and what a start makes of it: by where the bit is, it refuses with
 //! the place, cuts off the last group and says so, or shows everything. Never less without a word. And what a refusal
-//! says to type loses no more than it says. `ROOKEEPER_FLIPS` says how many.
+//! says to type loses no more than it says. `FERROKEEPER_FLIPS` says how many.
 
 use super::cut::plan_cut;
 use super::disk::sim::Dice;
@@ -155,7 +155,7 @@ enum Place {
 #[test]
 fn a_bit_that_turns_over_is_refused_cut_off_with_a_word_or_harmless() {
     let seeds =
-        std::env::var("ROOKEEPER_FLIPS").map_or(2000, |count| count.parse().expect("a number"));
+        std::env::var("FERROKEEPER_FLIPS").map_or(2000, |count| count.parse().expect("a number"));
     let mut places = [0; 3];
     let mut refused_elsewhere = 0;
     let mut worn = Written::new(0);

@@ -1,6 +1,6 @@
 //! Acknowledged means durable: the log, spares, snapshots and purge on a disk that loses power, fails
 //! or fills up at a random operation, again and again, against a ledger. And the proof that this test
-//! can fail. `ROOKEEPER_SEEDS` says how many disks.
+//! can fail. `FERROKEEPER_SEEDS` says how many disks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Seen {
 #[test]
 fn acknowledged_transactions_survive_power_failures() {
     let seeds =
-        std::env::var("ROOKEEPER_SEEDS").map_or(300, |count| count.parse().expect("a number"));
+        std::env::var("FERROKEEPER_SEEDS").map_or(300, |count| count.parse().expect("a number"));
     let mut seen = Seen::default();
     for seed in 0..seeds {
         match World::run(seed, Flaw::None) {

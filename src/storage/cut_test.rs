@@ -1,4 +1,4 @@
-//! Cuts, writes behind them and power failures, again and again, against a model. `ROOKEEPER_SEEDS` says how many
+//! Cuts, writes behind them and power failures, again and again, against a model. `FERROKEEPER_SEEDS` says how many
 //! disks.
 
 use std::path::Path;
@@ -146,7 +146,7 @@ impl World {
 #[test]
 fn what_is_written_behind_a_cut_stays_and_what_was_cut_never_comes_back() {
     let seeds =
-        std::env::var("ROOKEEPER_SEEDS").map_or(60, |count| count.parse().expect("a number"));
+        std::env::var("FERROKEEPER_SEEDS").map_or(60, |count| count.parse().expect("a number"));
     let mut between = 0;
     for seed in 0..seeds {
         let mut world = World::new(seed);

@@ -189,7 +189,7 @@ impl DataDirectory {
             true => String::new(),
             false => format!(" --log-dir {}", root(&self.logs)),
         };
-        format!("rookeeper {tool} {}{logs}", root(&self.snapshots))
+        format!("ferrokeeper {tool} {}{logs}", root(&self.snapshots))
     }
 
     pub(crate) fn log_path(&self, zxid: i64) -> PathBuf {
@@ -375,7 +375,7 @@ mod tests {
         let open = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");
         assert_eq!(
             open.disk().list(open.snapshots()).expect("lists"),
-            ["log.5.tmp", "notes", "rookeeper.lock"]
+            ["ferrokeeper.lock", "log.5.tmp", "notes"]
         );
     }
 }

@@ -40,7 +40,7 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// Another process uses the directory.
-    #[error("{} is in use by another rookeeper, process {holder}; only one process can use a directory: stop that one, or use another dataDir (a container has process ids of its own)", path.display())]
+    #[error("{} is in use by another ferrokeeper, process {holder}; only one process can use a directory: stop that one, or use another dataDir (a container has process ids of its own)", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
@@ -301,8 +301,8 @@ pub enum StorageError {
     /// An ensemble has more members than its file can hold; nothing was written.
     #[error("an ensemble cannot have more than 480 members; this is a bug in the server")]
     Members,
-    /// `rookeeper.sealed` does not hold a zxid.
-    #[error("{} must hold one zxid, such as 0x50000000a; run rookeeper data seal again", path.display())]
+    /// `ferrokeeper.sealed` does not hold a zxid.
+    #[error("{} must hold one zxid, such as 0x50000000a; run ferrokeeper data seal again", path.display())]
     Sealed {
         /// The file.
         path: PathBuf,
@@ -314,13 +314,13 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// The session key is not the one that was written.
-    #[error("{} fails its checksum: with a changed key, the password of every session would be different; restore it from a backup; or run `rm {}`, after which a start works, but all open sessions are lost: their clients open new ones, with passwords that can be guessed until rookeeper data seal", path.display(), quoted(path))]
+    #[error("{} fails its checksum: with a changed key, the password of every session would be different; restore it from a backup; or run `rm {}`, after which a start works, but all open sessions are lost: their clients open new ones, with passwords that can be guessed until ferrokeeper data seal", path.display(), quoted(path))]
     SessionKeyChecksum {
         /// The file.
         path: PathBuf,
     },
     /// The session key has neither 36 bytes nor, from before it had a checksum, 32.
-    #[error("{} has {len} bytes and must have 36, or 32 from before keys had a checksum; restore it; or run `rm {}`, after which a start works, but all open sessions are lost: their clients open new ones, with passwords that can be guessed until rookeeper data seal", path.display(), quoted(path))]
+    #[error("{} has {len} bytes and must have 36, or 32 from before keys had a checksum; restore it; or run `rm {}`, after which a start works, but all open sessions are lost: their clients open new ones, with passwords that can be guessed until ferrokeeper data seal", path.display(), quoted(path))]
     SessionKey {
         /// The file.
         path: PathBuf,

@@ -23,7 +23,7 @@ fn worn() -> Fixture {
         ("currentEpoch", b"0".as_slice()),
         ("acceptedEpoch", b"0"),
         ("session.key", &[7; 32]),
-        ("rookeeper.sealed", b"0x3\n"),
+        ("ferrokeeper.sealed", b"0x3\n"),
     ] {
         fixture.disk.plant(&Fixture::path(name), content);
     }
@@ -166,7 +166,7 @@ fn small_files_are_whole_or_refused() {
         assert_eq!(read.is_ok(), len == 32, "{len}");
     }
     let fixture = worn();
-    fixture.disk.plant(&Fixture::path("rookeeper.sealed"), b"");
+    fixture.disk.plant(&Fixture::path("ferrokeeper.sealed"), b"");
     let directory = fixture.open();
     seal::sealed_up_to(&fixture.disk, directory.snapshots()).expect_err("refused");
 }

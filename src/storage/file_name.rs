@@ -8,7 +8,7 @@ use std::path::Path;
 use super::compression::Compression;
 
 /// The lock of one process per directory.
-pub(crate) const LOCK: &str = "rookeeper.lock";
+pub(crate) const LOCK: &str = "ferrokeeper.lock";
 /// The epoch of the last record in the log.
 pub(crate) const CURRENT_EPOCH: &str = "currentEpoch";
 /// The newest epoch that was agreed to.
@@ -18,15 +18,15 @@ pub(crate) const SESSION_KEY: &str = "session.key";
 /// Whose passwords are not made of it.
 pub(crate) const SESSIONS_BEFORE_KEY: &str = "sessions.before.key";
 /// Up to which zxid the files of ZooKeeper are released.
-pub(crate) const SEALED: &str = "rookeeper.sealed";
+pub(crate) const SEALED: &str = "ferrokeeper.sealed";
 
 /// A log of this server is there.
-pub(crate) const LOGGED: &str = "rookeeper.logged";
+pub(crate) const LOGGED: &str = "ferrokeeper.logged";
 /// The log is written without syncs.
-pub(crate) const UNSYNCED: &str = "rookeeper.unsynced";
+pub(crate) const UNSYNCED: &str = "ferrokeeper.unsynced";
 
 /// The data is that of a restore, and the log is not yet.
-pub(crate) const RESTORING: &str = "rookeeper.restoring";
+pub(crate) const RESTORING: &str = "ferrokeeper.restoring";
 /// What a member of an ensemble has promised.
 pub(crate) const RAFT_STATE: &str = "raft.state";
 /// The same of a server that is no member any more; an empty file beside what was copied from a member.

@@ -22,7 +22,7 @@ pub enum Writer {
     /// Apache ZooKeeper.
     ZooKeeper,
     /// This server.
-    Rookeeper,
+    Ferrokeeper,
 }
 
 impl SnapshotOrigin {
@@ -30,7 +30,7 @@ impl SnapshotOrigin {
     pub(crate) fn writer(self) -> Writer {
         match self {
             Self::Java => Writer::ZooKeeper,
-            Self::None | Self::Exact { .. } => Writer::Rookeeper,
+            Self::None | Self::Exact { .. } => Writer::Ferrokeeper,
         }
     }
 }
@@ -40,7 +40,7 @@ impl Origin {
     pub(crate) fn writer(self) -> Writer {
         match self {
             Self::Java => Writer::ZooKeeper,
-            Self::Own { .. } => Writer::Rookeeper,
+            Self::Own { .. } => Writer::Ferrokeeper,
         }
     }
 }
@@ -204,7 +204,7 @@ impl Walk {
         rest: &[u8],
     ) -> Option<u64> {
         let (zxid, time) = (txn.header.zxid, txn.header.time);
-        let is_own = summary.writer == Some(Writer::Rookeeper);
+        let is_own = summary.writer == Some(Writer::Ferrokeeper);
         if summary.txns == 0 {
             self.first(summary, offset, zxid);
         }
@@ -240,7 +240,7 @@ impl Walk {
     fn first(&self, summary: &mut LogSummary, offset: u64, zxid: i64) {
         if self.name.is_some_and(|name| name != zxid) {
             let text = DamageReason::Name { found: zxid }.to_string();
-            if summary.writer == Some(Writer::Rookeeper) {
+            if summary.writer == Some(Writer::Ferrokeeper) {
                 summary.problem(offset, text);
             } else {
                 summary.note(offset, text);
@@ -316,7 +316,7 @@ impl LogSummary {
         match origin {
             Origin::Java => self.writer = Some(Writer::ZooKeeper),
             Origin::Own { first_index } => {
-                self.writer = Some(Writer::Rookeeper);
+                self.writer = Some(Writer::Ferrokeeper);
                 self.first_index = Some(first_index);
                 self.groups = Some(0);
             }

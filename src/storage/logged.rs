@@ -1,4 +1,4 @@
-//! `rookeeper.logged`: a log of this server is there, and in which folder.
+//! `ferrokeeper.logged`: a log of this server is there, and in which folder.
 //!
 //! It stands beside the snapshots. So a folder of logs that is not mounted, or is another one, is not taken for that of a
 //! log that has not begun. It comes when the first group is durable and before anybody hears of it, and goes before the

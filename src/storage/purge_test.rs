@@ -21,7 +21,7 @@ fn worn() -> Fixture {
 /// Without what says that there is a log.
 fn names(fixture: &Fixture) -> String {
     let mut names = fixture.names();
-    names.retain(|name| name != "rookeeper.logged");
+    names.retain(|name| name != "ferrokeeper.logged");
     names.join(" ")
 }
 
@@ -103,7 +103,7 @@ fn what_zookeeper_wrote_stays() {
     assert_eq!(names(&fixture), "log.1 log.9 snapshot.1.gz snapshot.2 snapshot.a");
     assert_eq!(purged.unsealed_bytes, log + snapshot);
     assert_eq!(unsealed_bytes(&fixture.open()).expect("sums"), log + snapshot);
-    fixture.disk.plant(&Fixture::path("rookeeper.sealed"), b"0x1\n");
+    fixture.disk.plant(&Fixture::path("ferrokeeper.sealed"), b"0x1\n");
     assert_eq!(unsealed_bytes(&fixture.open()).expect("sums"), snapshot);
 }
 
@@ -138,16 +138,16 @@ fn what_zookeeper_wrote_goes_up_to_the_zxid_of_the_seal() {
     for name in ["snapshot.2", "snapshot.4"] {
         fixture.edit(name, |bytes| bytes[8..16].fill(0xff));
     }
-    fixture.disk.plant(&Fixture::path("rookeeper.sealed"), b"0x3\n");
+    fixture.disk.plant(&Fixture::path("ferrokeeper.sealed"), b"0x3\n");
     purge(&fixture.open(), 1).expect("purges");
-    assert_eq!(names(&fixture), "log.5 log.9 rookeeper.sealed snapshot.4 snapshot.a");
-    fixture.disk.plant(&Fixture::path("rookeeper.sealed"), b"0x5\n");
+    assert_eq!(names(&fixture), "ferrokeeper.sealed log.5 log.9 snapshot.4 snapshot.a");
+    fixture.disk.plant(&Fixture::path("ferrokeeper.sealed"), b"0x5\n");
     purge(&fixture.open(), 1).expect("purges");
-    assert_eq!(names(&fixture), "log.9 rookeeper.sealed snapshot.a");
+    assert_eq!(names(&fixture), "ferrokeeper.sealed log.9 snapshot.a");
     assert_eq!(fixture.start().expect("starts").1.txns.len(), 10);
     // A marker that cannot be read releases nothing.
     let fixture = worn();
-    fixture.disk.plant(&Fixture::path("rookeeper.sealed"), b"");
+    fixture.disk.plant(&Fixture::path("ferrokeeper.sealed"), b"");
     let before = fixture.image();
     purge(&fixture.open(), 1).expect_err("refuses");
     assert_eq!(fixture.image(), before);

@@ -24,7 +24,7 @@ const SLOTS_LEN: usize = 2 * SLOT_LEN;
 /// Sessions of before the key that it has room for.
 pub const SESSIONS_BEFORE_MAX: usize = 100_000;
 const LEN_MAX: u64 = (SLOTS_LEN + SessionKey::LEN + 4 + 8 * SESSIONS_BEFORE_MAX + 4) as u64;
-const MAGIC: u32 = u32::from_be_bytes(*b"RKRS");
+const MAGIC: u32 = u32::from_be_bytes(*b"FKRS");
 /// Version 1 had zeros where this one has what a founding leaves to be done, and version 2 where it has the line of the ensemble.
 const VERSION: u32 = 3;
 /// Where in a slot [`RaftState::replaces`] stands: what an earlier release left zero.
@@ -603,7 +603,7 @@ mod tests {
         file.save(state(7)).expect("saves");
         let bytes = fixture.disk.content(&path());
         assert_eq!(bytes.len(), 8192);
-        let mut expected = b"RKRS\0\0\0\x03".to_vec();
+        let mut expected = b"FKRS\0\0\0\x03".to_vec();
         // Made with 1 and 2, opened with 3, saved with 4 and 5.
         for number in [5_u64, 2, 7, 1, 70, 77, 5] {
             expected.extend(number.to_be_bytes());
@@ -830,7 +830,7 @@ mod tests {
             fixture.disk.plant(&path(), &of_before(version, unknown, wrote));
             assert_eq!(*open(&directory, 7).get(), expected);
             // From then on it is of this version.
-            assert_eq!(fixture.disk.content(&path())[..8], *b"RKRS\0\0\0\x03");
+            assert_eq!(fixture.disk.content(&path())[..8], *b"FKRS\0\0\0\x03");
             assert_eq!(*open(&directory, 7).get(), expected);
         }
     }
@@ -838,7 +838,7 @@ mod tests {
     /// As the last release before the lines wrote the file of a founder that two others had still to answer.
     #[test]
     fn a_file_of_the_second_version_is_read_as_it_was_written() {
-        let mut slot = b"RKRS\0\0\0\x02".to_vec();
+        let mut slot = b"FKRS\0\0\0\x02".to_vec();
         for number in [2_u64, 0x101, 6, 0, 9, 0x77, 9] {
             slot.extend(number.to_be_bytes());
         }

@@ -30,7 +30,7 @@ fn damage(fixture: &Fixture) -> (String, u64, DamageReason, i64) {
     match error {
         StorageError::Damage { path, offset, reason, last_good, way_out, .. } => {
             let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-            let command = format!("rookeeper data truncate /data --to-zxid {last_good:#x}");
+            let command = format!("ferrokeeper data truncate /data --to-zxid {last_good:#x}");
             assert_eq!(way_out.expect("a way out").command, command);
             for part in [path.to_str().expect("text"), &format!("offset {offset}"), &command] {
                 assert!(text.contains(part), "{part} in {text}");
@@ -146,7 +146,7 @@ fn a_last_segment_without_a_record_is_removed() {
         let at = offsets(&fixture.content("log.100000000"));
         fixture.edit("log.100000000", |log| if torn { log[20] ^= 1 } else { log[16..].fill(0) });
         assert_eq!(last(&fixture), (2, if torn { (at[1] - at[0]) as u64 } else { 0 }));
-        assert_eq!(fixture.names(), ["currentEpoch", "log.1", "rookeeper.logged", "snapshot.0"]);
+        assert_eq!(fixture.names(), ["currentEpoch", "ferrokeeper.logged", "log.1", "snapshot.0"]);
         fixture.write(&[&[3], &[4]]);
         assert_eq!(last(&fixture), (4, 0));
     }
@@ -329,7 +329,7 @@ fn a_compressed_snapshot_is_read_like_a_plain_one() {
         fixture.write(&[&[3]]);
         fixture.disk.remove(&Fixture::path("snapshot.0")).expect("removes");
         fixture.disk.remove(&Fixture::path("log.1")).expect("removes");
-        assert_eq!(fixture.names(), ["log.3", "rookeeper.logged", name]);
+        assert_eq!(fixture.names(), ["ferrokeeper.logged", "log.3", name]);
         let (recovered, found) = fixture.start().expect("starts");
         assert_eq!(recovered.snapshot.origin, SnapshotOrigin::Exact { index: 2 });
         assert_eq!((recovered.snapshot.zxid, recovered.txns), (2, 1));
@@ -457,7 +457,7 @@ fn the_command_names_both_folders_where_there_are_two() {
     let directory = DataDirectory::open(Arc::new(disk), &options).expect("opens");
     assert_eq!(
         directory.truncate_command(0x1f),
-        "rookeeper data truncate /data --log-dir '/my log' --to-zxid 0x1f"
+        "ferrokeeper data truncate /data --log-dir '/my log' --to-zxid 0x1f"
     );
 }
 
@@ -521,7 +521,7 @@ fn a_snapshot_that_the_log_does_not_reach_to_the_end_of_is_no_state() {
     assert_eq!(reason, DamageReason::InsideSnapshot { snapshot: 4, newest: 6 });
     assert_eq!(last_good, 4);
     let command = way_out.expect("a way out").command;
-    assert_eq!(command, "rookeeper data truncate /data --to-zxid 0x4");
+    assert_eq!(command, "ferrokeeper data truncate /data --to-zxid 0x4");
 
     // What that command does.
     let directory = copy.open();
@@ -648,7 +648,7 @@ fn a_log_without_syncs_is_told_of_and_made_durable_by_a_start_that_syncs() {
     let fixture = plain();
     let mut unsynced = Fixture { disk: fixture.disk.clone(), ..plain() };
     unsynced.options.log.force_sync = false;
-    let is_told = || fixture.names().contains(&"rookeeper.unsynced".to_owned());
+    let is_told = || fixture.names().contains(&"ferrokeeper.unsynced".to_owned());
     fixture.write(&[&[1]]);
     assert!(!is_told());
     unsynced.write(&[&[2], &[3]]);
@@ -710,7 +710,7 @@ fn a_transaction_that_the_tree_refuses_can_be_given_up() {
         panic!("{text}")
     };
     assert_eq!(offset, offsets(&fixture.content("log.1"))[3] as u64);
-    assert_eq!(way_out.command, "rookeeper data truncate /data --to-zxid 0x3");
+    assert_eq!(way_out.command, "ferrokeeper data truncate /data --to-zxid 0x3");
     assert_eq!((way_out.loss.txns, way_out.loss.last.map(|(zxid, _)| zxid)), (2, Some(5)));
     assert!(text.contains("log.1") && text.contains(&way_out.command), "{text}");
     let directory = fixture.open();
@@ -862,7 +862,7 @@ fn a_log_goes_on_where_there_is_no_room_to_note_it() {
         recovered.log.append(&txn(1, &data(1))).expect("appends");
         fixture.disk.fail_after(operations, Fault::Enospc);
         let committed = recovered.log.commit();
-        let is_noted = || fixture.names().iter().any(|name| name == "rookeeper.logged");
+        let is_noted = || fixture.names().iter().any(|name| name == "ferrokeeper.logged");
         match committed {
             // It hit the log itself, or the epoch of its name.
             Err(_) => continue,
@@ -887,8 +887,8 @@ fn a_log_goes_on_where_there_is_no_room_to_note_it() {
 fn what_could_not_be_noted_is_noted_when_there_is_room() {
     let fixture = plain();
     drop(fixture.write(&[&[1]]));
-    fixture.disk.remove(&Fixture::path("rookeeper.logged")).expect("removes");
-    let is_noted = || fixture.names().iter().any(|name| name == "rookeeper.logged");
+    fixture.disk.remove(&Fixture::path("ferrokeeper.logged")).expect("removes");
+    let is_noted = || fixture.names().iter().any(|name| name == "ferrokeeper.logged");
     // A start that has no room for a new file.
     fixture.disk.set_free(Some(0));
     let (mut recovered, _) = fixture.start().expect("starts");

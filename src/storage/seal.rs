@@ -1,4 +1,4 @@
-//! `rookeeper.sealed`: up to which zxid the files that ZooKeeper wrote are released.
+//! `ferrokeeper.sealed`: up to which zxid the files that ZooKeeper wrote are released.
 //!
 //! Until an operator seals the directory, those files are the way back and are kept whatever a purge says. The file
 //! is one line, the zxid in hexadecimal with `0x` in front. A missing file releases nothing.
@@ -62,14 +62,14 @@ mod tests {
             assert_eq!(sealed_up_to(&disk, folder).expect("reads"), Some(zxid));
         }
         write(&disk, folder, 0x5_0000_000a).expect("writes");
-        assert_eq!(disk.content(&folder.join("rookeeper.sealed")), b"0x50000000a\n");
+        assert_eq!(disk.content(&folder.join("ferrokeeper.sealed")), b"0x50000000a\n");
     }
 
     #[test]
     fn a_file_without_a_zxid_is_refused() {
         for content in ["", "0x\n", "12\n", "0x1", "0x-1\n", "0xffffffffffffffff\n", "0x1\n0x2\n"] {
             let disk = disk();
-            disk.plant(&Path::new(FOLDER).join("rookeeper.sealed"), content.as_bytes());
+            disk.plant(&Path::new(FOLDER).join("ferrokeeper.sealed"), content.as_bytes());
             let error = sealed_up_to(&disk, Path::new(FOLDER)).expect_err("refused");
             assert!(matches!(error, StorageError::Sealed { .. }), "{content:?}: {error}");
         }

@@ -177,7 +177,7 @@ mod tests {
     fn went_on(fixture: &Fixture, state: &RaftState) -> (i64, Option<String>) {
         let before = fixture.image();
         let Whose { last, went_on } = whose(&fixture.open(), state).expect("looks");
-        let untouched = |(name, _): &(String, Vec<u8>)| name != "rookeeper.lock";
+        let untouched = |(name, _): &(String, Vec<u8>)| name != "ferrokeeper.lock";
         let image = |of: Vec<_>| of.into_iter().filter(untouched).collect::<Vec<_>>();
         assert_eq!(image(fixture.image()), image(before), "touched");
         let name = |path: PathBuf| path.file_name().map(|name| name.display().to_string());

@@ -212,11 +212,11 @@ fn a_directory_of_zookeeper_is_read() {
     }
 }
 
-/// `ROOKEEPER_OUT=<folder> cargo test --lib -- --ignored write_a_directory_for_zookeeper`
+/// `FERROKEEPER_OUT=<folder> cargo test --lib -- --ignored write_a_directory_for_zookeeper`
 #[test]
-#[ignore = "writes into the folder ROOKEEPER_OUT, for ZooKeeper's tools"]
+#[ignore = "writes into the folder FERROKEEPER_OUT, for ZooKeeper's tools"]
 fn write_a_directory_for_zookeeper() {
-    let out = std::env::var("ROOKEEPER_OUT").expect("ROOKEEPER_OUT names a folder");
+    let out = std::env::var("FERROKEEPER_OUT").expect("FERROKEEPER_OUT names a folder");
     let data_dir = Path::new(&out).to_owned();
     let options = DirectoryOptions { data_log_dir: data_dir.clone(), data_dir, create: true };
     let directory = DataDirectory::open(Arc::new(RealDisk), &options).expect("opens");

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
-use rookeeper::storage::{
+use ferrokeeper::storage::{
     DataDirectory, DirectoryOptions, Members, RaftState, RaftStateFile, RealDisk,
 };
 
@@ -29,7 +29,7 @@ fn a_log_is_cut_behind_any_zxid_and_nothing_is_deleted() {
         for (path, bytes) in before {
             let name = path.file_name().expect("a name").to_owned();
             // It goes with the last log.
-            if name == "rookeeper.logged" && cut == "0x0" {
+            if name == "ferrokeeper.logged" && cut == "0x0" {
                 assert!(!path.exists());
                 continue;
             }
@@ -39,7 +39,7 @@ fn a_log_is_cut_behind_any_zxid_and_nothing_is_deleted() {
                 let aside = done["aside"][0].as_str().expect("a folder");
                 fs::read(std::path::Path::new(aside).join(&name)).expect("it is there")
             });
-            if name != "rookeeper.lock" {
+            if name != "ferrokeeper.lock" {
                 assert!(bytes.starts_with(&after), "{name:?}");
             }
         }
@@ -124,7 +124,7 @@ fn sealing_makes_a_key_and_keeps_the_sessions_of_before() {
     assert_eq!(mode & 0o777, 0o600);
     let read = |name| fs::read_to_string(version.join(name)).expect("it is there");
     assert_eq!(read("sessions.before.key"), format!("{SESSION:#x}\n"));
-    assert_eq!(read("rookeeper.sealed"), "0xb\n");
+    assert_eq!(read("ferrokeeper.sealed"), "0xb\n");
     // A second time the key stays.
     assert_eq!(object(&words)["key_made"], false);
     assert_eq!(fs::read(version.join("session.key")).expect("a key"), key);
@@ -133,7 +133,7 @@ fn sealing_makes_a_key_and_keeps_the_sessions_of_before() {
 }
 
 #[test]
-fn a_directory_that_rookeeper_has_not_served_is_not_sealed() {
+fn a_directory_that_ferrokeeper_has_not_served_is_not_sealed() {
     let root = tempfile::tempdir().expect("a folder");
     let dir = java(root.path());
     let before = image(&dir);
@@ -156,7 +156,7 @@ fn the_log_of_a_member_is_not_cut() {
     let state = RaftState { id, members, ..RaftState::default() };
     RaftStateFile::create(&directory, &state, None).expect("a member");
     drop(directory);
-    let lock = dir.join("version-2/rookeeper.lock");
+    let lock = dir.join("version-2/ferrokeeper.lock");
     let files = || {
         let mut files = image(&dir);
         // It names the process that had it last.
@@ -168,7 +168,7 @@ fn the_log_of_a_member_is_not_cut() {
         for zxid in ["0x5", "0xb"] {
             let ended = run(&[&["data", "truncate", text(&dir), "--to-zxid", zxid], more].concat());
             assert_eq!(ended.code, 1, "{ended:?}");
-            assert!(ended.err.contains("RK0820"), "{ended:?}");
+            assert!(ended.err.contains("FK0820"), "{ended:?}");
             for advice in ["a majority of the others", "`mv ", "data leave"] {
                 assert!(ended.err.contains(advice), "{advice}: {ended:?}");
             }
@@ -238,6 +238,6 @@ fn a_member_that_leaves_says_what_counts_then() {
         assert_eq!(said.contains("empty"), has_begun && !lacks_base, "{state:?}: {said}");
         assert!(!dir.join("version-2/raft.state").exists());
         let nothing_more = run(&["data", "leave", text(&dir)]);
-        assert!(nothing_more.err.contains("RK0815"), "{}", nothing_more.err);
+        assert!(nothing_more.err.contains("FK0815"), "{}", nothing_more.err);
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::fixture::{fine, output, rookeeper, run, text};
+use crate::fixture::{ferrokeeper, fine, output, run, text};
 
 /// A zoo.cfg that nothing is wrong with, and `more`, from line 3 on.
 fn zoo_cfg(root: &Path, more: &str) -> String {
@@ -45,12 +45,12 @@ fn everything_is_said_at_once_with_file_and_line() {
     let file = zoo_cfg(root.path(), "tickTime=x\noraclePath=/o\ntiktime=1\ncnxTimeout=5\n");
     let ended = run(&["config", "check", &file, "-Dzookeeper.snapCount=y"]);
     let expected = [
-        format!("REFUSED    [RK0106] {file}:4: oraclePath is refused: two servers need each other; no oracle decides for one of them."),
+        format!("REFUSED    [FK0106] {file}:4: oraclePath is refused: two servers need each other; no oracle decides for one of them."),
         "           Remove oraclePath if you can do without it.".to_owned(),
-        format!("REFUSED    [RK0105] {file}:3: tickTime is \"x\", expected a number of milliseconds from 1 to 2147483647"),
+        format!("REFUSED    [FK0105] {file}:3: tickTime is \"x\", expected a number of milliseconds from 1 to 2147483647"),
         "           Correct tickTime, or remove it to get its default.".to_owned(),
-        format!("WARNING    [RK0121] {file}:5: unknown key tiktime is ignored; did you mean tickTime?"),
-        "WARNING    [RK0123] command line, -D: snapCount is \"y\", expected a whole number from -2147483648 to 2147483647; the default is used, as in ZooKeeper".to_owned(),
+        format!("WARNING    [FK0121] {file}:5: unknown key tiktime is ignored; did you mean tickTime?"),
+        "WARNING    [FK0123] command line, -D: snapCount is \"y\", expected a whole number from -2147483648 to 2147483647; the default is used, as in ZooKeeper".to_owned(),
         format!("           {file}:6: cnxTimeout is known but has no effect here. Servers connect to each other in a different way."),
         "in effect  4 keys: clientPort, dataDir, snapCount, tickTime".to_owned(),
         "a start would be refused".to_owned(),
@@ -70,9 +70,9 @@ fn everything_is_said_at_once_with_file_and_line() {
     let ids = |what: &Value| -> Vec<Value> {
         what.as_array().expect("a list").iter().map(|one| one["id"].clone()).collect()
     };
-    assert_eq!(ids(&report["refusals"]), ["RK0106", "RK0105"]);
+    assert_eq!(ids(&report["refusals"]), ["FK0106", "FK0105"]);
     // A line that is no warning has none.
-    assert_eq!(ids(&report["notes"]), [json!("RK0121"), Value::Null]);
+    assert_eq!(ids(&report["notes"]), [json!("FK0121"), Value::Null]);
     assert_eq!(report["keys_in_effect"], json!(["clientPort", "dataDir", "tickTime"]));
 }
 
@@ -80,17 +80,17 @@ fn everything_is_said_at_once_with_file_and_line() {
 fn the_environment_counts_as_at_a_start() {
     let root = tempfile::tempdir().expect("a folder");
     let file = zoo_cfg(root.path(), "");
-    let mut command = rookeeper(&["config", "check", &file]);
+    let mut command = ferrokeeper(&["config", "check", &file]);
     let output = output(command.env("JVMFLAGS", "-Dzookeeper.oraclePath=/o"));
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
-        said.starts_with("REFUSED    [RK0106] environment, JVMFLAGS: oraclePath is refused"),
+        said.starts_with("REFUSED    [FK0106] environment, JVMFLAGS: oraclePath is refused"),
         "{said}"
     );
 }
 
-/// What is documented is what the code has; `rookeeper config keys` prints what belongs there.
+/// What is documented is what the code has; `ferrokeeper config keys` prints what belongs there.
 #[test]
 fn the_documentation_lists_every_key() {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md"))
@@ -121,7 +121,7 @@ fn keys_for_scripts() {
 fn a_zoo_cfg_in_the_folder_of_the_image_is_found() {
     let root = tempfile::tempdir().expect("a folder");
     let check = || {
-        let mut command = rookeeper(&["config", "check"]);
+        let mut command = ferrokeeper(&["config", "check"]);
         command.env("ZOO_CONF_DIR", root.path()).env("ZOO_TICK_TIME", "slow");
         let output = output(&mut command);
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
@@ -129,7 +129,7 @@ fn a_zoo_cfg_in_the_folder_of_the_image_is_found() {
     let (code, said) = check();
     assert_eq!(code, Some(2));
     assert!(
-        said.starts_with("REFUSED    [RK0105] environment, ZOO_TICK_TIME: tickTime is"),
+        said.starts_with("REFUSED    [FK0105] environment, ZOO_TICK_TIME: tickTime is"),
         "{said}"
     );
     let file = zoo_cfg(root.path(), "");

@@ -62,12 +62,15 @@ fn keys_come_from_the_table_of_keys() {
 
 #[test]
 fn a_message_is_found_by_its_id() {
-    for word in ["RK0510", "rk0510", "[RK0510]"] {
+    for word in ["FK0510", "fk0510", "[FK0510]"] {
         let row = object(&["explain", word, "--json"]);
-        assert_eq!((&row["kind"], &row["id"]), (&"message".into(), &"RK0510".into()), "{word}");
+        assert_eq!((&row["kind"], &row["id"]), (&"message".into(), &"FK0510".into()), "{word}");
     }
-    let said = fine(&["explain", "RK0207"]).out;
-    assert!(said.starts_with("RK0207, a message of rookeeper\n  A part of a log that "), "{said}");
+    let said = fine(&["explain", "FK0207"]).out;
+    assert!(
+        said.starts_with("FK0207, a message of ferrokeeper\n  A part of a log that "),
+        "{said}"
+    );
     assert!(said.contains("\n  To do: "), "{said}");
 }
 
@@ -75,7 +78,7 @@ fn a_message_is_found_by_its_id() {
 #[test]
 fn a_refusal_says_an_id_that_is_explained() {
     let ended = run(&["data", "check", "/no/such/directory"]);
-    let id = ended.err.strip_prefix("rookeeper: [").and_then(|rest| rest.split_once(']'));
+    let id = ended.err.strip_prefix("ferrokeeper: [").and_then(|rest| rest.split_once(']'));
     let (id, _) = id.unwrap_or_else(|| panic!("no id: {ended:?}"));
     let row = object(&["explain", id, "--json"]);
     assert_eq!(row["kind"], "message");
@@ -87,25 +90,25 @@ fn what_is_unknown_has_a_neighbour_or_none_and_is_code_2() {
     for (word, answer) in [
         (
             "NoNod",
-            "rookeeper: [RK0809] NoNod is not an error code, exit code, key or message id; did you mean NoNode?\n",
+            "ferrokeeper: [FK0809] NoNod is not an error code, exit code, key or message id; did you mean NoNode?\n",
         ),
         (
             "tiktime",
-            "rookeeper: [RK0809] tiktime is not an error code, exit code, key or message id; did you mean tickTime?\n",
+            "ferrokeeper: [FK0809] tiktime is not an error code, exit code, key or message id; did you mean tickTime?\n",
         ),
-        ("-104", "rookeeper: [RK0809] -104 is not an error code, exit code, key or message id\n"),
+        ("-104", "ferrokeeper: [FK0809] -104 is not an error code, exit code, key or message id\n"),
         (
             "99999999999",
-            "rookeeper: [RK0809] 99999999999 is not an error code, exit code, key or message id\n",
+            "ferrokeeper: [FK0809] 99999999999 is not an error code, exit code, key or message id\n",
         ),
-        ("", "rookeeper: [RK0809]  is not an error code, exit code, key or message id\n"),
+        ("", "ferrokeeper: [FK0809]  is not an error code, exit code, key or message id\n"),
     ] {
         let ended = run(&["explain", word]);
         assert_eq!((ended.code, ended.out.as_str(), ended.err.as_str()), (2, "", answer));
     }
 }
 
-/// `rookeeper explain` prints what belongs there.
+/// `ferrokeeper explain` prints what belongs there.
 #[test]
 fn the_documentation_has_every_error_code() {
     let table = fine(&["explain"]).out;
@@ -117,13 +120,13 @@ fn the_documentation_has_every_error_code() {
     );
 }
 
-/// `rookeeper explain` prints what belongs there, from its first heading on.
+/// `ferrokeeper explain` prints what belongs there, from its first heading on.
 #[test]
 fn the_documentation_has_every_message_and_no_other() {
     let all = fine(&["explain"]).out;
     let begin = all.find("\n## ").expect("a heading");
     let (page, table) = (page("messages.md"), &all[begin..]);
-    assert!(table.lines().filter(|line| line.starts_with("| RK")).count() > 100, "{table}");
+    assert!(table.lines().filter(|line| line.starts_with("| FK")).count() > 100, "{table}");
     assert!(page.ends_with(table), "docs/messages.md does not end in\n{table}");
 }
 

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jute::Acl;
-use jute::txn::{CreateSessionTxn, CreateTxn, SetDataTxn, Txn, TxnHeader, TxnRecord};
-use rookeeper::engine::database::Rules;
-use rookeeper::ensemble::{Rebuild, write_walk};
-use rookeeper::storage::{
+use ferrokeeper::engine::database::Rules;
+use ferrokeeper::ensemble::{Rebuild, write_walk};
+use ferrokeeper::storage::{
     Compression, DataDirectory, DirectoryOptions, LogOptions, RealDisk, RecoveryOptions,
     SnapshotWriter, TxnLog, recover,
 };
+use jute::Acl;
+use jute::txn::{CreateSessionTxn, CreateTxn, SetDataTxn, Txn, TxnHeader, TxnRecord};
 use serde_json::Value;
 
 /// The session of the transactions that are written here.
@@ -25,8 +25,8 @@ pub(crate) fn time_of(zxid: i64) -> i64 {
     1_700_000_000_000 + zxid * 1000
 }
 
-pub(crate) fn rookeeper(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rookeeper"));
+pub(crate) fn ferrokeeper(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ferrokeeper"));
     command.args(words).stdin(Stdio::null());
     command.env_remove("SERVER_JVMFLAGS").env_remove("JVMFLAGS");
     command
@@ -63,7 +63,7 @@ impl Ended {
 }
 
 pub(crate) fn run(words: &[&str]) -> Ended {
-    let Output { status, stdout, stderr } = output(&mut rookeeper(words));
+    let Output { status, stdout, stderr } = output(&mut ferrokeeper(words));
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     let (out, err) = (text(stdout), text(stderr));
     let code = status.code().unwrap_or_else(|| panic!("{words:?} was killed: {err}"));
@@ -120,7 +120,7 @@ pub(crate) fn image(at: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// A directory of rookeeper's: a session, /a, and `sets` changes of its data, two transactions a group, with a new
+/// A directory of ferrokeeper's: a session, /a, and `sets` changes of its data, two transactions a group, with a new
 /// log every `roll` groups.
 pub(crate) fn own(at: &Path, sets: i64, roll: i64) -> PathBuf {
     let options =

@@ -1,4 +1,4 @@
-//! The tools as processes, on directories of ZooKeeper and of rookeeper: whole, cut anywhere, damaged, and full of
+//! The tools as processes, on directories of ZooKeeper and of ferrokeeper: whole, cut anywhere, damaged, and full of
 //! something else.
 
 mod change;

@@ -88,7 +88,7 @@ fn who_will_be_somebody_else_is_said() {
     assert_eq!(report["garbled_ids"], serde_json::json!([garbled]));
     let people = fine(&["migrate", "check", text(&file)]).out;
     let warnings: Vec<&str> = people.lines().filter(|line| line.contains("WARNING")).collect();
-    assert!(warnings.len() == 1 && warnings[0].contains("[RK0821]"), "{people}");
+    assert!(warnings.len() == 1 && warnings[0].contains("[FK0821]"), "{people}");
     assert!(warnings[0].contains(garbled), "{people}");
 }
 

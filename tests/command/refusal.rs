@@ -10,7 +10,7 @@ use crate::fixture::{image, java, object, offsets, output, own, run, text};
 
 /// Runs what is printed as an operator would, in a shell that finds the binary.
 fn type_in(command: &str) {
-    let binary = Path::new(env!("CARGO_BIN_EXE_rookeeper"));
+    let binary = Path::new(env!("CARGO_BIN_EXE_ferrokeeper"));
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", binary.parent().expect("a folder").display());
     let ended = output(Command::new("sh").args(["-c", command]).env("PATH", path));
@@ -144,7 +144,7 @@ fn without_a_snapshot_the_logs_are_all_or_not_enough() {
             let report = refusal(&words, &dir);
             let command = report["command"].as_str().expect("a command");
             if is_whole {
-                assert!(command.starts_with("rookeeper data first-snapshot '"), "{command}");
+                assert!(command.starts_with("ferrokeeper data first-snapshot '"), "{command}");
                 assert_eq!(report["lost"]["txns"], 0, "{what}");
                 let dry = format!("{command} --dry-run");
                 let before = image(&dir);
@@ -177,9 +177,13 @@ fn without_a_snapshot_the_logs_are_all_or_not_enough() {
 /// ZooKeeper begins an empty tree there.
 #[test]
 fn a_directory_that_lost_everything_is_not_taken_for_a_new_one() {
-    for trace in
-        ["session.key", "sessions.before.key", "rookeeper.sealed", "rookeeper.logged", "spare.3"]
-    {
+    for trace in [
+        "session.key",
+        "sessions.before.key",
+        "ferrokeeper.sealed",
+        "ferrokeeper.logged",
+        "spare.3",
+    ] {
         for is_split in [false, true] {
             let root = tempfile::tempdir().expect("a folder");
             let data = root.path().join("my data");

@@ -5,14 +5,14 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rookeeper::engine::database::Rules;
-use rookeeper::ensemble::{Rebuild, write_walk};
-use rookeeper::storage::{
+use ferrokeeper::engine::database::Rules;
+use ferrokeeper::ensemble::{Rebuild, write_walk};
+use ferrokeeper::storage::{
     Compression, DataDirectory, DirectoryOptions, LogOptions, RealDisk, RecoveryOptions,
     SnapshotWriter, recover,
 };
 
-use crate::fixture::{SESSION, fine, java, object, own, rookeeper, run, spawn, text, time_of};
+use crate::fixture::{SESSION, ferrokeeper, fine, java, object, own, run, spawn, text, time_of};
 
 /// The zxids of the lines.
 fn zxids(words: &[&str]) -> Vec<String> {
@@ -99,7 +99,7 @@ fn check_says_what_a_start_finds() {
     assert_eq!(time_of(11), 1_700_000_011_000, "which is that time");
     let java = java(&root.path().join("java"));
     let people = fine(&["data", "check", text(&java)]).out;
-    assert!(people.contains("4 files by ZooKeeper, 0 files by rookeeper\n"), "{people}");
+    assert!(people.contains("4 files by ZooKeeper, 0 files by ferrokeeper\n"), "{people}");
     assert!(people.ends_with("a server would start\n"), "{people}");
 }
 
@@ -107,7 +107,7 @@ fn check_says_what_a_start_finds() {
 fn a_reader_that_goes_away_is_a_quiet_end() {
     let root = tempfile::tempdir().expect("a folder");
     let dir = own(root.path(), 6000, 10_000);
-    let mut child = spawn(&mut rookeeper(&["log", "show", "--json", text(&dir)]));
+    let mut child = spawn(&mut ferrokeeper(&["log", "show", "--json", text(&dir)]));
     let mut first = String::new();
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
     stdout.read_line(&mut first).expect("a line");

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jute::txn::{CreateTtlTxn, SetDataTxn, Txn};
-use jute::{Acl, perms};
-use rookeeper::storage::{
+use ferrokeeper::storage::{
     DataDirectory, DirectoryOptions, Members, Over, RaftState, RaftStateFile, RealDisk, SessionKey,
     SessionSecret,
 };
+use jute::txn::{CreateTtlTxn, SetDataTxn, Txn};
+use jute::{Acl, perms};
 use serde_json::{Value, json};
 
 use crate::fixture::{
@@ -74,7 +74,7 @@ fn sessions_with_zookeepers_passwords_cost_nothing() {
     }
     assert_eq!(costs(&file), [""; 0]);
     let people = fine(&["migrate", "check", "--to-zookeeper", text(&file)]).out;
-    assert!(people.contains("to go back stop rookeeper with SIGTERM"), "{people}");
+    assert!(people.contains("to go back stop ferrokeeper with SIGTERM"), "{people}");
     assert_eq!(image(root.path()), before, "it only reads");
     let elsewhere = root.path().join("logs");
     let words = ["migrate", "check", "--to-zookeeper", "--log-dir", text(&elsewhere), text(&data)];
@@ -122,7 +122,7 @@ fn keys_that_zookeeper_does_not_read_are_named() {
     let costs = costs(&file);
     let expected = [
         "jute.maxbuffer counts here, and ZooKeeper does not read it from zoo.cfg: set it with -D",
-        "sessions.passwords is rookeeper's own, and ZooKeeper ignores it",
+        "sessions.passwords is ferrokeeper's own, and ZooKeeper ignores it",
         "autopurge.purgeInterval is not set: ZooKeeper never purges old snapshots and logs then",
     ];
     assert_eq!(costs, expected);
@@ -193,10 +193,10 @@ fn a_log_that_a_start_would_cut_or_refuse_is_a_problem() {
     };
     with_flip(records[records.len() - 2] + 20);
     let torn = problem(&data);
-    assert!(torn.contains("start rookeeper once more, which cuts them off"), "{torn}");
+    assert!(torn.contains("start ferrokeeper once more, which cuts them off"), "{torn}");
     with_flip(records[0] + 20);
     let damaged = problem(&data);
-    assert!(damaged.starts_with("[RK0207]"), "{damaged}");
+    assert!(damaged.starts_with("[FK0207]"), "{damaged}");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_member_must_be_what_zookeeper_takes_it_for() {
     is(good());
     assert_eq!(costs(&three), [""; 0]);
     let people = fine(&["migrate", "check", "--to-zookeeper", text(&three)]).out;
-    assert!(people.contains("stop rookeeper on all 3 servers"), "{people}");
+    assert!(people.contains("stop ferrokeeper on all 3 servers"), "{people}");
 
     for (state, expected) in [
         (RaftState { over: Some(Over::Removed), ..good() }, "was taken out of its ensemble"),

@@ -147,8 +147,8 @@ fn the_level_of_the_log_changes_at_run_time() {
     reset();
     let refused = level("?level=loud");
     assert!(refused.contains("\"error\" : \"loud is no level"), "{refused}");
-    let set = level("?level=info,rookeeper::server=debug");
-    assert!(set.contains("rookeeper::server=debug"), "{set}");
+    let set = level("?level=info,ferrokeeper::server=debug");
+    assert!(set.contains("ferrokeeper::server=debug"), "{set}");
     assert!(!server.log().contains("connection lost"), "{}", server.log());
     until("a reset is told", || {
         reset();

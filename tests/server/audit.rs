@@ -126,7 +126,7 @@ fn read_on(reader: PipeReader) -> Arc<Mutex<String>> {
 #[test]
 fn a_log_that_takes_nothing_holds_up_answers_for_a_while_and_nothing_else() {
     let (mut server, reader) = unread("minSessionTimeout=200");
-    let fails = |server: &Server| server.log().contains("[RK0608] audit lines cannot be written");
+    let fails = |server: &Server| server.log().contains("[FK0608] audit lines cannot be written");
     // Its creates wait as well; whoever only reads does not.
     let mut silent = server.connect(SHORT_MS);
     silent.send(&[create("/mine", vec![], CreateMode::Ephemeral)]);
@@ -202,7 +202,7 @@ fn changes_wait_while_the_lines_of_others_take_all_the_room() {
     assert!(observer.exists("/b"));
     first.receive_all(2);
     assert_eq!(server.figure("audit_lines_lost"), 0);
-    assert!(!server.log().contains("[RK0608]"), "{}", server.log());
+    assert!(!server.log().contains("[FK0608]"), "{}", server.log());
     until("all is told", || sets(&text.lock()) == 2 * PARTS);
 }
 
@@ -211,7 +211,7 @@ fn changes_are_refused_where_the_log_is_to_fail_closed() {
     let (server, reader) = unread("audit.failClosed=true");
     let mut client = server.connect(TIMEOUT_MS);
     client.ok(&create("/a", vec![], CreateMode::Persistent));
-    until("the log says why the answer came", || server.log().contains("[RK0608]"));
+    until("the log says why the answer came", || server.log().contains("[FK0608]"));
     client.send(&[exists("/a", false), set("/a", vec![1]), exists("/a", false)]);
     let codes: Vec<i32> = client.receive_all(3).iter().map(|reply| reply.header.err).collect();
     assert_eq!(codes, [0, -7, 0]);
@@ -229,7 +229,7 @@ fn a_disk_that_refuses_ends_nothing() {
     client.ok(&set("/a", vec![]));
     until("the log says why", || {
         let log = server.log();
-        log.contains("[RK0608]") && log.contains("No space left")
+        log.contains("[FK0608]") && log.contains("No space left")
     });
 }
 
@@ -243,7 +243,7 @@ fn an_audit_log_that_cannot_be_begun_is_told_with_its_place_and_key() {
     let output = command.stderr(Stdio::piped()).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    for part in ["RK0703", path.to_str().expect("text"), "audit.log"] {
+    for part in ["FK0703", path.to_str().expect("text"), "audit.log"] {
         assert!(said.contains(part), "{part}: {said}");
     }
 }

@@ -170,25 +170,25 @@ fn a_copy_beside_its_running_original_is_refused_and_nobody_notices() {
     let (mut copy, _) = trio.copy();
     let before = trio.breaks();
     copy.run();
-    says(&copy, "[RK0436]");
+    says(&copy, "[FK0436]");
     says(&copy, "myid 3 is in use: another process speaks as server 3 from 127.0.0.1:");
-    says(&trio.servers[AT], "[RK0437]");
+    says(&trio.servers[AT], "[FK0437]");
     // Long enough for many attempts. No client of it has to connect again.
     for _ in 0..20 {
         thread::sleep(Duration::from_millis(50));
         client.exists("/a");
     }
     assert_eq!(mode(&copy), "none");
-    let refusals = copy.log().matches("[RK0436]").count();
+    let refusals = copy.log().matches("[FK0436]").count();
     assert!((1..=2).contains(&refusals), "one of each of the others: {}", copy.log());
-    let told = trio.servers[AT].log().matches("[RK0437]").count();
+    let told = trio.servers[AT].log().matches("[FK0437]").count();
     assert!((1..=2).contains(&told), "by each of the others: {}", trio.servers[AT].log());
     assert_eq!(trio.breaks(), before, "{}", trio.servers[AT].log());
     // What is written now the copy does not have: it ends, and never comes back.
     (0..20).for_each(|number| drop(client.ok(&set("/a", vec![number]))));
     let status = copy.wait();
     assert!(!status.success(), "{status}");
-    assert!(copy.log().contains("[RK0410]"), "{}", copy.log());
+    assert!(copy.log().contains("[FK0410]"), "{}", copy.log());
     client.ok(&set("/a", vec![99]));
     assert_eq!(trio.breaks(), before);
 }
@@ -227,7 +227,7 @@ fn a_frozen_process_is_replaced_and_ends_when_it_wakes() {
     trio.servers[AT].signal("CONT");
     let status = trio.servers[AT].wait();
     let log = trio.servers[AT].log();
-    assert!(!status.success() && log.contains("[RK0419]"), "{status}: {log}");
+    assert!(!status.success() && log.contains("[FK0419]"), "{status}: {log}");
     assert!(log.contains("another process has taken the place of this one as server 3"), "{log}");
     client.ok(&set("/a", vec![3]));
     assert_eq!(mode(&copy), "follower");
@@ -253,14 +253,14 @@ fn a_copy_of_before_acknowledged_writes_is_refused_by_name() {
         (0..20).for_each(|number| drop(client.ok(&set("/a", vec![number]))));
         trio.kill_third();
         trio.address.leads_to.store(port, Ordering::Relaxed);
-        let log = ends(&copy, "[RK0410]");
+        let log = ends(&copy, "[FK0410]");
         assert!(log.contains("server 3 has an older copy of the data directory"), "{log}");
         let leads = leader(&trio.servers[..AT]);
         says(&trio.servers[leads], "refused: server 3 has an older copy of the data directory");
         // It knows it by itself from then on.
         trio.address.leads_to.store(free_port(), Ordering::Relaxed);
         let before = log.len();
-        let log = ends(&copy, "[RK0410]");
+        let log = ends(&copy, "[FK0410]");
         assert!(!log[before..].contains("connected to a server"), "{}", &log[before..]);
         // As it says, it comes back with an empty directory.
         trio.address.leads_to.store(port, Ordering::Relaxed);
@@ -283,7 +283,7 @@ fn a_copy_of_the_only_voter_does_not_lead_beside_it() {
     let mut copy = prepare(&[line(1, ""), observer], 1);
     copy_data(&servers[0], &copy);
     copy.run();
-    says(&copy, "[RK0436]");
+    says(&copy, "[FK0436]");
     // An election is over in a second.
     for _ in 0..20 {
         thread::sleep(Duration::from_millis(100));

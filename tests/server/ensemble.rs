@@ -494,7 +494,7 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         let mut rest = versions.0.to_be_bytes().to_vec();
         rest.extend(versions.1.to_be_bytes());
         rest.extend([0; 21 + 33]);
-        [b"rookeepr", &u32::to_be_bytes(62)[..], &rest].concat()
+        [b"ferrokpr", &u32::to_be_bytes(62)[..], &rest].concat()
     };
     let introduction = |purpose: u32, from: u64, to: u8| {
         let mut rest = purpose.to_be_bytes().to_vec();
@@ -516,9 +516,9 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         (hello((3, 4)), "it speaks versions 3 to 4, this server speaks version 5"),
         (
             vec![0xff; 32],
-            "this is the ensemble port of rookeeper; Java servers cannot join the ensemble",
+            "this is the ensemble port of ferrokeeper; Java servers cannot join the ensemble",
         ),
-        ([b"rookeepr", &[0xff; 4][..]].concat(), "a hello cannot have 4294967295 bytes"),
+        ([b"ferrokpr", &[0xff; 4][..]].concat(), "a hello cannot have 4294967295 bytes"),
     ] {
         let mut stream = open(address);
         stream.write_all(&hello).expect("sent");

@@ -302,7 +302,7 @@ fn who_has_accepted_takes_no_part_before_the_founder_knows() {
         (servers[accepted].data().join("version-2"), servers[accepted].data().join("kept"));
     let copied = Command::new("cp").arg("-a").args([&folder, &kept]).status().expect("cp runs");
     assert!(copied.success());
-    let mut leave = Command::new(env!("CARGO_BIN_EXE_rookeeper"));
+    let mut leave = Command::new(env!("CARGO_BIN_EXE_ferrokeeper"));
     leave.args(["data", "leave"]).arg(servers[accepted].data());
     let output = leave.output().expect("it runs");
     assert!(output.status.success(), "{output:?}");
@@ -417,7 +417,7 @@ fn a_founder_that_came_to_nothing_gets_nobody_whose_disk_was_emptied() {
     thread::sleep(THREE_LIMITS);
     assert!(!belongs(&servers[0]), "{}", servers[0].log());
     assert!(servers.iter().all(|server| mode(server) == "none"));
-    until("it says that the other is not to be touched", || servers[2].log().contains("RK0447"));
+    until("it says that the other is not to be touched", || servers[2].log().contains("FK0447"));
     // The founder is the one that is to be emptied.
     stop(&mut servers[2]);
     wipe(&servers[2]);
@@ -445,7 +445,7 @@ fn data_beside_an_ensemble_that_has_not_begun_waits() {
     assert!(!servers[1].log().contains("belongs to no ensemble, but"), "{}", servers[1].log());
     // As server 1 says.
     stop(&mut servers[0]);
-    let mut leave = Command::new(env!("CARGO_BIN_EXE_rookeeper"));
+    let mut leave = Command::new(env!("CARGO_BIN_EXE_ferrokeeper"));
     leave.args(["data", "leave"]).arg(servers[0].data());
     let output = leave.output().expect("it runs");
     assert!(output.status.success(), "{output:?}");
@@ -461,7 +461,7 @@ fn kill(server: &mut Server) {
 
 /// What it says.
 fn leave(server: &Server) -> String {
-    let mut leave = Command::new(env!("CARGO_BIN_EXE_rookeeper"));
+    let mut leave = Command::new(env!("CARGO_BIN_EXE_ferrokeeper"));
     leave.args(["data", "leave"]).arg(server.data());
     let output = leave.output().expect("it runs");
     assert!(output.status.success(), "{output:?}");
@@ -565,7 +565,7 @@ fn has_accepted(server: &Server, number: u8, founder: &Server, of_founder: u8) {
 
 /// A server has voted in what the other one has founded, and nothing of it has come: its data is still where it was.
 fn has_voted(server: &Server, number: u8, founder: &Server, of_founder: u8) {
-    let mut check = Command::new(env!("CARGO_BIN_EXE_rookeeper"));
+    let mut check = Command::new(env!("CARGO_BIN_EXE_ferrokeeper"));
     check.args(["data", "check", "--json"]).arg(server.data());
     let output = check.output().expect("it runs");
     let report = String::from_utf8(output.stdout).expect("text");
@@ -597,7 +597,7 @@ fn a_founder_whose_disk_is_lost_once_it_is_elected_takes_nothing_with_it() {
     has_voted(&servers[1], 2, &servers[2], 3);
     wipe(&servers[2]);
     servers.iter_mut().for_each(Server::run);
-    let both = "stop servers 1 and 2, run `rookeeper data leave` on the dataDir of both";
+    let both = "stop servers 1 and 2, run `ferrokeeper data leave` on the dataDir of both";
     until("all say what ends that", || servers.iter().all(|server| server.log().contains(both)));
     let leaves = |server: &mut Server| {
         stop(server);
@@ -609,12 +609,12 @@ fn a_founder_whose_disk_is_lost_once_it_is_elected_takes_nothing_with_it() {
     // The other one waits, and does not end beside it.
     leaves(&mut servers[0]);
     until("it says that the other one is to leave", || {
-        servers[0].log().contains("stop server 2, run `rookeeper data leave` on its dataDir")
+        servers[0].log().contains("stop server 2, run `ferrokeeper data leave` on its dataDir")
     });
     leaves(&mut servers[1]);
     all_serve(&servers);
     all_have(&servers, "/kept");
-    assert!(servers.iter().all(|server| !server.log().contains("RK0408")));
+    assert!(servers.iter().all(|server| !server.log().contains("FK0408")));
 }
 
 /// A server that has accepted, and whose founder has not said that it knows: with nothing else in its directory.

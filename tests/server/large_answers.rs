@@ -21,7 +21,7 @@ fn counted(server: &Server) -> (i64, i64) {
 fn told(server: &Server, level: &str, path: &str) -> usize {
     let path = format!("path=\"{path}\" ");
     let is_it = |line: &&str| {
-        line.contains(&format!(" {level} ")) && line.contains("RK0514") && line.contains(&path)
+        line.contains(&format!(" {level} ")) && line.contains("FK0514") && line.contains(&path)
     };
     until(&path, || server.log().lines().any(|line| is_it(&line)));
     server.log().lines().filter(is_it).count()

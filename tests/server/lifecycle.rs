@@ -125,7 +125,7 @@ fn one_server_a_directory() {
     assert_eq!(output.status.code(), Some(3));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains(&format!("process {}", server.pid())), "{text}");
-    assert!(text.contains("rookeeper: [RK0204] the data directory cannot be used\n"), "{text}");
+    assert!(text.contains("ferrokeeper: [FK0204] the data directory cannot be used\n"), "{text}");
     server.connect(TIMEOUT_MS).ok(&create("/a", vec![], CreateMode::Persistent));
 }
 
@@ -138,7 +138,7 @@ fn a_port_in_use_is_code_4() {
     assert_eq!(output.status.code(), Some(4));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains(&server.address().port().to_string()), "{text}");
-    assert!(text.contains("rookeeper: [RK0702] cannot listen on "), "{text}");
+    assert!(text.contains("ferrokeeper: [FK0702] cannot listen on "), "{text}");
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_log_that_cannot_be_written_ends_the_process() {
     assert_eq!(status.code(), Some(1), "{}", server.log());
     assert!(refused.elapsed() < Duration::from_secs(3), "{:?}", refused.elapsed());
     let log = server.log();
-    assert!(log.contains("rookeeper: [RK0301] the server had to stop\n"), "{log}");
+    assert!(log.contains("ferrokeeper: [FK0301] the server had to stop\n"), "{log}");
     assert!(log.contains("the transaction log cannot be written"), "{log}");
     drop(other);
     let acknowledged = acknowledged.load(Ordering::SeqCst);

@@ -34,7 +34,7 @@ fn no_secret_is_logged_at_any_level() {
     command
         .arg(format!("-Dzookeeper.DigestAuthenticationProvider.superDigest=super:{SUPER_DIGEST}"))
         .arg("-Dzookeeper.audit.enable=true")
-        .env("ROOKEEPER_LOG", "trace")
+        .env("FERROKEEPER_LOG", "trace")
         .env("ZOO_LOG_DIR", &folder);
     process.run_as(command);
 
@@ -64,7 +64,7 @@ fn no_secret_is_logged_at_any_level() {
     let audit = fs::read_to_string(folder.join("zookeeper_audit.log")).expect("an audit log");
     assert!(audit.contains("user=127.0.0.1,bob\t"), "{audit}");
     let log = process.log();
-    assert!(log.contains("[RK0510] wrong password for a session"), "{log}");
+    assert!(log.contains("[FK0510] wrong password for a session"), "{log}");
     let mut secrets: Vec<String> =
         [PASSWORD, SUPER_DIGEST, "not-for-the-log"].map(str::to_owned).into();
     secrets.extend(prints(&password));
@@ -84,7 +84,7 @@ fn no_secret_is_logged_at_any_level() {
 fn who_does_the_same_wrong_again_does_not_fill_the_disk() {
     let mut process = Server::prepare("");
     let mut command = process.command();
-    command.env("ROOKEEPER_LOG_FORMAT", "json");
+    command.env("FERROKEEPER_LOG_FORMAT", "json");
     process.run_as(command);
     let began = Instant::now();
     for len in 0..200_i32 {
@@ -106,7 +106,7 @@ fn who_does_the_same_wrong_again_does_not_fill_the_disk() {
     };
     let told: Vec<&serde_json::Value> = lines.iter().filter(says).collect();
     assert!(!told.is_empty() && told.len() as u64 <= seconds + 1, "{told:#?} in {seconds} s");
-    assert_eq!((&told[0]["level"], &told[0]["id"]), (&"WARN".into(), &"RK0506".into()));
+    assert_eq!((&told[0]["level"], &told[0]["id"]), (&"WARN".into(), &"FK0506".into()));
 }
 
 #[test]
@@ -134,9 +134,9 @@ fn who_is_refused_on_purpose_is_told_of_once() {
     let mut stranger = process.connect(10_000);
     stranger.stream.write_all(&frame).expect("sent");
     assert_eq!(stranger.receive().map(|reply| reply.header.err), Some(-6));
-    until("all are told", || process.log().matches("[RK0512]").count() >= 3);
+    until("all are told", || process.log().matches("[FK0512]").count() >= 3);
     let log = process.log();
-    assert_eq!(log.matches("[RK0512]").count(), 3, "{log}");
+    assert_eq!(log.matches("[FK0512]").count(), 3, "{log}");
     let session = format!("client={:#x}", client.session.session_id);
     assert_eq!(log.matches(&session).count(), 2, "{log}");
 }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::client::{self, Client, DEADLINE};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_rookeeper");
+const BINARY: &str = env!("CARGO_BIN_EXE_ferrokeeper");
 
 /// A directory with a zoo.cfg, and what was started on it.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Server {
         self.child.as_ref().expect("it runs").id()
     }
 
-    /// `rookeeper server zoo.cfg`, its words going to a file.
+    /// `ferrokeeper server zoo.cfg`, its words going to a file.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(BINARY);
         command.arg("server").arg(self.config());
@@ -93,8 +93,8 @@ impl Server {
             .stderr(log)
             .env_remove("SERVER_JVMFLAGS")
             .env_remove("JVMFLAGS")
-            .env_remove("ROOKEEPER_LOG")
-            .env_remove("ROOKEEPER_LOG_FORMAT")
+            .env_remove("FERROKEEPER_LOG")
+            .env_remove("FERROKEEPER_LOG_FORMAT")
             .env_remove("ZOO_LOG_DIR");
     }
 

@@ -110,7 +110,7 @@ fn servers_with_certificates_work_together_and_take_new_ones_as_they_run() {
 
     // Without TLS nobody gets in, and is told so.
     let mut plain = open(SocketAddr::from((Ipv4Addr::LOCALHOST, ports[0])));
-    plain.write_all(b"rookeepr").expect("sent");
+    plain.write_all(b"ferrokpr").expect("sent");
     let mut answer = String::new();
     plain.read_to_string(&mut answer).expect("an answer");
     assert_eq!(
@@ -444,7 +444,7 @@ fn strangers_on_the_quorum_port_take_neither_room_nor_places() {
             0 => {}
             // TLS, or the beginning of a hello, and then anything.
             1 => bytes.splice(0..0, [0x16, 3, 1]).for_each(drop),
-            _ => bytes.splice(0..0, *b"rookeepr").for_each(drop),
+            _ => bytes.splice(0..0, *b"ferrokpr").for_each(drop),
         }
         // It may be gone before all of it is sent.
         let _ = stream.write_all(&bytes);
@@ -466,7 +466,7 @@ fn strangers_on_the_quorum_port_take_neither_room_nor_places() {
         introduction.extend(0x102_u64.to_be_bytes());
         introduction.extend(&state[48..56]);
         introduction.extend([0xff; 16]);
-        let hello = [b"rookeepr", &62_u32.to_be_bytes()[..], &rest].concat();
+        let hello = [b"ferrokpr", &62_u32.to_be_bytes()[..], &rest].concat();
         [&hello[..], &45_u32.to_be_bytes(), &introduction].concat()
     };
     let list = [&[5][..], &0x7fff_ffff_u32.to_be_bytes(), &[0; 64]].concat();

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-use jute::CreateMode;
-use rookeeper::storage::{
+use ferrokeeper::storage::{
     DataDirectory, DirectoryOptions, Members, Over, RaftState, RaftStateFile, RealDisk,
 };
+use jute::CreateMode;
 
 use crate::client::create;
 use crate::process::{Server, free_port};
@@ -39,14 +39,14 @@ fn refusal(server: &Server) -> String {
 
 /// What `data check` says of the server's directories.
 fn check(server: &Server) -> Output {
-    let binary = env!("CARGO_BIN_EXE_rookeeper");
+    let binary = env!("CARGO_BIN_EXE_ferrokeeper");
     let mut command = Command::new(binary);
     command.args(["data", "check"]).arg(server.config()).output().expect("it runs")
 }
 
 /// Gives what it printed.
 fn type_in(command: &str) -> String {
-    let binary = Path::new(env!("CARGO_BIN_EXE_rookeeper"));
+    let binary = Path::new(env!("CARGO_BIN_EXE_ferrokeeper"));
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", binary.parent().expect("a folder").display());
     let mut shell = Command::new("sh");
@@ -159,10 +159,10 @@ fn an_older_copy_is_refused_by_a_start_and_a_check() {
     let config = config + "initLimit=10\nsyncLimit=5\n" + &[1, 2, 3].map(list).concat();
     fs::write(server.config(), config).expect("zoo.cfg");
     let said = refusal(&server);
-    assert!(said.contains("[RK0410]") && said.contains("is an older copy"), "{said}");
+    assert!(said.contains("[FK0410]") && said.contains("is an older copy"), "{said}");
     let checked = check(&server);
     let said = String::from_utf8_lossy(&checked.stdout);
-    assert!(said.contains("A START WOULD BE REFUSED: [RK0410]"), "{said}");
+    assert!(said.contains("A START WOULD BE REFUSED: [FK0410]"), "{said}");
     assert!(!checked.status.success());
 }
 
@@ -200,7 +200,7 @@ fn a_log_of_another_history_than_the_snapshot_is_not_cut() {
     for log in &of_one {
         fs::rename(version.join(log), server.data().join(log)).expect("moved");
     }
-    fs::remove_file(version.join("rookeeper.logged")).expect("removed");
+    fs::remove_file(version.join("ferrokeeper.logged")).expect("removed");
     server.run();
     server.connect(TIMEOUT_MS).ok(&create("/other", Vec::new(), CreateMode::Persistent));
     server.signal("TERM");
@@ -212,7 +212,7 @@ fn a_log_of_another_history_than_the_snapshot_is_not_cut() {
         fs::rename(server.data().join(log), version.join(log)).expect("moved back");
     }
     let said = refusal(&server);
-    assert!(said.contains("RK0217") && !said.contains("data truncate"), "{said}");
+    assert!(said.contains("FK0217") && !said.contains("data truncate"), "{said}");
     let check = check(&server);
     let told = String::from_utf8_lossy(&check.stdout);
     assert_eq!(check.status.code(), Some(1), "{check:?}");
@@ -252,7 +252,7 @@ fn a_folder_of_logs_that_is_not_there_is_not_taken_for_a_log_that_has_not_begun(
         // A second attempt finds what the first one made.
         for _ in 0..2 {
             let said = refusal(&server);
-            assert!(said.contains("RK0232"), "{said}");
+            assert!(said.contains("FK0232"), "{said}");
             assert!(said.contains(log_dir.to_str().expect("text")), "{said}");
         }
         let check = check(&server);
@@ -273,7 +273,7 @@ fn a_folder_of_logs_that_is_not_there_is_not_taken_for_a_log_that_has_not_begun(
         fs::write(server.config(), config).expect("zoo.cfg");
         let said = refusal(&server);
         assert!(
-            said.contains("RK0232") && said.contains(log_dir.to_str().expect("text")),
+            said.contains("FK0232") && said.contains(log_dir.to_str().expect("text")),
             "{said}"
         );
         // To give it up for good is to be said.
@@ -314,7 +314,7 @@ fn a_log_that_the_last_snapshot_made_superfluous_is_not_missed() {
         server.wait();
         fs::remove_dir_all(&log_dir).expect("removed");
         if !starts {
-            assert!(refusal(&server).contains("RK0232"));
+            assert!(refusal(&server).contains("FK0232"));
             continue;
         }
         server.run();
@@ -325,7 +325,7 @@ fn a_log_that_the_last_snapshot_made_superfluous_is_not_missed() {
         server.wait();
         fs::remove_dir_all(&log_dir).expect("removed");
         if force_sync == "yes" {
-            assert!(refusal(&server).contains("RK0232"));
+            assert!(refusal(&server).contains("FK0232"));
         }
     }
 }

@@ -118,7 +118,7 @@ fn own_files_are_purged_in_zookeepers_directory_too_and_what_waits_for_the_seal_
     assert_eq!(server.wait().code(), Some(0));
 
     // Sealed, theirs go as well, and what is left is all that was written.
-    let mut seal = Command::new(env!("CARGO_BIN_EXE_rookeeper"));
+    let mut seal = Command::new(env!("CARGO_BIN_EXE_ferrokeeper"));
     assert!(
         seal.args(["data", "seal"]).arg(server.data()).output().expect("runs").status.success()
     );

@@ -12,7 +12,7 @@ use crate::process::Server;
 
 const TIMEOUT_MS: i32 = 20_000;
 const ZOOKEEPERS: &str = "sessions.passwords=zookeeper";
-const DIFFERS: &str = "[RK0258]";
+const DIFFERS: &str = "[FK0258]";
 
 /// From the next start on.
 fn add_line(server: &Server, line: &str) {

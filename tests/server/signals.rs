@@ -133,7 +133,7 @@ fn a_start_that_reads_its_directory_ends_when_it_is_told_to() {
     let folder = server.data().join("version-2");
     mknodat(CWD, folder.join("log.100"), FileType::Fifo, Mode::from(0o600), 0).expect("a pipe");
     let mut child = server.command().spawn().expect("it starts");
-    until("it begins to read", || server.log().matches("rookeeper 0").count() == 2);
+    until("it begins to read", || server.log().matches("ferrokeeper 0").count() == 2);
     handled(&mut child, &server);
     signal(child.id(), "QUIT");
     until("it says where it is", || server.log().contains("this server is starting"));

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use jute::CreateMode;
-use jute::txn::{SetDataTxn, Txn, TxnHeader};
-use rookeeper::engine::apply::Mode;
-use rookeeper::engine::database::Rules;
-use rookeeper::ensemble::{Rebuild, write_walk};
-use rookeeper::storage::{
+use ferrokeeper::engine::apply::Mode;
+use ferrokeeper::engine::database::Rules;
+use ferrokeeper::ensemble::{Rebuild, write_walk};
+use ferrokeeper::storage::{
     Compression, DataDirectory, DirectoryOptions, LogOptions, RealDisk, RecoveryOptions,
     SnapshotWriter, recover,
 };
+use jute::CreateMode;
+use jute::txn::{SetDataTxn, Txn, TxnHeader};
 
 use crate::client::{create, set, until};
 use crate::ensemble::{Patient, leader, start};
@@ -62,7 +62,7 @@ fn a_follower_whose_snapshot_was_changed_loads_the_leaders_tree() {
     servers[at].run();
     until("it is found and healed", || {
         let log = servers[at].log();
-        log.contains("[RK0471]") && log.contains("replaced the wrong tree")
+        log.contains("[FK0471]") && log.contains("replaced the wrong tree")
     });
     let mut other = Patient::connect(&servers[at], 10_000);
     assert_eq!(other.value("/right"), b"right");
@@ -70,8 +70,8 @@ fn a_follower_whose_snapshot_was_changed_loads_the_leaders_tree() {
     client.ok(&set("/right", b"newer".to_vec()));
     assert_eq!(other.value("/right"), b"newer");
     let log = servers[at].log();
-    assert_eq!(log.matches("[RK0471]").count(), 1, "{log}");
-    assert!(servers[leader(&servers)].log().contains("[RK0473]"));
+    assert_eq!(log.matches("[FK0471]").count(), 1, "{log}");
+    assert!(servers[leader(&servers)].log().contains("[FK0473]"));
     // What it loaded is on its disk.
     servers[at].signal("TERM");
     assert!(servers[at].wait().success());

@@ -2,7 +2,7 @@
 
     run.py [--reference CLASSPATH] [--servers N] [TEST ...]
 
-Without --reference it runs rookeeper (ROOKEEPER_BIN). The clients of the suite get all servers' addresses. Each line is `test outcome`, with
+Without --reference it runs ferrokeeper (FERROKEEPER_BIN). The clients of the suite get all servers' addresses. Each line is `test outcome`, with
 outcome passed, failed, skipped, or left-out: the tests that left_out.txt names with the reason.
 A test that fails is tried once more by itself when all others are done, for the suite waits for
 fixed times; `again test` says so.

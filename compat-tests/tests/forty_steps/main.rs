@@ -160,7 +160,7 @@ fn zkcli_of_debian() {
 #[test]
 fn zkcli_of_the_reference() {
     let client = Client { name: "zkCli", version: "3.9.5", what: FORTY };
-    compare_own(client, &STEPS, &shell::ZKCLI_OF_THE_REFERENCE, &shell::ROOKEEPER_CLI);
+    compare_own(client, &STEPS, &shell::ZKCLI_OF_THE_REFERENCE, &shell::FERROKEEPER_CLI);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn zkcli_commands() {
         version: "3.9.5",
         what: "every command and option, wrong usage too, its output",
     };
-    compare_own(client, &COMMANDS, &shell::ZKCLI_COMMANDS, &shell::ROOKEEPER_CLI_COMMANDS);
+    compare_own(client, &COMMANDS, &shell::ZKCLI_COMMANDS, &shell::FERROKEEPER_CLI_COMMANDS);
 }
 
 #[test]
@@ -212,5 +212,5 @@ fn zkcli_one_shot() {
         version: "3.9.5",
         what: "a command for each run, output and exit code",
     };
-    compare_own(client, &ONE_SHOTS, &shell::ZKCLI_ONE_SHOT, &shell::ROOKEEPER_CLI_ONE_SHOT);
+    compare_own(client, &ONE_SHOTS, &shell::ZKCLI_ONE_SHOT, &shell::FERROKEEPER_CLI_ONE_SHOT);
 }

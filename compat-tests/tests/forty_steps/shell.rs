@@ -13,7 +13,7 @@
 
 use std::fs;
 
-use compat_tests::{Program, classpath, repository, rookeeper};
+use compat_tests::{Program, classpath, ferrokeeper, repository};
 
 use crate::stage::{SESSION, Stage};
 
@@ -77,18 +77,19 @@ pub(crate) const ZKCLI_ONE_SHOT: Shell = Shell {
 };
 
 /// This repository's own shell, fed as zkCli is.
-pub(crate) const ROOKEEPER_CLI: Shell = Shell {
-    command: |server| words(&[&rookeeper().display().to_string(), "cli", "-server", server]),
+pub(crate) const FERROKEEPER_CLI: Shell = Shell {
+    command: |server| words(&[&ferrokeeper().display().to_string(), "cli", "-server", server]),
     ..ZKCLI_OF_DEBIAN
 };
 
-pub(crate) const ROOKEEPER_CLI_COMMANDS: Shell =
-    Shell { script: "zkcli_commands.steps", ..ROOKEEPER_CLI };
+pub(crate) const FERROKEEPER_CLI_COMMANDS: Shell =
+    Shell { script: "zkcli_commands.steps", ..FERROKEEPER_CLI };
 
-pub(crate) const ROOKEEPER_CLI_ONE_SHOT: Shell = Shell {
+pub(crate) const FERROKEEPER_CLI_ONE_SHOT: Shell = Shell {
     command: |server| {
         let program = repository().join("compat-tests/clients/cli_one_shot.sh");
-        let (program, binary) = (program.display().to_string(), rookeeper().display().to_string());
+        let (program, binary) =
+            (program.display().to_string(), ferrokeeper().display().to_string());
         words(&["bash", &program, &binary, server])
     },
     // zkCli's sessions live as long as the JVM, with their ephemerals; these, each of a process, until they expire.

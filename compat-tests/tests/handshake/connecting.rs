@@ -45,7 +45,7 @@ pub(crate) const ROWS: [Row; 32] = [
     ("a word behind a handshake is a length, and closed", word_behind_handshake),
 ];
 
-/// Where rookeeper does better on purpose.
+/// Where ferrokeeper does better on purpose.
 pub(crate) const MEANT_DIFFERENCES: [Row; 1] =
     [("a wrong password does not disturb the session's owner", owner_is_undisturbed)];
 

@@ -43,7 +43,7 @@ fn apache_zookeeper() {
 fn subject() {
     let kind = Kind::subject();
     let mut tables = SHARED.to_vec();
-    if kind == Kind::Rookeeper {
+    if kind == Kind::Ferrokeeper {
         tables.extend([&connecting::MEANT_DIFFERENCES[..], &malformed::MEANT_DIFFERENCES]);
     }
     run(kind, &tables);

@@ -6,7 +6,7 @@ use compat_tests::{RawClient, Reply, Server};
 
 use crate::Row;
 
-/// Where rookeeper does better on purpose.
+/// Where ferrokeeper does better on purpose.
 pub(crate) const MEANT_DIFFERENCES: [Row; 1] =
     [("what only a server may ask itself gets -6, then the close", servers_own_operations)];
 

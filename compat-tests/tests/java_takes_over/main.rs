@@ -321,7 +321,7 @@ fn characters_beyond_the_first_plane_are_kept() {
         name.to_string_lossy().starts_with("snapshot.") && name != "snapshot.0"
     };
     assert!(names.collect::<Vec<_>>().iter().any(in_middle), "it took a snapshot");
-    server.hand_over_to(Kind::Rookeeper);
+    server.hand_over_to(Kind::Ferrokeeper);
     server.restart();
     let mut client = server.connect(TIMEOUT);
     for path in ["/a", "/b", "/c", "/d", "/e", "/f", "/g"] {
@@ -342,7 +342,7 @@ fn characters_beyond_the_first_plane_are_kept() {
         }
         server.kill();
         // The snapshot that ZooKeeper took at its start has surrogates again.
-        server.hand_over_to(Kind::Rookeeper);
+        server.hand_over_to(Kind::Ferrokeeper);
         server.restart();
         server.stop();
     }
@@ -368,7 +368,7 @@ fn ephemerals_of_sessions_that_are_gone_go_at_a_start() {
         children(&copy)
     };
     assert_eq!(expected, Vec::<String>::new(), "ZooKeeper deletes them");
-    server.hand_over_to(Kind::Rookeeper);
+    server.hand_over_to(Kind::Ferrokeeper);
     for _ in 0..2 {
         server.restart();
         assert_eq!(children(&server), expected);

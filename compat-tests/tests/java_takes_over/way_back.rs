@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use compat_tests::request::{self, mode, op};
-use compat_tests::{ConnectRequest, Kind, RawClient, Server, Session, rookeeper};
+use compat_tests::{ConnectRequest, Kind, RawClient, Server, Session, ferrokeeper};
 use serde_json::Value;
 
 use super::write;
@@ -13,7 +13,7 @@ const SESSION_MS: i32 = 40_000;
 
 /// What the check says of a server's zoo.cfg, and whether it says that there is a way back.
 fn check(server: &Server) -> (bool, Value) {
-    let mut command = Command::new(rookeeper());
+    let mut command = Command::new(ferrokeeper());
     command.args(["migrate", "check", "--to-zookeeper", "--json"]).arg(server.config_file());
     let output = command.output().expect("the binary runs");
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -32,7 +32,7 @@ fn has_cost(report: &Value, text: &str) -> bool {
 /// A session with an ephemeral znode, on a server that began here.
 fn begin(config: &[&str]) -> (Server, Session) {
     let config = [&["maxSessionTimeout=40000"], config].concat();
-    let server = Server::start(Kind::Rookeeper, &config);
+    let server = Server::start(Kind::Ferrokeeper, &config);
     let mut client = server.connect(SESSION_MS);
     write(&mut client, op::CREATE, &request::create("/own", Some(b"mine"), mode::EPHEMERAL));
     let session = client.session.expect("a session");
@@ -70,7 +70,7 @@ fn sessions_go_on_at_zookeeper_where_its_formula_was_asked_for_and_end_where_not
         assert_eq!(goes_on(&server, &session), survives, "{config:?}");
         // And here again.
         server.stop();
-        server.hand_over_to(Kind::Rookeeper);
+        server.hand_over_to(Kind::Ferrokeeper);
         server.restart();
         assert_eq!(goes_on(&server, &session), survives, "{config:?}");
     }

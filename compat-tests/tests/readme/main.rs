@@ -33,11 +33,11 @@ const README: [(&str, Wish); 5] = [
         Wish::NotRun("takes minutes; the binary that is there is on the PATH"),
     ),
     (
-        "rookeeper server                           # serves 127.0.0.1:2181, keeps its data in ./rookeeper-data",
+        "ferrokeeper server                         # serves 127.0.0.1:2181, keeps its data in ./ferrokeeper-data",
         Wish::Serves,
     ),
     (
-        "rookeeper cli watch -r /                   # prints each change until Ctrl-C",
+        "ferrokeeper cli watch -r /                 # prints each change until Ctrl-C",
         Wish::Stays("press Ctrl-C to stop"),
     ),
     ("/usr/share/zookeeper/bin/zkCli.sh -server 127.0.0.1:2181", Wish::Stays("JLine support is")),
@@ -46,21 +46,21 @@ const README: [(&str, Wish); 5] = [
 
 const OPERATIONS: [(&str, Wish); 10] = [
     (
-        "rookeeper server                          # 127.0.0.1:2181, data in ./rookeeper-data",
+        "ferrokeeper server                          # 127.0.0.1:2181, data in ./ferrokeeper-data",
         Wish::NotRun("three ways to start one server"),
     ),
     (
         "2026-11-22 04:05:09,238Z INFO audit.Slf4jAuditLogger: session=0x10004414ae70000\tuser=127.0.0.1,bob\tip=127.0.0.1\toperation=create\tznode=/a\tznode_type=persistent\tresult=success",
         Wish::NotRun("a line of a log"),
     ),
-    ("$ rookeeper config check zoo.cfg", Wish::Given(a_refused_configuration)),
-    ("$ rookeeper log show /var/lib/zookeeper --path /eph", Wish::Given(zookeepers_directory)),
-    ("$ rookeeper data check /var/lib/zookeeper", Wish::Given(a_damaged_log)),
+    ("$ ferrokeeper config check zoo.cfg", Wish::Given(a_refused_configuration)),
+    ("$ ferrokeeper log show /var/lib/zookeeper --path /eph", Wish::Given(zookeepers_directory)),
+    ("$ ferrokeeper data check /var/lib/zookeeper", Wish::Given(a_damaged_log)),
     (
-        "$ rookeeper backup /var/lib/zookeeper /var/backups/monday",
+        "$ ferrokeeper backup /var/lib/zookeeper /var/backups/monday",
         Wish::Given(zookeepers_directory),
     ),
-    ("$ rookeeper migrate check zoo.cfg", Wish::Given(zookeepers_configuration)),
+    ("$ ferrokeeper migrate check zoo.cfg", Wish::Given(zookeepers_configuration)),
     (
         "$ exec 3<>/dev/tcp/127.0.0.1/2181; printf srvr >&3; cat <&3       # bash; or: echo srvr | nc 127.0.0.1 2181",
         Wish::Given(a_server),
@@ -70,7 +70,7 @@ const OPERATIONS: [(&str, Wish); 10] = [
         Wish::Given(|_| ()),
     ),
     (
-        "(umask 077; openssl rand -base64 48 >/etc/rookeeper/secret)",
+        "(umask 077; openssl rand -base64 48 >/etc/ferrokeeper/secret)",
         Wish::NotRun("writes into /etc"),
     ),
 ];
@@ -107,7 +107,7 @@ fn zookeepers_configuration(terminals: &mut Terminals) {
 }
 
 fn a_server(terminals: &mut Terminals) {
-    terminals.serve("rookeeper server");
+    terminals.serve("ferrokeeper server");
 }
 
 /// Runs a block; panics with the reason where it does not work.

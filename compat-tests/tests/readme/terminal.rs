@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use compat_tests::{Program, python, rookeeper};
+use compat_tests::{Program, ferrokeeper, python};
 use tempfile::TempDir;
 
 /// Set for the test that runs inside.
-const INSIDE: &str = "ROOKEEPER_PAGE_TEST";
+const INSIDE: &str = "FERROKEEPER_PAGE_TEST";
 /// Folders of pages, empty for the test.
 const FOLDERS: [&str; 2] = ["/var/lib", "/var/backups"];
 const DEADLINE: Duration = Duration::from_secs(40);
@@ -58,7 +58,7 @@ impl Terminals {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let bin = folder.path().join("target/release");
         fs::create_dir_all(&bin).expect("a folder");
-        symlink(rookeeper(), bin.join("rookeeper")).expect("a link to the binary");
+        symlink(ferrokeeper(), bin.join("ferrokeeper")).expect("a link to the binary");
         let venv = python().ancestors().nth(2).expect("its environment").to_path_buf();
         symlink(venv, folder.path().join("venv")).expect("a link to kazoo's environment");
         let path = format!("{}:{}", bin.display(), env::var("PATH").expect("a PATH"));

@@ -74,7 +74,7 @@ fn one(seed: usize, zookeeper: &Mutex<Program>) -> Result<(), String> {
         if random.chance(30) { "enforceQuota=true" } else { "enforceQuota=false" },
         "znode.container.checkIntervalMs=1000",
     ];
-    let mut server = Server::start(Kind::Rookeeper, &config);
+    let mut server = Server::start(Kind::Ferrokeeper, &config);
     let restarts = random.chance(25).then(|| random.below(script.len()));
     let mut clients: Vec<Option<RawClient>> = (0..SESSIONS).map(|_| None).collect();
     for (number, turn) in script.into_iter().enumerate() {

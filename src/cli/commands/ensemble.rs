@@ -8,8 +8,12 @@ use crate::cli::client::Reconfiguration;
 use crate::cli::error::CliError;
 
 /// Shaped as ZooKeeper's: scripts look for the part ahead of the first hyphen.
-const VERSION: &str =
-    concat!("3.9.5-rookeeper.", env!("CARGO_PKG_VERSION"), ", built on ", env!("ROOKEEPER_BUILT"));
+const VERSION: &str = concat!(
+    "3.9.5-ferrokeeper.",
+    env!("CARGO_PKG_VERSION"),
+    ", built on ",
+    env!("FERROKEEPER_BUILT")
+);
 
 pub(super) fn version(_: &Arguments, session: &mut Session<'_>) -> Result<(), CliError> {
     session.out.field("version", VERSION);

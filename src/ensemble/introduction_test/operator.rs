@@ -67,7 +67,7 @@ impl World {
         let server = &self.servers[at];
         let process = server.process.as_ref()?;
         if process.running.is_some() {
-            // As RK0447 says: a server of the list belongs to another ensemble than this one, which serves clients.
+            // As FK0447 says: a server of the list belongs to another ensemble than this one, which serves clients.
             let serves = self.checks.ensemble.filter(|of| *of != process.ensemble)?;
             let is_there =
                 |its: &Server| its.process.as_ref().is_some_and(|its| its.ensemble == serves);
@@ -101,7 +101,7 @@ impl World {
             let founder = usize::from(server_of(its.awaits)) - 1;
             let volumes = &self.servers[founder];
             let is_there = volumes.volumes[volumes.mounted].belongs == Some(its.ensemble);
-            let is_said = line.contains("stop this server, run `rookeeper data leave`");
+            let is_said = line.contains("stop this server, run `ferrokeeper data leave`");
             return (is_said && !is_there && !its.has_begun).then_some(Action::Leave(vec![at]));
         }
         if line.contains("move its data directory away") {

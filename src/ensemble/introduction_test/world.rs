@@ -174,7 +174,7 @@ impl World {
             checks: Checks::new(kept),
             outcome,
             trace: DefaultHasher::new(),
-            tells: number("ROOKEEPER_TELLS", 0) > 0,
+            tells: number("FERROKEEPER_TELLS", 0) > 0,
         }
     }
 
@@ -372,7 +372,7 @@ impl World {
         let number = process.number;
         process.introduction = introduction;
         let voters = (1..=count as u8).collect();
-        let words = ("/data".to_owned(), "rookeeper data leave".to_owned());
+        let words = ("/data".to_owned(), "ferrokeeper data leave".to_owned());
         let limit = Duration::from_millis(INIT_LIMIT);
         process.coming = Some(Coming::new(at as u8 + 1, voters, limit, words));
         process.began = self.now;

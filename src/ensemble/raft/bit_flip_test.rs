@@ -1,6 +1,6 @@
 //! A bit that turns over in a file of a member, any bit of any file: the group written last is cut off with a word, or
 //! what the member has acknowledged and promised is there, or it does not start and nothing was removed.
-//! `ROOKEEPER_FLIPS` says how many.
+//! `FERROKEEPER_FLIPS` says how many.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -226,7 +226,7 @@ fn directories() -> Vec<(&'static str, Written)> {
 #[test]
 fn no_bit_of_a_member_loses_what_was_acknowledged() {
     let flips =
-        std::env::var("ROOKEEPER_FLIPS").map_or(2000, |count| count.parse().expect("a number"));
+        std::env::var("FERROKEEPER_FLIPS").map_or(2000, |count| count.parse().expect("a number"));
     let directories = directories();
     let mut dice = Dice(1);
     let mut seen = [0; 3];

@@ -149,7 +149,8 @@ fn run_all(
             match (&mut *sum, outcome) {
                 (Ok(sum), Ok(outcome)) => sum.add(&outcome),
                 (Ok(_), Err(violation)) => {
-                    let again = format!("ROOKEEPER_FIRST_SEED={seed} ROOKEEPER_SEEDS=1 repeats it");
+                    let again =
+                        format!("FERROKEEPER_FIRST_SEED={seed} FERROKEEPER_SEEDS=1 repeats it");
                     *sum = Err(format!("seed {seed}: {violation}\n{again}"));
                 }
                 (Err(_), _) => {}
@@ -164,12 +165,12 @@ fn run_all(
     sum.into_inner()
 }
 
-/// `ROOKEEPER_FIRST_SEED=<seed> ROOKEEPER_SEEDS=1 cargo test --lib members_agree` repeats a seed.
+/// `FERROKEEPER_FIRST_SEED=<seed> FERROKEEPER_SEEDS=1 cargo test --lib members_agree` repeats a seed.
 #[test]
 fn members_agree_whatever_breaks() {
     // Unoptimized, a seed takes ten times as long.
     let usual = if cfg!(debug_assertions) { 20 } else { 100 };
-    let (first, count) = (number("ROOKEEPER_FIRST_SEED", 0), number("ROOKEEPER_SEEDS", usual));
+    let (first, count) = (number("FERROKEEPER_FIRST_SEED", 0), number("FERROKEEPER_SEEDS", usual));
     let started = std::time::Instant::now();
     let sum = run_all(first..first + count, |seed| run(seed, Flaw::None))
         .unwrap_or_else(|violation| panic!("{violation}"));
@@ -197,11 +198,11 @@ fn the_same_seed_gives_the_same_trace() {
     }
 }
 
-/// With `ROOKEEPER_FIRST_SEED` and `ROOKEEPER_SEEDS`, too.
+/// With `FERROKEEPER_FIRST_SEED` and `FERROKEEPER_SEEDS`, too.
 #[test]
 fn whoever_has_a_wrong_tree_gets_the_right_one_whatever_breaks() {
     let usual = if cfg!(debug_assertions) { 20 } else { 100 };
-    let (first, count) = (number("ROOKEEPER_FIRST_SEED", 0), number("ROOKEEPER_SEEDS", usual));
+    let (first, count) = (number("FERROKEEPER_FIRST_SEED", 0), number("FERROKEEPER_SEEDS", usual));
     let sum = run_all(first..first + count, |seed| caught(|| World::run_spoilt(seed)));
     let sum = sum.unwrap_or_else(|violation| panic!("{violation}"));
     println!("{:?}", sum.counts());
@@ -287,12 +288,12 @@ fn a_tree_that_differs_is_found() {
     assert_found(Flaw::TreeSpoilt, &["two trees at"]);
 }
 
-/// `ROOKEEPER_OUT=<folder> cargo test --lib -- --ignored write_members_for_zookeeper --nocapture`
+/// `FERROKEEPER_OUT=<folder> cargo test --lib -- --ignored write_members_for_zookeeper --nocapture`
 #[test]
-#[ignore = "writes into the folder ROOKEEPER_OUT, for ZooKeeper itself"]
+#[ignore = "writes into the folder FERROKEEPER_OUT, for ZooKeeper itself"]
 fn write_members_for_zookeeper() {
-    let out = std::env::var("ROOKEEPER_OUT").expect("ROOKEEPER_OUT names a folder");
-    for seed in 0..number("ROOKEEPER_SEEDS", 5) {
+    let out = std::env::var("FERROKEEPER_OUT").expect("FERROKEEPER_OUT names a folder");
+    for seed in 0..number("FERROKEEPER_SEEDS", 5) {
         World::export(seed, std::path::Path::new(&out)).expect("no violation");
     }
 }

@@ -158,7 +158,7 @@ pub(super) fn answer(command: Command, server: &Server, query: &str) -> Answer {
     Answer::of(command, fields)
 }
 
-/// Rookeeper's own: shows the level of the log, and sets it from now on.
+/// Ferrokeeper's own: shows the level of the log, and sets it from now on.
 fn log_level(query: &str) -> Fields {
     let set = parameter(query, "level").map_or(Ok(()), |level| logging::set_level(&level));
     let level = Json::Text(logging::level());

@@ -55,7 +55,7 @@ pub(super) async fn answer(
     }
     if server.config.ensemble.is_some() {
         let why = "a member of an ensemble must keep the data that the others have: stop all servers, make the data directory of one \
-                   with rookeeper restore, and empty the directories of the others";
+                   with ferrokeeper restore, and empty the directories of the others";
         return refuse(StatusCode::SERVICE_UNAVAILABLE, why);
     }
     if !admin.restores.allows(Instant::now()) {

@@ -52,7 +52,7 @@ pub(super) fn dirs(server: &Server) -> Fields {
     ]
 }
 
-/// Rookeeper's own: what clients asked for most in the last ten or twenty seconds.
+/// Ferrokeeper's own: what clients asked for most in the last ten or twenty seconds.
 pub(super) fn hot_paths(server: &Server) -> Fields {
     let (paths, window_ms) = server.stats.hot_paths.hottest(HOT_PATHS, server.clock.monotonic());
     let path = |(path, requests): (String, Requests)| {

@@ -41,7 +41,7 @@ impl Lines {
         // A vector takes whatever it is given.
         let _ = if self.is_syslog {
             let priority = FACILITY * 8 + if is_failure { ERROR } else { NOTICE };
-            write!(self.bytes, "<{priority}>rookeeper[{}]: {line}", process::id())
+            write!(self.bytes, "<{priority}>ferrokeeper[{}]: {line}", process::id())
         } else {
             let format = format_description!(
                 "[year]-[month]-[day] [hour]:[minute]:[second],[subsecond digits:3]Z"

@@ -26,14 +26,14 @@ const BOUNDS_MS: [u64; 15] =
 
 /// Summaries that are histograms, too: those can be added up over servers.
 const HISTOGRAMS: [(&str, Measure); 8] = [
-    ("rookeeper_read_seconds", Measure::Read),
-    ("rookeeper_update_seconds", Measure::Update),
-    ("rookeeper_fsync_seconds", Measure::Fsync),
-    ("rookeeper_snapshot_seconds", Measure::Snapshot),
-    ("rookeeper_quorum_ack_seconds", Measure::QuorumAck),
-    ("rookeeper_propagation_seconds", Measure::Propagation),
-    ("rookeeper_election_seconds", Measure::Election),
-    ("rookeeper_unavailable_seconds", Measure::Unavailable),
+    ("ferrokeeper_read_seconds", Measure::Read),
+    ("ferrokeeper_update_seconds", Measure::Update),
+    ("ferrokeeper_fsync_seconds", Measure::Fsync),
+    ("ferrokeeper_snapshot_seconds", Measure::Snapshot),
+    ("ferrokeeper_quorum_ack_seconds", Measure::QuorumAck),
+    ("ferrokeeper_propagation_seconds", Measure::Propagation),
+    ("ferrokeeper_election_seconds", Measure::Election),
+    ("ferrokeeper_unavailable_seconds", Measure::Unavailable),
 ];
 
 /// The page, of all names or of those that are `wanted`.
@@ -106,10 +106,10 @@ fn families(server: &Server) -> Vec<MetricFamily> {
     info.set_label(vec![
         label("version", env!("CARGO_PKG_VERSION")),
         label("zookeeper", ZOOKEEPER_VERSION),
-        label("built", env!("ROOKEEPER_BUILT")),
+        label("built", env!("FERROKEEPER_BUILT")),
     ]);
     families.add(
-        "rookeeper_info",
+        "ferrokeeper_info",
         "the version that is running".to_owned(),
         MetricType::GAUGE,
         vec![info],

@@ -91,7 +91,7 @@ pub(in crate::server) const GAUGES: &[Row] = &[
     ),
     of(
         "unsealed_bytes",
-        "bytes of old ZooKeeper files that are not purged until rookeeper data seal",
+        "bytes of old ZooKeeper files that are not purged until ferrokeeper data seal",
     ),
 ];
 

@@ -2,7 +2,7 @@
 //! who they are, what for, and whether that is welcome.
 //!
 //! ```text
-//! hello    "rookeepr", length of the rest u32, lowest version u32, highest version u32, 21 zeros, has a secret u8, nonce 32;
+//! hello    "ferrokpr", length of the rest u32, lowest version u32, highest version u32, 21 zeros, has a secret u8, nonce 32;
 //!          later versions may add to it
 //! answer   length of a reason u32 and the reason, or 0, version u32, has a secret u8, nonce 32
 //!          if both have a secret:
@@ -32,7 +32,7 @@ use super::secure::Stream;
 use super::{Common, Own};
 use crate::ensemble::{Promised, server_of};
 
-const MAGIC: &[u8; 8] = b"rookeepr";
+const MAGIC: &[u8; 8] = b"ferrokpr";
 const HEAD_LEN: usize = 8 + 4;
 /// What version 3 said of itself before it knew whom it spoke to.
 const BLANK_LEN: usize = 4 + 8 + 8 + 1;
@@ -190,7 +190,8 @@ impl Hello {
 /// The length of what follows a hello's head.
 fn parse_head(head: [u8; HEAD_LEN]) -> Result<usize, String> {
     let Some((MAGIC, mut len)) = head.split_first_chunk() else {
-        let what = "this is the ensemble port of rookeeper; Java servers cannot join the ensemble";
+        let what =
+            "this is the ensemble port of ferrokeeper; Java servers cannot join the ensemble";
         return Err(what.to_owned());
     };
     match len.get_u32() as usize {

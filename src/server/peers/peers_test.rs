@@ -840,7 +840,7 @@ async fn who_has_accepted_a_later_epoch_belongs_once_the_ensemble_has_begun() {
         async |founding: &Founding| common.belong((1, ProcessId(1)), founding.clone(), None).await;
     let Answer::NotYet(reason) = belong(&founding).await else { panic!("it belongs") };
     assert!(reason.contains("already accepted epoch 9"), "{reason}");
-    assert!(reason.contains("stop server 1, run `rookeeper data leave"), "{reason}");
+    assert!(reason.contains("stop server 1, run `ferrokeeper data leave"), "{reason}");
     assert!(!two.file("raft.state").exists());
     let founding = Founding { term: founding.founded_in + 1, ..founding };
     assert_eq!(belong(&founding).await, Answer::Founded);

@@ -60,7 +60,7 @@ impl Secret {
     /// What veils as many bytes as a number that is used once has.
     pub(super) fn veil(&self, nonce: &[u8; NONCE_LEN]) -> [u8; NONCE_LEN] {
         let mut mac = self.0.clone();
-        mac.update(b"rookeeper veil");
+        mac.update(b"ferrokeeper veil");
         mac.update(nonce);
         mac.finalize().into_bytes().into()
     }
@@ -68,10 +68,10 @@ impl Secret {
     fn mac(&self, side: Side, hello: &[u8], answer: &[u8]) -> Hmac<Sha256> {
         let mut mac = self.0.clone();
         mac.update(match side {
-            Side::Caller => b"rookeeper caller",
-            Side::Called => b"rookeeper called",
-            Side::CallerItself => b"rookeeper caller itself",
-            Side::CalledItself => b"rookeeper called itself",
+            Side::Caller => b"ferrokeeper caller",
+            Side::Called => b"ferrokeeper called",
+            Side::CallerItself => b"ferrokeeper caller itself",
+            Side::CalledItself => b"ferrokeeper called itself",
         });
         // Their lengths are told: nothing can move from one to the other.
         mac.update(&(hello.len() as u64).to_be_bytes());
@@ -120,7 +120,7 @@ mod tests {
         let secret = Secret::new(b"0123456789abcdef0123456789abcdef").expect("long enough");
         let proof = secret.proof(Side::Called, b"hello", b"answer");
         let hex: String = proof.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, "c4fb90f4ab0501981aeef407b4f3aadcd28815143c311ca7102d744b5c1af1ea");
+        assert_eq!(hex, "adf976cf67214587ddedd187712f14e1752ca547d94190cb26226d4ca2adcee2");
     }
 
     #[test]

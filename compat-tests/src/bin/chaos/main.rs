@@ -66,7 +66,7 @@ fn say(line: &str) {
 }
 
 fn plan() -> Result<Plan, Box<dyn Error>> {
-    let mut plan = Plan { minutes: 4.0, seed: seed_of_now(), kind: Kind::Rookeeper, keep: None };
+    let mut plan = Plan { minutes: 4.0, seed: seed_of_now(), kind: Kind::Ferrokeeper, keep: None };
     let mut words = env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} of what?"));
@@ -190,7 +190,7 @@ fn judge(world: &mut World, kind: Kind, folder: &Path) -> Result<Vec<String>, Bo
         world.ended_by_themselves(),
     ));
     let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-    let stale_sync = kind != Kind::Rookeeper;
+    let stale_sync = kind != Kind::Ferrokeeper;
     let allowance = Allowance {
         stale_sync,
         age: (!stale_sync).then_some(nanos(TICK * SYNC_LIMIT)),

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use compat_tests::request::{self, op};
 use compat_tests::{
-    ConnectRequest, Java, Kind, Program, RawClient, classpath, four_letter_words, python,
-    repository, rookeeper, signal,
+    ConnectRequest, Java, Kind, Program, RawClient, classpath, ferrokeeper, four_letter_words,
+    python, repository, signal,
 };
 
 use crate::checker::Last;
@@ -428,7 +428,7 @@ impl Member {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &format!("host{}", self.host), "env"]);
         // A JVM takes a minute to start with it.
-        if self.kind == Kind::Rookeeper && Path::new(FAKETIME).exists() {
+        if self.kind == Kind::Ferrokeeper && Path::new(FAKETIME).exists() {
             command
                 .arg(format!("LD_PRELOAD={FAKETIME}"))
                 .arg(format!("FAKETIME_TIMESTAMP_FILE={}", self.clock().display()))
@@ -436,7 +436,7 @@ impl Member {
                 .arg("FAKETIME_DONT_FAKE_MONOTONIC=1");
         }
         match self.kind {
-            Kind::Rookeeper => command.arg(rookeeper()).arg("server"),
+            Kind::Ferrokeeper => command.arg(ferrokeeper()).arg("server"),
             Kind::Reference | Kind::Release(_) => command
                 .arg("JVMFLAGS=-Xmx400m -XX:+UseSerialGC -XX:TieredStopAtLevel=1")
                 .arg(repository().join("scripts/reference")),
