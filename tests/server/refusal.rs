@@ -12,12 +12,12 @@ use ferrokeeper::storage::{
 use jute::CreateMode;
 
 use crate::client::create;
-use crate::process::{Server, free_port};
+use crate::process::{Server, end_of, free_port};
 
 const TIMEOUT_MS: i32 = 10_000;
 
 /// A server that was killed behind a snapshot and some transactions.
-fn worn() -> Server {
+pub(crate) fn worn() -> Server {
     let mut server = Server::start("");
     let mut client = server.connect(TIMEOUT_MS);
     for number in 0..5 {
@@ -29,11 +29,16 @@ fn worn() -> Server {
 }
 
 /// What a start says that ends with 3.
-fn refusal(server: &Server) -> String {
-    let mut command = server.command();
-    let output = command.stderr(Stdio::piped()).output().expect("it runs");
+pub(crate) fn refusal(server: &Server) -> String {
+    let mut child = server.command().stderr(Stdio::piped()).spawn().expect("it runs");
+    let ended = end_of(&mut child);
+    if ended.is_none() {
+        // It serves.
+        child.kill().expect("our child");
+    }
+    let output = child.wait_with_output().expect("our child");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert_eq!(ended.and_then(|ended| ended.code()), Some(3), "{said}");
     said
 }
 
@@ -45,7 +50,7 @@ fn check(server: &Server) -> Output {
 }
 
 /// Gives what it printed.
-fn type_in(command: &str) -> String {
+pub(crate) fn type_in(command: &str) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_ferrokeeper"));
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", binary.parent().expect("a folder").display());
