@@ -12,5 +12,6 @@ pub mod engine;
 pub mod ensemble;
 pub mod logging;
 pub mod message;
+mod old_name;
 pub mod server;
 pub mod storage;

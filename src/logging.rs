@@ -30,6 +30,7 @@ use repeats::Repeats;
 pub(crate) use rolling_file::RollingFile;
 
 use crate::message::MessageId;
+use crate::old_name;
 
 /// Environment variable with the level, `info` by default, or directives such as
 /// `info,ferrokeeper::storage=debug`.
@@ -59,6 +60,12 @@ pub fn start(file: Option<&Path>) {
         refused.push((MessageId::LOG_LEVEL_UNKNOWN, text));
         EnvFilter::new(Level::INFO.as_str())
     });
+    for (old, new) in old_name::VARIABLES {
+        if env::var_os(old).is_some() {
+            let text = format!("the environment has {old}, which is not read: it is called {new}");
+            refused.push((MessageId::OLD_VARIABLE, text));
+        }
+    }
     let form = match env::var(FORMAT_VARIABLE).unwrap_or_default().as_str() {
         "json" => Line::Json,
         "text" | "" => Line::Text,

@@ -207,4 +207,9 @@ FK0258 SESSION_PASSWORDS_DIFFER
 "The server starts, and no session ends because of it: the key of zoo.cfg counts when a directory or an ensemble begins, and `session.key` stays as long as an open session depends on it."
 "To get ZooKeeper's formula on a standalone server, restart it when no such session is open. To get a key, stop it and run `ferrokeeper data seal`. For an ensemble, see 'Passwords of sessions in an ensemble' in docs/operations.md. Or correct zoo.cfg to what counts."
 
+FK0259 OLD_NAME
+"Something in the directory is named, or begins, as it did before this product was called ferrokeeper."
+"The server or tool does not start; nothing was changed. To pass over such a file would be to trust data that may not be trusted, to break a promise to an ensemble, or to run beside a server that holds the old lock."
+"Stop the server of the earlier version if it still runs. Then run the command in the line, which gives the files their names; what is in them stays the same, and a lock stays held. In a backup, also replace the names in `backup.json`. `raft.state` and `raft.state.left` cannot be renamed: do what the line says with the earlier version."
+
 }

@@ -42,4 +42,9 @@ FK0714 LOG_LINES_LOST
 "As many lines as the message says are missing before it. Nothing else is lost: the server never waits for its log."
 "Free some space on the disk of the log, or check whatever reads standard error."
 
+FK0715 OLD_VARIABLE
+"An environment variable has the name of before this product was called ferrokeeper."
+"It has no effect."
+"Give it the name in the line."
+
 }

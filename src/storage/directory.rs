@@ -13,6 +13,8 @@ use parking_lot::{Mutex, MutexGuard};
 use super::disk::{Disk, Lock, LockAttempt};
 use super::error::{During, StorageError};
 use super::file_name::{self, FileName};
+use super::raft_state;
+use crate::old_name;
 
 /// The open data directory; its locks are held until it is dropped.
 pub struct DataDirectory {
@@ -51,6 +53,10 @@ impl DataDirectory {
         let mut folders = vec![snapshots.as_path()];
         if logs != snapshots {
             folders.push(&logs);
+        }
+        refuse_old_data_dir(disk.as_ref(), &options.data_dir)?;
+        for folder in &folders {
+            refuse_old_names(disk.as_ref(), folder)?;
         }
         let mut locks = Vec::new();
         for &folder in &folders {
@@ -114,6 +120,7 @@ impl DataDirectory {
     ) -> Result<Self, StorageError> {
         for folder in [&snapshots, &logs] {
             disk.list(folder).during("list", folder)?;
+            refuse_old_names(disk.as_ref(), folder)?;
         }
         refuse_misplaced(disk.as_ref(), &snapshots, &logs)?;
         Ok(Self::of(disk, snapshots, logs, Vec::new()))
@@ -229,6 +236,46 @@ pub(crate) fn quoted(path: &Path) -> String {
         return path;
     }
     format!("'{}'", path.replace('\'', "'\\''"))
+}
+
+/// A server would begin with nothing beside the data that it had under its old name.
+fn refuse_old_data_dir(disk: &dyn Disk, data_dir: &Path) -> Result<(), StorageError> {
+    let (old, new) = old_name::DATA_DIR;
+    let path = data_dir.with_file_name(old);
+    let is_there = |dir: &Path| Ok(names_in(disk, &dir.join("version-2"))?.is_some());
+    if !data_dir.ends_with(new) || is_there(data_dir)? || !is_there(&path)? {
+        return Ok(());
+    }
+    let command = format!("mv -T {} {}", quoted(&path), quoted(data_dir));
+    Err(StorageError::OldName { path, command })
+}
+
+/// Refuses a folder with a file of before this product had its name.
+fn refuse_old_names(disk: &dyn Disk, folder: &Path) -> Result<(), StorageError> {
+    let Some(names) = names_in(disk, folder)? else { return Ok(()) };
+    let is_there = |name: &str| names.iter().any(|its| its == name);
+    let found = || old_name::FILES.iter().filter(|(old, _)| is_there(old));
+    if let Some((first, _)) = found().next() {
+        // A lock stays held when its file is renamed.
+        let renames = found().map(|(old, new)| format!(" && mv -n {old} {new}"));
+        let command = format!("cd {}{}", quoted(folder), renames.collect::<String>());
+        return Err(StorageError::OldName { path: folder.join(first), command });
+    }
+    for name in [file_name::RAFT_STATE, file_name::RAFT_STATE_LEFT] {
+        let path = folder.join(name);
+        if is_there(name) && raft_state::has_old_name(disk, &path)? {
+            return Err(StorageError::OldRaftState { path });
+        }
+    }
+    Ok(())
+}
+
+/// The files in a folder; `None` if it does not exist.
+fn names_in(disk: &dyn Disk, folder: &Path) -> Result<Option<Vec<String>>, StorageError> {
+    match disk.list(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        names => names.map(Some).during("list", folder),
+    }
 }
 
 /// Between two renames, there is only what the second would give its place.

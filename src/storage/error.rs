@@ -47,6 +47,20 @@ pub enum StorageError {
         /// The holder's process id, as it wrote it down.
         holder: String,
     },
+    /// Something is named as it was before this product had its name.
+    #[error("{} is of a version from before the name ferrokeeper; this one does not read it, and nothing was changed. Stop that version if it still runs, then run `{command}`", path.display())]
+    OldName {
+        /// The first such file, or the folder.
+        path: PathBuf,
+        /// What an operator types to give all of them their names.
+        command: String,
+    },
+    /// A member's file of a version from before this product had its name.
+    #[error("{} is of a version from before the name ferrokeeper; this one does not read it, and nothing was changed. Stop all servers of its ensemble, then, with that version, take a `backup` of the one with the highest zxid, restore that into an empty directory, and start the other servers with empty ones", path.display())]
+    OldRaftState {
+        /// The file.
+        path: PathBuf,
+    },
     /// A log in the folder of snapshots, or a snapshot in the folder of logs.
     #[error("{} does not belong in that folder: dataDir and dataLogDir differ, so snapshots belong in the first and logs in the second; check zoo.cfg, then move the files", path.display())]
     Misplaced {
@@ -363,6 +377,7 @@ impl StorageError {
             Self::NoRoom { .. } => MessageId::NO_ROOM_FOR_SNAPSHOT,
             Self::FolderMissing { .. } => MessageId::FOLDER_MISSING,
             Self::Locked { .. } => MessageId::DIRECTORY_LOCKED,
+            Self::OldName { .. } | Self::OldRaftState { .. } => MessageId::OLD_NAME,
             Self::Misplaced { .. } => MessageId::FILES_MISPLACED,
             Self::Header { .. } => MessageId::NO_HEADER,
             Self::Damage { .. } => MessageId::LOG_DAMAGED,

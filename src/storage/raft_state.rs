@@ -11,12 +11,13 @@ use bytes::{Buf, BufMut};
 
 use super::atomic_file;
 use super::directory::DataDirectory;
-use super::disk::{Access, DiskFile};
+use super::disk::{Access, Disk, DiskFile};
 use super::epoch::EpochFile;
 use super::error::{During, StorageError};
 use super::file_name;
 use super::session_key::{SessionKey, SessionSecret};
 use crate::message::MessageId;
+use crate::old_name;
 
 /// Bytes of a slot: what a disk replaces at once at most.
 const SLOT_LEN: usize = 4096;
@@ -436,6 +437,19 @@ fn decode_secret(bytes: &[u8]) -> Option<SessionSecret> {
     let before = rest.chunks_exact(8).map(|mut id| id.get_i64()).collect::<Vec<_>>();
     let is_whole = before.len() == count as usize && rest.len() % 8 == 0;
     is_whole.then_some(SessionSecret { key: SessionKey::new(*key), before })
+}
+
+/// Whether a slot of the file begins as it did before this product had its name.
+pub(super) fn has_old_name(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
+    let file = disk.open(path).during("open", path)?;
+    for at in [slot(0), slot(1)] {
+        let mut magic = [0; 4];
+        let len = file.read_at(&mut magic, at).during("read", path)?;
+        if len == magic.len() && magic == *old_name::RAFT_STATE {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A whole file; `None` stands for one that is too long.

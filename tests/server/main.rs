@@ -16,6 +16,7 @@ mod listings;
 mod lists;
 mod logs;
 mod members;
+mod old_name;
 mod process;
 mod quorum;
 mod reads_in_time;

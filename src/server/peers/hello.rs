@@ -31,6 +31,7 @@ use super::secret::{NONCE_LEN, PROOF_LEN, Secret, Side, nonce};
 use super::secure::Stream;
 use super::{Common, Own};
 use crate::ensemble::{Promised, server_of};
+use crate::old_name;
 
 const MAGIC: &[u8; 8] = b"ferrokpr";
 const HEAD_LEN: usize = 8 + 4;
@@ -189,6 +190,10 @@ impl Hello {
 
 /// The length of what follows a hello's head.
 fn parse_head(head: [u8; HEAD_LEN]) -> Result<usize, String> {
+    if head.starts_with(old_name::HELLO) {
+        let what = "it is of a version from before the name ferrokeeper; all servers of an ensemble must be of later ones";
+        return Err(what.to_owned());
+    }
     let Some((MAGIC, mut len)) = head.split_first_chunk() else {
         let what =
             "this is the ensemble port of ferrokeeper; Java servers cannot join the ensemble";
