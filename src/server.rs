@@ -125,8 +125,9 @@ pub enum ServerError {
     System(&'static str, #[source] io::Error),
     /// `db.autocreate=false`, and the directory holds no database.
     #[error(
-        "the data directory {0} holds no database, and db.autocreate is false: check dataDir, or create an empty file \
-         named initialize in it to create a new database once"
+        "the data directory {0} holds no database, and db.autocreate is false: check that its disk is mounted and that \
+         dataDir is right. Only if the database is to be new, create an empty file named initialize in it: that gives up what was \
+         there"
     )]
     NoDatabase(String),
     /// The orderer had to stop.
@@ -138,11 +139,14 @@ pub enum ServerError {
     /// Data of before beside an ensemble.
     #[error(
         "{directory} holds data up to zxid {zxid:#x} that belongs to no ensemble, but the other servers belong to one: \
-         that data would be lost. If that ensemble has what is needed, move the directory away, keep it, and start again"
+         that data would be lost. Only if that ensemble has what is needed, and while a majority of the others is running, run \
+         `{command}`, which keeps it, and start again"
     )]
     NotEmpty {
         /// Where.
         directory: String,
+        /// What an operator types to move all aside.
+        command: String,
         /// The last transaction in it.
         zxid: i64,
     },

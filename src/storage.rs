@@ -89,7 +89,7 @@ pub use backup::{Backup, Target, backup, plan_backup, restore};
 pub use compression::Compression;
 pub use copy::{Copied, sha256};
 pub use cut::{CutPlan, plan_cut};
-pub use directory::{DataDirectory, DirectoryOptions, logs_in};
+pub use directory::{DataDirectory, DirectoryOptions, MOVE_ASIDE, logs_in};
 pub use disk::{Access, Disk, DiskFile, Lock, LockAttempt, RealDisk};
 pub use entry_log::{EntryLog, EntryWriter, LogEntry, Segments};
 pub use epoch::EpochFile;

@@ -98,8 +98,7 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
     let has_key = SessionKey::read(disk, directory.snapshots())?.is_some();
     let member = RaftStateFile::look(&directory)?;
     if member.as_ref().is_some_and(|state| state.over == Some(Over::OlderCopy)) {
-        let directory = directory.snapshots().to_owned();
-        return refused(&StorageError::OlderCopy { directory }, json, out);
+        return refused(&StorageError::older_copy(&directory), json, out);
     }
     let sealed = seal::sealed_up_to(disk, directory.snapshots())?;
     let way_out = state.damage().and_then(StorageError::way_out);

@@ -13,7 +13,7 @@ use super::words::{Hex, counted};
 use crate::ensemble::is_bare_founding;
 use crate::ensemble::standing::{has_begun, lacks_base};
 use crate::message::MessageId;
-use crate::storage::{EpochFile, RaftState, RaftStateFile, whose};
+use crate::storage::{EpochFile, MOVE_ASIDE, RaftState, RaftStateFile, whose};
 
 /// What the other members may have done to entries that this one is not sure of is not known here.
 pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
@@ -98,11 +98,11 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
         "some of its last transactions may never have been acknowledged to any client: they count as committed from now on"
     ))?;
     out.line(format_args!(
-        "each other server whose data is to count leaves that ensemble too, before any of them is started: the newest data of these \
-         counts"
+        "before you start any server, run `ferrokeeper data leave` on every other server whose data you want considered: the newest \
+         copy wins"
     ))?;
     out.line(format_args!(
-        "no other member of that ensemble may ever serve its data again: give all others, and only those, an empty data directory"
+        "no other member of that ensemble may ever serve its data again: on all others, and only there, {MOVE_ASIDE}"
     ))?;
     Ok(Verdict::Fine)
 }

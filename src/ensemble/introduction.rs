@@ -186,10 +186,9 @@ impl Belonging {
     fn comes_back(&self, data_leave: &str) -> String {
         let ensemble = self.ensemble;
         format!(
-            "this server was taken out of ensemble {ensemble:016x}, and joins it again as a new member when its leader gives it \
-             a seat, for which the others have to list it; what its directory holds goes aside then. If the directories of all \
-             members are lost for good and this one is to found another ensemble, stop this server, run `{data_leave}`, and \
-             start it again"
+            "this server was taken out of ensemble {ensemble:016x}. It rejoins as a new member once the other servers list it and \
+             the leader admits it. Its current data is then moved aside, not deleted. If the directories of all members are \
+             lost for good and this one is to found another ensemble, stop this server, run `{data_leave}`, and start it again"
         )
     }
 

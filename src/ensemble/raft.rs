@@ -51,7 +51,7 @@ pub use start::{Ensemble, List, Started};
 use super::standalone::OrderError;
 use crate::engine::zxid::Zxid;
 use crate::message::MessageId;
-use crate::storage::StorageError;
+use crate::storage::{MOVE_ASIDE, StorageError};
 
 /// The zxid of the snapshot that a message tells of.
 #[must_use]
@@ -103,19 +103,23 @@ pub enum EnsembleError {
     },
     /// What a majority had is not on this disk any more.
     #[error(
-        "the log ends at entry {last}, but entry {commit} was committed: acknowledged transactions are missing. While a majority of the other members is running, move the data directory away and start with an empty one, which loads everything from them; otherwise bring back the newest files of this same server"
+        "the log ends at entry {last}, but entry {commit} was committed: acknowledged transactions are missing. Bring back the newest files of this same server, which may be on a disk that is not mounted; or, while a majority of the others is running, run `{command}`, after which a start loads everything from them"
     )]
     Lost {
         /// The last entry that is there.
         last: u64,
         /// One that was known to be final.
         commit: u64,
+        /// What an operator types to move all aside.
+        command: String,
     },
     /// What an ensemble was to be founded on is not on this disk any more.
     #[error(
         "this server has promised to found an ensemble on what its data directory held, {index} entries with the one that the \
          ensemble begins with, and the log ends at entry {last}: files are missing. Nothing was acknowledged by that ensemble. \
-         Bring the missing files back, or give the ensemble up: `{command}`"
+         Bring the missing files back: a disk may not be mounted. Only if they are lost, and only if other servers have as \
+         much, run `{command}`, after which the servers found an ensemble on the greatest data that they have. Do not start it \
+         with an empty directory as long as what was here may be newer than what the others have"
     )]
     BaseLost {
         /// The last entry that is there.
@@ -154,7 +158,9 @@ pub enum EnsembleError {
     /// Another process runs as this server.
     #[error(
         "another process has taken the place of this one as this server of the ensemble: it was started while this one did \
-         not answer. If that is not wanted, stop the other one before this one is started again"
+         not answer. The directory that ran last is the only valid one. To run the server here, stop the other process first; \
+         then start with that directory, or, while a majority of the others is running, {aside}, and start again",
+        aside = MOVE_ASIDE
     )]
     ProcessReplaced,
     /// It has loaded the leader's tree, and its tree is wrong again.

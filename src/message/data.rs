@@ -35,7 +35,7 @@ FK0206 NO_HEADER
 FK0207 LOG_DAMAGED
 "A part of a log that had been synced cannot be read, or transactions are missing in it."
 "ACKNOWLEDGED TRANSACTIONS are in what cannot be read. The server does not start; nothing was changed."
-"Keep a copy of the directory. In an ensemble, if a majority of the other members is healthy, run the command in the message: it moves the directory away, and a start with an empty one loads everything from them. For a standalone server, restore the file from a backup. Only if there is none, run the command in the message: it starts without what comes after the damage, and says what that loses. With `forceSync=no` a power failure can cause this too; the message says so where that is possible."
+"Keep a copy of the directory. In an ensemble, while a majority of the others is running, run the command in the message: it moves `version-2` aside, and a start loads everything from them. For a standalone server, restore the file from a backup. Only if there is none, run the command in the message: it starts without what comes after the damage, and says what that loses. With `forceSync=no` a power failure can cause this too; the message says so where that is possible."
 
 FK0208 NO_READABLE_SNAPSHOT
 "None of the snapshots that look complete can be read."
@@ -115,17 +115,17 @@ FK0222 EPOCH_FILE
 FK0223 RAFT_STATE_FILE
 "No slot of `raft.state` is whole."
 "This member does not start: a member that forgets a vote can make the ensemble lose acknowledged writes. The other members are not affected."
-"While a majority of the others is running, move its data directory away and start it with an empty one: it rejoins and loads the data from them. Never restore `raft.state` from a backup."
+"While a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again: it rejoins and loads the data from them. The line has the command. Never restore `raft.state` from a backup."
 
 FK0224 ZOOKEEPER_WENT_ON
 "Apache ZooKeeper has written to the directory of a member of a ferrokeeper ensemble."
 "This server does not take part in that ensemble again: the others may not have what ZooKeeper wrote. If ZooKeeper wrote to a majority of the directories, they begin the next generation of the ensemble with the newest of them, and nothing is to be done."
-"If this server goes on waiting, do what its lines FK0441 say. Only if what ZooKeeper wrote is not needed, and while a majority of the other servers runs as an ensemble that serves clients: stop it, move its data directory away, keep it, and start it with an empty one."
+"If this server goes on waiting, do what its lines FK0441 say. Only if what ZooKeeper wrote is not needed, and while a majority of the others is running as an ensemble that serves clients: stop it, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again."
 
 FK0225 MEMBER_STARTED_ALONE
 "The directory belongs to a member of an ensemble, but the configuration is that of a standalone server."
 "The server does not start: alone, it would treat as committed what the others may not have. Nothing was changed."
-"Start it with the server list of its ensemble. If the ensemble is gone for good, the command in the message turns the directory into that of a standalone server; this may lose what only the others have."
+"Put the server list of its ensemble back into zoo.cfg. Only if all other members are lost for good, run the command in the message, which turns the directory into that of a standalone server: what only the others had is lost. If any of them still runs, two servers would serve different data."
 
 FK0226 TOO_MANY_MEMBERS
 "An ensemble was to have more than 480 members."
@@ -150,7 +150,7 @@ FK0229 SESSION_KEY_FILE
 FK0230 NO_DATABASE
 "The directory holds no database, and `db.autocreate` is false."
 "The server does not start. Usually a disk is not mounted or `dataDir` is wrong."
-"Mount the disk or correct the path. If the database is meant to be new, create an empty file `initialize` in `dataDir`; it is good for one start."
+"Mount the disk or correct the path. Only if the database is meant to be new, create an empty file `initialize` in `dataDir`; it is good for one start, and gives up what was there."
 
 FK0231 LATER_VERSION
 "A file of the data directory has a format that only a later release knows."
@@ -210,6 +210,6 @@ FK0258 SESSION_PASSWORDS_DIFFER
 FK0259 OLD_NAME
 "Something in the directory is named, or begins, as it did before this product was called ferrokeeper."
 "The server or tool does not start; nothing was changed. To pass over such a file would be to trust data that may not be trusted, to break a promise to an ensemble, or to run beside a server that holds the old lock."
-"Stop the server of the earlier version if it still runs. Then run the command in the line, which gives the files their names; what is in them stays the same, and a lock stays held. In a backup, also replace the names in `backup.json`. `raft.state` and `raft.state.left` cannot be renamed: do what the line says with the earlier version."
+"Stop the server of the earlier version if it still runs. Then run the command in the line, which gives the files their names; what is in them stays the same, and a lock stays held. In a backup, also replace the names in `backup.json`. `raft.state` and `raft.state.left` cannot be renamed: once all servers of the ensemble have stopped, do what the line says with the earlier version, and keep the directories of all."
 
 }

@@ -10,7 +10,7 @@ FK0401 UNKNOWN_ENTRY
 FK0402 FINAL_ENTRIES_LOST
 "The log on this disk ends before an entry that was known to be committed."
 "ACKNOWLEDGED TRANSACTIONS are missing on this server; the others have them. It does not start."
-"While a majority of the others is running, move its data directory away and start it with an empty one. Never put back older files of a member."
+"While a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again; the line has the command. Never put back older files of a member."
 
 FK0403 FOREIGN_DIRECTORY
 "The data directory belongs to another server of the ensemble, according to the server number in it."
@@ -40,7 +40,7 @@ FK0407 RAFT_BROKEN
 FK0408 DATA_OF_NO_ENSEMBLE
 "This server has data that belongs to no ensemble, and the others already belong to one."
 "It does not start: it would have to discard its data for theirs. Nothing was changed."
-"If the ensemble has what is needed, move the directory away, keep it, and start again with an empty one. Otherwise first find out which data is right."
+"Only if the ensemble has what is needed, and while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again; the line has the command. Otherwise first find out which data is right."
 
 FK0409 CHANGE_OF_MEMBERS_VOID
 "A committed change of the members is not possible: the ensemble has as many members as it can have, or the change would take its last voter."
@@ -50,7 +50,7 @@ FK0409 CHANGE_OF_MEMBERS_VOID
 FK0410 OLDER_COPY
 "The data directory is an older copy of this member's: another member has heard of a later term from it, or has had more of the log acknowledged by it, than the directory holds."
 "The server ends, and this directory never starts as this member again: its votes or acknowledged transactions would count twice or be missing. The ensemble continues without it. Nothing in the directory was changed but a mark in `raft.state`."
-"If the directory that this server ran with last still exists, start with that one. Otherwise move this one away and start with an empty one, while a majority of the other members is running: it loads everything from them."
+"If the directory that this server ran with last still exists, start with that one. Otherwise, while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again: it loads everything from them. The line has the command."
 
 FK0411 SECURITY_FILE_UNREADABLE
 "A certificate, key or secret for the ensemble cannot be read."
@@ -95,7 +95,7 @@ FK0418 SHORT_SECRET
 FK0419 PROCESS_REPLACED
 "Another process was started as this server, with a copy of its data directory, while this one did not answer: it was frozen, or cut off."
 "This process ends as soon as it hears of it. The other one has its place, and the ensemble continues."
-"Make sure that only one process runs as this server. If the wrong one is running, stop it before the other one is started again."
+"Make sure that only one process runs as this server. The directory that ran last is the only valid one. If the wrong process is running, stop it first; then start with that directory, or, while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start the server again."
 
 FK0421 NOT_AUTHENTICATED
 "The servers of the ensemble do not authenticate each other."
@@ -150,7 +150,7 @@ FK0435 SNAPSHOT_OF_NO_USE
 FK0436 ID_IN_USE
 "Another server does not let this process speak: another process speaks as this server (its address is in the line) or has taken its place, the data directory is an older copy, or its member was taken out of the ensemble."
 "This process neither votes nor serves clients. As long as the other process runs it keeps trying, and says so once a minute; in the other cases it ends (FK0405, FK0410, FK0419). The ensemble is not affected."
-"Two servers have the same `myid`, or a data directory was copied and both copies were started: stop the one that is wrong. Each server needs a `myid` and a data directory of its own."
+"Two servers have the same `myid`, or a data directory was copied and both copies were started: stop the one that is wrong. Of two copies, the one that ran last is the only valid one: use that, or, while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start the server again. Each server needs a `myid` and a data directory of its own."
 
 FK0437 ID_CALLED_ELSEWHERE
 "Another process calls the servers of the ensemble with this server's `myid`, from the address in the line."
@@ -158,9 +158,9 @@ FK0437 ID_CALLED_ELSEWHERE
 "Find the other process and stop it, or correct its `myid`."
 
 FK0441 WAITING_FOR_ENSEMBLE
-"This server belongs to no ensemble yet, or none of its members that answer has any data of it, and it has been waiting for ten seconds or more; the line is repeated every ten seconds."
+"This server has waited ten seconds or more: it has no ensemble yet, or no reachable member of its ensemble has the data. The line is repeated every ten seconds."
 "It does not serve clients. An ensemble begins only when, by what the servers' directories hold, no data can be shut out by that. An empty directory whose disk is not mounted counts as empty, unless `db.autocreate=false`."
-"The line names the servers that are waited for, and the command that ends the wait; `/health/ready` says the same. If a server that it names is running, look for FK0431 in the logs of both. Create the marker `initialize` only if no server has data that is needed."
+"The line names the servers that are waited for, and the command that ends the wait; `/health/ready` says the same. If a server that it names is running, look for FK0431 in the logs of both. Check that the disks of empty servers are mounted. Create the marker `initialize` only if no server has data that is needed: it gives up what there was."
 
 FK0442 NO_RANDOM_BYTES
 "The system gave no random bytes, which founding an ensemble needs."
@@ -175,7 +175,7 @@ FK0443 SESSIONS_END_AT_FOUNDING
 FK0444 PEER_NOT_IN_NEW_ENSEMBLE
 "A server refused to join the ensemble that this one founded."
 "The ensemble continues if a majority has joined. The other server keeps its data and does not serve clients. As long as the ensemble has not begun, it is asked again, and the line is repeated at most once a minute."
-"The reason is in the line, and, as long as the ensemble has not begun, what ends it: usually to start all other servers, or else `ferrokeeper data leave` on this server, after which the server with the newest data founds the ensemble; neither gives up data. Once clients are served, and the other server has newer data: stop all servers and decide which data is right. Only if what the other server has is not needed: stop it, move its data directory away, keep it, and start it with an empty one. If its list or this one's is wrong, correct that."
+"The reason is in the line, and, as long as the ensemble has not begun, what ends it: usually to start all other servers, or else `ferrokeeper data leave` on this server, after which the server with the newest data founds the ensemble; neither gives up data. Once clients are served, and the other server has newer data: stop all servers and decide which data is right. Only if what the other server has is not needed, and while a majority of the others is running: stop it, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again. If its list or this one's is wrong, correct that."
 
 FK0445 NO_SEAT
 "A member refused to let this server join the ensemble. It keeps asking."
@@ -190,7 +190,7 @@ FK0446 FOUNDING_REFUSED
 FK0447 PEER_OF_ANOTHER_ENSEMBLE
 "A server of the list belongs to another ensemble than this one."
 "The data of the two has nothing in common, so they do not speak to each other. Each keeps trying, and says so at most once a minute. Only an ensemble that has a majority of its servers serves clients: usually one of the two was founded, and has not begun, or one ran on while ZooKeeper had the data of the others."
-"If ZooKeeper had run with the other servers, restart the one that ran on: it joins them by itself. Otherwise, start all other servers. If one of the two ensembles serves clients then, and it is not this server's: stop this server, move its own data directory away, keep it, and start it with an empty one. If neither serves clients, move nothing away: where another server waits and its line FK0441 names both ensembles, do what that says; otherwise, only a server whose ensemble has not begun gives way, by `ferrokeeper data leave` on its data directory, which says whether it has begun (`--dry-run` only says so) and makes what the server held before count again. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
+"If ZooKeeper had run with the other servers, restart the one that ran on: it joins them by itself. Otherwise, start all other servers. If one of the two ensembles serves clients then, and it is not this server's: stop this server, and while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again. If neither serves clients, move nothing away: where another server waits and its line FK0441 names both ensembles, do what that says; otherwise, only a server whose ensemble has not begun gives way, by `ferrokeeper data leave` on its data directory, which says whether it has begun (`--dry-run` only says so) and makes what the server held before count again. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
 
 FK0448 ENSEMBLE_LEFT
 "ZooKeeper went on with the data of a majority of this member's ensemble, and a later ensemble was founded on that."
@@ -200,7 +200,7 @@ FK0448 ENSEMBLE_LEFT
 FK0449 BASE_LOST
 "A server has promised to found an ensemble on the data in its directory, and some of that data is missing."
 "It does not start. The ensemble does not exist yet: nothing was acknowledged by it. What was acknowledged before may be in the missing files."
-"Bring the missing files back: a disk may not be mounted. If they are lost, and other servers have as much, run `ferrokeeper data leave` on the directory: what is left in it counts then, and the servers found an ensemble on the greatest data that they have. Do not start it with an empty directory as long as what was here may be newer than what the others have."
+"Bring the missing files back: a disk may not be mounted. Only if they are lost, and only if other servers have as much, run `ferrokeeper data leave` on the directory: what is left in it counts then, and the servers found an ensemble on the greatest data that they have. Do not start it with an empty directory as long as what was here may be newer than what the others have."
 
 FK0451 HAND_OVER_ALONE
 "A handover of leadership was requested (SIGUSR1), but this is a standalone server."

@@ -85,7 +85,7 @@ FK0337 SNAPSHOT_LATE
 FK0338 SNAPSHOT_DRIFTED
 "A new snapshot was discarded: the digest of its znodes is not the one that the server has kept up to date."
 "Nothing was replaced or purged because of it, and the log keeps everything. But something in memory is wrong, the tree or its digest: this is a bug, or the machine's memory is failing. A member of an ensemble loads the leader's tree (FK0471) without a restart. On a standalone server, no snapshot succeeds until a restart, so logs accumulate and a start takes longer."
-"Restart a standalone server: a start rebuilds the tree from the previous snapshot and the log. Keep a copy of the data directory and report it. If it happens again, check the memory of the machine; while a majority of the other servers is running, the data directory of a member of an ensemble can also be moved away, and the member be started with an empty one."
+"Restart a standalone server: a start rebuilds the tree from the previous snapshot and the log. Keep a copy of the data directory and report it. If it happens again, check the memory of the machine; a member of an ensemble can also be stopped; while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again."
 
 FK0341 SEQUENCE_EXHAUSTED
 "The counter for sequential znodes under a parent has reached its end, 2147483647."

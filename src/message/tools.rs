@@ -100,7 +100,7 @@ FK0819 SNAPSHOT_NO_TREE
 FK0820 MEMBER_NOT_CUT
 "`data truncate` was asked to cut the log of a member of an ensemble."
 "Nothing was cut: the others rely on what this member acknowledged, and would go on as if it still had it."
-"If a start refuses the directory: while a majority of the others is running, move it away with the command in the line; a start with an empty one loads everything from them. Only if the ensemble is given up for good, run `ferrokeeper data leave` and then cut."
+"If a start refuses the directory: while a majority of the others is running, run the `mv` in the line, which keeps everything; a start then loads everything from them. Only if the ensemble is given up for good, run `ferrokeeper data leave` and then cut."
 
 FK0821 ID_GARBLED
 "ZooKeeper stored ids of the scheme digest with U+FFFD in them: whoever presented them used characters that its JVM's default charset does not have."

@@ -29,7 +29,7 @@ use crate::ensemble::{
     Written, server_of,
 };
 use crate::message::MessageId;
-use crate::storage::Over;
+use crate::storage::{MOVE_ASIDE, Over};
 
 /// A step of the clock of elections: a leader is missed after ten to twenty without a word of it.
 const TICK_MS: u64 = 50;
@@ -231,7 +231,7 @@ impl Life {
                 Prospect::Taken(id) => {
                     let reason = format!(
                         "with another data directory, this server may be member {id:#x}: start it with that one. If there is none, \
-                         or it is lost, move this one away, keep it, and start the server with an empty one"
+                         or it is lost, and while a majority of the others is running, {MOVE_ASIDE}, and start the server again"
                     );
                     let _ = answer.send(Answer::Refused(reason));
                 }

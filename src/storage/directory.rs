@@ -199,10 +199,34 @@ impl DataDirectory {
         format!("ferrokeeper {tool} {}{logs}", root(&self.snapshots))
     }
 
+    /// What an operator types to move all data aside, kept, so that a start begins empty as the same server: `myid` stays.
+    #[must_use]
+    pub fn aside_command(&self) -> String {
+        let mut folders = vec![self.snapshots()];
+        if self.logs != self.snapshots {
+            folders.push(self.logs());
+        }
+        let moves = folders.into_iter().map(|folder| {
+            format!("mv {} {}", quoted(folder), quoted(&self.free_beside(folder, "given-up")))
+        });
+        moves.collect::<Vec<_>>().join(" && ")
+    }
+
+    /// A folder beside this one that is not there.
+    pub(crate) fn free_beside(&self, folder: &Path, name: &str) -> PathBuf {
+        let free = (1..).map(|number| folder.with_file_name(format!("{name}-{number}")));
+        let mut free = free.filter(|aside| self.disk.list(aside).is_err());
+        free.next().unwrap_or_default()
+    }
+
     pub(crate) fn log_path(&self, zxid: i64) -> PathBuf {
         self.logs.join(file_name::log(zxid))
     }
 }
+
+/// What an operator does where there is no [`DataDirectory::aside_command`], because the directory is another server's.
+pub const MOVE_ASIDE: &str =
+    "move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`";
 
 /// The logs in a folder, oldest first.
 ///

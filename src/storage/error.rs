@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use jute::DecodeError;
 
-use super::directory::quoted;
+use super::directory::{DataDirectory, quoted};
 use super::file_name;
 use super::loss::Loss;
 use crate::message::MessageId;
@@ -56,7 +56,7 @@ pub enum StorageError {
         command: String,
     },
     /// A member's file of a version from before this product had its name.
-    #[error("{} is of a version from before the name ferrokeeper; this one does not read it, and nothing was changed. Stop all servers of its ensemble, then, with that version, take a `backup` of the one with the highest zxid, restore that into an empty directory, and start the other servers with empty ones", path.display())]
+    #[error("{} is of a version from before the name ferrokeeper; this one does not read it, and nothing was changed. Stop all servers of its ensemble. When all have stopped, with that version, take a `backup` of the one with the highest last zxid (`data check`), restore that into an empty directory, and start the other servers with empty ones; keep the directories of all", path.display())]
     OldRaftState {
         /// The file.
         path: PathBuf,
@@ -278,10 +278,12 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// The promises of a member of an ensemble are lost.
-    #[error("{} does not hold the newest term that this member has promised; a member that forgets its promises can break those of the ensemble: while a majority of the others is running, move its data directory away and start it with an empty one", path.display())]
+    #[error("{} does not hold the newest term that this member has promised; a member that forgets its promises can break those of the ensemble. Nothing was changed. While a majority of the others is running, run `{command}`, after which a start loads everything from them", path.display())]
     RaftState {
         /// The file.
         path: PathBuf,
+        /// What an operator types to move all aside.
+        command: String,
     },
     /// ZooKeeper has gone on with the directory of a member.
     #[error("{} was written by Apache ZooKeeper after this server had become a member of an ensemble: it never takes part in that ensemble again. Nothing was changed. Start it again: it finds out from the others whether ZooKeeper went on with the data of a majority", path.display())]
@@ -290,7 +292,7 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// A member of an ensemble is started alone.
-    #[error("{} says that this is the directory of member {id} of an ensemble of {voters} voters. Alone, it would treat as committed what the others may not have. Nothing was changed. Start it as that member; or run `{command}`, after which a standalone start works, but what the other members have and this one does not is lost", path.display())]
+    #[error("{} says that this is the directory of member {id} of an ensemble of {voters} voters. Alone, it would treat as committed what the others may not have, and beside the others, two servers would serve different data. Nothing was changed. Put the server list of its ensemble back into zoo.cfg. Only if all other members are lost for good, run `{command}`, after which a standalone start works; what only they had is lost", path.display())]
     Member {
         /// The file that tells.
         path: PathBuf,
@@ -304,13 +306,15 @@ pub enum StorageError {
     /// The others have heard more of a member than its directory holds.
     #[error(
         "{} is an older copy of this member's data directory: the others have heard more of the member than it holds, so it can \
-         neither vote nor acknowledge with it. Start with the directory that it ran with last; if that is gone, move this one \
-         away and start with an empty one, which loads everything from the others",
+         neither vote nor acknowledge with it. Start with the directory that it ran with last. If that is gone, and while a \
+         majority of the others is running, run `{command}`, after which a start loads everything from them",
         directory.display()
     )]
     OlderCopy {
         /// Where it is.
         directory: PathBuf,
+        /// What an operator types to move all aside.
+        command: String,
     },
     /// An ensemble has more members than its file can hold; nothing was written.
     #[error("an ensemble cannot have more than 480 members; this is a bug in the server")]
@@ -369,6 +373,13 @@ pub enum Then {
 }
 
 impl StorageError {
+    /// Of a directory that the others have refused.
+    #[must_use]
+    pub fn older_copy(directory: &DataDirectory) -> Self {
+        let command = directory.aside_command();
+        Self::OlderCopy { directory: directory.snapshots().to_owned(), command }
+    }
+
     /// The message that it is.
     #[must_use]
     pub const fn id(&self) -> MessageId {

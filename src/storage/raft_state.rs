@@ -201,7 +201,7 @@ impl RaftStateFile {
         let Some(bytes) = read else { return Ok(None) };
         let bytes = bytes.ok();
         let found: Vec<u8> = bytes.iter().flatten().copied().take(SLOTS_LEN).collect();
-        let (sequence, state, secret) = parse(bytes, &path)?;
+        let (sequence, state, secret) = parse(bytes, &path, directory)?;
         let state = above(state, accepted.get());
         let file = disk.open_for_write(&path).during("open", &path)?;
         let mut opened = Self { path, file, accepted, state, secret, sequence, poisoned: true };
@@ -244,7 +244,7 @@ impl RaftStateFile {
         let (disk, folder) = (directory.disk().as_ref(), directory.snapshots());
         let path = folder.join(file_name::RAFT_STATE);
         match atomic_file::read(disk, &path, LEN_MAX)? {
-            Some(bytes) => parse(bytes.ok(), &path).map(|(_, _, secret)| secret),
+            Some(bytes) => parse(bytes.ok(), &path, directory).map(|(_, _, secret)| secret),
             None => SessionSecret::read(disk, folder),
         }
     }
@@ -253,7 +253,7 @@ impl RaftStateFile {
         let path = directory.snapshots().join(name);
         let read = atomic_file::read(directory.disk().as_ref(), &path, LEN_MAX)?;
         let Some(bytes) = read else { return Ok(None) };
-        parse(bytes.ok(), &path).map(|(_, state, _)| Some(state))
+        parse(bytes.ok(), &path, directory).map(|(_, state, _)| Some(state))
     }
 
     /// Makes the directory of a member one of no ensemble; the file is kept beside as `raft.state.left`.
@@ -456,8 +456,12 @@ pub(super) fn has_old_name(disk: &dyn Disk, path: &Path) -> Result<bool, Storage
 fn parse(
     bytes: Option<Vec<u8>>,
     path: &Path,
+    directory: &DataDirectory,
 ) -> Result<(u64, RaftState, Option<SessionSecret>), StorageError> {
-    let lost = || StorageError::RaftState { path: path.to_owned() };
+    let lost = || {
+        let command = directory.aside_command();
+        StorageError::RaftState { path: path.to_owned(), command }
+    };
     let bytes = bytes.ok_or_else(lost)?;
     let (slots, rest) = bytes.split_at_checked(SLOTS_LEN).ok_or_else(lost)?;
     for slot in slots.chunks_exact(SLOT_LEN) {

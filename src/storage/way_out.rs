@@ -2,7 +2,7 @@
 //!
 //! Only asked for when a start is refused: what it reads, it reads once more.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::directory::{DataDirectory, quoted};
 use super::error::{During, StorageError, Then, WayOut};
@@ -80,7 +80,7 @@ pub(crate) fn of_another_history(
     let files = directory.snapshot_files().ok()?.into_iter();
     let newer: Vec<String> =
         files.filter(|(zxid, _)| *zxid > older).map(|(_, path)| quoted(&path)).collect();
-    let aside = quoted(&free_folder(directory, directory.snapshots(), "other-history"));
+    let aside = quoted(&directory.free_beside(directory.snapshots(), "other-history"));
     let command = format!("mkdir {aside} && mv {} {aside}", newer.join(" "));
     Some(Box::new(WayOut { command, loss: Loss::default(), then: Then::FromOlder }))
 }
@@ -175,27 +175,9 @@ fn has(directory: &DataDirectory, name: &str) -> Result<bool, StorageError> {
 
 /// Moves everything aside, so that a start begins anew.
 fn giving_up(directory: &DataDirectory, loss: Loss) -> WayOut {
-    let mut folders = vec![directory.snapshots()];
-    if directory.logs() != directory.snapshots() {
-        folders.push(directory.logs());
-    }
-    let moves: Vec<String> = folders
-        .into_iter()
-        .map(|folder| {
-            let aside = free_folder(directory, folder, "given-up");
-            format!("mv {} {}", quoted(folder), quoted(&aside))
-        })
-        .collect();
     let then = match is_member(directory) {
         Ok(true) => Then::AsksOthers,
         Ok(false) | Err(_) => Then::BeginsAnew,
     };
-    WayOut { command: moves.join(" && "), loss, then }
-}
-
-/// A folder beside this one that is not there.
-fn free_folder(directory: &DataDirectory, folder: &Path, name: &str) -> PathBuf {
-    let free = (1..).map(|number| folder.with_file_name(format!("{name}-{number}")));
-    let mut free = free.filter(|aside| directory.disk().list(aside).is_err());
-    free.next().unwrap_or_default()
+    WayOut { command: directory.aside_command(), loss, then }
 }

@@ -217,8 +217,8 @@ fn a_member_that_leaves_says_what_counts_then() {
             false,
             vec![
                 "it ends at 0xb",
-                "each other server whose data is to count leaves that ensemble too, before any of them is started",
-                "no other member of that ensemble may ever serve its data again: give all others, and only those, an empty",
+                "before you start any server, run `ferrokeeper data leave` on every other server whose data you want considered",
+                "no other member of that ensemble may ever serve its data again: on all others, and only there, move `version-2`",
             ],
         ),
     ] {
@@ -235,7 +235,11 @@ fn a_member_that_leaves_says_what_counts_then() {
         assert_eq!(plan["lacks_base"], lacks_base, "{state:?}");
         let said = fine(&["data", "leave", text(&dir)]).out;
         assert!(parts.iter().all(|part| said.contains(part)), "{state:?}: {said}");
-        assert_eq!(said.contains("empty"), has_begun && !lacks_base, "{state:?}: {said}");
+        assert_eq!(
+            said.contains("move `version-2`"),
+            has_begun && !lacks_base,
+            "{state:?}: {said}"
+        );
         assert!(!dir.join("version-2/raft.state").exists());
         let nothing_more = run(&["data", "leave", text(&dir)]);
         assert!(nothing_more.err.contains("FK0815"), "{}", nothing_more.err);

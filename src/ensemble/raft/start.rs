@@ -238,7 +238,8 @@ impl Ensemble {
         let (log, writer) = EntryLog::open(Arc::clone(&directory), log, snapshot, base)?;
         let last = log.last_index();
         if last < commit {
-            return Err(EnsembleError::Lost { last, commit });
+            let command = directory.aside_command();
+            return Err(EnsembleError::Lost { last, commit, command });
         }
         let snapshot = SnapshotPlace { index, zxid: snapshot.zxid };
         let applied = commit.max(index);
@@ -276,7 +277,8 @@ impl Ensemble {
             return Err(EnsembleError::Replaced { life: life_of(promised.id) });
         }
         if promised.commit > 0 {
-            return Err(EnsembleError::Lost { last: 0, commit: promised.commit });
+            let (last, commit, command) = (0, promised.commit, directory.aside_command());
+            return Err(EnsembleError::Lost { last, commit, command });
         }
         let mut rebuild = Rebuild::new(self.seed, self.rules).of_member();
         pass_over(&directory, &mut rebuild)?;
@@ -295,8 +297,7 @@ impl Ensemble {
 }
 
 pub(super) fn older_copy(directory: &DataDirectory) -> EnsembleError {
-    let directory = directory.snapshots().to_owned();
-    EnsembleError::OlderCopy(StorageError::OlderCopy { directory })
+    EnsembleError::OlderCopy(StorageError::older_copy(directory))
 }
 
 /// Where data goes that lay in the directory before the member did: another place for each member.

@@ -163,8 +163,9 @@ impl Peers {
                     common.ask_for_seat(members, was).await;
                 }
                 Deed::Ends { zxid } => {
+                    let command = directory.aside_command();
                     let directory = directory.snapshots().display().to_string();
-                    return Err(ServerError::NotEmpty { directory, zxid });
+                    return Err(ServerError::NotEmpty { directory, command, zxid });
                 }
             }
             if let Some(text) = text {
