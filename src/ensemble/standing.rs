@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::storage::RaftState;
+use crate::storage::{MOVE_ASIDE, RaftState};
 
 /// For an operator, behind that servers belong to two ensembles.
 const NEITHER_IS_KNOWN: &str = ": start all other servers, and check that their lists name the right ones. Move no data away before it \
@@ -326,6 +326,11 @@ impl Round<'_> {
         let marked = format!("`touch {data_dir}/initialize`");
         let (silent, are) = self.silent();
         let (blank, unmounted) = self.blank();
+        // Before the marker is spoken of: what it gives up may lie on a disk that is not mounted.
+        let mounted = |whose: &str| match unmounted.as_str() {
+            "" => format!(". Check that the disks of {whose} are mounted"),
+            _ => unmounted.clone(),
+        };
         if let Some((server, ensemble, of)) = self.asker() {
             let accepts = self.accepts();
             let tries_seat = accepts.is_some() && is_late && self.needs_no_founder(ensemble);
@@ -336,11 +341,17 @@ impl Round<'_> {
                      yet, or has founded it on less data than another server has"
                 ),
                 None => self.holds_up().unwrap_or_else(|| {
+                    let is_told = self.holding.is_blank() && self.voters.contains(&self.own);
+                    let own = match is_told {
+                        true => "",
+                        false => ". Check that the disk of this server is mounted",
+                    };
                     format!(
                         "server {server} asks this empty server to belong to its ensemble, but {} and may belong to another one, to \
-                         which this server belonged before its directory was emptied: start what is silent, with an empty directory \
-                         if its own is lost. To belong to the ensemble of server {server} without it, run {marked}{unmounted}",
-                        self.missing()
+                         which this server belonged before its directory was emptied{own}{unmounted}{}. To belong to the ensemble of \
+                         server {server} without that, run {marked}: that gives up what this server had in another one",
+                        self.missing(),
+                        started(&silent)
                     )
                 }),
             };
@@ -355,8 +366,8 @@ impl Round<'_> {
                 && let Some((server, members)) = lacking()
             {
                 return self.holds_up().unwrap_or_else(|| {
-                    let end = ends_without_base(&members, &silent);
-                    format!("server {server} belongs to an ensemble, and {end}{unmounted}")
+                    let end = ends_without_base(&members, &silent, &unmounted);
+                    format!("server {server} belongs to an ensemble, and {end}")
                 });
             }
             if self.may_go_aside() {
@@ -364,11 +375,11 @@ impl Round<'_> {
             }
             if self.is_waiting_for_others() {
                 let end = self.ends_without_others((ensemble, of));
-                let start = start_or_no_majority(&silent);
+                let majority = majority_wins(&silent);
                 return self.holds_up().unwrap_or_else(|| {
                     format!(
                         "ZooKeeper has gone on with the data of this server, and server {server} belongs to the ensemble of before \
-                         and shows nothing of that. What a majority of the servers has, counts{start}{end}{unmounted}"
+                         and shows nothing of that. {majority}{unmounted}{end}"
                     )
                 });
             }
@@ -388,8 +399,8 @@ impl Round<'_> {
         if let Some((server, _)) = self.keep_marked().next() {
             return format!(
                 "a majority has the marker, but server {server}, which does not vote, has data, and nothing is begun beside that. To \
-                 begin on it, give server {server} a vote in the lists; to begin without it, stop server {server}, move its \
-                 data directory away, keep it, and start the server again"
+                 begin on it, give server {server} a vote in the lists; to begin without it, stop server {server}, \
+                 {MOVE_ASIDE}, and start the server again"
             );
         }
         if let Some(text) = self.is_of_other_lines().or_else(|| self.is_older_than_left()) {
@@ -417,15 +428,18 @@ impl Round<'_> {
             {
                 format!(
                     "{}, and no member of that answers: start the servers that belong to it, and check that the lists name \
-                     them. If they are lost for good: to go on with what is left of before that, stop the server that was taken \
-                     out, run `ferrokeeper data leave` on its dataDir, and start it again; to begin with an empty tree, run \
-                     {marked} on a majority of the servers, each with its own dataDir{unmounted}",
-                    self.taken_out()
+                     them{}. If they are lost for good: to go on with what is left of before that, stop the server that was taken \
+                     out, run `ferrokeeper data leave` on its dataDir, and start it again; to begin with an empty tree, run {marked} \
+                     on a majority of the servers, each with its own dataDir: that gives up all that there was",
+                    self.taken_out(),
+                    mounted("all servers")
                 )
             }
             (false, None) => format!(
-                "{silent} {are} not answer and may have data: start what is silent, with an empty directory if its own is \
-                 lost. To begin with an empty tree without it, run {marked} on a majority of the servers, each with its own dataDir{unmounted}"
+                "{silent} {are} not answer and may have data{}{}. To begin with an empty tree without {silent}, run {marked} \
+                 on a majority of the servers, each with its own dataDir: that gives up all that there was",
+                mounted("the others"),
+                started(&silent)
             ),
             (false, Some(_)) if self.may_begin(is_late) => {
                 format!(
@@ -437,19 +451,19 @@ impl Round<'_> {
                 "{silent} {are} not answer and may have newer data; after initLimit the servers with data wait no longer"
             ),
             (false, Some(server)) => format!(
-                "{silent} {are} not answer and may have newer data than server {server}: start what is silent, with an empty \
-                 directory if its own is lost{unmounted}"
+                "{silent} {are} not answer and may have newer data than server {server}{unmounted}{}",
+                started(&silent)
             ),
             (true, Some(_)) if !self.may_begin(is_late) && self.may_begin(true) => {
                 format!("after initLimit the servers with data wait no longer{unmounted}")
             }
             (true, Some(server)) if !self.may_begin(is_late) => format!(
                 "there may be newer data than that of server {server}{unmounted}. If there is none on {blank}, run {marked} there, \
-                 with the dataDir of each"
+                 with the dataDir of each: that gives up what {blank} had"
             ),
             (true, None) if !self.may_begin(is_late) => format!(
-                "all voters are empty, and db.autocreate=false: run {marked} on a majority of the servers, each with its \
-                 own dataDir. If there should be data, check that the disks are mounted"
+                "all voters are empty, and db.autocreate=false: check that their disks are mounted. If there is to be no data, run \
+                 {marked} on a majority of the servers, each with its own dataDir: that gives up all that there was"
             ),
             (true, _) => format!("all voters have answered, but {}", self.founder()),
         }
@@ -719,7 +733,7 @@ impl Round<'_> {
         Some(format!(
             "server {server} has a transaction of epoch {} in the ensemble that was left, and ZooKeeper went on at most at epoch \
              {newest}: that data is from before it. If the directories were restored from a backup, and what server {server} has is \
-             not needed, stop it, move its data directory away, keep it, and start it with an empty one",
+             not needed, stop it, {MOVE_ASIDE}, and start it again",
             of.last >> 32
         ))
     }
@@ -743,7 +757,7 @@ impl Round<'_> {
         if self.has_majority(begun) && !has_nothing {
             return Some(format!(
                 "{two}, and that of server {of_none} has not begun: start all other servers. If this stays, stop server \
-                 {of_none}, move its data directory away, keep it, and start the server again"
+                 {of_none}, {MOVE_ASIDE}, and start the server again"
             ));
         }
         if self.begun().any(|(ensemble, _)| ensemble != begun) {
@@ -760,8 +774,8 @@ impl Round<'_> {
         let two = format!("{two}; that of server {of_none} has not begun, and {lacks}");
         if !silent.is_empty() {
             return Some(format!(
-                "{two}: {silent} {are} not answer. Start what is silent, with an empty directory if its own is lost, and move no \
-                 other data away"
+                "{two}: {silent} {are} not answer{}. Move no other data away",
+                started(&silent)
             ));
         }
         let all: Vec<u8> = self.present().map(|its| its.0).collect();
@@ -904,7 +918,7 @@ impl Round<'_> {
     fn lacks_seat(&self, server: u8, of: (u64, OfLine)) -> String {
         let has = match self.may_go_aside() {
             true => "no leader of that gives this server a seat",
-            false => "this server has data that is none of it",
+            false => "this server holds data that does not belong to that ensemble",
         };
         let end = self.ends_without_others(of);
         format!(
@@ -1024,11 +1038,23 @@ fn holds_up(
     })
 }
 
+/// For an operator, a sentence behind who is silent; nothing if nobody is.
+fn started(silent: &str) -> String {
+    let whose = match silent {
+        "" => return String::new(),
+        one if one.starts_with("server ") => "its data directory",
+        _ => "the data directory of one",
+    };
+    format!(
+        ". Start {silent}. If {whose} is lost, start it with an empty one, unless its own log says otherwise"
+    )
+}
+
 /// For an operator, where a minority went on as members and another one with ZooKeeper: what to do first.
-fn start_or_no_majority(silent: &str) -> String {
+fn majority_wins(silent: &str) -> String {
     match silent {
-        "" => ", and no majority has either".to_owned(),
-        _ => format!(": start {silent}, with an empty directory if its own is lost"),
+        "" => "The data held by a majority wins, and neither version has a majority".to_owned(),
+        _ => format!("The data held by a majority wins{}", started(silent)),
     }
 }
 
@@ -1104,16 +1130,13 @@ fn without_base(
 }
 
 /// The same for an operator, behind to what they belong: what they held before lies in their directories.
-fn ends_without_base(members: &[u8], silent: &str) -> String {
+fn ends_without_base(members: &[u8], silent: &str, unmounted: &str) -> String {
     let (it, has) = if let [_] = members { ("it", "what it") } else { ("them", "what they") };
-    let start = match silent {
-        "" => String::new(),
-        _ => format!(": start {silent}, with an empty directory if its own is lost"),
-    };
     format!(
-        "nothing of what that was founded on has come to {}, nor does anybody answer who could give it to {it}{start}. If the \
+        "nothing of what that was founded on has come to {}, nor does anybody answer who could give it to {it}{}{unmounted}. If the \
          directories of all other members are lost for good, {}: {has} held before that ensemble counts again then",
         in_words(members),
+        started(silent),
         leave_together(members)
     )
 }
@@ -1130,13 +1153,9 @@ pub fn without_any_base(
     let members = without_base(Some(own), left.ensemble, others)?;
     let is_held_up = busy(voters, others).next().is_some();
     let (silent, _) = silent(own, voters, others);
-    let end = ends_without_base(&members, &silent);
-    (left.of.lacks_base && !is_held_up).then(|| {
-        format!(
-            "this server belongs to an ensemble, and {end}{}",
-            unmounted(&blank(voters, others))
-        )
-    })
+    let end = ends_without_base(&members, &silent, &unmounted(&blank(voters, others)));
+    (left.of.lacks_base && !is_held_up)
+        .then(|| format!("this server belongs to an ensemble, and {end}"))
 }
 
 /// Who of the voters has not answered, in words, with their verb.
@@ -1324,8 +1343,9 @@ impl Returning<'_> {
             return String::new();
         }
         format!(
-            ". If nothing was ever there, run `touch initialize` in the dataDir of {}, and of no other server",
-            in_words(&marks)
+            ". If nothing was ever there, run `touch initialize` in the dataDir of {marks}, and of no other server: that gives up what \
+             {marks} had",
+            marks = in_words(&marks)
         )
     }
 
@@ -1352,18 +1372,17 @@ impl Returning<'_> {
             return text;
         }
         let left = self.others.iter().find_map(has_left);
-        let end = match (silent.as_str(), left) {
-            (_, Some(_)) => start_or_no_majority(&silent) + &self.ends_without_others(),
-            ("", None) => self.ends_without_others(),
-            _ => format!(": start {silent}"),
+        let (start, end) = match (silent.as_str(), left) {
+            (_, Some(_)) => (majority_wins(&silent), self.ends_without_others()),
+            ("", None) => (String::new(), self.ends_without_others()),
+            _ => (format!(": start {silent}"), String::new()),
         };
-        let end = end + &unmounted(&blank(self.voters, self.others)) + &self.ends_with_marker();
+        let end = unmounted(&blank(self.voters, self.others)) + &end + &self.ends_with_marker();
         match left {
             Some(server) => format!(
-                "ZooKeeper has gone on with the data of server {server}, and not with that of this server. What a majority of the \
-                 servers has, counts{end}"
+                "ZooKeeper has gone on with the data of server {server}, and not with that of this server. {start}{end}"
             ),
-            None => format!("no majority of its ensemble answers{end}"),
+            None => format!("no majority of its ensemble answers{start}{end}"),
         }
     }
 }

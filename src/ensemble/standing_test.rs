@@ -503,7 +503,7 @@ fn of_two_ensembles_only_the_one_that_has_not_begun_is_given_up() {
 fn beside_what_is_left_of_an_ensemble_that_has_begun_nobody_moves_data_away() {
     const FIVE: [u8; 5] = [1, 2, 3, 4, 5];
     const BOTH: &str = "stop servers 1 and 3, run `ferrokeeper data leave` on the dataDir of both";
-    const MOVES: &str = "stop server 1, move its data directory away";
+    const MOVES: &str = "stop server 1, move `version-2` in dataDir and dataLogDir aside";
     let own = 2;
     let begun_on = |outgoing: &[u8]| OfLine {
         voters: FIVE.into_iter().collect(),
@@ -1266,7 +1266,10 @@ fn a_minority_that_left_says_for_whom_it_waits_and_what_ends_that() {
         (&[empty, (3, After::Empty)], ["the others are empty", "stop server 1"]),
         (
             &[(2, After::Member)],
-            ["server 2 belongs to the ensemble of before", "start server 3, with an empty"],
+            [
+                "server 2 belongs to the ensemble of before",
+                "data held by a majority wins. Start server 3. If",
+            ],
         ),
         (&[(2, After::Member)], [lost, "stop servers 1 and 2, run `ferrokeeper data leave`"]),
         (
@@ -1283,7 +1286,7 @@ fn a_minority_that_left_says_for_whom_it_waits_and_what_ends_that() {
     let returning = Returning { own: 1, left, asks: None, voters: &VOTERS, others: &others };
     let text = returning.waits_for();
     let parts = [
-        "start server 3, with an empty directory",
+        "Start server 3. If its data directory is lost, start it with an empty one, unless its own log says otherwise",
         lost,
         "stop servers 1 and 2, run `ferrokeeper data leave`",
     ];
@@ -1437,8 +1440,8 @@ fn members_to_whom_nothing_has_come_are_told_to_leave_together() {
         let leave = format!("stop {words}, run `ferrokeeper data leave` on {dirs}");
         assert!(text.contains(&leave), "{text}");
         assert!(text.contains("held before") && text.contains("counts again"), "{text}");
-        let others_emptied = text.replace("with an empty directory if its own is lost", "");
-        assert!(!others_emptied.contains("empty"), "{text}");
+        let but_lost = text.replace(" is lost, start it with an empty one", "");
+        assert!(!but_lost.contains("empty"), "{text}");
     };
     let both = ("servers 1 and 2", "the dataDir of both");
     let one = |server: &'static str| (server, "its dataDir");
@@ -1468,7 +1471,7 @@ fn members_to_whom_nothing_has_come_are_told_to_leave_together() {
         let returning = Returning { own: 1, left: own, asks: None, voters: &five, others: &others };
         let text = returning.waits_for();
         is_told(&text, words, dirs);
-        assert!(text.contains("start server"), "{text}");
+        assert!(text.contains("Start server"), "{text}");
         assert_eq!(without_any_base(1, own, &five, &others).as_deref(), Some(text.as_str()));
     }
     // Somebody has it, is about to say so, or went on with more: then it comes, or that counts.
@@ -1620,5 +1623,70 @@ fn a_member_never_has_a_majority_marked() {
         let left = left(five);
         let text = Returning { own: 1, left, asks: None, voters: &VOTERS, others: &others };
         assert_eq!(marks(&text.waits_for()), None, "{second:?}");
+    }
+}
+
+/// What every server of every world says while it waits, as far as that depends on what the three are.
+fn all_that_is_said() -> BTreeSet<String> {
+    let mut said = BTreeSet::new();
+    for world in worlds() {
+        for own in (0..3).filter(|own| !world.is[*own].is_passive()) {
+            let others = world.others(own, [None; 3]);
+            let round = world.round(own, &others);
+            said.extend([false, true].map(|is_late| round.waits_for(is_late, "/data")));
+        }
+    }
+    for world in WorldAfter::all() {
+        for (own, number) in VOTERS.into_iter().enumerate() {
+            let (others, voters) = (&world.others(own, [None; 3]), &VOTERS);
+            let left = left(of(1));
+            match world.is[own] {
+                After::Later | After::Busy => {}
+                After::Member => {
+                    let returning = Returning { own: number, left, asks: None, voters, others };
+                    said.insert(returning.waits_for());
+                }
+                is => {
+                    let round = Round { own: number, holding: is.holding(), voters, others };
+                    said.extend([false, true].map(|is_late| round.waits_for(is_late, "/data")));
+                }
+            }
+        }
+    }
+    // One that is asked to belong to an ensemble, and hears not all of the others.
+    for asks in [&[1, 2, 3][..], &[]] {
+        for has_begun in [false, true] {
+            for holding in [Is::Blank, Is::Empty, Is::Marked, Is::Old].map(Is::holding) {
+                for third in
+                    [None, Some(Is::Blank.standing(None)), Some(member(0x103, 8, &[], true))]
+                {
+                    let founder = (1, member(0x101, 7, asks, has_begun));
+                    let others = [founder].into_iter().chain(third.map(|its| (3, its))).collect();
+                    let round = Round { own: 2, holding, voters: &VOTERS, others: &others };
+                    said.extend([false, true].map(|is_late| round.waits_for(is_late, "/data")));
+                }
+            }
+        }
+    }
+    said
+}
+
+/// A disk that is not mounted looks like an empty directory. Whoever reads only up to the first command has read of that.
+#[test]
+fn the_mount_is_checked_before_the_command_that_gives_up_what_is_on_it() {
+    let said = all_that_is_said();
+    let marked: Vec<&String> = said.iter().filter(|text| text.contains("initialize")).collect();
+    assert!(marked.len() > 20, "{}", marked.len());
+    for text in marked {
+        let marker = text.find("initialize");
+        let mounted = text.find("mounted");
+        assert!(mounted.is_some() && mounted < marker, "{text}");
+        let (_, behind) = text.rsplit_once("initialize").expect("the marker");
+        let (sentence, _) = behind.split_once(". ").unwrap_or((behind, ""));
+        assert!(sentence.contains(": that gives up "), "{text}");
+    }
+    let leaves = |text: &&String| text.contains("mounted") && text.contains("data leave");
+    for text in said.iter().filter(leaves) {
+        assert!(text.find("mounted") < text.find("data leave"), "{text}");
     }
 }

@@ -104,5 +104,5 @@ fn a_member_says_whether_what_its_ensemble_was_founded_on_has_come() {
     let own = introduction.without_base().expect("nothing has come");
     let others = [member(2, true)].into_iter().collect();
     let text = without_any_base(1, own, &VOTERS, &others).expect("nobody has it");
-    assert!(text.contains("start server 3") && text.contains("stop servers 1 and 2"), "{text}");
+    assert!(text.contains("Start server 3") && text.contains("stop servers 1 and 2"), "{text}");
 }

@@ -104,7 +104,7 @@ impl World {
             let is_said = line.contains("stop this server, run `ferrokeeper data leave`");
             return (is_said && !is_there && !its.has_begun).then_some(Action::Leave(vec![at]));
         }
-        if line.contains("move its data directory away") {
+        if line.contains("move `version-2`") {
             return number_behind(line, "stop server ").map(Action::Empty);
         }
         let blank = |at: &usize| {
