@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::process::Command;
 
 use jute::CreateMode;
 use jute::protocol::{ConnectResponse, Request};
@@ -182,6 +183,38 @@ fn members_that_do_not_know_each_other_have_zookeepers_passwords() {
     all_serve(&servers);
     sessions_go_on_anywhere(&servers, true);
     assert!(servers.iter().all(|server| !file(server, "session.key").exists()));
+}
+
+/// The first to stop lacks what the others acknowledge after that. As the documentation says, all leave when all have stopped, and
+/// the newest data counts.
+#[test]
+fn an_ensemble_whose_passwords_are_changed_loses_no_write_and_no_session() {
+    let (_secret, line) = secret();
+    let mut servers = prepare(3, "");
+    servers.iter_mut().for_each(Server::run);
+    all_serve(&servers);
+    let session = Patient::connect(&servers[1], 20_000);
+    stop(&mut servers[0]);
+    let mut client = Patient::connect(&servers[1], TIMEOUT_MS);
+    client.ok(&create("/last", b"1".to_vec(), CreateMode::Persistent));
+    servers[1..].iter_mut().for_each(stop);
+    for server in &servers {
+        for tool in ["leave", "seal"] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_ferrokeeper"));
+            command.args(["data", tool]).arg(server.data());
+            let output = command.output().expect("it runs");
+            assert!(output.status.success(), "{output:?}");
+        }
+        let config = fs::read_to_string(server.config()).expect("zoo.cfg");
+        fs::write(server.config(), format!("{config}\n{line}\n")).expect("zoo.cfg");
+    }
+    servers.iter_mut().for_each(Server::run);
+    all_serve(&servers);
+    for server in &servers {
+        assert_eq!(Patient::connect(server, TIMEOUT_MS).value("/last"), b"1");
+    }
+    session.go_to(&servers[0]).exists("/");
+    sessions_go_on_anywhere(&servers, false);
 }
 
 /// A session of a lone server, which becomes one of three.
