@@ -33,16 +33,16 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
             format!("a start would refuse the directory: {error}"),
         ));
     }
-    let RaftState { id, ensemble, commit, own, clears, ref members, .. } = member;
+    let RaftState { id, ensemble, commit, own, ref members, .. } = member;
     let voters = members.voters.len();
     let (last, has_begun) = (state.examined.last_zxid, has_begun(&member));
     let last_own = whose(&directory, &member)?.last;
-    let lacks_base = lacks_base(&member, last_own) || clears && last_own == 0;
+    let lacks_base = lacks_base(&member, last_own);
     let disk = Arc::clone(directory.disk());
     let current = EpochFile::current(disk, directory.snapshots())?.get();
     let before = match is_bare_founding(&member, last, current) {
         true => Some(own),
-        false => lacks_base.then_some((current.max(last >> 32), last)),
+        false => (lacks_base && last != 0).then_some((current.max(last >> 32), last)),
     };
     if !change.dry_run {
         RaftStateFile::leave(&directory)?;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::founding::{Answer, Founding, Seat, Unfit, may_belong, refusal};
 use super::raft::{
-    Before, EnsembleError, FIRST_LIFE, member_id, of_line, server_of, take_another_seat,
-    take_seat_instead,
+    Before, EnsembleError, FIRST_LIFE, KnownMembers, member_id, of_line, server_of,
+    take_another_seat, take_seat_instead,
 };
 use super::standing::{
     Absence, Acceptance, Asks, Base, Begins, Busy, Holding, LastHeard, Left, Patience, Return,
@@ -262,6 +262,14 @@ impl Introduction {
         }
     }
 
+    /// Who belongs to the ensemble now, and how far this member is, which takes part in it.
+    pub const fn knows(&mut self, known: &KnownMembers) {
+        if let Self::Member(belonging) = self {
+            belonging.configured_at = known.configured_at();
+            belonging.left.of = known.of();
+        }
+    }
+
     /// What the ensemble was founded on has come to this member.
     pub const fn has_base(&mut self) {
         if let Self::Member(belonging) = self {
@@ -372,9 +380,9 @@ impl Introduction {
         matches!(self, Self::Member(belonging) if belonging.is_known(server, others))
     }
 
-    /// What it says of itself, where it knows members as of the entry `configured_at`.
+    /// What it says of itself.
     #[must_use]
-    pub fn standing(&self, configured_at: u64) -> Option<Standing> {
+    pub fn standing(&self) -> Option<Standing> {
         match self {
             Self::Before(_, holding, _) => Some(Standing::Before(*holding)),
             Self::Removed(its) => Some(Standing::Removed { ensemble: its.ensemble }),
@@ -383,7 +391,7 @@ impl Introduction {
                 ensemble: its.ensemble,
                 asks: its.asks.clone(),
                 has_begun: its.has_begun,
-                configured_at: its.configured_at.max(configured_at),
+                configured_at: its.configured_at,
                 of: its.left.of,
             }),
             Self::Reading => Some(Standing::Busy(Busy::Reads)),

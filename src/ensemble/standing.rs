@@ -224,11 +224,13 @@ pub const fn has_begun(state: &RaftState) -> bool {
     state.term > state.founded_in
 }
 
-/// Whether nothing of what the ensemble was founded on has come to a member, whose last record of it has this zxid. Its founder
-/// knows all of that to be final, and so does who has it. Without it, a member has acknowledged nothing in the ensemble.
+/// Whether nothing of its ensemble has come to a member, whose last record of it has this zxid: neither what that was founded on
+/// nor, where the member was given a seat or came to the founding late, what was there by then. Its founder knows all of that to be
+/// final, and so does who has it. Without it, a member has acknowledged nothing in the ensemble.
 #[must_use]
 pub const fn lacks_base(state: &RaftState, last: i64) -> bool {
-    state.commit < state.base && last == 0
+    let came_later = state.configured_at > 0 && state.commit == 0;
+    last == 0 && (state.commit < state.base || state.clears || came_later)
 }
 
 /// What a server without a state does next.

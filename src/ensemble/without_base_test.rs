@@ -81,7 +81,7 @@ fn a_member_says_whether_what_its_ensemble_was_founded_on_has_come() {
         members,
         ..RaftState::default()
     };
-    let lacks = |its: &Introduction| match its.standing(0) {
+    let lacks = |its: &Introduction| match its.standing() {
         Some(Standing::Member { of, .. }) => (of.lacks_base, its.without_base().is_some()),
         other => panic!("{other:?}"),
     };
@@ -93,6 +93,19 @@ fn a_member_says_whether_what_its_ensemble_was_founded_on_has_come() {
         // It was killed when it had come.
         (RaftState { clears: true, ..state.clone() }, 6 << 32, false),
         (RaftState { base: 0, ..state.clone() }, 0, false),
+        // Who was given a seat has no base: it lacks what was there by then.
+        (
+            RaftState { founded_in: 0, base: 0, clears: true, configured_at: 40, ..state.clone() },
+            0,
+            true,
+        ),
+        (RaftState { founded_in: 0, base: 0, configured_at: 40, ..state.clone() }, 0, true),
+        (
+            RaftState { founded_in: 0, base: 0, configured_at: 40, commit: 9, ..state.clone() },
+            0,
+            false,
+        ),
+        (RaftState { founded_in: 0, base: 0, configured_at: 40, ..state.clone() }, 6 << 32, false),
     ] {
         let mut introduction = Introduction::of_member(&state, last);
         assert_eq!(lacks(&introduction), (lacking, lacking), "{state:?}");
@@ -105,4 +118,41 @@ fn a_member_says_whether_what_its_ensemble_was_founded_on_has_come() {
     let others = [member(2, true)].into_iter().collect();
     let text = without_any_base(1, own, &VOTERS, &others).expect("nobody has it");
     assert!(text.contains("Start server 3") && text.contains("stop servers 1 and 2"), "{text}");
+}
+
+/// A member of an ensemble that had five voters when it was started, and has three by the entry 50.
+fn shrunk(server: u8) -> (u8, Standing) {
+    let ids = |count: u8| (1..=count).map(|server| member_id(server, FIRST_LIFE)).collect();
+    let of = |count: u8| Members { voters: ids(count), ..Members::default() };
+    let state = RaftState {
+        id: member_id(server, FIRST_LIFE),
+        ensemble: 7,
+        line: 7,
+        generation: 1,
+        term: 6,
+        founded_in: 5,
+        members: of(5),
+        ..RaftState::default()
+    };
+    let mut introduction = Introduction::of_member(&state, 6 << 32 | 9);
+    let state = RaftState { term: 8, members: of(3), configured_at: 50, ..state };
+    let now = of_line(&state, 8 << 32 | 4).of;
+    introduction.knows(&KnownMembers::new(ids(3), 50, now));
+    (server, introduction.standing().expect("it says so"))
+}
+
+#[test]
+fn a_member_says_of_its_ensemble_what_it_knows_now() {
+    let (_, standing) = shrunk(1);
+    let Standing::Member { of, configured_at, .. } = standing else { panic!("{standing:?}") };
+    assert_eq!((configured_at, of.voters), (50, VOTERS.into_iter().collect()));
+    assert_eq!((of.term, of.last), (8, 8 << 32 | 4));
+}
+
+#[test]
+fn data_ends_beside_a_majority_of_voters_that_were_more_when_these_were_started() {
+    let base = Base { epoch: 3, zxid: 3 << 32 | 9, accepted: 3 };
+    let next = Next::Comes(Holding { base, begins: Begins::WithAll, ..Holding::default() });
+    let (deed, text) = heard(3, next, &[shrunk(1), shrunk(2)]);
+    assert_eq!(deed, Deed::Ends { zxid: base.zxid }, "{text}");
 }

@@ -287,8 +287,9 @@ impl Peers {
         *self.0.founding.lock() = founding;
     }
 
-    /// Who belongs to the ensemble.
+    /// Who belongs to the ensemble, and how far this member is.
     pub(super) fn know(&self, known: KnownMembers) {
+        self.0.introduction.lock().knows(&known);
         *self.0.known.lock() = known;
     }
 

@@ -126,9 +126,10 @@ impl World {
         let process = self.servers[at].process.as_mut().expect("it runs");
         match question {
             Question::Standing => {
-                let known = process.running.as_ref().map(|its| its.member.known());
-                let configured_at = known.map_or(0, |known| known.configured_at());
-                let standing = process.introduction.standing(configured_at);
+                if let Some(running) = &process.running {
+                    process.introduction.knows(&running.member.known());
+                }
+                let standing = process.introduction.standing();
                 self.answer(at, reply, standing.map_or(Answer::Elsewhere, Answer::Standing));
             }
             Question::Founded(founding, _) => {

@@ -315,7 +315,7 @@ impl World {
                 let (member, peers) = (&running.member, running.member.peers());
                 format!("{:x} {member:?} at {zxid}: {peers:?}", process.ensemble)
             }
-            None => format!("{:?}: {}", process.introduction.standing(0), server.line),
+            None => format!("{:?}: {}", process.introduction.standing(), server.line),
         }
     }
 

@@ -6,6 +6,7 @@ use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
 
 use super::{life_of, member_id, server_of};
 use crate::engine::request::Chore;
+use crate::ensemble::standing::OfLine;
 use crate::storage::Members;
 
 /// Members, with all their lives. A seat beyond it is not given, and would be nothing: what a disk can hold is more.
@@ -110,17 +111,26 @@ pub struct KnownMembers {
     ids: Vec<u64>,
     /// The entry that made them so.
     configured_at: u64,
+    /// What this member says of the ensemble with that: who votes, and how far it is itself.
+    of: OfLine,
 }
 
 impl KnownMembers {
-    pub(super) const fn new(ids: Vec<u64>, configured_at: u64) -> Self {
-        Self { ids, configured_at }
+    /// All of one instant.
+    pub(in crate::ensemble) const fn new(ids: Vec<u64>, configured_at: u64, of: OfLine) -> Self {
+        Self { ids, configured_at, of }
     }
 
     /// The entry that made them so; 0 for the founders, or where nothing is known yet.
     #[must_use]
     pub const fn configured_at(&self) -> u64 {
         self.configured_at
+    }
+
+    /// What the member says of the ensemble to those that ask.
+    #[must_use]
+    pub const fn of(&self) -> OfLine {
+        self.of
     }
 
     /// Whether a member of this id was there and is no more. Who has joined later than is known here has not.
@@ -189,7 +199,9 @@ mod tests {
 
     #[test]
     fn who_is_removed_can_be_told_from_who_is_not_known_yet() {
-        let known = |configured_at| KnownMembers { ids: vec![0x101, 0x103, 0x902], configured_at };
+        let ids = vec![0x101, 0x103, 0x902];
+        let known =
+            |configured_at| KnownMembers::new(ids.clone(), configured_at, OfLine::default());
         for (id, configured_at, is_removed) in [
             (0x101, 40, false),
             // Its server has another life since then, or none.

@@ -14,6 +14,7 @@ use jute::txn::TxnRecord;
 
 use super::configuration::{Change, KnownMembers, MEMBERS_MAX, in_order};
 use super::disk::{What, Write};
+use super::ground::of_line;
 use super::ready::{Member, Transport};
 use super::{EnsembleError, FIRST_LIFE, life_of, server_of};
 use crate::engine::time::{Monotonic, Now};
@@ -41,8 +42,13 @@ impl<T: Transport> Member<T> {
     /// Who belongs to the ensemble as of what is applied here.
     #[must_use]
     pub fn known(&self) -> KnownMembers {
-        let configured_at = self.node.store().promises.configured_at;
-        KnownMembers::new(self.members(), configured_at)
+        let store = self.node.store();
+        let durable = self.durable();
+        let last = store.log.zxid(durable).filter(|last| *last > store.promises.own.1);
+        // What is on its way to the disk has not come.
+        let promises = Promises { commit: durable, ..store.promises.clone() };
+        let of = of_line(&promises, last.unwrap_or(0)).of;
+        KnownMembers::new(self.members(), promises.configured_at, of)
     }
 
     /// The ids of all members.

@@ -439,8 +439,7 @@ impl Common {
     }
 
     pub(super) fn standing(&self) -> Option<Standing> {
-        let configured_at = self.known.lock().configured_at();
-        self.introduction.lock().standing(configured_at)
+        self.introduction.lock().standing()
     }
 
     /// Belongs to what another has founded, if it may.

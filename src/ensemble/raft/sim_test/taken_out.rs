@@ -6,6 +6,7 @@ use super::super::super::{FIRST_LIFE, member_id, server_of};
 use super::world::World;
 use super::*;
 use crate::ensemble::founding::Applicant;
+use crate::ensemble::standing::Servers;
 
 /// What comes behind its removal, in the log or not yet, is for another leader. Nobody of its clients waits for that.
 #[test]
@@ -112,6 +113,22 @@ fn hand_over(world: &mut World, from: usize, to: usize) {
     world.with(from, hand_over).expect("holds");
     world.pass(1000);
     assert_eq!(world.leader(), to);
+}
+
+/// Those that ask hear who votes now, and how far the member is, all of one instant.
+#[test]
+fn a_member_knows_the_voters_that_are_left() {
+    let (world, _, first, second) = taken_out();
+    for at in [first, second] {
+        let (member, known) = (world.member(at), world.member(at).known());
+        let voters: Servers = [first, second].map(|at| at as u8 + 1).into_iter().collect();
+        assert_eq!(known.of().voters, voters);
+        assert!(known.configured_at() > 0);
+        let applied = member.replica().shared().last_zxid().0;
+        assert!(applied > 0 && known.of().last >= applied, "{known:?} {applied:x}");
+        assert_eq!(known.of().term, (applied >> 32).cast_unsigned());
+        assert!(!known.of().lacks_base);
+    }
 }
 
 /// What a member had under another leader is not known, and it may be with the directory that is the right one.
