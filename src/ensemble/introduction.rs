@@ -237,8 +237,8 @@ impl Introduction {
     /// Of a server that belongs to no ensemble.
     #[must_use]
     pub fn of_none(before: Before) -> Self {
-        let (base, left) = (before.base(), before.left());
-        let holding = Holding { base, left, ..Holding::default() };
+        let (base, left, detached) = (before.base(), before.left(), before.detached());
+        let holding = Holding { base, left, detached, ..Holding::default() };
         Self::Before(Box::new(before), holding, None)
     }
 

@@ -146,6 +146,8 @@ pub struct Holding {
     pub names: Option<u8>,
     /// The ensemble that it left, if its directory was a member's.
     pub left: Option<Left>,
+    /// The ensemble that an operator had it leave.
+    pub detached: Option<u64>,
 }
 
 impl Holding {
@@ -918,6 +920,10 @@ impl Round<'_> {
 
     /// Beside one that belongs to an ensemble of which this server gets no seat, or wants none.
     fn lacks_seat(&self, server: u8, of: (u64, OfLine)) -> String {
+        // Who says later what it has may be one of them.
+        if let Some(text) = self.holds_up() {
+            return text;
+        }
         let has = match self.may_go_aside() {
             true => "no leader of that gives this server a seat",
             false => "this server holds data that does not belong to that ensemble",
@@ -1060,41 +1066,79 @@ fn majority_wins(silent: &str) -> String {
     }
 }
 
+/// The term of a record.
+fn term_of(zxid: i64) -> u64 {
+    u64::try_from(zxid >> 32).unwrap_or(0)
+}
+
 /// For an operator, beside members of an ensemble that has no majority: what ends that where all others are lost. `all` are those that
-/// answer, and this server.
+/// answer, and this server. Emptied is only who is silent or has nothing that counts.
 fn ends_without_others<'a>(
     (ensemble, of): (u64, OfLine),
     all: impl Iterator<Item = (&'a u8, &'a Standing)>,
 ) -> String {
-    // One that left the generation before has nothing that counts.
     let has_left = |left: &Left| {
         left.of.line == of.line && !of.is_later_than(&left.of) || left.ensemble == ensemble
     };
-    let (mut belonged, mut with_data) = (Vec::new(), Vec::new());
+    // A majority founded without it.
+    let is_of_before = |left: &Left| of.is_later_than(&left.of);
+    let (mut belonged, mut newest, mut kept) = (Vec::new(), (0, 0, 0), Vec::new());
+    let (mut begun, mut counted, mut foreign, mut another) = (false, 0, Vec::new(), None);
     for (server, its) in all {
         match its {
-            Standing::Member { ensemble: its, .. } if *its == ensemble => belonged.push(*server),
-            Standing::Before(its) if its.left.as_ref().is_some_and(has_left) => {
+            Standing::Member { ensemble: its, has_begun, of, .. } if *its == ensemble => {
+                begun |= has_begun;
                 belonged.push(*server);
+                newest = newest.max((of.last >> 32, of.last, *server));
             }
-            Standing::Before(its) if its.left.is_none() && !its.base.is_empty() => {
-                with_data.push(*server);
+            Standing::Before(Holding { left: Some(left), base, .. }) if has_left(left) => {
+                belonged.push(*server);
+                newest = newest.max((base.epoch, base.zxid, *server));
             }
-            _ => {}
+            Standing::Before(Holding { left: Some(left), .. }) if is_of_before(left) => {}
+            Standing::Before(its) if its.base.is_empty() => {}
+            Standing::Before(its) if its.left.is_none() && its.detached == Some(ensemble) => {
+                counted += 1;
+                kept.push(*server);
+            }
+            Standing::Before(its) => foreign.push((*server, its.base)),
+            Standing::Member { ensemble: its, of: other, .. } if !of.is_later_than(other) => {
+                another = another.or(Some((*server, *its)));
+            }
+            Standing::Member { .. } | Standing::Removed { .. } | Standing::Busy(_) => {
+                kept.push(*server);
+            }
         }
     }
+    if let Some((server, another)) = another {
+        return format!(
+            ". Server {server} belongs to another ensemble, {another:016x}{NEITHER_IS_KNOWN}"
+        );
+    }
+    if begun && let Some((server, Base { epoch, zxid, .. })) = foreign.first() {
+        let (epoch_there, zxid_there, member) = newest;
+        return format!(
+            ". Server {server} holds data up to zxid {zxid:#x} of epoch {epoch} that does not belong to that ensemble, and server {member} \
+             holds the ensemble's data up to zxid {zxid_there:#x} of epoch {epoch_there}. If the ensemble has what is needed, stop server \
+             {server}, {MOVE_ASIDE}, and start the server again; otherwise find out first which data is right"
+        );
+    }
+    // What was founded on less acknowledged nothing: then all data counts.
+    counted += foreign.len();
+    kept.extend(foreign.iter().map(|its| its.0));
     belonged.sort_unstable();
-    with_data.sort_unstable();
-    let but = match with_data.as_slice() {
+    kept.sort_unstable();
+    let but = match kept.as_slice() {
         [] => String::new(),
-        data => format!(" but {}", in_words(data)),
+        kept => format!(" but {}", in_words(kept)),
     };
-    let newest = match belonged.len() + with_data.len() {
+    let newest = match belonged.len() + counted {
         1 => "what it has",
         _ => "the newest data of these",
     };
     format!(
-        ". If the data of all others is lost for good, {}, all others{but} with empty directories: {newest} counts then",
+        ". If the data of all others is lost for good, {}, all others{but} with empty directories, and keep what was in them: \
+         {newest} counts then",
         leave_together(&belonged)
     )
 }
@@ -1354,7 +1398,9 @@ impl Returning<'_> {
     /// What ends a wait that nobody else can end.
     fn ends_without_others(&self) -> String {
         let Left { ensemble, of } = self.left;
-        let (id, asks, has_begun, configured_at) = (0, Vec::new(), true, 0);
+        // The term of the founding has no other record than its first.
+        let has_begun = of.last & 0xffff_ffff > 1 || of.term > term_of(of.last);
+        let (id, asks, configured_at) = (0, Vec::new(), 0);
         let member = Standing::Member { id, ensemble, asks, has_begun, configured_at, of };
         ends_without_others((ensemble, of), self.others.iter().chain([(&self.own, &member)]))
     }

@@ -1528,7 +1528,8 @@ fn every_line_names_all_that_are_left() {
     let round = Round { own: 3, holding, voters: &voters, others: &others };
     let text = round.waits_for(true, "/data");
     assert!(text.contains("gives this server a seat") && text.contains(lost), "{text}");
-    assert!(text.contains("all others with empty directories: the newest data of these"), "{text}");
+    let emptied = "all others with empty directories, and keep what was in them: the newest data of these counts";
+    assert!(text.contains(emptied), "{text}");
     // The same where its founder asks it.
     let asking = (1, of_line(7, &[3], five));
     let others = BTreeMap::from([asking, member(2), empty(4), empty(5)]);
@@ -1543,7 +1544,8 @@ fn every_line_names_all_that_are_left() {
     let text = returning.waits_for();
     assert!(text.contains(lost), "{text}");
     // One has left already: it is there with its data, which counts as well.
-    let data = (2, After::Data.standing(None));
+    let detached = Holding { detached: Some(7), ..After::Data.holding() };
+    let data = (2, Standing::Before(detached));
     let others = BTreeMap::from([data, empty(3), empty(4), empty(5)]);
     let returning =
         Returning { own: 1, left: left(five), asks: None, voters: &voters, others: &others };
@@ -1551,7 +1553,7 @@ fn every_line_names_all_that_are_left() {
     assert!(text.contains("stop server 1, run `ferrokeeper data leave` on its dataDir"), "{text}");
     assert!(text.contains("all others but server 2"), "{text}");
     let others = BTreeMap::from([member(1), empty(3), empty(4), empty(5)]);
-    let round = Round { own: 2, holding: After::Data.holding(), voters: &voters, others: &others };
+    let round = Round { own: 2, holding: detached, voters: &voters, others: &others };
     let text = round.waits_for(true, "/data");
     assert!(text.contains("stop server 1, run `ferrokeeper data leave` on its dataDir"), "{text}");
     assert!(text.contains("all others but server 2"), "{text}");
@@ -1562,6 +1564,86 @@ fn every_line_names_all_that_are_left() {
     let round = Round { own: 3, holding, voters: &voters, others: &others };
     let text = round.waits_for(true, "/data");
     assert!(text.contains("stop server 1, run `ferrokeeper data leave` on its dataDir"), "{text}");
+}
+
+/// One of three is left of an ensemble, and `other` answers as well as an empty server: what both are told.
+fn beside(other: &Standing) -> [String; 2] {
+    let (empty, member) = (After::Empty.standing(None), of_line(7, &[], of(1)));
+    let five = [1, 2, 3, 4, 5];
+    let own = left(OfLine { voters: five.into_iter().collect(), ..of(1) });
+    let others = BTreeMap::from([(2, other.clone()), (3, empty)]);
+    let returning = Returning { own: 1, left: own, asks: None, voters: &five, others: &others };
+    let said = returning.ends_without_others();
+    let others = BTreeMap::from([(1, member), (2, other.clone())]);
+    let holding = After::Empty.holding();
+    [said, Round { own: 3, holding, voters: &five, others: &others }.waits_for(true, "/data")]
+}
+
+/// A wrong volume, or what a server alone went on with: by its epoch it would be what is gone on with.
+#[test]
+fn data_of_no_ensemble_does_not_count_by_its_age_beside_members() {
+    let base = Base { epoch: 9, zxid: 9 << 32 | 4, accepted: 9 };
+    let begins = Begins::WithAll;
+    let none = Holding { base, begins, ..Holding::default() };
+    // It left another one.
+    let detached = Holding { detached: Some(8), ..none };
+    let of_other = Left { ensemble: 9, of: OfLine { line: 6, ..of(1) } };
+    for holding in [none, detached, Holding { left: Some(of_other), ..none }] {
+        for text in beside(&Standing::Before(holding)) {
+            let parts = [
+                "Server 2 holds data up to zxid 0x900000004 of epoch 9",
+                "server 1 holds the ensemble's data up to zxid 0x300000007 of epoch 3",
+                "stop server 2, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`",
+                "find out first which data is right",
+            ];
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+            assert!(!text.contains("newest") && !text.contains("data leave"), "{text}");
+        }
+    }
+    // Of the server that says it.
+    let others = BTreeMap::from([(1, of_line(7, &[], of(1))), (3, After::Empty.standing(None))]);
+    let round = Round { own: 2, holding: none, voters: &VOTERS, others: &others };
+    let text = round.waits_for(true, "/data");
+    assert!(text.contains("Server 2 holds data up to zxid 0x900000004 of epoch 9"), "{text}");
+    assert!(!text.contains("newest") && !text.contains("data leave"), "{text}");
+}
+
+/// It may be newer than what that was founded on, and nothing was acknowledged behind that.
+#[test]
+fn beside_an_ensemble_that_has_not_begun_all_data_counts() {
+    let of = OfLine { last: (3 << 32) + 1, ..of(1) };
+    let data = (2, After::Data.standing(None));
+    let others = BTreeMap::from([data.clone(), (3, After::Empty.standing(None))]);
+    let returning =
+        Returning { own: 1, left: left(of), asks: None, voters: &VOTERS, others: &others };
+    let (id, asks) = (0x101, Vec::new());
+    let member = Standing::Member { id, ensemble: 7, asks, has_begun: false, configured_at: 0, of };
+    let others = BTreeMap::from([data, (1, member)]);
+    let round = Round { own: 3, holding: After::Empty.holding(), voters: &VOTERS, others: &others };
+    for text in [returning.ends_without_others(), round.waits_for(true, "/data")] {
+        assert!(text.contains("all others but server 2") && text.contains("newest"), "{text}");
+        assert!(!text.contains("move"), "{text}");
+    }
+}
+
+#[test]
+fn only_who_is_silent_or_has_nothing_is_to_be_emptied() {
+    let leave = "stop server 1, run `ferrokeeper data leave` on its dataDir";
+    for ensemble in [7, 9] {
+        for text in beside(&Standing::Removed { ensemble }) {
+            assert!(text.contains(leave), "{text}");
+            assert!(text.contains("all others but server 2 with empty directories"), "{text}");
+        }
+    }
+    let another = of_line(9, &[], OfLine { line: 6, ..of(1) });
+    for text in beside(&another) {
+        assert!(text.contains("Move no data away before it is known"), "{text}");
+        assert!(!text.contains("data leave") && !text.contains("empty"), "{text}");
+    }
+    // It says later what it has.
+    let [_, text] = beside(&Standing::Busy(Busy::Reads));
+    assert!(text.starts_with("server 2 still reads its data directory"), "{text}");
+    assert!(!text.contains("data leave"), "{text}");
 }
 
 /// The marker on a majority would have that begin on nothing as soon as no member answers: no more are named than are needed, and

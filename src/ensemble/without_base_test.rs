@@ -37,7 +37,8 @@ fn heard(own: u8, next: Next, others: &[(u8, Standing)]) -> (Deed, String) {
 #[test]
 fn data_does_not_end_beside_members_to_whom_nothing_has_come() {
     let base = Base { epoch: 3, zxid: 3 << 32 | 9, accepted: 3 };
-    let next = || Next::Comes(Holding { base, begins: Begins::WithAll, ..Holding::default() });
+    let (begins, detached) = (Begins::WithAll, Some(7));
+    let next = || Next::Comes(Holding { base, begins, detached, ..Holding::default() });
     let ends = Deed::Ends { zxid: base.zxid };
     for (others, ended) in [
         ([member(2, true), empty(3)], false),

@@ -335,7 +335,7 @@ fn put_question(out: &mut BytesMut, question: &Question) {
 fn put_answer(out: &mut BytesMut, answer: &Answer) {
     out.put_u8(ANSWER);
     match answer {
-        Answer::Standing(Standing::Before(Holding { base, begins, names, left })) => {
+        Answer::Standing(Standing::Before(Holding { base, begins, names, left, detached })) => {
             out.put_u8(1);
             put_base(out, *base);
             out.put_u8(match begins {
@@ -349,6 +349,7 @@ fn put_answer(out: &mut BytesMut, answer: &Answer) {
                 out.put_u64(*ensemble);
                 put_line(out, of);
             }
+            out.put_u64(detached.unwrap_or(0));
         }
         Answer::Standing(Standing::Member { id, ensemble, asks, has_begun, configured_at, of }) => {
             out.put_u8(2);
@@ -648,7 +649,8 @@ impl<'a> Input<'a> {
             true => Some(Left { ensemble: self.number()?, of: self.line()? }),
             false => None,
         };
-        Ok(Holding { base, begins, names, left })
+        let detached = Some(self.number()?).filter(|ensemble| *ensemble > 0);
+        Ok(Holding { base, begins, names, left, detached })
     }
 
     fn line(&mut self) -> Result<OfLine, FrameError> {

@@ -168,6 +168,7 @@ fn examples() -> Vec<Said> {
             begins: Begins::Marked,
             names: Some(0),
             left: Some(Left { ensemble: 9, of }),
+            detached: Some(10),
         })),
         Answer::Standing(Standing::Before(Holding {
             base,

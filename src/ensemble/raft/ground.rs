@@ -82,6 +82,7 @@ pub struct Before {
     base: Base,
     accepted: Option<u64>,
     left: Option<Left>,
+    detached: Option<u64>,
 }
 
 /// What the raft.state of a directory says of its ensemble, for which the last record was written with this zxid.
@@ -138,8 +139,10 @@ impl Before {
         let base = Base { epoch, zxid, accepted: accepted.max(newest) };
         let snapshot = recovered.snapshot;
         let (database, log) = (rebuild.finish(), recovered.log);
+        // One that it left since by itself was a later one.
+        let detached = by_command.as_ref().filter(|_| left.is_none()).map(|its| its.ensemble);
         let accepted = by_command.filter(|its| its.awaits != 0).map(|its| its.ensemble);
-        Ok(Self { directory, database, log, snapshot, last_zxid, base, accepted, left })
+        Ok(Self { directory, database, log, snapshot, last_zxid, base, accepted, left, detached })
     }
 
     /// What others compare.
@@ -152,6 +155,12 @@ impl Before {
     #[must_use]
     pub const fn left(&self) -> Option<Left> {
         self.left
+    }
+
+    /// The ensemble that a command had the directory leave.
+    #[must_use]
+    pub const fn detached(&self) -> Option<u64> {
+        self.detached
     }
 
     /// The ensemble that the directory had accepted, if it left that before the founder knew.
