@@ -496,6 +496,14 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         rest.extend([0; 21 + 33]);
         [b"ferrokpr", &u32::to_be_bytes(62)[..], &rest].concat()
     };
+    let as_version_5_says_it = [
+        &b"ferrokpr\0\0\0\x3e\0\0\0\x05\0\0\0\x05"[..],
+        &[0; 21],
+        &[0],
+        b"\x8a\x4d\x91\x04\xc3\x5e\x77\x20\xf1\x66\x0b\xd9\x38\xa2\x5c\xee",
+        b"\x13\x90\x42\xbf\x6d\x08\xe5\x74\xaa\x31\xc6\x5f\x02\x99\xd8\x47",
+    ]
+    .concat();
     let introduction = |purpose: u32, from: u64, to: u8| {
         let mut rest = purpose.to_be_bytes().to_vec();
         rest.push(to);
@@ -512,8 +520,9 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         String::from_utf8_lossy(&reason).into_owned()
     };
     for (hello, expected) in [
-        (hello((6, 7)), "it speaks versions 6 to 7, this server speaks version 5"),
-        (hello((3, 4)), "it speaks versions 3 to 4, this server speaks version 5"),
+        (hello((7, 8)), "it speaks versions 7 to 8, this server speaks version 6"),
+        (as_version_5_says_it, "it speaks version 5, this server speaks version 6"),
+        (hello((3, 4)), "it speaks versions 3 to 4, this server speaks version 6"),
         (
             vec![0xff; 32],
             "this is the ensemble port of ferrokeeper; Java servers cannot join the ensemble",
@@ -525,21 +534,21 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         assert_eq!(told(&mut stream), expected);
     }
     for (versions, introduction, expected) in [
-        ((5, 5), introduction(3, 0x002, 1), ""),
-        ((4, 5), introduction(3, 0x002, 1), ""),
-        // It speaks more, and this server's as well.
+        ((6, 6), introduction(3, 0x002, 1), ""),
         ((5, 6), introduction(3, 0x002, 1), ""),
-        ((5, 5), introduction(1, 0x102, 1), "one of the two belongs to no ensemble yet"),
-        ((5, 5), introduction(1, 0x102, 3), "it looks for server 3, but this is server 1"),
-        ((5, 5), introduction(1, 0x101, 1), "myid 1 is in use twice"),
-        ((5, 5), introduction(1, 0x109, 1), "server 9 is not in this server's list"),
+        // It speaks more, and this server's as well.
+        ((6, 7), introduction(3, 0x002, 1), ""),
+        ((6, 6), introduction(1, 0x102, 1), "one of the two belongs to no ensemble yet"),
+        ((6, 6), introduction(1, 0x102, 3), "it looks for server 3, but this is server 1"),
+        ((6, 6), introduction(1, 0x101, 1), "myid 1 is in use twice"),
+        ((6, 6), introduction(1, 0x109, 1), "server 9 is not in this server's list"),
     ] {
         let mut stream = open(address);
         stream.write_all(&hello(versions)).expect("sent");
         assert_eq!(told(&mut stream), "");
         let mut answer = [0; 4 + 33];
         stream.read_exact(&mut answer).expect("a version, and no more");
-        assert_eq!(answer[..4], 5_u32.to_be_bytes());
+        assert_eq!(answer[..4], 6_u32.to_be_bytes());
         stream.write_all(&introduction).expect("sent");
         let mut is_refused = [0];
         stream.read_exact(&mut is_refused).expect("an answer");

@@ -458,7 +458,7 @@ fn strangers_on_the_quorum_port_take_neither_room_nor_places() {
     assert!(servers[1].wait().success());
     let hello = {
         let state = fs::read(servers[0].data().join("version-2/raft.state")).expect("its state");
-        let mut rest = [5_u32, 5].map(u32::to_be_bytes).concat();
+        let mut rest = [6_u32, 6].map(u32::to_be_bytes).concat();
         rest.extend([0; 21 + 33]);
         let mut introduction = 1_u32.to_be_bytes().to_vec();
         introduction.push(1);

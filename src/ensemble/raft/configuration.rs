@@ -32,7 +32,8 @@ impl Change {
             Txn::Error(1) => Some(Self::Follow(of)),
             Txn::Error(2) => Some(Self::Vote(of)),
             Txn::Error(3) => Some(Self::Remove(of)),
-            Txn::Error(4) => Some(Self::Seat(of)),
+            Txn::Error(4) => u8::try_from(of).ok().map(|server| Self::Seat(server.into())),
+            Txn::Error(7) if of > u64::from(u8::MAX) => Some(Self::Seat(of)),
             _ => None,
         }
     }
@@ -42,7 +43,9 @@ impl Change {
             Self::Follow(member) => (member, 1),
             Self::Vote(member) => (member, 2),
             Self::Remove(member) => (member, 3),
-            Self::Seat(asks) => (asks, 4),
+            // An earlier version knows no other seats, and stops at the code before it takes one.
+            Self::Seat(asks) if asks <= u64::from(u8::MAX) => (asks, 4),
+            Self::Seat(asks) => (asks, 7),
         };
         Chore::Remark { of: of.cast_signed(), code }
     }
@@ -191,6 +194,7 @@ pub(super) fn before_last(
 
 #[cfg(test)]
 mod tests {
+    use jute::txn::TxnHeader;
     use proptest::prelude::*;
     use raft::storage::MemStorage;
     use raft::{Config, RawNode};
@@ -215,6 +219,29 @@ mod tests {
         ] {
             let known = known(configured_at);
             assert_eq!(known.has_removed(id), is_removed, "{id:#x} as of {configured_at}");
+        }
+    }
+
+    #[test]
+    fn a_record_says_by_its_code_whether_a_life_asks_for_a_seat() {
+        let record = |of: u64, code| {
+            let header = TxnHeader { client_id: of.cast_signed(), cxid: 0, zxid: 1, time: 1 };
+            Change::of(&TxnRecord { header, txn: Txn::Error(code), digest: None })
+        };
+        for (change, expected) in [
+            (Change::Seat(2), (2, 4)),
+            (Change::Seat(255), (255, 4)),
+            (Change::Seat(0x102), (0x102, 7)),
+            (Change::Seat(0x602), (0x602, 7)),
+            (Change::Vote(0x602), (0x602, 2)),
+            (Change::Remove(0x602), (0x602, 3)),
+        ] {
+            let Chore::Remark { of, code } = change.chore() else { panic!("{change:?}") };
+            assert_eq!((of, code), expected, "{change:?}");
+            assert_eq!(record(of.cast_unsigned(), code), Some(change));
+        }
+        for (of, code) in [(0x602, 4), (2, 7), (2, 5), (2, 6), (2, 8)] {
+            assert_eq!(record(of, code), None, "{of:#x} {code}");
         }
     }
 

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use jute::txn::TxnRecord;
 use raft::eraftpb::{ConfState, Entry, EntryType, HardState, Snapshot};
 use raft::{Error, GetEntriesContext, RaftState, Storage, StorageError as Unavailable};
 
 use super::EnsembleError;
-use super::configuration::{in_order, to_conf_state};
+use super::configuration::{Change, in_order, to_conf_state};
 use crate::storage::{
     DataDirectory, EntryKind, EntryLog, LogEntry, Members, RaftState as Promises,
 };
@@ -144,6 +145,10 @@ impl LogStore {
                 true => None,
                 false => Some(LogEntry::new(entry.index, kind, payload).ok_or_else(wrong)?),
             };
+            // What it does not know it does not acknowledge either.
+            if record.as_ref().is_some_and(|record| !is_known(record)) {
+                return Err(wrong());
+            }
             let of_before = record.as_ref().filter(|record| record.is_blank());
             // The k-th entry of a term has that number in the low half.
             let zxid = match (last, i64::try_from(entry.term)) {
@@ -292,6 +297,12 @@ pub(super) fn term_of(zxid: i64) -> u64 {
     u64::try_from(zxid >> 32).unwrap_or(0)
 }
 
+/// Whether this version knows what it makes of the members, if it is about them.
+fn is_known(record: &LogEntry) -> bool {
+    let decode = || TxnRecord::decode(&record.payload).ok();
+    record.kind == EntryKind::Ordinary || decode().is_some_and(|its| Change::of(&its.0).is_some())
+}
+
 fn to_entry(record: LogEntry) -> Entry {
     let (term, index) = (term_of(record.zxid), record.index);
     let entry = Entry { term, index, ..Entry::default() };
@@ -308,6 +319,8 @@ fn to_entry(record: LogEntry) -> Entry {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+
+    use jute::txn::{Txn, TxnHeader};
 
     use super::super::fixture::{directory, ensemble, entry as record};
     use super::super::member_id;
@@ -340,6 +353,23 @@ mod tests {
         let zxids = zxids(&mut store, vec![blank(2, 1), next, blank(5, 3)]).expect("appends");
         assert_eq!(zxids, [0x2_0000_0001, 0x2_0000_0002, 0x5_0000_0001]);
         assert_eq!(blank_zxid(&blank(5, 3)), Some(0x5_0000_0001));
+    }
+
+    /// A later version may make of the members what this one cannot: it stops before it has acknowledged that.
+    #[test]
+    fn a_change_of_members_that_is_not_known_is_not_taken() {
+        for (code, is_known) in
+            [(2, true), (3, true), (4, true), (5, false), (7, false), (8, false)]
+        {
+            let header = TxnHeader { client_id: 2, cxid: 0, zxid: 0x2_0000_0002, time: 1 };
+            let mut payload = Vec::new();
+            TxnRecord { header, txn: Txn::Error(code), digest: None }.encode(&mut payload);
+            let change = LogEntry::new(2, EntryKind::Membership, payload.into()).expect("a record");
+            let mut store = store();
+            let taken = zxids(&mut store, vec![blank(2, 1), to_entry(change)]);
+            assert_eq!(taken.is_some(), is_known, "{code}");
+            assert_eq!(store.log.last_index(), if is_known { 2 } else { 0 }, "{code}");
+        }
     }
 
     /// A term that an earlier version began goes on as it began, on whoever gets it now.

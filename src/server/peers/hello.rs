@@ -57,14 +57,15 @@ pub(super) const SNAPSHOT: u32 = 2;
 pub(super) const QUESTION: u32 = 3;
 
 /// The versions that a server speaks: its own, and the one before it, as long as that one can follow the same log and says
-/// who it is at the same place. Version 4 said nothing of the line of an ensemble.
+/// who it is at the same place. Version 5 said less of an ensemble and of data that belongs to none, and knew no record of a seat that
+/// says which life asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Versions {
     lowest: u32,
     highest: u32,
 }
 
-const OWN: Versions = Versions { lowest: 5, highest: 5 };
+const OWN: Versions = Versions { lowest: 6, highest: 6 };
 
 impl Versions {
     /// The highest that both speak.

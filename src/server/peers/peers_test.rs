@@ -280,7 +280,7 @@ async fn what_was_overheard_proves_nothing() {
     called_side.write_all(&introduction).await.expect("sent");
     let own_introduction = read(&mut called_side, 1 + 4 + 45 + 32).await;
     caller_side.write_all(&own_introduction).await.expect("sent");
-    assert_eq!(caller.await.expect("no panic").expect("welcome"), 5);
+    assert_eq!(caller.await.expect("no panic").expect("welcome"), 6);
     drop(called_side);
     let _ = heeded.await;
 
@@ -469,7 +469,7 @@ async fn the_first_address_that_answers_is_taken() {
     let one = Node::new(1, port, &Settings { look_up: Some(look_up), ..Settings::default() });
     let two = Node::new(2, 0, &Settings::default());
     let heeded = heed_one(&two, listener.into());
-    assert_eq!(one.dial().await.expect("welcome"), 5);
+    assert_eq!(one.dial().await.expect("welcome"), 6);
     let _ = heeded.await;
 }
 
