@@ -84,9 +84,10 @@ impl<T: Transport> Member<T> {
             let raft = &self.node.raft;
             let is_of_own_term = life_of(**id) > FIRST_LIFE
                 && raft.raft_log.term(life_of(**id)).is_ok_and(|term| term == raft.term);
-            !(is_of_own_term || self.was_given(**id) == Some(asks))
+            raft.prs().conf().voters().contains(**id)
                 || raft.prs().get(**id).is_some_and(|progress| progress.matched > 0)
-                || raft.prs().conf().voters().contains(**id)
+                // The log is read last: whoever asks may not have the disk read for nothing.
+                || !(is_of_own_term || self.was_given(**id) == Some(asks))
         };
         if was.is_some()
             && let Some(taken) = members.iter().filter(is_its).find(has_been)

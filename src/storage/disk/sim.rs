@@ -186,6 +186,11 @@ impl SimDisk {
         self.state.lock().reads_left = Some(reads);
     }
 
+    /// How many of those still succeed.
+    pub(crate) fn reads_left(&self) -> Option<u64> {
+        self.state.lock().reads_left
+    }
+
     /// Whether the power is gone, so that nothing works any more.
     pub(crate) fn is_powerless(&self) -> bool {
         self.state.lock().powerless

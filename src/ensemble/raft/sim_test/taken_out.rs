@@ -148,6 +148,34 @@ fn who_comes_back_gets_no_seat_beside_one_that_an_earlier_leader_gave() {
     seat(&mut world, second, gone, None);
 }
 
+/// It may ask again and again, and the leader would wait for its disk each time.
+#[test]
+fn nothing_is_read_for_who_comes_back_beside_a_life_that_votes() {
+    let (mut world, (gone, id), first, second) = taken_out();
+    let given = seat(&mut world, first, gone, None);
+    let now = world.servers[first].clock.read(world.timeline.now());
+    world.with(first, |member| member.change(Change::Vote(given), now)).expect("holds");
+    world.pass(500);
+    // What a start finds is in files only.
+    world.crash(second, false);
+    world.pass(5000);
+    if world.leader() != second {
+        hand_over(&mut world, first, second);
+    }
+    let now = world.servers[second].clock.read(world.timeline.now());
+    let applicant = Applicant { server: gone as u8 + 1, was: Some(id) };
+    let disk = world.servers[second].disk.clone();
+    let mut prospect = Prospect::Later;
+    let prepare = |member: &mut Member<post::Post>| {
+        disk.fail_a_read_after(1000);
+        prospect = member.prepare_seat(applicant, now)?;
+        assert_eq!(disk.reads_left(), Some(1000));
+        Ok(())
+    };
+    world.with(second, prepare).expect("holds");
+    assert_eq!(prospect, Prospect::Taken(given));
+}
+
 /// The leader that gave it a seat was lost before it said so: nobody but this directory can have it, which has not.
 #[test]
 fn who_comes_back_gets_another_seat_where_it_did_not_hear_of_the_one_that_an_earlier_leader_gave() {
