@@ -98,6 +98,8 @@ impl Peers {
                 }
                 *server.others.waits_for.lock() = text;
             }
+            // It may have come between the look and the words.
+            *server.others.waits_for.lock() = None;
         };
         self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
     }
