@@ -462,7 +462,7 @@ async fn serve_as_member(
             &started.database,
         );
         peers.start(id, number, promised, started.secret.as_ref(), founding);
-        peers.tell_without_base(&members, server);
+        peers.tell_without_majority(&members, server);
         if let Some(secret) = started.secret.clone() {
             server.passwords.set(secret);
         }

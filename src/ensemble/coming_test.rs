@@ -51,11 +51,24 @@ impl Here {
         let standings = others.iter().map(|(server, _, its)| (*server, its.clone())).collect();
         let processes =
             others.iter().map(|(server, process, _)| (*server, ProcessId(*process))).collect();
-        let heard = Heard { standings, processes };
+        let heard = Heard { standings, processes, ..Heard::default() };
         let next = self.coming.next(&mut self.introduction, self.begins).expect("the disk holds");
         let now = Duration::from_secs(now);
         let (deed, text) = self.coming.heard(&mut self.introduction, None, next, &heard, now);
         (deed, text.unwrap_or_default())
+    }
+
+    /// What it has to say where somebody refuses.
+    fn tell_refused(&mut self, others: &[(u8, u64, Standing)], refusal: (u8, &str)) -> String {
+        let standings = others.iter().map(|(server, _, its)| (*server, its.clone())).collect();
+        let processes =
+            others.iter().map(|(server, process, _)| (*server, ProcessId(*process))).collect();
+        let refusals = BTreeMap::from([(refusal.0, refusal.1.to_owned())]);
+        let heard = Heard { standings, processes, refusals };
+        let next = self.coming.next(&mut self.introduction, self.begins).expect("the disk holds");
+        let (_, text) =
+            self.coming.heard(&mut self.introduction, None, next, &heard, Duration::ZERO);
+        text.expect("it waits")
     }
 
     fn hear(&mut self, now: u64, others: &[(u8, u64, Standing)]) -> Deed {
@@ -226,4 +239,56 @@ fn who_was_taken_out_says_as_which_member_it_asks() {
     let (members, was) = (vec![(2, ENSEMBLE + 1)], Some(member_id(3, FIRST_LIFE)));
     let deed = here.hear(0, &[(2, 12, member(2, 1, &[]))]);
     assert_eq!(deed, Deed::AsksForSeat { members, was });
+}
+
+/// It runs, and its list or its secret is another one: it may have what counts.
+#[test]
+fn beside_a_refusal_nothing_is_given_up() {
+    let empty = (3, 13, before(Holding { begins: Begins::WithAll, ..Holding::default() }, 3));
+    let refuses = "refuses: server 2 is not in this server's list";
+    let awaits =
+        |server: u8| RaftState { awaits: member_id(1, FIRST_LIFE), ..state(server, false) };
+    let here = |which: u8| match which {
+        0 => Here::before(2, Base::default(), None),
+        1 => Here::before(2, DATA, None),
+        2 => Here::new(2, Introduction::of_member(&state(2, true), 0)),
+        _ => Here::new(2, Introduction::of_member(&awaits(2), 0)),
+    };
+    for which in 0..4 {
+        for others in [vec![], vec![empty.clone()]] {
+            let text = here(which).tell_refused(&others, (1, refuses));
+            assert!(text.starts_with(&format!("server 1 {refuses}")), "{text}");
+            assert!(!text.contains("initialize") && !text.contains("data leave"), "{text}");
+            assert!(!text.contains("server 1 does not answer"), "{text}");
+            assert_eq!(text.contains("server 3 does not answer"), others.is_empty(), "{text}");
+            // One that does not vote keeps nobody waiting.
+            let text = here(which).tell_refused(&others, (4, refuses));
+            assert!(!text.contains("refuses"), "{text}");
+        }
+    }
+}
+
+/// The ensemble serves clients: what its leader says is the only reason.
+#[test]
+fn who_gets_no_seat_says_why() {
+    let why = "gives this server no seat yet: another process speaks as server 2 from 10.0.0.7";
+    let members = [(1, 11, member(1, 1, &[])), (3, 13, member(3, 1, &[]))];
+    let text = Here::before(2, Base::default(), None).tell_refused(&members, (1, why));
+    assert_eq!(text, format!("server 1 {why}"));
+}
+
+/// Its disk is not mounted: it runs already, and nobody has what it had.
+#[test]
+fn a_founder_that_answers_as_empty_is_to_have_its_disk_mounted() {
+    let empty = Holding { begins: Begins::WithAll, ..Holding::default() };
+    let awaits = member_id(1, FIRST_LIFE);
+    for held in [0, 9] {
+        let state = RaftState { awaits, own: (0, held), ..state(3, false) };
+        let mut here = Here::new(3, Introduction::of_member(&state, 0));
+        let (_, text) = here.tell(0, &[(1, 11, before(empty, 1))]);
+        assert!(text.contains("server 1 has founded the ensemble"), "{text}");
+        let mounted = "answers with an empty directory: check that its disk is mounted";
+        assert!(text.contains(mounted) && !text.contains("start it. "), "{text}");
+        assert_eq!(text.contains("gives back what it held before"), held != 0, "{text}");
+    }
 }

@@ -13,7 +13,7 @@ use super::raft::{
 };
 use super::standing::{
     Absence, Acceptance, Asks, Base, Begins, Busy, Holding, LastHeard, Left, Patience, Return,
-    Returning, Round, Standing, Step, busy, has_begun, without_any_base,
+    Returning, Round, Standing, Step, busy, has_begun, refused, without_any_base,
 };
 use crate::storage::{DataDirectory, Members, RaftState, SessionSecret};
 
@@ -326,6 +326,15 @@ impl Introduction {
         }
     }
 
+    /// The ensemble in which this server takes part, if that has begun.
+    #[must_use]
+    pub const fn takes_part_in(&self) -> Option<Left> {
+        match self {
+            Self::Member(its) if its.takes_part() && its.has_begun => Some(its.left),
+            _ => None,
+        }
+    }
+
     /// The ensemble of a member to which nothing of what that was founded on has come.
     #[must_use]
     pub const fn without_base(&self) -> Option<Left> {
@@ -467,6 +476,8 @@ pub struct Heard {
     pub standings: BTreeMap<u8, Standing>,
     /// The processes.
     pub processes: BTreeMap<u8, ProcessId>,
+    /// Of those that were reached and refused to answer, or to give a seat, for an operator: how, and what they said.
+    pub refusals: BTreeMap<u8, String>,
 }
 
 /// What a server is before a round of questions.
@@ -615,6 +626,20 @@ impl Coming {
         Returning { own: self.server, left, asks, voters: &self.voters, others }
     }
 
+    /// For an operator, where the founder that it awaits runs, and has nothing: why it takes no part yet, and what ends that.
+    fn awaits_emptied(&self, founder: u8, left: Left) -> String {
+        let held = match left.of.held {
+            true => ", which gives back what it held before",
+            false => ", which held nothing before",
+        };
+        format!(
+            "server {founder} has founded the ensemble, has not confirmed yet that this server belongs to it, and answers with an empty \
+             directory: check that its disk is mounted. Only if what was there is lost for good, stop this server, run \
+             `{}`{held}, and start it again",
+            self.data_leave
+        )
+    }
+
     fn is_late(&self, now: Duration) -> bool {
         self.patience.waited(now) >= self.init_limit
     }
@@ -626,7 +651,22 @@ impl Coming {
         introduction: &mut Introduction,
         declined: Option<Declined>,
         next: Next,
-        Heard { standings: others, processes }: &Heard,
+        heard: &Heard,
+        now: Duration,
+    ) -> (Deed, Option<String>) {
+        let (deed, text) = self.does(introduction, declined, next, heard, now);
+        let Heard { standings, refusals, .. } = heard;
+        let refused = refused(self.server, &self.voters, standings, refusals);
+        (deed, text.map(|text| refused.unwrap_or(text)))
+    }
+
+    /// The same, without regard to who refuses.
+    fn does(
+        &mut self,
+        introduction: &mut Introduction,
+        declined: Option<Declined>,
+        next: Next,
+        Heard { standings: others, processes, .. }: &Heard,
         now: Duration,
     ) -> (Deed, Option<String>) {
         let reading = busy(&self.voters, others);
@@ -672,9 +712,13 @@ impl Coming {
                 } else {
                     Deed::Waits
                 };
+                let is_empty =
+                    |its: &Standing| matches!(its, Standing::Before(its) if its.base.is_empty());
+                let is_emptied = others.get(&server_of(founder)).is_some_and(is_empty);
                 let text = match without_any_base(self.server, left, &self.voters, others) {
                     Some(nothing) if has_begun => nothing,
                     None if has_begun => format!("{text}. {BEGUN_WITHOUT_FOUNDER}"),
+                    _ if is_emptied => self.awaits_emptied(server_of(founder), left),
                     _ => text,
                 };
                 (deed, Some(text))

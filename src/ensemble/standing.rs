@@ -101,6 +101,8 @@ pub struct OfLine {
     pub last: i64,
     /// Nothing of what it was founded on has come: the directory holds what it held before.
     pub lacks_base: bool,
+    /// What that was is something.
+    pub held: bool,
     /// The servers that vote.
     pub voters: Servers,
     /// Those of before, while that changes.
@@ -329,7 +331,7 @@ impl Round<'_> {
     pub fn waits_for(&self, is_late: bool, data_dir: &str) -> String {
         let marked = format!("`touch {data_dir}/initialize`");
         let (silent, are) = self.silent();
-        let (blank, unmounted) = self.blank();
+        let unmounted = self.unmounted();
         // Before the marker is spoken of: what it gives up may lie on a disk that is not mounted.
         let mounted = |whose: &str| match unmounted.as_str() {
             "" => format!(". Check that the disks of {whose} are mounted"),
@@ -350,10 +352,17 @@ impl Round<'_> {
                         true => "",
                         false => ". Check that the disk of this server is mounted",
                     };
+                    // Where its founder is silent for a moment, a majority with the marker would begin on nothing.
+                    let end = match self.may_be_marked() {
+                        true => format!(
+                            ". To belong to the ensemble of server {server} without that, run {marked}: that gives up what this \
+                             server had in another one"
+                        ),
+                        false => self.ends_with_all(),
+                    };
                     format!(
                         "server {server} asks this empty server to belong to its ensemble, but {} and may belong to another one, to \
-                         which this server belonged before its directory was emptied{own}{unmounted}{}. To belong to the ensemble of \
-                         server {server} without that, run {marked}: that gives up what this server had in another one",
+                         which this server belonged before its directory was emptied{own}{unmounted}{}{end}",
                         self.missing(),
                         started(&silent)
                     )
@@ -366,13 +375,21 @@ impl Round<'_> {
         let present = || self.members().filter(|(_, _, of)| self.may_go_on(of));
         if let Some((server, ensemble, of)) = present().next() {
             let lacking = || present().find_map(|its| Some((its.0, self.without_base(its.1)?)));
-            if self.has_begun()
+            let held = self.members().any(|its| its.2.held);
+            let has_data = self.data().next().is_some();
+            if (self.has_begun() || !(held || has_data))
                 && let Some((server, members)) = lacking()
             {
                 return self.holds_up().unwrap_or_else(|| {
-                    let end = ends_without_base(&members, &silent, &unmounted);
+                    let empty = (self.empty(), has_data);
+                    let end = ends_without_base(&members, &silent, &unmounted, held, &empty);
                     format!("server {server} belongs to an ensemble, and {end}")
                 });
+            }
+            if !self.has_begun()
+                && let Some(text) = self.is_not_listed()
+            {
+                return text;
             }
             if self.may_go_aside() {
                 return self.lacks_seat(server, (ensemble, of));
@@ -430,21 +447,38 @@ impl Round<'_> {
                     && self.removed().len()
                         >= named.map_or(1, |_| self.voters.len().div_ceil(2)) =>
             {
+                let anew = match self.data().next() {
+                    None => format!(
+                        "; to begin with an empty tree, run {marked} on a majority of the servers, each with its own dataDir: that \
+                         gives up all that there was"
+                    ),
+                    Some(_) => String::new(),
+                };
                 format!(
                     "{}, and no member of that answers: start the servers that belong to it, and check that the lists name \
                      them{}. If they are lost for good: to go on with what is left of before that, stop the server that was taken \
-                     out, run `ferrokeeper data leave` on its dataDir, and start it again; to begin with an empty tree, run {marked} \
-                     on a majority of the servers, each with its own dataDir: that gives up all that there was",
+                     out, run `ferrokeeper data leave` on its dataDir, and start it again{anew}",
                     self.taken_out(),
                     mounted("all servers")
                 )
             }
-            (false, None) => format!(
-                "{silent} {are} not answer and may have data{}{}. To begin with an empty tree without {silent}, run {marked} \
-                 on a majority of the servers, each with its own dataDir: that gives up all that there was",
-                mounted("the others"),
-                started(&silent)
-            ),
+            (false, None) => {
+                let end = match self.data().next() {
+                    None => format!(
+                        "To begin with an empty tree without {silent}, run {marked} on a majority of the servers, each with its own \
+                         dataDir: that gives up all that there was"
+                    ),
+                    // Where that is silent for a moment, a majority with the marker would begin without it.
+                    Some((server, _)) => format!(
+                        "To begin on the data of server {server}, which does not vote, give it a vote in the lists"
+                    ),
+                };
+                format!(
+                    "{silent} {are} not answer and may have data{}{}. {end}",
+                    mounted("the others"),
+                    started(&silent)
+                )
+            }
             (false, Some(_)) if self.may_begin(is_late) => {
                 format!(
                     "{silent} {are} not answer; the servers with data are enough, but {}",
@@ -462,12 +496,20 @@ impl Round<'_> {
                 format!("after initLimit the servers with data wait no longer{unmounted}")
             }
             (true, Some(server)) if !self.may_begin(is_late) => format!(
-                "there may be newer data than that of server {server}{unmounted}. If there is none on {blank}, run {marked} there, \
-                 with the dataDir of each: that gives up what {blank} had"
+                "there may be newer data than that of server {server}{unmounted}{}",
+                self.ends_with_all()
             ),
             (true, None) if !self.may_begin(is_late) => format!(
-                "all voters are empty, and db.autocreate=false: check that their disks are mounted. If there is to be no data, run \
-                 {marked} on a majority of the servers, each with its own dataDir: that gives up all that there was"
+                "all voters are empty, and db.autocreate=false: check that their disks are mounted. {}",
+                match self.data().next() {
+                    None => format!(
+                        "If there is to be no data, run {marked} on a majority of the servers, each with its own dataDir: that gives \
+                         up all that there was"
+                    ),
+                    Some((server, _)) => format!(
+                        "To begin on the data of server {server}, which does not vote, give it a vote in the lists"
+                    ),
+                }
             ),
             (true, _) => format!("all voters have answered, but {}", self.founder()),
         }
@@ -784,7 +826,7 @@ impl Round<'_> {
         }
         let all: Vec<u8> = self.present().map(|its| its.0).collect();
         let each = if let [_, _] = all.as_slice() { "both" } else { "each" };
-        let (_, unmounted) = self.blank();
+        let unmounted = self.unmounted();
         let all = in_words(&all);
         Some(format!(
             "{two}: start the servers of that with the data that they had{unmounted}. If that is lost for good, stop {all}, run \
@@ -876,10 +918,42 @@ impl Round<'_> {
         format!("{} {were} taken out of an ensemble", in_words(&removed))
     }
 
-    /// Who of the voters is blank, in words, and a sentence about it to end with.
-    fn blank(&self) -> (String, String) {
-        let blank: Vec<u8> = self.heard().filter(|its| its.2.is_blank()).map(|its| its.1).collect();
-        (in_words(&blank), unmounted(&blank))
+    /// The voters that are blank.
+    fn blank(&self) -> Vec<u8> {
+        self.heard().filter(|its| its.2.is_blank()).map(|its| its.1).collect()
+    }
+
+    /// The voters that are empty and not blank: by that, nobody knows whether a disk is missing there.
+    fn empty(&self) -> Vec<u8> {
+        let is_empty = |its: &(bool, u8, Holding)| !its.0 && !its.2.is_blank();
+        let mut empty: Vec<u8> = self.heard().filter(is_empty).map(|its| its.1).collect();
+        empty.sort_unstable();
+        empty
+    }
+
+    /// A sentence to end with about those that are blank.
+    fn unmounted(&self) -> String {
+        unmounted(&self.blank())
+    }
+
+    /// What has the other voters that are blank say that they hold nothing, where somebody has data: no marker, for when that server is
+    /// silent for a moment, a majority with the marker begins without it.
+    fn ends_with_all(&self) -> String {
+        let blank = self.blank();
+        let (each, them) = match blank.as_slice() {
+            [] => return String::new(),
+            [_] => ("its configuration", "it"),
+            _ => ("the configuration of each", "them"),
+        };
+        format!(
+            ". If nothing was ever there, set db.autocreate=true in {each} ({}), and start {them} again: all voters are waited for then",
+            in_words(&blank)
+        )
+    }
+
+    /// Whether all empty voters that are heard can have the marker and are no majority.
+    fn may_be_marked(&self) -> bool {
+        self.heard().filter(|its| !its.0).count() <= self.voters.len() / 2
     }
 
     /// Which voters have not said what they hold, and why.
@@ -892,23 +966,50 @@ impl Round<'_> {
         [silent, blank].into_iter().flatten().collect::<Vec<_>>().join(", and ")
     }
 
+    /// For an operator, if members were founded with a list on which this server does not vote.
+    fn is_not_listed(&self) -> Option<String> {
+        let lacks_own = |(_, _, of): &(u8, u64, OfLine)| {
+            !of.voters.has(self.own) && of.voters != Servers::default()
+        };
+        let lacking = || self.members().filter(lacks_own);
+        let asks = |server: u8| matches!(self.others.get(&server), Some(Standing::Member { asks, .. }) if !asks.is_empty());
+        // As a rule its founder still asks somebody.
+        let founder = lacking().find(|its| asks(its.0)).or_else(|| lacking().next());
+        let (server, ..) = founder.filter(|_| self.voters.contains(&self.own))?;
+        Some(format!(
+            "server {server} belongs to an ensemble that has not begun, and that was founded with a list on which this server does not \
+             vote: correct the list that is wrong, and start all other servers. If it was that one, stop server {server}, run \
+             `ferrokeeper data leave` on its dataDir, and start it again, which gives up no data"
+        ))
+    }
+
     /// Beside one that belongs to an ensemble that has not begun.
     fn lacks_beginning(&self, server: u8) -> String {
         let is_founder =
             |its: &Standing| matches!(its, Standing::Member { asks, .. } if !asks.is_empty());
         // What it holds may be all that is left of what was acknowledged before.
         let leave = |server: u8| {
+            let then = match self.members().any(|its| its.0 == server && its.2.held) {
+                true => "what it held before counts again then",
+                false => "it held nothing before",
+            };
             format!(
-                "stop server {server}, run `ferrokeeper data leave` on its dataDir, and start it again: what it held before counts \
-                 again then"
+                "stop server {server}, run `ferrokeeper data leave` on its dataDir, and start it again: {then}"
             )
         };
+        let have_held = self.members().any(|its| its.2.held);
+        let empty = if have_held { String::new() } else { answer_empty(&self.empty()) };
         // Who asks nobody may be one that has accepted, or a founder whom all have answered.
         match self.others.iter().find(|(_, its)| is_founder(its)) {
             Some((founder, _)) => format!(
                 "server {founder} has founded an ensemble that has not begun, and does not ask this server: it does not list it, \
-                 or this one has refused, as its log says. First of all, start all other servers. If this stays, {}",
+                 or this one has refused, as its log says. First of all, start all other servers{empty}. If this stays, {}",
                 leave(*founder)
+            ),
+            // What there is to lose or to have is somebody else's.
+            None if !have_held => format!(
+                "server {server} belongs to an ensemble that has not begun, and held nothing before: start all other servers{empty}. The \
+                 log of server {server} says for whom it waits, and what ends that"
             ),
             None => format!(
                 "server {server} belongs to an ensemble that has not begun: start all other servers. If this stays, unless its \
@@ -928,10 +1029,19 @@ impl Round<'_> {
             true => "no leader of that gives this server a seat",
             false => "this server holds data that does not belong to that ensemble",
         };
-        let end = self.ends_without_others(of);
-        format!(
-            "server {server} belongs to an ensemble, and {has}: start the other servers of that ensemble{end}"
-        )
+        // It serves clients, or is about to: none of its servers is to leave it.
+        let end = match (self.has_majority(of.0), self.may_go_aside()) {
+            (true, true) => ". A majority of that answers: if this stays, check that its servers reach each other, and that no other \
+                 process runs with the `myid` of this server"
+                .to_owned(),
+            (true, false) => ". A majority of that answers, and goes on without that data: this server ends after initLimit, and its \
+                 log says then what to do"
+                .to_owned(),
+            (false, _) => {
+                format!(": start the other servers of that ensemble{}", self.ends_without_others(of))
+            }
+        };
+        format!("server {server} belongs to an ensemble, and {has}{end}")
     }
 
     /// What ends a wait beside members of an ensemble.
@@ -941,12 +1051,28 @@ impl Round<'_> {
     }
 
     fn founder(&self) -> String {
+        if let Some(text) = self.is_of_other_list() {
+            return text;
+        }
         match self.named() {
             Some(server) if server != self.own => {
                 format!("server {server}, which is to found the ensemble, has not done it yet: see its log")
             }
             _ => "no majority of them names this server as the founder: check that they all reach each other".to_owned(),
         }
+    }
+
+    /// For an operator, if another server is to be the founder that this one's list does not have.
+    fn is_of_other_list(&self) -> Option<String> {
+        let mut heard = self.heard().filter(|its| its.1 != self.own);
+        let is_listed = |server: &u8| self.voters.contains(server);
+        heard.find_map(|(_, server, holding)| {
+            let named = holding.names.filter(|named| !is_listed(named))?;
+            Some(format!(
+                "server {server} names server {named} as the founder, which does not vote by the list of this server: correct the list \
+                 that is wrong"
+            ))
+        })
     }
 }
 
@@ -1056,6 +1182,35 @@ fn started(silent: &str) -> String {
     format!(
         ". Start {silent}. If {whose} is lost, start it with an empty one, unless its own log says otherwise"
     )
+}
+
+/// For an operator, if servers refuse what this one asks of them, each with what it says of that: until that is mended, nobody knows
+/// what they hold, and nothing is given up.
+#[must_use]
+pub fn refused(
+    own: u8,
+    voters: &[u8],
+    others: &BTreeMap<u8, Standing>,
+    refusals: &BTreeMap<u8, String>,
+) -> Option<String> {
+    let counts = |server: &u8| voters.contains(server) || others.contains_key(server);
+    let refused: Vec<_> = refusals.iter().filter(|its| counts(its.0)).collect();
+    let all: Vec<String> =
+        refused.iter().map(|(server, why)| format!("server {server} {why}")).collect();
+    let correct = match refused.iter().any(|its| !others.contains_key(its.0)) {
+        true => ". Correct that first: what is there may count",
+        false => "",
+    };
+    let is_silent = |server: &u8| {
+        *server != own && !others.contains_key(server) && !refusals.contains_key(server)
+    };
+    let silent: Vec<u8> = voters.iter().copied().filter(is_silent).collect();
+    let besides = match silent.as_slice() {
+        [] => String::new(),
+        [_] => format!(". Besides, {} does not answer: start it", in_words(&silent)),
+        _ => format!(". Besides, {} do not answer: start them", in_words(&silent)),
+    };
+    (!all.is_empty()).then(|| format!("{}{correct}{besides}", all.join("; ")))
 }
 
 /// For an operator, where a minority went on as members and another one with ZooKeeper: what to do first.
@@ -1175,9 +1330,33 @@ fn without_base(
     (!members.is_empty() && !others.values().any(has_more)).then_some(members)
 }
 
-/// The same for an operator, behind to what they belong: what they held before lies in their directories.
-fn ends_without_base(members: &[u8], silent: &str, unmounted: &str) -> String {
+/// The same for an operator, behind to what they belong: what they held before, if they `held` anything, lies in their directories.
+/// If not, `empty` are those who answer that they are empty, of which one may have a disk that is not mounted, and somebody may have
+/// data that belongs to none.
+fn ends_without_base(
+    members: &[u8],
+    silent: &str,
+    unmounted: &str,
+    held: bool,
+    (empty, has_data): &(Vec<u8>, bool),
+) -> String {
     let (it, has) = if let [_] = members { ("it", "what it") } else { ("them", "what they") };
+    if !held {
+        let start = match silent {
+            "" => String::new(),
+            _ => format!(". Start {silent} with the data that was there"),
+        };
+        let (words, leave) = (in_words(members), leave_together(members));
+        let end = match has_data {
+            true => format!("{leave}: the newest data of the others counts then"),
+            false => format!("to begin with an empty tree, {leave}"),
+        };
+        return format!(
+            "nothing of what that was founded on has come to {words}, and nothing was there before{start}{}{unmounted}. Only if \
+             the directories of all other members are lost for good, {end}",
+            answer_empty(empty)
+        );
+    }
     format!(
         "nothing of what that was founded on has come to {}, nor does anybody answer who could give it to {it}{}{unmounted}. If the \
          directories of all other members are lost for good, {}: {has} held before that ensemble counts again then",
@@ -1199,7 +1378,12 @@ pub fn without_any_base(
     let members = without_base(Some(own), left.ensemble, others)?;
     let is_held_up = busy(voters, others).next().is_some();
     let (silent, _) = silent(own, voters, others);
-    let end = ends_without_base(&members, &silent, &unmounted(&blank(voters, others)));
+    let has_held = |its: &Standing| matches!(its, Standing::Member { ensemble, of, .. } if *ensemble == left.ensemble && of.held);
+    let held = left.of.held || others.values().any(has_held);
+    let has_data =
+        others.values().any(|its| matches!(its, Standing::Before(its) if !its.base.is_empty()));
+    let (unmounted, empty) = (unmounted(&blank(voters, others)), empty(voters, others));
+    let end = ends_without_base(&members, &silent, &unmounted, held, &(empty, has_data));
     (left.of.lacks_base && !is_held_up)
         .then(|| format!("this server belongs to an ensemble, and {end}"))
 }
@@ -1238,6 +1422,26 @@ fn blank(voters: &[u8], others: &BTreeMap<u8, Standing>) -> Vec<u8> {
     let is_blank =
         |server: &u8| matches!(others.get(server), Some(Standing::Before(its)) if its.is_blank());
     voters.iter().copied().filter(is_blank).collect()
+}
+
+/// The other voters that are empty, and not blank.
+fn empty(voters: &[u8], others: &BTreeMap<u8, Standing>) -> Vec<u8> {
+    let is_empty = |server: &u8| matches!(others.get(server), Some(Standing::Before(its)) if its.base.is_empty() && !its.is_blank());
+    voters.iter().copied().filter(is_empty).collect()
+}
+
+/// A sentence to end with about servers that are empty, where one should have data.
+fn answer_empty(empty: &[u8]) -> String {
+    let words = in_words(empty);
+    match empty.len() {
+        0 => String::new(),
+        1 => {
+            format!(". But {words} answers with an empty directory: check that its disk is mounted")
+        }
+        _ => format!(
+            ". But {words} answer with empty directories: check that their disks are mounted"
+        ),
+    }
 }
 
 /// A sentence to end with about servers that are blank.
@@ -1405,6 +1609,27 @@ impl Returning<'_> {
         ends_without_others((ensemble, of), self.others.iter().chain([(&self.own, &member)]))
     }
 
+    /// For an operator of a member that took part and has no leader, if those who answer are no majority: for whom it waits.
+    #[must_use]
+    pub fn lost_majority(&self) -> Option<String> {
+        let servers: Servers = self.fellows().chain([self.own]).collect();
+        let (silent, are) = silent(self.own, self.voters, self.others);
+        let busy = holds_up(busy(self.voters, self.others), (silent.clone(), are));
+        let start = match silent.as_str() {
+            "" => String::new(),
+            _ => format!(": start {silent}"),
+        };
+        (!self.left.of.is_majority(servers)).then(|| {
+            busy.unwrap_or_else(|| {
+                format!(
+                    "no majority of its ensemble answers{start}{}{}",
+                    unmounted(&blank(self.voters, self.others)),
+                    self.ends_without_others()
+                )
+            })
+        })
+    }
+
     /// For an operator: for whom it waits, and why.
     #[must_use]
     pub fn waits_for(&self) -> String {
@@ -1423,7 +1648,7 @@ impl Returning<'_> {
         let (start, end) = match (silent.as_str(), left) {
             (_, Some(_)) => (majority_wins(&silent), self.ends_without_others()),
             ("", None) => (String::new(), self.ends_without_others()),
-            _ => (format!(": start {silent}"), String::new()),
+            _ => (format!(": start {silent}"), self.ends_without_others()),
         };
         let end = unmounted(&blank(self.voters, self.others)) + &end + &self.ends_with_marker();
         match left {

@@ -64,7 +64,7 @@ impl Is {
 
 /// A member of an ensemble of which nothing else is said.
 fn member(id: u64, ensemble: u64, asks: &[u8], has_begun: bool) -> Standing {
-    let of = OfLine::default();
+    let of = OfLine { held: true, ..OfLine::default() };
     Standing::Member { id, ensemble, asks: asks.to_vec(), has_begun, configured_at: 0, of }
 }
 
@@ -806,7 +806,7 @@ fn whoever_waits_says_for_whom_and_what_to_do() {
         ),
         (
             told(1, Is::Empty, &[(2, Is::Member)], true),
-            ["server 2 belongs to an", "`ferrokeeper data leave`"],
+            ["server 2 belongs to an", "no leader of that gives this server a seat"],
         ),
         (
             told(1, Is::Blank, &[(2, Is::Blank), (3, Is::Empty)], true),
@@ -816,7 +816,7 @@ fn whoever_waits_says_for_whom_and_what_to_do() {
             told(1, Is::Old, &[(2, Is::Blank), (3, Is::Blank)], true),
             [
                 "newer data than that of server 1",
-                "check that their disks are mounted. If there is none on servers 2 and 3, run",
+                "check that their disks are mounted. If nothing was ever there, set db.autocreate=true",
             ],
         ),
         (
@@ -1429,7 +1429,7 @@ fn who_left_with_nothing_more_than_the_others_takes_a_seat() {
 /// One that has voted in ensemble 7, of which nothing has come to it: it has acknowledged nothing there, and its directory holds
 /// what ZooKeeper acknowledged.
 fn without_base(server: u8) -> (u8, Standing) {
-    (server, of_line(7, &[], OfLine { last: 0, lacks_base: true, ..of(1) }))
+    (server, of_line(7, &[], OfLine { last: 0, lacks_base: true, held: true, ..of(1) }))
 }
 
 /// The founder's disk was lost before anybody had anything of the ensemble. What ZooKeeper acknowledged lies in the directories of
@@ -1461,7 +1461,7 @@ fn members_to_whom_nothing_has_come_are_told_to_leave_together() {
     // One of them that starts again, or whose founder does not know of it.
     let five: [u8; 5] = [1, 2, 3, 4, 5];
     let of = OfLine { voters: five.into_iter().collect(), ..of(1) };
-    let own = left(OfLine { last: 0, lacks_base: true, ..of });
+    let own = left(OfLine { last: 0, lacks_base: true, held: true, ..of });
     for (others, words, dirs) in [
         (vec![], "server 1", "its dataDir"),
         (vec![without_base(2)], "servers 1 and 2", "the dataDir of both"),
@@ -1771,4 +1771,137 @@ fn the_mount_is_checked_before_the_command_that_gives_up_what_is_on_it() {
     for text in said.iter().filter(leaves) {
         assert!(text.find("mounted") < text.find("data leave"), "{text}");
     }
+}
+
+/// The one with the data may be away for a moment when the last of a majority is marked: that would begin on nothing.
+#[test]
+fn no_marker_is_offered_beside_data() {
+    let five = [1, 2, 3, 4, 5];
+    for (own, is, others) in [
+        (1, Is::Old, vec![(2, Is::Blank), (3, Is::Blank)]),
+        (2, Is::Blank, vec![(1, Is::Old), (3, Is::Blank)]),
+        (2, Is::Blank, vec![(1, Is::Old), (3, Is::Marked)]),
+        (1, Is::Old, vec![(2, Is::Empty), (3, Is::Blank)]),
+        (1, Is::Old, vec![(2, Is::Blank), (3, Is::Blank), (4, Is::Empty), (5, Is::Empty)]),
+    ] {
+        let voters = if others.len() > 2 { &five[..] } else { &VOTERS };
+        let others = others.into_iter().map(|(server, is)| (server, is.standing(None))).collect();
+        let round = Round { own, holding: is.holding(), voters, others: &others };
+        let text = round.waits_for(true, "/data");
+        assert!(!text.contains("touch") && !text.contains("marker"), "{text}");
+        assert!(text.contains("db.autocreate=true"), "{text}");
+    }
+}
+
+/// It serves clients, and this server may have the `myid` of one of its members.
+#[test]
+fn nobody_is_told_to_leave_an_ensemble_that_has_a_majority() {
+    for is in [After::Empty, After::Blank, After::Data] {
+        let others = [1, 2].map(|server| (server, After::Member.standing(None))).into();
+        let round = Round { own: 3, holding: is.holding(), voters: &VOTERS, others: &others };
+        let text = round.waits_for(true, "/data");
+        assert!(text.contains("belongs to an ensemble"), "{text}");
+        assert!(!text.contains("data leave"), "{text}");
+    }
+}
+
+/// They may be lost for good.
+#[test]
+fn who_lost_the_majority_says_what_ends_that_where_the_others_are_silent() {
+    let others = BTreeMap::new();
+    let returning =
+        Returning { own: 1, left: left(of(1)), asks: None, voters: &VOTERS, others: &others };
+    let text = returning.waits_for();
+    assert!(text.contains("start servers 2 and 3"), "{text}");
+    let leave = "stop server 1, run `ferrokeeper data leave` on its dataDir";
+    assert!(text.contains(leave), "{text}");
+}
+
+/// The founder's disk is not mounted, and it answers as one that is empty: what it founded on is nowhere else.
+#[test]
+fn nobody_counts_on_what_those_held_that_held_nothing() {
+    let lacking = OfLine { lacks_base: true, ..of(1) };
+    let bare = |server: u8, has_begun: bool| {
+        let (id, asks) = (member_id(server, FIRST_LIFE), Vec::new());
+        let of = lacking;
+        (server, Standing::Member { id, ensemble: 7, asks, has_begun, configured_at: 0, of })
+    };
+    let empty = || (3, After::Empty.standing(None));
+    for has_begun in [true, false] {
+        let others = BTreeMap::from([bare(1, has_begun), empty()]);
+        let holding = After::Empty.holding();
+        let round = Round { own: 2, holding, voters: &VOTERS, others: &others };
+        let text = round.waits_for(true, "/data");
+        let mounted = "servers 2 and 3 answer with empty directories: check that their disks";
+        assert!(text.contains(mounted) && !text.contains("counts"), "{text}");
+    }
+    let others = BTreeMap::from([bare(1, true), (3, After::Data.standing(None))]);
+    let round = Round { own: 2, holding: After::Empty.holding(), voters: &VOTERS, others: &others };
+    let text = round.waits_for(true, "/data");
+    assert!(text.contains("the newest data of the others counts then"), "{text}");
+    let others = BTreeMap::from([bare(2, true), empty()]);
+    let text = without_any_base(1, left(lacking), &VOTERS, &others).expect("it says so");
+    let mounted = "server 3 answers with an empty directory: check that its disk is mounted";
+    assert!(text.contains(mounted) && !text.contains("counts"), "{text}");
+}
+
+/// No start of any server ends that.
+#[test]
+fn who_is_on_other_lists_is_told_to_correct_them() {
+    let of = OfLine { voters: [3, 4, 5].into_iter().collect(), held: true, ..of(1) };
+    let (id, asks) = (member_id(3, FIRST_LIFE), vec![4, 5]);
+    let (ensemble, has_begun, configured_at) = (7, false, 0);
+    let founder = Standing::Member { id, ensemble, asks, has_begun, configured_at, of };
+    let others = BTreeMap::from([(2, Is::Empty.standing(None)), (3, founder)]);
+    let holding = Is::Empty.holding();
+    let round = Round { own: 1, holding, voters: &VOTERS, others: &others };
+    let text = round.waits_for(true, "/data");
+    assert!(text.contains("this server does not vote: correct the list"), "{text}");
+    let named = |names: u8| {
+        let others = [1, 2].map(|server| (server, Is::Empty.standing(Some(names)))).into();
+        Round { own: 3, holding, voters: &VOTERS, others: &others }.waits_for(true, "/data")
+    };
+    let text = named(4);
+    assert!(text.contains("server 1 names server 4 as the founder"), "{text}");
+    assert!(text.contains("correct the list that is wrong"), "{text}");
+    assert!(!named(2).contains("correct"));
+}
+
+/// A member that took part and is alone now.
+#[test]
+fn only_who_hears_no_majority_has_lost_it() {
+    let lost = |others: &[(u8, After)]| {
+        let others = others.iter().map(|(server, is)| (*server, is.standing(None))).collect();
+        let (left, voters) = (left(of(1)), &VOTERS);
+        Returning { own: 1, left, asks: None, voters, others: &others }.lost_majority()
+    };
+    let text = lost(&[]).expect("it has");
+    let leave = "stop server 1, run `ferrokeeper data leave` on its dataDir";
+    assert!(text.contains("start servers 2 and 3") && text.contains(leave), "{text}");
+    let text = lost(&[(2, After::Busy)]).expect("it has");
+    assert!(text.contains("server 2 still reads") && !text.contains("data leave"), "{text}");
+    assert!(lost(&[(2, After::Empty), (3, After::Blank)]).is_some());
+    assert_eq!(lost(&[(2, After::Member)]), None);
+}
+
+/// It may be silent for a moment when all that are asked have the marker, and those would begin without it.
+#[test]
+fn a_founder_has_no_majority_marked_beside_it() {
+    let voters = [1, 2, 3, 4, 5];
+    let founder = (1, member(member_id(1, FIRST_LIFE), 7, &[2, 3, 4, 5], false));
+    let empty = |server: u8| (server, Is::Empty.standing(None));
+    for (others, is_marked) in [(vec![3], true), (vec![3, 5], false)] {
+        let others = others.into_iter().map(empty).chain([founder.clone()]).collect();
+        let holding = Is::Empty.holding();
+        let round = Round { own: 2, holding, voters: &voters, others: &others };
+        let text = round.waits_for(true, "/data");
+        assert!(text.contains("asks this empty server") && text.contains(" 4"), "{text}");
+        assert_eq!(text.contains("touch"), is_marked, "{text}");
+    }
+    // Who is blank says that it has nothing, and no marker is needed.
+    let founder = (1, member(member_id(1, FIRST_LIFE), 7, &[2, 3], false));
+    let others = BTreeMap::from([founder, (3, Is::Blank.standing(None))]);
+    let round = Round { own: 2, holding: Is::Empty.holding(), voters: &VOTERS, others: &others };
+    let text = round.waits_for(true, "/data");
+    assert!(text.contains("db.autocreate=true") && !text.contains("touch"), "{text}");
 }

@@ -27,7 +27,8 @@ fn heard(own: u8, next: Next, others: &[(u8, Standing)]) -> (Deed, String) {
     let words = ("/data".to_owned(), "ferrokeeper data leave /data".to_owned());
     let mut coming = Coming::new(own, VOTERS.into(), LIMIT, words);
     let processes = others.iter().map(|(server, _)| (*server, ProcessId(1))).collect();
-    let heard = Heard { standings: others.iter().cloned().collect(), processes };
+    let standings = others.iter().cloned().collect();
+    let heard = Heard { standings, processes, ..Heard::default() };
     let mut introduction = Introduction::Reading;
     let (deed, text) = coming.heard(&mut introduction, None, next, &heard, 2 * LIMIT);
     (deed, text.expect("it says so"))

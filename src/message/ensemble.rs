@@ -158,7 +158,7 @@ FK0437 ID_CALLED_ELSEWHERE
 "Find the other process and stop it, or correct its `myid`."
 
 FK0441 WAITING_FOR_ENSEMBLE
-"This server has waited ten seconds or more: it has no ensemble yet, or no reachable member of its ensemble has the data. The line is repeated every ten seconds."
+"This server has waited ten seconds or more: it has no ensemble yet, or no majority of its ensemble answers, or no reachable member of that has the data. The line is repeated every ten seconds."
 "It does not serve clients. An ensemble begins only when, by what the servers' directories hold, no data can be shut out by that. An empty directory whose disk is not mounted counts as empty, unless `db.autocreate=false`."
 "The line names the servers that are waited for, and the command that ends the wait; `/health/ready` says the same. If a server that it names is running, look for FK0431 in the logs of both. Check that the disks of empty servers are mounted. Create the marker `initialize` only if no server has data that is needed: it gives up what there was."
 

@@ -236,6 +236,19 @@ impl Life {
                     let _ = answer.send(Answer::Refused(reason));
                 }
                 Prospect::Later => drop(answer),
+                Prospect::Changing => {
+                    let reason = "another change of the members has to be over first";
+                    let _ = answer.send(Answer::NotYet(reason.to_owned()));
+                }
+                Prospect::Speaks => {
+                    let from = member.transport().hears_from(applicant.server);
+                    let from = from.map(|from| format!(" from {from}")).unwrap_or_default();
+                    let reason = format!(
+                        "another process speaks as server {}{from}: each server needs a `myid` of its own",
+                        applicant.server
+                    );
+                    let _ = answer.send(Answer::NotYet(reason));
+                }
                 Prospect::Full => {
                     let reason = "the ensemble has as many members as it can have; take servers out of it first";
                     let _ = answer.send(Answer::Refused(reason.to_owned()));

@@ -20,7 +20,7 @@ mod tls;
 mod voice;
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -280,6 +280,11 @@ impl Peers {
     /// Whether this process may not speak to the others.
     pub(super) fn is_silent(&self) -> bool {
         !self.0.voice.is_given()
+    }
+
+    /// Where the process is that speaks as this server.
+    pub(super) fn hears_from(&self, server: u8) -> Option<IpAddr> {
+        self.0.heard.lock().get(&server)?.address()
     }
 
     /// What those are asked to belong to that have not answered: the members as they are now.

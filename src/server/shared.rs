@@ -90,7 +90,8 @@ impl CurrentRole {
 pub(super) struct Others {
     /// Servers that vote, this one too if it does.
     pub(super) voters: AtomicU32,
-    /// Why it belongs to no ensemble yet, as long as it waits for one, or why that has no leader, where nobody can have any data of it.
+    /// Why it belongs to no ensemble yet, as long as it waits for one, or why that has no leader, where too few answer or nobody has any
+    /// data of it.
     pub(super) waits_for: Mutex<Option<String>>,
     /// Whether this server is listed as a voter and only follows so far.
     pub(super) lacks_vote: AtomicBool,

@@ -528,8 +528,15 @@ fn data_founds_nothing_beside_disks_that_may_not_be_mounted() {
                 .all(|server| server.log().contains("check that their disks are mounted"))
     });
     assert!(!servers.iter().any(belongs), "{}", servers[0].log());
-    mark(&servers[1]);
-    mark(&servers[2]);
+    for server in &mut servers[1..] {
+        let log = server.log();
+        assert!(log.contains("set db.autocreate=true") && !log.contains("touch"), "{log}");
+        stop(server);
+        let config = fs::read_to_string(server.config()).expect("zoo.cfg");
+        let config = config.replace("db.autocreate=false", "db.autocreate=true");
+        fs::write(server.config(), config).expect("zoo.cfg");
+        server.run();
+    }
     all_serve(&servers);
     all_have(&servers, "/kept");
 }
@@ -643,4 +650,62 @@ fn who_has_accepted_takes_a_seat_if_its_founder_does_not_come_back() {
     all_serve(&servers);
     write(&servers[4], "/later");
     all_have(&servers, "/later");
+}
+
+/// It may be what is needed, and nobody gives it up for a list.
+#[test]
+fn who_is_refused_says_by_whom_and_why() {
+    let mut servers = prepare(3, LIMIT);
+    for server in &servers[..2] {
+        let config = fs::read_to_string(server.config()).expect("zoo.cfg");
+        let lines: Vec<&str> = config.lines().filter(|its| !its.starts_with("server.3=")).collect();
+        fs::write(server.config(), lines.join("\n")).expect("zoo.cfg");
+    }
+    servers.iter_mut().for_each(Server::run);
+    until("it says who refuses", || {
+        let log = servers[2].log();
+        log.contains("FK0441") && log.contains("server 3 is not in this server's list")
+    });
+    let log = servers[2].log();
+    assert!(log.contains("server 1 refuses: server 3 is not in this server's list"), "{log}");
+    assert!(!log.contains("initialize`") && !log.contains("do not answer"), "{log}");
+}
+
+/// Its `myid` is that of a server that runs.
+#[test]
+fn a_second_process_hears_from_the_leader_that_the_first_one_speaks() {
+    let servers = start(3);
+    until("another one leads", || {
+        let modes: Vec<String> = servers.iter().map(mode).collect();
+        if modes[2] == "leader" {
+            servers[2].signal("USR1");
+        }
+        modes[2] == "follower"
+    });
+    let config = fs::read_to_string(servers[0].config()).expect("zoo.cfg");
+    let others =
+        config.lines().filter(|its| its.starts_with("server.1=") || its.starts_with("server.2="));
+    let others: Vec<&str> = others.collect();
+    let own = format!("server.3=127.0.0.1:{}:{}", free_port(), free_port());
+    let mut second = Server::prepare(&format!("{LIMIT}syncLimit=5\n{}\n{own}", others.join("\n")));
+    fs::write(second.data().join("myid"), "3").expect("myid");
+    second.run();
+    until("it says who has its place", || {
+        second.log().contains("another process speaks as server 3 from 127.0.0.1")
+    });
+    assert!(!second.log().contains("data leave"), "{}", second.log());
+}
+
+/// What ends that is in its log, and not only in that of one that starts again.
+#[test]
+fn a_member_that_lost_its_majority_says_what_ends_that() {
+    let mut servers = start(3);
+    servers[..2].iter_mut().for_each(stop);
+    until("it says so", || {
+        let log = servers[2].log();
+        log.contains("no majority of its ensemble answers: start servers 1 and 2")
+            && log.contains("stop server 3, run `ferrokeeper data leave` on its dataDir")
+    });
+    servers[..2].iter_mut().for_each(Server::run);
+    all_serve(&servers);
 }

@@ -14,6 +14,8 @@ enum Action {
     Leave(Vec<usize>),
     /// Give these the marker.
     Mark(Vec<usize>),
+    /// Let these begin with an empty directory.
+    MayBegin(Vec<usize>),
 }
 
 /// The servers behind a word, up to the command for them.
@@ -58,6 +60,12 @@ impl World {
                     self.servers[at].is_marked = true;
                 }
             }
+            Action::MayBegin(servers) => {
+                for at in servers {
+                    self.tell_of(at, || "may begin".to_owned());
+                    self.servers[at].may_begin = true;
+                }
+            }
         }
         Ok(true)
     }
@@ -82,7 +90,12 @@ impl World {
             return are_lost.then_some(Action::Leave(members));
         }
         // Nothing of it has come to any of them.
-        for words in ["are lost for good, stop server ", "are lost for good, stop servers "] {
+        for words in [
+            "are lost for good, stop server ",
+            "are lost for good, stop servers ",
+            "an empty tree, stop server ",
+            "an empty tree, stop servers ",
+        ] {
             if let Some(members) = numbers_behind(line, words) {
                 return self.are_all_of_theirs(&members).then_some(Action::Leave(members));
             }
@@ -113,8 +126,13 @@ impl World {
             matches!(introduction, Some(Introduction::Before(_, holding, _)) if holding.is_blank())
         };
         let blank: Vec<usize> = (0..self.servers.len()).filter(blank).collect();
-        let marks = line.contains("initialize`") && !blank.is_empty();
-        marks.then_some(Action::Mark(blank))
+        if blank.is_empty() {
+            return None;
+        }
+        if line.contains("set db.autocreate=true") {
+            return Some(Action::MayBegin(blank));
+        }
+        line.contains("initialize`").then_some(Action::Mark(blank))
     }
 
     /// Whether so many directories of an ensemble are lost that it never has a leader again.

@@ -149,6 +149,7 @@ fn examples() -> Vec<Said> {
         term: 5,
         last: -1,
         lacks_base: true,
+        held: true,
         voters: [1, 200].into_iter().collect(),
         outgoing: [255].into_iter().collect(),
     };

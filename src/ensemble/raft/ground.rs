@@ -92,7 +92,9 @@ pub fn of_line(state: &RaftState, last: i64) -> Left {
     let servers = |ids: &[u64]| ids.iter().copied().map(server_of).collect::<Servers>();
     let (voters, outgoing) = (servers(&members.voters), servers(&members.voters_outgoing));
     let lacks_base = lacks_base(state, last);
-    Left { ensemble, of: OfLine { line, generation, term, last, lacks_base, voters, outgoing } }
+    let held = state.own.1 != 0;
+    let of = OfLine { line, generation, term, last, lacks_base, held, voters, outgoing };
+    Left { ensemble, of }
 }
 
 impl Before {

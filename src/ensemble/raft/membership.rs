@@ -30,8 +30,12 @@ const LAG_MAX: u64 = 1000;
 pub enum Prospect {
     /// It will have a life above this; [`Member::take_seat`] has it when it is there.
     SeatAbove(u64),
-    /// It is to ask again: this member does not lead, or another change has to come first.
+    /// It is to ask again, and perhaps another one: this member does not lead.
     Later,
+    /// It is to ask again: another change has to come first.
+    Changing,
+    /// Not as long as this server speaks as a member.
+    Speaks,
     /// Not before others have gone.
     Full,
     /// Not with this directory: another one of the same server may be this member's.
@@ -73,9 +77,15 @@ impl<T: Transport> Member<T> {
         let members = self.members();
         let is_its = |member: &&u64| server_of(**member) == server;
         let speaks = members.iter().filter(is_its).any(|member| self.found.contains(member));
-        // Whoever asks may be the second of two that run with the same myid: the first keeps its place.
-        if !self.takes_requests() || self.node.raft.has_pending_conf() || speaks {
+        if !self.takes_requests() {
             return Ok(Prospect::Later);
+        }
+        // Whoever asks may be the second of two that run with the same myid: the first keeps its place.
+        if speaks {
+            return Ok(Prospect::Speaks);
+        }
+        if self.node.raft.has_pending_conf() {
+            return Ok(Prospect::Changing);
         }
         let asks = was.map_or(0, life_of) << 8 | u64::from(server);
         // With that one it may come back at any time, which is then the right one. Of what an earlier leader gave, this one does
@@ -99,7 +109,7 @@ impl<T: Transport> Member<T> {
         if let Some(unused) = members.iter().filter(is_its).skip(1).find(|id| learners.contains(id))
         {
             self.change(Change::Remove(*unused), now)?;
-            return Ok(Prospect::Later);
+            return Ok(Prospect::Changing);
         }
         if members.len() >= MEMBERS_MAX {
             return Ok(Prospect::Full);

@@ -74,6 +74,13 @@ pub(super) struct Heard {
     probes: u64,
 }
 
+impl Heard {
+    /// Where the process is that is heard.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        Some(self.connection.as_ref()?.address.ip())
+    }
+}
+
 #[cfg(test)]
 impl Heard {
     pub(super) const fn is_silent(&self) -> bool {

@@ -11,16 +11,21 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Common;
 use super::callers::ProcessId;
+use super::hello::Refusal;
 use super::introduction::{ANSWER_MAX, BETWEEN_ROUNDS, ask};
 use crate::ensemble::founding::{Answer, Question};
 use crate::ensemble::introduction::Heard;
 use crate::ensemble::standing::Standing;
 
+/// What came of a question: what the server is, and which process of it said so, or how it refused.
+type Said = Result<(Standing, ProcessId), String>;
+
 /// The last answers; ends when it is dropped.
 pub(super) struct Asking {
     _tasks: JoinSet<()>,
-    hears: UnboundedReceiver<(u8, Standing, ProcessId)>,
+    hears: UnboundedReceiver<(u8, Said)>,
     answers: BTreeMap<u8, (Instant, Standing, ProcessId)>,
+    refusals: BTreeMap<u8, (Instant, String)>,
 }
 
 impl Asking {
@@ -31,9 +36,13 @@ impl Asking {
             let (common, peer, says) = (Arc::clone(common), Arc::clone(peer), says.clone());
             tasks.spawn(async move {
                 loop {
-                    let answer = ask(&common, &peer, Question::Standing).await;
-                    if let Ok((Answer::Standing(standing), process)) = answer
-                        && says.send((peer.server, standing, process)).is_err()
+                    let said = match ask(&common, &peer, Question::Standing).await {
+                        Ok((Answer::Standing(standing), process)) => Some(Ok((standing, process))),
+                        Ok(_) => None,
+                        Err(error) => Refusal::tell(&error).map(Err),
+                    };
+                    if let Some(said) = said
+                        && says.send((peer.server, said)).is_err()
                     {
                         return;
                     }
@@ -41,7 +50,7 @@ impl Asking {
                 }
             });
         }
-        Self { _tasks: tasks, hears, answers: BTreeMap::new() }
+        Self { _tasks: tasks, hears, answers: BTreeMap::new(), refusals: BTreeMap::new() }
     }
 
     /// What the others have answered lately, when that is enough, or a little later.
@@ -53,8 +62,12 @@ impl Asking {
                 return heard;
             }
             match timeout_at(until, self.hears.recv()).await {
-                Ok(Some((server, standing, process))) => {
+                Ok(Some((server, Ok((standing, process))))) => {
                     self.answers.insert(server, (Instant::now(), standing, process));
+                    self.refusals.remove(&server);
+                }
+                Ok(Some((server, Err(refusal)))) => {
+                    self.refusals.insert(server, (Instant::now(), refusal));
                 }
                 Ok(None) | Err(_) => return heard,
             }
@@ -63,11 +76,14 @@ impl Asking {
 
     fn lately(&mut self) -> Heard {
         self.answers.retain(|_, (at, ..)| at.elapsed() < ANSWER_MAX);
+        self.refusals.retain(|_, (at, _)| at.elapsed() < ANSWER_MAX);
         let mut heard = Heard::default();
         for (server, (_, standing, process)) in &self.answers {
             heard.standings.insert(*server, standing.clone());
             heard.processes.insert(*server, *process);
         }
+        let silent = self.refusals.iter().filter(|its| !self.answers.contains_key(its.0));
+        heard.refusals.extend(silent.map(|(server, (_, refusal))| (*server, refusal.clone())));
         heard
     }
 }

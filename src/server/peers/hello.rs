@@ -139,6 +139,18 @@ impl Refusal {
         Self { kind: Some(kind), reason }
     }
 
+    /// For an operator, if whoever was called was reached and there is something wrong between the two: behind which server it is.
+    pub(super) fn tell(error: &io::Error) -> Option<String> {
+        if let Some(Self { reason, .. }) =
+            error.get_ref().and_then(|its| its.downcast_ref::<Self>())
+        {
+            return Some(format!("refuses: {reason}"));
+        }
+        // What a connection ends with that was not made, or was lost, says nothing of who is there.
+        let is_wrong = matches!(error.kind(), io::ErrorKind::Other | io::ErrorKind::InvalidData);
+        is_wrong.then(|| format!("is reached, but {error}"))
+    }
+
     /// What a call ended with, if it was refused by who had proved to be one of the ensemble's servers.
     pub(super) fn kind_of(error: &io::Error) -> Option<Kind> {
         error.get_ref()?.downcast_ref::<Self>()?.kind
@@ -594,6 +606,24 @@ mod tests {
         assert_eq!(versions(1, 1).common(versions(2, 0)), None);
         assert_eq!(versions(1, 1).common(versions(0, 0)), None);
         assert_eq!(versions(1, 1).common(versions(0, u32::MAX)), Some(1));
+    }
+
+    #[test]
+    fn who_is_reached_and_is_wrong_is_told_from_who_is_not_there() {
+        let told = |error: io::Error| Refusal::tell(&error);
+        let refusal = Refusal::of_stranger("the secrets differ".to_owned());
+        assert_eq!(told(refusal.into()).as_deref(), Some("refuses: the secrets differ"));
+        let wrong = io::Error::other("it is server 2, not 1");
+        assert_eq!(told(wrong).as_deref(), Some("is reached, but it is server 2, not 1"));
+        for kind in [
+            io::ErrorKind::ConnectionRefused,
+            io::ErrorKind::ConnectionReset,
+            io::ErrorKind::UnexpectedEof,
+            io::ErrorKind::TimedOut,
+            io::ErrorKind::NotFound,
+        ] {
+            assert_eq!(told(io::Error::new(kind, "nobody there")), None, "{kind}");
+        }
     }
 
     proptest! {

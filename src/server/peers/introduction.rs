@@ -3,7 +3,7 @@
 //!
 //! A question is a connection of its own: a frame there, a frame back.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::asking::Asking;
 use super::callers::ProcessId;
 use super::handed_secret;
-use super::hello::QUESTION;
+use super::hello::{QUESTION, Refusal};
 use super::secret::nonce;
 use super::secure::Stream;
 use super::speak::dial;
@@ -25,13 +25,13 @@ use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config::{self, SessionPasswords};
 use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question};
 use crate::ensemble::introduction::{Asked, Coming, Deed, Founds, Heard, Introduction, Next};
-use crate::ensemble::standing::{Asks, Left, Standing, without_any_base};
+use crate::ensemble::standing::{Asks, Left, Returning, Standing, refused, without_any_base};
 use crate::ensemble::{
     Before, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FromPeer, Said, founder_knows, member_id,
     parse_head, parse_said, put_said,
 };
 use crate::message::MessageId;
-use crate::server::shared::Server;
+use crate::server::shared::{Role, Server};
 use crate::server::{ServerError, data};
 use crate::storage::{
     Members, RaftState, RaftStateFile, SESSIONS_BEFORE_MAX, SessionKey, SessionSecret,
@@ -75,9 +75,9 @@ impl Peers {
         self.0.introduction.lock().has_base();
     }
 
-    /// As long as nothing of what the ensemble was founded on has come to this member, which takes part, says every 10 s if none of
-    /// those who answer can give it to it, and what ends that.
-    pub(in crate::server) fn tell_without_base(
+    /// Of this member, which takes part: says every 10 s, as long as it serves nobody because those who answer are no majority, or none
+    /// of them has what the ensemble was founded on, what ends that.
+    pub(in crate::server) fn tell_without_majority(
         &self,
         ensemble: &config::Ensemble,
         server: &Arc<Server>,
@@ -85,21 +85,32 @@ impl Peers {
         let (common, server) = (Arc::clone(&self.0), Arc::clone(server));
         let voters: Vec<u8> = ensemble.ids(false).collect();
         let task = async move {
-            let introduced = || common.introduction.lock().without_base();
-            while introduced().is_some() {
+            let lacks_base = || common.introduction.lock().without_base();
+            let serves_nobody = || {
+                let serves_nobody = server.role.get() == Role::None;
+                common.introduction.lock().takes_part_in().filter(|_| serves_nobody)
+            };
+            loop {
                 tokio::time::sleep(BETWEEN_COMPLAINTS).await;
-                let heard = common.hear().await;
-                // It may have come meanwhile.
-                let text = introduced().and_then(|left| {
-                    without_any_base(common.server, left, &voters, &heard.standings)
-                });
+                let mut text = None;
+                if lacks_base().is_some() || serves_nobody().is_some() {
+                    let Heard { standings: others, refusals, .. } = common.hear().await;
+                    let (own, voters, others) = (common.server, voters.as_slice(), &others);
+                    // It may have what it lacks by now.
+                    let nothing =
+                        lacks_base().and_then(|left| without_any_base(own, left, voters, others));
+                    text = nothing.or_else(|| {
+                        let left = serves_nobody()?;
+                        Returning { own, left, asks: None, voters, others }.lost_majority()
+                    });
+                    let refused = refused(own, voters, others, &refusals);
+                    text = text.map(|text| refused.unwrap_or(text));
+                }
                 if let Some(text) = &text {
-                    tell_that_it_waits(text);
+                    tell_that_it_waits(text, true);
                 }
                 *server.others.waits_for.lock() = text;
             }
-            // It may have come between the look and the words.
-            *server.others.waits_for.lock() = None;
         };
         self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
     }
@@ -120,12 +131,14 @@ impl Peers {
         let voters = ensemble.ids(false).collect();
         let mut coming = Coming::new(common.server, voters, ensemble.init_limit, (data_dir, leave));
         let mut asking = None;
+        // Why those gave no seat that were asked for one behind the round before.
+        let mut no_seats: BTreeMap<u8, String> = BTreeMap::new();
         let began = Instant::now();
         let mut complained = began;
         loop {
             let begins = data::begins(&server.config);
             let next = coming.next(&mut common.introduction.lock(), begins)?;
-            let heard = match next {
+            let mut heard = match next {
                 Next::TakesPart => {
                     *waits.lock() = None;
                     return Ok(true);
@@ -140,6 +153,8 @@ impl Peers {
                 }
                 Next::Awaits(..) | Next::Comes(_) | Next::ComesBack(..) => common.hear().await,
             };
+            no_seats.retain(|server, _| heard.standings.contains_key(server));
+            heard.refusals.append(&mut no_seats);
             let declined = *common.declined.lock();
             let (deed, text) = coming.heard(
                 &mut common.introduction.lock(),
@@ -162,7 +177,7 @@ impl Peers {
                     common.found(founds, ensemble, passwords).await;
                 }
                 Deed::AsksForSeat { members, was } => {
-                    common.ask_for_seat(members, was).await;
+                    no_seats = common.ask_for_seat(members, was).await;
                 }
                 Deed::Ends { zxid } => {
                     let command = directory.aside_command();
@@ -173,7 +188,7 @@ impl Peers {
             if let Some(text) = text {
                 if complained.elapsed() >= BETWEEN_COMPLAINTS {
                     complained = Instant::now();
-                    tell_that_it_waits(&text);
+                    tell_that_it_waits(&text, common.is_introduced_as_member());
                 }
                 *waits.lock() = Some(text);
             }
@@ -195,12 +210,16 @@ impl Peers {
     }
 }
 
-fn tell_that_it_waits(reason: &str) {
-    tracing::warn!(
-        id = %MessageId::WAITING_FOR_ENSEMBLE,
-        reason,
-        "this server takes part in no ensemble yet and waits"
-    );
+fn tell_that_it_waits(reason: &str, is_member: bool) {
+    let id = MessageId::WAITING_FOR_ENSEMBLE;
+    match is_member {
+        true => {
+            tracing::warn!(%id, reason, "this server belongs to an ensemble that has no leader for it, and waits");
+        }
+        false => {
+            tracing::warn!(%id, reason, "this server takes part in no ensemble yet and waits");
+        }
+    }
 }
 
 impl Common {
@@ -218,9 +237,15 @@ impl Common {
         }
         let mut heard = Heard::default();
         while let Some(answer) = asked.join_next().await {
-            if let Ok((server, Ok((Answer::Standing(standing), process)))) = answer {
-                heard.standings.insert(server, standing);
-                heard.processes.insert(server, process);
+            match answer {
+                Ok((server, Ok((Answer::Standing(standing), process)))) => {
+                    heard.standings.insert(server, standing);
+                    heard.processes.insert(server, process);
+                }
+                Ok((server, Err(error))) => {
+                    heard.refusals.extend(Refusal::tell(&error).map(|refusal| (server, refusal)));
+                }
+                Ok((_, Ok(_))) | Err(_) => {}
             }
         }
         heard
@@ -389,9 +414,15 @@ impl Common {
         Ok(answer)
     }
 
-    /// Asks these members, each of the ensemble beside it, for a seat of that until one gives it.
-    async fn ask_for_seat(self: &Arc<Self>, members: Vec<(u8, u64)>, was: Option<u64>) {
+    /// Asks these members, each of the ensemble beside it, for a seat of that until one gives it. For an operator, who gives none
+    /// and says why.
+    async fn ask_for_seat(
+        self: &Arc<Self>,
+        members: Vec<(u8, u64)>,
+        was: Option<u64>,
+    ) -> BTreeMap<u8, String> {
         let applicant = Applicant { server: self.server, was };
+        let mut refusals = BTreeMap::new();
         for (server, ensemble) in members {
             let Some(peer) = self.peers.get(&server) else { continue };
             let answer = ask(self, peer, Question::Seat(applicant)).await;
@@ -399,7 +430,7 @@ impl Common {
                 Ok(Answer::Seat(seat, handed)) if seat.ensemble == ensemble => {
                     let secret = handed.map(|handed| handed_secret::take(&self.security, *handed));
                     let applies = self.introduction.lock().take_applying(seat.ensemble);
-                    let Some(applies) = applies else { return };
+                    let Some(applies) = applies else { return BTreeMap::new() };
                     tracing::info!(
                         member = format_args!("{:#x}", seat.id),
                         "this server has joined the ensemble"
@@ -408,19 +439,26 @@ impl Common {
                     let done =
                         spawn_blocking(move || applies.take(&directory, seat, secret.as_ref()));
                     self.changed(done.await);
-                    return;
+                    return BTreeMap::new();
                 }
-                Ok(Answer::Refused(reason)) if peer.complaints.lock().is_due(reason.clone()) => {
-                    tracing::warn!(
-                        id = %MessageId::NO_SEAT,
-                        peer = peer.server,
-                        reason,
-                        "cannot join the ensemble"
-                    );
+                Ok(Answer::Refused(reason)) => {
+                    if peer.complaints.lock().is_due(reason.clone()) {
+                        tracing::warn!(
+                            id = %MessageId::NO_SEAT,
+                            peer = peer.server,
+                            reason,
+                            "cannot join the ensemble"
+                        );
+                    }
+                    refusals.insert(server, format!("gives this server no seat: {reason}"));
+                }
+                Ok(Answer::NotYet(reason)) => {
+                    refusals.insert(server, format!("gives this server no seat yet: {reason}"));
                 }
                 _ => {}
             }
         }
+        refusals
     }
 
     /// The directory has become a member's, as its raft.state says.

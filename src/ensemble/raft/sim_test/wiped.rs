@@ -155,7 +155,7 @@ fn a_change_of_members_outlives_a_snapshot_that_does_not_show_it() {
     world.crash(other, true);
     // As long as the leader believes that it is there, nobody else gets its seat.
     let mut prospect = Prospect::Later;
-    while prospect == Prospect::Later {
+    while matches!(prospect, Prospect::Later | Prospect::Changing | Prospect::Speaks) {
         world.step().expect("holds");
         let prepare = |member: &mut Member<post::Post>| {
             prospect = member.prepare_seat(Applicant { server, was: None }, now)?;
