@@ -101,7 +101,7 @@ impl Disk for RealDisk {
             Ok(()) => {
                 file.set_len(0)?;
                 file.write_all(note.as_bytes())?;
-                Ok(LockAttempt::Taken(Box::new(RealLock { _file: file })))
+                Ok(LockAttempt::Taken(Box::new(RealLock { file })))
             }
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
@@ -151,7 +151,34 @@ impl DiskFile for RealFile {
 /// The operating system gives the lock back when the file closes, also when the process dies.
 #[derive(Debug)]
 struct RealLock {
-    _file: File,
+    file: File,
 }
 
 impl Lock for RealLock {}
+
+impl Drop for RealLock {
+    fn drop(&mut self) {
+        // A child that another thread starts at this moment has the file open, too, until it runs its program.
+        let _ = self.file.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gives_the_lock_back_keeps_it_in_no_child_that_starts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lock");
+        let file = File::create_new(&path).expect("a file");
+        file.lock().expect("the lock");
+        // As a child has it between its fork and its program.
+        let childs = file.try_clone().expect("the same file");
+        let take = || RealDisk.lock(&path, "").expect("an attempt");
+        assert!(matches!(take(), LockAttempt::Held(_)));
+        drop(RealLock { file });
+        assert!(matches!(take(), LockAttempt::Taken(_)));
+        drop(childs);
+    }
+}
