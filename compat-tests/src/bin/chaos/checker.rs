@@ -210,7 +210,8 @@ fn reads_show_the_state_at_their_zxid(
         if zxid > header {
             found.push(format!("a reply shows a change later than itself: {entry:?}"));
         }
-        let missed = states.range(version + 1..).find(|(_, state)| state.zxid <= header);
+        // Later versions have greater zxids.
+        let missed = states.range(version + 1..).next().filter(|(_, state)| state.zxid <= header);
         if let Some(missed) = missed {
             found.push(format!("{entry:?} does not show {missed:?}"));
         }
@@ -218,43 +219,46 @@ fn reads_show_the_state_at_their_zxid(
 }
 
 fn reads_behind_a_sync_show_what_was_written(entries: &[Entry], found: &mut Vec<String>) {
-    let mut sets: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| entry.op == "set" && entry.is_ok()) {
-        sets.entry(&entry.path).or_default().push(entry);
-    }
-    for entry in entries.iter().filter(|entry| entry.op == "get" && entry.is_ok()) {
-        let (Some(synced), Some(sets)) = (entry.synced, sets.get(entry.path.as_str())) else {
-            continue;
-        };
-        let missed = sets.iter().find(|set| set.to < synced && set.version > entry.version);
-        if let Some(missed) = missed {
-            found.push(format!("{entry:?} behind a sync does not show {missed:?}"));
-        }
+    let reads = entries.iter().filter(|entry| entry.op == "get" && entry.is_ok());
+    let synced = reads.filter_map(|get| Some((get.synced?, get)));
+    for (get, missed) in missed(entries, synced) {
+        found.push(format!("{get:?} behind a sync does not show {missed:?}"));
     }
 }
 
-/// A read shows what was acknowledged so long before it was asked for. When the server read is not known, but not before.
-fn reads_are_not_older(entries: &[Entry], age: Nanos, found: &mut Vec<String>) {
+/// The reads that do not show what was acknowledged before the moment beside them, each with the latest of it.
+fn missed<'a>(
+    entries: &'a [Entry],
+    reads: impl Iterator<Item = (Nanos, &'a Entry)>,
+) -> Vec<(&'a Entry, &'a Entry)> {
     let mut by_end: Vec<&Entry> =
         entries.iter().filter(|entry| entry.op == "set" && entry.is_ok()).collect();
     by_end.sort_by_key(|entry| entry.to);
-    let mut gets: Vec<&Entry> =
-        entries.iter().filter(|entry| entry.op == "get" && entry.is_ok()).collect();
-    gets.sort_by_key(|entry| entry.from);
+    let mut reads: Vec<(Nanos, &Entry)> = reads.collect();
+    reads.sort_by_key(|(before, _)| *before);
     let mut ended = by_end.into_iter().peekable();
     let mut latest: HashMap<&str, &Entry> = HashMap::new();
-    for get in gets {
-        while let Some(set) = ended.next_if(|set| set.to.saturating_add(age) < get.from) {
+    let mut missed = Vec::new();
+    for (before, get) in reads {
+        while let Some(set) = ended.next_if(|set| set.to < before) {
             let known = latest.entry(&set.path).or_insert(set);
             if known.version < set.version {
                 *known = set;
             }
         }
-        if let Some(missed) = latest.get(get.path.as_str())
-            && missed.version > get.version
-        {
-            found.push(format!("{get:?} is too old: it does not show {missed:?}"));
+        if let Some(set) = latest.get(get.path.as_str()).filter(|set| set.version > get.version) {
+            missed.push((get, *set));
         }
+    }
+    missed
+}
+
+/// A read shows what was acknowledged so long before it was asked for. When the server read is not known, but not before.
+fn reads_are_not_older(entries: &[Entry], age: Nanos, found: &mut Vec<String>) {
+    let reads = entries.iter().filter(|entry| entry.op == "get" && entry.is_ok());
+    let aged = reads.map(|get| (get.from.saturating_sub(age), get));
+    for (get, missed) in missed(entries, aged) {
+        found.push(format!("{get:?} is too old: it does not show {missed:?}"));
     }
 }
 
