@@ -15,6 +15,8 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.RetryNTimes;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.Op;
+import org.apache.zookeeper.OpResult;
 import org.apache.zookeeper.Watcher.Event.KeeperState;
 import org.apache.zookeeper.ZooDefs;
 import org.apache.zookeeper.ZooKeeper;
@@ -144,11 +146,20 @@ final class CuratorChaos {
     private void set(ZooKeeper handle, String path, int want, String fields)
             throws InterruptedException {
         String value = fresh();
+        set(handle, path, value, want, fields, () -> handle.setData(path, value.getBytes(), want));
+    }
+
+    private void set(ZooKeeper handle, String path, String value, int want, String fields, Setter setter)
+            throws InterruptedException {
         String all = String.format(",\"value\":\"%s\",\"want\":%d%s", value, want, fields);
         call(handle, "set", path, all, () -> {
-            Stat stat = handle.setData(path, value.getBytes(), want);
+            Stat stat = setter.set();
             return String.format(",\"version\":%d,\"zxid\":%d", stat.getVersion(), stat.getMzxid());
         });
+    }
+
+    interface Setter {
+        Stat set() throws KeeperException, InterruptedException;
     }
 
     private void step(ZooKeeper handle) throws InterruptedException {
@@ -191,12 +202,23 @@ final class CuratorChaos {
         }
     }
 
-    /** Writes while something is held: those of the session that owns it prove that it was. */
-    private void hold(ZooKeeper handle, String lock, int times) throws InterruptedException {
+    /**
+     * Writes while something is held: those of the session that owns it prove that it was. What its client may give up by
+     * itself meanwhile has a znode, without which nothing is written.
+     */
+    private void hold(ZooKeeper handle, String lock, String znode, int times) throws InterruptedException {
         String fields = String.format(",\"lock\":\"%s\",\"hold\":\"%s\",\"owner\":\"%#x\"",
                 lock, fresh(), handle.getSessionId());
+        String path = "/chaos/held/" + name;
         for (int time = 0; time < times && !stopped; time++) {
-            set(handle, "/chaos/held/" + name, -1, fields);
+            if (znode == null) {
+                set(handle, path, -1, fields);
+            } else {
+                String value = fresh();
+                List<Op> both = List.of(Op.check(znode, -1), Op.setData(path, value.getBytes(), -1));
+                set(handle, path, value, -1, fields,
+                        () -> ((OpResult.SetDataResult) handle.multi(both).get(1)).getStat());
+            }
             Thread.sleep(20);
         }
     }
@@ -215,7 +237,7 @@ final class CuratorChaos {
                 }
                 // Otherwise nobody knows which session has it.
                 if (handle() == before) {
-                    hold(before, "curator", 1 + random.nextInt(7));
+                    hold(before, "curator", null, 1 + random.nextInt(7));
                 }
             } catch (InterruptedException stop) {
                 throw stop;
@@ -241,10 +263,12 @@ final class CuratorChaos {
                 latch.start();
                 if (latch.await(5, TimeUnit.SECONDS)) {
                     ZooKeeper handle = handle();
-                    Stat stat = handle.exists(latch.getOurPath(), false);
+                    // A latch deletes its znode and makes another one whenever it is connected again.
+                    String znode = latch.getOurPath();
+                    Stat stat = handle.exists(znode, false);
                     if (stat != null && stat.getEphemeralOwner() == handle.getSessionId()) {
                         for (int time = 0; time < 5 && latch.hasLeadership() && !stopped; time++) {
-                            hold(handle, "latch", 5);
+                            hold(handle, "latch", znode, 5);
                         }
                     }
                 }
