@@ -24,9 +24,9 @@ final class Crowd implements AutoCloseable {
         });
     }
 
-    /** Waits until all have ended. */
+    /** Waits until all have ended: work of many steps, each of which may wait for a connection. */
     void join() throws Exception {
-        long deadline = System.currentTimeMillis() + Claim.DEADLINE_MS;
+        long deadline = System.currentTimeMillis() + 4 * Claim.DEADLINE_MS;
         for (; running > 0; running--) {
             long left = Math.max(0, deadline - System.currentTimeMillis());
             Future<Void> ended = done.poll(left, TimeUnit.MILLISECONDS);

@@ -51,11 +51,13 @@ final class WriteLocks {
     /** The lock of one session. */
     private static final class Lock {
         private final ZooKeeper handle;
+        private final String directory;
         private final WriteLock lock;
         private final Semaphore acquired = new Semaphore(0);
 
         Lock(ZooKeeper handle, String path) {
             this.handle = handle;
+            directory = path;
             lock = new WriteLock(handle, path, ZooDefs.Ids.OPEN_ACL_UNSAFE, new LockListener() {
                 @Override
                 public void lockAcquired() {
@@ -75,8 +77,33 @@ final class WriteLocks {
         void acquire() throws Exception {
             acquired.drainPermits();
             while (!lock.lock()) {
-                acquired.tryAcquire(3, TimeUnit.SECONDS);
+                if (!letGoOfLost()) {
+                    acquired.tryAcquire(3, TimeUnit.SECONDS);
+                }
             }
+        }
+
+        /**
+         * After a lost connection the recipe takes up a znode that its session already has, but by
+         * its bare name, or one that is being deleted. It never finds itself first in the queue
+         * with either, and the first keeps all others out.
+         */
+        private boolean letGoOfLost() throws Exception {
+            String id = lock.getId();
+            if (id == null) {
+                return false;
+            }
+            boolean whole = id.startsWith(directory + "/");
+            if (whole && Handles.again(() -> handle.exists(id, false)) != null) {
+                return false;
+            }
+            delete(whole ? id : directory + "/" + id);
+            try {
+                lock.unlock();
+            } catch (IllegalArgumentException bareName) {
+                // It has forgotten the name first.
+            }
+            return true;
         }
 
         void release() throws Exception {
