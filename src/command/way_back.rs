@@ -75,6 +75,7 @@ pub(super) fn check(
             path.display()
         ));
     }
+    report.look_at_emptiness();
     report.look_at_log();
     report.look_at_tree();
     report.look_at_member();
@@ -163,6 +164,20 @@ impl Report<'_> {
             (false, _) => record,
             (true, true) => MAX_BUFFER + record.saturating_sub(buffer),
             (true, false) => 2 * MAX_BUFFER,
+        }
+    }
+
+    /// An empty server of an ensemble votes as one that has lost nothing.
+    fn look_at_emptiness(&mut self) {
+        let examined = &self.data.examined;
+        let is_empty = examined.snapshot_file.is_none() && examined.last_zxid == 0;
+        let ensemble = self.config().and_then(|config| config.ensemble.as_ref());
+        let is_voter = ensemble.is_some_and(|its| its.ids(false).any(|id| id == its.my_id));
+        if is_empty && self.member.is_none() && is_voter {
+            self.problems.push(
+                "the directory has no data, but zoo.cfg lists this server as a voter: ZooKeeper would count it, and with it a majority that does not have what was acknowledged; start ferrokeeper until /health/ready is 200 on all servers"
+                    .to_owned(),
+            );
         }
     }
 
@@ -255,10 +270,18 @@ impl Report<'_> {
                 "the members of the ensemble are being changed; wait until that is done".to_owned(),
             );
         }
-        let of = |ids: &[u64]| ids.iter().copied().map(server_of).collect::<BTreeSet<u8>>();
-        let voters = of(voters);
+        let votes = voters.contains(&member.id);
+        let mut voters: BTreeSet<u8> = voters.iter().copied().map(server_of).collect();
+        if !votes {
+            // A voter's id may be of an earlier life of the same server, whose data is gone.
+            voters.remove(&server_of(member.id));
+        }
         match self.config().map(|config| &config.ensemble) {
-            None => {}
+            None if votes => {}
+            None => self.costs.push(
+                "this member does not vote, and may not have all that was acknowledged; ZooKeeper would count it if its zoo.cfg lists it as a voter"
+                    .to_owned(),
+            ),
             Some(None) => self.costs.push(format!(
                 "zoo.cfg has no list of servers, but this is the directory of one of {}: a ZooKeeper that is alone has only what this one had",
                 counted(voters.len() as u64, "voter")

@@ -241,9 +241,31 @@ fn a_member_must_be_what_zookeeper_takes_it_for() {
         let problem = problem(&three);
         assert!(problem.contains(expected), "{problem}");
     }
+    // The voter is an earlier life of this server.
+    let later = RaftState { id: 0x501, members: members(), ..RaftState::default() };
+    RaftStateFile::create(&open(&data), &later, None).expect("a member");
+    assert!(problem(&three).contains("do not vote here yet: 1;"));
+    assert!(costs(&data)[0].starts_with("this member does not vote"));
     is(good());
     let alone = costs(&config(&data, "autopurge.purgeInterval=1\n"));
     assert!(alone.len() == 1 && alone[0].contains("one of 2 voters"), "{alone:?}");
+}
+
+#[test]
+fn an_empty_voter_is_a_problem_and_an_empty_observer_is_none() {
+    let root = tempfile::tempdir().expect("a folder");
+    let data = root.path().join("data");
+    fs::create_dir_all(data.join("version-2")).expect("a folder");
+    let file = config(&data, THREE);
+    for (id, is_voter) in [("1", true), ("2", true), ("3", false)] {
+        fs::write(data.join("myid"), id).expect("written");
+        if is_voter {
+            assert!(problem(&file).starts_with("the directory has no data"));
+        } else {
+            assert_eq!(report(&file)["can_go_back"], true);
+        }
+    }
+    assert_eq!(report(&config(&data, ""))["can_go_back"], true);
 }
 
 /// As `QuorumPeer.loadDataBase`: what is missing is the epoch of the last transaction.
