@@ -81,8 +81,9 @@ use outcome::Outcome;
 use world::World;
 
 /// What is broken on purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Flaw {
+    #[default]
     None,
     /// Entries are acknowledged before they are synced.
     AckBeforeSync,
@@ -112,6 +113,20 @@ enum Flaw {
     SnapshotLate,
     /// A member's tree is not what the transactions made of it.
     TreeSpoilt,
+    /// An event does not come.
+    EventLost,
+    /// An event comes after the answer that shows its change.
+    EventLate,
+    /// A read does not wait for the writes before it.
+    ReadTooEarly,
+    /// A refusal does not wait for the state that it was checked against.
+    RefusedTooEarly,
+    /// What the last leader decided is asked of the next one again.
+    DoneTwice,
+    /// The leader gives sessions more time, again and again.
+    ExpiredTooLate,
+    /// A server's lives are numbered one after the other, whatever the log has given before.
+    IdTwice,
 }
 
 /// So many seeds fill the table.
@@ -286,6 +301,41 @@ fn a_snapshot_that_is_applied_late_is_found() {
 #[test]
 fn a_tree_that_differs_is_found() {
     assert_found(Flaw::TreeSpoilt, &["two trees at"]);
+}
+
+#[test]
+fn a_lost_event_is_found() {
+    assert_found(Flaw::EventLost, &["came before", "looked at"]);
+}
+
+#[test]
+fn a_late_event_is_found() {
+    assert_found(Flaw::EventLate, &["a reply of"]);
+}
+
+#[test]
+fn a_read_before_ones_own_write_is_found() {
+    assert_found(Flaw::ReadTooEarly, &["and not"]);
+}
+
+#[test]
+fn a_refusal_before_its_state_is_found() {
+    assert_found(Flaw::RefusedTooEarly, &["in no state since"]);
+}
+
+#[test]
+fn a_request_done_twice_at_a_hand_over_is_found() {
+    assert_found(Flaw::DoneTwice, &["was done at"]);
+}
+
+#[test]
+fn a_session_that_ends_too_late_is_found() {
+    assert_found(Flaw::ExpiredTooLate, &["after it was heard of"]);
+}
+
+#[test]
+fn an_id_that_is_given_twice_is_found() {
+    assert_found(Flaw::IdTwice, &["was given twice"]);
 }
 
 /// `FERROKEEPER_OUT=<folder> cargo test --lib -- --ignored write_members_for_zookeeper --nocapture`

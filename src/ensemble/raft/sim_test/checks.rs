@@ -51,6 +51,20 @@ impl Checks {
 
     /// All who know the members as of an entry know the same, and nobody is in two lists.
     pub(super) fn configuration(&mut self, configured_at: u64, members: &Members) -> Checked {
+        let ids = |members: &Members| -> BTreeSet<u64> {
+            members.voters.iter().chain(&members.learners).copied().collect()
+        };
+        if !self.configurations.contains_key(&configured_at)
+            && let Some((_, before)) = self.configurations.range(..configured_at).next_back()
+        {
+            let (now, before) = (ids(members), ids(before));
+            let earlier = self.configurations.range(..configured_at).map(|(_, its)| ids(its));
+            let gone: BTreeSet<u64> = earlier.flatten().filter(|id| !before.contains(id)).collect();
+            let again = now.intersection(&gone).next();
+            check(again.is_none(), || {
+                format!("an id was given twice: {again:x?}, by entry {configured_at}")
+            })?;
+        }
         let known = self.configurations.entry(configured_at).or_insert_with(|| members.clone());
         check(known == members, || {
             format!("members as of entry {configured_at} are {known:?} and {members:?}")

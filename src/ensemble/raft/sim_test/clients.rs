@@ -1,8 +1,8 @@
 //! The clients: what they ask, where they go, and when they fall silent.
 
 use jute::protocol::{
-    CheckVersionRequest, CreateRequest, DeleteRequest, MultiOp, Request, SetDataRequest,
-    SyncRequest, WatchRequest,
+    AddWatchMode, AddWatchRequest, CheckVersionRequest, CreateRequest, DeleteRequest, MultiOp,
+    Request, SetDataRequest, SyncRequest, WatchRequest,
 };
 use jute::{Acl, CreateMode, perms};
 
@@ -233,6 +233,14 @@ impl World {
                 Request::GetChildren2(WatchRequest { path: path.into(), watch })
             }
             9 => Request::Sync(SyncRequest { path: Some("/".into()) }),
+            10 if self.dice.below(4) == 0 => {
+                let path = if self.dice.coin() { "/".to_owned() } else { self.path() };
+                let mode = match self.dice.coin() {
+                    true => AddWatchMode::PersistentRecursive,
+                    false => AddWatchMode::Persistent,
+                };
+                Request::AddWatch(AddWatchRequest { path: path.into(), mode })
+            }
             _ => self.write(),
         }
     }

@@ -1,13 +1,15 @@
 //! A client's connection as its server has it: what came in, what is with the orderer, and what went out, looked at on
 //! its way.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use jute::protocol::{EventType, Request};
 use jute::txn::Txn;
 use parking_lot::Mutex;
 
+use super::Flaw;
 use super::history::Reply;
 use super::watches::Watches;
 use crate::engine::request::Origin;
@@ -30,9 +32,19 @@ pub(super) enum Told {
 /// Takes what a member has for the clients.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
+    flaw: Flaw,
+    /// Events that come late, and how many there were, where that is broken on purpose.
+    late: Mutex<Vec<Told>>,
+    events: AtomicU64,
     pub(super) now: Mutex<Monotonic>,
     pub(super) told: Mutex<Vec<Told>>,
     pub(super) open: Mutex<BTreeSet<ConnectionId>>,
+}
+
+impl Seen {
+    pub(super) fn new(flaw: Flaw) -> Self {
+        Self { flaw, ..Self::default() }
+    }
 }
 
 impl Clients for Seen {
@@ -45,9 +57,14 @@ impl Clients for Seen {
     }
 
     fn events(&self, events: &[Event]) {
-        let mut told = self.told.lock();
+        let told = if self.flaw == Flaw::EventLate { &self.late } else { &self.told };
+        let mut told = told.lock();
         for event in events {
             for receiver in &event.receivers {
+                let number = self.events.fetch_add(1, Ordering::Relaxed);
+                if self.flaw == Flaw::EventLost && number % 50 == 49 {
+                    continue;
+                }
                 let path = Arc::clone(&event.path);
                 told.push(Told::Event(*receiver, event.event_type, path, event.zxid));
             }
@@ -67,7 +84,9 @@ impl Clients for Seen {
         answer: Answer<'_>,
     ) {
         let reply = Reply::of(answer);
-        self.told.lock().push(Told::Reply(origin.connection, origin.xid, zxid, reply));
+        let mut told = self.told.lock();
+        told.push(Told::Reply(origin.connection, origin.xid, zxid, reply));
+        told.append(&mut self.late.lock());
     }
 
     fn attached(&self, connection: ConnectionId, attached: &Attached) {
@@ -123,6 +142,8 @@ pub(super) struct Connection {
     pub(super) heard: u64,
     /// Something was sent since the server reported last.
     pub(super) is_news: bool,
+    /// Answers to reads that were made before their turn, where that is broken on purpose.
+    pub(super) early: BTreeMap<i32, Reply>,
 }
 
 impl Connection {
@@ -140,6 +161,7 @@ impl Connection {
             watches: Watches::default(),
             heard: now,
             is_news: false,
+            early: BTreeMap::new(),
         }
     }
 }

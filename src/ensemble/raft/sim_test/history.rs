@@ -324,6 +324,37 @@ impl History {
         changes.get(changes.partition_point(|(at, _)| *at <= zxid)).copied()
     }
 
+    /// What a watch that stays hears of after `since` and up to `zxid`: zxid, event and path, each with how often. One that
+    /// is recursive hears of every znode below, and not that a znode's children changed.
+    pub(super) fn changes_below(
+        &self,
+        path: &str,
+        is_recursive: bool,
+        since: i64,
+        zxid: i64,
+    ) -> BTreeMap<(i64, i32, String), usize> {
+        let mut heard = BTreeMap::new();
+        let is_below = |of: &str| {
+            let below = of.strip_prefix(if path == "/" { "" } else { path });
+            below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let lists = self.changes.iter().filter(|((kind, of), _)| match (kind, is_recursive) {
+            (Kind::Data, true) => is_below(of),
+            (Kind::Children, true) => false,
+            (_, false) => of == path,
+        });
+        for ((kind, of), changes) in lists {
+            let first = changes.partition_point(|(at, _)| *at <= since);
+            for (at, event) in changes[first..].iter().take_while(|(at, _)| *at <= zxid) {
+                // That it is gone is told once.
+                if *kind == Kind::Data || *event == EventType::NodeChildrenChanged {
+                    *heard.entry((*at, *event as i32, of.clone())).or_default() += 1;
+                }
+            }
+        }
+        heard
+    }
+
     /// What setWatches tells of a znode in the state at `zxid`; `None` where the watch is left.
     pub(super) fn missed(
         &self,

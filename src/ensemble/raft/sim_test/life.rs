@@ -201,6 +201,7 @@ impl World {
         if self.timeline.now() < self.servers[at].frozen_until {
             return Ok(());
         }
+        self.watches_are_as_left(at)?;
         let mut purged = 0;
         let (disk, is_tainted) = (self.servers[at].disk.clone(), self.is_tainted);
         let now = self.servers[at].clock.read(self.timeline.now()).monotonic;
@@ -216,6 +217,24 @@ impl World {
         })?;
         self.outcome.purged += purged as u64;
         Ok(())
+    }
+
+    /// A server's clients have heard of all that it shows, and what they watch is what it knows to be watched.
+    pub(super) fn watches_are_as_left(&self, at: usize) -> Checked {
+        let server = &self.servers[at];
+        let Some(member) = &server.member else { return Ok(()) };
+        let database = member.replica().shared();
+        let (zxid, table) = (database.last_zxid().0, database.watches().lock());
+        let mut left = 0;
+        for (id, connection) in &server.connections {
+            let owed = connection.watches.nothing_is_owed(&self.history, zxid);
+            let found = owed.and_then(|()| connection.watches.are_in(&table, *id));
+            left += found.map_err(|violation| format!("{id:?}, looked at: {violation}"))?;
+        }
+        match table.count() == left {
+            true => Ok(()),
+            false => Err(format!("member {}: {} watches, {left} were left", at + 1, table.count())),
+        }
     }
 
     /// A process ends because its disk refuses.

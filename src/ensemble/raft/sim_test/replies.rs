@@ -91,6 +91,7 @@ impl World {
                 };
                 connection.with_orderer = connection.with_orderer.saturating_sub(1);
                 connection.heard = now;
+                let reply = connection.early.remove(&xid).unwrap_or(reply);
                 let leads = server.member.as_ref().is_some_and(Member::is_leading);
                 self.outcome.by_followers += u64::from(!leads);
                 self.replied(at, id, &asked, zxid.0, &reply).map_err(|violation| {

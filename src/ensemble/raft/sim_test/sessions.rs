@@ -3,10 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::turn::{SESSION_TICK_MS, STALL_MS};
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
+use crate::ensemble::words::Word;
 
 type Checked = Result<(), String>;
+
+/// How much later than its timeout a session may be ended: the bucket that it is in, the time between two reports of who was
+/// heard of, and a turn that is late by less than counts.
+const LATE_MS: u64 = SESSION_TICK_MS + SESSION_TICK_MS / 2 + STALL_MS;
 
 /// What a leader is certain to have heard, by its own clock.
 #[derive(Debug, Default)]
@@ -14,6 +20,9 @@ pub(super) struct Ears {
     /// When it began to lead, and in which term.
     since: Option<(u64, Monotonic)>,
     heard: BTreeMap<i64, Monotonic>,
+    /// When it may have heard of each at the latest, and for how long it stood still.
+    may_have: BTreeMap<i64, Monotonic>,
+    stood_still: u64,
 }
 
 impl Ears {
@@ -24,6 +33,8 @@ impl Ears {
             (term, _) => {
                 self.since = term.map(|term| (term, now));
                 self.heard.clear();
+                self.may_have.clear();
+                self.stood_still = 0;
             }
         }
     }
@@ -31,6 +42,42 @@ impl Ears {
     /// A report came to which the session belongs.
     pub(super) fn hear(&mut self, session: i64, now: Monotonic) {
         self.heard.insert(session, now);
+    }
+
+    /// A word came that may show that sessions live.
+    pub(super) fn may_hear(&mut self, word: &Word, now: Monotonic) {
+        match word {
+            Word::Heard(sessions) => {
+                sessions.iter().for_each(|session| self.may_hear_of(session.0, now));
+            }
+            Word::Asked { requests, .. } => {
+                let sessions = requests.iter().map(|asked| asked.origin.session.0);
+                sessions.for_each(|session| self.may_hear_of(session, now));
+            }
+            _ => {}
+        }
+    }
+
+    /// Something came that may show that a session lives.
+    pub(super) fn may_hear_of(&mut self, session: i64, now: Monotonic) {
+        let last = self.may_have.entry(session).or_insert(now);
+        *last = (*last).max(now);
+    }
+
+    /// It stood still, for which nobody is charged.
+    pub(super) const fn stood_still(&mut self, ms: u64) {
+        self.stood_still += ms;
+    }
+
+    /// It leads, and does not want to end a session that there is.
+    pub(super) fn must_live(&mut self, session: i64, timeout_ms: u64, now: Monotonic) -> Checked {
+        let last = *self.may_have.entry(session).or_insert(now);
+        let most = timeout_ms + self.stood_still + LATE_MS;
+        if now.since(last) < most {
+            return Ok(());
+        }
+        let ms = now.since(last);
+        Err(format!("session {session:#x} of {timeout_ms} ms lives {ms} ms after it was heard of"))
     }
 
     /// It wants to end a session.

@@ -11,11 +11,13 @@ use super::server::{Thread, Waiting};
 use super::timeline::MS;
 use super::world::{Stop, World};
 use crate::engine::database::{Database, Rules};
-use crate::engine::request::Chore;
+use crate::engine::read;
+use crate::engine::request::{Chore, Work};
 use crate::engine::time::Now;
+use crate::engine::zxid::Zxid;
 use crate::ensemble::Clients as _;
 use crate::ensemble::raft::Member;
-use crate::ensemble::words::Word;
+use crate::ensemble::words::{Verdict, Word};
 
 use super::post::Post;
 
@@ -25,7 +27,7 @@ const TICKS_AT_ONCE: u64 = 3;
 /// zoo.cfg's tickTime.
 pub(super) const SESSION_TICK_MS: u64 = 500;
 /// Standing still for so long is time that nobody's session is charged for.
-const STALL_MS: u64 = 500;
+pub(super) const STALL_MS: u64 = 500;
 /// How old a read may be, and how long clients are kept without a leader.
 pub(super) const SYNC_LIMIT_MS: u64 = 1500;
 
@@ -93,7 +95,10 @@ impl World {
         if now.monotonic >= thread.next_tick {
             thread.next_tick = now.monotonic.plus(TICK_MS);
         }
-        member.submit(std::mem::take(&mut self.servers[at].submissions));
+        let submissions = std::mem::take(&mut self.servers[at].submissions);
+        let sessions = submissions.iter().map(|submission| submission.origin.session.0);
+        sessions.for_each(|session| self.servers[at].ears.may_hear_of(session, now.monotonic));
+        member.submit(submissions);
         member.turn(now)?;
         while let Some(forged) = member.transport().forged.pop() {
             member.step(forged);
@@ -128,10 +133,13 @@ impl World {
                 member.step(message);
             }
             Waiting::Said(from, Content::Word(word)) => {
+                let word = self.spoil_word(at, word);
+                self.servers[at].ears.may_hear(&word, now.monotonic);
                 member.hear(from, word, now)?;
             }
             Waiting::Said(from, Content::Heard(word, sessions)) => {
                 if let Some(word) = word {
+                    self.servers[at].ears.may_hear(&word, now.monotonic);
                     member.hear(from, word, now)?;
                 }
                 let ears = &mut self.servers[at].ears;
@@ -164,6 +172,34 @@ impl World {
     }
 
     /// Only where that is broken on purpose.
+    fn spoil_word(&mut self, at: usize, word: Word) -> Word {
+        match (self.flaw, word) {
+            (Flaw::RefusedTooEarly, Word::Decided { stream, first, mut verdicts }) => {
+                for verdict in &mut verdicts {
+                    if let Verdict::Refused(after, _) | Verdict::RefusedMulti(after, _) = verdict {
+                        *after = Zxid::ZERO;
+                    }
+                }
+                Word::Decided { stream, first, verdicts }
+            }
+            (Flaw::DoneTwice, word @ Word::Ended { .. }) => {
+                let connections = self.servers[at].connections.iter();
+                let first = connections.filter_map(|(id, its)| {
+                    let asked = its.unanswered.front().filter(|_| its.with_orderer > 0)?;
+                    let session = its.attached.as_ref()?.session;
+                    Some((*id, session, asked.xid, asked.request.clone()))
+                });
+                let again: Vec<_> = first.filter(|its| !read::is_read(&its.3)).collect();
+                for (id, session, xid, request) in again {
+                    self.submit(at, id, session, xid, Work::Request(request));
+                }
+                word
+            }
+            (_, word) => word,
+        }
+    }
+
+    /// Only where that is broken on purpose.
     fn put_late_tree(&mut self, at: usize, member: &Member<Post>) {
         let now = self.timeline.now();
         if let Some((tree, _)) = self.servers[at].late.take_if(|(_, when)| *when <= now) {
@@ -183,20 +219,31 @@ impl World {
         }
         let Some(sequencer) = member.sequencer() else { return Ok(()) };
         let late = if late >= STALL_MS { late } else { 0 };
+        self.servers[at].ears.stood_still(late);
         let is_due = sequencer.next_expiry().is_some_and(|next| next <= now.monotonic);
-        if late == 0 && !is_due {
-            return Ok(());
-        }
-        let expired = sequencer.expired(now.monotonic, late);
-        if expired.is_empty() {
-            return Ok(());
-        }
+        let expired = match self.flaw {
+            _ if late == 0 && !is_due => Vec::new(),
+            Flaw::ExpiredTooLate => sequencer.expired(now.monotonic, late + SESSION_TICK_MS),
+            _ => sequencer.expired(now.monotonic, late),
+        };
         for session in &expired {
             let timeout = member.replica().shared().sessions().get(session).copied();
             let timeout = u64::try_from(timeout.unwrap_or(0)).unwrap_or(0);
             let ears = &self.servers[at].ears;
             ears.may_expire(session.0, timeout, now.monotonic).map_err(Stop::Violation)?;
             self.ending.insert(session.0);
+        }
+        let database = member.replica().shared();
+        for (session, timeout) in database.sessions().iter() {
+            if !self.ending.contains(&session.0) {
+                let timeout = u64::try_from(*timeout).unwrap_or(0);
+                let ears = &mut self.servers[at].ears;
+                ears.must_live(session.0, timeout, now.monotonic).map_err(Stop::Violation)?;
+            }
+        }
+        drop(database);
+        if expired.is_empty() {
+            return Ok(());
         }
         self.outcome.expired += expired.len() as u64;
         let chores: Vec<Chore> = expired.into_iter().map(Chore::Expire).collect();
@@ -233,6 +280,9 @@ impl World {
             let is_current =
                 self.clients[connection.client].connection.is_some_and(|(_, its)| its == *id)
                     && server.seen.is_open(*id);
+            if let Some(attached) = &connection.attached {
+                server.ears.may_hear_of(attached.session.0, attached.heard.last());
+            }
             if std::mem::take(&mut connection.is_news)
                 && is_current
                 && let Some(attached) = &connection.attached

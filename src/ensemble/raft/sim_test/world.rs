@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use super::age::Known;
 use super::checks::Checks;
 use super::clients::Client;
-use super::connection::Asked;
+use super::connection::{Asked, Seen};
 use super::history::{History, Reply};
 use super::network::{Network, Parcel};
 use super::outcome::Outcome;
@@ -24,6 +24,7 @@ use super::*;
 use crate::engine::tracker::OWNER_NOT_CHECKED;
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::founding::Seat;
+use crate::ensemble::raft::configuration::LIVES_COUNTED;
 use crate::storage::sim::{Dice, SimDisk};
 use crate::storage::{Disk as _, LogOptions, RecoveryOptions};
 
@@ -136,6 +137,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn run(seed: u64, flaw: Flaw) -> Result<Outcome, String> {
         OWNER_NOT_CHECKED.set(flaw == Flaw::OwnerNotChecked);
+        LIVES_COUNTED.set(flaw == Flaw::IdTwice);
         let mut world = Self::new(seed, flaw);
         world.play()?;
         world.outcome.trace = world.trace.finish();
@@ -182,7 +184,9 @@ impl World {
                 force_sync: flaw != Flaw::AckBeforeSync,
             };
             let options = RecoveryOptions { trust_empty: false, log };
-            Server::new(id, SimDisk::default(), options, Clock::new(dice.below(1000) * 1000 * MS))
+            let clock = Clock::new(dice.below(1000) * 1000 * MS);
+            let seen = Arc::new(Seen::new(flaw));
+            Server { seen, ..Server::new(id, SimDisk::default(), options, clock) }
         });
         let servers: Vec<Server> = servers.collect();
         let members = servers.len();
@@ -345,7 +349,8 @@ impl World {
                 let first = ends.next().flatten();
                 first.is_some() && ends.all(|end| end == first)
             };
-            if self.outcome.acknowledged >= wanted {
+            if self.outcome.acknowledged >= wanted && !self.quiet {
+                (0..self.servers.len()).try_for_each(|at| self.watches_are_as_left(at))?;
                 self.quiet = true;
             }
             let is_whole = self.wiped.is_none();
