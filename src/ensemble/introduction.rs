@@ -717,7 +717,11 @@ impl Coming {
                 let is_emptied = others.get(&server_of(founder)).is_some_and(is_empty);
                 let text = match without_any_base(self.server, left, &self.voters, others) {
                     Some(nothing) if has_begun => nothing,
-                    None if has_begun => format!("{text}. {BEGUN_WITHOUT_FOUNDER}"),
+                    // Without a leader nobody gives it a seat.
+                    None if has_begun => match self.returning(left, None, others).lost_majority() {
+                        Some(lost) => format!("this server belongs to an ensemble, and {lost}"),
+                        None => format!("{text}. {BEGUN_WITHOUT_FOUNDER}"),
+                    },
                     _ if is_emptied => self.awaits_emptied(server_of(founder), left),
                     _ => text,
                 };

@@ -103,6 +103,8 @@ pub struct OfLine {
     pub lacks_base: bool,
     /// What that was is something.
     pub held: bool,
+    /// It does not vote: its configuration has another life of its server, or none, or its founder has not answered yet.
+    pub lacks_vote: bool,
     /// The servers that vote.
     pub voters: Servers,
     /// Those of before, while that changes.
@@ -417,14 +419,21 @@ impl Round<'_> {
         if let Some(text) = self.holds_up() {
             return text;
         }
-        if let Some((server, _)) = self.keep_marked().next() {
+        if let Some(text) = self.is_of_other_lines() {
+            return text;
+        }
+        if let Some((server, _)) = self.have_more().next() {
+            let than = match self.heard().any(|its| its.0) {
+                true => "newer data than all that vote",
+                false => "data",
+            };
             return format!(
-                "a majority has the marker, but server {server}, which does not vote, has data, and nothing is begun beside that. To \
-                 begin on it, give server {server} a vote in the lists; to begin without it, stop server {server}, \
+                "server {server}, which does not vote, has {than}, and nothing is begun beside that. To begin on it, give server \
+                 {server} a vote in the lists of all servers, and start them again; to begin without it, stop server {server}, \
                  {MOVE_ASIDE}, and start the server again"
             );
         }
-        if let Some(text) = self.is_of_other_lines().or_else(|| self.is_older_than_left()) {
+        if let Some(text) = self.is_older_than_left() {
             return text;
         }
         if let Some(server) = self.is_left_by_few() {
@@ -554,18 +563,24 @@ impl Round<'_> {
         busy(self.voters, self.others)
     }
 
-    /// The observers that have data, or may have some, where that keeps a majority with the marker from beginning.
-    fn keep_marked(&self) -> impl Iterator<Item = (u8, Option<Busy>)> {
-        let is_kept = self.is_marked()
-            && self.members().next().is_none()
-            && !self.heard().any(|its| its.0)
-            && !self.may_begin(true);
-        let others =
-            self.others.iter().filter(move |(server, _)| is_kept && !self.voters.contains(server));
-        others.filter_map(|(server, its)| match its {
-            Standing::Busy(busy) => Some((*server, Some(*busy))),
-            Standing::Before(holding) if !holding.base.is_empty() => Some((*server, None)),
-            Standing::Before(_) | Standing::Member { .. } | Standing::Removed { .. } => None,
+    /// The servers that do not vote and have newer data than all voters, with which nothing is begun beside it: an observer
+    /// has only what was acknowledged, so the voters have lost that. Where no voter has any, those that may have some, too.
+    fn have_more(&self) -> impl Iterator<Item = (u8, Option<Busy>)> {
+        let order = |its: &Holding| (its.base.epoch, its.base.zxid);
+        let greatest = self.heard().filter(|its| its.0).map(|its| order(&its.2)).max();
+        let others = self.others.iter().filter(|(server, _)| !self.voters.contains(server));
+        others.filter_map(move |(server, its)| match its {
+            Standing::Busy(busy) if greatest.is_none() => Some((*server, Some(*busy))),
+            Standing::Before(holding)
+                if !holding.base.is_empty()
+                    && greatest.is_none_or(|greatest| order(holding) > greatest) =>
+            {
+                Some((*server, None))
+            }
+            Standing::Busy(_)
+            | Standing::Before(_)
+            | Standing::Member { .. }
+            | Standing::Removed { .. } => None,
         })
     }
 
@@ -577,7 +592,9 @@ impl Round<'_> {
 
     /// For an operator, if voters are busy, or observers that are waited for as well.
     fn holds_up(&self) -> Option<String> {
-        let observers = self.keep_marked().filter_map(|(server, busy)| Some((server, busy?)));
+        let is_none_there = self.members().next().is_none();
+        let observers = self.have_more().filter(|_| is_none_there);
+        let observers = observers.filter_map(|(server, busy)| Some((server, busy?)));
         holds_up(self.busy().chain(observers), self.silent())
     }
 
@@ -671,7 +688,7 @@ impl Round<'_> {
         let is_there = |of: OfLine| (is_of_before && zxid <= of.last) || zxid & 0xffff_ffff == 0;
         let fellows = || self.members().filter(|(_, ensemble, _)| *ensemble == left.ensemble);
         was_with_others
-            && self.is_majority_of(left, fellows().map(|its| its.0).collect())
+            && self.is_majority_of(left, voting(fellows()))
             && self.present().all(|(_, ensemble)| ensemble == left.ensemble)
             && fellows().any(|its| is_there(its.2))
     }
@@ -685,9 +702,9 @@ impl Round<'_> {
     /// that of a majority.
     fn is_waiting_for_others(&self) -> bool {
         let Some(left) = self.holding.left.filter(|_| !self.may_go_aside()) else { return false };
-        let own = self.members().filter(|(_, ensemble, _)| *ensemble == left.ensemble);
-        let own: Servers = own.map(|(server, _, _)| server).collect();
-        own != Servers::default() && !self.is_majority_of(left, own)
+        let mut own =
+            self.members().filter(|(_, ensemble, _)| *ensemble == left.ensemble).peekable();
+        own.peek().is_some() && !self.is_majority_of(left, voting(own))
     }
 
     /// Whether what a majority holds is of after this ensemble, so that it cannot go on.
@@ -772,7 +789,7 @@ impl Round<'_> {
     /// For an operator, if a record of an ensemble that was left is of a later epoch than all that ZooKeeper wrote.
     fn is_older_than_left(&self) -> Option<String> {
         self.next_generation()?;
-        let newest = self.heard().map(|its| its.2.base.epoch).max().unwrap_or(0);
+        let newest = self.data().map(|its| its.1.base.epoch).max().unwrap_or(0);
         let left = self.data().filter_map(|(server, its)| its.left.map(|left| (server, left.of)));
         let members = self.members().map(|(server, _, of)| (server, of));
         let (server, of) = left.chain(members).find(|(_, of)| of.last >> 32 > newest)?;
@@ -835,9 +852,10 @@ impl Round<'_> {
     }
 
     /// Whether those who answer as members of an ensemble are a majority of it, by the newest configuration that one of them
-    /// knows.
+    /// knows. Who has come back with an empty directory counts when it votes.
     fn has_majority(&self, of: u64) -> bool {
-        let servers = self.members().filter(|its| its.1 == of).map(|its| its.0).collect();
+        let voting = self.members().filter(|its| its.1 == of && !its.2.lacks_vote);
+        let servers = voting.map(|its| its.0).collect();
         let configurations = self.others.values().filter_map(|its| match its {
             Standing::Member { ensemble, configured_at, of: its, .. } if *ensemble == of => {
                 Some((*configured_at, *its))
@@ -850,6 +868,9 @@ impl Round<'_> {
 
     /// Whether an ensemble may begin with what was heard.
     fn may_begin(&self, is_late: bool) -> bool {
+        if self.have_more().next().is_some() {
+            return false;
+        }
         let voters = self.voters.len();
         let said = self.heard().filter(|its| !its.2.is_blank()).count();
         let with_data = self.heard().filter(|its| its.0).count();
@@ -864,12 +885,7 @@ impl Round<'_> {
             let are_all = said + self.removed().len() == voters && said > voters / 2;
             return are_all || (is_late && !self.is_held_up() && with_data > voters / 2);
         }
-        let may_have_data = |its: &Standing| match its {
-            Standing::Before(its) => !its.base.is_empty(),
-            Standing::Busy(_) => true,
-            Standing::Member { .. } | Standing::Removed { .. } => false,
-        };
-        said == voters || (self.is_marked() && !self.others.values().any(may_have_data))
+        said == voters || (self.is_marked() && !self.is_held_up())
     }
 
     fn is_named_by_majority(&self) -> bool {
@@ -1038,7 +1054,12 @@ impl Round<'_> {
                  log says then what to do"
                 .to_owned(),
             (false, _) => {
-                format!(": start the other servers of that ensemble{}", self.ends_without_others(of))
+                let lacking = self.members().filter(|its| its.1 == of.0 && its.2.lacks_vote);
+                let lacking = without_vote(lacking.map(|its| its.0).filter(|it| self.voters.contains(it)));
+                format!(
+                    ": start the other servers of that ensemble{lacking}{}",
+                    self.ends_without_others(of)
+                )
             }
         };
         format!("server {server} belongs to an ensemble, and {has}{end}")
@@ -1221,6 +1242,32 @@ fn majority_wins(silent: &str) -> String {
     }
 }
 
+/// Those of the members that vote.
+fn voting(members: impl Iterator<Item = (u8, u64, OfLine)>) -> Servers {
+    members.filter(|(_, _, of)| !of.lacks_vote).map(|(server, ..)| server).collect()
+}
+
+/// For an operator, behind what answers: members that do not vote.
+fn without_vote(servers: impl Iterator<Item = u8>) -> String {
+    let servers: Vec<u8> = servers.collect();
+    match servers.as_slice() {
+        [] => String::new(),
+        [_] => format!(
+            ". {} does not vote: its directory was emptied, or it has just joined",
+            capital(&servers)
+        ),
+        _ => format!(
+            ". {} do not vote: their directories were emptied, or they have just joined",
+            capital(&servers)
+        ),
+    }
+}
+
+/// The same at the beginning of a sentence.
+fn capital(servers: &[u8]) -> String {
+    in_words(servers).replacen('s', "S", 1)
+}
+
 /// The term of a record.
 fn term_of(zxid: i64) -> u64 {
     u64::try_from(zxid >> 32).unwrap_or(0)
@@ -1352,8 +1399,8 @@ fn ends_without_base(
             false => format!("to begin with an empty tree, {leave}"),
         };
         return format!(
-            "nothing of what that was founded on has come to {words}, and nothing was there before{start}{}{unmounted}. Only if \
-             the directories of all other members are lost for good, {end}",
+            "nothing of what that was founded on has come to {words}, and nothing else is there{start}{}{unmounted}. Only if \
+             the directories of all other members are lost for good, and no folder before-... beside theirs has what is needed, {end}",
             answer_empty(empty)
         );
     }
@@ -1612,17 +1659,28 @@ impl Returning<'_> {
     /// For an operator of a member that took part and has no leader, if those who answer are no majority: for whom it waits.
     #[must_use]
     pub fn lost_majority(&self) -> Option<String> {
-        let servers: Servers = self.fellows().chain([self.own]).collect();
+        let fellows = || {
+            let others = self.others.iter().filter_map(|(server, its)| match its {
+                Standing::Member { ensemble, of, .. } if *ensemble == self.left.ensemble => {
+                    Some((*server, *ensemble, *of))
+                }
+                _ => None,
+            });
+            others.chain([(self.own, self.left.ensemble, self.left.of)])
+        };
+        let lacking = fellows().filter(|its| its.2.lacks_vote).map(|its| its.0);
+        let lacking = without_vote(lacking.filter(|it| self.voters.contains(it)));
         let (silent, are) = silent(self.own, self.voters, self.others);
         let busy = holds_up(busy(self.voters, self.others), (silent.clone(), are));
         let start = match silent.as_str() {
             "" => String::new(),
             _ => format!(": start {silent}"),
         };
-        (!self.left.of.is_majority(servers)).then(|| {
+        (!self.left.of.is_majority(voting(fellows()))).then(|| {
             busy.unwrap_or_else(|| {
                 format!(
-                    "no majority of its ensemble answers{start}{}{}",
+                    "no majority of its ensemble answers{start}{lacking}{}{}{}",
+                    answer_empty(&empty(self.voters, self.others)),
                     unmounted(&blank(self.voters, self.others)),
                     self.ends_without_others()
                 )
@@ -1663,3 +1721,7 @@ impl Returning<'_> {
 #[cfg(test)]
 #[path = "standing_test.rs"]
 mod standing_test;
+
+#[cfg(test)]
+#[path = "without_vote_test.rs"]
+mod without_vote_test;

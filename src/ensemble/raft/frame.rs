@@ -397,13 +397,15 @@ fn put_base(out: &mut BytesMut, Base { epoch, zxid, accepted }: Base) {
 }
 
 fn put_line(out: &mut BytesMut, of: &OfLine) {
-    let OfLine { line, generation, term, last, lacks_base, held, voters, outgoing } = of;
+    let OfLine { line, generation, term, last, lacks_base, held, lacks_vote, voters, outgoing } =
+        of;
     for number in [line, generation, term] {
         out.put_u64(*number);
     }
     out.put_i64(*last);
     out.put_u8((*lacks_base).into());
     out.put_u8((*held).into());
+    out.put_u8((*lacks_vote).into());
     voters.0.into_iter().chain(outgoing.0).for_each(|word| out.put_u64(word));
 }
 
@@ -659,6 +661,7 @@ impl<'a> Input<'a> {
         let last = self.take()?;
         let lacks_base = self.take::<u8>()? != 0;
         let held = self.take::<u8>()? != 0;
+        let lacks_vote = self.take::<u8>()? != 0;
         let mut servers = || -> Result<Servers, FrameError> {
             let mut words = [0; 4];
             for word in &mut words {
@@ -667,7 +670,7 @@ impl<'a> Input<'a> {
             Ok(Servers(words))
         };
         let (voters, outgoing) = (servers()?, servers()?);
-        Ok(OfLine { line, generation, term, last, lacks_base, held, voters, outgoing })
+        Ok(OfLine { line, generation, term, last, lacks_base, held, lacks_vote, voters, outgoing })
     }
 
     fn secret(&mut self) -> Result<Option<Box<HandedSecret>>, FrameError> {

@@ -150,6 +150,7 @@ fn examples() -> Vec<Said> {
         last: -1,
         lacks_base: true,
         held: true,
+        lacks_vote: true,
         voters: [1, 200].into_iter().collect(),
         outgoing: [255].into_iter().collect(),
     };

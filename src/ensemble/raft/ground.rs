@@ -88,12 +88,16 @@ pub struct Before {
 /// What the raft.state of a directory says of its ensemble, for which the last record was written with this zxid.
 #[must_use]
 pub fn of_line(state: &RaftState, last: i64) -> Left {
-    let RaftState { ensemble, line, generation, term, ref members, .. } = *state;
+    let RaftState { id, ensemble, line, generation, term, ref members, awaits, .. } = *state;
     let servers = |ids: &[u64]| ids.iter().copied().map(server_of).collect::<Servers>();
     let (voters, outgoing) = (servers(&members.voters), servers(&members.voters_outgoing));
     let lacks_base = lacks_base(state, last);
-    let held = state.own.1 != 0;
-    let of = OfLine { line, generation, term, last, lacks_base, held, voters, outgoing };
+    // What lay there before a seat was taken goes aside at the first start as its member.
+    let held = state.own.1 != 0 && (state.clears || state.founded_in != 0);
+    let is_voter = members.voters.contains(&id) || members.voters_outgoing.contains(&id);
+    let lacks_vote = awaits != 0 || !is_voter;
+    let of =
+        OfLine { line, generation, term, last, lacks_base, held, lacks_vote, voters, outgoing };
     Left { ensemble, of }
 }
 
