@@ -95,18 +95,21 @@ impl<T: Transport> Member<T> {
         raft.prs().iter().map(peer).collect()
     }
 
-    /// From which transaction on the others that are there still take the log from a leader: of one that gets a snapshot, from
-    /// that on.
+    /// From which transaction on the others that are there still take the log from a leader: of one that gets a snapshot, or that
+    /// has got it and has not said yet that its disk has it, from that on.
     #[must_use]
     pub fn wanted(&self) -> Option<i64> {
         let (raft, log) = (&self.node.raft, &self.node.store().log);
         let takes = |(id, progress): (&u64, &raft::Progress)| {
-            let from = match progress.state {
-                ProgressState::Snapshot => progress.pending_snapshot,
-                ProgressState::Probe | ProgressState::Replicate => progress.matched,
-            };
             let is_another = self.is_leading() && *id != raft.id && self.is_there(*id);
-            is_another.then(|| log.zxid(from)).flatten()
+            let from = |index| if is_another { log.zxid(index) } else { None };
+            match progress.state {
+                ProgressState::Snapshot => from(progress.pending_snapshot),
+                // What it had before is in the log no more where it needed a snapshot.
+                ProgressState::Probe | ProgressState::Replicate => {
+                    from(progress.matched).or_else(|| from(progress.next_idx.saturating_sub(1)))
+                }
+            }
         };
         raft.prs().iter().filter_map(takes).min()
     }

@@ -34,6 +34,8 @@ mod flawed_disk;
 mod hand_over;
 #[path = "sim_test/history.rs"]
 mod history;
+#[path = "sim_test/kept_log.rs"]
+mod kept_log;
 #[path = "sim_test/life.rs"]
 mod life;
 #[path = "sim_test/network.rs"]
