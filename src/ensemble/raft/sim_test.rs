@@ -30,6 +30,8 @@ mod cut_off;
 mod faults;
 #[path = "sim_test/flawed_disk.rs"]
 mod flawed_disk;
+#[path = "sim_test/full.rs"]
+mod full;
 #[path = "sim_test/hand_over.rs"]
 mod hand_over;
 #[path = "sim_test/history.rs"]
