@@ -24,6 +24,7 @@
 mod aside;
 mod atomic_file;
 mod backup;
+mod checked_text;
 mod compression;
 mod copy;
 mod cut;

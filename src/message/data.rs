@@ -133,12 +133,12 @@ FK0226 TOO_MANY_MEMBERS
 "Please report it."
 
 FK0227 SEAL_FILE
-"`ferrokeeper.sealed` does not hold a zxid."
+"`ferrokeeper.sealed` does not hold a zxid, or fails its checksum."
 "The data is not affected. Nothing is purged until this is fixed: the file says which of ZooKeeper's files may be deleted."
 "Run `ferrokeeper data seal DIR` again."
 
 FK0228 SESSIONS_BEFORE_KEY_FILE
-"`sessions.before.key` does not hold session ids."
+"`sessions.before.key` does not hold session ids, or fails its checksum."
 "The server does not start; the data is not affected. The file says which sessions from before the seal still have ZooKeeper's passwords."
 "Restore it. Or remove it with the command in the message: those sessions end, their clients open new ones, and their ephemeral znodes are deleted."
 

@@ -325,6 +325,18 @@ pub enum StorageError {
         /// The file.
         path: PathBuf,
     },
+    /// `ferrokeeper.sealed` is not what was written.
+    #[error("{} fails its checksum: with a changed zxid, other files could be purged; run ferrokeeper data seal again", path.display())]
+    SealedChecksum {
+        /// The file.
+        path: PathBuf,
+    },
+    /// `sessions.before.key` is not what was written.
+    #[error("{} fails its checksum: with a changed id, another session would be taken for one from before the seal; restore it; or run `rm {}`, after which a start works, but the sessions from before the seal are lost: their clients open new ones", path.display(), quoted(path))]
+    SessionsBeforeKeyChecksum {
+        /// The file.
+        path: PathBuf,
+    },
     /// `sessions.before.key` does not hold session ids.
     #[error("{} must hold session ids, such as 0x1000029fe520000, one per line; restore it; or run `rm {}`, after which a start works, but the sessions from before the seal are lost: their clients open new ones", path.display(), quoted(path))]
     SessionsBeforeKey {
@@ -417,8 +429,10 @@ impl StorageError {
             Self::Member { .. } => MessageId::MEMBER_STARTED_ALONE,
             Self::OlderCopy { .. } => MessageId::OLDER_COPY,
             Self::Members => MessageId::TOO_MANY_MEMBERS,
-            Self::Sealed { .. } => MessageId::SEAL_FILE,
-            Self::SessionsBeforeKey { .. } => MessageId::SESSIONS_BEFORE_KEY_FILE,
+            Self::Sealed { .. } | Self::SealedChecksum { .. } => MessageId::SEAL_FILE,
+            Self::SessionsBeforeKey { .. } | Self::SessionsBeforeKeyChecksum { .. } => {
+                MessageId::SESSIONS_BEFORE_KEY_FILE
+            }
             Self::SessionKey { .. } | Self::SessionKeyChecksum { .. } => {
                 MessageId::SESSION_KEY_FILE
             }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::atomic_file;
+use super::checked_text::{self, Lines};
 use super::disk::{Access, Disk};
 use super::error::{During, StorageError};
 use super::file_name;
@@ -154,24 +155,29 @@ pub fn write_sessions_before_key(
     sessions: &[i64],
 ) -> Result<(), StorageError> {
     let lines: String = sessions.iter().map(|session| format!("{session:#x}\n")).collect();
+    let text = checked_text::with_checksum(lines);
     let name = file_name::SESSIONS_BEFORE_KEY;
-    atomic_file::replace(disk, folder, name, lines.as_bytes(), Access::Shared)
+    atomic_file::replace(disk, folder, name, text.as_bytes(), Access::Shared)
 }
 
 /// The sessions that were opened before there was a key; none where the directory had one from the beginning.
 ///
 /// # Errors
-/// When the file cannot be read or holds something else.
+/// When the file cannot be read, holds something else or fails its checksum.
 fn sessions_before_key(disk: &dyn Disk, folder: &Path) -> Result<Vec<i64>, StorageError> {
     let path = folder.join(file_name::SESSIONS_BEFORE_KEY);
-    let bytes = match atomic_file::read(disk, &path, BEFORE_LEN_MAX)? {
-        None => return Ok(Vec::new()),
-        Some(bytes) => bytes.unwrap_or_default(),
+    let Some(bytes) = atomic_file::read(disk, &path, BEFORE_LEN_MAX)? else {
+        return Ok(Vec::new());
     };
     let parse = |line: &str| u64::from_str_radix(line.strip_prefix("0x")?, 16).ok();
-    let sessions = std::str::from_utf8(&bytes).ok().and_then(|text| {
-        text.lines().map(|line| parse(line).map(u64::cast_signed)).collect::<Option<Vec<_>>>()
-    });
+    let text = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let sessions = match text.as_deref().map(checked_text::checked) {
+        Some(Lines::Wrong) => return Err(StorageError::SessionsBeforeKeyChecksum { path }),
+        Some(Lines::Good(lines)) => {
+            lines.lines().map(|line| parse(line).map(u64::cast_signed)).collect()
+        }
+        None => None,
+    };
     sessions.ok_or(StorageError::SessionsBeforeKey { path })
 }
 
@@ -211,6 +217,42 @@ mod tests {
             let error = read().expect_err("refused");
             assert!(matches!(error, StorageError::SessionsBeforeKey { .. }), "{content:?}");
         }
+    }
+
+    #[test]
+    fn no_bit_of_the_sessions_of_before_changes_unseen() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("sessions.before.key");
+        let read = || sessions_before_key(&RealDisk, folder.path());
+        let sessions = [0x0100_0029_fe52_0000, 5];
+        write_sessions_before_key(&RealDisk, folder.path(), &sessions).expect("writes");
+        let whole = std::fs::read(&path).expect("reads");
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &bytes).expect("writes");
+            let error = read().expect_err("refused");
+            assert!(error.to_string().contains("sessions.before.key"), "bit {bit}: {error}");
+        }
+        // A digit is another digit, and a line is gone.
+        let text = String::from_utf8(whole).expect("text");
+        for other in [text.replace("0x5\n", "0x7\n"), text.replace("0x5\n", "")] {
+            std::fs::write(&path, other).expect("writes");
+            let error = read().expect_err("refused");
+            assert!(matches!(error, StorageError::SessionsBeforeKeyChecksum { .. }), "{error}");
+        }
+        // One of before there was a checksum.
+        std::fs::write(&path, "0x10000029fe520000\n0x7\n").expect("writes");
+        assert_eq!(read().expect("reads"), [0x1000_0029_fe52_0000, 7]);
+    }
+
+    #[test]
+    fn a_file_of_sessions_that_is_too_long_is_not_taken_for_none() {
+        let folder = tempfile::tempdir().expect("folder");
+        let file = std::fs::File::create(folder.path().join("sessions.before.key")).expect("made");
+        file.set_len(BEFORE_LEN_MAX + 1).expect("longer");
+        let error = sessions_before_key(&RealDisk, folder.path()).expect_err("refused");
+        assert!(matches!(error, StorageError::SessionsBeforeKey { .. }), "{error}");
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub(crate) fn type_in(command: &str) -> String {
 #[test]
 fn what_a_refused_start_says_makes_it_start() {
     type Damage = fn(PathBuf);
-    let damages: [(&str, Damage, bool); 6] = [
+    let damages: [(&str, Damage, bool); 7] = [
         (
             "session.key",
             |version| fs::write(version.join("session.key"), b"short").expect("written"),
@@ -73,6 +73,14 @@ fn what_a_refused_start_says_makes_it_start() {
             "sessions.before.key",
             |version| {
                 fs::write(version.join("sessions.before.key"), b"garbage").expect("written");
+            },
+            true,
+        ),
+        (
+            "sessions.before.key",
+            |version| {
+                let another = "0x5\ncrc32 0x00000000\n";
+                fs::write(version.join("sessions.before.key"), another).expect("written");
             },
             true,
         ),
