@@ -295,6 +295,7 @@ impl Ground {
             role: CurrentRole::new(role),
             others: Others::default(),
             ending,
+            short_disk: parking_lot::Mutex::default(),
             trace_mask: AtomicI64::new(four_letter::TRACE_MASK),
             config,
         })

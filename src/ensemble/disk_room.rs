@@ -103,6 +103,12 @@ impl DiskRoom {
 }
 
 impl Room {
+    /// Whether a session can be opened.
+    #[must_use]
+    pub const fn takes_sessions(self) -> bool {
+        matches!(self, Self::Enough | Self::Scarce)
+    }
+
     /// What becomes of work that there is no room for.
     pub(super) fn refuse(self, database: &Database, work: &Work) -> Option<Prepared> {
         let goes_on = match self {

@@ -138,6 +138,12 @@ impl Standalone {
         if self.has_room_for_orphans() { orphans(&mut self.sequencer) } else { Vec::new() }
     }
 
+    /// What room the disk of the log has, looked at from time to time.
+    pub fn room(&mut self, now: Now) -> Room {
+        self.look_at_disk(now);
+        self.disk_room.room()
+    }
+
     fn has_room_for_orphans(&self) -> bool {
         self.disk_room.room() < Room::Least
     }

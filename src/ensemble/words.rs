@@ -55,7 +55,8 @@ pub enum Word {
     Disowned(Vec<ConnectionId>),
     /// From a follower: what it needs of snapshots.
     Snapshot(Need),
-    /// From a follower: what room the disk of its log has.
+    /// From a follower: what room the disk of its log has. From the leader to who said so: the room that there is for what
+    /// it decides.
     Room(Room),
     /// From a follower: the servers that its configuration lists.
     Listed(Vec<u8>),

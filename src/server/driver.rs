@@ -19,7 +19,7 @@ use crate::engine::sequencer::Sequencer;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::{
-    EXPIRIES_AT_ONCE, Inquiry, OrderError, Scope, Snapshots, Standalone, Submission,
+    EXPIRIES_AT_ONCE, Inquiry, OrderError, Room, Scope, Snapshots, Standalone, Submission,
 };
 use crate::message::MessageId;
 
@@ -32,6 +32,9 @@ const SNAPSHOT_SHARE: u32 = 8;
 pub(super) const STALL_MS: u64 = 500;
 /// A snapshot at the end is taken only if it is expected within this time.
 const LAST_SNAPSHOT_MAX_MS: u64 = 10_000;
+/// Why nobody gets a session.
+const SHORT_DISK: &str =
+    "the disk of the log is all but full: new sessions are refused until it has room again";
 
 /// Runs the orderer until the queue ends.
 ///
@@ -61,6 +64,7 @@ pub(super) fn run(
             chores.append(&mut due(server, standalone.sequencer(), now, late));
             chores.append(&mut reaper.chores(&server.replica, now));
         }
+        see_room(server, standalone.room(now), SHORT_DISK);
         if !chores.is_empty() || !batch.submissions.is_empty() || standalone.has_more() {
             server.group_began.store(now.monotonic.0.max(1), Ordering::Relaxed);
             take(server, &mut batch.submissions, now);
@@ -141,6 +145,11 @@ fn is_throttled(most_ms: Option<NonZeroU32>, waited_ms: u64, work: &Work) -> boo
             request,
             Request::Ping | Request::CloseSession | Request::Sync(SyncRequest { path: None })
         )
+}
+
+/// Sees whether sessions can be opened with so much room for what is decided, and why not.
+pub(super) fn see_room(server: &Server, room: Room, why: &'static str) {
+    *server.short_disk.lock() = (!room.takes_sessions()).then_some(why);
 }
 
 pub(super) fn refused_for_room(server: &Server, requests: u64) {

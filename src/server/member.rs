@@ -35,6 +35,10 @@ use crate::storage::{MOVE_ASIDE, Over};
 const TICK_MS: u64 = 50;
 /// How long a leader that ends waits for another one.
 const HAND_OVER_MS: u64 = 500;
+/// Why nobody gets a session.
+const SHORT_DISKS: &str = "the disks of a majority or of the leader are all but full: new sessions are refused until they have room again";
+const FULL_DISK: &str =
+    "the disk of its log is full: it takes no transactions until there is room again";
 /// Ticks that are made up for after the thread stood still; it knows nothing of what the others did meanwhile.
 const TICKS_AT_ONCE: u64 = 3;
 
@@ -87,6 +91,11 @@ pub(super) fn run(
         expire_local(server, &mut member, now.monotonic, late);
         life.give_seats(&member);
         driver::refused_for_room(server, member.take_refused_for_room());
+        if member.has_full_disk() {
+            *server.short_disk.lock() = Some(FULL_DISK);
+        } else {
+            driver::see_room(server, member.room(), SHORT_DISKS);
+        }
         life.report(server, &mut member, now)?;
         for inquiry in batch.inquiries {
             match inquiry {

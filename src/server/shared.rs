@@ -140,6 +140,8 @@ pub(super) struct Server {
     pub(super) group_began: AtomicU64,
     pub(super) directory: Arc<DataDirectory>,
     pub(super) role: CurrentRole,
+    /// Why nobody gets a session, if that is for want of room on the disks of logs.
+    pub(super) short_disk: Mutex<Option<&'static str>>,
     pub(super) others: Others,
     /// Cancelled when the server ends.
     pub(super) ending: CancellationToken,

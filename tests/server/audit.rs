@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, PipeReader, Read as _};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -14,7 +15,9 @@ use jute::protocol::{MultiOp, Request, SetDataRequest};
 use parking_lot::Mutex;
 
 use crate::client::{create, exists, set, until};
-use crate::process::{Server, full_pipe};
+use crate::founding::readiness;
+use crate::process::{Server, free_port, full_pipe};
+use crate::ready::is_ready;
 
 /// Sessions outlive what an answer waits for the log, also those of clients that send no pings.
 const PATIENT: &str = "maxSessionTimeout=60000\n";
@@ -208,15 +211,24 @@ fn changes_wait_while_the_lines_of_others_take_all_the_room() {
 
 #[test]
 fn changes_are_refused_where_the_log_is_to_fail_closed() {
-    let (server, reader) = unread("audit.failClosed=true");
+    let probe: SocketAddr = (Ipv4Addr::LOCALHOST, free_port()).into();
+    let admin = format!(
+        "admin.enableServer=true\nadmin.serverAddress=127.0.0.1\nadmin.serverPort={}",
+        probe.port()
+    );
+    let (server, reader) = unread(&format!("audit.failClosed=true\n{admin}"));
     let mut client = server.connect(TIMEOUT_MS);
     client.ok(&create("/a", vec![], CreateMode::Persistent));
     until("the log says why the answer came", || server.log().contains("[FK0608]"));
+    let ready = readiness(probe);
+    assert!(ready.contains("503") && ready.contains("audit.failClosed"), "{ready}");
     client.send(&[exists("/a", false), set("/a", vec![1]), exists("/a", false)]);
     let codes: Vec<i32> = client.receive_all(3).iter().map(|reply| reply.header.err).collect();
     assert_eq!(codes, [0, -7, 0]);
     let text = read_on(reader);
-    until("it heals", || client.call(&set("/a", vec![2])).header.err == 0);
+    // Nobody asks it for anything meanwhile.
+    until("it is ready", || is_ready(probe));
+    client.ok(&set("/a", vec![2]));
     until("it is told", || sets(&text.lock()) == 1);
 }
 

@@ -16,23 +16,25 @@ const TIMEOUT_MS: i32 = 4000;
 /// Three servers that serve, and where their probes are answered.
 fn start() -> (Vec<Server>, Vec<SocketAddr>) {
     let mut servers = prepare(3, "");
-    let probe = |server: &mut Server| {
-        let probe: SocketAddr = (Ipv4Addr::LOCALHOST, free_port()).into();
-        let config = fs::read_to_string(server.config()).expect("zoo.cfg");
-        let lines = format!(
-            "{config}\nadmin.enableServer=true\nadmin.serverAddress=127.0.0.1\nadmin.serverPort={}\n",
-            probe.port()
-        );
-        fs::write(server.config(), lines).expect("zoo.cfg");
-        server.run();
-        probe
-    };
-    let probes: Vec<SocketAddr> = servers.iter_mut().map(probe).collect();
+    let probes: Vec<SocketAddr> = servers.iter().map(probe).collect();
+    servers.iter_mut().for_each(Server::run);
     until("all are ready", || probes.iter().all(|probe| is_ready(*probe)));
     (servers, probes)
 }
 
-fn is_ready(probe: SocketAddr) -> bool {
+/// Where its probes are answered once it runs.
+pub(crate) fn probe(server: &Server) -> SocketAddr {
+    let probe: SocketAddr = (Ipv4Addr::LOCALHOST, free_port()).into();
+    let config = fs::read_to_string(server.config()).expect("zoo.cfg");
+    let lines = format!(
+        "{config}\nadmin.enableServer=true\nadmin.serverAddress=127.0.0.1\nadmin.serverPort={}\n",
+        probe.port()
+    );
+    fs::write(server.config(), lines).expect("zoo.cfg");
+    probe
+}
+
+pub(crate) fn is_ready(probe: SocketAddr) -> bool {
     readiness(probe).contains("200 OK")
 }
 

@@ -1,18 +1,24 @@
 //! Servers on small file systems of their own, which other writers fill.
 
 use std::fs;
+use std::io::Write as _;
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use jute::CreateMode;
 use jute::protocol::{DeleteRequest, Request};
 
-use crate::client::{create, set, until};
+use crate::client::{connect_frame, create, frame, open, set, until};
 use crate::ensemble::{Patient, leader, mode, prepare};
+use crate::founding::readiness;
 use crate::process::Server;
+use crate::ready::{is_ready, probe};
 
 const TIMEOUT_MS: i32 = 4000;
 /// Log segments are of a megabyte, so that the reserve is two of them; this is between half of that and all.
 const SCARCE: u64 = 3 << 19;
+/// Between a quarter and half of it.
+const LEAST: u64 = 3 << 18;
 
 /// A word of `unshare` with which this user may mount something that nobody else sees.
 pub(crate) fn private_mounts() -> Option<&'static str> {
@@ -68,14 +74,22 @@ pub(crate) fn make_room(server: &Server) {
     fs::remove_file(format!("{}/other", inside(server))).expect("it was there");
 }
 
-/// Three servers, each on a small disk.
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]
-fn start(megabytes: u32) -> Option<Vec<Server>> {
-    let Some(word) = private_mounts() else {
+fn private_mounts_or_skipped() -> Option<&'static str> {
+    let word = private_mounts();
+    if word.is_none() {
         eprintln!("SKIPPED: this user may not mount a small file system of his own");
-        return None;
-    };
-    let mut servers = prepare(3, "");
+    }
+    word
+}
+
+/// Three servers, each on a small disk.
+fn start(megabytes: u32) -> Option<Vec<Server>> {
+    run(prepare(3, ""), megabytes)
+}
+
+fn run(mut servers: Vec<Server>, megabytes: u32) -> Option<Vec<Server>> {
+    let word = private_mounts_or_skipped()?;
     for (id, server) in (1..).zip(&mut servers) {
         run_on_small_disk(server, word, megabytes, &[("myid", format!("{id}"))]);
     }
@@ -176,4 +190,79 @@ fn where_the_disks_of_a_majority_are_short_what_grows_is_refused_until_they_have
     assert!(late.exists("/a") && !late.exists("/b"));
     make_room(&servers[followers[0]]);
     until("it heals", || growth.once(&mut client) == 0);
+}
+
+/// Whether a new client gets a session.
+fn opens(server: &Server) -> bool {
+    let mut stream = open(server.address());
+    stream.write_all(&connect_frame(TIMEOUT_MS, 0, &[0; 16])).expect("sent");
+    frame(&mut stream).is_some()
+}
+
+fn says(probe: SocketAddr, why: &str) -> bool {
+    let ready = readiness(probe);
+    ready.contains("503") && ready.contains(why)
+}
+
+#[test]
+fn a_server_alone_is_not_ready_while_its_disk_has_no_room_for_sessions() {
+    let Some(word) = private_mounts_or_skipped() else { return };
+    let mut server = Server::prepare("");
+    let probe = probe(&server);
+    run_on_small_disk(&mut server, word, 10, &[]);
+    let mut client = server.connect(TIMEOUT_MS);
+    client.ok(&create("/a", vec![], CreateMode::Persistent));
+    wait_for_spares(&server);
+    fill(&server, SCARCE);
+    until("what grows is refused", || {
+        client.call(&create("/b", vec![], CreateMode::Persistent)).header.err == -7
+    });
+    assert!(opens(&server) && is_ready(probe), "{}", readiness(probe));
+    make_room(&server);
+    fill(&server, LEAST);
+    // Nobody asks it for anything meanwhile.
+    until("it says so", || says(probe, "the disk of the log is all but full"));
+    assert!(!opens(&server));
+    // Who has a session goes on with it, and can make room.
+    let mut client = client.again(server.address());
+    client.ok(&Request::Delete(DeleteRequest { path: "/a".into(), version: -1 }));
+    make_room(&server);
+    until("it is ready", || is_ready(probe));
+    assert!(opens(&server));
+}
+
+#[test]
+fn no_member_is_ready_while_the_disks_of_a_majority_have_no_room_for_sessions() {
+    let servers = prepare(3, "");
+    let probes: Vec<SocketAddr> = servers.iter().map(probe).collect();
+    let Some(servers) = run(servers, 10) else { return };
+    let first = leader(&servers);
+    let followers = [(first + 1) % 3, (first + 2) % 3];
+    until("all are ready", || probes.iter().all(|probe| is_ready(*probe)));
+    fill(&servers[followers[0]], LEAST);
+    until("it has seen that", || {
+        servers[followers[0]].log().contains("the disk of the log is all but full")
+    });
+    // The others have room, and they are a majority.
+    assert!(servers.iter().all(opens));
+    assert!(probes.iter().all(|probe| is_ready(*probe)));
+    fill(&servers[followers[1]], LEAST);
+    until("all say so", || probes.iter().all(|probe| says(*probe, "the disks of a majority")));
+    assert!(!servers.iter().any(opens));
+    make_room(&servers[followers[0]]);
+    until("all are ready", || probes.iter().all(|probe| is_ready(*probe)));
+    assert!(servers.iter().all(opens));
+}
+
+#[test]
+fn a_member_whose_disk_is_full_says_that_it_is_why_it_is_not_ready() {
+    let servers = prepare(3, "");
+    let probes: Vec<SocketAddr> = servers.iter().map(probe).collect();
+    let Some(servers) = run(servers, 10) else { return };
+    let full = (leader(&servers) + 1) % 3;
+    fill(&servers[full], 0);
+    until("it says so", || says(probes[full], "the disk of its log is full"));
+    assert!(is_ready(probes[leader(&servers)]));
+    make_room(&servers[full]);
+    until("it is ready", || is_ready(probes[full]));
 }

@@ -153,7 +153,10 @@ impl<T: Transport> Member<T> {
                 connections.into_iter().for_each(|connection| self.here.close(connection));
             }
             Word::Snapshot(need) => self.needs(from, need),
-            Word::Room(room) => self.rooms.heard(from, room),
+            Word::Room(room) => {
+                let leads = self.node.raft.state == StateRole::Leader;
+                self.rooms.heard(from, room, leads);
+            }
             Word::Listed(servers) => self.lists.heard(from, servers),
             Word::TakeSnapshot => self.told_to_go(from),
             Word::Tree(tree) => self.heard_tree(from, tree)?,

@@ -26,24 +26,48 @@ pub(super) struct Rooms {
     pub(super) own: DiskRoom,
     /// What the leader was told of this member's.
     told: Told<Room>,
-    /// What the others said last.
-    others: BTreeMap<u64, Room>,
+    /// What the others said last to this member as the leader, and what each of them was told.
+    others: BTreeMap<u64, Saying>,
+    /// What a leader said last, and which: the room that there is for what it decides.
+    decides: Option<(u64, Room)>,
     /// When this member last wanted to hand over.
     left: Monotonic,
 }
 
+/// What a leader and one that follows it say.
+#[derive(Debug, Clone, Copy)]
+struct Saying {
+    heard: Room,
+    told: Option<Room>,
+}
+
 impl Rooms {
-    pub(super) fn heard(&mut self, peer: u64, room: Room) {
-        self.others.insert(peer, room);
+    /// What one says that follows, or, where this member does not lead, one that does.
+    pub(super) fn heard(&mut self, peer: u64, room: Room, leads: bool) {
+        if leads {
+            self.others.insert(peer, Saying { heard: room, told: None });
+        } else {
+            self.decides = Some((peer, room));
+        }
     }
 
     pub(super) fn lost(&mut self, peer: u64) {
         self.others.remove(&peer);
+        self.decides.take_if(|(leader, _)| *leader == peer);
     }
 
     /// What another member said; it says so as soon as it follows.
     pub(super) fn of(&self, peer: u64) -> Room {
-        self.others.get(&peer).copied().unwrap_or_default()
+        self.others.get(&peer).map_or(Room::Enough, |its| its.heard)
+    }
+
+    /// Who has not been told yet that there is so much for what this member decides.
+    fn not_told(&mut self, room: Room) -> impl Iterator<Item = u64> {
+        let others = self.others.iter_mut().filter(move |(_, its)| its.told != Some(room));
+        others.map(move |(peer, its)| {
+            its.told = Some(room);
+            *peer
+        })
     }
 }
 
@@ -81,6 +105,33 @@ impl<T: Transport> Member<T> {
         }
         rooms.told.tell(own, Word::Room, following.as_ref(), transport);
         self.leave_short_disk(now);
+        self.tell_room_to_decide();
+    }
+
+    /// As a leader, tells those who follow what room there is.
+    fn tell_room_to_decide(&mut self) {
+        if self.node.raft.state != StateRole::Leader {
+            self.rooms.others.clear();
+            return;
+        }
+        let room = self.room_to_decide();
+        let Self { rooms, transport, .. } = self;
+        rooms.not_told(room).for_each(|peer| transport.say(peer, Word::Room(room)));
+    }
+
+    /// The room for what clients of this member ask, as far as it knows.
+    pub fn room(&self) -> Room {
+        let raft = &self.node.raft;
+        match self.rooms.decides {
+            _ if raft.state == StateRole::Leader => self.room_to_decide(),
+            Some((leader, room)) if leader == raft.leader_id => room,
+            _ => Room::Enough,
+        }
+    }
+
+    /// Whether this member accepts no more transactions for want of room.
+    pub fn has_full_disk(&self) -> bool {
+        self.passes_over_entries()
     }
 
     /// As a leader, hands over to a member whose disk has more room.
