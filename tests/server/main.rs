@@ -16,6 +16,7 @@ mod listings;
 mod lists;
 mod logs;
 mod members;
+mod no_seat;
 mod old_name;
 mod process;
 mod quorum;
