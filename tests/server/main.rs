@@ -29,6 +29,7 @@ mod sessions;
 mod short_memory;
 mod signals;
 mod small_disk;
+mod there_and_back;
 mod unread;
 mod watching_again;
 mod wrong_tree;
