@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use jute::CreateMode;
-use jute::protocol::{ConnectResponse, Request};
+use jute::protocol::{ConnectResponse, CreateRequest, Request};
+use jute::{Acl, CreateMode, perms};
 
-use crate::client::{Client, connect_frame, create, ends, open, until};
+use crate::client::{Client, connect_frame, create, ends, open, set, until};
 use crate::ensemble::{Patient, alone, leader, mode, prepare, stop, wipe};
 use crate::process::Server;
 
@@ -291,4 +291,31 @@ fn sessions_of_one_server_go_on_there_only_and_those_with_an_ephemeral_everywher
     moved.ok(&Request::CloseSession);
     let mut watcher = Patient::connect(&servers[here], TIMEOUT_MS);
     until("its znode is gone", || !watcher.exists("/mine"));
+}
+
+/// A server checks ACLs where the order is decided, whatever this key says, and what they refuse has no place in it: nobody is
+/// sent it, and nobody writes it.
+#[test]
+fn a_write_that_an_acl_refuses_takes_no_place_in_the_order() {
+    let mut servers = prepare(3, "enableEagerACLCheck=true");
+    servers.iter_mut().for_each(Server::run);
+    all_serve(&servers);
+    let mut clients: Vec<Patient> =
+        servers.iter().map(|server| Patient::connect(server, 20_000)).collect();
+    clients[0].ok(&Request::Create(CreateRequest {
+        path: "/closed".into(),
+        data: None,
+        acl: Some(vec![Acl::anyone(perms::READ)]),
+        flags: CreateMode::Persistent.flags(),
+    }));
+    clients[0].ok(&create("/open", vec![], CreateMode::Persistent));
+    // An election has a place, too.
+    until("two writes have places side by side", || {
+        let before = clients[0].ok(&set("/open", vec![])).header.zxid;
+        for client in &mut clients {
+            let below = create("/closed/a", vec![], CreateMode::Persistent);
+            assert_eq!([&below, &set("/closed", vec![1])].map(|its| client.try_it(its)), [-102; 2]);
+        }
+        clients[0].ok(&set("/open", vec![])).header.zxid == before + 1
+    });
 }

@@ -12,6 +12,7 @@ use ferrokeeper::storage::{
 use jute::CreateMode;
 
 use crate::client::create;
+use crate::ensemble::{stop, wipe};
 use crate::process::{Server, end_of, free_port};
 
 const TIMEOUT_MS: i32 = 10_000;
@@ -126,6 +127,40 @@ fn what_a_refused_start_says_makes_it_start() {
         server.run();
         assert_eq!(server.connect(TIMEOUT_MS).exists("/4"), keeps, "{what}: {said}");
     }
+}
+
+/// Its disk may not be mounted. In Apache ZooKeeper such a server has zxid -1 without the marker of `zkServer-initialize.sh`.
+#[test]
+fn a_server_alone_that_may_create_no_database_begins_only_with_the_marker() {
+    let mut server = Server::prepare("db.autocreate=false");
+    let begins_nothing = |server: &Server| {
+        let mut child = server.command().stderr(Stdio::piped()).spawn().expect("it runs");
+        let ended = end_of(&mut child).unwrap_or_else(|| {
+            child.kill().expect("our child");
+            panic!("it serves: {}", server.log())
+        });
+        let output = child.wait_with_output().expect("our child");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!ended.success() && said.contains("[FK0230]"), "{said}");
+        let names = fs::read_dir(server.data().join("version-2")).expect("a folder");
+        let names = names.map(|entry| entry.expect("one").file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("snapshot.")).count()
+    };
+    // One that was refused leaves nothing that the next would take for a database.
+    for _ in 0..2 {
+        assert_eq!(begins_nothing(&server), 0);
+    }
+    let marker = server.data().join("initialize");
+    fs::write(&marker, "").expect("a marker");
+    server.run();
+    server.connect(TIMEOUT_MS).ok(&create("/kept", vec![], CreateMode::Persistent));
+    assert!(!marker.exists(), "it counts once");
+    stop(&mut server);
+    server.run();
+    assert!(server.connect(TIMEOUT_MS).exists("/kept"));
+    stop(&mut server);
+    wipe(&server);
+    begins_nothing(&server);
 }
 
 /// A member of an ensemble has what no majority may have.
