@@ -8,6 +8,8 @@ import java.util.List;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
@@ -33,6 +35,9 @@ final class CuratorChaos {
     private static final int KEYS = 8;
     private static final int SESSION_MS = 6_000;
     private static final long PAUSE_MS = 10;
+    /** The client shows it to whoever debugs, and in no other way. */
+    private static final Pattern CONNECTION =
+            Pattern.compile("local:(\\S+) remoteserver:\\S*?/?([0-9.]+):\\d+ ");
 
     private static volatile boolean stopped;
     private static volatile boolean closing;
@@ -106,9 +111,16 @@ final class CuratorChaos {
         }
     }
 
+    /** Its own address with the port, and its server's without; null without a connection. */
+    private static String connection(ZooKeeper handle) {
+        Matcher found = CONNECTION.matcher(handle.toString());
+        return found.find() ? found.group(1) + " " + found.group(2) : null;
+    }
+
     private void call(ZooKeeper handle, String op, String path, String fields, Request request)
             throws InterruptedException {
         long began = System.nanoTime();
+        String before = connection(handle);
         String end = "unknown";
         String more = "";
         try {
@@ -122,9 +134,12 @@ final class CuratorChaos {
             end = error.code().name();
         }
         long ended = System.nanoTime();
+        // One that was there before and is there after it has answered it: no connection comes back.
+        String at = before != null && before.equals(connection(handle))
+                ? ",\"at\":\"" + before.substring(before.lastIndexOf(' ') + 1) + "\"" : "";
         write(String.format(
-                "\"op\":\"%s\",\"path\":\"%s\",\"t0\":%d,\"t1\":%d,\"end\":\"%s\",\"s\":\"%#x\"%s%s",
-                op, path, began, ended, end, handle.getSessionId(), fields, more));
+                "\"op\":\"%s\",\"path\":\"%s\",\"t0\":%d,\"t1\":%d,\"end\":\"%s\",\"s\":\"%#x\"%s%s%s",
+                op, path, began, ended, end, handle.getSessionId(), at, fields, more));
     }
 
     private String fresh() {

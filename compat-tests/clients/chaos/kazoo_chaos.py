@@ -59,11 +59,15 @@ _read_response = ConnectionHandler._read_response
 
 
 def read_response(self, header, buffer, offset):
-    """As kazoo's, and the result knows the header's zxid and whose session it was."""
+    """As kazoo's, and the result knows the header's zxid, whose session it was and who answered."""
     _, result, _ = self.client._pending[0]
     if result is not None:
         result.header_zxid = header.zxid
         result.session_id = self.client._session_id
+        try:
+            result.server = self._socket.getpeername()[0]
+        except OSError:
+            result.server = None
     return _read_response(self, header, buffer, offset)
 
 
@@ -121,6 +125,7 @@ class Client:
         if end != "unknown":
             entry["s"] = hexed(getattr(result, "session_id", None))
             entry["header"] = getattr(result, "header_zxid", 0)
+            entry["at"] = getattr(result, "server", None)
         if end == "ok":
             if op == "get":
                 data, stat = value

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::age::{reads_are_not_older, reads_behind_a_sync_show_what_was_written};
 use crate::history::{Entry, Nanos};
+use crate::timeline::Timeline;
 
 /// What the servers show when all is over.
 #[derive(Clone, Debug, Default)]
@@ -24,8 +26,10 @@ pub(crate) struct Last {
 pub(crate) struct Allowance {
     /// A read behind a sync may be of the past: ZooKeeper's leader answers it without asking whether it still leads.
     pub(crate) stale_sync: bool,
-    /// How old a read without a sync may be when it is asked for; `None` for any age.
+    /// How old a read without a sync may be when the server makes it; `None` for any age.
     pub(crate) age: Option<Nanos>,
+    /// The longest that an answer takes to come where nothing stands in its way, on a busy machine.
+    pub(crate) way: Nanos,
     /// So long before its timeout a session may be over although its client was answered. A write reaches the leader, but it does not count as a sign of life before the next report.
     pub(crate) write: Nanos,
     /// The same of reads: a server that lost its leader answers them for so long.
@@ -42,7 +46,12 @@ struct State {
 type Registers<'a> = BTreeMap<&'a str, BTreeMap<i32, State>>;
 
 /// What cannot be true; empty if all can. Entries of each client are in the order of their ends.
-pub(crate) fn violations(entries: &[Entry], last: &Last, allowance: Allowance) -> Vec<String> {
+pub(crate) fn violations(
+    entries: &[Entry],
+    last: &Last,
+    timeline: &Timeline,
+    allowance: Allowance,
+) -> Vec<String> {
     let mut found = Vec::new();
     let registers = registers(entries, &mut found);
     versions_rise_with_zxids(&registers, &mut found);
@@ -54,7 +63,7 @@ pub(crate) fn violations(entries: &[Entry], last: &Last, allowance: Allowance) -
         reads_behind_a_sync_show_what_was_written(entries, &mut found);
     }
     if let Some(age) = allowance.age {
-        reads_are_not_older(entries, age, &mut found);
+        reads_are_not_older(entries, (age, allowance.way), timeline, &mut found);
     }
     sequences_are_in_order(entries, last, &mut found);
     sessions_live_as_long_as_they_should(entries, last, allowance, &mut found);
@@ -218,50 +227,6 @@ fn reads_show_the_state_at_their_zxid(
     }
 }
 
-fn reads_behind_a_sync_show_what_was_written(entries: &[Entry], found: &mut Vec<String>) {
-    let reads = entries.iter().filter(|entry| entry.op == "get" && entry.is_ok());
-    let synced = reads.filter_map(|get| Some((get.synced?, get)));
-    for (get, missed) in missed(entries, synced) {
-        found.push(format!("{get:?} behind a sync does not show {missed:?}"));
-    }
-}
-
-/// The reads that do not show what was acknowledged before the moment beside them, each with the latest of it.
-fn missed<'a>(
-    entries: &'a [Entry],
-    reads: impl Iterator<Item = (Nanos, &'a Entry)>,
-) -> Vec<(&'a Entry, &'a Entry)> {
-    let mut by_end: Vec<&Entry> =
-        entries.iter().filter(|entry| entry.op == "set" && entry.is_ok()).collect();
-    by_end.sort_by_key(|entry| entry.to);
-    let mut reads: Vec<(Nanos, &Entry)> = reads.collect();
-    reads.sort_by_key(|(before, _)| *before);
-    let mut ended = by_end.into_iter().peekable();
-    let mut latest: HashMap<&str, &Entry> = HashMap::new();
-    let mut missed = Vec::new();
-    for (before, get) in reads {
-        while let Some(set) = ended.next_if(|set| set.to < before) {
-            let known = latest.entry(&set.path).or_insert(set);
-            if known.version < set.version {
-                *known = set;
-            }
-        }
-        if let Some(set) = latest.get(get.path.as_str()).filter(|set| set.version > get.version) {
-            missed.push((get, *set));
-        }
-    }
-    missed
-}
-
-/// A read shows what was acknowledged so long before it was asked for. When the server read is not known, but not before.
-fn reads_are_not_older(entries: &[Entry], age: Nanos, found: &mut Vec<String>) {
-    let reads = entries.iter().filter(|entry| entry.op == "get" && entry.is_ok());
-    let aged = reads.map(|get| (get.from.saturating_sub(age), get));
-    for (get, missed) in missed(entries, aged) {
-        found.push(format!("{get:?} is too old: it does not show {missed:?}"));
-    }
-}
-
 /// Names are given once, and in the order of zxids.
 fn sequences_are_in_order(entries: &[Entry], last: &Last, found: &mut Vec<String>) {
     let mut made: Vec<(i64, &str)> = entries
@@ -413,12 +378,13 @@ fn locks_exclude(entries: &[Entry], found: &mut Vec<String>) {
 mod tests {
     use super::*;
 
-    const ALLOWANCE: Allowance = Allowance { stale_sync: false, age: Some(5), write: 0, read: 0 };
+    const ALLOWANCE: Allowance =
+        Allowance { stale_sync: false, age: Some(5), way: 0, write: 0, read: 0 };
 
     fn entries(lines: &[&str]) -> Vec<Entry> {
         let whole = |line: &&str| {
             let line = line.replace('\'', "\"");
-            Entry::parse(&format!("{{\"c\":\"a\",{line}}}")).expect("an entry")
+            Entry::parse(&format!("{{\"c\":\"a\",{line}}}"), 8).expect("an entry")
         };
         lines.iter().map(whole).collect()
     }
@@ -436,7 +402,7 @@ mod tests {
     }
 
     fn found(lines: &[&str], last: &Last) -> Vec<String> {
-        violations(&entries(lines), last, ALLOWANCE)
+        violations(&entries(lines), last, &Timeline::default(), ALLOWANCE)
     }
 
     /// The good history with one line replaced.
@@ -534,14 +500,14 @@ mod tests {
 
     #[test]
     fn a_read_that_is_too_old_is_found() {
-        let asked_at = |from: Nanos| {
+        let answered_at = |to: Nanos| {
             format!(
-                "'s':'0x2','op':'get','path':'/chaos/r/1','t0':{from},'t1':60,'end':'ok','value':'a','version':1,'zxid':5"
+                "'s':'0x2','op':'get','path':'/chaos/r/1','t0':41,'t1':{to},'end':'ok','value':'a','version':1,'zxid':5"
             )
         };
-        let in_time = asked_at(45);
+        let in_time = answered_at(45);
         assert_eq!(found(&[GOOD[0], GOOD[1], &in_time], &last("b", 2)), Vec::<String>::new());
-        one(&found(&[GOOD[0], GOOD[1], &asked_at(46)], &last("b", 2)), "too old");
+        one(&found(&[GOOD[0], GOOD[1], &answered_at(46)], &last("b", 2)), "too old");
     }
 
     #[test]

@@ -133,9 +133,7 @@ impl Fault {
     pub(crate) fn begin(&self, world: &mut World) -> io::Result<()> {
         let cut = |world: &mut World, from: &[u8], to: &[u8]| {
             for from in from {
-                for to in to.iter().filter(|to| *to != from) {
-                    world.order(&format!("cut {from} {to}"));
-                }
+                to.iter().filter(|to| *to != from).for_each(|to| world.cut(*from, *to));
             }
         };
         let all: Vec<u8> = SERVERS.into_iter().chain(CLIENTS).collect();
@@ -164,13 +162,9 @@ impl Fault {
             }
             Self::OneWay(from, to) => cut(world, &[*from], &[*to]),
             Self::AllApart => cut(world, &SERVERS, &SERVERS),
-            Self::Late { server, ms, lost } => {
-                world.order(&format!("late {server} {ms} {} {lost}", ms / 4));
-            }
+            Self::Late { server, ms, lost } => world.delay(*server, *ms, *lost),
             Self::AllLate { ms, lost } => {
-                for server in SERVERS {
-                    world.order(&format!("late {server} {ms} {} {lost}", ms / 4));
-                }
+                SERVERS.into_iter().for_each(|server| world.delay(server, *ms, *lost));
             }
             Self::Killed(servers) => servers.iter().try_for_each(|server| world.kill(*server))?,
             Self::Emptied(server) => world.empty(*server)?,
@@ -182,7 +176,7 @@ impl Fault {
                 let others = SERVERS.into_iter().filter(|other| other != server);
                 others.into_iter().try_for_each(|other| world.kill(other))?;
             }
-            Self::Stopped(server) => world.signal(*server, "STOP"),
+            Self::Stopped(server) => world.stop(*server),
             Self::DiskFull { restarted } => {
                 world.fill_disk()?;
                 if *restarted {
@@ -202,7 +196,7 @@ impl Fault {
     /// What [`World::heal`] does not undo.
     pub(crate) fn end(&self, world: &mut World) -> io::Result<()> {
         match self {
-            Self::Stopped(server) => world.signal(*server, "CONT"),
+            Self::Stopped(server) => world.wake(*server),
             Self::DiskFull { .. } => world.empty_disk()?,
             Self::Copied(_) => world.end_copy()?,
             _ => (),

@@ -2,17 +2,28 @@
 
 use std::fs;
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::Path;
+use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 
-/// Nanoseconds of the machine's monotonic clock, which all clients share.
+/// Nanoseconds of the machine's monotonic clock, which all clients share, and this program with them.
 pub(crate) type Nanos = u64;
+
+pub(crate) fn now() -> Nanos {
+    let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(Nanos::MAX)
+}
 
 /// A request and what came of it, or an event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) client: String,
+    /// The host that it is on, and the server that answered, where the client knows it.
+    pub(crate) host: u8,
+    pub(crate) at: Option<u8>,
     /// None where it is not known whose request it was in the end.
     pub(crate) session: Option<String>,
     pub(crate) op: String,
@@ -49,7 +60,7 @@ impl Entry {
         self.end == "unknown"
     }
 
-    pub(crate) fn parse(line: &str) -> Option<Self> {
+    pub(crate) fn parse(line: &str, host: u8) -> Option<Self> {
         let value: Value = serde_json::from_str(line).ok()?;
         let text = |name: &str| value.get(name)?.as_str().map(str::to_owned);
         let nanos = |name: &str| value.get(name)?.as_u64();
@@ -57,6 +68,8 @@ impl Entry {
         let names = value.get("names").and_then(Value::as_array).cloned().unwrap_or_default();
         Some(Self {
             client: text("c")?,
+            host,
+            at: text("at").as_deref().and_then(number_of_host),
             session: text("s"),
             op: text("op")?,
             path: text("path").unwrap_or_default(),
@@ -78,9 +91,14 @@ impl Entry {
     }
 }
 
-/// All entries of a file.
-pub(crate) fn read(path: &Path) -> io::Result<Vec<Entry>> {
+/// Hosts have the last number of their address.
+fn number_of_host(address: &str) -> Option<u8> {
+    address.parse().ok().map(|address: Ipv4Addr| address.octets()[3])
+}
+
+/// All entries of a file that clients on this host wrote.
+pub(crate) fn read(path: &Path, host: u8) -> io::Result<Vec<Entry>> {
     let text = fs::read_to_string(path)?;
     let broken = |line: &str| io::Error::other(format!("{}: {line}", path.display()));
-    text.lines().map(|line| Entry::parse(line).ok_or_else(|| broken(line))).collect()
+    text.lines().map(|line| Entry::parse(line, host).ok_or_else(|| broken(line))).collect()
 }

@@ -10,10 +10,12 @@
 //! It runs in namespaces of processes, mounts and networks of its own, its files on a file system in memory that only they
 //! see: however it ends, the kernel takes all of it away. It has to be root.
 
+mod age;
 mod checker;
 mod faults;
 mod history;
 mod linear;
+mod timeline;
 mod world;
 
 use std::env;
@@ -28,7 +30,7 @@ use compat_tests::Kind;
 
 use crate::checker::{Allowance, violations};
 use crate::faults::{Dice, Fault};
-use crate::world::{SYNC_LIMIT, TICK, World};
+use crate::world::{CLIENTS, SYNC_LIMIT, TICK, World};
 
 /// Set in the namespaces.
 const INSIDE: &str = "CHAOS_INSIDE";
@@ -171,13 +173,13 @@ fn judge(world: &mut World, kind: Kind, folder: &Path) -> Result<Vec<String>, Bo
     found.extend(world.sessions_left()?);
     found.extend(world.defects());
     let mut entries = Vec::new();
-    for file in world::HISTORIES {
-        entries.extend(history::read(&folder.join(file))?);
+    for (file, host) in world::HISTORIES.into_iter().zip(CLIENTS) {
+        entries.extend(history::read(&folder.join(file), host)?);
     }
     let count = |is: fn(&history::Entry) -> bool| entries.iter().filter(|entry| is(entry)).count();
     say(&format!(
         "{} entries: {} sets, {} gets, {} of unknown outcome; {} writes under a lock; {} sessions, {} expired, {} given up; \
-         {} ephemerals at the end; servers ended by themselves: {}",
+         {} ephemerals at the end; servers ended by themselves: {}; gets answered by a server that stood when it was asked: {}",
         entries.len(),
         count(|entry| entry.op == "set" && entry.is_ok()),
         count(|entry| entry.op == "get" && entry.is_ok()),
@@ -188,16 +190,18 @@ fn judge(world: &mut World, kind: Kind, folder: &Path) -> Result<Vec<String>, Bo
         count(|entry| entry.op == "given-up"),
         last.sessions.len(),
         world.ended_by_themselves(),
+        age::asked_of_who_stood(&entries, world.timeline()),
     ));
     let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     let stale_sync = kind != Kind::Ferrokeeper;
     let allowance = Allowance {
         stale_sync,
         age: (!stale_sync).then_some(nanos(TICK * SYNC_LIMIT)),
+        way: nanos(2 * TICK),
         write: nanos(2 * TICK),
         read: nanos(TICK * SYNC_LIMIT + 2 * TICK),
     };
-    found.extend(violations(&entries, &last, allowance));
+    found.extend(violations(&entries, &last, world.timeline(), allowance));
     if !stale_sync {
         let (impossible, searched) = linear::impossible(&entries);
         say(&format!("searched for an order: {searched:?}"));

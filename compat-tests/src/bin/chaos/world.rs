@@ -16,6 +16,8 @@ use compat_tests::{
 };
 
 use crate::checker::Last;
+use crate::history::{Nanos, now};
+use crate::timeline::Timeline;
 
 /// Hosts that are servers.
 pub(crate) const SERVERS: [u8; 3] = [1, 2, 3];
@@ -52,6 +54,7 @@ pub(crate) struct World {
     copy: Option<Member>,
     /// What copies did that none may do.
     found: Vec<String>,
+    timeline: Timeline,
     folder: PathBuf,
     /// The classes that run.
     _java: Java,
@@ -103,6 +106,7 @@ impl World {
             curator: None,
             copy: None,
             found: Vec::new(),
+            timeline: Timeline::default(),
             folder: folder.to_owned(),
             _java: java,
         };
@@ -120,8 +124,25 @@ impl World {
         Ok(world)
     }
 
+    /// Nothing goes from one host to the other.
+    pub(crate) fn cut(&mut self, from: u8, to: u8) {
+        self.timeline.cut(from, to, now());
+        self.order(&format!("cut {from} {to}"));
+    }
+
+    /// What a server sends comes late, and so many percent of it never.
+    pub(crate) fn delay(&mut self, server: u8, ms: u64, lost: u64) {
+        self.timeline.late(server, now());
+        self.order(&format!("late {server} {ms} {} {lost}", ms / 4));
+    }
+
+    /// What was done to ways and servers so far.
+    pub(crate) fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
     /// One line to the network.
-    pub(crate) fn order(&mut self, line: &str) {
+    fn order(&mut self, line: &str) {
         self.network.say(line);
         assert_eq!(self.network.next_line().as_deref(), Some("done"), "{line}");
     }
@@ -131,13 +152,16 @@ impl World {
     }
 
     pub(crate) fn kill(&mut self, server: u8) -> io::Result<()> {
-        self.member(server).kill()
+        let before = now();
+        self.member(server).kill()?;
+        self.timeline.end_stop(server, before, now());
+        Ok(())
     }
 
     /// A server is killed and loses all but its id.
     pub(crate) fn empty(&mut self, server: u8) -> io::Result<()> {
+        self.kill(server)?;
         let member = self.member(server);
-        member.kill()?;
         for entry in fs::read_dir(member.folder.join("data"))? {
             let entry = entry?;
             if entry.file_name() == "myid" {
@@ -204,10 +228,21 @@ impl World {
         Ok(())
     }
 
-    pub(crate) fn signal(&mut self, server: u8, name: &str) {
-        // It may have been killed by another fault meanwhile.
-        if let Some(child) = &self.member(server).child {
-            signal(child.id(), name);
+    /// SIGSTOP. It may have been killed by another fault.
+    pub(crate) fn stop(&mut self, server: u8) {
+        if let Some(child) = &self.members[usize::from(server) - 1].child {
+            let ran_until = now();
+            signal(child.id(), "STOP");
+            self.timeline.stop(server, ran_until, stands_from(child.id()));
+        }
+    }
+
+    /// SIGCONT. It may have been killed by another fault meanwhile.
+    pub(crate) fn wake(&mut self, server: u8) {
+        if let Some(child) = &self.members[usize::from(server) - 1].child {
+            let stood_until = now();
+            signal(child.id(), "CONT");
+            self.timeline.end_stop(server, stood_until, now());
         }
     }
 
@@ -221,9 +256,8 @@ impl World {
     }
 
     pub(crate) fn kill_on_full_disk(&mut self) -> io::Result<()> {
-        let member = self.member(SMALL);
-        member.kill()?;
-        member.start()
+        self.kill(SMALL)?;
+        self.member(SMALL).start()
     }
 
     pub(crate) fn empty_disk(&mut self) -> io::Result<()> {
@@ -238,6 +272,7 @@ impl World {
     /// The network works again, and everyone runs.
     pub(crate) fn heal(&mut self) -> io::Result<()> {
         self.order("heal");
+        self.timeline.heal(now());
         self.note_ends()?;
         for member in self.members.iter_mut().filter(|member| member.child.is_none()) {
             member.start()?;
@@ -369,6 +404,7 @@ impl World {
         for member in &self.members {
             fs::copy(member.log(), to.join(format!("server-{}.log", member.number)))?;
         }
+        fs::write(to.join("timeline"), format!("{:#?}\n", self.timeline))?;
         let copies = self.folder.join("copy/log");
         if copies.exists() {
             fs::copy(copies, to.join("copies.log"))?;
@@ -478,6 +514,29 @@ fn wait_for(program: &mut Program, word: &str) {
         }
     }
     panic!("a client ended before it was {word}");
+}
+
+/// From when on every thread of a process is seen to stand; never, if that takes long.
+fn stands_from(pid: u32) -> Nanos {
+    let deadline = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < deadline {
+        if stands(pid).unwrap_or(false) {
+            return now();
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Nanos::MAX
+}
+
+fn stands(pid: u32) -> io::Result<bool> {
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let stat = fs::read_to_string(thread?.path().join("stat"))?;
+        // The state is behind the name, which may have anything in it.
+        if stat.rsplit(')').next().is_none_or(|rest| !rest.starts_with(" T")) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn mode(server: u8) -> Option<String> {
