@@ -67,6 +67,12 @@ pub(crate) enum Fault {
     OnlyStale(u8),
     /// SIGSTOP, then SIGCONT.
     Stopped(u8),
+    /// The same of a follower, for longer than a read may be old and shorter than a client waits: what it was asked
+    /// meanwhile, it answers.
+    Asleep {
+        server: u8,
+        ms: u64,
+    },
     /// The small file system of a server; it may be killed and have to start there, too.
     DiskFull {
         restarted: bool,
@@ -87,7 +93,8 @@ impl Fault {
         let others: Vec<u8> = SERVERS.into_iter().filter(|other| *other != server).collect();
         let other = dice.one_of(&others);
         let (ms, lost) = (5 + dice.below(150), dice.below(21));
-        match dice.below(23) {
+        let follower = if leader == Some(server) { other } else { server };
+        match dice.below(25) {
             0 => Self::Alone(server),
             1 => Self::WithoutPeers(server),
             2 => Self::WithoutClients(server),
@@ -109,8 +116,10 @@ impl Fault {
             }
             16 => Self::ClientsAway(dice.one_of(&CLIENTS)),
             17 => Self::Emptied(server),
-            18 | 19 => Self::OnlyStale(if leader == Some(server) { other } else { server }),
+            18 | 19 => Self::OnlyStale(follower),
             20 | 21 => Self::Copied(server),
+            // Of a session of 6 s, kazoo gives up after 3.2 s at the earliest.
+            22 | 23 => Self::Asleep { server: follower, ms: 2_700 + dice.below(400) },
             _ => Self::RollingRestart,
         }
     }
@@ -127,6 +136,14 @@ impl Fault {
             Self::ClientsAway(_) => Duration::from_secs(9),
             Self::Copied(_) => Duration::from_secs(4),
             _ => Duration::ZERO,
+        }
+    }
+
+    /// The time that it has to last, whatever else happens.
+    pub(crate) fn exactly(&self) -> Option<Duration> {
+        match self {
+            Self::Asleep { ms, .. } => Some(Duration::from_millis(*ms)),
+            _ => None,
         }
     }
 
@@ -176,7 +193,7 @@ impl Fault {
                 let others = SERVERS.into_iter().filter(|other| other != server);
                 others.into_iter().try_for_each(|other| world.kill(other))?;
             }
-            Self::Stopped(server) => world.stop(*server),
+            Self::Stopped(server) | Self::Asleep { server, .. } => world.stop(*server),
             Self::DiskFull { restarted } => {
                 world.fill_disk()?;
                 if *restarted {
@@ -196,7 +213,7 @@ impl Fault {
     /// What [`World::heal`] does not undo.
     pub(crate) fn end(&self, world: &mut World) -> io::Result<()> {
         match self {
-            Self::Stopped(server) => world.wake(*server),
+            Self::Stopped(server) | Self::Asleep { server, .. } => world.wake(*server),
             Self::DiskFull { .. } => world.empty_disk()?,
             Self::Copied(_) => world.end_copy()?,
             _ => (),

@@ -139,6 +139,7 @@ fn disturb(world: &mut World, minutes: f64, seed: u64) -> Result<(), Box<dyn Err
         }
         let least = faults.iter().map(Fault::least).max().unwrap_or_default();
         let lasts = least + Duration::from_millis(1_000 + dice.below(8_000));
+        let lasts = faults.iter().find_map(Fault::exactly).unwrap_or(lasts);
         say(&format!("{} {faults:?}, leader {leader:?}, {lasts:.1?}", uptime()));
         for fault in &faults {
             fault.begin(world)?;
