@@ -205,9 +205,13 @@ impl World {
 
     /// Tells a server to end and starts it again.
     pub(crate) fn restart(&mut self, server: u8) -> io::Result<()> {
+        if let Some(child) = &self.member(server).child {
+            signal(child.id(), "TERM");
+        }
+        // One that another fault has stopped ends when it goes on; systemd sends both, too.
+        self.wake(server);
         let member = self.member(server);
         if let Some(mut child) = member.child.take() {
-            signal(child.id(), "TERM");
             let deadline = Instant::now() + DEADLINE;
             while child.try_wait()?.is_none() {
                 if Instant::now() > deadline {
