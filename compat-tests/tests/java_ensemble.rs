@@ -123,7 +123,50 @@ fn all_have(ensemble: &Ensemble, rounds: &[usize], what: &str) {
     }
 }
 
-/// A server that is late, one that was away, a turn without writes, also one in which ZooKeeper brought a server what it lacked: in each, what was written last is there, on all of them.
+/// What happens to one of three servers between ZooKeeper's time and this server's.
+const TURNS: [&str; 6] = ["away", "late", "silent", "lagging", "late and away", "all"];
+
+/// ZooKeeper on the directories and this server again, while one is away or late; which rounds were written.
+fn there_and_back(ensemble: &mut Ensemble, what: &str, away: usize, round: usize) -> Vec<usize> {
+    let mut written = Vec::new();
+    let mut set = |server: &Server, round: usize| {
+        set(server, round);
+        written.push(round);
+    };
+    let others: Vec<usize> = (0..3).filter(|number| *number != away).collect();
+    if what == "lagging" {
+        ensemble.kill_some(&[away]);
+        ensemble.settle_some(&others);
+        set(ensemble.server(others[0]), round);
+        ensemble.kill_some(&others);
+    } else {
+        ensemble.kill();
+    }
+    ensemble.hand_over_to(Kind::Reference);
+    let running = match what {
+        "away" | "late and away" => others.clone(),
+        _ => vec![0, 1, 2],
+    };
+    ensemble.start_some(&running);
+    if !["silent", "lagging"].contains(&what) {
+        set(ensemble.server(others[0]), round);
+    }
+    ensemble.kill_some(&running);
+    ensemble.hand_over_to(Kind::subject());
+    match what {
+        "late" | "late and away" => {
+            ensemble.start_some(&others);
+            set(ensemble.server(others[1]), 10_000 + round);
+            ensemble.begin(away);
+            ensemble.settle_some(&[0, 1, 2]);
+        }
+        _ => ensemble.start_again(),
+    }
+    written
+}
+
+/// A server that is late, one that was away, a turn without writes, also one in which ZooKeeper brought a server what it
+/// lacked: in each, what was written last is there, on all of them. `ENSEMBLE_ROUNDS` says how many turns.
 #[test]
 fn whoever_was_away_or_late_has_what_the_others_have() {
     let mut ensemble = Ensemble::start(Kind::Reference, &CONFIG);
@@ -136,45 +179,17 @@ fn whoever_was_away_or_late_has_what_the_others_have() {
     all_have(&ensemble, &written, "the first turn");
     let (mut number, mut generation_of_all) = generation(ensemble.server(0));
     assert_eq!(generation_of_all, 1);
-    for (round, what) in (2..).zip(["away", "late", "silent", "lagging", "late and away", "all"]) {
-        let away = round % 3;
-        let others: Vec<usize> = (0..3).filter(|number| *number != away).collect();
-        if what == "lagging" {
-            ensemble.kill_some(&[away]);
-            ensemble.settle_some(&others);
-            set(ensemble.server(others[0]), round);
-            written.push(round);
-            ensemble.kill_some(&others);
-        } else {
-            ensemble.kill();
-        }
-        ensemble.hand_over_to(Kind::Reference);
-        let running = match what {
-            "away" | "late and away" => others.clone(),
-            _ => vec![0, 1, 2],
-        };
-        ensemble.start_some(&running);
-        if !["silent", "lagging"].contains(&what) {
-            set(ensemble.server(others[0]), round);
-            written.push(round);
-        }
-        ensemble.kill_some(&running);
-        ensemble.hand_over_to(Kind::subject());
-        match what {
-            "late" | "late and away" => {
-                ensemble.start_some(&others);
-                set(ensemble.server(others[1]), 100 + round);
-                written.push(100 + round);
-                ensemble.begin(away);
-                ensemble.settle_some(&[0, 1, 2]);
-            }
-            _ => ensemble.start_again(),
-        }
-        all_have(&ensemble, &written, what);
+    let turns = TURNS.iter().cycle().take(count("ENSEMBLE_ROUNDS", TURNS.len()));
+    for (round, what) in (2..).zip(turns) {
+        // Another server each time that a kind comes again.
+        let away = (round + (round - 2) / TURNS.len()) % 3;
+        println!("turn {round}: {what}, server {away}");
+        written.extend(there_and_back(&mut ensemble, what, away, round));
+        all_have(&ensemble, &written, &format!("turn {round}, {what}"));
         let now: Vec<(u64, u64)> = ensemble.servers().iter().map(generation).collect();
-        assert!(now.iter().all(|its| *its == now[0]), "{what}: {now:?}");
+        assert!(now.iter().all(|its| *its == now[0]), "turn {round}, {what}: {now:?}");
         let (was, now) = ((number, generation_of_all), now[0]);
-        match what {
+        match *what {
             "silent" | "lagging" => assert_eq!(now, was, "ZooKeeper wrote nothing"),
             _ => assert!(now.0 != was.0 && now.1 == was.1 + 1, "{what}: {was:?}, {now:?}"),
         }
