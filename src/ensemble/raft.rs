@@ -18,6 +18,7 @@ mod following;
 mod frame;
 mod ground;
 mod here;
+mod hint;
 mod leading;
 mod lists;
 mod log_store;

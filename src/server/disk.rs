@@ -77,6 +77,11 @@ fn write(mut writer: DiskWriter, waiting: &Waiting, mut report: Report) {
         if report.is_over {
             return;
         }
+        if let Err(error) = writer.write_hint() {
+            report.is_over = true;
+            report.queue.put_written(Err(error));
+            return;
+        }
     }
 }
 

@@ -59,7 +59,8 @@ pub struct RaftState {
     pub term: u64,
     /// Whom it elected in that term; 0 for nobody.
     pub vote: u64,
-    /// An index up to which the log was known to be final. It lags: it is written only with the rest.
+    /// An index up to which the log was known to be final. It lags: it is written with the rest, and now and then alone. It never
+    /// goes back, but for a slot that rots.
     pub commit: u64,
     /// The ensemble that the member belongs to, by a number that its founder drew.
     pub ensemble: u64,
@@ -309,6 +310,25 @@ impl RaftStateFile {
             self.write(self.sequence.saturating_add(1))?;
         }
         self.accept()?;
+        self.poisoned = false;
+        Ok(())
+    }
+
+    /// Makes durable that the log is final up to this index, if that is more than before. It promises nothing, and is in one
+    /// slot only.
+    ///
+    /// # Errors
+    /// When the disk refuses. It is not tried again: the caller ends the process.
+    pub fn save_commit(&mut self, commit: u64) -> Result<(), StorageError> {
+        if self.poisoned {
+            return Err(StorageError::Poisoned);
+        }
+        if commit <= self.state.commit {
+            return Ok(());
+        }
+        self.poisoned = true;
+        self.state.commit = commit;
+        self.write(self.sequence.saturating_add(1))?;
         self.poisoned = false;
         Ok(())
     }
@@ -611,6 +631,48 @@ mod tests {
             fixture.disk.crash(&mut dice);
         }
         assert!(saved > 2_000);
+    }
+
+    /// What is final stands in one slot only, so that it costs one sync; a term and a vote stand in the other one, too.
+    #[test]
+    fn what_is_final_is_written_once_and_takes_no_promise_along() {
+        let fixture = Fixture::default();
+        let mut dice = Dice(1);
+        let (mut saved, mut tried, mut said) = (0, 0, 0);
+        for _ in 0..1_000 {
+            let directory = fixture.open();
+            let mut file = open(&directory, 0);
+            let found = file.get().clone();
+            let RaftState { term, commit, .. } = found;
+            assert!((saved..=tried).contains(&term), "{saved} to {tried}, not {term}");
+            assert!(commit >= said.max(10 * term), "{said}, not {commit}");
+            assert_eq!(found, RaftState { commit, ..state(term) });
+            (saved, said) = (term, commit);
+            fixture.disk.fail_after(dice.below(30), Fault::PowerLoss);
+            loop {
+                let (_, syncs) = fixture.disk.writes_and_syncs();
+                let more = said + dice.below(3);
+                if dice.coin() {
+                    if file.save_commit(more).is_err() {
+                        break;
+                    }
+                    let (_, now) = fixture.disk.writes_and_syncs();
+                    assert_eq!(now - syncs, u64::from(more > said));
+                    said = more;
+                } else {
+                    tried = saved + 1;
+                    let commit = said.max(10 * tried);
+                    if file.save(RaftState { commit, ..state(tried) }).is_err() {
+                        break;
+                    }
+                    (saved, said) = (tried, commit);
+                }
+            }
+            assert!(matches!(file.save_commit(u64::MAX), Err(StorageError::Poisoned)));
+            drop((file, directory));
+            fixture.disk.crash(&mut dice);
+        }
+        assert!(saved > 1_000);
     }
 
     #[test]

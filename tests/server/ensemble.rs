@@ -384,6 +384,37 @@ fn without_a_majority_nobody_is_served_and_nothing_is_lost() {
     assert_eq!(Patient::connect(&servers[first], TIMEOUT_MS).value("/kept"), b"1");
 }
 
+/// The index that a server knows to be committed, in the slot of `raft.state` that has the greater one.
+fn known_as_committed(server: &Server) -> u64 {
+    let state = fs::read(server.data().join("version-2/raft.state")).expect("its state");
+    let of = |slot: usize| state[slot + 40..slot + 48].try_into().map(u64::from_be_bytes);
+    u64::max(of(0).expect("8 bytes"), of(4096).expect("8 bytes"))
+}
+
+/// A start after the end of all applies what it knows to be committed before it hears of the others.
+#[test]
+fn servers_write_down_what_is_committed_while_clients_write() {
+    const WRITES: usize = 2500;
+    let mut servers = start(3);
+    let mut client = Patient::connect(&servers[leader(&servers)], TIMEOUT_MS);
+    client.ok(&create("/x", Vec::new(), CreateMode::Persistent));
+    let writes: Vec<_> = (0..100).map(|_| set("/x", b"1".to_vec())).collect();
+    for _ in 0..WRITES / writes.len() {
+        client.all(&writes);
+    }
+    until("it is written down", || {
+        servers.iter().all(|server| known_as_committed(server) + 1000 > WRITES as u64)
+    });
+    servers.iter().for_each(|server| server.signal("KILL"));
+    for server in &mut servers {
+        server.wait();
+    }
+    servers.iter_mut().for_each(Server::run);
+    leader(&servers);
+    let mut client = Patient::connect(&servers[0], TIMEOUT_MS);
+    assert_eq!(client.value("/x"), b"1");
+}
+
 #[test]
 fn who_was_away_for_longer_than_the_log_goes_back_gets_a_snapshot() {
     one_is_away_for_long(start_with(3, SNAPSHOTS_SOON));

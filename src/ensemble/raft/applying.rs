@@ -17,6 +17,14 @@ use crate::engine::time::Now;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::steps::Applying;
 
+/// What applying an entry costs beside its own bytes, in bytes.
+const ENTRY_BYTES: usize = 64;
+
+/// What applying these costs, in bytes.
+pub(super) fn bytes_of(entries: &[Entry]) -> usize {
+    entries.iter().map(|entry| entry.data.len() + entry.context.len() + ENTRY_BYTES).sum()
+}
+
 impl<T: Transport> Member<T> {
     /// Applies what is final and answers whoever asked for it here.
     pub(super) fn apply(&mut self, entries: &[Entry], now: Now) -> Result<(), EnsembleError> {

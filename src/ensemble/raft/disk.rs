@@ -27,6 +27,8 @@ pub(super) enum What {
     Members(Promises),
     /// A server has answered its founder.
     Answered(Promises),
+    /// The log is final up to this entry, which is durable. Nothing waits for it: [`DiskWriter::write_hint`] does it.
+    Hint(u64),
     /// They replace what stands from the first of them on.
     Append(Vec<LogEntry>),
     /// It takes the place of the log; the promise goes before it.
@@ -77,6 +79,8 @@ pub struct DiskWriter {
     ensemble: Ensemble,
     pub(super) log: EntryWriter,
     pub(super) promises: RaftStateFile,
+    /// The last one that was taken and is not written.
+    hint: Option<u64>,
 }
 
 impl DiskWriter {
@@ -86,7 +90,7 @@ impl DiskWriter {
         log: EntryWriter,
         promises: RaftStateFile,
     ) -> Self {
-        Self { directory, ensemble, log, promises }
+        Self { directory, ensemble, log, promises, hint: None }
     }
 
     /// Makes these writes durable, in their order: entries with one sync as far as nothing stands between them.
@@ -98,7 +102,7 @@ impl DiskWriter {
         for write in writes {
             written.bytes += write.bytes() as u64;
             let Write(what) = write;
-            if !matches!(what, What::Append(_)) {
+            if !matches!(what, What::Append(_) | What::Hint(_)) {
                 self.commit(&mut written)?;
             }
             match what {
@@ -111,6 +115,7 @@ impl DiskWriter {
                     return Err(EnsembleError::Entry { index });
                 }
                 What::Append(entries) => self.log.append(&entries)?,
+                What::Hint(index) => self.hint = Some(index),
                 What::Install(received, index, promises) => {
                     let database = self.install(*received, index, promises)?;
                     written.installed = Some((index, database));
@@ -131,6 +136,18 @@ impl DiskWriter {
         self.commit(&mut written)?;
         written.segments = self.log.take_segments();
         Ok(written)
+    }
+
+    /// Writes down how much of the log is final, if that was among the writes. Not before the word of those is out: they do not
+    /// wait for it.
+    ///
+    /// # Errors
+    /// When the disk refuses. The caller ends the process, as in [`Self::write`].
+    pub fn write_hint(&mut self) -> Result<(), EnsembleError> {
+        match self.hint.take() {
+            Some(index) => Ok(self.promises.save_commit(index)?),
+            None => Ok(()),
+        }
     }
 
     /// What the disk has.

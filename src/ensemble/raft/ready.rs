@@ -13,9 +13,11 @@ use hashbrown::{HashMap, HashSet};
 use raft::eraftpb::{Message as PeerMessage, MessageType};
 use raft::{Config, RawNode, Ready, SnapshotStatus, StateRole};
 
+use super::applying::bytes_of;
 use super::disk::{DiskWriter, What, Write, Written};
 use super::following::Following;
 use super::here::Here;
+use super::hint::Hint;
 use super::leading::Leading;
 use super::lists::Lists;
 use super::log_store::{LogStore, Shown, SnapshotPlace, zxid_of};
@@ -94,6 +96,8 @@ pub struct Member<T> {
     /// Bytes that are decided in one turn, and those of them that the turn in progress has left.
     pub(super) turn_bytes: usize,
     pub(super) turn_left: usize,
+    /// When it is written down how much of the log is final.
+    pub(super) hint: Hint,
     /// Members that can be talked to, in both directions.
     pub(super) found: HashSet<u64>,
     /// The leader's connection has ended, and there is no other leader yet.
@@ -190,6 +194,7 @@ impl<T: Transport> Member<T> {
             held: VecDeque::new(),
             turn_bytes: TURN_BYTES,
             turn_left: 0,
+            hint: Hint::default(),
             found: HashSet::new(),
             is_missed: false,
             is_silent: false,
@@ -552,6 +557,7 @@ impl<T: Transport> Member<T> {
             self.rounds.answered(ready.take_read_states());
             let committed = ready.take_committed_entries();
             self.apply(&committed, now)?;
+            self.hint.count(bytes_of(&committed));
             // A leader that is no member is nothing that the crate knows.
             let has_ended = self.has_ended;
             if !has_ended {
@@ -569,6 +575,7 @@ impl<T: Transport> Member<T> {
             }
             self.set_election_timeout();
         }
+        self.give_hint(now.monotonic);
         self.disown();
         self.applier.clients.flush();
         Ok(())

@@ -34,6 +34,8 @@ mod flawed_disk;
 mod full;
 #[path = "sim_test/hand_over.rs"]
 mod hand_over;
+#[path = "sim_test/hint.rs"]
+mod hint;
 #[path = "sim_test/history.rs"]
 mod history;
 #[path = "sim_test/kept_log.rs"]

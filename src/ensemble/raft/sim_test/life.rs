@@ -350,6 +350,9 @@ impl World {
         if self.seed.is_multiple_of(2) {
             member.turn_bytes = 1500;
         }
+        if !self.calm {
+            hint::step_by_step(self.seed, &mut member);
+        }
         let mut filler = writer.spare_filler();
         while self.dice.coin() {
             match filler.step() {

@@ -52,6 +52,8 @@ outcome! {
     installed,
     broken_off,
     purged,
+    /// What was final was written down for the next start.
+    hints,
     /// Starts behind what was final.
     recovered,
     /// Connections that a server closed.

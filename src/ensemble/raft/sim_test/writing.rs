@@ -69,9 +69,16 @@ impl World {
 
     /// The disk is free for more.
     pub(super) fn wrote(&mut self, at: usize, life: u64) {
-        if self.servers[at].life == life {
-            self.servers[at].is_writing = false;
-            self.write_later(at);
+        let server = &mut self.servers[at];
+        let Some(writer) = server.writer.as_mut().filter(|_| server.life == life) else { return };
+        let before = writer.promises.get().commit;
+        // It fails only where the disk does.
+        if writer.write_hint().is_err() {
+            self.fail(at);
+            return;
         }
+        self.outcome.hints += u64::from(writer.promises.get().commit > before);
+        server.is_writing = false;
+        self.write_later(at);
     }
 }
