@@ -57,6 +57,9 @@ const HASTE: usize = 3;
 const HEARTBEAT_TICKS: usize = 2;
 /// After so many ticks entries in memory are a while older.
 const TICKS_TO_AGE: u32 = 20;
+/// Bytes of entries that are applied in one turn, and one page of [`MESSAGE_BYTES`] more; an entry costs some beside its
+/// own. That takes some 50 ms, and nothing ticks meanwhile. What a leader decides in a turn is no more, so what is left does not grow.
+const APPLY_BYTES: usize = TURN_BYTES;
 /// Bytes of entries in one message.
 const MESSAGE_BYTES: u64 = 1 << 20;
 /// Messages on their way to a peer that did not answer yet: all of them fit into what may wait to be sent.
@@ -96,6 +99,10 @@ pub struct Member<T> {
     /// Bytes that are decided in one turn, and those of them that the turn in progress has left.
     pub(super) turn_bytes: usize,
     pub(super) turn_left: usize,
+    /// Bytes that are applied in one turn.
+    pub(super) apply_bytes: usize,
+    /// The last turn left something that can be applied.
+    pub(super) is_behind: bool,
     /// When it is written down how much of the log is final.
     pub(super) hint: Hint,
     /// Members that can be talked to, in both directions.
@@ -194,6 +201,8 @@ impl<T: Transport> Member<T> {
             held: VecDeque::new(),
             turn_bytes: TURN_BYTES,
             turn_left: 0,
+            apply_bytes: APPLY_BYTES,
+            is_behind: false,
             hint: Hint::default(),
             found: HashSet::new(),
             is_missed: false,
@@ -332,15 +341,21 @@ impl<T: Transport> Member<T> {
         if self.may_stand() || self.node.raft.state == StateRole::Leader {
             self.node.tick();
             self.set_election_timeout();
+        } else if self.is_behind {
+            // One that leads no more keeps nobody else from its vote.
+            let elapsed = &mut self.node.raft.election_elapsed;
+            *elapsed = elapsed.saturating_add(1);
         }
     }
 
-    /// Whether the crate can have this member stand for election: not while it may not speak, or a snapshot takes the place of its log, only
-    /// where another term can be written down, and an only voter, which leads at once, only with its whole log durable.
+    /// Whether the crate can have this member stand for election: not while it may not speak, or a snapshot takes the place of its log,
+    /// nor before it has applied about what is final, which the crate would read at once, only where another term can be written down,
+    /// and an only voter, which leads at once, only with its whole log durable.
     fn may_stand(&self) -> bool {
         let is_only = self.node.raft.prs().conf().voters().ids().len() == 1;
         !self.is_silent
             && !self.unsynced.has_snapshot()
+            && !self.is_behind
             && !self.has_no_room()
             && (!is_only || self.unsynced.is_empty())
     }
@@ -519,7 +534,8 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// Does all that is due. As a leader it decides as much as one turn may; [`Self::has_more`] tells of the rest.
+    /// Does all that is due. It applies as much as one turn may, and as a leader it decides as much; [`Self::has_more`] tells of the
+    /// rest.
     ///
     /// # Errors
     /// When the disk refuses or a transaction does not fit. The caller ends the process: nobody was told of what is
@@ -529,6 +545,8 @@ impl<T: Transport> Member<T> {
             return Ok(());
         }
         self.turn_left = self.turn_bytes;
+        self.is_behind = false;
+        let mut apply_left = self.apply_bytes;
         self.leave_slow_disk(now.monotonic);
         self.look_at_disk(now.monotonic);
         self.compare_trees(now.monotonic);
@@ -537,6 +555,10 @@ impl<T: Transport> Member<T> {
             self.pass_on(now)?;
             self.go_round(now)?;
             if !self.node.has_ready() {
+                break;
+            }
+            if apply_left == 0 {
+                self.is_behind = true;
                 break;
             }
             let mut unsent = Vec::new();
@@ -557,7 +579,9 @@ impl<T: Transport> Member<T> {
             self.rounds.answered(ready.take_read_states());
             let committed = ready.take_committed_entries();
             self.apply(&committed, now)?;
-            self.hint.count(bytes_of(&committed));
+            let bytes = bytes_of(&committed);
+            apply_left = apply_left.saturating_sub(bytes);
+            self.hint.count(bytes);
             // A leader that is no member is nothing that the crate knows.
             let has_ended = self.has_ended;
             if !has_ended {

@@ -262,9 +262,13 @@ impl<T: Transport> Member<T> {
         self.leading.as_ref().is_some_and(|leading| !leading.has_numbers(a_term))
     }
 
-    /// Whether another turn is due at once: this leader has not decided all that it could.
+    /// Whether another turn is due at once: not all was applied or, by a leader, decided that could be.
     #[must_use]
     pub fn has_more(&self) -> bool {
+        self.is_behind && !self.has_ended || self.has_more_to_decide()
+    }
+
+    fn has_more_to_decide(&self) -> bool {
         let has_requests = !self.held.is_empty() && !self.is_leaving();
         (has_requests || self.has_chores()) && self.takes_requests()
     }
@@ -334,7 +338,7 @@ impl<T: Transport> Member<T> {
         self.held.retain(|(submission, from)| {
             from.is_some() || here.is_open(submission.origin.connection)
         });
-        if self.has_more() && self.turn_left > 0 {
+        if self.has_more_to_decide() && self.turn_left > 0 {
             self.decide_some(now)?;
         }
         // What another leader did not decide comes before them.

@@ -1,8 +1,11 @@
-//! What a disk knows to be final while nothing else is written to it.
+//! What a disk knows to be final while nothing else is written to it, and how what it does not know is applied after a
+//! restart of all.
 
 use jute::protocol::{Request, SetDataRequest};
+use raft::StateRole;
 
-use super::world::World;
+use super::timeline::MS;
+use super::world::{World, place_of};
 use super::*;
 use crate::storage::{RaftState, RaftStateFile};
 
@@ -45,11 +48,20 @@ fn set() -> Request<'static> {
     Request::SetData(SetDataRequest { path: "/x".into(), data, version: -1 })
 }
 
-/// In most worlds it is written after a few entries.
-pub(super) const fn step_by_step(seed: u64, member: &mut Member<post::Post>) {
+/// In every other world less is applied in a turn than comes at once, and in others the hint is written after a few entries.
+pub(super) fn step_by_step(seed: u64, member: &mut Member<post::Post>) {
+    if seed / 2 % 2 == 0 {
+        slow(member, 500, 200);
+    }
     if !seed.is_multiple_of(5) {
         member.hint.entries = 1 + seed % 5;
     }
+}
+
+/// A turn applies no more than this, a page at a time.
+fn slow(member: &mut Member<post::Post>, bytes: usize, page: u64) {
+    member.apply_bytes = bytes;
+    member.node.raft.set_max_committed_size_per_ready(page);
 }
 
 #[test]
@@ -120,4 +132,112 @@ fn nothing_is_said_of_a_log_that_is_not_synced() {
     world.write_much(leader, 3000, 200);
     world.pass(1500);
     assert_eq!([0, 1, 2].map(|at| world.promises(at)), before);
+}
+
+/// Each turn takes as long as what it applies. The leader's machine is the slowest, and whoever hears nothing of it for a
+/// second stands for election.
+#[test]
+fn what_was_final_is_applied_in_several_turns_and_the_leader_is_heard_meanwhile() {
+    const WRITES: usize = 2000;
+    const A_TURN: u64 = 50;
+    let mut world = World::settled(Flaw::None);
+    let first = world.leader();
+    for server in &mut world.servers {
+        server.member.as_mut().expect("is up").hint.entries = u64::MAX;
+    }
+    world.write_much(first, WRITES, 200);
+    let last = world.member(first).applied();
+    world.end_all(false);
+    world.start_all();
+    let entry = world.member(first).node.store().log.entries(last, last + 1, 0);
+    let bytes = entry.expect("reads").expect("is there")[0].payload.len();
+    for server in &mut world.servers {
+        let member = server.member.as_mut().expect("is up");
+        assert!(member.applied() + WRITES as u64 <= last);
+        slow(member, (bytes + 64) * A_TURN as usize, 10 * bytes as u64);
+    }
+    let mut applied = [0, 1, 2].map(|at| world.member(at).applied());
+    let (mut turns, mut most, mut term) = ([0; 3], 0, 0);
+    while applied.iter().any(|applied| *applied <= last) {
+        world.step().expect("holds");
+        let now = world.timeline.now();
+        for (at, before) in applied.iter_mut().enumerate() {
+            let member = world.servers[at].member.as_ref().expect("is up");
+            let new = member.applied() - *before;
+            *before = member.applied();
+            if new == 0 {
+                continue;
+            }
+            most = u64::max(most, new);
+            turns[at] += 1;
+            let raft = &member.node.raft;
+            term = u64::max(term, raft.term);
+            assert_eq!(raft.term, term);
+            let each = if raft.state == StateRole::Leader { MS } else { MS / 20 };
+            world.servers[at].frozen_until = now + new * each;
+        }
+        let stands = |at: usize| {
+            let state = world.member(at).node.raft.state;
+            matches!(state, StateRole::PreCandidate | StateRole::Candidate)
+        };
+        assert!(term == 0 || !(0..3).any(stands), "at {applied:?} of {last}");
+    }
+    assert!(most <= A_TURN + 10, "{most} in one turn");
+    assert!(turns.iter().all(|turns| *turns >= WRITES as u64 / (A_TURN + 10)), "{turns:?}");
+    let leader = world.leader();
+    assert_eq!(world.member(leader).term(), term);
+    // What is asked then is answered.
+    let applied = world.member(leader).applied();
+    world.clients[leader] = clients::Client::new();
+    world.connect(leader, leader);
+    world.pass(500);
+    world.set_data(leader, 10);
+    world.pass(200);
+    assert_eq!((world.waiting(leader), world.member(leader).applied() >= applied + 2), (0, true));
+}
+
+/// The crate would read at once all that is not applied. Whoever leads no more keeps nobody else from its vote meanwhile.
+#[test]
+fn who_has_much_to_apply_does_not_stand_and_gives_its_vote() {
+    let mut world = World::settled(Flaw::None);
+    let first = world.leader();
+    for server in &mut world.servers {
+        server.member.as_mut().expect("is up").hint.entries = u64::MAX;
+    }
+    world.write_much(first, 1000, 200);
+    let last = world.member(first).applied();
+    world.end_all(false);
+    world.start_all();
+    let slow_one = (first + 1) % 3;
+    slow(world.servers[slow_one].member.as_mut().expect("is up"), 1, 1);
+    let end = world.timeline.now() + 5000 * MS;
+    while !world.member(slow_one).is_behind {
+        world.step().expect("holds");
+        assert!(world.timeline.now() < end, "it applies all at once");
+    }
+    let leader = place_of(world.member(slow_one).leader());
+    assert_ne!(leader, slow_one);
+    let term = world.member(leader).term();
+    // A turn for each entry, twenty a second.
+    let mut before = 0;
+    world.crash(leader, false);
+    world.stay_down(leader);
+    while world.member(slow_one).is_behind {
+        world.step().expect("holds");
+        let member = world.member(slow_one);
+        assert!(member.applied() <= before + 1 || before == 0);
+        if member.applied() != before {
+            before = member.applied();
+            world.servers[slow_one].frozen_until = world.timeline.now() + 50 * MS;
+        }
+        let state = world.member(slow_one).node.raft.state;
+        assert!(matches!(state, StateRole::Follower), "{state:?} at {before} of {last}");
+        if world.member(slow_one).term() > term {
+            break;
+        }
+    }
+    assert!(before < last && world.member(slow_one).is_behind, "{before} of {last}");
+    world.pass(1000);
+    let next = world.leader();
+    assert!(next != slow_one && world.member(next).term() > term);
 }

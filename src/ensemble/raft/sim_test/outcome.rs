@@ -52,8 +52,9 @@ outcome! {
     installed,
     broken_off,
     purged,
-    /// What was final was written down for the next start.
+    /// What was final was written down for the next start, and turns that left something to be applied.
     hints,
+    cut_short,
     /// Starts behind what was final.
     recovered,
     /// Connections that a server closed.

@@ -60,6 +60,7 @@ impl World {
         thread.last_turn = now.monotonic;
         let done = self.drive(at, &mut member, now, late);
         let has_more = member.has_more();
+        self.outcome.cut_short += u64::from(member.is_behind);
         self.servers[at].member = Some(member);
         let server = &mut self.servers[at];
         let next = if has_more { now.monotonic } else { server.thread.next_tick };
