@@ -278,18 +278,19 @@ fn refuse_old_data_dir(disk: &dyn Disk, data_dir: &Path) -> Result<(), StorageEr
 fn refuse_old_names(disk: &dyn Disk, folder: &Path) -> Result<(), StorageError> {
     let Some(names) = names_in(disk, folder)? else { return Ok(()) };
     let is_there = |name: &str| names.iter().any(|its| its == name);
+    // First: the release that reads it needs its other files by their old names.
+    for name in [file_name::RAFT_STATE, file_name::RAFT_STATE_LEFT] {
+        let path = folder.join(name);
+        if is_there(name) && raft_state::has_old_name(disk, &path)? {
+            return Err(StorageError::OldRaftState { path });
+        }
+    }
     let found = || old_name::FILES.iter().filter(|(old, _)| is_there(old));
     if let Some((first, _)) = found().next() {
         // A lock stays held when its file is renamed.
         let renames = found().map(|(old, new)| format!(" && mv -n {old} {new}"));
         let command = format!("cd {}{}", quoted(folder), renames.collect::<String>());
         return Err(StorageError::OldName { path: folder.join(first), command });
-    }
-    for name in [file_name::RAFT_STATE, file_name::RAFT_STATE_LEFT] {
-        let path = folder.join(name);
-        if is_there(name) && raft_state::has_old_name(disk, &path)? {
-            return Err(StorageError::OldRaftState { path });
-        }
     }
     Ok(())
 }

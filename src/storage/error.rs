@@ -48,7 +48,7 @@ pub enum StorageError {
         holder: String,
     },
     /// Something is named as it was before this product had its name.
-    #[error("{} is of a version from before the name ferrokeeper; this one does not read it, and nothing was changed. Stop that version if it still runs, then run `{command}`", path.display())]
+    #[error("{} was written by a release from before the product was renamed to ferrokeeper. This release does not read it, and nothing was changed. Stop the earlier release if it still runs, then run `{command}`", path.display())]
     OldName {
         /// The first such file, or the folder.
         path: PathBuf,
@@ -56,7 +56,7 @@ pub enum StorageError {
         command: String,
     },
     /// A member's file of a version from before this product had its name.
-    #[error("{} is of a version from before the name ferrokeeper; this one does not read it, and nothing was changed. Stop all servers of its ensemble. When all have stopped, with that version, take a `backup` of the one with the highest last zxid (`data check`), restore that into an empty directory, and start the other servers with empty ones; keep the directories of all", path.display())]
+    #[error("{} was written by a release from before the product was renamed to ferrokeeper. This release does not read it, and nothing was changed. Stop all servers of its ensemble. When all have stopped, use the earlier release to take a `backup` of the one with the highest last zxid (`data check`), restore that into an empty directory, and start the other servers with empty ones; keep the directories of all", path.display())]
     OldRaftState {
         /// The file.
         path: PathBuf,

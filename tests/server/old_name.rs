@@ -65,7 +65,10 @@ fn each_mark_of_an_old_name_is_refused_and_the_command_keeps_what_it_says() {
         let before = image(&version(&server));
         let said = refusal(&server);
         assert!(said.contains("[FK0259]"), "{said}");
-        assert!(said.contains(&format!("version-2/rookeeper.{mark} is of a version")), "{said}");
+        assert!(
+            said.contains(&format!("version-2/rookeeper.{mark} was written by a release")),
+            "{said}"
+        );
         assert!(before == image(&version(&server)), "{mark}: something was changed");
         type_in(command_in(&said));
         if mark == "restoring" {
@@ -106,7 +109,10 @@ fn one_command_renames_all_marks_in_both_folders() {
             .all(|name| kept.contains(&(*name).into()))
     );
     let second = refusal(&server);
-    assert!(second.contains("my log/version-2/rookeeper.unsynced is of a version"), "{second}");
+    assert!(
+        second.contains("my log/version-2/rookeeper.unsynced was written by a release"),
+        "{second}"
+    );
     type_in(command_in(&second));
     assert_eq!(names(&logs.join("version-2"))[0], "ferrokeeper.unsynced");
     server.run();
@@ -188,10 +194,14 @@ fn what_a_member_promised_under_an_old_name_is_not_forgotten() {
         let before = image(&version(&server));
         let said = refusal(&server);
         assert!(said.contains("[FK0259]"), "{said}");
-        assert!(said.contains(&format!("version-2/{name} is of a version from before")), "{said}");
+        assert!(said.contains(&format!("version-2/{name} was written by a release")), "{said}");
         let said = failing(&["data", "leave", server.data().to_str().expect("a name")]);
         assert!(said.contains("[FK0259]"), "{said}");
         assert!(before == image(&version(&server)), "something was changed");
+        // Also beside marks: the release that reads it has to find these.
+        to_old_names(&server, &[("logged", "")]);
+        let said = refusal(&server);
+        assert!(said.contains(&format!("version-2/{name} was written by a release")), "{said}");
     }
 }
 
@@ -206,7 +216,10 @@ fn the_default_folder_of_an_old_name_is_not_begun_anew() {
     let config = config.replace(&server.data().display().to_string(), &new.display().to_string());
     fs::write(server.config(), config).expect("zoo.cfg");
     let said = refusal(&server);
-    assert!(said.contains("[FK0259]") && said.contains("rookeeper-data is of a version"), "{said}");
+    assert!(
+        said.contains("[FK0259]") && said.contains("rookeeper-data was written by a release"),
+        "{said}"
+    );
     assert!(!new.exists(), "begun anew");
     type_in(command_in(&said));
     server.run();
@@ -228,7 +241,10 @@ fn a_server_of_an_old_name_is_refused_by_name() {
     let mut reason = vec![0; u32::from_be_bytes(len) as usize];
     stream.read_exact(&mut reason).expect("a reason");
     let reason = String::from_utf8_lossy(&reason);
-    assert!(reason.contains("a version from before the name ferrokeeper"), "{reason}");
+    assert!(
+        reason.contains("a release from before the product was renamed to ferrokeeper"),
+        "{reason}"
+    );
     until("it is in the log", || servers[0].log().contains(&*reason));
 }
 
