@@ -25,6 +25,9 @@ use crate::storage::{Over, RaftState as Promises};
 
 /// Entries that one who catches up may lack to be a voter.
 const LAG_MAX: u64 = 1000;
+/// The time from one unused seat that is taken out because its server asks for another one to the next such seat of any server.
+const SEAT_PAUSE_MS: u64 = 1000;
+
 /// What a server that wants a seat can expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prospect {
@@ -108,7 +111,12 @@ impl<T: Transport> Member<T> {
         // They are in ascending order, and so are its lives.
         if let Some(unused) = members.iter().filter(is_its).skip(1).find(|id| learners.contains(id))
         {
-            self.change(Change::Remove(*unused), now)?;
+            // Whoever asks again and again would have the log changed each time.
+            let is_soon = |last: Monotonic| now.monotonic.since(last) < SEAT_PAUSE_MS;
+            if !self.unused_seat_taken_out.is_some_and(is_soon) {
+                self.unused_seat_taken_out = Some(now.monotonic);
+                self.change(Change::Remove(*unused), now)?;
+            }
             return Ok(Prospect::Changing);
         }
         if members.len() >= MEMBERS_MAX {

@@ -105,6 +105,8 @@ pub struct Member<T> {
     pub(super) is_behind: bool,
     /// When it is written down how much of the log is final.
     pub(super) hint: Hint,
+    /// When a seat was taken out last because its server asked for another one.
+    pub(super) unused_seat_taken_out: Option<Monotonic>,
     /// Members that can be talked to, in both directions.
     pub(super) found: HashSet<u64>,
     /// The leader's connection has ended, and there is no other leader yet.
@@ -204,6 +206,7 @@ impl<T: Transport> Member<T> {
             apply_bytes: APPLY_BYTES,
             is_behind: false,
             hint: Hint::default(),
+            unused_seat_taken_out: None,
             found: HashSet::new(),
             is_missed: false,
             is_silent: false,
