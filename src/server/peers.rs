@@ -57,6 +57,8 @@ use crate::storage::{DataDirectory, ReceivedSnapshot, SessionSecret, SnapshotFil
 
 /// Bytes that may wait to be sent to a peer; it has to begin anew behind them.
 const UNSENT_MAX: usize = 64 << 20;
+/// Questions of one server that are answered at the same time: it has one of each kind, and an earlier process of it may have some.
+const QUESTIONS_MAX: usize = 4;
 const DIAL_MAX: Duration = Duration::from_secs(2);
 /// How long what is sent may go without a word that it arrived.
 const SILENT_MAX: Duration = Duration::from_secs(5);
@@ -105,6 +107,8 @@ struct Peer {
     complaints: Mutex<Complaints>,
     /// Who else calls it as this server.
     probes: Mutex<Complaints>,
+    /// How many more questions of it may be answered at the same time.
+    questions: Arc<Semaphore>,
 }
 
 impl Peer {
@@ -202,6 +206,7 @@ impl Peers {
                 overflowed: Notify::new(),
                 complaints: Mutex::default(),
                 probes: Mutex::default(),
+                questions: Arc::new(Semaphore::new(QUESTIONS_MAX)),
             };
             (*id, Arc::new(peer))
         });

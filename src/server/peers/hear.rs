@@ -17,7 +17,7 @@ use super::hello::{self, Caller, QUESTION, SNAPSHOT};
 use super::secure::{Refused, Stream};
 use super::snapshot::receive_snapshot;
 use super::strangers::Place;
-use super::{BETWEEN_DIALS, Common, SILENT_MAX, introduction, timeout};
+use super::{BETWEEN_DIALS, Common, QUESTIONS_MAX, SILENT_MAX, introduction, timeout};
 use crate::ensemble::{
     FRAME_HEAD_LEN, FromPeer, Promised, Said, parse_head, parse_said, server_of,
 };
@@ -96,7 +96,13 @@ pub(super) async fn heed(
         return receive_snapshot(&common, stream).await;
     }
     if caller.purpose == QUESTION {
-        return introduction::answer(common, stream, (server_of(caller.id), caller.process)).await;
+        let from = server_of(caller.id);
+        let questions = common.peers.get(&from).map(|peer| Arc::clone(&peer.questions));
+        let Some(_place) = questions.and_then(|all| all.try_acquire_owned().ok()) else {
+            let error = format!("server {from} asks more than {QUESTIONS_MAX} questions at once");
+            return Err(io::Error::other(error));
+        };
+        return introduction::answer(common, stream, (from, caller.process)).await;
     }
     let Some(line) = caller.line else { return Ok(()) };
     let replaced = line.replaced.clone();

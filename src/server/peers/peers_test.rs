@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::admission::Probe;
 use super::asking::Asking;
 use super::hear::heed;
-use super::hello::{Kind, Refusal, WORDS};
+use super::hello::{Kind, QUESTION, Refusal, WORDS};
 use super::secure::Stream;
 use super::speak::dial;
 use super::*;
@@ -220,8 +220,10 @@ async fn a_secret_is_known_to_both_or_the_connection_is_refused() {
     let none = QuorumSecurity::default();
     let lenient = |of: &QuorumSecurity| QuorumSecurity { is_lenient: true, ..of.clone() };
     let wrong = "the secrets differ (quorum.auth.secretFile)";
-    let called_has = "this server has a secret, but the caller has none (quorum.auth.secretFile)";
-    let caller_has = "the caller has a secret, but this server has none (quorum.auth.secretFile)";
+    let called_has =
+        "the called server has a secret, but the caller has none (quorum.auth.secretFile)";
+    let caller_has =
+        "the caller has a secret, but the called server has none (quorum.auth.secretFile)";
     for (caller, called, reason) in [
         (&none, &none, ""),
         (&a, &a, ""),
@@ -488,6 +490,36 @@ async fn a_new_connection_ends_the_old_one_of_the_same_peer() {
     two.hears(|what| matches!(what, FromPeer::Hears(_, true))).await;
     let ended = tokio::time::timeout(DEADLINE, old.read(&mut [0])).await.expect("it ends");
     assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
+}
+
+/// Each may be as long as a list of sessions, and whoever asks says nothing for as long as it wants.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_may_ask_few_questions_at_once() {
+    let (listener, port) = listen().await;
+    let one = Node::new(1, port, &Settings::default());
+    let two = Node::new(2, 0, &Settings::default());
+    two.answer(listener);
+    let question = async || dial(&one.common(), &one.other(), QUESTION, SILENT_MAX).await;
+    let mut asked = Vec::new();
+    for _ in 0..QUESTIONS_MAX {
+        asked.push(question().await.expect("welcome").0);
+    }
+    let (mut more, _) = question().await.expect("welcome");
+    let ended = tokio::time::timeout(DEADLINE, more.read(&mut [0])).await.expect("it ends");
+    assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
+    // Who has gone makes room for another one.
+    let gone = asked.pop();
+    drop(gone);
+    let answered = async {
+        loop {
+            let answer = introduction::ask(&one.common(), &one.other(), Question::Standing).await;
+            if let Ok((answer, _)) = answer {
+                return answer;
+            }
+        }
+    };
+    let answer = tokio::time::timeout(DEADLINE, answered).await.expect("an answer");
+    assert!(matches!(answer, Answer::Standing(_)), "{answer:?}");
 }
 
 /// Server 1, or another process of it, that calls at `port`.
