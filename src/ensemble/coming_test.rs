@@ -245,7 +245,7 @@ fn who_was_taken_out_says_as_which_member_it_asks() {
 #[test]
 fn beside_a_refusal_nothing_is_given_up() {
     let empty = (3, 13, before(Holding { begins: Begins::WithAll, ..Holding::default() }, 3));
-    let refuses = "refuses: server 2 is not in this server's list";
+    let refuses = "refuses: server 2 is not in the list of server 1";
     let awaits =
         |server: u8| RaftState { awaits: member_id(1, FIRST_LIFE), ..state(server, false) };
     let here = |which: u8| match which {

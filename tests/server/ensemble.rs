@@ -551,9 +551,9 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         String::from_utf8_lossy(&reason).into_owned()
     };
     for (hello, expected) in [
-        (hello((7, 8)), "it speaks versions 7 to 8, this server speaks version 6"),
-        (as_version_5_says_it, "it speaks version 5, this server speaks version 6"),
-        (hello((3, 4)), "it speaks versions 3 to 4, this server speaks version 6"),
+        (hello((7, 8)), "the caller speaks versions 7 to 8, and the called server version 6"),
+        (as_version_5_says_it, "the caller speaks version 5, and the called server version 6"),
+        (hello((3, 4)), "the caller speaks versions 3 to 4, and the called server version 6"),
         (
             vec![0xff; 32],
             "this is the ensemble port of ferrokeeper; Java servers cannot join the ensemble",
@@ -572,7 +572,7 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         ((6, 6), introduction(1, 0x102, 1), "one of the two belongs to no ensemble yet"),
         ((6, 6), introduction(1, 0x102, 3), "it looks for server 3, but this is server 1"),
         ((6, 6), introduction(1, 0x101, 1), "myid 1 is in use twice"),
-        ((6, 6), introduction(1, 0x109, 1), "server 9 is not in this server's list"),
+        ((6, 6), introduction(1, 0x109, 1), "server 9 is not in the list of server"),
     ] {
         let mut stream = open(address);
         stream.write_all(&hello(versions)).expect("sent");

@@ -664,10 +664,10 @@ fn who_is_refused_says_by_whom_and_why() {
     servers.iter_mut().for_each(Server::run);
     until("it says who refuses", || {
         let log = servers[2].log();
-        log.contains("FK0441") && log.contains("server 3 is not in this server's list")
+        log.contains("FK0441") && log.contains("server 3 is not in the list of server 1")
     });
     let log = servers[2].log();
-    assert!(log.contains("server 1 refuses: server 3 is not in this server's list"), "{log}");
+    assert!(log.contains("server 1 refuses: server 3 is not in the list of server 1"), "{log}");
     assert!(!log.contains("initialize`") && !log.contains("do not answer"), "{log}");
 }
 

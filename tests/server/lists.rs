@@ -190,7 +190,7 @@ fn who_is_gone_and_listed_no_more_votes_no_more_and_another_comes_in_its_place()
     Patient::connect(&servers[first], TIMEOUT_MS).ok(&set("/kept", b"2".to_vec()));
     // It comes back by mistake: nobody listens to it.
     servers[gone].run();
-    until("it is told", || servers[gone].log().contains("is not in this server's list"));
+    until("it is told", || servers[gone].log().contains("is not in the list of server"));
     assert_eq!(mode(&servers[gone]), "none");
     stop(&mut servers[gone]);
 

@@ -289,8 +289,8 @@ fn a_secret_keeps_out_who_does_not_know_it_and_both_say_why() {
 
     reconfigure(&servers[2], |text| text.replace(&line("wrong"), ""));
     restart(&mut servers[2]);
-    says(&servers[0], "refused: this server has a secret, but the caller has none");
-    says(&servers[2], "it refuses: this server has a secret, but the caller has none");
+    says(&servers[0], "refused: the called server has a secret, but the caller has none");
+    says(&servers[2], "it refuses: the called server has a secret, but the caller has none");
     reconfigure(&servers[2], |text| text + &line("right"));
     restart(&mut servers[2]);
     all_work(&servers);

@@ -275,7 +275,7 @@ fn older(claim: Claim, shown: Promised) -> Refusal {
     Refusal::new(
         Kind::Older,
         format!(
-            "server {} has an older copy of the data directory of member {id:#x}: it ends at term {} and entry {}, and this \
+            "server {} has an older copy of the data directory of member {id:#x}: it ends at term {} and entry {}, and another \
              server has heard that member acknowledge term {} and entry {}",
             server_of(id),
             promised.term,

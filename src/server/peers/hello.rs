@@ -204,7 +204,7 @@ impl Hello {
 /// The length of what follows a hello's head.
 fn parse_head(head: [u8; HEAD_LEN]) -> Result<usize, String> {
     if head.starts_with(old_name::HELLO) {
-        let what = "it is of a version from before the name ferrokeeper; all servers of an ensemble must be of later ones";
+        let what = "it is of a release from before the product was renamed to ferrokeeper; all servers of an ensemble must be of later ones";
         return Err(what.to_owned());
     }
     let Some((MAGIC, mut len)) = head.split_first_chunk() else {
@@ -528,13 +528,13 @@ impl Common {
     /// The version to speak, if the two can at all.
     fn take_stranger(&self, versions: Versions, has_secret: bool) -> Result<u32, String> {
         let Some(version) = OWN.common(versions) else {
-            return Err(format!("it speaks {versions}, this server speaks {OWN}"));
+            return Err(format!("the caller speaks {versions}, and the called server {OWN}"));
         };
         let has_own = self.security.secret.is_some();
         if has_secret != has_own && !self.security.is_lenient {
             let who = match has_own {
-                true => "this server has a secret, but the caller has none",
-                false => "the caller has a secret, but this server has none",
+                true => "the called server has a secret, but the caller has none",
+                false => "the caller has a secret, but the called server has none",
             };
             return Err(format!("{who} (quorum.auth.secretFile)"));
         }
@@ -550,18 +550,21 @@ impl Common {
             return refuse(format!("myid {server} is in use twice"));
         }
         let Some(peer) = self.peers.get(&server) else {
-            return refuse(format!("server {server} is not in this server's list"));
+            return refuse(format!("server {server} is not in the list of server {}", self.server));
         };
         if let Err(reason) = self.security.check_caller(stream, &peer.host) {
             return refuse(reason);
         }
         if to != self.server {
-            return refuse(format!("it looks for server {to}, but this is server {}", self.server));
+            return refuse(format!(
+                "the caller looks for server {to}, but this is server {}",
+                self.server
+            ));
         }
         if ensemble != 0 && own.ensemble != 0 && ensemble != own.ensemble {
-            let own = own.ensemble;
+            let (own, called) = (own.ensemble, self.server);
             let reason = format!(
-                "it belongs to ensemble {ensemble:016x}, but this server belongs to {own:016x}: their data has nothing in common. A \
+                "server {server} belongs to ensemble {ensemble:016x}, and server {called} to {own:016x}: their data has nothing in common. A \
                  server that ran on while ZooKeeper had the data of the others needs a restart"
             );
             return Err(Refusal::new(Kind::OfAnother, reason));
