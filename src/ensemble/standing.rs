@@ -379,7 +379,8 @@ impl Round<'_> {
             let lacking = || present().find_map(|its| Some((its.0, self.without_base(its.1)?)));
             let held = self.members().any(|its| its.2.held);
             let has_data = self.data().next().is_some();
-            if (self.has_begun() || !(held || has_data))
+            // Of one that has not begun, who is silent may have it.
+            if (self.has_begun() || !(held || has_data) || self.is_complete())
                 && let Some((server, members)) = lacking()
             {
                 return self.holds_up().unwrap_or_else(|| {
@@ -474,8 +475,8 @@ impl Round<'_> {
             (false, None) => {
                 let end = match self.data().next() {
                     None => format!(
-                        "To begin with an empty tree without {silent}, run {marked} on a majority of the servers, each with its own \
-                         dataDir: that gives up all that there was"
+                        "Only if what {silent} had is not needed, begin with an empty tree: run {marked} on a majority of the \
+                         servers, each with its own dataDir. That gives up all that there was"
                     ),
                     // Where that is silent for a moment, a majority with the marker would begin without it.
                     Some((server, _)) => format!(
@@ -484,7 +485,7 @@ impl Round<'_> {
                 };
                 format!(
                     "{silent} {are} not answer and may have data{}{}. {end}",
-                    mounted("the others"),
+                    mounted("the servers that answer"),
                     started(&silent)
                 )
             }
@@ -936,7 +937,10 @@ impl Round<'_> {
 
     /// The voters that are blank.
     fn blank(&self) -> Vec<u8> {
-        self.heard().filter(|its| its.2.is_blank()).map(|its| its.1).collect()
+        let mut blank: Vec<u8> =
+            self.heard().filter(|its| its.2.is_blank()).map(|its| its.1).collect();
+        blank.sort_unstable();
+        blank
     }
 
     /// The voters that are empty and not blank: by that, nobody knows whether a disk is missing there.
@@ -1339,8 +1343,8 @@ fn ends_without_others<'a>(
         _ => "the newest data of these",
     };
     format!(
-        ". If the data of all others is lost for good, {}, all others{but} with empty directories, and keep what was in them: \
-         {newest} counts then",
+        ". If the data of all others is lost for good, {}. Start all others{but} with empty directories, and keep what was in \
+         their old ones: {newest} counts then",
         leave_together(&belonged)
     )
 }

@@ -1528,7 +1528,7 @@ fn every_line_names_all_that_are_left() {
     let round = Round { own: 3, holding, voters: &voters, others: &others };
     let text = round.waits_for(true, "/data");
     assert!(text.contains("gives this server a seat") && text.contains(lost), "{text}");
-    let emptied = "all others with empty directories, and keep what was in them: the newest data of these counts";
+    let emptied = "Start all others with empty directories, and keep what was in their old ones: the newest data of these counts";
     assert!(text.contains(emptied), "{text}");
     // The same where its founder asks it.
     let asking = (1, of_line(7, &[3], five));
@@ -1632,7 +1632,10 @@ fn only_who_is_silent_or_has_nothing_is_to_be_emptied() {
     for ensemble in [7, 9] {
         for text in beside(&Standing::Removed { ensemble }) {
             assert!(text.contains(leave), "{text}");
-            assert!(text.contains("all others but server 2 with empty directories"), "{text}");
+            assert!(
+                text.contains("Start all others but server 2 with empty directories"),
+                "{text}"
+            );
         }
     }
     let another = of_line(9, &[], OfLine { line: 6, ..of(1) });

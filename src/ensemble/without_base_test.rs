@@ -158,3 +158,29 @@ fn data_ends_beside_a_majority_of_voters_that_were_more_when_these_were_started(
     let (deed, text) = heard(3, next, &[shrunk(1), shrunk(2)]);
     assert_eq!(deed, Deed::Ends { zxid: base.zxid }, "{text}");
 }
+
+/// Where all have answered and none has it, the founder's directory is lost: before the ensemble has begun as well.
+#[test]
+fn who_gets_no_seat_of_members_without_a_base_says_that_they_are_to_leave() {
+    let voters = [1, 2, 3, 4, 5];
+    let member = |server: u8, lacks_base: bool| {
+        let all = voters.into_iter().collect();
+        let of = OfLine { held: true, lacks_base, voters: all, ..left(lacks_base).of };
+        let (id, asks, ensemble) = (member_id(server, FIRST_LIFE), Vec::new(), 7);
+        (server, Standing::Member { id, ensemble, asks, has_begun: false, configured_at: 0, of })
+    };
+    let told = |others: Vec<(u8, Standing)>| {
+        let others = others.into_iter().collect();
+        let holding = Holding::default();
+        Round { own: 5, holding, voters: &voters, others: &others }.waits_for(true, "/data")
+    };
+    let all = |has_it: u8| (1..5).map(|server| member(server, server != has_it)).collect();
+    let text = told(all(0));
+    assert!(text.contains("has come to servers 1, 2, 3 and 4, nor does anybody answer"), "{text}");
+    assert!(text.contains("are lost for good, stop servers 1, 2, 3 and 4, run"), "{text}");
+    // It is there, or may be with who is silent.
+    for others in [all(2), (1..4).map(|server| member(server, true)).collect()] {
+        let text = told(others);
+        assert!(!text.contains("data leave"), "{text}");
+    }
+}
