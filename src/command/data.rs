@@ -447,6 +447,7 @@ fn seal(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
         ))?;
         out.line(format_args!("going back to ZooKeeper ends the sessions opened from now on"))?;
     }
-    out.line(format_args!("ZooKeeper's files up to {} {would}free to be purged", Hex(zxid)))?;
+    let would = if dry_run { "would be" } else { "are" };
+    out.line(format_args!("ZooKeeper's files up to {} {would} free to be purged", Hex(zxid)))?;
     Ok(Verdict::Fine)
 }

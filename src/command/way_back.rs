@@ -397,6 +397,8 @@ impl Report<'_> {
             out.line(format_args!("{line}"))?;
         }
         let passwords = match (self.ending.len(), data.database.sessions().len()) {
+            (0, 0) => "no session is open; what those get that are opened later is not known here"
+                .to_owned(),
             (0, _) => "all open sessions have ZooKeeper's, and go on".to_owned(),
             (ending, all) => format!("{ending} of {all} sessions have keyed ones, and end"),
         };

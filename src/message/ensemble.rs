@@ -274,7 +274,7 @@ FK0481 STATE_TOO_OLD
 
 FK0482 READ_TOO_OLD
 "A client would have been told something that may be older than `syncLimit` allows: this server, or its machine, was paused while it read, or got no answer from the leader and a majority, or could not apply what they have."
-"The connection in the line was closed behind what it had been told; its session remains, and it goes to another server. Nothing is lost. `read_too_old_closed_count` counts such connections, and `read_too_old_wait_count` how often reads waited for the state to become young enough."
+"The connection in the line was closed after the answers that it had already been sent; its session remains, and it goes to another server. Nothing is lost. `read_too_old_closed_count` counts such connections, and `read_too_old_wait_count` how often reads waited for the state to become young enough."
 "Once or twice after a pause or an outage: nothing. If it goes on, see FK0481. Where followers lag or pause for about `syncLimit`, set it higher, on one server after the other: reads may then be older by as much."
 
 }

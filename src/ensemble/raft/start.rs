@@ -165,14 +165,14 @@ impl Ensemble {
                 tracing::info!(
                     zxid,
                     folder,
-                    "what the directory held before its member goes aside"
+                    "the data that this directory held before it joined the ensemble is moved aside and kept"
                 );
                 move_data_aside(&directory, &folder)?;
             } else if replaces != 0 && self.has_come(&directory, replaces, is_checked)? {
                 tracing::info!(
                     zxid,
                     folder,
-                    "what the directory held before its member goes aside"
+                    "the data that this directory held before it joined the ensemble is moved aside and kept"
                 );
                 move_data_before_aside(&directory, replaces, &folder)?;
             } else {
