@@ -32,6 +32,8 @@ mod faults;
 mod flawed_disk;
 #[path = "sim_test/full.rs"]
 mod full;
+#[path = "sim_test/frames.rs"]
+mod frames;
 #[path = "sim_test/hand_over.rs"]
 mod hand_over;
 #[path = "sim_test/hint.rs"]
@@ -133,6 +135,8 @@ enum Flaw {
     ExpiredTooLate,
     /// A server's lives are numbered one after the other, whatever the log has given before.
     IdTwice,
+    /// What members tell each other lacks a field behind the way.
+    FieldForgotten,
 }
 
 /// So many seeds fill the table.
@@ -342,6 +346,11 @@ fn a_session_that_ends_too_late_is_found() {
 #[test]
 fn an_id_that_is_given_twice_is_found() {
     assert_found(Flaw::IdTwice, &["was given twice"]);
+}
+
+#[test]
+fn a_field_that_does_not_travel_is_found() {
+    assert_found(Flaw::FieldForgotten, &["comes out of its frame"]);
 }
 
 /// `FERROKEEPER_OUT=<folder> cargo test --lib -- --ignored write_members_for_zookeeper --nocapture`

@@ -176,7 +176,7 @@ fn round_beside_a_write(is_asked_first: bool) {
             world.network.cut(leader, follower);
             world.until_sent(MessageType::MsgReadIndex, follower, leader).expect("holds");
             let held = world.network.mend(leader, follower);
-            held.into_iter().for_each(|parcel| world.arrive(parcel));
+            held.into_iter().for_each(|parcel| world.arrive(parcel).expect("holds"));
         }
         if replica.fresh_until() == shown && world.outcome.reads == reads {
             break (shown, reads);
@@ -318,7 +318,7 @@ fn late_answer(flaw: Flaw) -> Checked {
     let held = world.network.mend(leader, cut);
     let (late, _): (Vec<Parcel>, Vec<Parcel>) = held.into_iter().partition(answers);
     assert_eq!(late.len(), 1);
-    late.into_iter().for_each(|parcel| world.arrive(parcel));
+    late.into_iter().try_for_each(|parcel| world.arrive(parcel))?;
     world.network.cut(leader, cut);
     let before = world.outcome.reads;
     for _ in 0..100 {

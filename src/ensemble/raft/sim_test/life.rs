@@ -126,7 +126,7 @@ impl World {
         }
         self.servers[at].writes.extend(writes);
         self.write_later(at);
-        self.give_seats(at);
+        self.give_seats(at)?;
         match done {
             Ok(()) => self.observe(at),
             Err(Stop::Violation(violation)) => Err(format!("member {}: {violation}", at + 1)),

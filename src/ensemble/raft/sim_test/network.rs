@@ -4,6 +4,7 @@
 //! twice or overtake each other. What meets a cut link waits behind it, as bytes in a socket would. Words keep their
 //! order and follow every message that was sent before them; where one is lost the way breaks, and all words with it.
 
+use bytes::Bytes;
 use raft::eraftpb::Message as PeerMessage;
 
 use super::timeline::MS;
@@ -27,7 +28,9 @@ pub(super) struct Parcel {
     pub(super) to: usize,
     /// Of the way when it was sent.
     number: u64,
+    /// What its sender put into the frame.
     pub(super) content: Content,
+    pub(super) frame: Bytes,
 }
 
 /// What is wrong with a member's links for a while.
@@ -106,14 +109,14 @@ impl Network {
         dice: &mut Dice,
         now: u64,
         (from, to): (usize, usize),
-        content: Content,
+        (content, frame): (Content, Bytes),
     ) -> Option<Vec<(u64, Parcel)>> {
         let is_message = matches!(content, Content::Message(_));
         let Way { is_up, number, .. } = *self.way(from, to);
         if !is_message && !is_up {
             return Some(Vec::new());
         }
-        let parcel = Parcel { from, to, number, content };
+        let parcel = Parcel { from, to, number, content, frame };
         if self.has(from, to, Weather::Loss) && dice.below(if is_message { 5 } else { 30 }) == 0 {
             return is_message.then(Vec::new);
         }

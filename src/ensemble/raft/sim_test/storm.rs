@@ -244,7 +244,7 @@ impl World {
             Mend::Links(links) => {
                 for (from, to) in links {
                     for parcel in self.network.mend(from, to) {
-                        self.arrive(parcel);
+                        self.arrive(parcel)?;
                     }
                 }
             }
@@ -267,7 +267,7 @@ impl World {
         self.calm = true;
         let now = self.timeline.now();
         for parcel in self.network.clear() {
-            self.arrive(parcel);
+            self.arrive(parcel)?;
         }
         for at in 0..self.servers.len() {
             let server = &mut self.servers[at];

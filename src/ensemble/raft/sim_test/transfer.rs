@@ -5,6 +5,7 @@ use std::sync::Arc;
 use raft::SnapshotStatus;
 use raft::eraftpb::Message as PeerMessage;
 
+use super::frames;
 use super::server::Waiting;
 use super::timeline::MS;
 use super::world::{Event, World};
@@ -113,7 +114,9 @@ impl World {
                     let mut rebuild = Rebuild::new(self.seed, Rules::default());
                     match received.check(index, &mut rebuild) {
                         Ok(()) => {
-                            let snapshot = Waiting::Snapshot(transfer.message, received);
+                            let now = self.servers[to].clock.read(self.timeline.now()).monotonic;
+                            let message = frames::pass_message(&transfer.message, now)?;
+                            let snapshot = Waiting::Snapshot(message, received);
                             self.servers[to].waiting.push(snapshot);
                             let soon = self.timeline.now() + self.dice.below(MS);
                             self.wake(to, soon);

@@ -1,14 +1,16 @@
 //! How members find and lose each other.
 
+use super::frames;
 use super::network::{Content, Parcel};
 use super::server::Waiting;
 use super::timeline::MS;
-use super::world::{Event, World};
+use super::world::{Checked, Event, World};
 
 impl World {
     pub(super) fn send(&mut self, from: usize, to: usize, content: Content) {
         let now = self.timeline.now();
-        match self.network.send(&mut self.dice, now, (from, to), content) {
+        let frame = frames::put(&content, self.flaw);
+        match self.network.send(&mut self.dice, now, (from, to), (content, frame)) {
             Some(arrivals) => {
                 for (when, parcel) in arrivals {
                     self.timeline.at(when, Event::Arrive(parcel));
@@ -18,16 +20,20 @@ impl World {
         }
     }
 
-    pub(super) fn arrive(&mut self, parcel: Parcel) {
-        let Some(Parcel { from, to, content, .. }) = self.network.arrive(parcel) else { return };
+    pub(super) fn arrive(&mut self, parcel: Parcel) -> Checked {
+        let Some(parcel) = self.network.arrive(parcel) else { return Ok(()) };
+        let Parcel { from, to, content, frame, .. } = parcel;
         let is_for_another =
             matches!(&content, Content::Message(message) if message.to != self.servers[to].id);
         if self.servers[to].member.is_some() && !is_for_another {
+            let now = self.servers[to].clock.read(self.timeline.now()).monotonic;
+            let content = frames::read(&frame, content, now)?;
             let from = self.servers[from].id;
             self.servers[to].waiting.push(Waiting::Said(from, content));
             let soon = self.timeline.now() + self.dice.below(300);
             self.wake(to, soon);
         }
+        Ok(())
     }
 
     /// The way between two members breaks, and each that lives gets to know.

@@ -9,7 +9,8 @@ use super::server::{Asking, Server};
 use super::timeline::MS;
 use super::world::{Checked, Event, World};
 use super::*;
-use crate::ensemble::founding::{Applicant, Seat};
+use crate::ensemble::Said;
+use crate::ensemble::founding::{Answer, Applicant, Question, Seat};
 use crate::ensemble::raft::{Before, Prospect, life_of};
 use crate::storage::StorageError;
 use crate::storage::sim::SimDisk;
@@ -66,7 +67,9 @@ impl World {
         let mut prospect = Prospect::Later;
         if passes && self.timeline.now() >= self.servers[whom].frozen_until {
             let now = self.servers[whom].clock.read(self.timeline.now());
-            let applicant = Applicant { server: at as u8 + 1, was: None };
+            let question = Question::Seat(Applicant { server: at as u8 + 1, was: None });
+            let passed = frames::pass(Said::Question(question), now.monotonic)?;
+            let Said::Question(Question::Seat(applicant)) = passed else { return Ok(()) };
             self.with(whom, |member| {
                 prospect = member.prepare_seat(applicant, now)?;
                 Ok(())
@@ -90,18 +93,22 @@ impl World {
     }
 
     /// A member tells who asked which seats they have.
-    pub(super) fn give_seats(&mut self, at: usize) {
+    pub(super) fn give_seats(&mut self, at: usize) -> Checked {
         for (above, asking) in std::mem::take(&mut self.servers[at].seats) {
-            let Some(member) = &self.servers[at].member else { return };
+            let Some(member) = &self.servers[at].member else { return Ok(()) };
             match member.take_seat(asking.at as u8 + 1, above) {
                 Some(seat) if self.network.passes(at, asking.at) => {
                     let delay = MS + self.dice.below(20 * MS);
+                    let now = self.servers[asking.at].clock.read(self.timeline.now()).monotonic;
+                    let passed = frames::pass(Said::Answer(Answer::Seat(seat, None)), now)?;
+                    let Said::Answer(Answer::Seat(seat, _)) = passed else { continue };
                     self.timeline.after(delay, Event::Seat(asking, seat));
                 }
                 None if member.is_leading() => self.servers[at].seats.push((above, asking)),
                 _ => {}
             }
         }
+        Ok(())
     }
 
     /// A server without a state hears which seat it has.

@@ -282,10 +282,7 @@ impl World {
                 }
                 self.turn(at)
             }
-            Event::Arrive(parcel) => {
-                self.arrive(parcel);
-                Ok(())
-            }
+            Event::Arrive(parcel) => self.arrive(parcel),
             Event::Tell(at, life, what) => {
                 let server = &mut self.servers[at];
                 if server.life == life && server.member.is_some() {
