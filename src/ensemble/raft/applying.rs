@@ -64,7 +64,7 @@ impl<T: Transport> Member<T> {
                     if let Some(following) =
                         following.as_mut().filter(|its| its.term() < entry.term)
                     {
-                        following.term_ended(&**here);
+                        following.term_ended(Zxid(last), rounds.done());
                     }
                     let header = jute::txn::TxnHeader { client_id: 0, cxid: 0, zxid, time: 0 };
                     applying.apply(TxnRecord { header, txn: Txn::Error(0), digest: None })?;

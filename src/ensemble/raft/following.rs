@@ -170,11 +170,20 @@ impl Following {
         returned.next().is_none()
     }
 
-    /// The first entry of a later term is final: what was decided and is not applied is not done.
-    pub(super) fn term_ended(&mut self, clients: &dyn Clients) {
-        let is_lost = |waiting: &mut Waiting| matches!(waiting.state, State::Decided(_));
-        while let Some(lost) = self.pop_if(is_lost) {
-            clients.close(lost.origin.connection);
+    /// The first entry of a later term is final, behind the transaction `last`: what was decided and is not applied is not done.
+    /// A sync waits for a round of the next leader, and the reads after it wait for their turn.
+    pub(super) fn term_ended(&mut self, last: Zxid, done: Round) {
+        for Waiting { state, round, .. } in &mut self.waiting {
+            let State::Decided(outcome) = &*state else { break };
+            let is_lost = match outcome {
+                Outcome::Txn(..) => true,
+                Outcome::Settled(after, _) => {
+                    *after > last || *round > done && outcome.is_lost_without_round()
+                }
+            };
+            if is_lost {
+                (*state, *round) = (State::Decided(LOST), Round::default());
+            }
         }
     }
 

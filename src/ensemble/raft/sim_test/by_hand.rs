@@ -16,7 +16,12 @@ impl World {
 
     /// The same, of so many.
     pub(super) fn settled_with(flaw: Flaw, members: usize) -> Self {
-        let mut world = Self::begin(7, flaw, members as u64);
+        Self::settled_by(7, flaw, members)
+    }
+
+    /// The same with another chance of what comes first.
+    pub(super) fn settled_by(seed: u64, flaw: Flaw, members: usize) -> Self {
+        let mut world = Self::begin(seed, flaw, members as u64);
         world.calm = true;
         for at in 0..members {
             world.start(at).expect("starts");
