@@ -30,10 +30,10 @@ mod cut_off;
 mod faults;
 #[path = "sim_test/flawed_disk.rs"]
 mod flawed_disk;
-#[path = "sim_test/full.rs"]
-mod full;
 #[path = "sim_test/frames.rs"]
 mod frames;
+#[path = "sim_test/full.rs"]
+mod full;
 #[path = "sim_test/hand_over.rs"]
 mod hand_over;
 #[path = "sim_test/hint.rs"]
@@ -44,6 +44,8 @@ mod history;
 mod kept_log;
 #[path = "sim_test/life.rs"]
 mod life;
+#[path = "sim_test/listed.rs"]
+mod listed;
 #[path = "sim_test/network.rs"]
 mod network;
 #[path = "sim_test/outcome.rs"]
@@ -135,6 +137,8 @@ enum Flaw {
     ExpiredTooLate,
     /// A server's lives are numbered one after the other, whatever the log has given before.
     IdTwice,
+    /// A leader takes out whom it does not list itself.
+    OwnListAlone,
     /// What members tell each other lacks a field behind the way.
     FieldForgotten,
 }
@@ -346,6 +350,12 @@ fn a_session_that_ends_too_late_is_found() {
 #[test]
 fn an_id_that_is_given_twice_is_found() {
     assert_found(Flaw::IdTwice, &["was given twice"]);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes dozens of seeds: for a build with --release")]
+fn who_is_taken_out_by_one_list_alone_is_found() {
+    assert_found(Flaw::OwnListAlone, &["do not list it"]);
 }
 
 #[test]

@@ -58,11 +58,14 @@ impl World {
         }
     }
 
-    /// Goes on until a write of a server's client is durable there, and not known to be final.
+    /// Goes on until a write of a server's client is durable there, and not known to be final, or all is answered.
     fn until_durable(&mut self, at: usize) -> Checked {
+        let mut has_come = false;
         loop {
             let log = &self.member(at).node.raft.raft_log;
-            if log.committed < log.persisted {
+            let waits = self.waiting(at) > 0;
+            has_come |= waits;
+            if log.committed < log.persisted || has_come && !waits {
                 return Ok(());
             }
             self.step()?;

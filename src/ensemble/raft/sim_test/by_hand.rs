@@ -23,6 +23,7 @@ impl World {
     pub(super) fn settled_by(seed: u64, flaw: Flaw, members: usize) -> Self {
         let mut world = Self::begin(seed, flaw, members as u64);
         world.calm = true;
+        world.lists.by_hand = true;
         for at in 0..members {
             world.start(at).expect("starts");
             for other in at + 1..members {

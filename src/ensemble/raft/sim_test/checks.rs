@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use jute::IntoStatic as _;
 use jute::txn::TxnRecord;
 
+use super::super::super::configuration::Change;
 use crate::engine::database::Database;
 use crate::storage::{EntryLog, EntryWriter, Members};
 
 /// What all members together have shown so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Checks {
-    /// Disks that make a majority.
-    quorum: usize,
     /// The one leader of each term.
     leaders: BTreeMap<u64, u64>,
     /// Each entry that any log ever held: its index, the zxid before it, its bytes.
@@ -21,6 +20,8 @@ pub(super) struct Checks {
     committed: BTreeMap<u64, (i64, u64)>,
     /// Those that the history does not have yet.
     news: Vec<i64>,
+    /// Changes of the members that are new in a log, with their indexes.
+    changes: Vec<(u64, Change)>,
     /// The digest of the tree at each zxid.
     digests: BTreeMap<i64, Option<i64>>,
     /// The members that each entry has made.
@@ -37,18 +38,6 @@ fn check(holds: bool, violation: impl FnOnce() -> String) -> Checked {
 }
 
 impl Checks {
-    pub(super) fn new(members: usize) -> Self {
-        Self {
-            quorum: members / 2 + 1,
-            leaders: BTreeMap::new(),
-            entries: BTreeMap::new(),
-            committed: BTreeMap::new(),
-            news: Vec::new(),
-            digests: BTreeMap::new(),
-            configurations: BTreeMap::new(),
-        }
-    }
-
     /// All who know the members as of an entry know the same, and nobody is in two lists.
     pub(super) fn configuration(&mut self, configured_at: u64, members: &Members) -> Checked {
         let ids = |members: &Members| -> BTreeSet<u64> {
@@ -100,7 +89,12 @@ impl Checks {
             let bytes = found.and_then(|mut found| found.pop());
             let bytes = bytes.ok_or_else(|| format!("entry {index} is gone"))?.payload.to_vec();
             let entry = (index, log.zxid(index - 1), bytes);
-            let known = self.entries.entry(zxid).or_insert_with(|| entry.clone());
+            let changes = &mut self.changes;
+            let known = self.entries.entry(zxid).or_insert_with(|| {
+                let change = TxnRecord::decode(&entry.2).ok().and_then(|its| Change::of(&its.0));
+                changes.extend(change.map(|change| (index, change)));
+                entry.clone()
+            });
             let same_before = known.1.is_none() || entry.1.is_none() || known.1 == entry.1;
             check((known.0, &known.2) == (index, &entry.2) && same_before, || {
                 format!("two entries are {zxid:#x}, at {index} and {}", known.0)
@@ -130,12 +124,19 @@ impl Checks {
         Ok(())
     }
 
-    /// A member calls entries final: those on the disks of a quorum, and never others in their places.
+    /// The changes of the members that came into a log since the last call.
+    pub(super) fn take_changes(&mut self) -> Vec<(u64, Change)> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// A member calls entries final: those on the disks of a quorum, and never others in their places. It is a quorum of the
+    /// voters that it knew before, or of those that it knows since.
     pub(super) fn committed(
         &mut self,
         (up_to, term): (u64, u64),
         own: &EntryLog,
-        all: &[&Chain],
+        all: &[(u64, &Chain)],
+        voters: [&[u64]; 2],
     ) -> Checked {
         let from = self.committed.keys().next_back().map_or(1, |last| last + 1).min(up_to).max(1);
         for index in from..=up_to {
@@ -152,12 +153,15 @@ impl Checks {
             }
             let place = index as usize - 1;
             // Where a snapshot stands, it stands for what was final.
-            let disks = all.iter().filter(|chain| {
+            let has = |(_, chain): &&(u64, &Chain)| {
                 chain.get(place).is_some_and(|found| *found == zxid || *found == 0)
-            });
-            let disks = disks.count();
-            check(disks >= self.quorum, || {
-                format!("{zxid:#x} is final without a quorum: {disks} disks")
+            };
+            let disks: BTreeSet<u64> = all.iter().filter(has).map(|(id, _)| *id).collect();
+            let is_quorum = |voters: &[u64]| {
+                voters.iter().filter(|id| disks.contains(id)).count() > voters.len() / 2
+            };
+            check(voters.into_iter().any(is_quorum), || {
+                format!("{zxid:#x} is final without a quorum: {disks:x?} of {voters:x?}")
             })?;
         }
         let known = self.committed.get(&up_to).map(|(zxid, _)| *zxid);

@@ -14,6 +14,8 @@ pub(super) enum FaultKind {
     PowerLoss,
     /// The machine comes back with an empty disk.
     Wiped,
+    /// It goes from the lists of others, and comes back later.
+    ListChanged,
     /// Power fails at one of the operations on the disk to come.
     PowerLossInWrite,
     Eio,
@@ -47,10 +49,11 @@ pub(super) enum FaultKind {
 }
 
 impl FaultKind {
-    pub(super) const ALL: [Self; 25] = [
+    pub(super) const ALL: [Self; 26] = [
         Self::Killed,
         Self::PowerLoss,
         Self::Wiped,
+        Self::ListChanged,
         Self::PowerLossInWrite,
         Self::Eio,
         Self::Enospc,
@@ -77,8 +80,9 @@ impl FaultKind {
 
     /// Draws one. What is not always possible is drawn more often.
     pub(super) fn draw(dice: &mut Dice) -> Self {
-        const RARE: [FaultKind; 6] = [
+        const RARE: [FaultKind; 7] = [
             FaultKind::Wiped,
+            FaultKind::ListChanged,
             FaultKind::Bridge,
             FaultKind::ConnectionReset,
             FaultKind::HandOver,

@@ -12,12 +12,13 @@ use super::server::{Thread, Waiting};
 use super::storm::Mend;
 use super::timeline::MS;
 use super::turn::{SESSION_TICK_MS, SYNC_LIMIT_MS};
-use super::wiped::chains;
+use super::wiped::disks;
 use super::world::{Checked, Event, Stop, World, place_of};
 use super::*;
 use crate::engine::database::{Database, Rules};
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
+use crate::ensemble::raft::{FIRST_LIFE, member_id};
 use crate::ensemble::replica::Replica;
 use crate::ensemble::snapshots::{Drift, write_walk};
 use crate::storage::sim::{Dice, Fault, SimDisk};
@@ -117,7 +118,7 @@ impl World {
         for (message, bytes) in snapshots {
             let to = place_of(message.to);
             // The one whom it is for is gone.
-            if self.servers[to].id != message.to {
+            if self.servers[to].id != message.to || !self.are_peers(at, to) {
                 let status = Waiting::SnapshotSent(message.to, SnapshotStatus::Failure);
                 self.timeline.after(MS, Event::Tell(at, self.servers[at].life, status));
                 continue;
@@ -131,11 +132,13 @@ impl World {
             Ok(()) => self.observe(at),
             Err(Stop::Violation(violation)) => Err(format!("member {}: {violation}", at + 1)),
             Err(Stop::Failed(EnsembleError::Storage(StorageError::Io { .. }))) => {
+                self.see_log(at)?;
                 self.see_final(at)?;
                 self.fail(at);
                 Ok(())
             }
             Err(Stop::Failed(EnsembleError::WrongTreeAgain { .. })) if self.spoils.is_some() => {
+                self.see_log(at)?;
                 self.see_final(at)?;
                 self.outcome.ended += 1;
                 self.crash(at, false);
@@ -148,10 +151,11 @@ impl World {
     /// Everything that must hold, after a member has done something.
     pub(super) fn observe(&mut self, at: usize) -> Checked {
         self.see_wiped();
+        self.see_listed();
+        self.see_log(at)?;
         let server = &mut self.servers[at];
         let Some(member) = &server.member else { return Ok(()) };
         let store = member.node.store();
-        self.checks.log(&store.log, &mut server.known)?;
         let RaftState { ref members, configured_at, .. } = store.promises;
         if configured_at < server.configured_at {
             return Err(format!("member {} goes back to the members of before", at + 1));
@@ -179,19 +183,37 @@ impl World {
         }
         drop(database);
         for record in self.checks.take_news()? {
+            self.see_gone(&record);
             self.became_final(record)?;
         }
         self.hear(at)
+    }
+
+    /// What is new in a member's log, and may be with others.
+    fn see_log(&mut self, at: usize) -> Checked {
+        let server = &mut self.servers[at];
+        let Some(member) = &server.member else { return Ok(()) };
+        self.checks.log(&member.node.store().log, &mut server.known)?;
+        for (index, change) in self.checks.take_changes() {
+            self.proposes(at, index, change)?;
+        }
+        Ok(())
     }
 
     /// What a member calls final must be so, even where it is the last that it does.
     fn see_final(&mut self, at: usize) -> Checked {
         let server = &self.servers[at];
         let Some(member) = &server.member else { return Ok(()) };
-        let log = &member.node.store().log;
-        let chains = chains(&self.servers, self.wiped.as_ref());
+        let store = member.node.store();
+        let disks = disks(&self.servers, &self.before);
         let committed = (member.committed(), member.term());
-        self.checks.committed(committed, log, &chains)
+        let voters = &store.promises.members.voters;
+        self.checks.committed(committed, &store.log, &disks, [&server.voters, voters])?;
+        if server.voters != *voters {
+            let voters = voters.clone();
+            self.servers[at].voters = voters;
+        }
+        Ok(())
     }
 
     pub(super) fn snapshot(&mut self, at: usize) -> Checked {
@@ -306,18 +328,34 @@ impl World {
 
     pub(super) fn start(&mut self, at: usize) -> Checked {
         let now = self.timeline.now();
+        self.read_list(at);
         let (directory, ensemble) = (self.open(at), self.ensemble(at));
-        let server = &mut self.servers[at];
+        let Self { servers, before, .. } = self;
+        let server = &mut servers[at];
         let clients: Arc<dyn Clients> = Arc::clone(&server.seen) as _;
         let post = Post::new(self.flaw);
-        let voters: Vec<u64> = (1..=self.network.members() as u64).collect();
+        let voters = (1..=self.network.members() as u8).map(|its| member_id(its, FIRST_LIFE));
+        let voters: Vec<u64> = voters.collect();
         let state = directory.and_then(|directory| {
             let state = RaftStateFile::look(&directory)?;
             Ok((directory, state))
         });
         let started = state.map_err(EnsembleError::from).and_then(|(directory, state)| {
+            server.was = None;
             match state {
-                Some(state) => server.id = state.id,
+                Some(state) => {
+                    if server.owner != state.id {
+                        // What its directory held went aside.
+                        let id = std::mem::replace(&mut server.owner, state.id);
+                        before.push((id, std::mem::take(&mut server.chain)));
+                        server.promise = (0, 0);
+                    }
+                    server.id = if state.is_removed() { 0 } else { state.id };
+                    server.was = state.is_removed().then_some(state.id);
+                    if state.is_removed() {
+                        return Ok(None);
+                    }
+                }
                 None if !server.is_founder => return Ok(None),
                 None => {
                     let members = Members { voters, ..Members::default() };
@@ -344,6 +382,7 @@ impl World {
                 self.fail(at);
                 return Ok(());
             }
+            Err(error @ EnsembleError::Replaced { .. }) => return self.end_removed(at, &error),
             Err(error) => return Err(format!("member {id} does not start: {error}: {error:?}")),
         };
         // Two requests or so: what waits is more than a turn decides.
@@ -361,6 +400,7 @@ impl World {
             }
         }
         let promises = writer.promises.get();
+        server.voters.clone_from(&promises.members.voters);
         let promise = (promises.term, promises.vote);
         let before = server.promise;
         // What a completed step has promised stays promised.

@@ -48,6 +48,10 @@ outcome! {
     /// Disks that were emptied, and those of them whose servers voted again.
     wiped,
     seated,
+    /// Servers that others listed no more, those of them that were taken out of the ensemble, and that were there again.
+    unlisted,
+    removed,
+    returned,
     /// Snapshots that were installed, and that came no further.
     installed,
     broken_off,

@@ -1,6 +1,6 @@
 //! A server: its disk, its clock, the member while it runs, and what waits for it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use raft::SnapshotStatus;
@@ -67,6 +67,8 @@ pub(super) enum Waiting {
     Said(u64, Content),
     Found(u64),
     Lost(u64),
+    /// Another member says that this one was taken out.
+    Refused,
     Snapshot(PeerMessage, ReceivedSnapshot),
     SnapshotSent(u64, SnapshotStatus),
     Written(Box<Written>),
@@ -85,7 +87,13 @@ pub(super) struct Thread {
 }
 
 pub(super) struct Server {
+    /// As which member it takes part; 0 for none.
     pub(super) id: u64,
+    /// The member that its directory is of; 0 for none.
+    pub(super) owner: u64,
+    /// The servers that its configuration lists, and those that its process has read there.
+    pub(super) list: BTreeSet<u8>,
+    pub(super) listed: BTreeSet<u8>,
     pub(super) disk: SimDisk,
     pub(super) options: RecoveryOptions,
     pub(super) clock: Clock,
@@ -117,8 +125,11 @@ pub(super) struct Server {
     pub(super) recovering: Option<u64>,
     /// It makes itself a member if its directory is no member's.
     pub(super) is_founder: bool,
-    /// When it asks for a seat next, as a process whose directory is no member's.
+    /// When it asks for a seat next, as a process whose directory is no member's, and when it asked last.
     pub(super) asks: Option<u64>,
+    pub(super) asked: u64,
+    /// Which member its directory is of, if that was taken out.
+    pub(super) was: Option<u64>,
     /// Seats that were asked for here.
     pub(super) seats: Vec<(u64, Asking)>,
     pub(super) ears: Ears,
@@ -128,8 +139,9 @@ pub(super) struct Server {
     pub(super) known: Chain,
     pub(super) chain: Chain,
     pub(super) promise: (u64, u64),
-    /// The entry that made the members that this life knows.
+    /// The entry that made the members that this life knows, and the voters of those when it was last looked at.
     pub(super) configured_at: u64,
+    pub(super) voters: Vec<u64>,
 }
 
 /// A life of a server, without a state.
@@ -137,6 +149,7 @@ pub(super) struct Server {
 pub(super) struct Asking {
     pub(super) at: usize,
     pub(super) life: u64,
+    pub(super) when: u64,
 }
 
 /// What a server is about.
@@ -166,6 +179,9 @@ impl Server {
     pub(super) fn new(id: u64, disk: SimDisk, options: RecoveryOptions, clock: Clock) -> Self {
         Self {
             id,
+            owner: id,
+            list: BTreeSet::new(),
+            listed: BTreeSet::new(),
             disk,
             options,
             clock,
@@ -188,6 +204,8 @@ impl Server {
             recovering: None,
             is_founder: true,
             asks: None,
+            asked: 0,
+            was: None,
             seats: Vec::new(),
             ears: Ears::default(),
             late: None,
@@ -195,6 +213,7 @@ impl Server {
             chain: Chain::new(),
             promise: (0, 0),
             configured_at: 0,
+            voters: Vec::new(),
         }
     }
 

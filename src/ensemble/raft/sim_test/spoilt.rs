@@ -33,7 +33,7 @@ impl World {
         let at = self.dice.below(self.servers.len() as u64) as usize;
         let Some(spoils) = self.spoils else { return };
         let is_there = self.servers.iter().all(|server| server.member.is_some());
-        if is_there && self.wiped.is_none() && self.have_same_trees() {
+        if is_there && self.is_whole() && self.have_same_trees() {
             self.spoils = Some(spoils + 1);
             self.outcome.spoilt += 1;
             self.spoil(at, UNSEEN, -1 - spoils);

@@ -16,6 +16,8 @@ pub(super) enum Mend {
     Links(Vec<(usize, usize)>),
     Weather(usize, Weather),
     Pace(usize),
+    /// In the list of a server another one is there or not.
+    List(usize, usize, bool),
 }
 
 impl World {
@@ -31,6 +33,9 @@ impl World {
             // Now and then there is time for everything to go on.
             let lull = if self.dice.below(8) == 0 { 3000 * MS } else { 0 };
             self.timeline.after(pause + lull, Event::Fault);
+        }
+        if self.timeline.now() < self.lists.lull_until {
+            return Ok(());
         }
         let state = State::ALL[self.dice.below(State::ALL.len() as u64) as usize];
         let is_up = |at: &usize| self.servers[*at].state().is_some();
@@ -77,9 +82,15 @@ impl World {
                 self.crash(at, kind == FaultKind::PowerLoss);
             }
             FaultKind::Wiped => {
-                if self.wiped.is_none() {
+                if self.is_whole() {
                     self.count(kind, at);
                     self.wipe(at);
+                }
+            }
+            FaultKind::ListChanged => {
+                if self.is_whole() {
+                    self.count(kind, at);
+                    self.unlist(at);
                 }
             }
             FaultKind::PowerLossInWrite | FaultKind::Eio | FaultKind::Enospc => {
@@ -241,6 +252,7 @@ impl World {
             }
             // All of the rest was mended at once when it was over.
             _ if self.calm => {}
+            Mend::List(at, of, is_listed) => self.change_list(at, of, is_listed),
             Mend::Links(links) => {
                 for (from, to) in links {
                     for parcel in self.network.mend(from, to) {
@@ -266,6 +278,7 @@ impl World {
     pub(super) fn end_storm(&mut self) -> Checked {
         self.calm = true;
         let now = self.timeline.now();
+        self.list_all();
         for parcel in self.network.clear() {
             self.arrive(parcel)?;
         }

@@ -2,7 +2,7 @@
 
 use super::super::super::configuration::Change;
 use super::super::super::membership::Prospect;
-use super::super::super::{FIRST_LIFE, member_id, server_of};
+use super::super::super::{member_id, server_of};
 use super::world::World;
 use super::*;
 use crate::ensemble::founding::Applicant;
@@ -71,8 +71,7 @@ fn taken_out() -> (World, (usize, u64), usize, usize) {
     let now = world.servers[first].clock.read(world.timeline.now());
     world.with(first, |member| member.change(Change::Remove(id), now)).expect("holds");
     world.pass(500);
-    // Servers of this world are founded without lives.
-    (world, (gone, member_id(server_of(id), FIRST_LIFE)), first, second)
+    (world, (gone, id), first, second)
 }
 
 /// A server asks for a seat with the directory of a member that was taken out, or with an empty one.

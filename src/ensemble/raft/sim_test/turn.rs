@@ -18,6 +18,7 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::Clients as _;
 use crate::ensemble::raft::Member;
 use crate::ensemble::words::{Verdict, Word};
+use crate::storage::Over;
 
 use super::post::Post;
 
@@ -151,6 +152,7 @@ impl World {
                 member.lost(peer);
                 member.report_unreachable(peer);
             }
+            Waiting::Refused => member.is_over(Over::Removed, now.monotonic),
             Waiting::Snapshot(message, received) => {
                 self.servers[at].receiving = None;
                 member.receive_snapshot(message, received, now)?;
@@ -269,6 +271,13 @@ impl World {
         server.thread.next_report = now.monotonic.plus(SESSION_TICK_MS / 2);
         member.report_heard(now);
         member.mend(|_| true, now)?;
+        let listed: Vec<u8> = server.listed.iter().copied().collect();
+        if self.flaw == Flaw::OwnListAlone {
+            for peer in member.members() {
+                member.lists.heard(peer, listed.clone());
+            }
+        }
+        member.compare_lists(&listed, now)?;
         let asks = member.following.as_ref().filter(|following| !following.is_leaving());
         let leader = match asks {
             Some(following) => following.leader(),

@@ -8,6 +8,9 @@ use super::world::{Checked, Event, World};
 
 impl World {
     pub(super) fn send(&mut self, from: usize, to: usize, content: Content) {
+        if !self.are_peers(from, to) {
+            return;
+        }
         let now = self.timeline.now();
         let frame = frames::put(&content, self.flaw);
         match self.network.send(&mut self.dice, now, (from, to), (content, frame)) {
@@ -25,7 +28,7 @@ impl World {
         let Parcel { from, to, content, frame, .. } = parcel;
         let is_for_another =
             matches!(&content, Content::Message(message) if message.to != self.servers[to].id);
-        if self.servers[to].member.is_some() && !is_for_another {
+        if self.servers[to].member.is_some() && !is_for_another && self.are_peers(from, to) {
             let now = self.servers[to].clock.read(self.timeline.now()).monotonic;
             let content = frames::read(&frame, content, now)?;
             let from = self.servers[from].id;
@@ -54,7 +57,21 @@ impl World {
         let is_up = |at: usize| self.servers[at].member.is_some();
         let founds = [MS + self.dice.below(10 * MS), MS + self.dice.below(10 * MS)];
         let latest = self.timeline.now() + founds[0].max(founds[1]);
-        if !is_up(one) || !is_up(other) || !self.network.dial(one, other, latest) {
+        let reaches = |from: usize, to: usize| self.network.passes(from, to);
+        let meet = is_up(one)
+            && is_up(other)
+            && reaches(one, other)
+            && reaches(other, one)
+            && self.are_peers(one, other);
+        let calls = [(one, other), (other, one)];
+        let refused = calls.into_iter().filter(|(caller, at)| meet && self.refuses(*at, *caller));
+        let refused: Vec<usize> = refused.map(|(caller, _)| caller).collect();
+        if !meet || !refused.is_empty() || !self.network.dial(one, other, latest) {
+            for at in refused {
+                let delay = MS + self.dice.below(10 * MS);
+                let life = self.servers[at].life;
+                self.timeline.after(delay, Event::Tell(at, life, Waiting::Refused));
+            }
             self.timeline.after(100 * MS, Event::Dial(one, other));
             return;
         }

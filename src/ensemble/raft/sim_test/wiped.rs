@@ -5,35 +5,25 @@
 use std::sync::Arc;
 
 use super::checks::Chain;
+use super::frames;
 use super::server::{Asking, Server};
 use super::timeline::MS;
 use super::world::{Checked, Event, World};
 use super::*;
 use crate::ensemble::Said;
 use crate::ensemble::founding::{Answer, Applicant, Question, Seat};
+use crate::ensemble::introduction::Introduction;
 use crate::ensemble::raft::{Before, Prospect, life_of};
-use crate::storage::StorageError;
 use crate::storage::sim::SimDisk;
+use crate::storage::{RaftStateFile, StorageError};
 
-/// A server whose disk was emptied.
-#[derive(Debug)]
-pub(super) struct Wiped {
-    at: usize,
-    /// What it had: its word for that may still be on its way.
-    chain: Chain,
-}
-
-/// What counts as on the disks: of a server that was wiped and votes for no leader's entries yet, what it had before.
-pub(super) fn chains<'c>(servers: &'c [Server], wiped: Option<&'c Wiped>) -> Vec<&'c Chain> {
-    let is_voter = |id: u64| {
-        let mut members = servers.iter().filter_map(|server| server.member.as_ref());
-        members.any(|member| member.node.store().promises.members.voters.contains(&id))
-    };
-    let before = wiped.filter(|wiped| !is_voter(servers[wiped.at].id));
-    let chain = |(at, server): (usize, &'c Server)| {
-        before.filter(|wiped| wiped.at == at).map_or(&server.chain, |wiped| &wiped.chain)
-    };
-    servers.iter().enumerate().map(chain).collect()
+/// What each member has on its disk, or had: the word of one that is no more may still be on its way.
+pub(super) fn disks<'c>(
+    servers: &'c [Server],
+    before: &'c [(u64, Chain)],
+) -> Vec<(u64, &'c Chain)> {
+    let now = servers.iter().map(|server| (server.owner, &server.chain));
+    now.chain(before.iter().map(|(id, chain)| (*id, chain))).collect()
 }
 
 /// How long an answer is waited for.
@@ -48,11 +38,13 @@ impl World {
         server.disk = SimDisk::default();
         server.promise = (0, 0);
         server.known.clear();
-        let chain = std::mem::take(&mut server.chain);
+        let before = (std::mem::take(&mut server.owner), std::mem::take(&mut server.chain));
+        self.before.push(before);
+        let server = &mut self.servers[at];
         server.is_founder = false;
         // Until it has a seat.
         server.id = 0;
-        self.wiped = Some(Wiped { at, chain });
+        self.wiped = Some(at);
     }
 
     /// A server without a state asks another one, if this is when it was to.
@@ -61,13 +53,15 @@ impl World {
         if server.member.is_some() || server.asks != Some(when) {
             return Ok(());
         }
-        let asking = Asking { at, life: server.life };
+        server.asked = when;
+        let (asking, was) = (Asking { at, life: server.life, when }, server.was);
         let whom = self.other(at);
         let passes = self.network.passes(at, whom) && self.network.passes(whom, at);
+        let passes = passes && self.are_peers(at, whom);
         let mut prospect = Prospect::Later;
         if passes && self.timeline.now() >= self.servers[whom].frozen_until {
             let now = self.servers[whom].clock.read(self.timeline.now());
-            let question = Question::Seat(Applicant { server: at as u8 + 1, was: None });
+            let question = Question::Seat(Applicant { server: at as u8 + 1, was });
             let passed = frames::pass(Said::Question(question), now.monotonic)?;
             let Said::Question(Question::Seat(applicant)) = passed else { return Ok(()) };
             self.with(whom, |member| {
@@ -97,7 +91,9 @@ impl World {
         for (above, asking) in std::mem::take(&mut self.servers[at].seats) {
             let Some(member) = &self.servers[at].member else { return Ok(()) };
             match member.take_seat(asking.at as u8 + 1, above) {
-                Some(seat) if self.network.passes(at, asking.at) => {
+                Some(seat)
+                    if self.network.passes(at, asking.at) && self.are_peers(at, asking.at) =>
+                {
                     let delay = MS + self.dice.below(20 * MS);
                     let now = self.servers[asking.at].clock.read(self.timeline.now()).monotonic;
                     let passed = frames::pass(Said::Answer(Answer::Seat(seat, None)), now)?;
@@ -112,16 +108,22 @@ impl World {
     }
 
     /// A server without a state hears which seat it has.
-    pub(super) fn take_seat(&mut self, Asking { at, life }: Asking, seat: Seat) -> Checked {
+    pub(super) fn take_seat(&mut self, Asking { at, life, when }: Asking, seat: Seat) -> Checked {
         let server = &self.servers[at];
-        if server.member.is_some() || server.life != life {
+        // It waits for the answer to what it asked last.
+        if server.member.is_some() || (server.life, server.asked) != (life, when) {
             return Ok(());
         }
         let ensemble = self.ensemble(at);
-        let taken = self
-            .open(at)
-            .map_err(EnsembleError::from)
-            .and_then(|directory| Before::read(Arc::new(directory), &ensemble)?.take(seat, None));
+        let taken = self.open(at).map_err(EnsembleError::from).and_then(|directory| {
+            let directory = Arc::new(directory);
+            let mut introduction = match RaftStateFile::look(&directory)? {
+                Some(state) => Introduction::of_member(&state, 0),
+                None => Introduction::of_none(Before::read(Arc::clone(&directory), &ensemble)?),
+            };
+            let applying = introduction.take_applying(seat.ensemble);
+            applying.ok_or(EnsembleError::NotBegun)?.take(&directory, seat, None)
+        });
         match taken {
             Ok(()) => {}
             Err(EnsembleError::Storage(StorageError::Io { .. })) => {
@@ -140,11 +142,7 @@ impl World {
     /// Whether who was wiped votes again, as the disks of a majority know. Where only the leader knew, and is lost, those who
     /// are left would wait for its vote.
     pub(super) fn see_wiped(&mut self) {
-        let Some(wiped) = &self.wiped else { return };
-        let id = self.servers[wiped.at].id;
-        let writers = self.servers.iter().filter_map(|server| server.writer.as_ref());
-        let knows = |writer: &&DiskWriter| writer.promises.get().members.voters.contains(&id);
-        if writers.filter(knows).count() > self.servers.len() / 2 {
+        if self.wiped.is_some_and(|at| self.belongs(at)) {
             self.wiped = None;
             self.outcome.seated += 1;
         }

@@ -8,10 +8,11 @@ use jute::protocol::Request;
 use tokio::sync::Semaphore;
 
 use super::age::Known;
-use super::checks::Checks;
+use super::checks::{Chain, Checks};
 use super::clients::Client;
 use super::connection::{Asked, Seen};
 use super::history::{History, Reply};
+use super::listed::Lists;
 use super::network::{Network, Parcel};
 use super::outcome::Outcome;
 use super::server::{Asking, Clock, Server, Waiting};
@@ -19,12 +20,12 @@ use super::sessions::Owners;
 use super::storm::Mend;
 use super::timeline::{MS, Timeline};
 use super::transfer::Transfer;
-use super::wiped::Wiped;
 use super::*;
 use crate::engine::tracker::OWNER_NOT_CHECKED;
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::founding::Seat;
 use crate::ensemble::raft::configuration::LIVES_COUNTED;
+use crate::ensemble::raft::{FIRST_LIFE, member_id};
 use crate::storage::sim::{Dice, SimDisk};
 use crate::storage::{Disk as _, LogOptions, RecoveryOptions};
 
@@ -114,7 +115,10 @@ pub(super) struct World {
     pub(super) snapshot_every: u64,
     pub(super) zxids_a_term: u32,
     /// A server whose disk was emptied, until it votes again.
-    pub(super) wiped: Option<Wiped>,
+    pub(super) wiped: Option<usize>,
+    /// Members whose disks are another's now, and what they had.
+    pub(super) before: Vec<(u64, Chain)>,
+    pub(super) lists: Lists,
     pub(super) checks: Checks,
     pub(super) history: History,
     pub(super) owners: Owners,
@@ -177,7 +181,8 @@ impl World {
 
     pub(super) fn begin(seed: u64, flaw: Flaw, members: u64) -> Self {
         let mut dice = Dice(seed);
-        let servers = (1..=members).map(|id| {
+        let list: BTreeSet<u8> = (1..=members as u8).collect();
+        let servers = list.iter().map(|server| {
             let log = LogOptions {
                 segment_len: 1024 << dice.below(4),
                 spares: dice.below(2) as usize,
@@ -185,8 +190,9 @@ impl World {
             };
             let options = RecoveryOptions { trust_empty: false, log };
             let clock = Clock::new(dice.below(1000) * 1000 * MS);
-            let seen = Arc::new(Seen::new(flaw));
-            Server { seen, ..Server::new(id, SimDisk::default(), options, clock) }
+            let id = member_id(*server, FIRST_LIFE);
+            let server = Server::new(id, SimDisk::default(), options, clock);
+            Server { list: list.clone(), seen: Arc::new(Seen::new(flaw)), ..server }
         });
         let servers: Vec<Server> = servers.collect();
         let members = servers.len();
@@ -214,7 +220,9 @@ impl World {
             snapshot_every,
             zxids_a_term: u32::MAX,
             wiped: None,
-            checks: Checks::new(members),
+            before: Vec::new(),
+            lists: Lists::default(),
+            checks: Checks::default(),
             history: History::new(),
             owners: Owners::default(),
             ending: BTreeSet::new(),
@@ -350,8 +358,7 @@ impl World {
                 (0..self.servers.len()).try_for_each(|at| self.watches_are_as_left(at))?;
                 self.quiet = true;
             }
-            let is_whole = self.wiped.is_none();
-            let is_over = is_whole && self.have_same_trees() && is_settled();
+            let is_over = self.is_whole() && self.have_same_trees() && is_settled();
             if self.quiet && self.history.living().next().is_none() && is_over {
                 break;
             }

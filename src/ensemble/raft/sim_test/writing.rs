@@ -47,6 +47,11 @@ impl World {
                 self.fail(at);
                 return Ok(());
             }
+            Err(error @ EnsembleError::Replaced { .. }) => {
+                return self
+                    .end_removed(at, &error)
+                    .map_err(|violation| format!("disk {}: {violation}", at + 1));
+            }
             Err(error) => return Err(format!("disk {}: {error}: {error:?}", at + 1)),
         };
         let before = server.chain.clone();
