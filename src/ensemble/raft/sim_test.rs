@@ -48,6 +48,8 @@ mod life;
 mod listed;
 #[path = "sim_test/network.rs"]
 mod network;
+#[path = "sim_test/observers.rs"]
+mod observers;
 #[path = "sim_test/outcome.rs"]
 mod outcome;
 #[path = "sim_test/post.rs"]
@@ -139,6 +141,10 @@ enum Flaw {
     IdTwice,
     /// A leader takes out whom it does not list itself.
     OwnListAlone,
+    /// Whoever is listed as an observer is given a vote.
+    ObserverVotes,
+    /// What an observer has counts for what the next voter has.
+    ObserverCounted,
     /// What members tell each other lacks a field behind the way.
     FieldForgotten,
 }
@@ -356,6 +362,16 @@ fn an_id_that_is_given_twice_is_found() {
 #[cfg_attr(debug_assertions, ignore = "takes dozens of seeds: for a build with --release")]
 fn who_is_taken_out_by_one_list_alone_is_found() {
     assert_found(Flaw::OwnListAlone, &["do not list it"]);
+}
+
+#[test]
+fn an_observer_that_votes_is_found() {
+    assert_found(Flaw::ObserverVotes, &["is a voter"]);
+}
+
+#[test]
+fn an_observer_that_counts_is_found() {
+    assert_found(Flaw::ObserverCounted, &["without a quorum"]);
 }
 
 #[test]

@@ -18,13 +18,12 @@ use super::*;
 use crate::engine::database::{Database, Rules};
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
-use crate::ensemble::raft::{FIRST_LIFE, member_id};
 use crate::ensemble::replica::Replica;
 use crate::ensemble::snapshots::{Drift, write_walk};
 use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{
-    Compression, DirectoryOptions, Disk, FillStep, Members, RaftState, RaftStateFile,
-    SnapshotWriter, StorageError, purge_behind,
+    Compression, DirectoryOptions, Disk, FillStep, RaftState, RaftStateFile, SnapshotWriter,
+    StorageError, purge_behind,
 };
 
 impl Member<Post> {
@@ -113,6 +112,7 @@ impl World {
         let (sent, snapshots) =
             (std::mem::take(&mut post.sent), std::mem::take(&mut post.snapshots));
         for (to, content) in sent {
+            self.check_said(at, &content)?;
             self.send(at, place_of(to), content);
         }
         for (message, bytes) in snapshots {
@@ -153,6 +153,7 @@ impl World {
         self.see_wiped();
         self.see_listed();
         self.see_log(at)?;
+        self.check_observer(at)?;
         let server = &mut self.servers[at];
         let Some(member) = &server.member else { return Ok(()) };
         let store = member.node.store();
@@ -329,13 +330,11 @@ impl World {
     pub(super) fn start(&mut self, at: usize) -> Checked {
         let now = self.timeline.now();
         self.read_list(at);
-        let (directory, ensemble) = (self.open(at), self.ensemble(at));
+        let (directory, ensemble, members) = (self.open(at), self.ensemble(at), self.founders());
         let Self { servers, before, .. } = self;
         let server = &mut servers[at];
         let clients: Arc<dyn Clients> = Arc::clone(&server.seen) as _;
         let post = Post::new(self.flaw);
-        let voters = (1..=self.network.members() as u8).map(|its| member_id(its, FIRST_LIFE));
-        let voters: Vec<u64> = voters.collect();
         let state = directory.and_then(|directory| {
             let state = RaftStateFile::look(&directory)?;
             Ok((directory, state))
@@ -358,7 +357,6 @@ impl World {
                 }
                 None if !server.is_founder => return Ok(None),
                 None => {
-                    let members = Members { voters, ..Members::default() };
                     let first = RaftState { id: server.id, members, ..RaftState::default() };
                     RaftStateFile::create(&directory, &first, None)?;
                 }

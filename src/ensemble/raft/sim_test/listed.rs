@@ -13,6 +13,7 @@ use super::storm::Mend;
 use super::timeline::MS;
 use super::world::{Checked, Event, World, place_of};
 use super::*;
+use crate::storage::Members;
 
 /// Between two lists that are changed, at most.
 const BETWEEN_MAX: u64 = 1000 * MS;
@@ -184,10 +185,14 @@ impl World {
 
     /// Whether a server is what its list says, as the disks of a majority know.
     pub(super) fn belongs(&self, at: usize) -> bool {
-        let id = self.servers[at].id;
-        let writers = self.servers.iter().filter_map(|server| server.writer.as_ref());
-        let knows = |writer: &&DiskWriter| writer.promises.get().members.voters.contains(&id);
-        id != 0 && writers.filter(knows).count() > self.servers.len() / 2
+        let (id, votes) = (self.servers[at].id, self.may_vote(at));
+        let knows = |at: &usize| {
+            let Some(writer) = &self.servers[*at].writer else { return false };
+            let Members { voters, learners, .. } = &writer.promises.get().members;
+            if votes { voters } else { learners }.contains(&id)
+        };
+        let voters: Vec<usize> = (0..self.servers.len()).filter(|at| self.may_vote(*at)).collect();
+        id != 0 && voters.iter().copied().filter(knows).count() > voters.len() / 2
     }
 
     /// Whether everybody belongs to the ensemble, and nobody is about to go.

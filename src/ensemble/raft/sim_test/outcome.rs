@@ -65,6 +65,7 @@ outcome! {
     closed,
     /// Answers of members that do not lead.
     by_followers,
+    by_observers,
     /// Sessions that went on at another connection.
     moved,
     expired,

@@ -94,6 +94,7 @@ impl World {
                 let reply = connection.early.remove(&xid).unwrap_or(reply);
                 let leads = server.member.as_ref().is_some_and(Member::is_leading);
                 self.outcome.by_followers += u64::from(!leads);
+                self.outcome.by_observers += u64::from(self.observer == Some(at));
                 self.replied(at, id, &asked, zxid.0, &reply).map_err(|violation| {
                     format!("{id:?}: {:?} gives {reply:?} at {zxid}: {violation}", asked.request)
                 })?;

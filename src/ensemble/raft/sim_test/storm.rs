@@ -192,7 +192,8 @@ impl World {
             FaultKind::HandOver => {
                 let leads = |at: &usize| self.servers[*at].state() == Some(State::Leader);
                 let leader = (0..members).filter(|other| *other != at).find(leads);
-                if let Some(leader) = leader
+                if self.may_vote(at)
+                    && let Some(leader) = leader
                     && self.servers[at].state() != Some(State::Leader)
                     && now >= self.servers[leader].frozen_until
                 {

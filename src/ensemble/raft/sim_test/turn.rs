@@ -132,6 +132,7 @@ impl World {
                 {
                     entry.data = member.transport().asked.clone().into();
                 }
+                self.count_observer(member, &message);
                 member.step(message);
             }
             Waiting::Said(from, Content::Word(word)) => {
@@ -270,7 +271,8 @@ impl World {
         }
         server.thread.next_report = now.monotonic.plus(SESSION_TICK_MS / 2);
         member.report_heard(now);
-        member.mend(|_| true, now)?;
+        let observer = self.observer.filter(|_| self.flaw != Flaw::ObserverVotes);
+        member.mend(|server| observer != Some(usize::from(server) - 1), now)?;
         let listed: Vec<u8> = server.listed.iter().copied().collect();
         if self.flaw == Flaw::OwnListAlone {
             for peer in member.members() {

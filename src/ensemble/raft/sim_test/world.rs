@@ -114,7 +114,9 @@ pub(super) struct World {
     pub(super) fault_every: u64,
     pub(super) snapshot_every: u64,
     pub(super) zxids_a_term: u32,
-    /// A server whose disk was emptied, until it votes again.
+    /// The server that is listed as an observer, if one is.
+    pub(super) observer: Option<usize>,
+    /// A server whose disk was emptied, until it belongs to the ensemble again.
     pub(super) wiped: Option<usize>,
     /// Members whose disks are another's now, and what they had.
     pub(super) before: Vec<(u64, Chain)>,
@@ -171,7 +173,12 @@ impl World {
     }
 
     pub(super) fn new(seed: u64, flaw: Flaw) -> Self {
-        let mut world = Self::begin(seed, flaw, if seed.is_multiple_of(3) { 5 } else { 3 });
+        let members = if seed.is_multiple_of(3) { 5 } else { 3 };
+        // Every seventh world has an observer: one of five, or beside three.
+        let has_observer = seed % 7 == 2;
+        let beside = u64::from(has_observer && members == 3);
+        let mut world = Self::begin(seed, flaw, members + beside);
+        world.observer = has_observer.then(|| world.servers.len() - 1);
         // Every fifth world has terms that end by their numbers.
         if seed % 5 == 1 {
             world.zxids_a_term = 60;
@@ -219,6 +226,7 @@ impl World {
             fault_every,
             snapshot_every,
             zxids_a_term: u32::MAX,
+            observer: None,
             wiped: None,
             before: Vec::new(),
             lists: Lists::default(),
