@@ -19,6 +19,7 @@ mod snapshots;
 mod standalone;
 pub mod standing;
 mod steps;
+mod ways;
 mod words;
 
 pub use self::raft::{
@@ -38,4 +39,5 @@ pub use rebuild::{Rebuild, wrong_digest};
 pub use replica::{Exclusive, Replica, Shared};
 pub use snapshots::{Drift, Need, Snapshots, first_snapshot, write_walk};
 pub use standalone::{GroupReport, OrderError, Standalone};
+pub use ways::{Way, Ways};
 pub use words::{Asked, Stream, TreeDigest, TreeVersion, Verdict, Word};

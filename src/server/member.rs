@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hashbrown::HashSet;
 use tokio::sync::oneshot;
 
 use super::clock::{Clock, millis};
@@ -25,8 +24,8 @@ use crate::engine::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::founding::Answer;
 use crate::ensemble::{
-    EnsembleError, FromPeer, Inquiry, Member, Peer, Prospect, Refused, Said, Scope, Snapshots,
-    Written, server_of,
+    EnsembleError, FromPeer, Inquiry, Member, Peer, Prospect, Refused, Said, Scope, Snapshots, Way,
+    Ways, Written, server_of,
 };
 use crate::message::MessageId;
 use crate::storage::{MOVE_ASIDE, Over};
@@ -151,9 +150,7 @@ fn hand_over(member: &mut Member<Peers>) {
 
 /// What a member's thread knows beside the member.
 struct Life {
-    /// Peers that are heard, and those that can be told something.
-    hears: HashSet<u64>,
-    speaks: HashSet<u64>,
+    ways: Ways,
     next_tick: Monotonic,
     next_report: Monotonic,
     /// For how long clients are kept without a leader.
@@ -188,8 +185,7 @@ impl Life {
             member.behind_snapshot(),
         );
         Self {
-            hears: HashSet::new(),
-            speaks: HashSet::new(),
+            ways: Ways::default(),
             next_tick: now.plus(TICK_MS),
             next_report: now,
             patience: Patience::new(millis(ensemble.sync_limit), now),
@@ -222,8 +218,8 @@ impl Life {
                     Said::Question(_) | Said::Answer(_) | Said::Alive(_) => {}
                 }
             }
-            FromPeer::Hears(peer, is_up) => self.way(member, peer, is_up, true),
-            FromPeer::Speaks(peer, is_up) => self.way(member, peer, is_up, false),
+            FromPeer::Hears(peer, is_up) => self.way(member, peer, Way::Hears, is_up),
+            FromPeer::Speaks(peer, is_up) => self.way(member, peer, Way::Speaks, is_up),
             FromPeer::Refused(Refused::Older) => member.is_over(Over::OlderCopy, now.monotonic),
             FromPeer::Refused(Refused::Removed) => member.is_over(Over::Removed, now.monotonic),
             FromPeer::Refused(Refused::Replaced) => return Err(EnsembleError::ProcessReplaced),
@@ -293,14 +289,8 @@ impl Life {
     }
 
     /// One of the two connections with a peer has come or gone.
-    fn way(&mut self, member: &mut Member<Peers>, peer: u64, is_up: bool, hears: bool) {
-        let ways = if hears { &mut self.hears } else { &mut self.speaks };
-        if is_up {
-            ways.insert(peer);
-        } else {
-            ways.remove(&peer);
-        }
-        if self.hears.contains(&peer) && self.speaks.contains(&peer) {
+    fn way(&mut self, member: &mut Member<Peers>, peer: u64, way: Way, is_up: bool) {
+        if self.ways.change(peer, way, is_up) {
             member.found(peer);
         } else {
             member.lost(peer);

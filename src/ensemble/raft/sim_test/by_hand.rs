@@ -26,9 +26,6 @@ impl World {
         world.lists.by_hand = true;
         for at in 0..members {
             world.start(at).expect("starts");
-            for other in at + 1..members {
-                world.timeline.at(MS, Event::Dial(at, other));
-            }
         }
         world.pass(2000);
         world.clients.resize_with(members, clients::Client::new);

@@ -271,6 +271,7 @@ impl World {
         let now = self.timeline.now();
         for other in (0..self.servers.len()).filter(|other| *other != at) {
             self.part(at, other);
+            self.part(other, at);
         }
         let ids: Vec<ConnectionId> = self.servers[at].connections.keys().copied().collect();
         // Nothing is tidied up: from here on the disk takes nothing more of this life.
@@ -284,6 +285,9 @@ impl World {
         server.is_writing = false;
         server.late = None;
         server.life += 1;
+        server.hears.clear();
+        server.speaks.clear();
+        server.dials.clear();
         server.waiting.clear();
         server.submissions.clear();
         server.receiving = None;
@@ -421,6 +425,9 @@ impl World {
         self.outcome.recovered += u64::from(server.recovering.is_some());
         if server.recovering.is_some() {
             Self::trouble(&mut self.dice, &mut self.timeline, at);
+        }
+        for other in (0..self.servers.len()).filter(|other| *other != at) {
+            self.dial_later(at, other, MS);
         }
         self.observe(at)?;
         self.wake(at, now);

@@ -1,8 +1,9 @@
-//! What lies between the members: a link in each direction, and the way of words over both.
+//! What lies between the members: a link in each direction, and a connection of each, the way of its words, over both.
 //!
 //! A link keeps the order as a socket does, unless the weather of one of its ends is bad: then messages are lost, come
 //! twice or overtake each other. What meets a cut link waits behind it, as bytes in a socket would. Words keep their
 //! order and follow every message that was sent before them; where one is lost the way breaks, and all words with it.
+//! That of the other direction may stay.
 
 use bytes::Bytes;
 use raft::eraftpb::Message as PeerMessage;
@@ -56,8 +57,8 @@ struct Way {
     is_up: bool,
     /// Counts how often it broke.
     number: u64,
-    /// When both of its ends have been told that it is there.
-    found: u64,
+    /// When its speaker knows that it is there.
+    speaks: u64,
 }
 
 #[derive(Debug)]
@@ -78,16 +79,12 @@ impl Network {
         }
     }
 
-    pub(super) const fn members(&self) -> usize {
-        self.members
-    }
-
     fn link(&mut self, from: usize, to: usize) -> &mut Link {
         &mut self.links[from * self.members + to]
     }
 
-    fn way(&mut self, one: usize, other: usize) -> &mut Way {
-        &mut self.ways[one.min(other) * self.members + one.max(other)]
+    fn way(&mut self, from: usize, to: usize) -> &mut Way {
+        &mut self.ways[from * self.members + to]
     }
 
     /// Whether anything passes in this direction.
@@ -112,8 +109,8 @@ impl Network {
         (content, frame): (Content, Bytes),
     ) -> Option<Vec<(u64, Parcel)>> {
         let is_message = matches!(content, Content::Message(_));
-        let Way { is_up, number, .. } = *self.way(from, to);
-        if !is_message && !is_up {
+        let Way { is_up, number, speaks } = *self.way(from, to);
+        if !is_message && (!is_up || now < speaks) {
             return Some(Vec::new());
         }
         let parcel = Parcel { from, to, number, content, frame };
@@ -169,29 +166,31 @@ impl Network {
         std::mem::take(&mut link.held)
     }
 
-    pub(super) fn is_up(&mut self, one: usize, other: usize) -> bool {
-        self.way(one, other).is_up
+    pub(super) fn is_up(&mut self, from: usize, to: usize) -> bool {
+        self.way(from, to).is_up
     }
 
-    /// Ends a way, and all words on it. If there was one, when both of its ends have been told that.
-    pub(super) fn break_way(&mut self, one: usize, other: usize) -> Option<u64> {
-        let way = self.way(one, other);
+    /// Whether a way is there and has not broken since it had this number.
+    pub(super) fn is_same(&mut self, from: usize, to: usize, number: u64) -> bool {
+        let way = self.way(from, to);
+        way.is_up && way.number == number
+    }
+
+    /// Ends a way, and all words on it. If there was one, its number.
+    pub(super) fn break_way(&mut self, from: usize, to: usize) -> Option<u64> {
+        let way = self.way(from, to);
+        let number = way.number;
         way.number += 1;
-        std::mem::replace(&mut way.is_up, false).then_some(way.found)
+        std::mem::replace(&mut way.is_up, false).then_some(number)
     }
 
-    /// Begins a way, if both directions pass: words follow what arrives at `found`.
-    pub(super) fn dial(&mut self, one: usize, other: usize, found: u64) -> bool {
-        if !self.passes(one, other) || !self.passes(other, one) {
-            return false;
-        }
-        let way = self.way(one, other);
-        (way.is_up, way.found) = (true, found);
-        for (from, to) in [(one, other), (other, one)] {
-            let link = self.link(from, to);
-            link.last = link.last.max(found);
-        }
-        true
+    /// Begins a way, whose words follow what arrives at `hears` and are said from `speaks` on. Gives its number.
+    pub(super) fn dial(&mut self, from: usize, to: usize, hears: u64, speaks: u64) -> u64 {
+        let link = self.link(from, to);
+        link.last = link.last.max(hears);
+        let way = self.way(from, to);
+        (way.is_up, way.speaks) = (true, speaks);
+        way.number
     }
 
     /// Lets everything pass, as it was at the beginning.

@@ -17,6 +17,7 @@ use crate::engine::time::{Monotonic, Now, WallClock};
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::queue::Submission;
 use crate::ensemble::raft::{DiskWriter, Member, Write, Written};
+use crate::ensemble::{Way, Ways};
 use crate::storage::sim::SimDisk;
 use crate::storage::{ReceivedSnapshot, RecoveryOptions};
 
@@ -65,8 +66,8 @@ impl Clock {
 #[derive(Debug)]
 pub(super) enum Waiting {
     Said(u64, Content),
-    Found(u64),
-    Lost(u64),
+    /// One of the two connections with a member has come or gone.
+    Way(u64, Way, bool),
     /// Another member says that this one was taken out.
     Refused,
     Snapshot(PeerMessage, ReceivedSnapshot),
@@ -84,6 +85,7 @@ pub(super) struct Thread {
     pub(super) patience: u64,
     /// When it led, or followed, last.
     pub(super) led: Monotonic,
+    pub(super) ways: Ways,
 }
 
 pub(super) struct Server {
@@ -100,6 +102,10 @@ pub(super) struct Server {
     pub(super) member: Option<Member<Post>>,
     /// Counts its starts: what was meant for an earlier life comes to nothing.
     pub(super) life: u64,
+    /// The processes that it hears, and those that it speaks to, by their places; and whom it is about to call.
+    pub(super) hears: BTreeMap<usize, Line>,
+    pub(super) speaks: BTreeMap<usize, Line>,
+    pub(super) dials: BTreeSet<usize>,
     pub(super) waiting: Vec<Waiting>,
     pub(super) submissions: Vec<Submission>,
     pub(super) thread: Thread,
@@ -152,6 +158,14 @@ pub(super) struct Asking {
     pub(super) when: u64,
 }
 
+/// A process at the other end of a way of this number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line {
+    pub(super) number: u64,
+    pub(super) id: u64,
+    pub(super) life: u64,
+}
+
 /// What a server is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
@@ -176,6 +190,13 @@ impl Server {
         self.member.is_some() || self.asks.is_some()
     }
 
+    pub(super) const fn lines(&mut self, way: Way) -> &mut BTreeMap<usize, Line> {
+        match way {
+            Way::Hears => &mut self.hears,
+            Way::Speaks => &mut self.speaks,
+        }
+    }
+
     pub(super) fn new(id: u64, disk: SimDisk, options: RecoveryOptions, clock: Clock) -> Self {
         Self {
             id,
@@ -187,6 +208,9 @@ impl Server {
             clock,
             member: None,
             life: 0,
+            hears: BTreeMap::new(),
+            speaks: BTreeMap::new(),
+            dials: BTreeSet::new(),
             waiting: Vec::new(),
             submissions: Vec::new(),
             thread: Thread::default(),

@@ -254,10 +254,6 @@ fn of_two_trees_that_differ_none_is_loaded_until_a_third_is_there() {
         assert!(world.member(at).has_doubtful_tree());
         assert_eq!((world.outcome.installed, world.leader()), (0, leader));
         world.start(third).expect("starts");
-        for other in [leader, at] {
-            let (one, other) = (third.min(other), third.max(other));
-            world.timeline.after(MS, Event::Dial(one, other));
-        }
         world.pass(5000);
         assert_eq!((world.outcome.installed, world.leader() == leader), (1, !is_leader_wrong));
         world.assert_right();

@@ -178,11 +178,18 @@ impl World {
                 self.cut(kind, concerned, links);
             }
             FaultKind::ConnectionReset => {
+                // Of one direction, or both.
                 let other = self.other(at);
-                if self.network.is_up(at, other) {
+                let ways = [(at, other), (other, at)];
+                let drawn = self.dice.below(3);
+                let mut is_up = false;
+                for (_, (from, to)) in (0..).zip(ways).filter(|(way, _)| *way != drawn) {
+                    is_up |= self.network.is_up(from, to);
+                    self.part(from, to);
+                }
+                if is_up {
                     self.count(kind, at);
                     self.count(kind, other);
-                    self.part(at, other);
                 }
             }
             FaultKind::Loss => self.worsen(kind, at, Weather::Loss),
@@ -231,8 +238,11 @@ impl World {
         concerned.into_iter().for_each(|at| self.count(kind, at));
         for (from, to) in &links {
             self.network.cut(*from, *to);
-            let notice = 50 * MS + self.dice.below(2500 * MS);
-            self.timeline.after(notice, Event::Notice(*from, *to));
+            // No connection goes on whose bytes or their receipts are lost.
+            for (from, to) in [(*from, *to), (*to, *from)] {
+                let notice = 50 * MS + self.dice.below(2500 * MS);
+                self.timeline.after(notice, Event::Notice(from, to));
+            }
         }
         self.mend_later(Mend::Links(links));
     }

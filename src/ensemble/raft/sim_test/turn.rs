@@ -15,9 +15,9 @@ use crate::engine::read;
 use crate::engine::request::{Chore, Work};
 use crate::engine::time::Now;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::Clients as _;
 use crate::ensemble::raft::Member;
 use crate::ensemble::words::{Verdict, Word};
+use crate::ensemble::{Clients as _, Ways};
 use crate::storage::Over;
 
 use super::post::Post;
@@ -33,7 +33,7 @@ pub(super) const STALL_MS: u64 = 500;
 pub(super) const SYNC_LIMIT_MS: u64 = 1500;
 
 impl Thread {
-    pub(super) const fn new(now: Now) -> Self {
+    pub(super) fn new(now: Now) -> Self {
         let now = now.monotonic;
         Self {
             next_tick: now.plus(TICK_MS),
@@ -41,6 +41,7 @@ impl Thread {
             last_turn: now,
             patience: 0,
             led: now,
+            ways: Ways::default(),
         }
     }
 
@@ -148,10 +149,13 @@ impl World {
                 let ears = &mut self.servers[at].ears;
                 sessions.into_iter().for_each(|session| ears.hear(session.0, now.monotonic));
             }
-            Waiting::Found(peer) => member.found(peer),
-            Waiting::Lost(peer) => {
-                member.lost(peer);
-                member.report_unreachable(peer);
+            Waiting::Way(peer, way, is_up) => {
+                if self.servers[at].thread.ways.change(peer, way, is_up) {
+                    member.found(peer);
+                } else {
+                    member.lost(peer);
+                    member.report_unreachable(peer);
+                }
             }
             Waiting::Refused => member.is_over(Over::Removed, now.monotonic),
             Waiting::Snapshot(message, received) => {

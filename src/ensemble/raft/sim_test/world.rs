@@ -20,6 +20,7 @@ use super::sessions::Owners;
 use super::storm::Mend;
 use super::timeline::{MS, Timeline};
 use super::transfer::Transfer;
+use super::ways::{Found, Lost};
 use super::*;
 use crate::engine::tracker::OWNER_NOT_CHECKED;
 use crate::engine::watch::ConnectionId;
@@ -61,9 +62,11 @@ pub(super) enum Event {
     Arrive(Parcel),
     /// Something comes to a life of a server.
     Tell(usize, u64, Waiting),
-    /// Two members try to reach each other.
-    Dial(usize, usize),
-    /// They find out that they do not any more.
+    /// A life of a server tries to reach another one.
+    Dial(usize, usize, u64),
+    Line(Found),
+    Lost(Lost),
+    /// Nothing may pass over the way from one to the other.
     Notice(usize, usize),
     Piece(u64),
     /// A life of a server's disk writes, and is free for more.
@@ -253,9 +256,6 @@ impl World {
             self.start(at)?;
             let first = self.dice.below(2000 * MS);
             self.timeline.at(first, Event::Snapshot(at));
-            for other in at + 1..members {
-                self.timeline.at(MS, Event::Dial(at, other));
-            }
         }
         for which in 0..self.clients.len() {
             self.timeline.at(500 * MS, Event::Client(which));
@@ -307,13 +307,21 @@ impl World {
                 }
                 Ok(())
             }
-            Event::Dial(one, other) => {
-                self.dial(one, other);
+            Event::Dial(from, to, life) => {
+                self.dial(from, to, life);
                 Ok(())
             }
-            Event::Notice(one, other) => {
-                if !self.network.passes(one, other) || !self.network.passes(other, one) {
-                    self.part(one, other);
+            Event::Line(found) => {
+                self.find(found);
+                Ok(())
+            }
+            Event::Lost(lost) => {
+                self.lose(lost);
+                Ok(())
+            }
+            Event::Notice(from, to) => {
+                if !self.network.passes(from, to) || !self.network.passes(to, from) {
+                    self.part(from, to);
                 }
                 Ok(())
             }
