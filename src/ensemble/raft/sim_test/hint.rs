@@ -50,7 +50,7 @@ fn set() -> Request<'static> {
 
 /// In every other world less is applied in a turn than comes at once, and in others the hint is written after a few entries.
 pub(super) fn step_by_step(seed: u64, member: &mut Member<post::Post>) {
-    if seed / 2 % 2 == 0 {
+    if (seed / 2).is_multiple_of(2) {
         slow(member, 500, 200);
     }
     if !seed.is_multiple_of(5) {
