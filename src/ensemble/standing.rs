@@ -476,7 +476,7 @@ impl Round<'_> {
                 let end = match self.data().next() {
                     None => format!(
                         "Only if what {silent} had is not needed, begin with an empty tree: run {marked} on a majority of the \
-                         servers, each with its own dataDir. That gives up all that there was"
+                         servers, each with its own dataDir: that gives up all that there was"
                     ),
                     // Where that is silent for a moment, a majority with the marker would begin without it.
                     Some((server, _)) => format!(

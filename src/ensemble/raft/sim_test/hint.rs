@@ -28,12 +28,13 @@ impl World {
         RaftStateFile::look(directory).expect("reads").expect("is there")
     }
 
-    /// All are killed at once, or lose their power.
+    /// All are killed at once, or lose their power. Nothing of what they have said comes to those that are started then.
     fn end_all(&mut self, power: bool) {
         for at in 0..self.servers.len() {
             self.crash(at, power);
             self.stay_down(at);
         }
+        self.pass(1000);
     }
 
     fn start_all(&mut self) {

@@ -141,7 +141,7 @@ impl World {
         };
         let members = &member.node.store().promises.members;
         let is_other = |its: &u64| *its != id && server_of(*its) == server_of(id);
-        if members.voters.iter().chain(&members.learners).any(|its| is_other(its)) {
+        if members.voters.iter().chain(&members.learners).any(is_other) {
             return Ok(());
         }
         let stay: Vec<u64> = members.voters.iter().copied().filter(|its| *its != id).collect();
