@@ -135,11 +135,23 @@ impl World {
         line.contains("initialize`").then_some(Action::Mark(blank))
     }
 
-    /// Whether so many directories of an ensemble are lost that it never has a leader again.
+    /// Whether so many directories of an ensemble are lost that it never has a leader again. Without one, a server that has come
+    /// back with an empty directory does not vote, nor does one that awaits the word of a founder whose directory is lost.
     fn has_lost_majority(&self, member: usize) -> bool {
         let of = |server: &Server| server.volumes[server.mounted].belongs;
         let ensemble = of(&self.servers[member]);
-        let left = self.servers.iter().filter(|server| of(server) == ensemble).count();
+        let never_votes = |server: &Server| {
+            let introduction = server.process.as_ref().map(|process| &process.introduction);
+            match introduction {
+                Some(Introduction::Member(its)) if its.awaits != 0 => {
+                    of(&self.servers[usize::from(server_of(its.awaits)) - 1]) != ensemble
+                }
+                Some(Introduction::Member(its)) => its.left.of.lacks_vote,
+                _ => false,
+            }
+        };
+        let belong = self.servers.iter().filter(|server| of(server) == ensemble);
+        let left = belong.filter(|server| !never_votes(server)).count();
         ensemble.is_some() && left <= self.servers.len() / 2
     }
 

@@ -74,6 +74,12 @@ impl World {
                 self.servers[whom].seats.push((above, asking));
                 ANSWER_MAX
             }
+            // No log says any more that the seat was given to this directory: its operator starts it with an empty one.
+            Prospect::Taken(_) if self.dice.below(10) == 0 => {
+                let server = &mut self.servers[at];
+                (server.disk, server.was) = (SimDisk::default(), None);
+                MS
+            }
             _ => 100 * MS + self.dice.below(200 * MS),
         };
         self.ask_later(at, wait);
