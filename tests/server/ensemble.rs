@@ -570,9 +570,9 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         // It speaks more, and this server's as well.
         ((6, 7), introduction(3, 0x002, 1), ""),
         ((6, 6), introduction(1, 0x102, 1), "one of the two belongs to no ensemble yet"),
-        ((6, 6), introduction(1, 0x102, 3), "it looks for server 3, but this is server 1"),
+        ((6, 6), introduction(1, 0x102, 3), "the caller looks for server 3, but this is server 1"),
         ((6, 6), introduction(1, 0x101, 1), "myid 1 is in use twice"),
-        ((6, 6), introduction(1, 0x109, 1), "server 9 is not in the list of server"),
+        ((6, 6), introduction(1, 0x109, 1), "server 9 is not in the list of server 1"),
     ] {
         let mut stream = open(address);
         stream.write_all(&hello(versions)).expect("sent");

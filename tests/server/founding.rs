@@ -439,11 +439,11 @@ fn data_beside_an_ensemble_that_has_not_begun_waits() {
     at_once(&servers[1], Signal::CONT);
     until("it says that nothing is lost yet", || {
         let log = servers[1].log();
-        log.contains("an ensemble that has not begun")
-            || log.contains("belongs to no ensemble, but")
+        let nothing = "nothing of what that was founded on has come to server 1";
+        log.contains(nothing) || log.contains("belongs to no ensemble, but")
     });
     assert!(!servers[1].log().contains("belongs to no ensemble, but"), "{}", servers[1].log());
-    // As server 1 says.
+    // As both say.
     stop(&mut servers[0]);
     let mut leave = Command::new(env!("CARGO_BIN_EXE_ferrokeeper"));
     leave.args(["data", "leave"]).arg(servers[0].data());
