@@ -254,6 +254,8 @@ fn look(server: &Server, state: &str, said: &mut Said) {
         };
         let shown = match command {
             "monitor" => text.clone(),
+            // Jackson shows an address as reflection finds its getters, in another order in some runs of the same JVM.
+            "zabstate" => sorted_lines(&shape_of(&text)),
             _ => shape_of(&text),
         };
         said.push((format!("{command}, {state}"), format!("{} {kind}\n{shown}", answer.status)));
@@ -263,6 +265,12 @@ fn look(server: &Server, state: &str, said: &mut Said) {
             assert!(answer.text().contains(&format!("\"command\" : \"{command}\"")), "{other}");
         }
     }
+}
+
+fn sorted_lines(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().map(|line| line.trim_end_matches(',')).collect();
+    lines.sort_unstable();
+    lines.join("\n")
 }
 
 /// The same on both, but for `monitor`, of which we have a part.
