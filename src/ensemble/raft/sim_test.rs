@@ -150,7 +150,7 @@ enum Flaw {
 }
 
 /// So many seeds fill the table.
-const SEEDS_FOR_TABLE: u64 = 500;
+const SEEDS_FOR_TABLE: u64 = 1500;
 
 fn run(seed: u64, flaw: Flaw) -> Result<Outcome, String> {
     caught(|| World::run(seed, flaw))
