@@ -105,6 +105,7 @@ impl World {
         let Some(connection) = server.connections.get_mut(&id) else { return Ok(()) };
         let Some(attached) = &connection.attached else { return Ok(()) };
         attached.heard.touch(local);
+        server.ears.may_hear_of(attached.session.0, local);
         connection.is_news = true;
         connection.unanswered.extend(asked);
         self.look_at_requests(at, id)?;
