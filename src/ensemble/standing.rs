@@ -855,8 +855,7 @@ impl Round<'_> {
     /// Whether those who answer as members of an ensemble are a majority of it, by the newest configuration that one of them
     /// knows. Who has come back with an empty directory counts when it votes.
     fn has_majority(&self, of: u64) -> bool {
-        let voting = self.members().filter(|its| its.1 == of && !its.2.lacks_vote);
-        let servers = voting.map(|its| its.0).collect();
+        let servers = voting(self.members().filter(|its| its.1 == of));
         let configurations = self.others.values().filter_map(|its| match its {
             Standing::Member { ensemble, configured_at, of: its, .. } if *ensemble == of => {
                 Some((*configured_at, *its))
