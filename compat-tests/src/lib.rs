@@ -10,6 +10,7 @@
 //! - [`http`] asks an AdminServer.
 //! - [`held_sessions`] are stock clients whose sessions must outlive a change of servers.
 //! - [`compatibility`] keeps what a client's checks say, for `docs/compatibility.md`.
+//! - [`syncs`] shows what a server syncs.
 //! - [`random`] is chance from a seed.
 //! - [`metrics_page`] takes `/metrics` apart.
 //! - [`named_test`] finds the tests that documents name.
@@ -37,6 +38,7 @@ pub mod four_letter_words;
 pub mod metrics_page;
 pub mod random;
 pub mod request;
+pub mod syncs;
 pub mod tree;
 pub mod zoo_cfg;
 

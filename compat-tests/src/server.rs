@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::program::{log_tail, repository};
-use crate::{ConnectRequest, MetricsPage, RawClient, four_letter_words, metrics_page};
+use crate::{ConnectRequest, MetricsPage, RawClient, four_letter_words, metrics_page, syncs};
 
 const START_DEADLINE: Duration = Duration::from_secs(40);
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
@@ -55,6 +55,8 @@ pub struct Server {
     properties: Vec<String>,
     /// How many files and sockets ferrokeeper may have open, where that is told: by a comment in zoo.cfg.
     open_files: Option<u32>,
+    /// Where its syncs are written down, if they are: by a comment in zoo.cfg, too.
+    syncs: Option<String>,
     /// Holds zoo.cfg, the data directory and the log; removed at the end.
     dir: TempDir,
 }
@@ -123,8 +125,20 @@ impl Server {
         let class_path = class_path.map(ToOwned::to_owned);
         let open_files = config.iter().find_map(|line| line.strip_prefix("#open.files="));
         let open_files = open_files.map(|most| most.parse().expect("a number"));
-        let child = None;
-        Self { kind, port, admin, metrics_port, class_path, child, properties, open_files, dir }
+        let syncs = config.iter().find_map(|line| line.strip_prefix(syncs::LINE));
+        let syncs = syncs.map(ToOwned::to_owned);
+        Self {
+            kind,
+            port,
+            admin,
+            metrics_port,
+            class_path,
+            child: None,
+            properties,
+            open_files,
+            syncs,
+            dir,
+        }
     }
 
     /// The same with a zoo.cfg that is made of its directory, where `data` is empty.
@@ -144,6 +158,7 @@ impl Server {
             child: None,
             properties: Vec::new(),
             open_files: None,
+            syncs: None,
             dir,
         }
     }
@@ -304,6 +319,9 @@ impl Server {
                     }
                 };
                 command.arg("server");
+                if let Some(syncs) = &self.syncs {
+                    syncs::load(&mut command, syncs);
+                }
                 command
             }
         }
