@@ -108,7 +108,7 @@ pub struct LeaderKill {
 /// where no leader is killed, for not every program can know whether a step that the end of a server cut short was done.
 ///
 /// # Panics
-/// As [`on_both`].
+/// As [`on_both`], and if the leader was not killed.
 pub fn through_a_leader_kill(
     client: Client<'_>,
     checks: &[&str],
@@ -119,16 +119,18 @@ pub fn through_a_leader_kill(
     compare(client, checks, |kind| {
         let mut ensemble = Ensemble::start(kind, config);
         let program = start(&ensemble.hosts(), &[]);
-        let mut lost = None;
+        let (mut lost, mut kills) = (None, 0);
         let (mut outcome, mut said) = Outcome::with_events(program, |held| {
             if held == killed {
                 lost = Some(ensemble.kill_leader());
+                kills += 1;
             } else if held == back
                 && let Some(lost) = lost.take()
             {
                 ensemble.restart(lost);
             }
         });
+        assert_eq!(kills, 1, "the leader of {kind:?} was not killed: {said}");
         let failed = outcome.missing(checks);
         if !failed.is_empty() {
             // On fresh servers: what is there of the first time would be in the way.
