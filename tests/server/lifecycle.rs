@@ -13,6 +13,7 @@ use jute::protocol::{DeleteRequest, Request};
 
 use crate::client::{Client, create, ends, exists, open, set, until};
 use crate::process::{Server, end_of, signal};
+use crate::skipped::skipped;
 use crate::small_disk::{fill, make_room, private_mounts, run_on_small_disk, wait_for_spares};
 
 const TIMEOUT_MS: i32 = 4000;
@@ -306,7 +307,7 @@ fn a_start_that_is_interrupted_ends() {
 #[test]
 fn a_nearly_full_disk_refuses_what_grows_and_heals() {
     let Some(word) = private_mounts() else {
-        eprintln!("SKIPPED: this user may not mount a small file system of his own");
+        skipped("this user may not mount a small file system of his own");
         return;
     };
     // Log segments of a megabyte: two of them are the reserve.

@@ -28,6 +28,7 @@ mod session_passwords;
 mod sessions;
 mod short_memory;
 mod signals;
+mod skipped;
 mod small_disk;
 mod there_and_back;
 mod unread;

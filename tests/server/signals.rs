@@ -7,6 +7,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::client::until;
 use crate::process::{Server, end_of, full_pipe, signal};
+use crate::skipped::skipped;
 
 const HUP: u32 = 1;
 const INT: u32 = 2;
@@ -102,7 +103,7 @@ fn process_1_hears_a_signal_while_it_starts() {
         probe.args([word, "true"]).stderr(Stdio::null());
         probe.status().is_ok_and(|status| status.success())
     }) else {
-        eprintln!("SKIPPED: this user may not have process ids of his own");
+        skipped("this user may not have process ids of his own");
         return;
     };
     let server = Server::prepare("");

@@ -13,6 +13,7 @@ use crate::ensemble::{Patient, leader, mode, prepare};
 use crate::founding::readiness;
 use crate::process::Server;
 use crate::ready::{is_ready, probe};
+use crate::skipped::skipped;
 
 const TIMEOUT_MS: i32 = 4000;
 /// Log segments are of a megabyte, so that the reserve is two of them; this is between half of that and all.
@@ -74,11 +75,10 @@ pub(crate) fn make_room(server: &Server) {
     fs::remove_file(format!("{}/other", inside(server))).expect("it was there");
 }
 
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn private_mounts_or_skipped() -> Option<&'static str> {
     let word = private_mounts();
     if word.is_none() {
-        eprintln!("SKIPPED: this user may not mount a small file system of his own");
+        skipped("this user may not mount a small file system of his own");
     }
     word
 }

@@ -31,6 +31,7 @@ pub(crate) fn in_a_world_of_its_own(test: &str, body: impl FnOnce(&mut Terminals
         probe.status().is_ok_and(|status| status.success())
     });
     let Some(word) = word else {
+        assert!(env::var_os("CI").is_none(), "nothing is skipped in continuous integration");
         eprintln!("SKIPPED: this user may not make a network of his own");
         return;
     };
