@@ -9,6 +9,7 @@ mod disk_room;
 pub mod founding;
 mod freshness;
 pub mod introduction;
+mod life;
 mod loader;
 mod notices;
 mod queue;
@@ -24,7 +25,7 @@ mod words;
 
 pub use self::raft::{
     Appended, Before, DiskWriter, Ensemble, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FRAME_MAX,
-    FrameError, KnownMembers, List, Member, Peer, PeerLog, PeerMessage, Promised, Prospect, Said,
+    FrameError, KnownMembers, List, Member, Peer, PeerLog, PeerMessage, Promised, Said,
     SnapshotStatus, Started, Transport, Write, Written, founder_knows, is_bare_founding, member_id,
     of_line, parse_head, parse_said, put_said, server_of, snapshot_zxid, take_another_seat,
     take_seat_instead,
@@ -32,6 +33,7 @@ pub use self::raft::{
 pub use clients::{Answer, Clients, Kind};
 pub use disk_room::Room;
 pub use freshness::Fresh;
+pub use life::{Life, STALL_MS};
 pub use queue::{
     Batch, EXPIRIES_AT_ONCE, Expiry, FromPeer, Inquiry, Queue, Refused, Scope, Share, Submission,
 };
@@ -39,5 +41,4 @@ pub use rebuild::{Rebuild, wrong_digest};
 pub use replica::{Exclusive, Replica, Shared};
 pub use snapshots::{Drift, Need, Snapshots, first_snapshot, write_walk};
 pub use standalone::{GroupReport, OrderError, Standalone};
-pub use ways::{Way, Ways};
 pub use words::{Asked, Stream, TreeDigest, TreeVersion, Verdict, Word};

@@ -43,7 +43,7 @@ pub use frame::{FRAME_HEAD_LEN, FRAME_MAX, FrameError, Said, parse_head, parse_s
 pub use ground::{
     Before, founder_knows, is_bare_founding, of_line, take_another_seat, take_seat_instead,
 };
-pub use membership::Prospect;
+pub(super) use membership::Prospect;
 pub use progress::{Appended, Peer, PeerLog};
 pub use promised::Promised;
 pub use ready::{Member, Transport};

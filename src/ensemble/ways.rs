@@ -4,7 +4,7 @@ use hashbrown::HashSet;
 
 /// One of the two connections with a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub(super) enum Way {
     /// Over which the peer is heard.
     Hears,
     /// Over which the peer is told something.
@@ -13,14 +13,14 @@ pub enum Way {
 
 /// Peers that are heard, and those that can be told something.
 #[derive(Debug, Default)]
-pub struct Ways {
+pub(super) struct Ways {
     hears: HashSet<u64>,
     speaks: HashSet<u64>,
 }
 
 impl Ways {
     /// One of the two connections has come or gone. Whether both are there, or words may be lost.
-    pub fn change(&mut self, peer: u64, way: Way, is_up: bool) -> bool {
+    pub(super) fn change(&mut self, peer: u64, way: Way, is_up: bool) -> bool {
         let ways = match way {
             Way::Hears => &mut self.hears,
             Way::Speaks => &mut self.speaks,

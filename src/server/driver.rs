@@ -19,7 +19,7 @@ use crate::engine::sequencer::Sequencer;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::{
-    EXPIRIES_AT_ONCE, Inquiry, OrderError, Room, Scope, Snapshots, Standalone, Submission,
+    EXPIRIES_AT_ONCE, Inquiry, OrderError, Room, STALL_MS, Scope, Snapshots, Standalone, Submission,
 };
 use crate::message::MessageId;
 
@@ -28,8 +28,6 @@ const SNAPSHOT_PAUSE: Duration = Duration::from_millis(2);
 /// While requests wait, a snapshot gets this share of the orderer's time, as a divisor: a step of its walk is as long as
 /// a small group.
 const SNAPSHOT_SHARE: u32 = 8;
-/// A turn that took this much longer than it should have is time that nobody's session is charged for.
-pub(super) const STALL_MS: u64 = 500;
 /// A snapshot at the end is taken only if it is expected within this time.
 const LAST_SNAPSHOT_MAX_MS: u64 = 10_000;
 /// Why nobody gets a session.

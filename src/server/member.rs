@@ -8,8 +8,6 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-
 use super::clock::{Clock, millis};
 use super::connection::Connection;
 use super::disk::Disk;
@@ -22,24 +20,18 @@ use super::{data, driver, upkeep};
 use crate::config::{self, ListenAddress, Purge};
 use crate::engine::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
-use crate::ensemble::founding::Answer;
 use crate::ensemble::{
-    EnsembleError, FromPeer, Inquiry, Member, Peer, Prospect, Refused, Said, Scope, Snapshots, Way,
-    Ways, Written, server_of,
+    EnsembleError, FromPeer, Inquiry, Life, Member, Peer, STALL_MS, Scope, Snapshots, Written,
+    server_of,
 };
 use crate::message::MessageId;
-use crate::storage::{MOVE_ASIDE, Over};
 
-/// A step of the clock of elections: a leader is missed after ten to twenty without a word of it.
-const TICK_MS: u64 = 50;
 /// How long a leader that ends waits for another one.
 const HAND_OVER_MS: u64 = 500;
 /// Why nobody gets a session.
 const SHORT_DISKS: &str = "the disks of a majority or of the leader are all but full: new sessions are refused until they have room again";
 const FULL_DISK: &str =
     "the disk of its log is full: it takes no transactions until there is room again";
-/// Ticks that are made up for after the thread stood still; it knows nothing of what the others did meanwhile.
-const TICKS_AT_ONCE: u64 = 3;
 
 /// Where the other servers reach this one: at the address of its own line, or at every one where that is none of this
 /// machine's, as behind a translation of addresses.
@@ -61,22 +53,20 @@ pub(super) fn run(
     disk: &Disk,
     ensemble: &config::Ensemble,
 ) -> Result<(), EnsembleError> {
-    let mut life = Life::new(server, &member, ensemble);
+    let mut thread = Thread::new(server, &member, ensemble);
     let mut patience = Duration::ZERO;
-    let mut last_turn = server.clock.monotonic();
     loop {
         let mut batch = server.queue.take(patience);
         let now = server.clock.now();
-        let late = now.monotonic.since(last_turn).saturating_sub(millis(patience));
-        last_turn = now.monotonic;
+        let late = thread.life.wakes(now.monotonic);
         server.group_began.store(now.monotonic.0.max(1), Ordering::Relaxed);
         for written in batch.written {
-            life.written(server, &mut member, written?)?;
+            thread.written(server, &mut member, written?)?;
         }
         for (what, _room) in batch.from_peers {
-            life.take(&mut member, what, now)?;
+            thread.take(&mut member, what, now)?;
         }
-        life.tick(&mut member, now.monotonic);
+        thread.tick(&mut member, now.monotonic);
         if batch.wants_round {
             member.want_round();
         }
@@ -84,18 +74,18 @@ pub(super) fn run(
         member.submit(batch.submissions);
         member.turn(now)?;
         disk.write(member.take_writes());
-        life.do_chores(server, &mut member, now, late)?;
+        thread.do_chores(server, &mut member, now)?;
         disk.write(member.take_writes());
-        life.measure(server, &mut member, now);
+        thread.measure(server, &mut member, now);
         expire_local(server, &mut member, now.monotonic, late);
-        life.give_seats(&member);
+        thread.life.give_seats(&member);
         driver::refused_for_room(server, member.take_refused_for_room());
         if member.has_full_disk() {
             *server.short_disk.lock() = Some(FULL_DISK);
         } else {
             driver::see_room(server, member.room(), SHORT_DISKS);
         }
-        life.report(server, &mut member, now)?;
+        thread.report(server, &mut member, now)?;
         for inquiry in batch.inquiries {
             match inquiry {
                 Inquiry::LogState => tracing::info!(?member, held = member.held(), "state"),
@@ -112,20 +102,19 @@ pub(super) fn run(
                     // Whoever asked may have stopped waiting.
                     let _ = to.try_send(told);
                 }
-                Inquiry::Snapshot(asker) => life.snapshots.ask(asker),
+                Inquiry::Snapshot(asker) => thread.snapshots.ask(asker),
                 // The others would not have it.
                 Inquiry::Replace(..) => {}
             }
         }
         if batch.is_last {
-            return life.leave(server, &mut member, disk);
+            return thread.leave(server, &mut member, disk);
         }
-        let goes_on = life.snapshot(server, &mut member)?;
+        let goes_on = thread.snapshot(server, &mut member)?;
         let writes_since = member.unsynced_since().map_or(0, |since| since.0.max(1));
         server.group_began.store(writes_since, Ordering::Relaxed);
-        let next_tick = life.next_tick.since(server.clock.monotonic());
         let has_more = goes_on || member.has_more();
-        patience = if has_more { Duration::ZERO } else { Duration::from_millis(next_tick) };
+        patience = Duration::from_millis(thread.life.sleeps(has_more, server.clock.monotonic()));
     }
 }
 
@@ -149,14 +138,10 @@ fn hand_over(member: &mut Member<Peers>) {
 }
 
 /// What a member's thread knows beside the member.
-struct Life {
-    ways: Ways,
-    next_tick: Monotonic,
-    next_report: Monotonic,
+struct Thread {
+    life: Life,
     /// For how long clients are kept without a leader.
     patience: Patience,
-    /// The others can hear that the ensemble has begun.
-    has_begun: bool,
     /// Its role and its leader, as the log has them.
     told: (Role, u64),
     reaper: Reaper,
@@ -166,15 +151,10 @@ struct Life {
     /// What is applied and counted for the next snapshot.
     counted: u64,
     next_step: Instant,
-    /// Seats that are prepared, and who waits for them.
-    seats: Vec<(u8, u64, oneshot::Sender<Answer>)>,
-    /// The servers that may vote, by the list, and all that it has.
-    voters: Vec<u8>,
-    listed: Vec<u8>,
     watch: Watch,
 }
 
-impl Life {
+impl Thread {
     fn new(server: &Server, member: &Member<Peers>, ensemble: &config::Ensemble) -> Self {
         let now = server.clock.monotonic();
         let snapshots = Snapshots::new(
@@ -184,21 +164,17 @@ impl Life {
             server.config.snap_size_limit_bytes.map(NonZeroU64::get),
             member.behind_snapshot(),
         );
+        let tick_time_ms = u64::from(server.config.tick_time_ms);
+        let listed = ensemble.servers.keys().copied().collect();
         Self {
-            ways: Ways::default(),
-            next_tick: now.plus(TICK_MS),
-            next_report: now,
+            life: Life::new(now, tick_time_ms, ensemble.ids(false).collect(), listed),
             patience: Patience::new(millis(ensemble.sync_limit), now),
-            has_begun: false,
             told: (Role::None, 0),
             reaper: Reaper::new(&server.config.reaper, now),
             snapshots,
             purge: None,
             counted: member.applied(),
             next_step: Instant::now(),
-            seats: Vec::new(),
-            voters: ensemble.ids(false).collect(),
-            listed: ensemble.servers.keys().copied().collect(),
             watch: Watch::default(),
         }
     }
@@ -209,56 +185,8 @@ impl Life {
         what: FromPeer,
         now: Now,
     ) -> Result<(), EnsembleError> {
-        match what {
-            FromPeer::Said(from, said) => {
-                match said {
-                    Said::Message(message) => member.step(message),
-                    Said::Word(word) => member.hear(from, word, now)?,
-                    // These have connections of their own.
-                    Said::Question(_) | Said::Answer(_) | Said::Alive(_) => {}
-                }
-            }
-            FromPeer::Hears(peer, is_up) => self.way(member, peer, Way::Hears, is_up),
-            FromPeer::Speaks(peer, is_up) => self.way(member, peer, Way::Speaks, is_up),
-            FromPeer::Refused(Refused::Older) => member.is_over(Over::OlderCopy, now.monotonic),
-            FromPeer::Refused(Refused::Removed) => member.is_over(Over::Removed, now.monotonic),
-            FromPeer::Refused(Refused::Replaced) => return Err(EnsembleError::ProcessReplaced),
-            FromPeer::Snapshot(message, received) => {
-                member.receive_snapshot(message, received, now)?;
-            }
-            FromPeer::SnapshotSent(to, status) => member.report_snapshot(to, status),
-            FromPeer::Answered(server) => member.answered(server, now.monotonic),
-            // Where nobody hears of a seat, another one is asked.
-            FromPeer::Seat(applicant, answer) => match member.prepare_seat(applicant, now)? {
-                Prospect::SeatAbove(above) => {
-                    self.seats.push((applicant.server, above, answer));
-                }
-                Prospect::Taken(id) => {
-                    let reason = format!(
-                        "with another data directory, this server may be member {id:#x}: start it with that one. If there is none, \
-                         or it is lost, and while a majority of the others is running, {MOVE_ASIDE}, and start the server again"
-                    );
-                    let _ = answer.send(Answer::Refused(reason));
-                }
-                Prospect::Later => drop(answer),
-                Prospect::Changing => {
-                    let reason = "another change of the members has to be over first";
-                    let _ = answer.send(Answer::NotYet(reason.to_owned()));
-                }
-                Prospect::Speaks => {
-                    let from = member.transport().hears_from(applicant.server);
-                    let from = from.map(|from| format!(" from {from}")).unwrap_or_default();
-                    let reason = format!(
-                        "another process speaks as server {}{from}: each server needs a `myid` of its own",
-                        applicant.server
-                    );
-                    let _ = answer.send(Answer::NotYet(reason));
-                }
-                Prospect::Full => {
-                    let reason = "the ensemble has as many members as it can have; take servers out of it first";
-                    let _ = answer.send(Answer::Refused(reason.to_owned()));
-                }
-            },
+        if let Some(lost) = self.life.take(member, what, now)? {
+            self.watch.lost(lost);
         }
         Ok(())
     }
@@ -288,28 +216,10 @@ impl Life {
         Ok(())
     }
 
-    /// One of the two connections with a peer has come or gone.
-    fn way(&mut self, member: &mut Member<Peers>, peer: u64, way: Way, is_up: bool) {
-        if self.ways.change(peer, way, is_up) {
-            member.found(peer);
-        } else {
-            member.lost(peer);
-            member.report_unreachable(peer);
-            self.watch.lost(peer);
-        }
-    }
-
     fn tick(&mut self, member: &mut Member<Peers>, now: Monotonic) {
         let is_silent = member.transport().is_silent();
         member.set_silent(is_silent);
-        for _ in 0..TICKS_AT_ONCE {
-            if now < self.next_tick {
-                return;
-            }
-            member.tick();
-            self.next_tick = self.next_tick.plus(TICK_MS);
-        }
-        self.next_tick = now.plus(TICK_MS);
+        self.life.tick(member, now);
     }
 
     /// The end: a leader hands over first, so that nobody has to find out that it is gone.
@@ -342,21 +252,17 @@ impl Life {
         Ok(())
     }
 
-    /// What a leader wants done by itself. `late` is how long the thread stood still, in milliseconds.
+    /// What a leader wants done by itself.
     fn do_chores(
         &mut self,
         server: &Server,
         member: &mut Member<Peers>,
         now: Now,
-        late: u64,
     ) -> Result<(), EnsembleError> {
-        // What is taken out of the expiry queue must be decided, and what was comes first.
-        if !member.takes_requests() || member.has_chores() && late < driver::STALL_MS {
-            return Ok(());
-        }
+        let Some(stood_still) = self.life.looks_at_sessions(member) else { return Ok(()) };
         let mut chores = member.orphans();
         if let Some(sequencer) = member.sequencer() {
-            chores.append(&mut driver::due(server, sequencer, now, late));
+            chores.append(&mut driver::due(server, sequencer, now, stood_still));
         }
         chores.append(&mut self.reaper.chores(&server.replica, now));
         if chores.is_empty() {
@@ -382,18 +288,6 @@ impl Life {
         self.watch.see(&server.stats, &appended, progress, &peers, now);
     }
 
-    /// Tells servers without a state which seats they have.
-    fn give_seats(&mut self, member: &Member<Peers>) {
-        for (server, above, answer) in std::mem::take(&mut self.seats) {
-            match member.take_seat(server, above) {
-                // Whoever asked may have stopped waiting.
-                Some(seat) => drop(answer.send(Answer::Seat(seat, None))),
-                None if member.is_leading() => self.seats.push((server, above, answer)),
-                None => {}
-            }
-        }
-    }
-
     /// Tells the leader who was heard of, and this server whether it serves.
     fn report(
         &mut self,
@@ -401,27 +295,20 @@ impl Life {
         member: &mut Member<Peers>,
         now: Now,
     ) -> Result<(), EnsembleError> {
-        let tick_ms = u64::from(server.config.tick_time_ms);
-        // Within the turn that finds out: what it acknowledges waits for the disk until a later one.
-        if !self.has_begun && member.has_begun() {
-            self.has_begun = true;
+        if self.life.finds_begun(member) {
             member.transport().has_begun();
         }
-        if now.monotonic >= self.next_report {
-            member.report_heard(now);
+        if self.life.report(member, now)? {
             let known = member.known();
             member.transport().know(known);
             if let Some(founding) = member.offer() {
                 member.transport().offers(founding);
             }
-            member.mend(|server| self.voters.contains(&server), now)?;
-            member.compare_lists(&self.listed, now)?;
             count(&server.others, member);
             if member.is_leading() {
                 let (last, peers) = (member.last_index(), member.peers());
                 self.watch.see_lags(&server.stats, member.id(), last, &peers);
             }
-            self.next_report = now.monotonic.plus((tick_ms / 2).max(1));
         }
         let leader = member.leader();
         *server.others.leader.lock() = (leader != 0).then(|| server_of(leader));
@@ -446,7 +333,8 @@ impl Life {
             return Ok(());
         }
         let now_told = (role, if role == Role::None { 0 } else { leader });
-        let lacks_vote = role == Role::Observer && self.voters.contains(&server_of(member.id()));
+        let lacks_vote =
+            role == Role::Observer && self.life.voters().contains(&server_of(member.id()));
         if self.told != now_told {
             self.told = now_told;
             let fresh_until = server.replica.fresh_until();
@@ -535,7 +423,7 @@ impl Patience {
 
 /// Ends the sessions that live here only and are due. `late` is how long the thread stood still, in milliseconds.
 fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, late: u64) {
-    let late = if late >= driver::STALL_MS { late } else { 0 };
+    let late = if late >= STALL_MS { late } else { 0 };
     let expired = member.expire_local(now, late);
     server.stats.series.count(Counter::SessionsExpired, expired.len() as u64);
     driver::tell_expired(

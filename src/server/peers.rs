@@ -287,11 +287,6 @@ impl Peers {
         !self.0.voice.is_given()
     }
 
-    /// Where the process is that speaks as this server.
-    pub(super) fn hears_from(&self, server: u8) -> Option<IpAddr> {
-        self.0.heard.lock().get(&server)?.address()
-    }
-
     /// What those are asked to belong to that have not answered: the members as they are now.
     pub(super) fn offers(&self, founding: Founding) {
         *self.0.founding.lock() = founding;
@@ -351,6 +346,10 @@ impl Transport for Peers {
             };
             common.queue.put_from_peer(FromPeer::SnapshotSent(to, status), None);
         });
+    }
+
+    fn hears_from(&self, server: u8) -> Option<IpAddr> {
+        self.0.heard.lock().get(&server)?.address()
     }
 }
 

@@ -45,6 +45,7 @@ impl World {
             process.coming = None;
             let number = process.number;
             self.servers[at].line.clear();
+            self.servers[at].no_seat.clear();
             self.after(1, Event::Join(at, number));
             return Ok(());
         }
@@ -216,15 +217,18 @@ impl World {
                 }
             }
             For::Seat(of) => {
-                if let Some((Answer::Seat(seat, _), _)) = answer
+                if let Some((Answer::Seat(seat, _), _)) = &answer
                     && seat.ensemble == of
                 {
                     process.seats.clear();
                     match process.introduction.take_applying(seat.ensemble) {
-                        Some(applying) => self.begin(at, Work::Take(applying, seat)),
+                        Some(applying) => self.begin(at, Work::Take(applying, seat.clone())),
                         None => self.round_later(at),
                     }
                     return Ok(());
+                }
+                if let Some((Answer::Refused(reason), _)) = answer {
+                    self.servers[at].no_seat = reason;
                 }
                 self.ask_for_seat(at);
                 Ok(())

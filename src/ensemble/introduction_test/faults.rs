@@ -94,6 +94,7 @@ impl World {
         server.has_ended = false;
         server.is_marked = false;
         server.line.clear();
+        server.no_seat.clear();
     }
 
     /// The server's own disk is there from its next process on, and what was written meanwhile is not. Not where an ensemble

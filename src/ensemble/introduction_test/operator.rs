@@ -81,6 +81,10 @@ impl World {
                 |its: &Server| its.process.as_ref().is_some_and(|its| its.ensemble == serves);
             return self.servers.iter().any(is_there).then_some(Action::Empty(at));
         }
+        // There is no other directory of this server: all servers are back at their own.
+        if server.no_seat.starts_with("with another data directory") {
+            return Some(Action::Empty(at));
+        }
         let line = server.line.as_str();
         if let Some(member) = number_behind(line, "is lost for good, stop server ") {
             return self.has_lost_majority(member).then_some(Action::Leave(vec![member]));

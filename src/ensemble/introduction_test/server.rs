@@ -36,6 +36,8 @@ pub(super) struct Server {
     /// What its operator was told last, and whether its last process ended because an ensemble has begun without its data.
     pub(super) line: String,
     pub(super) has_ended: bool,
+    /// Why it gets no seat.
+    pub(super) no_seat: String,
     /// Its own disk has what must not be lost, where no ensemble has moved that aside.
     pub(super) has_kept: bool,
     /// A start is under way to this time.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use jute::txn::Txn;
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 
 use super::asking::decode;
 use super::post::Post;
@@ -20,17 +22,18 @@ use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event as Watched};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::founding::Applicant;
-use crate::ensemble::queue::Submission;
+use crate::ensemble::queue::{FromPeer, Refused, Submission};
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::replica::Replica;
 use crate::ensemble::{
-    self, Clients, DiskWriter, Member, PeerMessage, Prospect, Said, SnapshotStatus, snapshot_zxid,
+    self, Clients, DiskWriter, Life, Member, PeerMessage, SnapshotStatus, snapshot_zxid,
 };
-use crate::storage::{Compression, Over, ReceivedSnapshot};
+use crate::storage::{Compression, ReceivedSnapshot};
 
 /// A step of the clock of elections, ten to twenty of which a leader is missed for.
 const TICK: u64 = 80;
-const REPORT: u64 = 240;
+/// `tickTime`.
+const SESSION_TICK: u64 = 480;
 
 /// The clients of a server, each of which opens a session.
 #[derive(Debug, Default)]
@@ -85,10 +88,9 @@ pub(super) struct Running {
     pub(super) founding: Founding,
     /// The ways that it knows of: to which server, which way, and to which member.
     pub(super) found: BTreeMap<usize, (u64, u64)>,
-    /// Seats that are prepared: of which server, above which life, and who waits for it.
-    seats: Vec<(u8, u64, Reply)>,
-    reports: u64,
-    has_begun: bool,
+    life: Life,
+    /// Who waits for a seat.
+    asking: Vec<(Reply, oneshot::Receiver<Answer>)>,
 }
 
 impl World {
@@ -99,7 +101,7 @@ impl World {
 
     /// A member begins to take part.
     pub(super) fn join(&mut self, at: usize) -> Checked {
-        let how = ensemble(self.seed, at);
+        let (how, count) = (ensemble(self.seed, at), self.servers.len() as u8);
         // The marker counts once.
         self.servers[at].is_marked = false;
         let process = self.servers[at].process.as_mut().expect("it runs");
@@ -117,11 +119,12 @@ impl World {
             Ok(started) => started,
             Err(error) => return self.failed(at, error),
         };
-        let (found, seats, has_begun) = (BTreeMap::new(), Vec::new(), false);
+        let all: Vec<u8> = (1..=count).collect();
+        let life = Life::new(Monotonic(self.now), SESSION_TICK, all.clone(), all);
+        let (found, asking) = (BTreeMap::new(), Vec::new());
         process.ensemble = ensemble;
         let id = member.id();
-        process.running =
-            Some(Running { member, writer, opened, founding, found, seats, reports: 0, has_begun });
+        process.running = Some(Running { member, writer, opened, founding, found, life, asking });
         let number = process.number;
         self.tell_of(at, || format!("takes part as {id:x} of {ensemble:x}, asks {asks:?}"));
         self.look(at)?;
@@ -137,17 +140,17 @@ impl World {
     }
 
     /// Lets a member do something, its disk what follows from that, and looks at it.
-    pub(super) fn with(
+    fn with(
         &mut self,
         at: usize,
-        act: impl FnOnce(&mut Member<Post>, Now) -> Result<(), EnsembleError>,
+        act: impl FnOnce(&mut Life, &mut Member<Post>, Now) -> Result<(), EnsembleError>,
     ) -> Checked {
         let now = self.clock();
         let Some(process) = &mut self.servers[at].process else { return Ok(()) };
         let Some(running) = &mut process.running else { return Ok(()) };
-        let Running { member, writer, .. } = running;
+        let Running { member, writer, life, .. } = running;
         let (mut asks, mut has_base) = (None, false);
-        let done = act(member, now).and_then(|()| {
+        let done = act(life, member, now).and_then(|()| {
             member.turn(now)?;
             loop {
                 let writes = member.take_writes();
@@ -242,7 +245,7 @@ impl World {
             match received {
                 Ok(received) => {
                     status = SnapshotStatus::Finish;
-                    self.with(to, |member, now| member.receive_snapshot(message, received, now))?;
+                    self.told(to, FromPeer::Snapshot(message, received))?;
                 }
                 Err(error) => self.failed(to, error.into())?,
             }
@@ -253,10 +256,12 @@ impl World {
 
     /// A member hears what came of a snapshot that it has sent.
     pub(super) fn sent(&mut self, at: usize, to: u64, status: SnapshotStatus) -> Checked {
-        self.with(at, |member, _| {
-            member.report_snapshot(to, status);
-            Ok(())
-        })
+        self.told(at, FromPeer::SnapshotSent(to, status))
+    }
+
+    /// Something from another member comes to a member's thread.
+    fn told(&mut self, at: usize, what: FromPeer) -> Checked {
+        self.with(at, |life, member, now| life.take(member, what, now).map(drop))
     }
 
     /// Words of another member.
@@ -274,14 +279,7 @@ impl World {
             return Ok(());
         }
         let said = decode(&letter.bytes, self.now)?;
-        self.with(to, |member, now| match said {
-            Said::Message(message) => {
-                member.step(message);
-                Ok(())
-            }
-            Said::Word(word) => member.hear(from_id, word, now),
-            Said::Question(_) | Said::Answer(_) | Said::Alive(_) => Ok(()),
-        })
+        self.told(to, FromPeer::Said(from_id, said))
     }
 
     /// Members of one ensemble find each other, as hellos have it.
@@ -312,10 +310,7 @@ impl World {
                     (false, false) => None,
                 };
             if let Some(removed) = removed {
-                self.with(removed, |member, now| {
-                    member.is_over(Over::Removed, now.monotonic);
-                    Ok(())
-                })?;
+                self.told(removed, FromPeer::Refused(Refused::Removed))?;
                 continue;
             }
             let number = self.number();
@@ -338,16 +333,11 @@ impl World {
             }
             running.found.remove(&other);
             running.found.extend(is.map(|is| (other, is)));
-            self.with(at, |member, _| {
-                if let Some((_, id)) = was {
-                    member.lost(id);
-                    member.report_unreachable(id);
-                }
-                if let Some((_, id)) = is {
-                    member.found(id);
-                }
-                Ok(())
-            })?;
+            let ends = was.map(|(_, id)| (id, false)).into_iter();
+            for (id, is_up) in ends.chain(is.map(|(_, id)| (id, true))) {
+                self.told(at, FromPeer::Hears(id, is_up))?;
+                self.told(at, FromPeer::Speaks(id, is_up))?;
+            }
         }
         Ok(())
     }
@@ -359,8 +349,8 @@ impl World {
         self.see_ways(at)?;
         let connection = ConnectionId::on(at as u8 + 1, self.number());
         let opens = self.dice.below(4) == 0;
-        self.with(at, |member, now| {
-            member.tick();
+        self.with(at, |life, member, now| {
+            life.tick(member, now.monotonic);
             if opens && (member.is_leading() || member.is_following()) {
                 let origin = Origin {
                     connection,
@@ -376,21 +366,21 @@ impl World {
         })?;
         let Some(process) = &mut self.servers[at].process else { return Ok(()) };
         let Some(running) = &mut process.running else { return Ok(()) };
-        if !running.has_begun && running.member.has_begun() {
-            running.has_begun = true;
+        if running.life.finds_begun(&running.member) {
             process.introduction.has_begun();
         }
-        if self.now < running.reports {
-            return Ok(());
-        }
-        running.reports = self.now + REPORT;
-        if let Some(founding) = running.member.offer() {
+        let (mut is_time, mut offer) = (false, None);
+        self.with(at, |life, member, now| {
+            is_time = life.report(member, now)?;
+            offer = member.offer();
+            Ok(())
+        })?;
+        let process = self.servers[at].process.as_mut();
+        let running = process.and_then(|process| process.running.as_mut());
+        if let (true, Some(running), Some(founding)) = (is_time, running, offer) {
             running.founding = founding;
         }
-        self.with(at, |member, now| {
-            member.report_heard(now);
-            member.mend(|_| true, now)
-        })
+        Ok(())
     }
 
     /// A server has answered its founder.
@@ -399,10 +389,7 @@ impl World {
         if accepts {
             self.checks.knows_of(ensemble, server)?;
         }
-        self.with(at, |member, now| {
-            member.answered(server, now.monotonic);
-            Ok(())
-        })
+        self.told(at, FromPeer::Answered(server))
     }
 
     /// A server wants a seat.
@@ -410,35 +397,26 @@ impl World {
         if usize::from(applicant.server) != reply.to + 1 {
             return Err("another server's seat".to_owned());
         }
-        let mut prospect = Prospect::Later;
-        self.with(at, |member, now| {
-            prospect = member.prepare_seat(applicant, now)?;
-            Ok(())
-        })?;
+        let (answer, answered) = oneshot::channel();
         let process = self.servers[at].process.as_mut();
-        let running = process.and_then(|process| process.running.as_mut());
-        match (prospect, running) {
-            (Prospect::SeatAbove(above), Some(running)) => {
-                running.seats.push((applicant.server, above, reply));
-                self.give_seats(at);
-            }
-            (Prospect::Taken(_) | Prospect::Full, _) => {
-                self.answer(at, reply, Answer::Refused("there is none".to_owned()));
-            }
-            _ => self.answer(at, reply, Answer::Elsewhere),
+        match process.and_then(|process| process.running.as_mut()) {
+            Some(running) => running.asking.push((reply, answered)),
+            None => self.answer(at, reply, Answer::Elsewhere),
         }
-        Ok(())
+        self.told(at, FromPeer::Seat(applicant, answer))
     }
 
     fn give_seats(&mut self, at: usize) {
         let Some(process) = &mut self.servers[at].process else { return };
         let Some(running) = &mut process.running else { return };
+        running.life.give_seats(&running.member);
         let mut given = Vec::new();
-        for (server, above, reply) in std::mem::take(&mut running.seats) {
-            match running.member.take_seat(server, above) {
-                Some(seat) => given.push((reply, Answer::Seat(seat, None))),
-                None if running.member.is_leading() => running.seats.push((server, above, reply)),
-                None => given.push((reply, Answer::Elsewhere)),
+        for (reply, mut answered) in std::mem::take(&mut running.asking) {
+            match answered.try_recv() {
+                Ok(answer) => given.push((reply, answer)),
+                Err(TryRecvError::Empty) => running.asking.push((reply, answered)),
+                // Nobody hears of it.
+                Err(TryRecvError::Closed) => given.push((reply, Answer::Elsewhere)),
             }
         }
         for (reply, answer) in given {

@@ -148,6 +148,7 @@ impl World {
                 is_marked: false,
                 process: None,
                 line: String::new(),
+                no_seat: String::new(),
                 has_ended: false,
                 has_kept: kept.iter().all(|zxid| left.zxids.contains(zxid)),
                 starts: 0,
@@ -315,7 +316,10 @@ impl World {
                 let (member, peers) = (&running.member, running.member.peers());
                 format!("{:x} {member:?} at {zxid}: {peers:?}", process.ensemble)
             }
-            None => format!("{:?}: {}", process.introduction.standing(), server.line),
+            None => {
+                let standing = process.introduction.standing();
+                format!("{standing:?}: {} {}", server.line, server.no_seat)
+            }
         }
     }
 

@@ -30,7 +30,7 @@ const SEAT_PAUSE_MS: u64 = 1000;
 
 /// What a server that wants a seat can expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Prospect {
+pub(in crate::ensemble) enum Prospect {
     /// It will have a life above this; [`Member::take_seat`] has it when it is there.
     SeatAbove(u64),
     /// It is to ask again, and perhaps another one: this member does not lead.
@@ -71,7 +71,7 @@ impl<T: Transport> Member<T> {
     ///
     /// # Errors
     /// When a decided transaction gets no place.
-    pub fn prepare_seat(
+    pub(in crate::ensemble) fn prepare_seat(
         &mut self,
         applicant: Applicant,
         now: Now,

@@ -7,6 +7,7 @@
 //! order is the only one there is.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
@@ -80,6 +81,9 @@ pub trait Transport {
     /// Sends a snapshot, and behind it the message that tells of it. What came of it is to be given to
     /// [`Member::report_snapshot`].
     fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile);
+
+    /// Where the process is that speaks as this server, if one does.
+    fn hears_from(&self, server: u8) -> Option<IpAddr>;
 }
 
 /// A member of an ensemble.

@@ -46,6 +46,8 @@ mod kept_log;
 mod life;
 #[path = "sim_test/listed.rs"]
 mod listed;
+#[path = "sim_test/locals.rs"]
+mod locals;
 #[path = "sim_test/network.rs"]
 mod network;
 #[path = "sim_test/observers.rs"]

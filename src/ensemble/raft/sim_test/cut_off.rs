@@ -8,7 +8,7 @@ use super::server::Waiting;
 use super::timeline::MS;
 use super::world::{Checked, Event, World};
 use super::*;
-use crate::ensemble::Way;
+use crate::ensemble::queue::FromPeer;
 
 /// A leader is cut off, another one acknowledges a write, and a client of the first asks for a sync. What it was answered.
 fn sync_behind_the_back(flaw: Flaw) -> Checked {
@@ -18,7 +18,7 @@ fn sync_behind_the_back(flaw: Flaw) -> Checked {
         world.network.cut(leader, other);
         world.network.cut(other, leader);
         // The others see the end of its connections, it does not see that of theirs.
-        let lost = Waiting::Way(world.servers[leader].id, Way::Hears, false);
+        let lost = Waiting::From(FromPeer::Hears(world.servers[leader].id, false));
         world.timeline.after(MS, Event::Tell(other, world.servers[other].life, lost));
     }
     world.servers[leader].frozen_until = world.timeline.now() + 2000 * MS;

@@ -159,6 +159,11 @@ impl History {
         self.zxids.binary_search(&zxid).is_ok()
     }
 
+    /// Whether a session was ever one of all servers.
+    pub(super) fn has_session(&self, session: i64) -> bool {
+        self.sessions.contains_key(&session)
+    }
+
     /// Whether a session was opened and not closed.
     pub(super) fn lives(&self, session: i64) -> bool {
         self.sessions.get(&session).is_some_and(|(_, closed)| closed.is_none())
@@ -215,8 +220,9 @@ impl History {
         time: i64,
         session: i64,
         request: &Request<'_>,
+        is_local: bool,
     ) -> Result<Reply, String> {
-        if !self.lives(session) {
+        if !is_local && !self.lives(session) {
             return Err(format!("{zxid:#x} is of session {session:#x}, which is none"));
         }
         if *request == Request::CloseSession {

@@ -18,6 +18,7 @@ use super::*;
 use crate::engine::database::{Database, Rules};
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
+use crate::ensemble::queue::FromPeer;
 use crate::ensemble::replica::Replica;
 use crate::ensemble::snapshots::{Drift, write_walk};
 use crate::storage::sim::{Dice, Fault, SimDisk};
@@ -119,8 +120,9 @@ impl World {
             let to = place_of(message.to);
             // The one whom it is for is gone.
             if self.servers[to].id != message.to || !self.are_peers(at, to) {
-                let status = Waiting::SnapshotSent(message.to, SnapshotStatus::Failure);
-                self.timeline.after(MS, Event::Tell(at, self.servers[at].life, status));
+                let status = FromPeer::SnapshotSent(message.to, SnapshotStatus::Failure);
+                self.timeline
+                    .after(MS, Event::Tell(at, self.servers[at].life, Waiting::From(status)));
                 continue;
             }
             self.begin_transfer(at, to, message, bytes);
@@ -335,7 +337,9 @@ impl World {
         let now = self.timeline.now();
         self.read_list(at);
         let (directory, ensemble, members) = (self.open(at), self.ensemble(at), self.founders());
-        let Self { servers, before, .. } = self;
+        let Self { servers, before, flaw, observer, locals, .. } = self;
+        let observer = observer.filter(|_| *flaw != Flaw::ObserverVotes);
+        let may_vote = |its: u8| observer != Some(usize::from(its) - 1);
         let server = &mut servers[at];
         let clients: Arc<dyn Clients> = Arc::clone(&server.seen) as _;
         let post = Post::new(self.flaw);
@@ -387,6 +391,8 @@ impl World {
             Err(error @ EnsembleError::Replaced { .. }) => return self.end_removed(at, &error),
             Err(error) => return Err(format!("member {id} does not start: {error}: {error:?}")),
         };
+        let wall = server.clock.read(now).wall;
+        Self::keep_locals(locals.are_there, at as u8 + 1, wall, &mut member);
         // Two requests or so: what waits is more than a turn decides.
         if self.seed.is_multiple_of(2) {
             member.turn_bytes = 1500;
@@ -414,7 +420,9 @@ impl World {
         self.history.equals(&member.replica().shared())?;
         let last = self.checks.last();
         server.recovering = (member.applied() < last).then_some(last);
-        server.thread = Thread::new(server.clock.read(now));
+        let voters = server.listed.iter().copied().filter(|its| may_vote(*its)).collect();
+        let listed = server.listed.iter().copied().collect();
+        server.thread = Thread::new(server.clock.read(now).monotonic, voters, listed);
         server.member = Some(member);
         server.promise = promise;
         // All of it is read again.

@@ -69,6 +69,10 @@ outcome! {
     /// Sessions that went on at another connection.
     moved,
     expired,
+    /// Sessions that began on one server, became sessions of all, and ended there.
+    local,
+    upgraded,
+    local_expired,
     /// Clients that were refused by a server that is behind them.
     behind,
     /// Ways between two members that broke.

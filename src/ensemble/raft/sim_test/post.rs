@@ -1,5 +1,7 @@
 //! Takes what a member sends, and what is broken on purpose about it.
 
+use std::net::IpAddr;
+
 use raft::eraftpb::{Message as PeerMessage, MessageType};
 
 use super::Flaw;
@@ -72,5 +74,9 @@ impl Transport for Post {
         let mut bytes = vec![0; usize::try_from(size).expect("a small one")];
         file.read(&mut bytes, 0).expect("reads");
         self.snapshots.push((message, bytes));
+    }
+
+    fn hears_from(&self, _: u8) -> Option<IpAddr> {
+        None
     }
 }

@@ -24,7 +24,10 @@ impl World {
                 self.history.pass(zxid);
                 Ok(())
             }
-            Txn::CreateSession(_) => self.history.open_session(zxid, session),
+            Txn::CreateSession(_) => {
+                self.outcome.upgraded += u64::from(self.locals.began(session));
+                self.history.open_session(zxid, session)
+            }
             Txn::CloseSession(_) if header.cxid == 0 => {
                 if !self.ending.contains(&session) {
                     return Err(format!("{zxid:#x} ends session {session:#x}, which nobody wants"));
@@ -45,7 +48,10 @@ impl World {
                     self.done.extend(reply.map(|reply| (header.cxid, (zxid, reply))));
                     return Ok(());
                 }
-                let reply = self.history.apply(zxid, header.time, session, &sent.request)?;
+                // Until it is one of all servers.
+                let is_local = self.locals.began(session) && !self.history.has_session(session);
+                let request = &sent.request;
+                let reply = self.history.apply(zxid, header.time, session, request, is_local)?;
                 match self.done.insert(header.cxid, (zxid, reply)) {
                     None => Ok(()),
                     Some((before, _)) => Err(format!("{zxid:#x} was done at {before:#x}")),
@@ -107,6 +113,7 @@ impl World {
                 connection.heard = now;
                 connection.attached = Some(attached.clone());
                 let which = connection.client;
+                self.see_local(at, attached.session.0)?;
                 let client = &mut self.clients[which];
                 if client.connection != Some((at, id)) {
                     return Ok(None);
@@ -126,7 +133,9 @@ impl World {
                     && self.clients[which].connection == Some((at, id))
                     && let Some(session) = self.clients[which].session
                 {
-                    if self.history.lives(session) && !self.ending.contains(&session) {
+                    // One of one server may just become one of all, which its client does not wait for.
+                    let is_local = self.locals.began(session);
+                    if self.history.lives(session) && !self.ending.contains(&session) && !is_local {
                         return Err(format!("session {session:#x} is gone, and nobody ended it"));
                     }
                     self.clients[which].forget();
@@ -172,6 +181,7 @@ impl World {
         // A leader asks whether there is a session also for a read (PrepRequestProcessor).
         if *reply == Reply::Refused(ErrorCode::SessionExpired) {
             let is_over = self.ending.contains(&session) || !self.history.lives(session);
+            let is_over = is_over || self.locals.began(session);
             return if is_over { Ok(()) } else { Err("nobody ended the session".to_owned()) };
         }
         if read::is_read(request) {
@@ -199,6 +209,11 @@ impl World {
             } else {
                 Err(format!("in no state since {wrote:#x}, {came_with:#x} and {behind:#x}"))
             };
+        }
+        if Self::ends(request) && self.locals.began(session) && !self.history.has_session(session) {
+            self.hang_up(at, id);
+            self.clients[which].forget();
+            return Ok(());
         }
         match self.done.get(xid) {
             Some((its, expected)) if *its == zxid && expected == reply => {}

@@ -3,9 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use raft::SnapshotStatus;
-use raft::eraftpb::Message as PeerMessage;
-
 use super::checks::Chain;
 use super::connection::{Connection, Seen};
 use super::network::Content;
@@ -15,11 +12,12 @@ use super::timeline::MS;
 use crate::engine::database::Database;
 use crate::engine::time::{Monotonic, Now, WallClock};
 use crate::engine::watch::ConnectionId;
-use crate::ensemble::queue::Submission;
+use crate::ensemble::Life;
+use crate::ensemble::queue::{FromPeer, Submission};
 use crate::ensemble::raft::{DiskWriter, Member, Write, Written};
-use crate::ensemble::{Way, Ways};
+use crate::ensemble::ways::Way;
+use crate::storage::RecoveryOptions;
 use crate::storage::sim::SimDisk;
-use crate::storage::{ReceivedSnapshot, RecoveryOptions};
 
 /// A clock that goes at its own pace and can be set.
 #[derive(Debug, Clone, Copy)]
@@ -66,26 +64,16 @@ impl Clock {
 #[derive(Debug)]
 pub(super) enum Waiting {
     Said(u64, Content),
-    /// One of the two connections with a member has come or gone.
-    Way(u64, Way, bool),
-    /// Another member says that this one was taken out.
-    Refused,
-    Snapshot(PeerMessage, ReceivedSnapshot),
-    SnapshotSent(u64, SnapshotStatus),
+    From(FromPeer),
     Written(Box<Written>),
 }
 
 /// What a member's thread knows beside the member.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Thread {
-    pub(super) next_tick: Monotonic,
-    pub(super) next_report: Monotonic,
-    pub(super) last_turn: Monotonic,
-    /// How long it wanted to wait then.
-    pub(super) patience: u64,
+    pub(super) life: Life,
     /// When it led, or followed, last.
     pub(super) led: Monotonic,
-    pub(super) ways: Ways,
 }
 
 pub(super) struct Server {
@@ -213,7 +201,7 @@ impl Server {
             dials: BTreeSet::new(),
             waiting: Vec::new(),
             submissions: Vec::new(),
-            thread: Thread::default(),
+            thread: Thread::new(Monotonic::default(), Vec::new(), Vec::new()),
             wakes: u64::MAX,
             frozen_until: 0,
             stops_in_read: 0,

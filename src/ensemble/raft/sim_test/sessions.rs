@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::turn::{SESSION_TICK_MS, STALL_MS};
+use super::turn::SESSION_TICK_MS;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
+use crate::ensemble::STALL_MS;
 use crate::ensemble::words::Word;
 
 type Checked = Result<(), String>;
@@ -19,10 +20,14 @@ const LATE_MS: u64 = SESSION_TICK_MS + SESSION_TICK_MS / 2 + STALL_MS;
 pub(super) struct Ears {
     /// When it began to lead, and in which term.
     since: Option<(u64, Monotonic)>,
-    heard: BTreeMap<i64, Monotonic>,
-    /// When it may have heard of each at the latest, and for how long it stood still.
+    /// When it heard of each last, and for how long it had stood still by then.
+    heard: BTreeMap<i64, (Monotonic, u64)>,
+    /// When it may have heard of each at the latest.
     may_have: BTreeMap<i64, Monotonic>,
+    /// For how long it stood still meanwhile.
     stood_still: u64,
+    /// By how much its clock jumped meanwhile.
+    jumped: u64,
 }
 
 impl Ears {
@@ -34,14 +39,14 @@ impl Ears {
                 self.since = term.map(|term| (term, now));
                 self.heard.clear();
                 self.may_have.clear();
-                self.stood_still = 0;
+                (self.stood_still, self.jumped) = (0, 0);
             }
         }
     }
 
     /// A report came to which the session belongs.
     pub(super) fn hear(&mut self, session: i64, now: Monotonic) {
-        self.heard.insert(session, now);
+        self.heard.insert(session, (now, self.stood_still));
     }
 
     /// A word came that may show that sessions live.
@@ -69,10 +74,15 @@ impl Ears {
         self.stood_still += ms;
     }
 
+    /// Its clock jumped. Whether the sessions are charged for that depends on what it does first.
+    pub(super) const fn jumped(&mut self, ms: u64) {
+        self.jumped += ms;
+    }
+
     /// It leads, and does not want to end a session that there is.
     pub(super) fn must_live(&mut self, session: i64, timeout_ms: u64, now: Monotonic) -> Checked {
         let last = *self.may_have.entry(session).or_insert(now);
-        let most = timeout_ms + self.stood_still + LATE_MS;
+        let most = timeout_ms + self.stood_still + self.jumped + LATE_MS;
         if now.since(last) < most {
             return Ok(());
         }
@@ -85,13 +95,13 @@ impl Ears {
         let Some((_, since)) = self.since else {
             return Err(format!("session {session:#x} expires where nobody leads"));
         };
-        let last = self.heard.get(&session).copied().unwrap_or(since).max(since);
-        if now.since(last) >= timeout_ms {
+        let (last, stood_still) = self.heard.get(&session).copied().unwrap_or((since, 0));
+        let ms = now.since(last.max(since)).saturating_sub(self.stood_still - stood_still);
+        if ms >= timeout_ms {
             return Ok(());
         }
         Err(format!(
-            "session {session:#x} of {timeout_ms} ms expires, and was heard of {} ms ago",
-            now.since(last)
+            "session {session:#x} of {timeout_ms} ms expires, and was heard of {ms} ms ago, less what it stood still"
         ))
     }
 }

@@ -123,8 +123,7 @@ impl World {
                 let most = if self.dice.coin() { 400 } else { 20_000 };
                 let ms = 10 + self.dice.below(most);
                 self.servers[at].clock.jump(now, ms * MS);
-                // Whether it is charged for that depends on what it does first.
-                self.servers[at].ears.stood_still(ms);
+                self.servers[at].ears.jumped(ms);
                 self.wake(at, now);
             }
             FaultKind::ClockSlow | FaultKind::ClockFast => {

@@ -10,6 +10,7 @@ use super::server::Waiting;
 use super::timeline::MS;
 use super::world::{Event, World};
 use crate::engine::database::Rules;
+use crate::ensemble::queue::FromPeer;
 use crate::ensemble::raft::snapshot_zxid;
 use crate::ensemble::rebuild::Rebuild;
 use crate::storage::{Compression, ReceivedSnapshot, StorageError};
@@ -116,7 +117,7 @@ impl World {
                         Ok(()) => {
                             let now = self.servers[to].clock.read(self.timeline.now()).monotonic;
                             let message = frames::pass_message(&transfer.message, now)?;
-                            let snapshot = Waiting::Snapshot(message, received);
+                            let snapshot = Waiting::From(FromPeer::Snapshot(message, received));
                             self.servers[to].waiting.push(snapshot);
                             let soon = self.timeline.now() + self.dice.below(MS);
                             self.wake(to, soon);
@@ -132,7 +133,7 @@ impl World {
         }
         self.outcome.broken_off += u64::from(!is_whole);
         if self.servers[from].life == lives.0 {
-            let told = Waiting::SnapshotSent(self.servers[to].id, status);
+            let told = Waiting::From(FromPeer::SnapshotSent(self.servers[to].id, status));
             let delay = MS + self.dice.below(20 * MS);
             self.timeline.after(delay, Event::Tell(from, lives.0, told));
         }

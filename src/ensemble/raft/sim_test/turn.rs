@@ -13,36 +13,23 @@ use super::world::{Stop, World};
 use crate::engine::database::{Database, Rules};
 use crate::engine::read;
 use crate::engine::request::{Chore, Work};
-use crate::engine::time::Now;
+use crate::engine::time::{Monotonic, Now};
 use crate::engine::zxid::Zxid;
+use crate::ensemble::queue::FromPeer;
 use crate::ensemble::raft::Member;
 use crate::ensemble::words::{Verdict, Word};
-use crate::ensemble::{Clients as _, Ways};
-use crate::storage::Over;
+use crate::ensemble::{Clients as _, Life, STALL_MS, Said};
 
 use super::post::Post;
 
-/// A step of the clock of elections, and those that are made up for.
-const TICK_MS: u64 = 50;
-const TICKS_AT_ONCE: u64 = 3;
 /// zoo.cfg's tickTime.
 pub(super) const SESSION_TICK_MS: u64 = 500;
-/// Standing still for so long is time that nobody's session is charged for.
-pub(super) const STALL_MS: u64 = 500;
 /// How old a read may be, and how long clients are kept without a leader.
 pub(super) const SYNC_LIMIT_MS: u64 = 1500;
 
 impl Thread {
-    pub(super) fn new(now: Now) -> Self {
-        let now = now.monotonic;
-        Self {
-            next_tick: now.plus(TICK_MS),
-            next_report: now,
-            last_turn: now,
-            patience: 0,
-            led: now,
-            ways: Ways::default(),
-        }
+    pub(super) fn new(now: Monotonic, voters: Vec<u8>, listed: Vec<u8>) -> Self {
+        Self { life: Life::new(now, SESSION_TICK_MS, voters, listed), led: now }
     }
 
     /// Whether clients are taken.
@@ -57,16 +44,16 @@ impl World {
         let now = self.servers[at].clock.read(self.timeline.now());
         *self.servers[at].seen.now.lock() = now.monotonic;
         let Some(mut member) = self.servers[at].member.take() else { return Ok(()) };
-        let thread = &mut self.servers[at].thread;
-        let late = now.monotonic.since(thread.last_turn).saturating_sub(thread.patience);
-        thread.last_turn = now.monotonic;
+        let late = self.servers[at].thread.life.wakes(now.monotonic);
+        if late >= STALL_MS {
+            self.servers[at].ears.stood_still(late);
+        }
         let done = self.drive(at, &mut member, now, late);
         let has_more = member.has_more();
         self.outcome.cut_short += u64::from(member.is_behind);
         self.servers[at].member = Some(member);
         let server = &mut self.servers[at];
-        let next = if has_more { now.monotonic } else { server.thread.next_tick };
-        server.thread.patience = next.since(now.monotonic);
+        let next = now.monotonic.plus(server.thread.life.sleeps(has_more, now.monotonic));
         let next = server.clock.when(next, self.timeline.now());
         self.finish(at, done)?;
         self.look_at_late_reads(at, now.monotonic)?;
@@ -88,16 +75,7 @@ impl World {
         for waiting in std::mem::take(&mut self.servers[at].waiting) {
             self.take(at, member, waiting, now)?;
         }
-        let thread = &mut self.servers[at].thread;
-        for _ in 0..TICKS_AT_ONCE {
-            if now.monotonic >= thread.next_tick {
-                member.tick();
-                thread.next_tick = thread.next_tick.plus(TICK_MS);
-            }
-        }
-        if now.monotonic >= thread.next_tick {
-            thread.next_tick = now.monotonic.plus(TICK_MS);
-        }
+        self.servers[at].thread.life.tick(member, now.monotonic);
         let submissions = std::mem::take(&mut self.servers[at].submissions);
         let sessions = submissions.iter().map(|submission| submission.origin.session.0);
         sessions.for_each(|session| self.servers[at].ears.may_hear_of(session, now.monotonic));
@@ -109,7 +87,8 @@ impl World {
         }
         let leads = member.is_leading().then(|| member.term());
         self.servers[at].ears.leads(leads, now.monotonic);
-        self.do_chores(at, member, now, late)?;
+        self.do_chores(at, member, now)?;
+        self.expire_locals(at, member, now.monotonic, late)?;
         self.report(at, member, now)?;
         member.reload(true);
         if member.is_asked_for_snapshot() && !self.servers[at].gives_none {
@@ -134,33 +113,26 @@ impl World {
                     entry.data = member.transport().asked.clone().into();
                 }
                 self.count_observer(member, &message);
-                member.step(message);
+                self.tell(at, member, FromPeer::Said(message.from, Said::Message(message)), now)?;
             }
             Waiting::Said(from, Content::Word(word)) => {
                 let word = self.spoil_word(at, word);
                 self.servers[at].ears.may_hear(&word, now.monotonic);
-                member.hear(from, word, now)?;
+                self.tell(at, member, FromPeer::Said(from, Said::Word(word)), now)?;
             }
             Waiting::Said(from, Content::Heard(word, sessions)) => {
                 if let Some(word) = word {
                     self.servers[at].ears.may_hear(&word, now.monotonic);
-                    member.hear(from, word, now)?;
+                    self.tell(at, member, FromPeer::Said(from, Said::Word(word)), now)?;
                 }
                 let ears = &mut self.servers[at].ears;
                 sessions.into_iter().for_each(|session| ears.hear(session.0, now.monotonic));
             }
-            Waiting::Way(peer, way, is_up) => {
-                if self.servers[at].thread.ways.change(peer, way, is_up) {
-                    member.found(peer);
-                } else {
-                    member.lost(peer);
-                    member.report_unreachable(peer);
+            Waiting::From(what) => {
+                if matches!(what, FromPeer::Snapshot(..)) {
+                    self.servers[at].receiving = None;
                 }
-            }
-            Waiting::Refused => member.is_over(Over::Removed, now.monotonic),
-            Waiting::Snapshot(message, received) => {
-                self.servers[at].receiving = None;
-                member.receive_snapshot(message, received, now)?;
+                self.tell(at, member, what, now)?;
             }
             Waiting::Written(mut written) => {
                 let new = written.installed.take_if(|_| self.flaw == Flaw::SnapshotLate);
@@ -174,9 +146,18 @@ impl World {
                 self.outcome.installed += u64::from(member.persisted(*written)?);
                 self.outcome.healed += u64::from(was_wrong && !member.has_wrong_tree());
             }
-            Waiting::SnapshotSent(to, status) => member.report_snapshot(to, status),
         }
         Ok(())
+    }
+
+    fn tell(
+        &mut self,
+        at: usize,
+        member: &mut Member<Post>,
+        what: FromPeer,
+        now: Now,
+    ) -> Result<(), EnsembleError> {
+        self.servers[at].thread.life.take(member, what, now).map(drop)
     }
 
     /// Only where that is broken on purpose.
@@ -220,14 +201,10 @@ impl World {
         at: usize,
         member: &mut Member<Post>,
         now: Now,
-        late: u64,
     ) -> Result<(), Stop> {
-        if !member.takes_requests() {
-            return Ok(());
-        }
+        let looks = self.servers[at].thread.life.looks_at_sessions(member);
+        let Some(late) = looks else { return Ok(()) };
         let Some(sequencer) = member.sequencer() else { return Ok(()) };
-        let late = if late >= STALL_MS { late } else { 0 };
-        self.servers[at].ears.stood_still(late);
         let is_due = sequencer.next_expiry().is_some_and(|next| next <= now.monotonic);
         let expired = match self.flaw {
             _ if late == 0 && !is_due => Vec::new(),
@@ -270,20 +247,15 @@ impl World {
         if member.is_leading() || member.is_following() {
             server.thread.led = now.monotonic;
         }
-        if now.monotonic < server.thread.next_report {
-            return Ok(());
-        }
-        server.thread.next_report = now.monotonic.plus(SESSION_TICK_MS / 2);
-        member.report_heard(now);
-        let observer = self.observer.filter(|_| self.flaw != Flaw::ObserverVotes);
-        member.mend(|server| observer != Some(usize::from(server) - 1), now)?;
-        let listed: Vec<u8> = server.listed.iter().copied().collect();
         if self.flaw == Flaw::OwnListAlone {
+            let listed: Vec<u8> = server.listed.iter().copied().collect();
             for peer in member.members() {
                 member.lists.heard(peer, listed.clone());
             }
         }
-        member.compare_lists(&listed, now)?;
+        if !server.thread.life.report(member, now)? {
+            return Ok(());
+        }
         let asks = member.following.as_ref().filter(|following| !following.is_leaving());
         let leader = match asks {
             Some(following) => following.leader(),

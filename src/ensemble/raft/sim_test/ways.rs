@@ -5,7 +5,8 @@ use super::network::{Content, Parcel};
 use super::server::{Line, Server, Waiting};
 use super::timeline::MS;
 use super::world::{Checked, Event, World};
-use crate::ensemble::Way;
+use crate::ensemble::queue::{FromPeer, Refused};
+use crate::ensemble::ways::Way;
 
 /// How long it may take an end of a way to find out that it broke.
 const LATE_MAX: u64 = 2500 * MS;
@@ -104,7 +105,11 @@ impl World {
 
     fn tell_way(&mut self, at: usize, id: u64, way: Way, is_up: bool) {
         if self.servers[at].member.is_some() {
-            self.servers[at].waiting.push(Waiting::Way(id, way, is_up));
+            let told = match way {
+                Way::Hears => FromPeer::Hears(id, is_up),
+                Way::Speaks => FromPeer::Speaks(id, is_up),
+            };
+            self.servers[at].waiting.push(Waiting::From(told));
             let soon = self.timeline.now() + self.dice.below(300);
             self.wake(at, soon);
         }
@@ -136,7 +141,8 @@ impl World {
         let is_refused = meet && self.refuses(to, from);
         if is_refused {
             let delay = MS + self.dice.below(10 * MS);
-            self.timeline.after(delay, Event::Tell(from, life, Waiting::Refused));
+            let refused = FromPeer::Refused(Refused::Removed);
+            self.timeline.after(delay, Event::Tell(from, life, Waiting::From(refused)));
         }
         if !meet || is_refused {
             self.dial_later(from, to, 100 * MS);

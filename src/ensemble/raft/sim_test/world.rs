@@ -13,6 +13,7 @@ use super::clients::Client;
 use super::connection::{Asked, Seen};
 use super::history::{History, Reply};
 use super::listed::Lists;
+use super::locals::Locals;
 use super::network::{Network, Parcel};
 use super::outcome::Outcome;
 use super::server::{Asking, Clock, Server, Waiting};
@@ -124,6 +125,7 @@ pub(super) struct World {
     /// Members whose disks are another's now, and what they had.
     pub(super) before: Vec<(u64, Chain)>,
     pub(super) lists: Lists,
+    pub(super) locals: Locals,
     pub(super) checks: Checks,
     pub(super) history: History,
     pub(super) owners: Owners,
@@ -182,6 +184,8 @@ impl World {
         let beside = u64::from(has_observer && members == 3);
         let mut world = Self::begin(seed, flaw, members + beside);
         world.observer = has_observer.then(|| world.servers.len() - 1);
+        // Every fourth world has sessions that live on one server.
+        world.locals.are_there = seed % 4 == 3;
         // Every fifth world has terms that end by their numbers.
         if seed % 5 == 1 {
             world.zxids_a_term = 60;
@@ -233,6 +237,7 @@ impl World {
             wiped: None,
             before: Vec::new(),
             lists: Lists::default(),
+            locals: Locals::default(),
             checks: Checks::default(),
             history: History::new(),
             owners: Owners::default(),
