@@ -1,0 +1,838 @@
+//! What operators are told about what [`super`] decides: for whom a server waits, why, and what ends that.
+//!
+//! What is told to give up data is told only where that data cannot count.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Base, Begins, Busy, Holding, Left, OfLine, Returning, Round, Servers, Standing, blank, busy,
+    empty, voting, without_base,
+};
+use crate::storage::MOVE_ASIDE;
+
+/// For an operator, behind that servers belong to two ensembles.
+const NEITHER_IS_KNOWN: &str = ": start all other servers, and check that their lists name the right ones. Move no data away before it \
+     is known which ensemble served clients";
+
+impl Round<'_> {
+    /// For an operator: why it is not a member yet, and what ends that. `data_dir` is the directory of this server.
+    #[must_use]
+    pub fn waits_for(&self, is_late: bool, data_dir: &str) -> String {
+        let marked = format!("`touch {data_dir}/initialize`");
+        let (silent, are) = self.silent();
+        let unmounted = self.unmounted();
+        // Before the marker is spoken of: what it gives up may lie on a disk that is not mounted.
+        let mounted = |whose: &str| match unmounted.as_str() {
+            "" => format!(". Check that the disks of {whose} are mounted"),
+            _ => unmounted.clone(),
+        };
+        if let Some((server, ensemble, of)) = self.asker() {
+            let accepts = self.accepts();
+            let tries_seat = accepts.is_some() && is_late && self.needs_no_founder(ensemble);
+            return match accepts {
+                Some(_) if tries_seat => self.lacks_seat(server, (ensemble, of)),
+                Some(_) => format!(
+                    "server {server} is founding the ensemble and has not asked this one yet, or does not know all of its members \
+                     yet, or has founded it on less data than another server has"
+                ),
+                None => self.holds_up().unwrap_or_else(|| {
+                    let is_told = self.holding.is_blank() && self.voters.contains(&self.own);
+                    let own = match is_told {
+                        true => "",
+                        false => ". Check that the disk of this server is mounted",
+                    };
+                    // Where its founder is silent for a moment, a majority with the marker would begin on nothing.
+                    let end = match self.may_be_marked() {
+                        true => format!(
+                            ". To belong to the ensemble of server {server} without that, run {marked}: that gives up what this \
+                             server had in another one"
+                        ),
+                        false => self.ends_with_all(),
+                    };
+                    format!(
+                        "server {server} asks this empty server to belong to its ensemble, but {} and may belong to another one, to \
+                         which this server belonged before its directory was emptied{own}{unmounted}{}{end}",
+                        self.missing(),
+                        started(&silent)
+                    )
+                }),
+            };
+        }
+        if let Some(text) = self.is_of_two() {
+            return text;
+        }
+        let present = || self.members().filter(|(_, _, of)| self.may_go_on(of));
+        if let Some((server, ensemble, of)) = present().next() {
+            let lacking = || present().find_map(|its| Some((its.0, self.without_base(its.1)?)));
+            let held = self.members().any(|its| its.2.held);
+            let has_data = self.data().next().is_some();
+            // Of one that has not begun, who is silent may have it.
+            if (self.has_begun() || !(held || has_data) || self.is_complete())
+                && let Some((server, members)) = lacking()
+            {
+                return self.holds_up().unwrap_or_else(|| {
+                    let empty = (self.empty(), has_data);
+                    let end = ends_without_base(&members, &silent, &unmounted, held, &empty);
+                    format!("server {server} belongs to an ensemble, and {end}")
+                });
+            }
+            if !self.has_begun()
+                && let Some(text) = self.is_not_listed()
+            {
+                return text;
+            }
+            if self.may_go_aside() {
+                return self.lacks_seat(server, (ensemble, of));
+            }
+            if self.is_waiting_for_others() {
+                let end = self.ends_without_others((ensemble, of));
+                let majority = majority_wins(&silent);
+                return self.holds_up().unwrap_or_else(|| {
+                    format!(
+                        "ZooKeeper has gone on with the data of this server, and server {server} belongs to the ensemble of before \
+                         and shows nothing of that. {majority}{unmounted}{end}"
+                    )
+                });
+            }
+            return match self.holds_up() {
+                Some(text) => text,
+                None if !self.has_begun() => self.lacks_beginning(server),
+                None if !self.is_complete() => format!(
+                    "server {server} belongs to an ensemble, and {} and may have founded it: start what is silent{unmounted}",
+                    self.missing()
+                ),
+                None => self.lacks_seat(server, (ensemble, of)),
+            };
+        }
+        if let Some(text) = self.holds_up() {
+            return text;
+        }
+        if let Some(text) = self.is_of_other_lines() {
+            return text;
+        }
+        if let Some((server, _)) = self.have_more().next() {
+            let than = match self.heard().any(|its| its.0) {
+                true => "newer data than all that vote",
+                false => "data",
+            };
+            return format!(
+                "server {server}, which does not vote, has {than}, and nothing is begun beside that. To begin on it, give server \
+                 {server} a vote in the lists of all servers, and start them again; to begin without it, stop server {server}, \
+                 {MOVE_ASIDE}, and start the server again"
+            );
+        }
+        if let Some(text) = self.is_older_than_left() {
+            return text;
+        }
+        if let Some(server) = self.is_left_by_few() {
+            let start = match silent.is_empty() {
+                true => format!("the others are empty{unmounted}"),
+                false => format!(
+                    "{silent} {are} not answer: start what is silent, with the data that it has{unmounted}"
+                ),
+            };
+            return format!(
+                "ZooKeeper has gone on with the data of server {server}, and no majority has any: {start}. If the data of the others is \
+                 lost, and what server {server} has is to count, stop server {server}, run `ferrokeeper data leave` on its dataDir, \
+                 and start it again"
+            );
+        }
+        let with_data = self.heard().any(|its| its.0);
+        match (silent.is_empty(), self.named().filter(|_| with_data)) {
+            (true, named)
+                if !self.may_begin(is_late)
+                    && self.removed().len()
+                        >= named.map_or(1, |_| self.voters.len().div_ceil(2)) =>
+            {
+                let anew = match self.data().next() {
+                    None => format!(
+                        "; to begin with an empty tree, run {marked} on a majority of the servers, each with its own dataDir: that \
+                         gives up all that there was"
+                    ),
+                    Some(_) => String::new(),
+                };
+                format!(
+                    "{}, and no member of that answers: start the servers that belong to it, and check that the lists name \
+                     them{}. If they are lost for good: to go on with what is left of before that, stop the server that was taken \
+                     out, run `ferrokeeper data leave` on its dataDir, and start it again{anew}",
+                    self.taken_out(),
+                    mounted("all servers")
+                )
+            }
+            (false, None) => {
+                let end = match self.data().next() {
+                    None => format!(
+                        "Only if what {silent} had is not needed, begin with an empty tree: run {marked} on a majority of the \
+                         servers, each with its own dataDir: that gives up all that there was"
+                    ),
+                    // Where that is silent for a moment, a majority with the marker would begin without it.
+                    Some((server, _)) => format!(
+                        "To begin on the data of server {server}, which does not vote, give it a vote in the lists"
+                    ),
+                };
+                format!(
+                    "{silent} {are} not answer and may have data{}{}. {end}",
+                    mounted("the servers that answer"),
+                    started(&silent)
+                )
+            }
+            (false, Some(_)) if self.may_begin(is_late) => {
+                format!(
+                    "{silent} {are} not answer; the servers with data are enough, but {}",
+                    self.founder()
+                )
+            }
+            (false, Some(_)) if self.may_begin(true) => format!(
+                "{silent} {are} not answer and may have newer data; after initLimit the servers with data wait no longer"
+            ),
+            (false, Some(server)) => format!(
+                "{silent} {are} not answer and may have newer data than server {server}{unmounted}{}",
+                started(&silent)
+            ),
+            (true, Some(_)) if !self.may_begin(is_late) && self.may_begin(true) => {
+                format!("after initLimit the servers with data wait no longer{unmounted}")
+            }
+            (true, Some(server)) if !self.may_begin(is_late) => format!(
+                "there may be newer data than that of server {server}{unmounted}{}",
+                self.ends_with_all()
+            ),
+            (true, None) if !self.may_begin(is_late) => format!(
+                "all voters are empty, and db.autocreate=false: check that their disks are mounted. {}",
+                match self.data().next() {
+                    None => format!(
+                        "If there is to be no data, run {marked} on a majority of the servers, each with its own dataDir: that gives \
+                         up all that there was"
+                    ),
+                    Some((server, _)) => format!(
+                        "To begin on the data of server {server}, which does not vote, give it a vote in the lists"
+                    ),
+                }
+            ),
+            (true, _) => format!("all voters have answered, but {}", self.founder()),
+        }
+    }
+
+    /// For an operator, if voters are busy, or observers that are waited for as well.
+    fn holds_up(&self) -> Option<String> {
+        let is_none_there = self.members().next().is_none();
+        let observers = self.have_more().filter(|_| is_none_there);
+        let observers = observers.filter_map(|(server, busy)| Some((server, busy?)));
+        holds_up(self.busy().chain(observers), self.silent())
+    }
+
+    /// For an operator, if not all that were left are of one line.
+    pub(super) fn is_of_other_lines(&self) -> Option<String> {
+        let of = |(server, its): (u8, Holding)| its.left.map(|left| (server, left.of.line));
+        let mut all = self.data().filter_map(of);
+        let (one, first) = all.next()?;
+        let (other, second) = all.find(|(_, line)| *line != first)?;
+        Some(format!(
+            "servers {one} and {other} were members of two ensembles, {first:016x} and {second:016x}, before ZooKeeper went on with \
+             their data: check that their lists name the right servers and that the disks are the right ones"
+        ))
+    }
+
+    /// For an operator, if a record of an ensemble that was left is of a later epoch than all that ZooKeeper wrote.
+    pub(super) fn is_older_than_left(&self) -> Option<String> {
+        self.next_generation()?;
+        let newest = self.data().map(|its| its.1.base.epoch).max().unwrap_or(0);
+        let left = self.data().filter_map(|(server, its)| its.left.map(|left| (server, left.of)));
+        let members = self.members().map(|(server, _, of)| (server, of));
+        let (server, of) = left.chain(members).find(|(_, of)| of.last >> 32 > newest)?;
+        Some(format!(
+            "server {server} has a transaction of epoch {} in the ensemble that was left, and ZooKeeper went on at most at epoch \
+             {newest}: that data is from before it. If the directories were restored from a backup, and what server {server} has is \
+             not needed, stop it, {MOVE_ASIDE}, and start it again",
+            of.last >> 32
+        ))
+    }
+
+    /// For an operator, if members of two ensembles were heard. Only who belongs to one that has not begun, beside a majority of
+    /// one that has, can be told to give up what it has: without that majority, it may be all that is left of what was
+    /// acknowledged before.
+    fn is_of_two(&self) -> Option<String> {
+        let (one, first) = self.present().next()?;
+        let (other, second) = self.present().find(|(_, ensemble)| *ensemble != first)?;
+        let has_begun = |of: u64| self.begun().any(|(ensemble, _)| ensemble == of);
+        let two = format!(
+            "servers {one} and {other} belong to two ensembles, {first:016x} and {second:016x}"
+        );
+        let (of_none, begun) = match (has_begun(first), has_begun(second)) {
+            (true, false) => (other, first),
+            (false, true) => (one, second),
+            _ => return Some(format!("{two}{NEITHER_IS_KNOWN}")),
+        };
+        let has_nothing = self.without_base(begun).is_some();
+        if self.has_majority(begun) && !has_nothing {
+            return Some(format!(
+                "{two}, and that of server {of_none} has not begun: start all other servers. If this stays, stop server \
+                 {of_none}, {MOVE_ASIDE}, and start the server again"
+            ));
+        }
+        if self.begun().any(|(ensemble, _)| ensemble != begun) {
+            return Some(format!("{two}{NEITHER_IS_KNOWN}"));
+        }
+        if let Some(text) = self.holds_up() {
+            return Some(text);
+        }
+        let (silent, are) = self.silent();
+        let lacks = match has_nothing {
+            true => "nobody who answers has anything of the other one",
+            false => "no majority of the other one answers",
+        };
+        let two = format!("{two}; that of server {of_none} has not begun, and {lacks}");
+        if !silent.is_empty() {
+            return Some(format!(
+                "{two}: {silent} {are} not answer{}. Move no other data away",
+                started(&silent)
+            ));
+        }
+        let all: Vec<u8> = self.present().map(|its| its.0).collect();
+        let each = if let [_, _] = all.as_slice() { "both" } else { "each" };
+        let unmounted = self.unmounted();
+        let all = in_words(&all);
+        Some(format!(
+            "{two}: start the servers of that with the data that they had{unmounted}. If that is lost for good, stop {all}, run \
+             `ferrokeeper data leave` on the dataDir of {each}, and start them again then: the newest data counts"
+        ))
+    }
+
+    /// Who of the voters has not answered, in words, with their verb.
+    fn silent(&self) -> (String, &'static str) {
+        silent(self.own, self.voters, self.others)
+    }
+
+    /// The same, in words.
+    fn taken_out(&self) -> String {
+        let removed = self.removed();
+        let were = if let [_] = removed.as_slice() { "was" } else { "were" };
+        format!("{} {were} taken out of an ensemble", in_words(&removed))
+    }
+
+    /// A sentence to end with about those that are blank.
+    fn unmounted(&self) -> String {
+        unmounted(&self.blank())
+    }
+
+    /// What has the other voters that are blank say that they hold nothing, where somebody has data: no marker, for when that server is
+    /// silent for a moment, a majority with the marker begins without it.
+    fn ends_with_all(&self) -> String {
+        let blank = self.blank();
+        let (each, them) = match blank.as_slice() {
+            [] => return String::new(),
+            [_] => ("its configuration", "it"),
+            _ => ("the configuration of each", "them"),
+        };
+        format!(
+            ". If nothing was ever there, set db.autocreate=true in {each} ({}), and start {them} again: all voters are waited for then",
+            in_words(&blank)
+        )
+    }
+
+    /// Whether all empty voters that are heard can have the marker and are no majority.
+    fn may_be_marked(&self) -> bool {
+        self.heard().filter(|its| !its.0).count() <= self.voters.len() / 2
+    }
+
+    /// Which voters have not said what they hold, and why.
+    fn missing(&self) -> String {
+        let blank = blank(self.voters, self.others);
+        let blank = (!blank.is_empty())
+            .then(|| format!("what {} had may not be mounted", in_words(&blank)));
+        let (silent, are) = self.silent();
+        let silent = (!silent.is_empty()).then(|| format!("{silent} {are} not answer"));
+        [silent, blank].into_iter().flatten().collect::<Vec<_>>().join(", and ")
+    }
+
+    /// For an operator, if members were founded with a list on which this server does not vote.
+    fn is_not_listed(&self) -> Option<String> {
+        let lacks_own = |(_, _, of): &(u8, u64, OfLine)| {
+            !of.voters.has(self.own) && of.voters != Servers::default()
+        };
+        let lacking = || self.members().filter(lacks_own);
+        let asks = |server: u8| matches!(self.others.get(&server), Some(Standing::Member { asks, .. }) if !asks.is_empty());
+        // As a rule its founder still asks somebody.
+        let founder = lacking().find(|its| asks(its.0)).or_else(|| lacking().next());
+        let (server, ..) = founder.filter(|_| self.voters.contains(&self.own))?;
+        Some(format!(
+            "server {server} belongs to an ensemble that has not begun, and that was founded with a list on which this server does not \
+             vote: correct the list that is wrong, and start all other servers. If it was that one, stop server {server}, run \
+             `ferrokeeper data leave` on its dataDir, and start it again, which gives up no data"
+        ))
+    }
+
+    /// Beside one that belongs to an ensemble that has not begun.
+    fn lacks_beginning(&self, server: u8) -> String {
+        let is_founder =
+            |its: &Standing| matches!(its, Standing::Member { asks, .. } if !asks.is_empty());
+        // What it holds may be all that is left of what was acknowledged before.
+        let leave = |server: u8| {
+            let then = match self.members().any(|its| its.0 == server && its.2.held) {
+                true => "what it held before counts again then",
+                false => "it held nothing before",
+            };
+            format!(
+                "stop server {server}, run `ferrokeeper data leave` on its dataDir, and start it again: {then}"
+            )
+        };
+        let have_held = self.members().any(|its| its.2.held);
+        let empty = if have_held { String::new() } else { answer_empty(&self.empty()) };
+        // Who asks nobody may be one that has accepted, or a founder whom all have answered.
+        match self.others.iter().find(|(_, its)| is_founder(its)) {
+            Some((founder, _)) => format!(
+                "server {founder} has founded an ensemble that has not begun, and does not ask this server: it does not list it, \
+                 or this one has refused, as its log says. First of all, start all other servers{empty}. If this stays, {}",
+                leave(*founder)
+            ),
+            // What there is to lose or to have is somebody else's.
+            None if !have_held => format!(
+                "server {server} belongs to an ensemble that has not begun, and held nothing before: start all other servers{empty}. The \
+                 log of server {server} says for whom it waits, and what ends that"
+            ),
+            None => format!(
+                "server {server} belongs to an ensemble that has not begun: start all other servers. If this stays, unless its \
+                 log says what it waits for and what ends that, {}",
+                leave(server)
+            ),
+        }
+    }
+
+    /// Beside one that belongs to an ensemble of which this server gets no seat, or wants none.
+    fn lacks_seat(&self, server: u8, of: (u64, OfLine)) -> String {
+        // Who says later what it has may be one of them.
+        if let Some(text) = self.holds_up() {
+            return text;
+        }
+        let has = match self.may_go_aside() {
+            true => "no leader of that gives this server a seat",
+            false => "this server holds data that does not belong to that ensemble",
+        };
+        // It serves clients, or is about to: none of its servers is to leave it.
+        let end = match (self.has_majority(of.0), self.may_go_aside()) {
+            (true, true) => ". A majority of that answers: if this stays, check that its servers reach each other, and that no other \
+                 process runs with the `myid` of this server"
+                .to_owned(),
+            (true, false) => ". A majority of that answers, and goes on without that data: this server ends after initLimit, and its \
+                 log says then what to do"
+                .to_owned(),
+            (false, _) => {
+                let lacking = self.members().filter(|its| its.1 == of.0 && its.2.lacks_vote);
+                let lacking = without_vote(lacking.map(|its| its.0).filter(|it| self.voters.contains(it)));
+                format!(
+                    ": start the other servers of that ensemble{lacking}{}",
+                    self.ends_without_others(of)
+                )
+            }
+        };
+        format!("server {server} belongs to an ensemble, and {has}{end}")
+    }
+
+    /// What ends a wait beside members of an ensemble.
+    fn ends_without_others(&self, (ensemble, of): (u64, OfLine)) -> String {
+        let own = (self.own, Standing::Before(self.holding));
+        ends_without_others((ensemble, of), self.others.iter().chain([(&own.0, &own.1)]))
+    }
+
+    fn founder(&self) -> String {
+        if let Some(text) = self.is_of_other_list() {
+            return text;
+        }
+        match self.named() {
+            Some(server) if server != self.own => {
+                format!("server {server}, which is to found the ensemble, has not done it yet: see its log")
+            }
+            _ => "no majority of them names this server as the founder: check that they all reach each other".to_owned(),
+        }
+    }
+
+    /// For an operator, if another server is to be the founder that this one's list does not have.
+    fn is_of_other_list(&self) -> Option<String> {
+        let mut heard = self.heard().filter(|its| its.1 != self.own);
+        let is_listed = |server: &u8| self.voters.contains(server);
+        heard.find_map(|(_, server, holding)| {
+            let named = holding.names.filter(|named| !is_listed(named))?;
+            Some(format!(
+                "server {server} names server {named} as the founder, which does not vote by the list of this server: correct the list \
+                 that is wrong"
+            ))
+        })
+    }
+}
+
+impl Returning<'_> {
+    /// For an operator: the marker on as many that are blank as are needed, and never on a majority of the voters, which would
+    /// begin on nothing as soon as no member answers.
+    fn ends_with_marker(&self) -> String {
+        let mut marks = blank(self.voters, self.others);
+        for server in marks.clone().into_iter().rev() {
+            let fewer: Vec<u8> = marks.iter().copied().filter(|its| *its != server).collect();
+            if self.may_go_on_with(&fewer) {
+                marks = fewer;
+            }
+        }
+        let is_marked = |server: &&u8| matches!(self.others.get(server), Some(Standing::Before(its)) if its.begins == Begins::Marked);
+        let marked = self.voters.iter().filter(is_marked).count() + marks.len();
+        if marks.is_empty() || !self.may_go_on_with(&marks) || marked > self.voters.len() / 2 {
+            return String::new();
+        }
+        format!(
+            ". If nothing was ever there, run `touch initialize` in the dataDir of {marks}, and of no other server: that gives up what \
+             {marks} had",
+            marks = in_words(&marks)
+        )
+    }
+
+    /// What ends a wait that nobody else can end.
+    pub(super) fn ends_without_others(&self) -> String {
+        let Left { ensemble, of } = self.left;
+        // The term of the founding has no other record than its first.
+        let has_begun = of.last & 0xffff_ffff > 1 || of.term > term_of(of.last);
+        let (id, asks, configured_at) = (0, Vec::new(), 0);
+        let member = Standing::Member { id, ensemble, asks, has_begun, configured_at, of };
+        ends_without_others((ensemble, of), self.others.iter().chain([(&self.own, &member)]))
+    }
+
+    /// For an operator of a member that took part and has no leader, if those who answer are no majority: for whom it waits.
+    #[must_use]
+    pub fn lost_majority(&self) -> Option<String> {
+        let fellows = || {
+            let others = self.others.iter().filter_map(|(server, its)| match its {
+                Standing::Member { ensemble, of, .. } if *ensemble == self.left.ensemble => {
+                    Some((*server, *ensemble, *of))
+                }
+                _ => None,
+            });
+            others.chain([(self.own, self.left.ensemble, self.left.of)])
+        };
+        let lacking = fellows().filter(|its| its.2.lacks_vote).map(|its| its.0);
+        let lacking = without_vote(lacking.filter(|it| self.voters.contains(it)));
+        let (silent, are) = silent(self.own, self.voters, self.others);
+        let busy = holds_up(busy(self.voters, self.others), (silent.clone(), are));
+        let start = match silent.as_str() {
+            "" => String::new(),
+            _ => format!(": start {silent}"),
+        };
+        (!self.left.of.is_majority(voting(fellows()))).then(|| {
+            busy.unwrap_or_else(|| {
+                format!(
+                    "no majority of its ensemble answers{start}{lacking}{}{}{}",
+                    answer_empty(&empty(self.voters, self.others)),
+                    unmounted(&blank(self.voters, self.others)),
+                    self.ends_without_others()
+                )
+            })
+        })
+    }
+
+    /// For an operator: for whom it waits, and why.
+    #[must_use]
+    pub fn waits_for(&self) -> String {
+        let (silent, are) = silent(self.own, self.voters, self.others);
+        if let Some(text) = holds_up(busy(self.voters, self.others), (silent.clone(), are)) {
+            return text;
+        }
+        let has_left = |(server, its): (&u8, &Standing)| match its {
+            Standing::Before(its) if its.left.is_some() => Some(*server),
+            _ => None,
+        };
+        if let Some(text) = without_any_base(self.own, self.left, self.voters, self.others) {
+            return text;
+        }
+        let left = self.others.iter().find_map(has_left);
+        let (start, end) = match (silent.as_str(), left) {
+            (_, Some(_)) => (majority_wins(&silent), self.ends_without_others()),
+            ("", None) => (String::new(), self.ends_without_others()),
+            _ => (format!(": start {silent}"), self.ends_without_others()),
+        };
+        let end = unmounted(&blank(self.voters, self.others)) + &end + &self.ends_with_marker();
+        match left {
+            Some(server) => format!(
+                "ZooKeeper has gone on with the data of server {server}, and not with that of this server. {start}{end}"
+            ),
+            None => format!("no majority of its ensemble answers{start}{end}"),
+        }
+    }
+}
+
+/// For an operator, if voters are busy. Behind them, who does not answer.
+fn holds_up(
+    busy: impl Iterator<Item = (u8, Busy)>,
+    (silent, are): (String, &str),
+) -> Option<String> {
+    let busy = busy.map(|(server, busy)| match busy {
+        Busy::Reads => format!("server {server} still reads its data directory"),
+        Busy::Joins => format!("server {server} is joining or founding an ensemble"),
+    });
+    let busy: Vec<String> = busy.collect();
+    let silent = match silent.as_str() {
+        "" => String::new(),
+        _ => format!(". Besides, {silent} {are} not answer: start what is silent"),
+    };
+    (!busy.is_empty()).then(|| {
+        format!(
+            "{}, and is waited for, however long that takes: its log says how far it is. If it hangs, stop it{silent}",
+            busy.join(", ")
+        )
+    })
+}
+
+/// For an operator, a sentence behind who is silent; nothing if nobody is.
+fn started(silent: &str) -> String {
+    let whose = match silent {
+        "" => return String::new(),
+        one if one.starts_with("server ") => "its data directory",
+        _ => "the data directory of one",
+    };
+    format!(
+        ". Start {silent}. If {whose} is lost, start it with an empty one, unless its own log says otherwise"
+    )
+}
+
+/// For an operator, if servers refuse what this one asks of them, each with what it says of that: until that is mended, nobody knows
+/// what they hold, and nothing is given up.
+#[must_use]
+pub fn refused(
+    own: u8,
+    voters: &[u8],
+    others: &BTreeMap<u8, Standing>,
+    refusals: &BTreeMap<u8, String>,
+) -> Option<String> {
+    let counts = |server: &u8| voters.contains(server) || others.contains_key(server);
+    let refused: Vec<_> = refusals.iter().filter(|its| counts(its.0)).collect();
+    let all: Vec<String> =
+        refused.iter().map(|(server, why)| format!("server {server} {why}")).collect();
+    let correct = match refused.iter().any(|its| !others.contains_key(its.0)) {
+        true => ". Correct that first: what is there may count",
+        false => "",
+    };
+    let is_silent = |server: &u8| {
+        *server != own && !others.contains_key(server) && !refusals.contains_key(server)
+    };
+    let silent: Vec<u8> = voters.iter().copied().filter(is_silent).collect();
+    let besides = match silent.as_slice() {
+        [] => String::new(),
+        [_] => format!(". Besides, {} does not answer: start it", in_words(&silent)),
+        _ => format!(". Besides, {} do not answer: start them", in_words(&silent)),
+    };
+    (!all.is_empty()).then(|| format!("{}{correct}{besides}", all.join("; ")))
+}
+
+/// For an operator, where a minority went on as members and another one with ZooKeeper: what to do first.
+fn majority_wins(silent: &str) -> String {
+    match silent {
+        "" => "The data held by a majority wins, and neither version has a majority".to_owned(),
+        _ => format!("The data held by a majority wins{}", started(silent)),
+    }
+}
+
+/// For an operator, behind what answers: members that do not vote.
+fn without_vote(servers: impl Iterator<Item = u8>) -> String {
+    let servers: Vec<u8> = servers.collect();
+    match servers.as_slice() {
+        [] => String::new(),
+        [_] => format!(
+            ". {} does not vote: its directory was emptied, or it has just joined",
+            capital(&servers)
+        ),
+        _ => format!(
+            ". {} do not vote: their directories were emptied, or they have just joined",
+            capital(&servers)
+        ),
+    }
+}
+
+/// The same at the beginning of a sentence.
+fn capital(servers: &[u8]) -> String {
+    in_words(servers).replacen('s', "S", 1)
+}
+
+/// The term of a record.
+fn term_of(zxid: i64) -> u64 {
+    u64::try_from(zxid >> 32).unwrap_or(0)
+}
+
+/// For an operator, beside members of an ensemble that has no majority: what ends that where all others are lost. `all` are those that
+/// answer, and this server. Emptied is only who is silent or has nothing that counts.
+fn ends_without_others<'a>(
+    (ensemble, of): (u64, OfLine),
+    all: impl Iterator<Item = (&'a u8, &'a Standing)>,
+) -> String {
+    let has_left = |left: &Left| {
+        left.of.line == of.line && !of.is_later_than(&left.of) || left.ensemble == ensemble
+    };
+    // A majority founded without it.
+    let is_of_before = |left: &Left| of.is_later_than(&left.of);
+    let (mut belonged, mut newest, mut kept) = (Vec::new(), (0, 0, 0), Vec::new());
+    let (mut begun, mut counted, mut foreign, mut another) = (false, 0, Vec::new(), None);
+    for (server, its) in all {
+        match its {
+            Standing::Member { ensemble: its, has_begun, of, .. } if *its == ensemble => {
+                begun |= has_begun;
+                belonged.push(*server);
+                newest = newest.max((of.last >> 32, of.last, *server));
+            }
+            Standing::Before(Holding { left: Some(left), base, .. }) if has_left(left) => {
+                belonged.push(*server);
+                newest = newest.max((base.epoch, base.zxid, *server));
+            }
+            Standing::Before(Holding { left: Some(left), .. }) if is_of_before(left) => {}
+            Standing::Before(its) if its.base.is_empty() => {}
+            Standing::Before(its) if its.left.is_none() && its.detached == Some(ensemble) => {
+                counted += 1;
+                kept.push(*server);
+            }
+            Standing::Before(its) => foreign.push((*server, its.base)),
+            Standing::Member { ensemble: its, of: other, .. } if !of.is_later_than(other) => {
+                another = another.or(Some((*server, *its)));
+            }
+            Standing::Member { .. } | Standing::Removed { .. } | Standing::Busy(_) => {
+                kept.push(*server);
+            }
+        }
+    }
+    if let Some((server, another)) = another {
+        return format!(
+            ". Server {server} belongs to another ensemble, {another:016x}{NEITHER_IS_KNOWN}"
+        );
+    }
+    if begun && let Some((server, Base { epoch, zxid, .. })) = foreign.first() {
+        let (epoch_there, zxid_there, member) = newest;
+        return format!(
+            ". Server {server} holds data up to zxid {zxid:#x} of epoch {epoch} that does not belong to that ensemble, and server {member} \
+             holds the ensemble's data up to zxid {zxid_there:#x} of epoch {epoch_there}. If the ensemble has what is needed, stop server \
+             {server}, {MOVE_ASIDE}, and start the server again; otherwise find out first which data is right"
+        );
+    }
+    // What was founded on less acknowledged nothing: then all data counts.
+    counted += foreign.len();
+    kept.extend(foreign.iter().map(|its| its.0));
+    belonged.sort_unstable();
+    kept.sort_unstable();
+    let but = match kept.as_slice() {
+        [] => String::new(),
+        kept => format!(" but {}", in_words(kept)),
+    };
+    let newest = match belonged.len() + counted {
+        1 => "what it has",
+        _ => "the newest data of these",
+    };
+    format!(
+        ". If the data of all others is lost for good, {}. Start all others{but} with empty directories, and keep what was in \
+         their old ones: {newest} counts then",
+        leave_together(&belonged)
+    )
+}
+
+/// For an operator: what these servers are to do.
+fn leave_together(servers: &[u8]) -> String {
+    let (place, them) = match servers.len() {
+        1 => ("its dataDir", "it"),
+        2 => ("the dataDir of both", "them"),
+        _ => ("the dataDir of each", "them"),
+    };
+    let words = in_words(servers);
+    format!("stop {words}, run `ferrokeeper data leave` on {place}, and start {them} again")
+}
+
+/// The same for an operator, behind to what they belong: what they held before, if they `held` anything, lies in their directories.
+/// If not, `empty` are those who answer that they are empty, of which one may have a disk that is not mounted, and somebody may have
+/// data that belongs to none.
+fn ends_without_base(
+    members: &[u8],
+    silent: &str,
+    unmounted: &str,
+    held: bool,
+    (empty, has_data): &(Vec<u8>, bool),
+) -> String {
+    let (it, has) = if let [_] = members { ("it", "what it") } else { ("them", "what they") };
+    if !held {
+        let start = match silent {
+            "" => String::new(),
+            _ => format!(". Start {silent} with the data that was there"),
+        };
+        let (words, leave) = (in_words(members), leave_together(members));
+        let end = match has_data {
+            true => format!("{leave}: the newest data of the others counts then"),
+            false => format!("to begin with an empty tree, {leave}"),
+        };
+        return format!(
+            "nothing of what that was founded on has come to {words}, and nothing else is there{start}{}{unmounted}. Only if \
+             the directories of all other members are lost for good, and no folder before-... beside theirs has what is needed, {end}",
+            answer_empty(empty)
+        );
+    }
+    format!(
+        "nothing of what that was founded on has come to {}, nor does anybody answer who could give it to {it}{}{unmounted}. If the \
+         directories of all other members are lost for good, {}: {has} held before that ensemble counts again then",
+        in_words(members),
+        started(silent),
+        leave_together(members)
+    )
+}
+
+/// For an operator of the member `own` of an ensemble, to which nothing of what that was founded on has come, if it has not to any
+/// other one that answers either, and nobody says later what it has.
+#[must_use]
+pub fn without_any_base(
+    own: u8,
+    left: Left,
+    voters: &[u8],
+    others: &BTreeMap<u8, Standing>,
+) -> Option<String> {
+    let members = without_base(Some(own), left.ensemble, others)?;
+    let is_held_up = busy(voters, others).next().is_some();
+    let (silent, _) = silent(own, voters, others);
+    let has_held = |its: &Standing| matches!(its, Standing::Member { ensemble, of, .. } if *ensemble == left.ensemble && of.held);
+    let held = left.of.held || others.values().any(has_held);
+    let has_data =
+        others.values().any(|its| matches!(its, Standing::Before(its) if !its.base.is_empty()));
+    let (unmounted, empty) = (unmounted(&blank(voters, others)), empty(voters, others));
+    let end = ends_without_base(&members, &silent, &unmounted, held, &(empty, has_data));
+    (left.of.lacks_base && !is_held_up)
+        .then(|| format!("this server belongs to an ensemble, and {end}"))
+}
+
+/// Who of the voters has not answered, in words, with their verb.
+fn silent(own: u8, voters: &[u8], others: &BTreeMap<u8, Standing>) -> (String, &'static str) {
+    let is_silent = |server: &u8| *server != own && !others.contains_key(server);
+    let silent: Vec<u8> = voters.iter().copied().filter(is_silent).collect();
+    (in_words(&silent), if let [_] = silent.as_slice() { "does" } else { "do" })
+}
+
+/// A sentence to end with about servers that are empty, where one should have data.
+fn answer_empty(empty: &[u8]) -> String {
+    let words = in_words(empty);
+    match empty.len() {
+        0 => String::new(),
+        1 => {
+            format!(". But {words} answers with an empty directory: check that its disk is mounted")
+        }
+        _ => format!(
+            ". But {words} answer with empty directories: check that their disks are mounted"
+        ),
+    }
+}
+
+/// A sentence to end with about servers that are blank.
+fn unmounted(blank: &[u8]) -> String {
+    let words = in_words(blank);
+    match blank.len() {
+        0 => String::new(),
+        1 => format!(
+            ". The directory of {words} is empty, with db.autocreate=false: check that its disk is mounted"
+        ),
+        _ => format!(
+            ". The directories of {words} are empty, with db.autocreate=false: check that their disks are mounted"
+        ),
+    }
+}
+
+/// Servers as an operator calls them; nothing for none.
+fn in_words(servers: &[u8]) -> String {
+    let servers: Vec<String> = servers.iter().map(u8::to_string).collect();
+    match servers.as_slice() {
+        [] => String::new(),
+        [one] => format!("server {one}"),
+        [first @ .., last] => format!("servers {} and {last}", first.join(", ")),
+    }
+}
