@@ -114,4 +114,4 @@ pub use spare::{FillStep, SpareFiller};
 pub use txn_log::{LogOptions, TxnLog};
 pub use upload::UploadedSnapshot;
 pub use way_out::{is_member, logs_reach_back, was_member};
-pub use whose::{Whose, whose};
+pub use whose::{Whose, record_of, refuse_unreadable_end, whose};

@@ -17,7 +17,7 @@ use crate::ensemble;
 use crate::message::MessageId;
 use crate::storage::{
     self, Compression, CutPlan, LogEnd, Loss, Over, RaftState, RaftStateFile, SessionKey,
-    SnapshotOrigin, StorageError, Then, Writer, seal,
+    SnapshotOrigin, StorageError, Then, Writer, seal, whose,
 };
 
 /// Check a data directory, cut its log, or seal it.
@@ -99,6 +99,11 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
     let member = RaftStateFile::look(&directory)?;
     if member.as_ref().is_some_and(|state| state.over == Some(Over::OlderCopy)) {
         return refused(&StorageError::older_copy(&directory), json, out);
+    }
+    if let Some(state) = &member
+        && let Err(error @ StorageError::EndUnreadable { .. }) = whose(&directory, state)
+    {
+        return refused(&error, json, out);
     }
     let sealed = seal::sealed_up_to(disk, directory.snapshots())?;
     let way_out = state.damage().and_then(StorageError::way_out);

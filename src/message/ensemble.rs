@@ -38,7 +38,7 @@ FK0407 RAFT_BROKEN
 "Keep the log lines and a copy of the data directory, report it, start again."
 
 FK0408 DATA_OF_NO_ENSEMBLE
-"This server has data that belongs to no ensemble, and the others already belong to one."
+"This server has data that belongs to no ensemble, or that ZooKeeper made of that of a member, and the others go on with an ensemble that does not show that it has all of it."
 "It does not start: it would have to discard its data for theirs. Nothing was changed."
 "Only if the ensemble has what is needed, and while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again; the line has the command. Otherwise first find out which data is right."
 

@@ -199,6 +199,22 @@ impl DataDirectory {
         format!("ferrokeeper {tool} {}{logs}", root(&self.snapshots))
     }
 
+    /// What an operator types to have the data again that was moved into `aside` when the directory became a member's, as that of
+    /// no ensemble. What is here now is kept.
+    pub(crate) fn back_command(&self, aside: &str) -> String {
+        let mut folders = vec![self.snapshots()];
+        if self.logs != self.snapshots {
+            folders.push(self.logs());
+        }
+        let moves = folders.into_iter().map(|folder| {
+            let (now, before) =
+                (self.free_beside(folder, "given-up"), folder.with_file_name(aside));
+            let (folder, now, before) = (quoted(folder), quoted(&now), quoted(&before));
+            format!("mv {folder} {now} && mv {before} {folder}")
+        });
+        moves.collect::<Vec<_>>().join(" && ")
+    }
+
     /// What an operator types to move all data aside, kept, so that a start begins empty as the same server: `myid` stays.
     #[must_use]
     pub fn aside_command(&self) -> String {

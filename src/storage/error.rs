@@ -291,6 +291,14 @@ pub enum StorageError {
         /// What was written.
         path: PathBuf,
     },
+    /// What the directory of a server of an ensemble shows last cannot be read.
+    #[error("{} was written to its end and cannot be read, and no log shows what it shows: transactions that were acknowledged may be only there. Nothing was changed. Restore the file from a backup. Only if the others have what is needed, and while a majority of them is running, run `{command}`, which keeps it, after which a start loads everything from them", path.display())]
+    EndUnreadable {
+        /// The snapshot.
+        path: PathBuf,
+        /// What an operator types to move all aside.
+        command: String,
+    },
     /// A member of an ensemble is started alone.
     #[error("{} says that this is the directory of member {id} of an ensemble of {voters} voters. Alone, it would treat as committed what the others may not have, and beside the others, two servers would serve different data. Nothing was changed. Put the server list of its ensemble back into zoo.cfg. Only if all other members are lost for good, run `{command}`, after which a standalone start works; what only they had is lost", path.display())]
     Member {
@@ -392,6 +400,12 @@ impl StorageError {
         Self::OlderCopy { directory: directory.snapshots().to_owned(), command }
     }
 
+    /// Of a snapshot that is needed and cannot be read.
+    #[must_use]
+    pub fn end_unreadable(directory: &DataDirectory, path: PathBuf) -> Self {
+        Self::EndUnreadable { path, command: directory.aside_command() }
+    }
+
     /// The message that it is.
     #[must_use]
     pub const fn id(&self) -> MessageId {
@@ -426,6 +440,7 @@ impl StorageError {
             Self::Epoch { .. } => MessageId::EPOCH_FILE,
             Self::RaftState { .. } => MessageId::RAFT_STATE_FILE,
             Self::WentOn { .. } => MessageId::ZOOKEEPER_WENT_ON,
+            Self::EndUnreadable { .. } => MessageId::LAST_SNAPSHOT_UNREADABLE,
             Self::Member { .. } => MessageId::MEMBER_STARTED_ALONE,
             Self::OlderCopy { .. } => MessageId::OLDER_COPY,
             Self::Members => MessageId::TOO_MANY_MEMBERS,

@@ -1,7 +1,8 @@
 //! Removes snapshots and logs that no start needs any more.
 //!
 //! Keeps the newest snapshots that are proven whole, seal included, and that the start has not passed over, and every log
-//! that one of them needs. Never removes what ZooKeeper wrote before the directory is sealed, nor what it cannot read.
+//! that one of them needs. A member starts from none of ZooKeeper's, so they do not count there. Never removes what ZooKeeper
+//! wrote before the directory is sealed, nor what it cannot read.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use super::directory::DataDirectory;
 use super::disk::Disk;
 use super::error::{During, StorageError};
 use super::examine::writers;
-use super::file_name::FileName;
+use super::file_name::{FileName, RAFT_STATE};
 use super::log_audit::Writer;
 use super::replay::SnapshotOrigin;
 use super::seal;
@@ -153,11 +154,18 @@ fn size(disk: &dyn Disk, path: &Path) -> Result<u64, StorageError> {
 
 /// The zxid of the last of the newest `keep` valid snapshots; `None` if there are fewer.
 fn oldest_kept(directory: &DataDirectory, keep: usize) -> Result<Option<i64>, StorageError> {
-    let disk = directory.disk().as_ref();
+    let (disk, folder) = (directory.disk().as_ref(), directory.snapshots());
+    let names = disk.list(folder).during("list", folder)?;
+    let is_members = names.iter().any(|name| name == RAFT_STATE);
+    let is_foreign = |path: &Path| match is_members {
+        true => Ok(snapshot_reader::origin(disk, path)? == Some(SnapshotOrigin::Java)),
+        false => Ok::<_, StorageError>(false),
+    };
     let mut valid = 0_usize;
     for (zxid, path) in directory.snapshot_files()? {
         if directory.is_useless(&path)
             || !snapshot_reader::looks_whole(disk, &path)?
+            || is_foreign(&path)?
             || !snapshot_reader::seal_matches(disk, &path)?
         {
             continue;

@@ -2,6 +2,9 @@
 
 use super::super::disk::sim::{Dice, Fault};
 use super::super::fixture::Fixture;
+use super::super::ledger::Ledger;
+use super::super::record::adler32;
+use super::super::recovery::recover_member;
 use super::super::txn_log::LogOptions;
 use super::*;
 use crate::storage::{Compression, SnapshotFile};
@@ -105,6 +108,41 @@ fn what_zookeeper_wrote_stays() {
     assert_eq!(unsealed_bytes(&fixture.open()).expect("sums"), log + snapshot);
     fixture.disk.plant(&Fixture::path("ferrokeeper.sealed"), b"0x1\n");
     assert_eq!(unsealed_bytes(&fixture.open()).expect("sums"), snapshot);
+}
+
+/// As its leader leaves one at each start, also where nothing is written: a member starts from none of them.
+#[test]
+fn of_a_member_only_its_own_snapshots_count() {
+    let with_foreign = || {
+        let fixture = worn();
+        for name in ["snapshot.6", "snapshot.8"] {
+            fixture.edit(name, |bytes| {
+                bytes[8..16].fill(0xff);
+                let covered = bytes.len() - 13;
+                let seal = i64::from(adler32(&bytes[..covered])).to_be_bytes();
+                bytes[covered..covered + 8].copy_from_slice(&seal);
+            });
+        }
+        fixture
+    };
+    let alone = with_foreign();
+    purge(&alone.open(), 3).expect("purges");
+    assert_eq!(names(&alone), "log.5 log.7 log.9 snapshot.6 snapshot.8 snapshot.a");
+
+    let member = with_foreign();
+    member.disk.plant(&Fixture::path("raft.state"), b"");
+    let purged = purge(&member.open(), 3).expect("purges");
+    assert_eq!(purged, Purged { snapshots: 1, logs: 0, unsealed_bytes: 0 });
+    for name in ["snapshot.a", "snapshot.4"] {
+        member.edit(name, |bytes| bytes[40] ^= 1);
+    }
+    let recovered = recover_member(&member.open(), member.options, &mut Ledger::default());
+    let recovered = recovered.expect("starts from the third");
+    assert_eq!((recovered.snapshot.zxid, recovered.last_zxid), (2, 10));
+    // With too few of its own nothing goes.
+    let before = member.image();
+    assert_eq!(purge(&member.open(), 2).expect("purges"), Purged::default());
+    assert_eq!(member.image(), before);
 }
 
 /// A directory begun by ZooKeeper, whose files stay while ours between them and the newest go.

@@ -21,6 +21,8 @@ pub(crate) enum Unreadable {
     Disk(io::Error),
     /// What the file holds is not packed as its name says.
     Packing,
+    /// What is packed goes on behind the end of the file.
+    CutOff,
 }
 
 /// Unpacked bytes of a snapshot.
@@ -84,8 +86,9 @@ impl Content {
         // Not zeroed first: of most files less than a piece is read.
         match (&mut self.source).take(more as u64).read_to_end(&mut self.buffer) {
             Ok(count) => Ok(count > 0),
-            Err(_) => Err(match self.source.file().failed.take() {
+            Err(unpacking) => Err(match self.source.file().failed.take() {
                 Some(error) => Unreadable::Disk(error),
+                None if unpacking.kind() == io::ErrorKind::UnexpectedEof => Unreadable::CutOff,
                 None => Unreadable::Packing,
             }),
         }

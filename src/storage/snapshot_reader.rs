@@ -54,28 +54,51 @@ pub(crate) fn origin(disk: &dyn Disk, path: &Path) -> Result<Option<SnapshotOrig
     let header = match content.peek(HEADER_LEN) {
         Ok(bytes) => jute::decode::<FileHeader>(bytes).ok(),
         Err(Unreadable::Disk(error)) => return Err(error).during("read", path),
-        Err(Unreadable::Packing) => None,
+        Err(Unreadable::Packing | Unreadable::CutOff) => None,
     };
     Ok(header
         .and_then(|(header, _)| (header.magic == SNAPSHOT_MAGIC).then(|| origin_of(header.dbid))))
 }
 
+/// What the end of a snapshot tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Its last seal matches everything before it.
+    Whole,
+    /// There is no mark at its end: its writer did not come to it.
+    Unfinished,
+    /// It was written to its end, and is not what was written.
+    Damaged,
+}
+
 /// Whether the last seal, which covers everything before it, matches.
 pub(crate) fn seal_matches(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
+    Ok(ending(disk, path)? == Ending::Whole)
+}
+
+/// Whether the last seal matches, or is not there.
+pub(crate) fn ending(disk: &dyn Disk, path: &Path) -> Result<Ending, StorageError> {
     let mut content = open(disk, path)?;
     let mut checksum = Adler32::new();
     loop {
         let bytes = match content.peek(PIECE) {
             Ok(bytes) => bytes,
             Err(Unreadable::Disk(error)) => return Err(error).during("read", path),
-            Err(Unreadable::Packing) => return Ok(false),
+            Err(Unreadable::Packing) => return Ok(Ending::Damaged),
+            Err(Unreadable::CutOff) => return Ok(Ending::Unfinished),
         };
-        let Some((covered, seal)) = bytes.split_last_chunk::<SEAL_LEN>() else { return Ok(false) };
+        let Some((covered, seal)) = bytes.split_last_chunk::<SEAL_LEN>() else {
+            return Ok(Ending::Unfinished);
+        };
         checksum.write(covered);
         let (covered, is_end) = (covered.len(), bytes.len() < PIECE);
         if is_end {
             let expected = i64::from(checksum.finish()).to_be_bytes();
-            return Ok(seal.first_chunk() == Some(&expected));
+            return Ok(match seal.split_first_chunk::<8>() {
+                Some((_, mark)) if mark != MARK => Ending::Unfinished,
+                Some((sum, _)) if *sum == expected => Ending::Whole,
+                _ => Ending::Damaged,
+            });
         }
         content.take(covered);
     }
@@ -325,7 +348,7 @@ impl Stream {
         match self.content.peek(count) {
             Ok(bytes) => Ok(bytes),
             Err(Unreadable::Disk(error)) => Err(error).during("read", &self.path),
-            Err(Unreadable::Packing) => Err(StorageError::Snapshot {
+            Err(Unreadable::Packing | Unreadable::CutOff) => Err(StorageError::Snapshot {
                 path: self.path.clone(),
                 offset,
                 reason: SnapshotReason::Packing,

@@ -1,7 +1,8 @@
 //! Whose records the directory of a member holds: this server's, or also such as ZooKeeper wrote when it went on with it.
 //!
 //! Only what ZooKeeper logged tells. Its epochs, and a snapshot of it that shows no more than our last record, are what it leaves
-//! where it acknowledged nothing.
+//! where it acknowledged nothing. A snapshot that it has not finished it passes over as well. One that it has finished, and that
+//! cannot be read, may be all that is left of what it acknowledged: nothing is decided without it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::raft_state::RaftState;
 use super::record::{TRAILER_LEN, Trailer, zxid_of_payload};
 use super::replay::SnapshotOrigin;
 use super::segment_reader::{Origin, SegmentReader};
-use super::snapshot_reader;
+use super::snapshot_reader::{self, Ending};
 
 /// What the files of a member's directory tell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,7 +31,7 @@ pub struct Whose {
 /// Looks at the directory of a member with this state. Changes nothing.
 ///
 /// # Errors
-/// When the disk refuses, or a later release wrote a file.
+/// When the disk refuses, a later release wrote a file, or what may be ZooKeeper's cannot be read.
 pub fn whose(directory: &DataDirectory, state: &RaftState) -> Result<Whose, StorageError> {
     let disk = directory.disk().as_ref();
     let (_, founded_on) = state.own;
@@ -90,10 +91,16 @@ pub fn whose(directory: &DataDirectory, state: &RaftState) -> Result<Whose, Stor
         false => own,
     };
     let last = if of_member > founded_on { of_member } else { 0 };
+    let mut damaged = None;
     for (zxid, path) in snapshots {
-        // A bit of a snapshot of this server may say that it is none.
-        if zxid > known && snapshot_reader::seal_matches(disk, &path)? {
-            return Ok(Whose { last, went_on: Some(path) });
+        if zxid <= known {
+            continue;
+        }
+        match snapshot_reader::ending(disk, &path)? {
+            Ending::Whole => return Ok(Whose { last, went_on: Some(path) }),
+            Ending::Unfinished => {}
+            // A bit of a snapshot of this server may say that it is none.
+            Ending::Damaged => damaged = damaged.or(Some(path)),
         }
     }
     for mut reader in logs {
@@ -102,7 +109,58 @@ pub fn whose(directory: &DataDirectory, state: &RaftState) -> Result<Whose, Stor
             return Ok(Whose { last, went_on: Some(reader.path().to_owned()) });
         }
     }
-    Ok(Whose { last, went_on: None })
+    match damaged {
+        Some(path) => Err(StorageError::end_unreadable(directory, path)),
+        None => Ok(Whose { last, went_on: None }),
+    }
+}
+
+/// Refuses what was read of a directory up to `last` if a snapshot that was finished shows more, and could not be read: what it
+/// shows may be nowhere else.
+///
+/// # Errors
+/// If so, or when the disk refuses.
+pub fn refuse_unreadable_end(directory: &DataDirectory, last: i64) -> Result<(), StorageError> {
+    let disk = directory.disk().as_ref();
+    for (zxid, path) in directory.snapshot_files()? {
+        if zxid > last
+            && directory.is_useless(&path)
+            && snapshot_reader::looks_whole(disk, &path)?
+            && snapshot_reader::ending(disk, &path)? != Ending::Unfinished
+        {
+            return Err(StorageError::end_unreadable(directory, path));
+        }
+    }
+    Ok(())
+}
+
+/// The record of this zxid, as it was logged, if that can be read.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn record_of(directory: &DataDirectory, zxid: i64) -> Result<Option<Vec<u8>>, StorageError> {
+    let logs = directory.log_zxids()?;
+    for name in logs.into_iter().rev().filter(|name| *name <= zxid) {
+        let path = directory.log_path(name);
+        let mut reader = match SegmentReader::open(directory.disk().as_ref(), &path) {
+            Err(StorageError::Header { .. }) => continue,
+            reader => match reader? {
+                Some(reader) => reader,
+                None => continue,
+            },
+        };
+        let mut is_empty = true;
+        while let Ok(found) = reader.next()? {
+            is_empty = false;
+            if zxid_of_payload(found.payload) == Some(zxid) {
+                return Ok(Some(found.payload.to_vec()));
+            }
+        }
+        if !is_empty {
+            break;
+        }
+    }
+    Ok(None)
 }
 
 /// Refuses a log whose header says that ZooKeeper wrote it, and whose records that this server did.
@@ -131,6 +189,7 @@ fn last_zxid(reader: &mut SegmentReader, enough: i64) -> Result<Option<i64>, Sto
 
 #[cfg(test)]
 mod tests {
+    use super::super::compression::{Compression, Pack};
     use super::super::fixture::Fixture;
     use super::super::ledger::txn;
     use super::super::record::{adler32, frame};
@@ -273,6 +332,23 @@ mod tests {
         assert_eq!(went_on(&fixture, &state), (4, Some(name)));
     }
 
+    #[test]
+    fn a_record_is_found_in_whatever_log_it_is() {
+        let fixture = member();
+        log(&fixture, &[OWN + 2, OWN + 3, 0x4_0000_0001]);
+        log(&fixture, &[]);
+        let zxid = |zxid| {
+            let found = record_of(&fixture.open(), zxid).expect("reads");
+            found.and_then(|payload| zxid_of_payload(&payload))
+        };
+        for is_there in [OWN - 4, OWN, OWN + 2, OWN + 3, 0x4_0000_0001] {
+            assert_eq!(zxid(is_there), Some(is_there));
+        }
+        for is_not in [OWN + 1, OWN - 5, 0x4_0000_0000, 0x5_0000_0001] {
+            assert_eq!(zxid(is_not), None, "{is_not:x}");
+        }
+    }
+
     /// One bit of a header must not make a member leave its ensemble.
     #[test]
     fn a_header_that_is_damaged_is_no_sign() {
@@ -291,7 +367,69 @@ mod tests {
         let mut bytes = fixture.content("snapshot.0");
         bytes[8] ^= 0x80;
         fixture.disk.plant(&Fixture::path("snapshot.300000005"), &bytes);
-        assert_eq!(went_on(&fixture, &RaftState::default()), (0, None));
+        refuses(&fixture, "snapshot.300000005");
+    }
+
+    fn refuses(fixture: &Fixture, name: &str) {
+        match whose(&fixture.open(), &RaftState::default()) {
+            Err(StorageError::EndUnreadable { path, .. }) => assert!(path.ends_with(name)),
+            found => panic!("{name}: {found:?}"),
+        }
+    }
+
+    /// It may be all that there is of what ZooKeeper acknowledged. One that ZooKeeper did not come to the end of is none: it
+    /// passes over that itself.
+    #[test]
+    fn a_snapshot_of_zookeepers_that_cannot_be_read_is_no_leave_to_go_on() {
+        let fixture = member();
+        let name = snapshot(&fixture, 0x4_0000_0007, -1);
+        let whole = fixture.content(&name);
+        let packed = |compression| {
+            let mut pack = Pack::new(compression);
+            pack.write(&whole).expect("packs");
+            pack.finish().expect("ends");
+            std::mem::take(pack.buffer())
+        };
+        for (compression, suffix) in
+            [(Compression::None, ""), (Compression::Gzip, ".gz"), (Compression::Snappy, ".snappy")]
+        {
+            let (bytes, name) = (packed(compression), format!("{name}{suffix}"));
+            let plant = |bytes: &[u8]| {
+                let fixture = member();
+                fixture.disk.plant(&Fixture::path(&name), bytes);
+                fixture
+            };
+            let leaves = Some(name.clone());
+            assert_eq!(went_on(&plant(&bytes), &RaftState::default()), (3, leaves));
+            let middle = bytes.len() / 2;
+            let ats = match compression {
+                Compression::None => vec![middle, bytes.len() - 9],
+                // Its checksum.
+                Compression::Gzip => vec![bytes.len() - 6],
+                Compression::Snappy => vec![middle],
+            };
+            for at in ats {
+                let mut bytes = bytes.clone();
+                bytes[at] ^= 0x10;
+                refuses(&plant(&bytes), &name);
+            }
+            for len in [8, middle, bytes.len() - 1] {
+                let is = went_on(&plant(&bytes[..len]), &RaftState::default());
+                assert_eq!(is, (3, None), "{name} of {len} bytes");
+            }
+        }
+        // What it logged tells all the same, and whoever reads that comes to the snapshot.
+        let mut bytes = whole;
+        bytes[40] ^= 1;
+        fixture.disk.plant(&Fixture::path(&name), &bytes);
+        refuses(&fixture, &name);
+        let log = log(&fixture, &[0x4_0000_0001]);
+        assert_eq!(went_on(&fixture, &RaftState::default()), (3, Some(log)));
+        for (last, is_shown) in [(0x4_0000_0006, false), (0x4_0000_0007, true)] {
+            let directory = fixture.open();
+            directory.set_useless(vec![Fixture::path(&name)]);
+            assert_eq!(refuse_unreadable_end(&directory, last).is_ok(), is_shown, "{last:x}");
+        }
     }
 
     #[test]
