@@ -138,9 +138,14 @@ pub enum ServerError {
     Ensemble(#[from] EnsembleError),
     /// Data of before beside an ensemble.
     #[error(
-        "{directory} holds data up to zxid {zxid:#x} that belongs to no ensemble, but the other servers belong to one: \
+        "{directory} holds data up to zxid {zxid:#x} {}: \
          that data would be lost. Only if that ensemble has what is needed, and while a majority of the others is running, run \
-         `{command}`, which keeps it, and start again"
+         `{command}`, which keeps it, and start again",
+        match has_left {
+            false => "that belongs to no ensemble, but the other servers belong to one",
+            true => "which ZooKeeper made of that of a member, and the other servers go on with an ensemble that does not show that it \
+                     has all of it",
+        }
     )]
     NotEmpty {
         /// Where.
@@ -149,6 +154,8 @@ pub enum ServerError {
         command: String,
         /// The last transaction in it.
         zxid: i64,
+        /// ZooKeeper has made it of what a member had.
+        has_left: bool,
     },
     /// This server cannot prove who it is, or know the others.
     #[error("this server cannot authenticate to the other servers of the ensemble")]

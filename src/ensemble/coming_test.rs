@@ -63,12 +63,22 @@ impl Here {
         let standings = others.iter().map(|(server, _, its)| (*server, its.clone())).collect();
         let processes =
             others.iter().map(|(server, process, _)| (*server, ProcessId(*process))).collect();
-        let refusals = BTreeMap::from([(refusal.0, refusal.1.to_owned())]);
+        let refusals = BTreeMap::from([(refusal.0, refusal.1.to_owned().into())]);
         let heard = Heard { standings, processes, refusals };
         let next = self.coming.next(&mut self.introduction, self.begins).expect("the disk holds");
         let (_, text) =
             self.coming.heard(&mut self.introduction, None, next, &heard, Duration::ZERO);
         text.expect("it waits")
+    }
+
+    /// Its directory ends with this record.
+    fn ends_with(&mut self, record: LastRecord) {
+        let Introduction::Before(before, holding, welcome) = std::mem::take(&mut self.introduction)
+        else {
+            panic!("it belongs to an ensemble")
+        };
+        let before = Box::new(before.ending_with(record));
+        self.introduction = Introduction::Before(before, holding, welcome);
     }
 
     fn hear(&mut self, now: u64, others: &[(u8, u64, Standing)]) -> Deed {
@@ -238,7 +248,49 @@ fn who_was_taken_out_says_as_which_member_it_asks() {
     let mut here = Here::new(3, Introduction::of_member(&state, 0));
     let (members, was) = (vec![(2, ENSEMBLE + 1)], Some(member_id(3, FIRST_LIFE)));
     let deed = here.hear(0, &[(2, 12, member(2, 1, &[]))]);
-    assert_eq!(deed, Deed::AsksForSeat { members, was });
+    assert_eq!(deed, Deed::AsksForSeat { members, was, ends_with: None });
+}
+
+/// ZooKeeper went on twice with what it has, and the others were restored from before that: they have gone on to later zxids. Only
+/// their leader tells that what it has is another history, and nothing goes aside before.
+#[test]
+fn what_zookeeper_acknowledged_in_an_earlier_epoch_of_its_own_does_not_go_aside() {
+    let zxid = 5 << 32 | 5;
+    let holding = Base { epoch: 5, zxid, accepted: 6 };
+    let member = |server: u8| match member(server, 1, &[]) {
+        Standing::Member { id, ensemble, asks, has_begun, configured_at, of } => {
+            let of = OfLine { term: 7, last: 7 << 32 | 2, ..of };
+            (server, 10, Standing::Member { id, ensemble, asks, has_begun, configured_at, of })
+        }
+        other => panic!("{other:?}"),
+    };
+    let others = [member(2), member(3)];
+    let record = LastRecord { zxid, time: 5, checksum: 5 };
+    let leaves = |here: &mut Here| {
+        let (deed, text) = here.tell(1, &others);
+        assert_eq!(deed, Deed::Waits);
+        assert!(text.contains("does not show that it has all"), "{text}");
+        assert!(text.contains("up to zxid 0x500000005"), "{text}");
+        let ends = Deed::Ends { zxid, has_left: true };
+        assert_eq!(here.hear(LIMIT, &others), ends);
+    };
+    let mut here = Here::before(1, holding, Some(left(1)));
+    here.ends_with(record);
+    let asks = |ends_with| Deed::AsksForSeat {
+        members: vec![(2, ENSEMBLE + 1), (3, ENSEMBLE + 1)],
+        was: None,
+        ends_with,
+    };
+    assert_eq!(here.hear(0, &others), asks(Some(record)));
+    here.introduction.is_lacked();
+    leaves(&mut here);
+    // Without a record it has nothing to ask with.
+    let mut here = Here::before(1, holding, Some(left(1)));
+    leaves(&mut here);
+    // Of a generation that a majority founded without it, all that it has goes aside.
+    let mut here = Here::before(1, holding, Some(left(0)));
+    here.ends_with(record);
+    assert_eq!(here.hear(0, &others), asks(None));
 }
 
 /// It runs, and its list or its secret is another one: it may have what counts.
@@ -266,6 +318,17 @@ fn beside_a_refusal_nothing_is_given_up() {
             assert!(!text.contains("refuses"), "{text}");
         }
     }
+}
+
+/// There may be nothing to correct: one of the two ensembles is the right one.
+#[test]
+fn who_belongs_to_another_ensemble_says_so_and_nothing_is_to_be_moved() {
+    let said = "refuses: server 2 belongs to ensemble a, and server 1 to b".to_owned();
+    let refusals = BTreeMap::from([(1, Refuses { said, is_of_another: true })]);
+    let text = refused(2, &[1, 2, 3], &BTreeMap::new(), &refusals).expect("it says so");
+    assert!(text.starts_with("server 1 refuses: server 2 belongs to ensemble a"), "{text}");
+    assert!(!text.contains("Correct that first"), "{text}");
+    assert!(text.contains("Move no data away") && text.contains("server 3 does not"), "{text}");
 }
 
 /// The ensemble serves clients: what its leader says is the only reason.

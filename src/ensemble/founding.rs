@@ -13,8 +13,11 @@
 //! nothing, or data of before --asked by a founder--> accepted --the founder knows--> first life of a member
 //! nothing, where there is an ensemble --asks its leader for a seat--> next life of a member
 //! data of before, where there is an ensemble: refused
-//! a member's data that ZooKeeper went on with: data of before; where its ensemble was founded anew, aside for a seat
+//! a member's data that ZooKeeper went on with: data of before; where its ensemble was founded anew, aside for a seat; where it goes
+//!     on, aside for a seat if its leader has the last record of it
 //! ```
+
+use jute::txn::{TxnHeader, TxnRecord};
 
 use super::standing::{Base, Standing};
 use crate::storage::{Members, RaftState, SessionKey};
@@ -117,6 +120,31 @@ pub struct Applicant {
     pub server: u8,
     /// The member that its directory is of, if that was taken out.
     pub was: Option<u64>,
+    /// What it holds may go aside only if the ensemble has all of it: with what that ends.
+    pub ends_with: Option<LastRecord>,
+}
+
+/// A record, as far as it has to be known to tell whether another one is the same: whoever has the same one of a leader has all that
+/// leads to it. Others may have the same zxid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastRecord {
+    /// Its zxid.
+    pub zxid: i64,
+    /// When it was ordered.
+    pub time: i64,
+    /// Of all that it says, without the digest, which ZooKeeper adds or leaves out.
+    pub checksum: u32,
+}
+
+impl LastRecord {
+    /// What is to be known of this one.
+    #[must_use]
+    pub fn of(TxnRecord { header, txn, .. }: TxnRecord<'_>) -> Self {
+        let TxnHeader { zxid, time, .. } = header;
+        let mut said = Vec::new();
+        TxnRecord { header, txn, digest: None }.encode(&mut said);
+        Self { zxid, time, checksum: crc32fast::hash(&said) }
+    }
 }
 
 /// The answer.
@@ -132,6 +160,8 @@ pub enum Answer {
     Elsewhere,
     /// It belongs to this ensemble, and to no other one before it has left that.
     OfAnother(u64),
+    /// The ensemble has not all that the applicant holds, as far as its leader can tell.
+    Lacking,
     /// It cannot be, and why.
     Refused(String),
     /// It cannot be as long as the ensemble has not begun, and why.

@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::founding::{Answer, Founding, Seat, Unfit, may_belong, refusal};
+use super::founding::{Answer, Founding, LastRecord, Seat, Unfit, may_belong, refusal};
 use super::raft::{
     Before, EnsembleError, FIRST_LIFE, KnownMembers, member_id, of_line, server_of,
     take_another_seat, take_seat_instead,
 };
 use super::standing::{
-    Absence, Acceptance, Asks, Base, Begins, Busy, Holding, LastHeard, Left, Patience, Return,
-    Returning, Round, Standing, Step, busy, has_begun, refused, without_any_base,
+    Absence, Acceptance, Asks, Base, Begins, Busy, Holding, LastHeard, Left, Patience, Refuses,
+    Return, Returning, Round, Standing, Step, busy, has_begun, refused, without_any_base,
 };
 use crate::storage::{DataDirectory, Members, RaftState, SessionSecret};
 
@@ -326,6 +326,22 @@ impl Introduction {
         }
     }
 
+    /// Of a server that left an ensemble, its last record, if that can be read and its ensemble may have it.
+    #[must_use]
+    pub const fn ends_with(&self) -> Option<LastRecord> {
+        match self {
+            Self::Before(before, ..) => before.ends_with(),
+            _ => None,
+        }
+    }
+
+    /// A leader of that ensemble has not that record.
+    pub const fn is_lacked(&mut self) {
+        if let Self::Before(before, ..) = self {
+            before.is_lacked();
+        }
+    }
+
     /// The ensemble in which this server takes part, if that has begun.
     #[must_use]
     pub const fn takes_part_in(&self) -> Option<Left> {
@@ -477,7 +493,7 @@ pub struct Heard {
     /// The processes.
     pub processes: BTreeMap<u8, ProcessId>,
     /// Of those that were reached and refused to answer, or to give a seat, for an operator: how, and what they said.
-    pub refusals: BTreeMap<u8, String>,
+    pub refusals: BTreeMap<u8, Refuses>,
 }
 
 /// What a server is before a round of questions.
@@ -525,11 +541,15 @@ pub enum Deed {
         members: Vec<(u8, u64)>,
         /// Which one, if so.
         was: Option<u64>,
+        /// What a leader must have for it to give one.
+        ends_with: Option<LastRecord>,
     },
     /// Ends: the ensemble has begun without its data, which goes so far.
     Ends {
         /// The last transaction.
         zxid: i64,
+        /// ZooKeeper has made it of what a member had.
+        has_left: bool,
     },
 }
 
@@ -708,7 +728,7 @@ impl Coming {
                     Deed::TakesPart
                 } else if has_begun && is_late {
                     // Its founder may be lost for good. It has taken no part as who it would be by the founding.
-                    Deed::AsksForSeat { members: of_ensemble(left), was: None }
+                    Deed::AsksForSeat { members: of_ensemble(left), was: None, ends_with: None }
                 } else {
                     Deed::Waits
                 };
@@ -728,10 +748,13 @@ impl Coming {
                 (deed, Some(text))
             }
             Next::ComesBack(id, left, text) => {
-                (Deed::AsksForSeat { members: of_ensemble(left), was: Some(id) }, Some(text))
+                let (members, was) = (of_ensemble(left), Some(id));
+                (Deed::AsksForSeat { members, was, ends_with: None }, Some(text))
             }
             Next::Comes(holding) => {
+                let ends_with = introduction.ends_with();
                 let round = Round { own: self.server, holding, voters: &self.voters, others };
+                let may_show = ends_with.is_some() || !round.has_to_show();
                 // Nobody founds beside it, and nobody is named to.
                 let lately = self.last_heard.lately(&round, self.init_limit, now);
                 self.names = round.named().filter(|_| lately.is_none());
@@ -746,12 +769,15 @@ impl Coming {
                         term: u64::try_from(round.newest_epoch()).unwrap_or(0) + 1,
                         succeeds: round.next_generation(),
                     }),
-                    Step::Join if round.may_go_aside() => {
-                        Deed::AsksForSeat { members: round.present().collect(), was: None }
+                    Step::Join if round.may_go_aside() && may_show => {
+                        let ends_with = ends_with.filter(|_| round.has_to_show());
+                        let members = round.present().collect();
+                        Deed::AsksForSeat { members, was: None, ends_with }
                     }
                     // One that is silent may have founded it, and be about to ask.
                     Step::Join if is_late && round.is_out_of_ensemble() => {
-                        Deed::Ends { zxid: holding.base.zxid }
+                        let (zxid, has_left) = (holding.base.zxid, holding.left.is_some());
+                        Deed::Ends { zxid, has_left }
                     }
                     Step::Join | Step::Wait => Deed::Waits,
                 };
@@ -760,6 +786,8 @@ impl Coming {
                 let silent = silent.filter(|_| round.present().next().is_none());
                 let text = declined.and_then(|its| its.tell(&round));
                 let text = text.or_else(|| silent.map(silent_lately));
+                let has_more = step == Step::Join && round.may_go_aside() && !may_show;
+                let text = text.or_else(|| has_more.then(|| round.has_more()));
                 (deed, Some(text.unwrap_or_else(|| round.waits_for(is_late, &self.data_dir))))
             }
         }

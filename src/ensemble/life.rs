@@ -1,6 +1,8 @@
 //! What the thread of a member keeps beside the member: ways to the others, steps of time, sessions to look at, reports,
 //! and seats that somebody waits for. The simulators' threads are this one, too.
 
+use std::net::IpAddr;
+
 use tokio::sync::oneshot;
 
 use super::founding::{Answer, Applicant};
@@ -144,12 +146,9 @@ impl Life {
             }
             Prospect::Speaks => {
                 let from = member.transport().hears_from(applicant.server);
-                let from = from.map(|from| format!(" from {from}")).unwrap_or_default();
-                Answer::NotYet(format!(
-                    "another process speaks as server {}{from}: each server needs a `myid` of its own",
-                    applicant.server
-                ))
+                Answer::NotYet(speaks_as(applicant.server, from))
             }
+            Prospect::Lacking => Answer::Lacking,
             Prospect::Full => Answer::Refused(
                 "the ensemble has as many members as it can have; take servers out of it first"
                     .to_owned(),
@@ -239,5 +238,14 @@ fn taken_by_another_directory(member: u64) -> String {
     format!(
         "with another data directory, this server may be member {member:#x}: start it with that one. If there is none, or it \
          is lost, and while a majority of the others is running, {MOVE_ASIDE}, and start the server again"
+    )
+}
+
+/// Why a process is no member: another one is the same server.
+#[must_use]
+pub fn speaks_as(server: u8, from: Option<IpAddr>) -> String {
+    let from = from.map(|from| format!(" from {from}")).unwrap_or_default();
+    format!(
+        "another process speaks as server {server}{from}: each server needs a `myid` of its own"
     )
 }

@@ -19,7 +19,7 @@ mod said;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use said::{refused, without_any_base};
+pub use said::{Refuses, refused, without_any_base};
 
 use crate::storage::RaftState;
 
@@ -462,31 +462,40 @@ impl Round<'_> {
     }
 
     /// Whether what this server holds may go aside for a seat: it is nothing, or what was there before the ensemble that is
-    /// heard was founded on the data of a majority, or nothing that the others have not.
+    /// heard was founded on the data of a majority, or nothing that the others have not, if its leader has the last record of it.
     #[must_use]
     pub fn may_go_aside(&self) -> bool {
-        let is_of_before = |left: Left| {
-            let mut present = self.members().filter(|(_, _, of)| self.may_go_on(of));
-            present.all(|(_, _, of)| of.is_later_than(&left.of))
-        };
         let left = self.holding.left;
-        self.holding.base.is_empty()
-            || left.is_some_and(|left| is_of_before(left) || self.has_nothing_more(left))
+        !self.has_to_show() || left.is_some_and(|left| self.may_have_nothing_more(left))
     }
 
-    /// Whether a majority goes on with the ensemble that this server left, and has all that it holds: an ensemble of ZooKeeper's,
-    /// which raises the epoch, brought it what the others had before, or a snapshot of that, named for the beginning of that epoch.
-    /// What ZooKeeper itself wrote is of that epoch: others may have come to the same zxids that were restored from before it.
-    fn has_nothing_more(&self, left: Left) -> bool {
+    /// Whether what this server holds may go aside only if a leader has its last record.
+    #[must_use]
+    pub fn has_to_show(&self) -> bool {
+        !self.holding.base.is_empty()
+            && !self.holding.left.is_some_and(|left| self.is_before_all(left))
+    }
+
+    /// Whether all ensembles that are heard and may go on were founded after this one had been left.
+    fn is_before_all(&self, left: Left) -> bool {
+        let mut present = self.members().filter(|(_, _, of)| self.may_go_on(of));
+        present.all(|(_, _, of)| of.is_later_than(&left.of))
+    }
+
+    /// Whether a majority goes on with the ensemble that this server left, and may have all that it holds: an ensemble of ZooKeeper's,
+    /// which raises the epoch, brought it what the others had before. That they have is for their leader to say, by the last record:
+    /// ZooKeeper may have written in an earlier epoch of its own, and others that were restored from before that may have gone on to
+    /// later zxids. A snapshot does not tell that record, also one that is named for the beginning of an epoch.
+    fn may_have_nothing_more(&self, left: Left) -> bool {
         let Base { zxid, accepted, .. } = self.holding.base;
         let was_with_others = u64::try_from(accepted).is_ok_and(|accepted| accepted > left.of.term);
         let is_of_before = zxid >> 32 < accepted;
-        let is_there = |of: OfLine| (is_of_before && zxid <= of.last) || zxid & 0xffff_ffff == 0;
         let fellows = || self.members().filter(|(_, ensemble, _)| *ensemble == left.ensemble);
         was_with_others
+            && is_of_before
             && self.is_majority_of(left, voting(fellows()))
             && self.present().all(|(_, ensemble)| ensemble == left.ensemble)
-            && fellows().any(|its| is_there(its.2))
+            && fellows().any(|its| zxid <= its.2.last)
     }
 
     fn is_majority_of(&self, left: Left, servers: Servers) -> bool {

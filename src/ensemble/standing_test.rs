@@ -1418,9 +1418,14 @@ fn who_left_with_nothing_more_than_the_others_takes_a_seat() {
     assert!(round.step(true) == Step::Join && !round.may_go_aside());
     // A server alone leaves the epoch as it is: what it wrote may have the zxids of what the others wrote.
     assert_eq!(join_with(3, last, &members), Some(false));
-    for (zxid, goes_aside) in
-        [(last - 1, true), (last, true), (last + 1, false), (4 << 32, true), ((4 << 32) + 1, false)]
-    {
+    for (zxid, goes_aside) in [
+        (last - 1, true),
+        (last, true),
+        (last + 1, false),
+        // The snapshot of an epoch's beginning may show what ZooKeeper acknowledged in the one before.
+        (4 << 32, false),
+        ((4 << 32) + 1, false),
+    ] {
         assert_eq!(join(zxid, &members), Some(goes_aside), "{zxid:x}");
     }
     assert_eq!(join(last, &members[..1]), None, "one is no majority");
@@ -1868,6 +1873,27 @@ fn who_is_on_other_lists_is_told_to_correct_them() {
     assert!(text.contains("server 1 names server 4 as the founder"), "{text}");
     assert!(text.contains("correct the list that is wrong"), "{text}");
     assert!(!named(2).contains("correct"));
+}
+
+/// It is to found the ensemble, by the lists of all others, and waits for one that only its own has: the marker would give up what
+/// that holds if theirs are wrong.
+#[test]
+fn who_waits_for_whom_nobody_else_waits_for_is_offered_no_marker() {
+    let told = |named: Option<u8>, marked: bool| {
+        let own = if marked { Is::Marked } else { Is::Empty };
+        let others = [1, 2].map(|server| (server, Is::Empty.standing(named))).into();
+        let voters = [1, 2, 3, 4];
+        let round = Round { own: 3, holding: own.holding(), voters: &voters, others: &others };
+        round.waits_for(true, "/data")
+    };
+    let text = told(Some(3), false);
+    assert!(text.contains("server 1 has heard all that vote by its own list"), "{text}");
+    assert!(text.contains("lists are the same") && !text.contains("touch"), "{text}");
+    // They wait for it as well, or name this one because it has the marker.
+    for (named, marked) in [(None, false), (Some(3), true)] {
+        let text = told(named, marked);
+        assert!(text.contains("touch") && !text.contains("its own list"), "{text}");
+    }
 }
 
 /// A member that took part and is alone now.

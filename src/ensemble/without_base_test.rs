@@ -40,7 +40,7 @@ fn data_does_not_end_beside_members_to_whom_nothing_has_come() {
     let base = Base { epoch: 3, zxid: 3 << 32 | 9, accepted: 3 };
     let (begins, detached) = (Begins::WithAll, Some(7));
     let next = || Next::Comes(Holding { base, begins, detached, ..Holding::default() });
-    let ends = Deed::Ends { zxid: base.zxid };
+    let ends = Deed::Ends { zxid: base.zxid, has_left: false };
     for (others, ended) in [
         ([member(2, true), empty(3)], false),
         ([member(2, true), member(3, true)], false),
@@ -156,7 +156,7 @@ fn data_ends_beside_a_majority_of_voters_that_were_more_when_these_were_started(
     let base = Base { epoch: 3, zxid: 3 << 32 | 9, accepted: 3 };
     let next = Next::Comes(Holding { base, begins: Begins::WithAll, ..Holding::default() });
     let (deed, text) = heard(3, next, &[shrunk(1), shrunk(2)]);
-    assert_eq!(deed, Deed::Ends { zxid: base.zxid }, "{text}");
+    assert_eq!(deed, Deed::Ends { zxid: base.zxid, has_left: false }, "{text}");
 }
 
 /// Where all have answered and none has it, the founder's directory is lost: before the ensemble has begun as well.

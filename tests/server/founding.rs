@@ -682,17 +682,33 @@ fn a_second_process_hears_from_the_leader_that_the_first_one_speaks() {
         }
         modes[2] == "follower"
     });
-    let config = fs::read_to_string(servers[0].config()).expect("zoo.cfg");
-    let others =
-        config.lines().filter(|its| its.starts_with("server.1=") || its.starts_with("server.2="));
-    let others: Vec<&str> = others.collect();
-    let own = format!("server.3=127.0.0.1:{}:{}", free_port(), free_port());
-    let mut second = Server::prepare(&format!("{LIMIT}syncLimit=5\n{}\n{own}", others.join("\n")));
-    fs::write(second.data().join("myid"), "3").expect("myid");
-    second.run();
-    until("it says who has its place", || {
-        second.log().contains("another process speaks as server 3 from 127.0.0.1")
+    says_who_has_its_place(&servers, 3);
+}
+
+/// It does not ask the leader, whose number is its own.
+#[test]
+fn a_second_process_of_the_leader_hears_from_the_others_that_the_first_one_speaks() {
+    let servers = start(3);
+    let mut leads = None;
+    until("one leads", || {
+        leads = servers.iter().position(|server| mode(server) == "leader");
+        leads.is_some()
     });
+    says_who_has_its_place(&servers, leads.expect("one leads") + 1);
+}
+
+/// Another process of this server, of which there is one already.
+fn says_who_has_its_place(servers: &[Server], number: usize) {
+    let config = fs::read_to_string(servers[0].config()).expect("zoo.cfg");
+    let line = format!("server.{number}=");
+    let is_another = |its: &&str| its.starts_with("server.") && !its.starts_with(&line);
+    let others: Vec<&str> = config.lines().filter(is_another).collect();
+    let own = format!("{line}127.0.0.1:{}:{}", free_port(), free_port());
+    let mut second = Server::prepare(&format!("{LIMIT}syncLimit=5\n{}\n{own}", others.join("\n")));
+    fs::write(second.data().join("myid"), number.to_string()).expect("myid");
+    second.run();
+    let speaks = format!("another process speaks as server {number} from 127.0.0.1");
+    until("it says who has its place", || second.log().contains(&speaks));
     assert!(!second.log().contains("data leave"), "{}", second.log());
 }
 

@@ -227,8 +227,13 @@ impl World {
                     }
                     return Ok(());
                 }
-                if let Some((Answer::Refused(reason), _)) = answer {
-                    self.servers[at].no_seat = reason;
+                match answer {
+                    Some((Answer::Refused(reason), _)) => self.servers[at].no_seat = reason,
+                    Some((Answer::Lacking, _)) => {
+                        process.introduction.is_lacked();
+                        process.seats.clear();
+                    }
+                    _ => {}
                 }
                 self.ask_for_seat(at);
                 Ok(())
@@ -301,12 +306,12 @@ impl World {
                     None => self.round_later(at),
                 }
             }
-            Deed::AsksForSeat { members, was } => {
+            Deed::AsksForSeat { members, was, ends_with } => {
                 process.seats = members.into();
-                process.applicant = Some(Applicant { server: own, was });
+                process.applicant = Some(Applicant { server: own, was, ends_with });
                 self.ask_for_seat(at);
             }
-            Deed::Ends { zxid } => {
+            Deed::Ends { zxid, .. } => {
                 self.outcome.ended += 1;
                 self.tell_of(at, || {
                     format!("ends: data up to {zxid:x}, and an ensemble has begun")

@@ -24,7 +24,9 @@ use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::disk_room::Room;
-use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question, Seat};
+use crate::ensemble::founding::{
+    Answer, Applicant, Founding, HandedSecret, LastRecord, Question, Seat,
+};
 use crate::ensemble::snapshots::Need;
 use crate::ensemble::standing::{Base, Begins, Busy, Holding, Left, OfLine, Servers, Standing};
 use crate::ensemble::words::{Asked, Stream, TreeDigest, TreeVersion, Verdict, Word};
@@ -324,10 +326,16 @@ fn put_question(out: &mut BytesMut, question: &Question) {
             out.put_u64(*configured_at);
             put_secret(out, secret.as_deref());
         }
-        Question::Seat(Applicant { server, was }) => {
+        Question::Seat(Applicant { server, was, ends_with }) => {
             out.put_u8(3);
             out.put_u8(*server);
             out.put_u64(was.unwrap_or(0));
+            out.put_u8(ends_with.is_some().into());
+            if let Some(LastRecord { zxid, time, checksum }) = ends_with {
+                out.put_i64(*zxid);
+                out.put_i64(*time);
+                out.put_i64((*checksum).into());
+            }
         }
     }
 }
@@ -381,6 +389,7 @@ fn put_answer(out: &mut BytesMut, answer: &Answer) {
             out.put_u8(9);
             out.put_u64(*ensemble);
         }
+        Answer::Lacking => out.put_u8(12),
         Answer::Refused(reason) => {
             out.put_u8(6);
             put_bytes(out, reason.as_bytes());
@@ -704,9 +713,19 @@ impl<'a> Input<'a> {
             3 => Question::Seat(Applicant {
                 server: self.take()?,
                 was: Some(self.number()?).filter(|id| *id > 0),
+                ends_with: self.last_record()?,
             }),
             kind => return Err(FrameError::Kind(kind.into())),
         })
+    }
+
+    fn last_record(&mut self) -> Result<Option<LastRecord>, FrameError> {
+        if !self.take::<bool>()? {
+            return Ok(None);
+        }
+        let (zxid, time, checksum) = (self.take()?, self.take()?, self.take::<i64>()?);
+        let checksum = u32::try_from(checksum).map_err(|_| DecodeError::Truncated)?;
+        Ok(Some(LastRecord { zxid, time, checksum }))
     }
 
     fn answer(&mut self) -> Result<Answer, FrameError> {
@@ -740,6 +759,7 @@ impl<'a> Input<'a> {
             9 => Answer::OfAnother(self.number()?),
             10 => Answer::Standing(Standing::Removed { ensemble: self.number()? }),
             11 => Answer::NotYet(self.text()?),
+            12 => Answer::Lacking,
             kind => return Err(FrameError::Kind(kind.into())),
         })
     }

@@ -160,8 +160,13 @@ fn examples() -> Vec<Said> {
         Question::Standing,
         Question::Founded(founding.clone(), None),
         Question::Founded(founding, Some(secret.clone())),
-        Question::Seat(Applicant { server: 255, was: None }),
-        Question::Seat(Applicant { server: 7, was: Some(0x907) }),
+        Question::Seat(Applicant { server: 255, was: None, ends_with: None }),
+        Question::Seat(Applicant { server: 7, was: Some(0x907), ends_with: None }),
+        Question::Seat(Applicant {
+            server: 7,
+            was: None,
+            ends_with: Some(LastRecord { zxid: 1 << 40, time: -1, checksum: u32::MAX }),
+        }),
     ];
     examples.extend(questions.map(Said::Question));
     let answers = [
@@ -194,6 +199,7 @@ fn examples() -> Vec<Said> {
         Answer::Elsewhere,
         Answer::OfAnother(u64::MAX),
         Answer::NotYet("no".to_owned()),
+        Answer::Lacking,
         Answer::Refused("no".to_owned()),
     ];
     examples.extend(answers.map(Said::Answer));

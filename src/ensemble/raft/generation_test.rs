@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use jute::txn::TxnDigest;
+
 use super::super::disk::{What, Write};
 use super::super::fixture::{directory, ensemble, entry};
 use super::super::{FIRST_LIFE, member_id};
@@ -84,6 +86,34 @@ fn founding(before: &Before) -> Founding {
         members: members(),
         configured_at: 0,
     }
+}
+
+/// ZooKeeper brings a follower what its leader has, without what this server adds, and perhaps with a digest.
+#[test]
+fn the_record_that_a_directory_ends_with_is_the_same_as_in_the_log_that_it_is_from() {
+    let of = |zxid: i64, has_digest: bool| {
+        let payload = entry(zxid.cast_unsigned(), zxid).payload;
+        let record = TxnRecord::decode(&payload).expect("a record").0;
+        let digest = has_digest.then_some(TxnDigest { version: 2, tree_digest: 7 });
+        LastRecord::of(TxnRecord { digest, ..record })
+    };
+    let disk = member();
+    go_on(&disk, &JAVAS);
+    let last = JAVAS[2];
+    for has_digest in [false, true] {
+        assert_eq!(read(&disk).ends_with(), Some(of(last, has_digest)));
+    }
+    assert_ne!(of(last, false).checksum, of(last - 1, false).checksum);
+    // A snapshot does not tell it, also where an earlier record is there.
+    let mut snapshot = disk.content(&Path::new(FOLDER).join("snapshot.0"));
+    // One of ZooKeeper's, without tails; the seal covers the header.
+    snapshot[8..16].fill(0xff);
+    snapshot.truncate(snapshot.len() - (13 + 20 + 13 + 8 + 13));
+    let seal = i64::from(adler32(&snapshot)).to_be_bytes();
+    snapshot.extend(seal.iter().chain(b"\0\0\0\x01/"));
+    disk.plant(&Path::new(FOLDER).join("snapshot.400000000"), &snapshot);
+    let before = read(&disk);
+    assert_eq!((before.base().zxid, before.ends_with()), (4 << 32, None));
 }
 
 /// All that was there: sessions, of which each record but the blank one opens one.

@@ -11,13 +11,14 @@ use crate::engine::apply::Mode;
 use crate::engine::database::Database;
 use crate::engine::session::SessionId;
 use crate::engine::zxid::Zxid;
-use crate::ensemble::founding::{Founding, Seat};
+use crate::ensemble::founding::{Founding, LastRecord, Seat};
 use crate::ensemble::rebuild::Rebuild;
 use crate::ensemble::snapshots::snapshot_of;
 use crate::ensemble::standing::{Base, Left, OfLine, Servers, has_begun, lacks_base};
 use crate::storage::{
     Compression, DataDirectory, EpochFile, Members, RaftState, RaftStateFile, SessionKey,
-    SessionSecret, SnapshotId, SnapshotOrigin, StorageError, TxnLog, recover, whose,
+    SessionSecret, SnapshotId, SnapshotOrigin, StorageError, TxnLog, record_of, recover,
+    refuse_unreadable_end, whose,
 };
 
 fn all(members: &Members) -> impl Iterator<Item = u64> {
@@ -83,6 +84,7 @@ pub struct Before {
     accepted: Option<u64>,
     left: Option<Left>,
     detached: Option<u64>,
+    ends_with: Option<LastRecord>,
 }
 
 /// What the raft.state of a directory says of its ensemble, for which the last record was written with this zxid.
@@ -131,6 +133,7 @@ impl Before {
         let rebuild = Rebuild::new(how.seed, how.rules);
         let mut rebuild = rebuild.of(&directory)?.of_former_member();
         let recovered = recover(&directory, how.recovery, &mut rebuild)?;
+        refuse_unreadable_end(&directory, recovered.last_zxid)?;
         let folder = directory.snapshots();
         let epoch = |file: Result<EpochFile, _>| file.map(|file: EpochFile| file.get());
         let current = epoch(EpochFile::current(Arc::clone(directory.disk()), folder))?;
@@ -148,7 +151,25 @@ impl Before {
         // One that it left since by itself was a later one.
         let detached = by_command.as_ref().filter(|_| left.is_none()).map(|its| its.ensemble);
         let accepted = by_command.filter(|its| its.awaits != 0).map(|its| its.ensemble);
-        Ok(Self { directory, database, log, snapshot, last_zxid, base, accepted, left, detached })
+        let ends_with = match left {
+            Some(_) => record_of(&directory, last_zxid)?,
+            None => None,
+        };
+        let ends_with = ends_with.and_then(|payload| {
+            TxnRecord::decode(&payload).ok().map(|(record, _)| LastRecord::of(record))
+        });
+        Ok(Self {
+            directory,
+            database,
+            log,
+            snapshot,
+            last_zxid,
+            base,
+            accepted,
+            left,
+            detached,
+            ends_with,
+        })
     }
 
     /// What others compare.
@@ -173,6 +194,25 @@ impl Before {
     #[must_use]
     pub const fn accepted(&self) -> Option<u64> {
         self.accepted
+    }
+
+    /// Of a directory that was a member's, the last record, if it can be read: a snapshot alone does not tell it.
+    #[must_use]
+    pub const fn ends_with(&self) -> Option<LastRecord> {
+        self.ends_with
+    }
+
+    /// The same, as if it ended with this.
+    #[cfg(test)]
+    #[must_use]
+    pub const fn ending_with(mut self, record: LastRecord) -> Self {
+        self.ends_with = Some(record);
+        self
+    }
+
+    /// Its ensemble has not that record.
+    pub const fn is_lacked(&mut self) {
+        self.ends_with = None;
     }
 
     /// The entry that shows it, if an ensemble is founded on it.
@@ -430,6 +470,8 @@ pub fn take_another_seat(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use jute::txn::CreateSessionTxn;
     use raft::eraftpb::HardState;
 
@@ -831,6 +873,37 @@ mod tests {
             assert!(!disk.content(&aside).is_empty(), "after {fails_after}");
         }
         assert!(before_it > 2 && behind_it > 20, "{before_it} {behind_it}");
+    }
+
+    /// The others may be lost before anything has come: the line that says where it is says how it counts again.
+    #[test]
+    fn what_went_aside_for_a_seat_counts_again_by_the_way_back() {
+        let disk = with_data();
+        let before = read(&disk);
+        let had = before.base();
+        let new = member_id(1, 40);
+        let members =
+            Members { voters: vec![member_id(2, 1)], learners: vec![new], ..Members::default() };
+        let (line, generation, term) = (7, 1, TERM);
+        let seat =
+            Seat { id: new, ensemble: 7, line, generation, term, members, configured_at: 40 };
+        before.take(seat, None).expect("takes it");
+        assert_eq!(start(&disk).expect("starts"), (0, 0));
+        let aside = "before-0000000000000007-40";
+        let command = directory(&disk).back_command(aside);
+        assert_eq!(
+            command,
+            format!("mv /data/version-2 /data/given-up-1 && mv /data/{aside} /data/version-2")
+        );
+        let again = SimDisk::default();
+        drop(directory(&again));
+        let folder = Path::new("/data").join(aside);
+        for name in disk.list(&folder).expect("lists") {
+            let to = Path::new("/data/version-2").join(&name);
+            again.plant(&to, &disk.content(&folder.join(&name)));
+        }
+        let base = read(&again).base();
+        assert_eq!((base.epoch, base.zxid), (had.epoch, had.zxid));
     }
 
     /// ZooKeeper went on, or not, behind the record of an ensemble that came to nothing, and wrote less than what the next one

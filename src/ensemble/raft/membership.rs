@@ -18,7 +18,7 @@ use super::ground::of_line;
 use super::ready::{Member, Transport};
 use super::{EnsembleError, FIRST_LIFE, life_of, server_of};
 use crate::engine::time::{Monotonic, Now};
-use crate::ensemble::founding::{Applicant, Founding, Seat};
+use crate::ensemble::founding::{Applicant, Founding, LastRecord, Seat};
 use crate::ensemble::standing::has_begun;
 use crate::message::MessageId;
 use crate::storage::{Over, RaftState as Promises};
@@ -43,6 +43,8 @@ pub(in crate::ensemble) enum Prospect {
     Full,
     /// Not with this directory: another one of the same server may be this member's.
     Taken(u64),
+    /// Not with what it holds: this member's log does not show that the ensemble has it.
+    Lacking,
 }
 
 impl<T: Transport> Member<T> {
@@ -76,7 +78,7 @@ impl<T: Transport> Member<T> {
         applicant: Applicant,
         now: Now,
     ) -> Result<Prospect, EnsembleError> {
-        let Applicant { server, was } = applicant;
+        let Applicant { server, was, ends_with } = applicant;
         let members = self.members();
         let is_its = |member: &&u64| server_of(**member) == server;
         let speaks = members.iter().filter(is_its).any(|member| self.found.contains(member));
@@ -86,6 +88,11 @@ impl<T: Transport> Member<T> {
         // Whoever asks may be the second of two that run with the same myid: the first keeps its place.
         if speaks {
             return Ok(Prospect::Speaks);
+        }
+        if let Some(record) = ends_with
+            && let Some(not_with_it) = self.lacks(record)
+        {
+            return Ok(not_with_it);
         }
         if self.node.raft.has_pending_conf() {
             return Ok(Prospect::Changing);
@@ -125,6 +132,29 @@ impl<T: Transport> Member<T> {
         let above = self.last_index();
         self.change(Change::Seat(asks), now)?;
         Ok(Prospect::SeatAbove(above))
+    }
+
+    /// What whoever holds nothing behind this record can expect, if that is not known to be final here. A leader has all that may
+    /// become final; what its log goes on behind is not known any more, and another record may have the same zxid.
+    fn lacks(&self, record: LastRecord) -> Option<Prospect> {
+        let log = &self.node.store().log;
+        let (mut low, mut high) = (log.first_index(), log.last_index().saturating_add(1));
+        while low < high {
+            let middle = low.midpoint(high);
+            match log.zxid(middle) {
+                Some(zxid) if zxid < record.zxid => low = middle + 1,
+                Some(_) => high = middle,
+                None => return Some(Prospect::Lacking),
+            }
+        }
+        let entries = log.entries(low, low.saturating_add(1), u64::MAX).ok().flatten();
+        let entry = entries.and_then(|mut entries| entries.pop());
+        let found = entry.as_ref().and_then(|entry| TxnRecord::decode(&entry.payload).ok());
+        match found.map(|(found, _)| LastRecord::of(found)) == Some(record) {
+            false => Some(Prospect::Lacking),
+            true if low > self.node.raft.raft_log.committed => Some(Prospect::Later),
+            true => None,
+        }
     }
 
     /// For whom a seat was given, as far as the log still says so: its server, and above that what it was before.

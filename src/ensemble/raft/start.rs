@@ -162,10 +162,15 @@ impl Ensemble {
             let folder = aside(id, ensemble);
             let zxid = format_args!("{:#x}", own.1);
             if base == 0 {
+                // Not only when the ensemble's data has come: whoever has a seat may be sent the log from its first entry on, and
+                // has no other place for that.
                 tracing::info!(
                     zxid,
                     folder,
-                    "the data that this directory held before it joined the ensemble is moved aside and kept"
+                    way_back = directory.back_command(&folder),
+                    "the data that this directory held before it joined the ensemble is moved aside and kept; should all other members \
+                     be lost for good before this server has loaded the ensemble's data, stop it, run what is named as the way back, \
+                     and start it: that data counts again then"
                 );
                 move_data_aside(&directory, &folder)?;
             } else if replaces != 0 && self.has_come(&directory, replaces, is_checked)? {

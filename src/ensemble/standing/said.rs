@@ -159,6 +159,7 @@ impl Round<'_> {
                     mounted("all servers")
                 )
             }
+            (false, None) if let Some(text) = self.is_of_other_lists((&silent, are)) => text,
             (false, None) => {
                 let end = match self.data().next() {
                     None => format!(
@@ -427,6 +428,20 @@ impl Round<'_> {
         format!("server {server} belongs to an ensemble, and {has}{end}")
     }
 
+    /// Beside a majority of the ensemble that it left, which is not known to have all that it holds.
+    #[must_use]
+    pub fn has_more(&self) -> String {
+        let zxid = self.holding.base.zxid;
+        let end = match self.is_complete() {
+            true => "this server ends after initLimit, and its log says then what to do".to_owned(),
+            false => format!("{} and may have it: start what is silent", self.missing()),
+        };
+        format!(
+            "a majority goes on with the ensemble that this server left, and does not show that it has all that ZooKeeper made of the \
+             data of this server, up to zxid {zxid:#x}: {end}"
+        )
+    }
+
     /// What ends a wait beside members of an ensemble.
     fn ends_without_others(&self, (ensemble, of): (u64, OfLine)) -> String {
         let own = (self.own, Standing::Before(self.holding));
@@ -443,6 +458,24 @@ impl Round<'_> {
             }
             _ => "no majority of them names this server as the founder: check that they all reach each other".to_owned(),
         }
+    }
+
+    /// For an operator, if another server has another list, or hears who is silent here: nothing is given up for those then.
+    fn is_of_other_lists(&self, (silent, are): (&str, &str)) -> Option<String> {
+        self.is_of_other_list().or_else(|| {
+            let (_, server, _) = self.heard().find(|its| self.has_heard_all(its))?;
+            Some(format!(
+                "{silent} {are} not answer this server, but server {server} has heard all that vote by its own list: check that the two \
+                 lists are the same, and that this server reaches {silent}"
+            ))
+        })
+    }
+
+    /// Whether another empty server names a founder without the marker, which it does where all of its list have answered.
+    fn has_heard_all(&self, (_, server, holding): &(bool, u8, Holding)) -> bool {
+        let is_named = |its: &(bool, u8, Holding)| Some(its.1) == holding.names;
+        let named = self.heard().find(is_named);
+        *server != self.own && named.is_some_and(|its| !its.0 && its.2.begins == Begins::WithAll)
     }
 
     /// For an operator, if another server is to be the founder that this one's list does not have.
@@ -588,6 +621,21 @@ fn started(silent: &str) -> String {
     )
 }
 
+/// How a server refuses what this one asks of it, for an operator: behind which server it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refuses {
+    /// In words.
+    pub said: String,
+    /// The two belong to two ensembles: there may be nothing to correct.
+    pub is_of_another: bool,
+}
+
+impl From<String> for Refuses {
+    fn from(said: String) -> Self {
+        Self { said, is_of_another: false }
+    }
+}
+
 /// For an operator, if servers refuse what this one asks of them, each with what it says of that: until that is mended, nobody knows
 /// what they hold, and nothing is given up.
 #[must_use]
@@ -595,14 +643,22 @@ pub fn refused(
     own: u8,
     voters: &[u8],
     others: &BTreeMap<u8, Standing>,
-    refusals: &BTreeMap<u8, String>,
+    refusals: &BTreeMap<u8, Refuses>,
 ) -> Option<String> {
     let counts = |server: &u8| voters.contains(server) || others.contains_key(server);
     let refused: Vec<_> = refusals.iter().filter(|its| counts(its.0)).collect();
     let all: Vec<String> =
-        refused.iter().map(|(server, why)| format!("server {server} {why}")).collect();
-    let correct = match refused.iter().any(|its| !others.contains_key(its.0)) {
+        refused.iter().map(|(server, why)| format!("server {server} {}", why.said)).collect();
+    let may_count = |its: &&(&u8, &Refuses)| !others.contains_key(its.0) && !its.1.is_of_another;
+    let correct = match refused.iter().any(|its| may_count(&its)) {
         true => ". Correct that first: what is there may count",
+        false => "",
+    };
+    let of_another = match refused.iter().any(|its| its.1.is_of_another) {
+        true => {
+            ". If that is not the reason, check that the lists name the right servers. Move no data away before it is known which \
+             ensemble served clients"
+        }
         false => "",
     };
     let is_silent = |server: &u8| {
@@ -614,7 +670,7 @@ pub fn refused(
         [_] => format!(". Besides, {} does not answer: start it", in_words(&silent)),
         _ => format!(". Besides, {} do not answer: start them", in_words(&silent)),
     };
-    (!all.is_empty()).then(|| format!("{}{correct}{besides}", all.join("; ")))
+    (!all.is_empty()).then(|| format!("{}{correct}{of_another}{besides}", all.join("; ")))
 }
 
 /// For an operator, where a minority went on as members and another one with ZooKeeper: what to do first.

@@ -79,6 +79,12 @@ impl Heard {
     pub(super) fn address(&self) -> Option<IpAddr> {
         Some(self.connection.as_ref()?.address.ip())
     }
+
+    /// The same, if it is another one than this.
+    pub(super) fn another(&self, than: ProcessId) -> Option<IpAddr> {
+        let connection = self.connection.as_ref()?;
+        (connection.process != than).then(|| connection.address.ip())
+    }
 }
 
 #[cfg(test)]

@@ -15,17 +15,17 @@ use super::hello::Refusal;
 use super::introduction::{ANSWER_MAX, BETWEEN_ROUNDS, ask};
 use crate::ensemble::founding::{Answer, Question};
 use crate::ensemble::introduction::Heard;
-use crate::ensemble::standing::Standing;
+use crate::ensemble::standing::{Refuses, Standing};
 
 /// What came of a question: what the server is, and which process of it said so, or how it refused.
-type Said = Result<(Standing, ProcessId), String>;
+type Said = Result<(Standing, ProcessId), Refuses>;
 
 /// The last answers; ends when it is dropped.
 pub(super) struct Asking {
     _tasks: JoinSet<()>,
     hears: UnboundedReceiver<(u8, Said)>,
     answers: BTreeMap<u8, (Instant, Standing, ProcessId)>,
-    refusals: BTreeMap<u8, (Instant, String)>,
+    refusals: BTreeMap<u8, (Instant, Refuses)>,
 }
 
 impl Asking {

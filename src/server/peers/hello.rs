@@ -30,6 +30,7 @@ use super::callers::{Claim, ProcessId};
 use super::secret::{NONCE_LEN, PROOF_LEN, Secret, Side, nonce};
 use super::secure::Stream;
 use super::{Common, Own};
+use crate::ensemble::standing::Refuses;
 use crate::ensemble::{Promised, server_of};
 use crate::old_name;
 
@@ -140,15 +141,17 @@ impl Refusal {
     }
 
     /// For an operator, if whoever was called was reached and there is something wrong between the two: behind which server it is.
-    pub(super) fn tell(error: &io::Error) -> Option<String> {
-        if let Some(Self { reason, .. }) =
+    pub(super) fn tell(error: &io::Error) -> Option<Refuses> {
+        if let Some(Self { kind, reason }) =
             error.get_ref().and_then(|its| its.downcast_ref::<Self>())
         {
-            return Some(format!("refuses: {reason}"));
+            let (said, is_of_another) =
+                (format!("refuses: {reason}"), *kind == Some(Kind::OfAnother));
+            return Some(Refuses { said, is_of_another });
         }
         // What a connection ends with that was not made, or was lost, says nothing of who is there.
         let is_wrong = matches!(error.kind(), io::ErrorKind::Other | io::ErrorKind::InvalidData);
-        is_wrong.then(|| format!("is reached, but {error}"))
+        is_wrong.then(|| format!("is reached, but {error}").into())
     }
 
     /// What a call ended with, if it was refused by who had proved to be one of the ensemble's servers.
@@ -614,10 +617,14 @@ mod tests {
     #[test]
     fn who_is_reached_and_is_wrong_is_told_from_who_is_not_there() {
         let told = |error: io::Error| Refusal::tell(&error);
+        let said =
+            |said: &str, is_of_another| Some(Refuses { said: said.to_owned(), is_of_another });
         let refusal = Refusal::of_stranger("the secrets differ".to_owned());
-        assert_eq!(told(refusal.into()).as_deref(), Some("refuses: the secrets differ"));
+        assert_eq!(told(refusal.into()), said("refuses: the secrets differ", false));
+        let refusal = Refusal::new(Kind::OfAnother, "nothing in common".to_owned());
+        assert_eq!(told(refusal.into()), said("refuses: nothing in common", true));
         let wrong = io::Error::other("it is server 2, not 1");
-        assert_eq!(told(wrong).as_deref(), Some("is reached, but it is server 2, not 1"));
+        assert_eq!(told(wrong), said("is reached, but it is server 2, not 1", false));
         for kind in [
             io::ErrorKind::ConnectionRefused,
             io::ErrorKind::ConnectionReset,

@@ -25,10 +25,12 @@ use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config::{self, SessionPasswords};
 use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question};
 use crate::ensemble::introduction::{Asked, Coming, Deed, Founds, Heard, Introduction, Next};
-use crate::ensemble::standing::{Asks, Left, Returning, Standing, refused, without_any_base};
+use crate::ensemble::standing::{
+    Asks, Left, Refuses, Returning, Standing, refused, without_any_base,
+};
 use crate::ensemble::{
     Before, EnsembleError, FIRST_LIFE, FRAME_HEAD_LEN, FromPeer, Said, founder_knows, member_id,
-    parse_head, parse_said, put_said,
+    parse_head, parse_said, put_said, speaks_as,
 };
 use crate::message::MessageId;
 use crate::server::shared::{Role, Server};
@@ -132,7 +134,7 @@ impl Peers {
         let mut coming = Coming::new(common.server, voters, ensemble.init_limit, (data_dir, leave));
         let mut asking = None;
         // Why those gave no seat that were asked for one behind the round before.
-        let mut no_seats: BTreeMap<u8, String> = BTreeMap::new();
+        let mut no_seats: BTreeMap<u8, Refuses> = BTreeMap::new();
         let began = Instant::now();
         let mut complained = began;
         loop {
@@ -176,13 +178,14 @@ impl Peers {
                     let passwords = server.config.session_passwords;
                     common.found(founds, ensemble, passwords).await;
                 }
-                Deed::AsksForSeat { members, was } => {
-                    no_seats = common.ask_for_seat(members, was).await;
+                Deed::AsksForSeat { members, was, ends_with } => {
+                    let applicant = Applicant { server: common.server, was, ends_with };
+                    no_seats = common.ask_for_seat(members, applicant).await;
                 }
-                Deed::Ends { zxid } => {
+                Deed::Ends { zxid, has_left } => {
                     let command = directory.aside_command();
                     let directory = directory.snapshots().display().to_string();
-                    return Err(ServerError::NotEmpty { directory, command, zxid });
+                    return Err(ServerError::NotEmpty { directory, command, zxid, has_left });
                 }
             }
             if let Some(text) = text {
@@ -419,9 +422,8 @@ impl Common {
     async fn ask_for_seat(
         self: &Arc<Self>,
         members: Vec<(u8, u64)>,
-        was: Option<u64>,
-    ) -> BTreeMap<u8, String> {
-        let applicant = Applicant { server: self.server, was };
+        applicant: Applicant,
+    ) -> BTreeMap<u8, Refuses> {
         let mut refusals = BTreeMap::new();
         for (server, ensemble) in members {
             let Some(peer) = self.peers.get(&server) else { continue };
@@ -450,10 +452,17 @@ impl Common {
                             "cannot join the ensemble"
                         );
                     }
-                    refusals.insert(server, format!("gives this server no seat: {reason}"));
+                    let said = format!("gives this server no seat: {reason}");
+                    refusals.insert(server, said.into());
                 }
                 Ok(Answer::NotYet(reason)) => {
-                    refusals.insert(server, format!("gives this server no seat yet: {reason}"));
+                    let said = format!("gives this server no seat yet: {reason}");
+                    refusals.insert(server, said.into());
+                }
+                // From here on it is data that the ensemble has not.
+                Ok(Answer::Lacking) => {
+                    self.introduction.lock().is_lacked();
+                    return refusals;
                 }
                 _ => {}
             }
@@ -527,7 +536,7 @@ impl Common {
         }
     }
 
-    pub(super) async fn seat(&self, applicant: Applicant) -> Answer {
+    pub(super) async fn seat(&self, applicant: Applicant, process: ProcessId) -> Answer {
         // Before it has read its directory it does not know of a key.
         if !self.is_introduced_as_member() || self.own().ensemble == 0 {
             return Answer::Elsewhere;
@@ -548,7 +557,19 @@ impl Common {
                     Err(_) => Answer::Elsewhere,
                 }
             }
-            (answer, _) => answer.unwrap_or(Answer::Elsewhere),
+            (answer, _) => match answer.unwrap_or(Answer::Elsewhere) {
+                Answer::Elsewhere => self.speaks_already(applicant.server, process),
+                answer => answer,
+            },
+        }
+    }
+
+    /// What to answer who asks for a seat where this member gives none: the leader may have the same number as who asks, which does
+    /// not ask it then.
+    fn speaks_already(&self, server: u8, process: ProcessId) -> Answer {
+        match self.heard.lock().get(&server).and_then(|its| its.another(process)) {
+            Some(address) => Answer::NotYet(speaks_as(server, Some(address))),
+            None => Answer::Elsewhere,
         }
     }
 }
@@ -575,7 +596,7 @@ async fn answer_at_leisure(
             common.belong(from, founding, handed).await
         }
         Said::Question(Question::Seat(applicant)) if applicant.server == from.0 => {
-            common.seat(applicant).await
+            common.seat(applicant, from.1).await
         }
         _ => return Err(io::Error::other("this is not a question")),
     };

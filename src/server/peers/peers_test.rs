@@ -443,10 +443,12 @@ async fn who_cannot_be_given_the_key_gets_no_seat() {
     let secret = SessionSecret { key: SessionKey::new([7; 32]), before: Vec::new() };
     common.session_secret.set(secret).expect("is new");
     for _ in 0..3 {
-        let answer =
-            tokio::time::timeout(DEADLINE, common.seat(Applicant { server: 1, was: None }))
-                .await
-                .expect("an answer at once");
+        let answer = tokio::time::timeout(
+            DEADLINE,
+            common.seat(Applicant { server: 1, was: None, ends_with: None }, ProcessId(1)),
+        )
+        .await
+        .expect("an answer at once");
         assert!(
             matches!(&answer, Answer::Refused(why) if why.contains("session.key")),
             "{answer:?}"

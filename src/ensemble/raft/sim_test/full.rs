@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use jute::txn::TxnRecord;
+
 use super::super::super::configuration::{Change, MEMBERS_MAX};
 use super::connection::Seen;
 use super::post::Post;
 use super::*;
 use crate::engine::database::{Database, Rules};
 use crate::engine::time::{Monotonic, Now, WallClock};
-use crate::ensemble::founding::Applicant;
+use crate::ensemble::founding::{Applicant, LastRecord};
 use crate::ensemble::raft::{FIRST_LIFE, Prospect, fixture, member_id};
 use crate::ensemble::replica::Replica;
 use crate::message::told::ids_told;
@@ -66,7 +68,11 @@ impl Alone {
     }
 
     fn ask(&mut self, server: u8) -> Prospect {
-        let applicant = Applicant { server, was: None };
+        self.ask_with(server, None)
+    }
+
+    fn ask_with(&mut self, server: u8, ends_with: Option<LastRecord>) -> Prospect {
+        let applicant = Applicant { server, was: None, ends_with };
         let prospect = self.member.prepare_seat(applicant, NOW).expect("goes on");
         self.go_on();
         prospect
@@ -97,6 +103,30 @@ fn a_seat_beyond_the_most_members_is_refused_until_some_have_gone() {
     assert!(alone.is_seated(201), "the place of who has gone");
     assert_eq!(alone.ask(202), Prospect::Full);
     assert!(alone.member.takes_requests());
+}
+
+/// ZooKeeper went on with what it holds, and another ensemble may have had the same zxids: what ends with a record that is not here
+/// does not go aside.
+#[test]
+fn who_left_has_a_seat_only_where_its_last_record_is_final() {
+    let mut alone = Alone::all_but_full();
+    let last = alone.member.last_index();
+    let entries = alone.member.node.store().log.entries(last, last + 1, u64::MAX);
+    let entry = entries.expect("reads").expect("is there").remove(0);
+    let there = LastRecord::of(TxnRecord::decode(&entry.payload).expect("a record").0);
+    assert_eq!(there.zxid, entry.zxid);
+    for other in [
+        LastRecord { checksum: !there.checksum, ..there },
+        LastRecord { time: there.time + 1, ..there },
+        LastRecord { zxid: there.zxid + 1, ..there },
+        LastRecord { zxid: there.zxid + (1 << 32), ..there },
+        LastRecord { zxid: there.zxid - 1, ..there },
+        LastRecord { zxid: 0, ..there },
+    ] {
+        assert_eq!(alone.ask_with(200, Some(other)), Prospect::Lacking, "{other:?}");
+    }
+    assert_eq!(alone.member.last_index(), last, "nothing was proposed");
+    assert_eq!(alone.ask_with(200, Some(there)), Prospect::SeatAbove(last));
 }
 
 /// No leader proposes it. Where one did, all pass over it alike.

@@ -78,7 +78,7 @@ fn taken_out() -> (World, (usize, u64), usize, usize) {
 fn ask(world: &mut World, at: usize, server: usize, was: Option<u64>) -> Prospect {
     let mut prospect = Prospect::Later;
     let now = world.servers[at].clock.read(world.timeline.now());
-    let applicant = Applicant { server: server as u8 + 1, was };
+    let applicant = Applicant { server: server as u8 + 1, was, ends_with: None };
     let prepare = |member: &mut Member<post::Post>| {
         prospect = member.prepare_seat(applicant, now)?;
         Ok(())
@@ -162,7 +162,7 @@ fn nothing_is_read_for_who_comes_back_beside_a_life_that_votes() {
         hand_over(&mut world, first, second);
     }
     let now = world.servers[second].clock.read(world.timeline.now());
-    let applicant = Applicant { server: gone as u8 + 1, was: Some(id) };
+    let applicant = Applicant { server: gone as u8 + 1, was: Some(id), ends_with: None };
     let disk = world.servers[second].disk.clone();
     let mut prospect = Prospect::Later;
     let prepare = |member: &mut Member<post::Post>| {

@@ -196,12 +196,7 @@ impl World {
         }
     }
 
-    fn do_chores(
-        &mut self,
-        at: usize,
-        member: &mut Member<Post>,
-        now: Now,
-    ) -> Result<(), Stop> {
+    fn do_chores(&mut self, at: usize, member: &mut Member<Post>, now: Now) -> Result<(), Stop> {
         let looks = self.servers[at].thread.life.looks_at_sessions(member);
         let Some(late) = looks else { return Ok(()) };
         let Some(sequencer) = member.sequencer() else { return Ok(()) };

@@ -61,7 +61,7 @@ impl World {
         let mut prospect = Prospect::Later;
         if passes && self.timeline.now() >= self.servers[whom].frozen_until {
             let now = self.servers[whom].clock.read(self.timeline.now());
-            let question = Question::Seat(Applicant { server: at as u8 + 1, was });
+            let question = Question::Seat(Applicant { server: at as u8 + 1, was, ends_with: None });
             let passed = frames::pass(Said::Question(question), now.monotonic)?;
             let Said::Question(Question::Seat(applicant)) = passed else { return Ok(()) };
             self.with(whom, |member| {
@@ -169,7 +169,8 @@ fn a_change_of_members_outlives_a_snapshot_that_does_not_show_it() {
     while matches!(prospect, Prospect::Later | Prospect::Changing | Prospect::Speaks) {
         world.step().expect("holds");
         let prepare = |member: &mut Member<post::Post>| {
-            prospect = member.prepare_seat(Applicant { server, was: None }, now)?;
+            prospect =
+                member.prepare_seat(Applicant { server, was: None, ends_with: None }, now)?;
             Ok(())
         };
         world.with(leader, prepare).expect("holds");
