@@ -1,11 +1,11 @@
 //! `ferrokeeper cli`: ZooKeeper's shell, zkCli.sh, without Java.
 //!
-//! It knows the protocol's records and nothing of the server beside it. Commands, what they print where, and exit codes
-//! are zkCli's of 3.9.5; `--json`, `watch`, `tree` and `help` are its own.
+//! It knows the protocol's records and nothing of the server beside it. Commands, what they print
+//! where, and exit codes are zkCli's of 3.9.5; `--json`, `watch`, `tree` and `help` are its own.
 //!
-//! A run is a `shell`: it reads each `line`, finds the one of the `commands` that it names, reads its `arguments`, and
-//! has it ask by a `client`, which has a `connection`. What comes back is shown by `print`; what comes unasked, an `event`,
-//! goes through `events`.
+//! A run is a `shell`: it reads each `line`, finds the one of the `commands` that it names, reads
+//! its `arguments`, and has it ask by a `client`, which has a `connection`. What comes back is
+//! shown by `print`; what comes unasked, an `event`, goes through `events`.
 
 mod arguments;
 mod client;

@@ -1,8 +1,9 @@
 //! The tools: words on the command line to a report on standard output and an exit code.
 //!
-//! Each tool has a file. What is read and written in a data directory is [`storage`](crate::storage)'s business; here
-//! it is asked for and shown. A tool that only shows can run beside a server. One that changes takes the lock of the
-//! directory first, and says with `--dry-run` what it would do. Nothing here logs.
+//! Each tool has a file. What is read and written in a data directory is
+//! [`storage`](crate::storage)'s business; here it is asked for and shown. A tool that only shows
+//! can run beside a server. One that changes takes the lock of the directory first, and says with
+//! `--dry-run` what it would do. Nothing here logs.
 
 mod backup;
 mod config;

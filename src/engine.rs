@@ -1,11 +1,11 @@
 //! The engine: what ZooKeeper is, without a server around it.
 //!
-//! Everything here is a pure function of its arguments: no file, no socket, no clock, no randomness, no logging.
-//! Time, session ids and seeds come in; transactions, answers and events come out. The same calls give the same
-//! results, in a server, in a test and in a simulator.
+//! Everything here is a pure function of its arguments: no file, no socket, no clock, no
+//! randomness, no logging. Time, session ids and seeds come in; transactions, answers and events
+//! come out. The same calls give the same results, in a server, in a test and in a simulator.
 //!
-//! A request is [prepared](sequencer::Sequencer::prepare) into a transaction, and the transaction is
-//! [applied](database::Database::apply). Reads are [answered](read::answer).
+//! A request is [prepared](sequencer::Sequencer::prepare) into a transaction, and the transaction
+//! is [applied](database::Database::apply). Reads are [answered](read::answer).
 
 pub mod acl;
 mod acl_list;

@@ -1,8 +1,9 @@
 //! Who orders, and what makes an order final.
 //!
-//! A standalone server orders by itself: a transaction is final once its own disk has it. A [`Member`] of an ensemble
-//! orders while the others have elected it, and a transaction is final once a majority's disks have it. The applied
-//! state stands behind the one lock here, whoever orders.
+//! A standalone server orders by itself: a transaction is final once its own disk has it. A
+//! [`Member`] of an ensemble orders while the others have elected it, and a transaction is final
+//! once a majority's disks have it. The applied state stands behind the one lock here, whoever
+//! orders.
 
 mod clients;
 mod disk_room;

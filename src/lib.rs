@@ -1,9 +1,10 @@
 //! ferrokeeper: a server that speaks ZooKeeper's client protocol and keeps its data directory.
 //!
-//! Data flows one way: socket, frame, request, transaction, log, tree, reply. [`server`] owns the sockets and the
-//! threads, [`ensemble`] decides the order, [`storage`] makes it durable, [`engine`] knows what it means, and
-//! [`config`] says how all of them are set up. [`command`] holds the tools on a data directory, [`cli`] a client, and
-//! [`message`] the ids of what is said when something is wrong. `docs/architecture.md` is the way in.
+//! Data flows one way: socket, frame, request, transaction, log, tree, reply. [`server`] owns the
+//! sockets and the threads, [`ensemble`] decides the order, [`storage`] makes it durable,
+//! [`engine`] knows what it means, and [`config`] says how all of them are set up. [`command`]
+//! holds the tools on a data directory, [`cli`] a client, and [`message`] the ids of what is said
+//! when something is wrong. `docs/architecture.md` is the way in.
 
 pub mod cli;
 pub mod command;

@@ -1,8 +1,9 @@
 //! Log lines: on standard error, and in a file where one is configured.
 //!
-//! Owns the form of a line, the level from `FERROKEEPER_LOG`, the form from `FERROKEEPER_LOG_FORMAT`, and that a standard
-//! error which is closed or which nobody reads, or a disk that is full, neither ends nor delays the server: lines go
-//! through bounded queues and are dropped when those are full, and how many is said later. Never decides what is worth a line.
+//! Owns the form of a line, the level from `FERROKEEPER_LOG`, the form from
+//! `FERROKEEPER_LOG_FORMAT`, and that a standard error which is closed or which nobody reads, or a
+//! disk that is full, neither ends nor delays the server: lines go through bounded queues and are
+//! dropped when those are full, and how many is said later. Never decides what is worth a line.
 
 mod line;
 mod lost;
@@ -41,7 +42,8 @@ pub const FORMAT_VARIABLE: &str = "FERROKEEPER_LOG_FORMAT";
 /// Lines that wait to be written; some 2 MB of them before they are dropped.
 const QUEUE_LINES: usize = 16 * 1024;
 
-/// What a standard error that nobody reads may delay an exit by, twice: lines that wait, last words.
+/// What a standard error that nobody reads may delay an exit by, twice: lines that wait, last
+/// words.
 const EXIT_DELAY_MAX: Duration = Duration::from_millis(500);
 
 /// The level of this process.
@@ -50,8 +52,8 @@ static LEVEL: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 /// The writers of log lines.
 static WORKERS: Mutex<Vec<WorkerGuard>> = Mutex::new(Vec::new());
 
-/// Starts logging for the whole process, to `file` as well if there is one; a second call has no effect. Who ends the
-/// process calls [`end`] first.
+/// Starts logging for the whole process, to `file` as well if there is one; a second call has no
+/// effect. Who ends the process calls [`end`] first.
 pub fn start(file: Option<&Path>) {
     let mut refused = Vec::new();
     let directives = env::var(LEVEL_VARIABLE).unwrap_or_default();
@@ -101,7 +103,8 @@ pub fn start(file: Option<&Path>) {
     if tracing::subscriber::set_global_default(subscriber).is_ok() {
         // Nobody else can have set it.
         let _ = LEVEL.set(level);
-        // The standard hook writes to standard error itself: where nobody reads that, the thread would never end.
+        // The standard hook writes to standard error itself: where nobody reads that, the thread
+        // would never end.
         panic::set_hook(Box::new(
             |info| tracing::error!(id = %MessageId::PANIC, "{info}; this is a bug, please report it"),
         ));

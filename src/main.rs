@@ -1,8 +1,8 @@
 //! The command line: words to a server, a client or a tool, and their end to an exit code.
 //!
-//! Exit codes of the server are ZooKeeper's: 0 a clean stop, 1 unexpected, 2 bad arguments or configuration,
-//! 3 a data directory that cannot be used, 4 an address that cannot be bound. Those of
-//! the tools are told by [`ferrokeeper::command`].
+//! Exit codes of the server are ZooKeeper's: 0 a clean stop, 1 unexpected, 2 bad arguments or
+//! configuration, 3 a data directory that cannot be used, 4 an address that cannot be bound. Those
+//! of the tools are told by [`ferrokeeper::command`].
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,12 @@
 //! What is said when something is wrong: each warning, each error and each refusal has an id.
 //!
-//! Owns the ids and, in one file for each hundred of them, what an operator should know of each: `ferrokeeper explain` and
-//! `docs/messages.md` tell it from here. Whoever says something names the id; which one an error has, its own type
-//! knows. Imports nothing, so that every layer can name one. The engine says nothing.
+//! Owns the ids and, in one file for each hundred of them, what an operator should know of each:
+//! `ferrokeeper explain` and `docs/messages.md` tell it from here. Whoever says something names the
+//! id; which one an error has, its own type knows. Imports nothing, so that every layer can name
+//! one. The engine says nothing.
 //!
-//! An id is for ever: a message that is not said any more keeps its row out of the table and its number out of use.
+//! An id is for ever: a message that is not said any more keeps its row out of the table and its
+//! number out of use.
 
 use std::fmt;
 

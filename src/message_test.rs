@@ -135,8 +135,9 @@ fn every_id_of_the_table_is_said_somewhere() {
     assert!(unsaid.is_empty(), "said nowhere: {unsaid:?}");
 }
 
-/// `dataDir` holds `myid` as well, without which the next start is refused (FK0110), and a `dataLogDir` of its own holds half of
-/// the data (FK0209). What it held may be all that is left: an operator hears what must be there besides, and to keep it.
+/// `dataDir` holds `myid` as well, without which the next start is refused (FK0110), and a
+/// `dataLogDir` of its own holds half of the data (FK0209). What it held may be all that is left:
+/// an operator hears what must be there besides, and to keep it.
 #[test]
 fn nobody_is_told_to_move_a_data_directory_away_whole_or_without_a_majority() {
     let mut told = BTreeSet::new();

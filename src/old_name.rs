@@ -1,7 +1,8 @@
 //! What this product called its things before its name was ferrokeeper.
 //!
-//! Nothing of it is read. Whoever meets one of these names refuses it, or warns, and says what it is called now: to pass
-//! over a mark would be to trust what must not be trusted, and over a lock, to run beside whoever holds it. Imports nothing.
+//! Nothing of it is read. Whoever meets one of these names refuses it, or warns, and says what it
+//! is called now: to pass over a mark would be to trust what must not be trusted, and over a lock,
+//! to run beside whoever holds it. Imports nothing.
 
 /// Files in a `version-2`: what is in them has stayed as it was.
 pub(crate) const FILES: [(&str, &str); 5] = [

@@ -1,6 +1,7 @@
 //! The server: sockets, threads, clocks and randomness around the engine.
 //!
-//! [`run`] opens the ports, recovers the data directory, and ends on a signal or when the log fails.
+//! [`run`] opens the ports, recovers the data directory, and ends on a signal or when the log
+//! fails.
 
 mod admin;
 mod audit;
@@ -86,12 +87,13 @@ pub use self::signals::Signals;
 /// The server's number in session ids, as a standalone ZooKeeper has it.
 const STANDALONE_ID: u8 = 1;
 
-/// What the first id of sessions of one server only has above the first that the same server gives as a leader, which may
-/// be of the same millisecond: half of what a millisecond has.
+/// What the first id of sessions of one server only has above the first that the same server gives
+/// as a leader, which may be of the same millisecond: half of what a millisecond has.
 const LOCAL_IDS: i64 = 1 << 15;
 
-/// How long whoever connects waits for the data directory to be read. Most are read by then. Later, words are answered as
-/// by a server that does not serve, and connect requests by the end of the connection, as ZooKeeper does at once.
+/// How long whoever connects waits for the data directory to be read. Most are read by then. Later,
+/// words are answered as by a server that does not serve, and connect requests by the end of the
+/// connection, as ZooKeeper does at once.
 const READING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why a server did not start, or ended by itself.
@@ -537,7 +539,8 @@ fn bind(
         .map_err(|source| ServerError::Bind { address: listen.to_string(), purpose, source })
 }
 
-/// Starts the orderer's thread. What it ends with comes through the channel; nothing comes if it panics.
+/// Starts the orderer's thread. What it ends with comes through the channel; nothing comes if it
+/// panics.
 fn start_orderer(
     server: &Arc<Server>,
     run: impl FnOnce(&Arc<Server>) -> Result<(), ServerError> + Send + 'static,
@@ -593,7 +596,8 @@ async fn until_the_end(
     Ok(())
 }
 
-/// A server that is alone and has a state, but nobody who orders: what it is asked for stays in its queue.
+/// A server that is alone and has a state, but nobody who orders: what it is asked for stays in its
+/// queue.
 #[cfg(test)]
 fn without_orderer(settings: &str) -> (tempfile::TempDir, Arc<Server>) {
     showing(settings, Replica::new)

@@ -1,7 +1,8 @@
 //! Durable bytes: the data directory in ZooKeeper's formats.
 //!
-//! Owns the transaction log, snapshot files, what a start makes of them, the epoch files, the session
-//! key, and the lock that keeps the directory to one process. `docs/format.md` gives every byte.
+//! Owns the transaction log, snapshot files, what a start makes of them, the epoch files, the
+//! session key, and the lock that keeps the directory to one process. `docs/format.md` gives every
+//! byte.
 //!
 //! It never interprets a transaction: the tree is on the other side of [`Replay`]. It starts no
 //! thread and reads no clock. Every byte passes the [`Disk`] trait, so that tests can lose it.

@@ -1,4 +1,5 @@
-//! What the tree takes, and that it gives it back. One test: an allocator counts for the whole process.
+//! What the tree takes, and that it gives it back. One test: an allocator counts for the whole
+//! process.
 
 use ferrokeeper::engine::WalkStep;
 use ferrokeeper::engine::apply::Mode;

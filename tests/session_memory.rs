@@ -1,4 +1,5 @@
-//! What the end of a session takes while it is decided and applied. One test: an allocator counts for the whole process.
+//! What the end of a session takes while it is decided and applied. One test: an allocator counts
+//! for the whole process.
 
 use std::time::Instant;
 
@@ -17,7 +18,8 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const SESSION: i64 = 7;
 const ZNODES: i32 = 300_000;
-/// What the transaction lists of them, with room for the list itself, and four bytes of a number for each znode.
+/// What the transaction lists of them, with room for the list itself, and four bytes of a number
+/// for each znode.
 const MOST: usize = 8 << 20;
 
 fn apply(database: &mut Database, txn: Txn<'_>) {

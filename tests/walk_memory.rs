@@ -1,4 +1,5 @@
-//! What a snapshot takes while it begins and goes on. One test: an allocator counts for the whole process.
+//! What a snapshot takes while it begins and goes on. One test: an allocator counts for the whole
+//! process.
 
 use std::time::Instant;
 

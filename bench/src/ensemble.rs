@@ -220,7 +220,8 @@ pub(crate) fn figures(
     }
 }
 
-/// From the start of a follower with nothing but its id to its first reply, of the last key that was made.
+/// From the start of a follower with nothing but its id to its first reply, of the last key that
+/// was made.
 fn emptied_follower(ensemble: &mut Ensemble<'_>, keys: u32) -> io::Result<Figures> {
     let follower = (ensemble.leader()? + 1) % SERVERS;
     ensemble.end(follower, Signal::KILL)?;

@@ -40,7 +40,8 @@ pub(crate) struct Load {
     /// Before measuring.
     pub(crate) warm_up: Duration,
     pub(crate) measured: Duration,
-    /// Where the course of the latencies is wanted too: one histogram for each such piece of the time.
+    /// Where the course of the latencies is wanted too: one histogram for each such piece of the
+    /// time.
     pub(crate) slice: Option<Duration>,
 }
 
@@ -113,8 +114,8 @@ struct Client {
     stuck: bool,
 }
 
-/// Runs the load, its connections dealt out to the servers; `at_start` and `at_end` are called when measuring begins and
-/// ends.
+/// Runs the load, its connections dealt out to the servers; `at_start` and `at_end` are called when
+/// measuring begins and ends.
 pub(crate) fn run(
     servers: &[SocketAddr],
     load: &Load,
@@ -291,8 +292,8 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// Sends what is due: at once what one connection has to send, so that a generator that got its core late does not
-    /// need more of it than one that is on time.
+    /// Sends what is due: at once what one connection has to send, so that a generator that got its
+    /// core late does not need more of it than one that is on time.
     fn send(&mut self, clients: &mut [Client], now: Instant) -> io::Result<()> {
         let first = self.next;
         while self.due <= now {

@@ -1,7 +1,8 @@
 //! How long writes stand still when the leader of an ensemble is killed, ended or frozen.
 //!
-//! A writer through each of the servers that stay has one write in flight, always. What counts is the longest time around
-//! the event in which neither was answered: it lasts to the first acknowledged write.
+//! A writer through each of the servers that stay has one write in flight, always. What counts is
+//! the longest time around the event in which neither was answered: it lasts to the first
+//! acknowledged write.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,10 +1,11 @@
 //! What a snapshot does to those who write meanwhile.
 //!
-//! An open loop of sets at half of what the same server manages, for so long that some snapshots become due. The span
-//! from the beginning of each is compared with the one before it, which has none.
+//! An open loop of sets at half of what the same server manages, for so long that some snapshots
+//! become due. The span from the beginning of each is compared with the one before it, which has
+//! none.
 //!
-//! What a server manages is the most at which an open loop's latencies do not grow: less than a closed loop's rate, whose
-//! requests share their system calls.
+//! What a server manages is the most at which an open loop's latencies do not grow: less than a
+//! closed loop's rate, whose requests share their system calls.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -70,7 +71,8 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
     let measured = load::run(&[subject.address()], &most, || {}, || {})?;
     let closed = measured.operations as f64 / spans.measured.as_secs_f64();
     let rate = managed(&subject, &most, closed)? / 2.0;
-    // ferrokeeper takes one as soon as it is due; Apache ZooKeeper at a random one of the transactions from half as many.
+    // ferrokeeper takes one as soon as it is due; Apache ZooKeeper at a random one of the
+    // transactions from half as many.
     let spans_between = if launch.kind == Kind::Apache { 8.0 / 3.0 } else { 2.0 };
     let count = (rate * span.as_secs_f64() * spans_between) as u64;
     let settings = format!("snapCount={}\nautopurge.purgeInterval=0\n", count.max(2));

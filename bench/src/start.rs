@@ -23,7 +23,8 @@ const BESIDE_KEYS: u32 = 1_000;
 /// Sets in flight while the log behind the snapshot is written.
 const BATCH: u32 = 500;
 
-/// What a killed server left: a snapshot of so many keys, and changes of theirs in the log behind it.
+/// What a killed server left: a snapshot of so many keys, and changes of theirs in the log behind
+/// it.
 #[derive(Debug)]
 pub(crate) struct Content {
     dir: TempDir,

@@ -1,7 +1,9 @@
-//! A client with one write in flight, always, through one server: its acknowledgements show when writes stand still.
+//! A client with one write in flight, always, through one server: its acknowledgements show when
+//! writes stand still.
 //!
-//! When its connection ends it comes back to the same server with the same session, every two milliseconds until it is
-//! let in. Stock clients wait for longer, by their own rules: what is measured is the servers.
+//! When its connection ends it comes back to the same server with the same session, every two
+//! milliseconds until it is let in. Stock clients wait for longer, by their own rules: what is
+//! measured is the servers.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
-//! What others can do to a client that asks little: its latencies alone, and while connections come and go, while somebody
-//! never reads his answers, and while many list a znode of a million children. Beside ferrokeeper, also each shape of
-//! request that costs the most for its bytes.
+//! What others can do to a client that asks little: its latencies alone, and while connections come
+//! and go, while somebody never reads his answers, and while many list a znode of a million
+//! children. Beside ferrokeeper, also each shape of request that costs the most for its bytes.
 
 mod shapes;
 
@@ -32,8 +32,9 @@ const CONNECTIONS: u32 = 10;
 const TIMEOUT: Duration = Duration::from_millis(6667);
 /// Who opens connections.
 const OPENERS: u32 = 16;
-/// The most connections that are open at once, and descriptors that stay free beside them: at the server, which may have no more,
-/// also for connections that it has not seen end. Otherwise it turns the victim away, rightly.
+/// The most connections that are open at once, and descriptors that stay free beside them: at the
+/// server, which may have no more, also for connections that it has not seen end. Otherwise it
+/// turns the victim away, rightly.
 const OPEN_MAX: u32 = 20_000;
 const OTHER_DESCRIPTORS: u32 = 4096;
 /// How long the first of them may take.
@@ -59,7 +60,8 @@ struct Names {
     writes: &'static str,
     /// The first, divided by that of the same server just before, when nobody else asked anything.
     times: &'static str,
-    /// The same where another server on this machine is asked all that: what the machine is short of, and no server can help.
+    /// The same where another server on this machine is asked all that: what the machine is short
+    /// of, and no server can help.
     elsewhere: &'static str,
 }
 
@@ -137,8 +139,8 @@ impl Storm<'_> {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Keeps `share` connections open: for each new one the oldest goes, without a closeSession. Whom the server turns away
-    /// tries again.
+    /// Keeps `share` connections open: for each new one the oldest goes, without a closeSession.
+    /// Whom the server turns away tries again.
     fn come_and_go(&self, share: u32, numbers: &AtomicU32, filled: &AtomicU32) {
         let mut open = VecDeque::new();
         let mut is_full = false;
@@ -280,7 +282,8 @@ struct Shaped {
     fallen: u32,
 }
 
-/// Each shape on a server of its own: what one leaves is not the next one's. Apache ZooKeeper is spared them.
+/// Each shape on a server of its own: what one leaves is not the next one's. Apache ZooKeeper is
+/// spared them.
 fn beside_shapes(launch: &Launch<'_>, load: &Load, value_len: usize) -> io::Result<Shaped> {
     let mut shaped = Shaped { figures: Figures::new(), timeouts: 0.0, fallen: 0 };
     for shape in SHAPES {
@@ -308,7 +311,8 @@ fn beside_shapes(launch: &Launch<'_>, load: &Load, value_len: usize) -> io::Resu
     Ok(shaped)
 }
 
-/// Waits until the sessions of thousands of connections are over: they expire half a minute behind them.
+/// Waits until the sessions of thousands of connections are over: they expire half a minute behind
+/// them.
 fn wait_for_calm(subject: &Subject) {
     let deadline = Instant::now() + CALM_DEADLINE;
     let sessions = || {
@@ -321,9 +325,9 @@ fn wait_for_calm(subject: &Subject) {
     }
 }
 
-/// Measures the victim alone, then beside a storm, first at another server and then at its own: what a server has just done for
-/// others, its snapshots and the disk's own pace are in all of them. None where the storm ended the server or the victim's
-/// connections: a finding.
+/// Measures the victim alone, then beside a storm, first at another server and then at its own:
+/// what a server has just done for others, its snapshots and the disk's own pace are in all of
+/// them. None where the storm ended the server or the victim's connections: a finding.
 fn beside(
     subject: &Subject,
     storm: Target,

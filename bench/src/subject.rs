@@ -16,10 +16,12 @@ use tempfile::TempDir;
 const START_DEADLINE: Duration = Duration::from_secs(600);
 /// Between two looks at whether a server serves.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
-/// Whose files grow no more for so long writes nothing but what it is asked; and how long it may take until then.
+/// Whose files grow no more for so long writes nothing but what it is asked; and how long it may
+/// take until then.
 const REST: Duration = Duration::from_secs(1);
 const REST_DEADLINE: Duration = Duration::from_secs(60);
-/// Beyond so many znodes Apache ZooKeeper gets a megabyte of heap for each thousand; up to it, what `JVMFLAGS` says.
+/// Beyond so many znodes Apache ZooKeeper gets a megabyte of heap for each thousand; up to it, what
+/// `JVMFLAGS` says.
 const ZNODES_OF_THE_USUAL_HEAP: u32 = 1_000_000;
 
 /// Who is measured.
@@ -79,7 +81,8 @@ impl Launch<'_> {
         self.on(dir)
     }
 
-    /// Starts it on the folder of a server of before, or one that looks like it, and waits until it serves.
+    /// Starts it on the folder of a server of before, or one that looks like it, and waits until it
+    /// serves.
     pub(crate) fn on(&self, dir: TempDir) -> io::Result<Subject> {
         let mut subject = self.begin(dir, free_port()?)?;
         subject.wait_until_serving()?;
@@ -202,7 +205,8 @@ impl Subject {
         Ok(text)
     }
 
-    /// Waits until it writes nothing any more of what was asked before, as a snapshot, and the disk has all of it.
+    /// Waits until it writes nothing any more of what was asked before, as a snapshot, and the disk
+    /// has all of it.
     pub(crate) fn rest(&self) -> io::Result<()> {
         let lengths = || -> io::Result<Vec<(PathBuf, u64)>> {
             let mut lengths = Vec::new();
@@ -277,7 +281,8 @@ fn free_port() -> io::Result<u16> {
     Ok(free_ports::<1>()?[0])
 }
 
-/// Several of them, all different, also from those of the last times, which nobody may listen on yet.
+/// Several of them, all different, also from those of the last times, which nobody may listen on
+/// yet.
 pub(crate) fn free_ports<const COUNT: usize>() -> io::Result<[u16; COUNT]> {
     static NEXT: Mutex<u32> = Mutex::new(0);
     let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);

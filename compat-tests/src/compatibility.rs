@@ -96,16 +96,18 @@ pub fn on_both(
     });
 }
 
-/// How far a program is when the leader of its ensemble is killed, and when that comes back: checks that held.
+/// How far a program is when the leader of its ensemble is killed, and when that comes back: checks
+/// that held.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaderKill {
     pub killed: usize,
     pub back: usize,
 }
 
-/// Runs a client's program on three servers of each kind, whose leader is killed (`kill -9`) meanwhile and comes back.
-/// `start` gets the addresses of all three, and which checks are to run, none being all: those that failed run once more
-/// where no leader is killed, for not every program can know whether a step that the end of a server cut short was done.
+/// Runs a client's program on three servers of each kind, whose leader is killed (`kill -9`)
+/// meanwhile and comes back. `start` gets the addresses of all three, and which checks are to run,
+/// none being all: those that failed run once more where no leader is killed, for not every program
+/// can know whether a step that the end of a server cut short was done.
 ///
 /// # Panics
 /// As [`on_both`], and if the leader was not killed.

@@ -20,8 +20,8 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// Starts three servers on fresh directories, with lines of zoo.cfg as of [`Server::start`]; returns once one leads
-    /// and the others follow.
+    /// Starts three servers on fresh directories, with lines of zoo.cfg as of [`Server::start`];
+    /// returns once one leads and the others follow.
     ///
     /// # Panics
     /// If they do not within a minute.

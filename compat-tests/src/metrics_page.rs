@@ -126,7 +126,8 @@ impl MetricsPage {
     }
 }
 
-/// Lines of zoo.cfg for a server that shows its metrics. Apache ZooKeeper finds its provider among these classes.
+/// Lines of zoo.cfg for a server that shows its metrics. Apache ZooKeeper finds its provider among
+/// these classes.
 pub fn config(classes: &Path) -> [String; 2] {
     assert!(fs::exists(classes).is_ok_and(|exists| exists), "no classes");
     [PROVIDER.to_owned(), format!("metricsProvider.classPath={}", classes.display())]

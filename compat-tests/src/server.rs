@@ -53,7 +53,8 @@ pub struct Server {
     child: Option<Child>,
     /// Lines of the configuration that Apache ZooKeeper takes as properties of the JVM only.
     properties: Vec<String>,
-    /// How many files and sockets ferrokeeper may have open, where that is told: by a comment in zoo.cfg.
+    /// How many files and sockets ferrokeeper may have open, where that is told: by a comment in
+    /// zoo.cfg.
     open_files: Option<u32>,
     /// Where its syncs are written down, if they are: by a comment in zoo.cfg, too.
     syncs: Option<String>,
@@ -297,7 +298,8 @@ impl Server {
                 if let Kind::Release(version) = self.kind {
                     command.args(["--version", version]);
                 }
-                // Short runs: start-up counts, throughput does not. A small tree never takes as much.
+                // Short runs: start-up counts, throughput does not. A small tree never takes as
+                // much.
                 let mut flags = String::from("-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx3g");
                 for line in &self.properties {
                     flags.push_str(&format!(" -D{line}"));
@@ -342,9 +344,11 @@ impl Server {
     pub fn wait_until_serving(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + START_DEADLINE;
         let patience = match self.kind {
-            // A word that comes in the instant between listening and serving is never answered: next socket.
+            // A word that comes in the instant between listening and serving is never answered:
+            // next socket.
             Kind::Reference | Kind::Release(_) => Duration::from_millis(300),
-            // One that comes while it reads a small directory waits for that, and more of them would be counted.
+            // One that comes while it reads a small directory waits for that, and more of them
+            // would be counted.
             Kind::Ferrokeeper => Duration::from_secs(5),
         };
         let serves = |address| {

@@ -1,4 +1,5 @@
-//! What a server syncs, as the kernel is asked for it: a library that is loaded before libc writes it down.
+//! What a server syncs, as the kernel is asked for it: a library that is loaded before libc writes
+//! it down.
 
 use std::fs;
 use std::path::{Path, PathBuf};

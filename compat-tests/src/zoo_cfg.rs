@@ -1,7 +1,8 @@
 //! Files zoo.cfg as they are found in production, put on free ports and directories.
 //!
-//! Each file of `compat-tests/zoo.cfg.d` begins with what is expected of it: `# serves`, `# refused: KEY`, or
-//! `# refused here: KEY` where Apache ZooKeeper serves. Behind `#--- zoo.cfg.dynamic` stands that file.
+//! Each file of `compat-tests/zoo.cfg.d` begins with what is expected of it: `# serves`, `#
+//! refused: KEY`, or `# refused here: KEY` where Apache ZooKeeper serves. Behind `#---
+//! zoo.cfg.dynamic` stands that file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -136,7 +137,8 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// The text with ports and directories of ours; everything else stays as it is, separators and ends of lines too.
+    /// The text with ports and directories of ours; everything else stays as it is, separators and
+    /// ends of lines too.
     fn put(&self, text: &str, number: usize, dir: &Path, spare: &[u16]) -> String {
         let mut put = String::new();
         for line in text.split_inclusive('\n') {

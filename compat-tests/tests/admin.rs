@@ -1,5 +1,6 @@
-//! The AdminServer of an idle and of a busy server, alone and in an ensemble: every answer has the shape of Apache ZooKeeper's,
-//! line by line, and the same values where nothing but requests makes them.
+//! The AdminServer of an idle and of a busy server, alone and in an ensemble: every answer has the
+//! shape of Apache ZooKeeper's, line by line, and the same values where nothing but requests makes
+//! them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -167,7 +168,8 @@ fn shape(server: &Server, command: &str, text: &str) -> Vec<String> {
             .map(|line| if line.contains("\"digest\" :") { blot(line) } else { line.to_owned() })
             .collect(),
         "dirs" | "last_snapshot" | "zabstate" | "leader" => blotted().collect(),
-        // Its own line is the only one with an address for clients, and who leads is a matter of chance.
+        // Its own line is the only one with an address for clients, and who leads is a matter of
+        // chance.
         "voting_view" => {
             let mut lines: Vec<String> = blotted().collect();
             lines.sort();
@@ -177,8 +179,8 @@ fn shape(server: &Server, command: &str, text: &str) -> Vec<String> {
     }
 }
 
-/// The key of a figure that a leader has of each other server, without that one's number: which servers those are is a matter
-/// of who leads.
+/// The key of a figure that a leader has of each other server, without that one's number: which
+/// servers those are is a matter of who leads.
 fn without_server(key: &str) -> String {
     let is_part = |part: &&str| !part.bytes().all(|byte| byte.is_ascii_digit());
     if key.ends_with("_learner_handler_qp_size") {
@@ -254,7 +256,8 @@ fn look(server: &Server, state: &str, said: &mut Said) {
         };
         let shown = match command {
             "monitor" => text.clone(),
-            // Jackson shows an address as reflection finds its getters, in another order in some runs of the same JVM.
+            // Jackson shows an address as reflection finds its getters, in another order in some
+            // runs of the same JVM.
             "zabstate" => sorted_lines(&shape_of(&text)),
             _ => shape_of(&text),
         };
@@ -287,7 +290,8 @@ fn compare(expected: &Said, actual: &Said) {
     assert_eq!(expected.len(), actual.len());
 }
 
-/// What `monitor` shows that its shape has to show too is left in the text: there is nothing else to compare.
+/// What `monitor` shows that its shape has to show too is left in the text: there is nothing else
+/// to compare.
 fn course(server: &Server) -> Said {
     let mut said = Said::new();
     look(server, "idle", &mut said);
@@ -448,7 +452,8 @@ const SUPER: &str = "DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9
 /// Who comes through a proxy does not come over loopback.
 const FROM_ELSEWHERE: &str = "Forwarded: for=10.0.0.1";
 
-/// Other than over loopback it takes more than what everybody may do: not so on ZooKeeper, which is what the key brings back.
+/// Other than over loopback it takes more than what everybody may do: not so on ZooKeeper, which is
+/// what the key brings back.
 #[test]
 fn other_than_over_loopback_world_is_not_enough() {
     const INTERVAL: &str = "admin.rateLimiterIntervalInMS=0";
@@ -544,7 +549,8 @@ fn a_snapshot_is_what_zookeeper_restores() {
     assert_eq!(expected, actual);
 }
 
-/// Of the session in a snapshot: it must not expire before the restored tree was looked at, on a slow machine either.
+/// Of the session in a snapshot: it must not expire before the restored tree was looked at, on a
+/// slow machine either.
 const OWNERS_TIMEOUT: i32 = 10_000;
 
 /// A server with a tree of its own, and a snapshot of it.
@@ -778,8 +784,8 @@ fn in_an_ensemble(kind: Kind) -> Said {
         }
         let mut of_role = Said::new();
         look(server, role, &mut of_role);
-        // ZooKeeper has the text only where it is alone; and here the first entry of a term has a zxid that is a multiple of
-        // 128, there it has none.
+        // ZooKeeper has the text only where it is alone; and here the first entry of a term has a
+        // zxid that is a multiple of 128, there it has none.
         let differs = ["initial_configuration", "hash"];
         of_role.retain(|(what, _)| !differs.iter().any(|command| what.starts_with(command)));
         said.append(&mut of_role);

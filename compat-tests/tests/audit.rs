@@ -76,8 +76,8 @@ fn work(server: &Server) {
     bob.close().expect("the session closes");
 }
 
-/// The lines without their time, sessions by their order. ZooKeeper's users, and the ephemerals of a session that ends,
-/// are in the order of a hash map.
+/// The lines without their time, sessions by their order. ZooKeeper's users, and the ephemerals of
+/// a session that ends, are in the order of a hash map.
 fn lines(server: &mut Server) -> Vec<String> {
     server.stop();
     let mut sessions = BTreeMap::new();

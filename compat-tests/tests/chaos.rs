@@ -1,5 +1,6 @@
-//! Three servers in network namespaces of their own, and stock clients, while everything goes wrong that a seed can think of:
-//! what the clients were told can be true of one tree. `src/bin/chaos` says how.
+//! Three servers in network namespaces of their own, and stock clients, while everything goes wrong
+//! that a seed can think of: what the clients were told can be true of one tree. `src/bin/chaos`
+//! says how.
 //!
 //! `CHAOS_MINUTES` and `CHAOS_SEED` choose a run.
 

@@ -1,5 +1,6 @@
-//! `ferrokeeper cli` beyond what it shares with zkCli line for line (see `forty_steps`): below a chroot, on a server without
-//! TTLs, where no server is, at a terminal, and what zkCli does not have.
+//! `ferrokeeper cli` beyond what it shares with zkCli line for line (see `forty_steps`): below a
+//! chroot, on a server without TTLs, where no server is, at a terminal, and what zkCli does not
+//! have.
 
 use std::process::{Command, Output};
 use std::thread;

@@ -1,4 +1,5 @@
-//! Crowds of connections that want nothing, on every port: whoever wants something is heard, and the log has its files.
+//! Crowds of connections that want nothing, on every port: whoever wants something is heard, and
+//! the log has its files.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -52,7 +52,8 @@ fn recipes() {
     on_both(curator, &RECIPES, CONFIG, |server| program.start("Recipes", server));
 }
 
-/// A server may show its clients the first puts of a priority queue before it has heard of the last.
+/// A server may show its clients the first puts of a priority queue before it has heard of the
+/// last.
 const IN_ONE_PLACE: &str = "priority-queue";
 
 /// A third of them is done when the leader is killed, two thirds when it is back.

@@ -1,4 +1,5 @@
-//! ferrokeeper's tools on data directories: against what ZooKeeper's own tools print, and on servers that are writing.
+//! ferrokeeper's tools on data directories: against what ZooKeeper's own tools print, and on
+//! servers that are writing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -93,7 +94,8 @@ fn a_bit_of_everything(server: &Server) {
     other.close().expect("the session closes");
 }
 
-/// The text behind the name of the operation, as ZooKeeper's toolkit would print it, as far as that is told here.
+/// The text behind the name of the operation, as ZooKeeper's toolkit would print it, as far as that
+/// is told here.
 fn begins_like(line: &Value) -> String {
     let path = line["path"].as_str().unwrap_or_default();
     match line["op"].as_str().expect("an op") {

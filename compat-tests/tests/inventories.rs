@@ -1,4 +1,5 @@
-//! What lists all of something: whole for many of them, and nothing that keeps others waiting or memory full.
+//! What lists all of something: whole for many of them, and nothing that keeps others waiting or
+//! memory full.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -71,7 +72,8 @@ fn hex(value: &Value) -> String {
     format!("{:#x}", value.as_i64().expect("a number"))
 }
 
-/// What everybody watches and owns is in every listing, once, and whoever reads nothing of it keeps nobody waiting.
+/// What everybody watches and owns is in every listing, once, and whoever reads nothing of it keeps
+/// nobody waiting.
 #[test]
 fn all_of_many_are_listed() {
     let server = Server::start(Kind::subject(), &[ON]);

@@ -1,5 +1,5 @@
-//! Three servers of Apache ZooKeeper, three of the server under test on their directories, and back: kill -9 of all under
-//! load at each change, the same clients throughout.
+//! Three servers of Apache ZooKeeper, three of the server under test on their directories, and
+//! back: kill -9 of all under load at each change, the same clients throughout.
 
 use std::fs;
 use std::path::Path;
@@ -31,8 +31,8 @@ fn look(server: &Server) -> Tree {
 #[test]
 fn there_and_back_under_load_with_the_same_clients() {
     let mut ensemble = Ensemble::start(Kind::Reference, &CONFIG);
-    // Nobody may come before the next servers serve: Apache ZooKeeper never answers who comes between its listening and
-    // its serving, and Curator waits for as long as a session lasts.
+    // Nobody may come before the next servers serve: Apache ZooKeeper never answers who comes
+    // between its listening and its serving, and Curator waits for as long as a session lasts.
     let door = Proxy::before(ensemble.server(0).address());
     let mut curator = HeldSessions::of_curator(door.address, 3, SESSION_MS);
     let mut kazoo = HeldSessions::of_kazoo(door.address, 2, SESSION_MS);
@@ -126,7 +126,8 @@ fn all_have(ensemble: &Ensemble, rounds: &[usize], what: &str) {
 /// What happens to one of three servers between ZooKeeper's time and this server's.
 const TURNS: [&str; 6] = ["away", "late", "silent", "lagging", "late and away", "all"];
 
-/// ZooKeeper on the directories and this server again, while one is away or late; which rounds were written.
+/// ZooKeeper on the directories and this server again, while one is away or late; which rounds were
+/// written.
 fn there_and_back(ensemble: &mut Ensemble, what: &str, away: usize, round: usize) -> Vec<usize> {
     let mut written = Vec::new();
     let mut set = |server: &Server, round: usize| {
@@ -165,8 +166,9 @@ fn there_and_back(ensemble: &mut Ensemble, what: &str, away: usize, round: usize
     written
 }
 
-/// A server that is late, one that was away, a turn without writes, also one in which ZooKeeper brought a server what it
-/// lacked: in each, what was written last is there, on all of them. `ENSEMBLE_ROUNDS` says how many turns.
+/// A server that is late, one that was away, a turn without writes, also one in which ZooKeeper
+/// brought a server what it lacked: in each, what was written last is there, on all of them.
+/// `ENSEMBLE_ROUNDS` says how many turns.
 #[test]
 fn whoever_was_away_or_late_has_what_the_others_have() {
     let mut ensemble = Ensemble::start(Kind::Reference, &CONFIG);
@@ -206,7 +208,8 @@ fn replace_data(from: &Path, to: &Path) {
     assert!(copied.expect("cp runs").success());
 }
 
-/// ZooKeeper acknowledged nothing that a majority has: the others go on, and the one that has more is refused, and keeps it.
+/// ZooKeeper acknowledged nothing that a majority has: the others go on, and the one that has more
+/// is refused, and keeps it.
 #[test]
 fn a_server_that_zookeeper_went_on_with_alone_is_refused_and_loses_nothing() {
     let mut ensemble = Ensemble::start(Kind::subject(), &["initLimit=3"]);
@@ -241,7 +244,8 @@ fn a_server_that_zookeeper_went_on_with_alone_is_refused_and_loses_nothing() {
     all_have(&ensemble, &[1, 3], "the others went on");
 }
 
-/// A process of this server that nobody stopped while ZooKeeper had the others' directories cannot know: it says what it needs.
+/// A process of this server that nobody stopped while ZooKeeper had the others' directories cannot
+/// know: it says what it needs.
 #[test]
 fn a_member_that_was_left_running_says_that_it_has_to_be_restarted() {
     let mut ensemble = Ensemble::start(Kind::subject(), &["initLimit=3"]);

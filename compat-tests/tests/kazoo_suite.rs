@@ -2,8 +2,8 @@
 //! Apache ZooKeeper passes with ferrokeeper.
 //!
 //! Apache ZooKeeper's outcomes are recorded in `clients/kazoo_suite/apache-3.9.5.txt` and, of three
-//! servers, `apache-3.9.5-three.txt`; `SUBJECT=reference RECORD=1` writes them anew. Which tests are left out, and why, is in
-//! `left_out.txt` beside it.
+//! servers, `apache-3.9.5-three.txt`; `SUBJECT=reference RECORD=1` writes them anew. Which tests
+//! are left out, and why, is in `left_out.txt` beside it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +40,8 @@ impl Servers {
     }
 }
 
-/// Of the run on three servers what each change must pass: the recipes, and a client that is given other servers.
+/// Of the run on three servers what each change must pass: the recipes, and a client that is given
+/// other servers.
 const SELECTION: [&str; 8] = [
     "test_barrier.py",
     "test_counter.py",

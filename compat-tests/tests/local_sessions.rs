@@ -1,5 +1,5 @@
-//! Sessions that live on the server where they were opened only: three servers of either kind are asked the same, by raw
-//! bytes, on a follower and on the leader, with and without the upgrade.
+//! Sessions that live on the server where they were opened only: three servers of either kind are
+//! asked the same, by raw bytes, on a follower and on the leader, with and without the upgrade.
 
 use std::io::ErrorKind;
 use std::thread;
@@ -47,7 +47,8 @@ impl Transcript<'_> {
         let (client, attached) =
             match RawClient::open(to.address(), &ConnectRequest::again(session)) {
                 Ok(answered) => answered,
-                // ZooKeeper may be about to close whatever comes with a session that has just ended.
+                // ZooKeeper may be about to close whatever comes with a session that has just
+                // ended.
                 Err(error)
                     if self.kind == Kind::Reference && error.kind() == ErrorKind::UnexpectedEof =>
                 {

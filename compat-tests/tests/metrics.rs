@@ -1,5 +1,5 @@
-//! `/metrics` beside Apache ZooKeeper's, after the same requests: the same names with the same types and labels, and the
-//! same numbers where nothing but requests makes them.
+//! `/metrics` beside Apache ZooKeeper's, after the same requests: the same names with the same
+//! types and labels, and the same numbers where nothing but requests makes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -205,7 +205,8 @@ const BARE: [&str; 6] = [
 const KEYED: [&str; 2] = ["read_per_namespace", "write_per_namespace"];
 const KEYED_OF_A_LEADER: [&str; 2] = ["ack_latency", "learner_handler_qp_size"];
 
-/// What the dashboard looks for and does not find. It selects by labels that a scraper adds, and by nothing else.
+/// What the dashboard looks for and does not find. It selects by labels that a scraper adds, and by
+/// nothing else.
 fn missing(page: &MetricsPage, leads: bool) -> Vec<String> {
     let mut missing = Vec::new();
     let mut want = |sample: String, labels: &[&str]| {
@@ -310,7 +311,8 @@ fn requests(server: &Server) {
         ("/zookeeper/quota/b/zookeeper_limits", "count=5,bytes=-1"),
         ("/zookeeper/quota/a/zookeeper_stats", "count=0,bytes=0"),
         ("/zookeeper/quota/b/zookeeper_stats", "count=0,bytes=0"),
-        // Without limits. The texts are as long as those that take their place: ZooKeeper's data size has not these.
+        // Without limits. The texts are as long as those that take their place: ZooKeeper's data
+        // size has not these.
         ("/zookeeper/quota/missing/zookeeper_stats", "count=0,bytes=0"),
         ("/zookeeper/quota/zookeeper_stats", "count=00,bytes=000"),
     ] {
@@ -325,7 +327,8 @@ fn requests(server: &Server) {
     drop(watcher);
 }
 
-/// What a page has of each name: its type, and the labels of its samples with the values that are no keys.
+/// What a page has of each name: its type, and the labels of its samples with the values that are
+/// no keys.
 fn shape(page: &MetricsPage) -> BTreeMap<String, (String, BTreeSet<String>)> {
     let labels = |sample: &str| {
         let samples = &page.samples[sample];

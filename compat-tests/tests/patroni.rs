@@ -45,7 +45,8 @@ fn failover() {
     on_both(patroni, &CHECKS, &[], |server| start(&server.host_port()));
 }
 
-/// The leader of the ensemble is gone from before the leader among the members is killed until the other one has led.
+/// The leader of the ensemble is gone from before the leader among the members is killed until the
+/// other one has led.
 #[test]
 #[ignore = "scripts/test --all"]
 fn failover_through_the_end_of_a_leader() {

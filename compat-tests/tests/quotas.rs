@@ -1,4 +1,5 @@
-//! Quotas across restarts, and beside long and odd texts: what transcripts of a running server cannot show.
+//! Quotas across restarts, and beside long and odd texts: what transcripts of a running server
+//! cannot show.
 
 use compat_tests::request::{self, mode, op};
 use compat_tests::{Kind, RawClient, Server};

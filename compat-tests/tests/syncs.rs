@@ -1,5 +1,5 @@
-//! What is acknowledged was synced before, seen from outside: each sync of the server's process is written down when it has
-//! succeeded, and before the server goes on.
+//! What is acknowledged was synced before, seen from outside: each sync of the server's process is
+//! written down when it has succeeded, and before the server goes on.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ fn logs_synced(syncs: &Syncs, server: &Server) -> usize {
     syncs.below(&server.data_dir()).iter().filter(|path| is_log(path)).count()
 }
 
-/// Sends writes one after the other. The first that is acknowledged by servers of which fewer than `least` have synced their
-/// log since it was sent.
+/// Sends writes one after the other. The first that is acknowledged by servers of which fewer than
+/// `least` have synced their log since it was sent.
 fn first_unsynced(syncs: &Syncs, to: &Server, servers: &[Server], least: usize) -> Option<usize> {
     let mut client = to.connect(10_000);
     (0..30).find(|number| {
@@ -43,8 +43,8 @@ fn names(folder: &Path, start: &str) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(its).collect()
 }
 
-/// Files below `version-2` whose content was never synced after it was written under this or a temporary name, or whose
-/// folder was not synced after that.
+/// Files below `version-2` whose content was never synced after it was written under this or a
+/// temporary name, or whose folder was not synced after that.
 fn never_synced(syncs: &Syncs, data_dir: &Path, start: &str) -> Vec<PathBuf> {
     let folder = data_dir.join("version-2");
     let synced = syncs.below(data_dir);

@@ -1,4 +1,5 @@
-//! The bounds that an operator sets against too much at once: who is turned away, each on both servers.
+//! The bounds that an operator sets against too much at once: who is turned away, each on both
+//! servers.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

@@ -258,8 +258,8 @@ fn of_a_leader_and_of_a_follower() {
     }
 }
 
-/// Summaries that are not in `mntr`, as the page of metrics has it: always 0, or absent. Those by the number of a server or
-/// by a namespace are there once they have a value.
+/// Summaries that are not in `mntr`, as the page of metrics has it: always 0, or absent. Those by
+/// the number of a server or by a namespace are there once they have a value.
 fn may_be_missing() -> Vec<String> {
     let page = fs::read_to_string(repository().join("docs/metrics.md")).expect("the page");
     let row = |line: &str| -> Vec<String> {
@@ -278,7 +278,8 @@ fn may_be_missing() -> Vec<String> {
     names.into_iter().chain(keyed.into_iter().flat_map(by_server)).chain(by_namespace).collect()
 }
 
-/// The newest snapshot of a directory, that opens when somebody writes it: until then a start waits. It is none then.
+/// The newest snapshot of a directory, that opens when somebody writes it: until then a start
+/// waits. It is none then.
 struct WaitedFor {
     path: PathBuf,
 }
@@ -310,7 +311,8 @@ impl WaitedFor {
     }
 }
 
-/// What a connect request is answered with until the end of the stream, and nothing if that never comes.
+/// What a connect request is answered with until the end of the stream, and nothing if that never
+/// comes.
 fn connect(server: &Server, request: &ConnectRequest) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect(server.address()).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(5))).expect("set");
@@ -325,7 +327,8 @@ fn connect(server: &Server, request: &ConnectRequest) -> Option<Vec<u8>> {
     }
 }
 
-/// What a server says while it reads its data directory, and the session of before it then gives back.
+/// What a server says while it reads its data directory, and the session of before it then gives
+/// back.
 fn while_it_reads(kind: Kind) -> (Vec<(String, Vec<String>)>, bool) {
     let mut server = Server::start(kind, &["admin.enableServer=true"]);
     let request = ConnectRequest::new(20_000);

@@ -1,4 +1,5 @@
-//! Files zoo.cfg as they are found in production: Apache ZooKeeper and the server under test start on each, or refuse it.
+//! Files zoo.cfg as they are found in production: Apache ZooKeeper and the server under test start
+//! on each, or refuse it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
@@ -64,7 +65,8 @@ fn is_told(file: &ZooCfg, said: &str) {
     assert!(number.is_some() && line.contains(key.as_str()), "{}: {said}", file.name);
 }
 
-/// What all servers of the file answer to ruok once they serve and a client was served; else why they do not.
+/// What all servers of the file answer to ruok once they serve and a client was served; else why
+/// they do not.
 fn start(file: &ZooCfg, kind: Kind) -> Result<Vec<String>, String> {
     let mut begun = file.begin(kind);
     let waited = begun.wait();

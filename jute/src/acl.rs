@@ -6,8 +6,8 @@ use bytes::BufMut;
 
 use crate::record::{IntoStatic, Parsed, Record};
 
-/// One entry of an access control list: who may do what. Jute nests scheme and id in a record of their own;
-/// the bytes are the same.
+/// One entry of an access control list: who may do what. Jute nests scheme and id in a record of
+/// their own; the bytes are the same.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Acl<'a> {
     /// The bits of [`perms`]; bits beyond them are kept.

@@ -1,5 +1,5 @@
-//! Records of the files: headers and snapshot entries. The order of a file's parts, its checksums and seals belong
-//! to whoever writes files.
+//! Records of the files: headers and snapshot entries. The order of a file's parts, its checksums
+//! and seals belong to whoever writes files.
 
 use std::borrow::Cow;
 

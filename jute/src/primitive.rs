@@ -1,5 +1,5 @@
-//! Jute's primitives (reference: Jute encoding). Integers are big-endian; strings, buffers and vectors carry a
-//! 4-byte count, -1 for null.
+//! Jute's primitives (reference: Jute encoding). Integers are big-endian; strings, buffers and
+//! vectors carry a 4-byte count, -1 for null.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,8 @@ use crate::record::{IntoStatic, Parsed, Record, reject};
 /// The count that stands for null.
 const NULL: i32 = -1;
 
-/// Counts of the protocol are 4 bytes: a length beyond `i32` cannot be written, and no frame can hold one.
+/// Counts of the protocol are 4 bytes: a length beyond `i32` cannot be written, and no frame can
+/// hold one.
 pub(crate) fn put_len(out: &mut impl BufMut, len: usize) {
     out.put_i32(i32::try_from(len).unwrap_or(i32::MAX));
 }
@@ -92,17 +93,17 @@ impl<'a> Record<'a> for Option<Cow<'a, [u8]>> {
     }
 }
 
-/// A text as jute has it. Java's writer makes two surrogates of three bytes each of a character beyond U+FFFF: here they
-/// are that character again, where Java's reader makes U+FFFD of each. Whatever else is not UTF-8 reads as U+FFFD, as with
-/// Java; path checks then refuse it.
+/// A text as jute has it. Java's writer makes two surrogates of three bytes each of a character
+/// beyond U+FFFF: here they are that character again, where Java's reader makes U+FFFD of each.
+/// Whatever else is not UTF-8 reads as U+FFFD, as with Java; path checks then refuse it.
 #[must_use]
 pub fn text(bytes: &[u8]) -> Cow<'_, str> {
     // Most are valid, and this is the quicker check.
     str::from_utf8(bytes).map_or_else(|_| Cow::Owned(mended(bytes, true)), Cow::Borrowed)
 }
 
-/// Bytes as `new String(bytes, UTF_8)` has them: where they are not UTF-8, as many U+FFFD as Java makes. That is one of a
-/// surrogate, where the standard library makes one of each of its bytes.
+/// Bytes as `new String(bytes, UTF_8)` has them: where they are not UTF-8, as many U+FFFD as Java
+/// makes. That is one of a surrogate, where the standard library makes one of each of its bytes.
 #[must_use]
 pub fn java_text(bytes: &[u8]) -> Cow<'_, str> {
     str::from_utf8(bytes).map_or_else(|_| Cow::Owned(mended(bytes, false)), Cow::Borrowed)
@@ -208,8 +209,8 @@ impl<T: IntoStatic> IntoStatic for Option<T> {
     }
 }
 
-/// A nullable vector. The count is not trusted: elements are read until it is reached or the input ends. A
-/// negative count other than -1 reads as empty, as in Java.
+/// A nullable vector. The count is not trusted: elements are read until it is reached or the input
+/// ends. A negative count other than -1 reads as empty, as in Java.
 impl<'a, T: Record<'a>> Record<'a> for Option<Vec<T>> {
     fn decode(input: &'a [u8]) -> Parsed<'a, Self> {
         let (mut rest, count) = be_i32(input)?;

@@ -1,8 +1,9 @@
 //! Records of the client protocol.
 //!
-//! A frame is a 4-byte length and that many bytes. The first frame of a client is a [`ConnectRequest`], every later
-//! one a [`RequestHeader`] and the body of a [`Request`]; the server answers with a [`ConnectResponse`], then with a
-//! [`ReplyHeader`] and, where it succeeded, a [`Response`].
+//! A frame is a 4-byte length and that many bytes. The first frame of a client is a
+//! [`ConnectRequest`], every later one a [`RequestHeader`] and the body of a [`Request`]; the
+//! server answers with a [`ConnectResponse`], then with a [`ReplyHeader`] and, where it succeeded,
+//! a [`Response`].
 
 mod connect;
 mod frame;

@@ -50,8 +50,8 @@ pub(crate) fn reject<'a, T>(error: DecodeError) -> Parsed<'a, T> {
     Err(Err::Failure(error))
 }
 
-/// Declares a record: its fields in wire order, with [`Record`] and [`IntoStatic`]. One without a lifetime has
-/// integers only.
+/// Declares a record: its fields in wire order, with [`Record`] and [`IntoStatic`]. One without a
+/// lifetime has integers only.
 macro_rules! record {
     (
         $(#[$meta:meta])*
@@ -94,7 +94,8 @@ macro_rules! record {
                 Ok((input, Self { $($field,)* }))
             }
 
-            // Built whole and appended once: a growing buffer is asked for room once a record, not once a field.
+            // Built whole and appended once: a growing buffer is asked for room once a record, not
+            // once a field.
             fn encode<B: bytes::BufMut>(&self, out: &mut B) {
                 let mut bytes = [0; 0 $(+ size_of::<$type>())*];
                 let mut rest = &mut bytes[..];

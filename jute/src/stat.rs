@@ -3,8 +3,8 @@
 use crate::record::record;
 
 record! {
-    /// What a client sees of a znode's metadata (68 bytes). Zxids are transaction ids, times milliseconds since
-    /// the epoch.
+    /// What a client sees of a znode's metadata (68 bytes). Zxids are transaction ids, times
+    /// milliseconds since the epoch.
     #[derive(Default)]
     pub struct Stat {
         /// Zxid of the create.

@@ -10,10 +10,12 @@ use crate::{Acl, DecodeError, OpCode};
 /// Version of the tree digest's algorithm.
 pub const DIGEST_VERSION: i32 = 2;
 
-/// Bytes of a [`TxnDigest`]. Fewer bytes behind a transaction are no digest, as ZooKeeper's reader has it.
+/// Bytes of a [`TxnDigest`]. Fewer bytes behind a transaction are no digest, as ZooKeeper's reader
+/// has it.
 const DIGEST_LEN: usize = 12;
 
-/// What a transaction is known by. Its type, the header's last field, is that of the [`Txn`] beside it.
+/// What a transaction is known by. Its type, the header's last field, is that of the [`Txn`] beside
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TxnHeader {
     /// The session that asked, 0 for the server itself.
@@ -47,7 +49,8 @@ record! {
         pub acl: Option<Vec<Acl<'a>>>,
         /// Whether the header's session owns the znode.
         pub ephemeral: bool,
-        /// The parent's counter of creates after this one; -1 where a log before ZooKeeper 3.3.3 has none.
+        /// The parent's counter of creates after this one; -1 where a log before ZooKeeper 3.3.3
+        /// has none.
         pub parent_cversion: i32,
     }
 }
@@ -119,7 +122,8 @@ record! {
     pub struct CheckVersionTxn<'a> {
         /// Full path.
         pub path: Cow<'a, str>,
-        /// One more than the znode's version when it was checked: ZooKeeper counts up here as for a write.
+        /// One more than the znode's version when it was checked: ZooKeeper counts up here as for a
+        /// write.
         pub version: i32,
     }
 }
@@ -135,8 +139,8 @@ record! {
 record! {
     /// closeSession.
     pub struct CloseSessionTxn<'a> {
-        /// The ephemeral znodes that go with the session; empty where the log has no record: before ZooKeeper 3.6,
-        /// and with `zookeeper.closeSessionTxn.enabled=false`.
+        /// The ephemeral znodes that go with the session; empty where the log has no record: before
+        /// ZooKeeper 3.6, and with `zookeeper.closeSessionTxn.enabled=false`.
         pub paths_to_delete: Vec<Cow<'a, str>>,
     }
 }
@@ -281,7 +285,8 @@ impl<'a> Txn<'a> {
 }
 
 /// Whether a closeSession has a digest and no record, as ZooKeeper logs it with
-/// `zookeeper.closeSessionTxn.enabled=false`. As a list of two paths the digest would leave both of them empty.
+/// `zookeeper.closeSessionTxn.enabled=false`. As a list of two paths the digest would leave both of
+/// them empty.
 fn is_only_digest(input: &[u8]) -> bool {
     input.len() == DIGEST_LEN
         && input.starts_with(&DIGEST_VERSION.to_be_bytes())

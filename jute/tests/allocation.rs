@@ -1,4 +1,5 @@
-//! Lengths and counts that lie: decoding allocates in proportion to the input, never to what the input claims.
+//! Lengths and counts that lie: decoding allocates in proportion to the input, never to what the
+//! input claims.
 //!
 //! The counters are those of the whole process, so this file has one test.
 
@@ -15,10 +16,11 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Bytes allocated for a byte of input. The densest input is a list of results of nine bytes, each of which becomes
-/// a `MultiResult` of about a hundred in a vector that doubles.
+/// Bytes allocated for a byte of input. The densest input is a list of results of nine bytes, each
+/// of which becomes a `MultiResult` of about a hundred in a vector that doubles.
 const PER_BYTE: usize = 24;
-/// A vector begins with room for four elements; the test's own thread may allocate a little as well.
+/// A vector begins with room for four elements; the test's own thread may allocate a little as
+/// well.
 const AT_LEAST: usize = 4096;
 
 fn allocated(run: impl FnOnce()) -> usize {
@@ -64,7 +66,8 @@ fn allocation_follows_the_input() {
     const LIES: [i32; 6] = [i32::MAX, i32::MAX - 1, 0x0100_0000, -1, -2, i32::MIN];
     for lie in LIES {
         let word = lie.to_be_bytes();
-        // As the first count or length, and behind a short path, null data, a true and an empty list.
+        // As the first count or length, and behind a short path, null data, a true and an empty
+        // list.
         check_all("alone", &word);
         check_all("repeated", &word.repeat(1000));
         for head in [

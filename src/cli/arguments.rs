@@ -1,4 +1,5 @@
-//! The options and arguments of a command, read by the rules of the library that zkCli uses (commons-cli).
+//! The options and arguments of a command, read by the rules of the library that zkCli uses
+//! (commons-cli).
 
 /// An option of a command.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +38,8 @@ impl Arguments {
         value.as_deref()
     }
 
-    /// Reads the words behind a command. An error is the text that zkCli prints, Java's class and all: scripts look for it.
+    /// Reads the words behind a command. An error is the text that zkCli prints, Java's class and
+    /// all: scripts look for it.
     pub(super) fn parse(
         options: &'static [Opt],
         choice: Choice,

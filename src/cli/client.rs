@@ -1,4 +1,5 @@
-//! ZooKeeper's operations, one call each: paths are checked, put below the chroot and brought back from there.
+//! ZooKeeper's operations, one call each: paths are checked, put below the chroot and brought back
+//! from there.
 
 use std::borrow::Cow;
 use std::io;
@@ -162,8 +163,8 @@ impl Client {
         Ok((names, answer.stat))
     }
 
-    /// Calls `visit` with the path and all below it, a znode's children before their own; with a `watch` it leaves one on the
-    /// data of the first and on the children of all.
+    /// Calls `visit` with the path and all below it, a znode's children before their own; with a
+    /// `watch` it leaves one on the data of the first and on the children of all.
     pub(super) fn walk(
         &self,
         path: &str,

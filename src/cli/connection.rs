@@ -1,8 +1,10 @@
-//! A session: one thread that connects, reads and keeps the session alive, one that hands over what came, in order.
+//! A session: one thread that connects, reads and keeps the session alive, one that hands over what
+//! came, in order.
 //!
-//! As ZooKeeper's own client: the servers of the list in turn, the session's id and password shown again after a loss,
-//! the watches set again, and the session given up when no server was heard of for four thirds of its timeout. Requests
-//! on their way when the connection breaks end with ConnectionLoss: whether they were carried out is not known.
+//! As ZooKeeper's own client: the servers of the list in turn, the session's id and password shown
+//! again after a loss, the watches set again, and the session given up when no server was heard of
+//! for four thirds of its timeout. Requests on their way when the connection breaks end with
+//! ConnectionLoss: whether they were carried out is not known.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -224,8 +226,8 @@ impl Connection {
         inner.failures.iter().map(|(address, why)| format!("{address}: {why}")).collect()
     }
 
-    /// Shows who this is, now and after every reconnect. Nobody waits for the answer, as in ZooKeeper's client: a
-    /// refusal is an event, and the end of the session.
+    /// Shows who this is, now and after every reconnect. Nobody waits for the answer, as in
+    /// ZooKeeper's client: a refusal is an event, and the end of the session.
     pub(super) fn add_identity(&self, scheme: &str, token: Option<Vec<u8>>) {
         let mut inner = self.shared.inner.lock();
         if !inner.state.is_alive() {
@@ -440,7 +442,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Whether to go on with the next server. Requests that wait for a connection fail when `everyone` was tried.
+    /// Whether to go on with the next server. Requests that wait for a connection fail when
+    /// `everyone` was tried.
     fn lost(&self, address: &Address, lost: &Lost, last_heard: Instant, everyone: bool) -> bool {
         let mut inner = self.inner.lock();
         inner.socket = None;

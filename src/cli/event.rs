@@ -1,4 +1,5 @@
-//! What a client is told without having asked: changes of znodes it watches, and changes of its connection.
+//! What a client is told without having asked: changes of znodes it watches, and changes of its
+//! connection.
 
 use std::fmt;
 

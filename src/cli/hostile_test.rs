@@ -1,4 +1,5 @@
-//! Servers that are none, or mean ill: each ends in an error that says why, and takes no memory on their word.
+//! Servers that are none, or mean ill: each ends in an error that says why, and takes no memory on
+//! their word.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -17,7 +18,8 @@ use super::error::CliError;
 use super::events::Events;
 use super::servers::Servers;
 
-/// A client of a server that sends `answers`, each behind a frame of the client, and then waits for the client to go.
+/// A client of a server that sends `answers`, each behind a frame of the client, and then waits for
+/// the client to go.
 fn client_of(answers: Vec<Vec<u8>>) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();

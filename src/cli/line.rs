@@ -5,8 +5,9 @@ fn is_space(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | '\u{b}' | '\u{c}' | '\r')
 }
 
-/// Splits a line as zkCli does: words end at white space; one that begins with a quote ends at the next such quote, and
-/// loses both. A quote inside a word is a character like others, and one that is never closed is passed over.
+/// Splits a line as zkCli does: words end at white space; one that begins with a quote ends at the
+/// next such quote, and loses both. A quote inside a word is a character like others, and one that
+/// is never closed is passed over.
 pub(super) fn split(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = line;

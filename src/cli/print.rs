@@ -66,7 +66,8 @@ impl Output {
         self.text(format_args!("{line}\n"))
     }
 
-    /// A line on standard error, behind everything that was printed so far; nobody may be reading it.
+    /// A line on standard error, behind everything that was printed so far; nobody may be reading
+    /// it.
     pub(super) fn error_line(&mut self, line: fmt::Arguments<'_>) {
         let _ = self.stdout.flush();
         let _ = io::stderr().lock().write_fmt(format_args!("{line}\n"));
@@ -203,7 +204,8 @@ impl fmt::Display for StatLines<'_> {
     }
 }
 
-/// Zxids and sessions as text, since JSON's readers round large numbers; times in milliseconds since 1970.
+/// Zxids and sessions as text, since JSON's readers round large numbers; times in milliseconds
+/// since 1970.
 pub(super) fn stat_document(stat: &Stat) -> Value {
     json!({
         "czxid": format!("{:#x}", stat.czxid),

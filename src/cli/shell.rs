@@ -303,8 +303,8 @@ impl Shell {
         }
     }
 
-    /// At the end of a run the session ends, too, unless it has ephemeral znodes: as with zkCli, which never ends it, these
-    /// live until it expires.
+    /// At the end of a run the session ends, too, unless it has ephemeral znodes: as with zkCli,
+    /// which never ends it, these live until it expires.
     fn leave(&self) {
         let client = self.client.lock().clone();
         if let Some(client) = client.filter(|client| client.connection.state().is_connected())

@@ -1,4 +1,5 @@
-//! What this client watches: which events it wants, and what a server must hear of after a reconnect.
+//! What this client watches: which events it wants, and what a server must hear of after a
+//! reconnect.
 
 use std::collections::BTreeSet;
 
@@ -56,7 +57,8 @@ impl Watches {
             }
             _ => false,
         };
-        // A recursive watch promises no events of children: those come for a one-shot watch that is gone.
+        // A recursive watch promises no events of children: those come for a one-shot watch that is
+        // gone.
         let recursive = kind != Kind::NodeChildrenChanged && self.covers(path);
         ended || self.persistent.contains(path) || recursive
     }
@@ -77,8 +79,8 @@ impl Watches {
         }
     }
 
-    /// A removal was answered with `err`: the events that tell of what is gone, or an error. `locally` removes whatever
-    /// the server says.
+    /// A removal was answered with `err`: the events that tell of what is gone, or an error.
+    /// `locally` removes whatever the server says.
     pub(super) fn removed(
         &mut self,
         path: &str,
@@ -117,7 +119,8 @@ impl Watches {
         Ok(kinds)
     }
 
-    /// What a server is told after a reconnect, in requests of a bearable size; none where nothing is watched.
+    /// What a server is told after a reconnect, in requests of a bearable size; none where nothing
+    /// is watched.
     pub(super) fn again(
         &self,
         last_zxid: i64,

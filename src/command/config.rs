@@ -14,7 +14,8 @@ use crate::config::{self, ConfigError, Define, Examined, KEYS, Note};
 /// Check a configuration without starting a server.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Report what a start would refuse, warn about and log. Exits with 2 if a start would be refused.
+    /// Report what a start would refuse, warn about and log. Exits with 2 if a start would be
+    /// refused.
     Check(CheckConfig),
     /// List every key of ZooKeeper 3.9.5 and what it does here.
     Keys {

@@ -1,4 +1,5 @@
-//! `data check`, `truncate` and `seal`: a data directory as a whole. `data leave` has a file of its own.
+//! `data check`, `truncate` and `seal`: a data directory as a whole. `data leave` has a file of its
+//! own.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -31,14 +32,17 @@ pub enum DataCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Cut the log after a zxid. The next start does not see what comes after it; complete files are moved aside.
+    /// Cut the log after a zxid. The next start does not see what comes after it; complete files
+    /// are moved aside.
     Truncate(Truncate),
-    /// Complete the move to ferrokeeper: ZooKeeper's files may be purged, and new session passwords are derived from a key.
+    /// Complete the move to ferrokeeper: ZooKeeper's files may be purged, and new session passwords
+    /// are derived from a key.
     Seal(Change),
-    /// Detach the directory of a member from its ensemble, so that it can start standalone or found another ensemble.
-    /// For an ensemble whose majority is lost for good. Reports what that loses.
+    /// Detach the directory of a member from its ensemble, so that it can start standalone or found
+    /// another ensemble. For an ensemble whose majority is lost for good. Reports what that loses.
     Leave(Change),
-    /// Write a snapshot of the empty tree, if none can be read and the logs hold every transaction since then.
+    /// Write a snapshot of the empty tree, if none can be read and the logs hold every transaction
+    /// since then.
     FirstSnapshot(Change),
 }
 
@@ -63,7 +67,8 @@ pub struct Truncate {
     /// The last transaction to keep, such as 0x50000000a.
     #[arg(long, value_name = "ZXID")]
     to_zxid: Hex,
-    /// If there is no older snapshot, keep the part of what is cut off that a snapshot of ZooKeeper contains.
+    /// If there is no older snapshot, keep the part of what is cut off that a snapshot of ZooKeeper
+    /// contains.
     #[arg(long)]
     inexact: bool,
     /// Only report what would be lost.

@@ -1,4 +1,5 @@
-//! `explain`: what an error code of ZooKeeper, an exit code, a key of zoo.cfg or a message means, and what to do.
+//! `explain`: what an error code of ZooKeeper, an exit code, a key of zoo.cfg or a message means,
+//! and what to do.
 
 mod error_codes;
 mod exit_codes;
@@ -17,8 +18,8 @@ use exit_codes::{EXIT_CODES, ExitCode};
 /// What is explained.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
-    /// An error code (-101, NoNode, ZNONODE), an exit code (3), a key of zoo.cfg or the id of a message (FK0510); without
-    /// it, all codes and messages.
+    /// An error code (-101, NoNode, ZNONODE), an exit code (3), a key of zoo.cfg or the id of a
+    /// message (FK0510); without it, all codes and messages.
     #[arg(value_name = "CODE|KEY|ID", allow_hyphen_values = true)]
     word: Option<String>,
     /// Print one JSON object per line.
@@ -118,7 +119,8 @@ fn find(word: &str) -> Vec<Subject> {
     errors.chain(exits).chain(keys).chain(messages).collect()
 }
 
-/// The name of an error code without what differs between Java's exceptions, its constants, its messages and C's.
+/// The name of an error code without what differs between Java's exceptions, its constants, its
+/// messages and C's.
 fn folded(word: &str) -> String {
     let word = word.strip_prefix("KeeperException.").unwrap_or(word);
     let word = word.strip_suffix("Exception").unwrap_or(word);

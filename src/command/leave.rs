@@ -1,4 +1,5 @@
-//! `data leave`: a member's directory becomes one of no ensemble, and what that may lose is said first.
+//! `data leave`: a member's directory becomes one of no ensemble, and what that may lose is said
+//! first.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! `migrate check`: whether ferrokeeper can take over from an Apache ZooKeeper, which may be running. The way back has a file of
-//! its own.
+//! `migrate check`: whether ferrokeeper can take over from an Apache ZooKeeper, which may be
+//! running. The way back has a file of its own.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,12 +26,15 @@ const SEGMENTS: u64 = 3;
 /// Prepare a move from Apache ZooKeeper.
 #[derive(Debug, Subcommand)]
 pub enum MigrateCommand {
-    /// Report whether ferrokeeper can replace ZooKeeper with this zoo.cfg, and what will differ. Changes nothing.
+    /// Report whether ferrokeeper can replace ZooKeeper with this zoo.cfg, and what will differ.
+    /// Changes nothing.
     Check {
-        /// The zoo.cfg that ZooKeeper runs with; with --to-zookeeper, that of ferrokeeper, or dataDir.
+        /// The zoo.cfg that ZooKeeper runs with; with --to-zookeeper, that of ferrokeeper, or
+        /// dataDir.
         #[arg(value_name = "ZOO.CFG")]
         file: PathBuf,
-        /// Report instead what going back to ZooKeeper 3.9.5 would cost: sessions that end, and what ZooKeeper would not read.
+        /// Report instead what going back to ZooKeeper 3.9.5 would cost: sessions that end, and
+        /// what ZooKeeper would not read.
         #[arg(long)]
         to_zookeeper: bool,
         /// dataLogDir, if it is a different folder, and no zoo.cfg names it.

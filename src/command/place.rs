@@ -130,7 +130,8 @@ impl Folders {
         Ok(())
     }
 
-    /// ZooKeeper takes no lock. As far as this user may see, no process has a file of the directory open.
+    /// ZooKeeper takes no lock. As far as this user may see, no process has a file of the directory
+    /// open.
     pub(super) fn expect_unused(&self) -> Result<(), CommandError> {
         for dir in [&self.data_dir, &self.data_log_dir] {
             let Ok(folder) = dir.join("version-2").canonicalize() else { continue };

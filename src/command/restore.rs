@@ -33,7 +33,8 @@ pub struct RestoreArguments {
     /// Omit every transaction after this one, such as 0x50000000a.
     #[arg(long, value_name = "ZXID", conflicts_with = "to_time")]
     to_zxid: Option<Hex>,
-    /// Omit the first transaction after this time, such as 2026-03-01T12:00:00Z, and everything that follows it.
+    /// Omit the first transaction after this time, such as 2026-03-01T12:00:00Z, and everything
+    /// that follows it.
     #[arg(long, value_name = "TIME")]
     to_time: Option<Instant>,
     /// Move existing data into a folder next to it.

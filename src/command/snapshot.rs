@@ -33,7 +33,8 @@ use crate::storage::{
 pub enum SnapshotCommand {
     /// List the sessions and the znodes, one per line, in the order of the file.
     Show(ShowSnapshot),
-    /// Check that every byte is covered by a matching checksum, that the znodes form a tree, and that its digest matches them.
+    /// Check that every byte is covered by a matching checksum, that the znodes form a tree, and
+    /// that its digest matches them.
     Verify {
         /// The snapshot.
         file: PathBuf,
@@ -111,15 +112,15 @@ struct Counts {
 }
 
 impl Counts {
-    /// The digest that is of the very znodes of the snapshot, if there is one. One of ZooKeeper that was written while
-    /// transactions went on has that of a later instant.
+    /// The digest that is of the very znodes of the snapshot, if there is one. One of ZooKeeper
+    /// that was written while transactions went on has that of a later instant.
     fn comparable(&self, id: &SnapshotId) -> Option<i64> {
         self.digest.filter(|_| self.digest_zxid == Some(id.zxid))
     }
 }
 
-/// Reads the snapshot, znode by znode. Where it `is_summed`, one of ours whose digest is not that of its znodes is refused at
-/// its end, as a start does.
+/// Reads the snapshot, znode by znode. Where it `is_summed`, one of ours whose digest is not that
+/// of its znodes is refused at its end, as a start does.
 fn read(
     path: &Path,
     is_summed: bool,

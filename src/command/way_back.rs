@@ -1,6 +1,8 @@
-//! `migrate check --to-zookeeper`: what it costs when Apache ZooKeeper 3.9.5 goes on with a directory, which may be in use.
+//! `migrate check --to-zookeeper`: what it costs when Apache ZooKeeper 3.9.5 goes on with a
+//! directory, which may be in use.
 //!
-//! A problem is what ZooKeeper would not start with, or what of the tree it would lose. All else that differs is a cost.
+//! A problem is what ZooKeeper would not start with, or what of the tree it would lose. All else
+//! that differs is a cost.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -27,7 +29,8 @@ use crate::storage::{
 
 /// Of many, so many are named to people.
 const NAMED: usize = 10;
-/// `jute.maxbuffer` of a JVM that is not told, which has the same again for what it reads of its files.
+/// `jute.maxbuffer` of a JVM that is not told, which has the same again for what it reads of its
+/// files.
 const MAX_BUFFER: usize = 0xf_ffff;
 
 pub(super) fn check(
@@ -89,7 +92,8 @@ pub(super) fn check(
     Ok(if report.problems.is_empty() { Verdict::Fine } else { Verdict::Problems })
 }
 
-/// The open sessions with passwords that ZooKeeper does not make, and how many ephemeral znodes go with each.
+/// The open sessions with passwords that ZooKeeper does not make, and how many ephemeral znodes go
+/// with each.
 fn ending(secret: &SessionSecret, database: &Database) -> Vec<(SessionId, usize)> {
     let before: HashSet<i64> = secret.before.iter().copied().collect();
     let open = database.sessions().keys().filter(|session| !before.contains(&session.0));
@@ -154,7 +158,8 @@ impl Report<'_> {
         self.keys_only_here().iter().any(|one| one == key)
     }
 
-    /// Bytes of a record, or of a znode's data in a snapshot, that ZooKeeper reads back (`BinaryInputArchive`).
+    /// Bytes of a record, or of a znode's data in a snapshot, that ZooKeeper reads back
+    /// (`BinaryInputArchive`).
     fn record_max(&self) -> usize {
         let Some(config) = self.config() else { return 2 * MAX_BUFFER };
         let (record, buffer) = (config.jute_max_record as usize, config.jute_max_buffer as usize);

@@ -8,7 +8,8 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
-/// A zxid or a session id, which ZooKeeper shows in hexadecimal: only with `0x` is it clear what is meant.
+/// A zxid or a session id, which ZooKeeper shows in hexadecimal: only with `0x` is it clear what is
+/// meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hex(pub(super) i64);
 

@@ -20,7 +20,8 @@ pub struct Access {
     pub digest: Option<DigestScheme>,
     /// The scheme `ensemble`; `None` where no `authProvider` names it.
     pub ensemble: Option<EnsembleScheme>,
-    /// `enforce.auth`: every request needs an identity of one of these schemes; `None` where it is off.
+    /// `enforce.auth`: every request needs an identity of one of these schemes; `None` where it is
+    /// off.
     pub enforced: Option<Vec<String>>,
 }
 
@@ -145,7 +146,8 @@ impl DigestScheme {
     }
 }
 
-/// The schemes of `enforce.auth`. A start that could not enforce what is asked for would be less safe than none.
+/// The schemes of `enforce.auth`. A start that could not enforce what is asked for would be less
+/// safe than none.
 fn enforced(
     settings: &Settings,
     notes: &mut Vec<Note>,

@@ -13,24 +13,29 @@ use super::{ConfigError, ListenAddress, Note};
 pub struct Admin {
     /// Its port (`admin.serverAddress`, `admin.serverPort`, 8080).
     pub listen: ListenAddress,
-    /// How long a connection may be without an answer (`admin.idleTimeout`, 30 s); `None` is without a limit.
+    /// How long a connection may be without an answer (`admin.idleTimeout`, 30 s); `None` is
+    /// without a limit.
     pub idle_timeout: Option<Duration>,
     /// The path of the commands (`admin.commandURL`, `/commands`), without a slash at its end.
     pub command_url: String,
-    /// Time between two snapshots that are asked for, and between two that are sent (`admin.rateLimiterIntervalInMS`, 5 minutes).
+    /// Time between two snapshots that are asked for, and between two that are sent
+    /// (`admin.rateLimiterIntervalInMS`, 5 minutes).
     pub rate_limiter_interval: Duration,
     /// Whether snapshots are given (`admin.snapshot.enabled`, true).
     pub snapshot_enabled: bool,
     /// Whether snapshots are taken that are sent (`admin.restore.enabled`, true).
     pub restore_enabled: bool,
-    /// Whether who connects other than over loopback needs no more than ZooKeeper asks for (`admin.remote.allowWorld`, false).
+    /// Whether who connects other than over loopback needs no more than ZooKeeper asks for
+    /// (`admin.remote.allowWorld`, false).
     pub remote_allow_world: bool,
-    /// Whether a proxy in front tells who asks (`IPAuthenticationProvider.usexforwardedfor`, false).
+    /// Whether a proxy in front tells who asks (`IPAuthenticationProvider.usexforwardedfor`,
+    /// false).
     pub x_forwarded_for: bool,
 }
 
 impl Admin {
-    /// `None` where it is switched off, or is to speak TLS only. Without a zoo.cfg only this machine reaches it.
+    /// `None` where it is switched off, or is to speak TLS only. Without a zoo.cfg only this
+    /// machine reaches it.
     pub(super) fn from_settings(
         settings: &Settings,
         has_file: bool,

@@ -542,7 +542,8 @@ fn an_ensemble_of_one_is_refused_with_its_line() {
     );
 }
 
-/// `Integer.getInteger` and `Long.getLong` of OpenJDK 17 on the same texts: what is no number is the default.
+/// `Integer.getInteger` and `Long.getLong` of OpenJDK 17 on the same texts: what is no number is
+/// the default.
 #[test]
 fn a_property_that_is_no_number_is_the_default_and_a_warning() {
     for line in [
@@ -633,7 +634,8 @@ fn every_refusal_is_told_of_at_once() {
     assert_eq!(places, expected.map(|place| Some(place.to_owned())), "{all:?}");
 }
 
-/// `QuorumPeerConfig` makes a property of what it does not know, and ZooKeeper reads some properties without that prefix only.
+/// `QuorumPeerConfig` makes a property of what it does not know, and ZooKeeper reads some
+/// properties without that prefix only.
 #[test]
 fn what_counts_only_here_is_known() {
     let lines = "jute.maxbuffer=5\nsnapCount=7\nlinearizableReads=true\nsessions.passwords=keyed\nflushDelay=1";
@@ -820,7 +822,8 @@ fn the_admin_server_gives_way_where_nobody_set_its_port() {
     }
 }
 
-/// `QuorumPeer.start` binds the clients' port before, and only warns of an `AdminServerException`; `ZooKeeperServerMain` ends.
+/// `QuorumPeer.start` binds the clients' port before, and only warns of an `AdminServerException`;
+/// `ZooKeeperServerMain` ends.
 #[test]
 fn of_a_member_the_admin_server_gives_way_where_somebody_set_its_port() {
     let dir = tempfile::tempdir().expect("a directory");

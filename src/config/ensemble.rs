@@ -22,12 +22,13 @@ pub struct Ensemble {
     pub servers: BTreeMap<u8, EnsembleServer>,
     /// How long a follower may take to have what the leader has (`initLimit`, in ticks).
     pub init_limit: Duration,
-    /// How long a follower may be without its leader before its clients are let go (`syncLimit`, in ticks).
+    /// How long a follower may be without its leader before its clients are let go (`syncLimit`, in
+    /// ticks).
     pub sync_limit: Duration,
     /// How the servers know each other.
     pub security: QuorumSecurity,
-    /// Bytes a second that snapshots may take on their way to others (`leader.snapSyncLimitInKbPerSecond`); `None`, the
-    /// default, is no limit.
+    /// Bytes a second that snapshots may take on their way to others
+    /// (`leader.snapSyncLimitInKbPerSecond`); `None`, the default, is no limit.
     pub snap_sync_bytes: Option<NonZeroU64>,
     /// Whether a read shows every change that was acknowledged before it (`linearizableReads`).
     pub linearizable_reads: bool,
@@ -38,8 +39,8 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// The list as ZooKeeper prints it, in `/zookeeper/config` and elsewhere (`QuorumMaj.toString`): lists of zoo.cfg have
-    /// version 0. No end of the last line.
+    /// The list as ZooKeeper prints it, in `/zookeeper/config` and elsewhere
+    /// (`QuorumMaj.toString`): lists of zoo.cfg have version 0. No end of the last line.
     #[must_use]
     pub fn list(&self) -> String {
         let mut text = String::new();
@@ -70,7 +71,8 @@ impl Ensemble {
 pub enum SessionsLive {
     /// On all servers.
     Everywhere,
-    /// On the server that the client came to only. With `upgrades` one lives everywhere from its first ephemeral znode on.
+    /// On the server that the client came to only. With `upgrades` one lives everywhere from its
+    /// first ephemeral znode on.
     Here {
         /// Whether it can have one.
         upgrades: bool,
@@ -84,7 +86,8 @@ pub struct EnsembleServer {
     pub host: String,
     /// Where the others reach it (the first port of the line).
     pub port: u16,
-    /// Where ZooKeeper's servers elect (the second port of the line): it is shown, nobody listens there.
+    /// Where ZooKeeper's servers elect (the second port of the line): it is shown, nobody listens
+    /// there.
     pub election_port: u16,
     /// Whether it only follows.
     pub observer: bool,
@@ -166,7 +169,8 @@ impl Ensemble {
     }
 }
 
-/// What would not work as it is meant is refused: it must never come up as several standalone servers.
+/// What would not work as it is meant is refused: it must never come up as several standalone
+/// servers.
 fn refuse_what_is_not_there_yet(settings: &Settings) -> Result<(), ConfigError> {
     let refuse = |setting: &Setting, what: &str| {
         let (place, what) = (setting.origin.to_string(), what.to_owned());

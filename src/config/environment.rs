@@ -1,7 +1,8 @@
-//! What the environment says: the flags that ZooKeeper's start scripts pass to the JVM, and the variables of which the
-//! official image makes a zoo.cfg.
+//! What the environment says: the flags that ZooKeeper's start scripts pass to the JVM, and the
+//! variables of which the official image makes a zoo.cfg.
 //!
-//! Owns which variables and which files beside zoo.cfg are read, and in which order. Executes nothing.
+//! Owns which variables and which files beside zoo.cfg are read, and in which order. Executes
+//! nothing.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -12,7 +13,8 @@ use super::shell::{self, Unknown};
 use super::{ConfigError, Note};
 use crate::message::MessageId;
 
-/// Files beside zoo.cfg that are part of a start script: Debian's, and those of zkEnv.sh in its order.
+/// Files beside zoo.cfg that are part of a start script: Debian's, and those of zkEnv.sh in its
+/// order.
 const SCRIPTS: [&str; 3] = ["environment", "zookeeper-env.sh", "java.env"];
 
 /// Variables with words for the JVM, the later one wins. Debian's counts in its file only.
@@ -59,7 +61,8 @@ impl<'a> Environment<'a> {
         (self.variable)(name).filter(|value| !value.trim().is_empty())
     }
 
-    /// The `-D` words that are a ZooKeeper server's, with what the shell files in the folder of zoo.cfg say.
+    /// The `-D` words that are a ZooKeeper server's, with what the shell files in the folder of
+    /// zoo.cfg say.
     pub(super) fn flags(self, folder: Option<&Path>, notes: &mut Vec<Note>) -> Vec<Entry> {
         let mut scripts = Scripts { environment: self, assigned: Vec::new() };
         for name in SCRIPTS {

@@ -1,4 +1,5 @@
-//! Start scripts and the official image's variables, against what bash and `docker-entrypoint.sh` make of them.
+//! Start scripts and the official image's variables, against what bash and `docker-entrypoint.sh`
+//! make of them.
 
 use std::fs;
 use std::path::Path;

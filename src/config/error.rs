@@ -50,7 +50,8 @@ pub enum ConfigError {
         /// What the key takes, with its unit.
         expected: String,
     },
-    /// A key that cannot be honoured, and without which the server would be less safe than was asked for.
+    /// A key that cannot be honoured, and without which the server would be less safe than was
+    /// asked for.
     #[error("{place}: {key}{what} is refused: {why}")]
     Refused {
         /// File and line, or where else it was set.

@@ -1,7 +1,8 @@
 //! The names ZooKeeper 3.9.5 knows, the few that are this server's own, and the fate of each.
 //!
-//! Owns the one table of keys, from which the log, `ferrokeeper config` and the documentation tell what a key comes to;
-//! the other spellings that keys are found under, and the nearest name of a mistyped one. Never sees a value.
+//! Owns the one table of keys, from which the log, `ferrokeeper config` and the documentation tell
+//! what a key comes to; the other spellings that keys are found under, and the nearest name of a
+//! mistyped one. Never sees a value.
 
 use std::fmt;
 
@@ -14,7 +15,8 @@ pub enum Fate {
     Works,
     /// It works, and what happens without it is better than ZooKeeper's default.
     Better,
-    /// What it asks for is not built. A value that asks for nothing, given here, is no reason for a warning.
+    /// What it asks for is not built. A value that asks for nothing, given here, is no reason for a
+    /// warning.
     NotYet(&'static str),
     /// There is nothing here that it could set, and nothing is missed.
     Meaningless,
@@ -73,8 +75,8 @@ pub(super) enum Syntax {
 enum Source {
     /// In zoo.cfg, by QuorumPeerConfig itself: a number is decimal, and a bad value ends the start.
     File,
-    /// As the property of that name behind `zookeeper.`, which every other line of zoo.cfg sets: a number is read by
-    /// `Integer.decode`, and the default counts in the place of a bad one.
+    /// As the property of that name behind `zookeeper.`, which every other line of zoo.cfg sets: a
+    /// number is read by `Integer.decode`, and the default counts in the place of a bad one.
     Property,
     /// As a property without the prefix, which only `-D` can set.
     Bare,
@@ -96,7 +98,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// The property of the JVM that ZooKeeper reads it from; `None` where only zoo.cfg counts there.
+    /// The property of the JVM that ZooKeeper reads it from; `None` where only zoo.cfg counts
+    /// there.
     #[must_use]
     pub fn property(&self) -> Option<String> {
         match self.source {
@@ -106,7 +109,8 @@ impl Key {
         }
     }
 
-    /// Whether a line of zoo.cfg is judged by ZooKeeper as it reads the file, and a bad value ends the start.
+    /// Whether a line of zoo.cfg is judged by ZooKeeper as it reads the file, and a bad value ends
+    /// the start.
     pub(super) fn is_read_from_file(&self) -> bool {
         self.source == Source::File
     }

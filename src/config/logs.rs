@@ -13,7 +13,8 @@ const AUDIT_CLASSES: [&str; 2] =
 /// Where log lines and audit lines go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Logs {
-    /// A file for log lines, beside standard error (`log.dir`, which is `ZOO_LOG_DIR`, and `log.file`, zookeeper.log).
+    /// A file for log lines, beside standard error (`log.dir`, which is `ZOO_LOG_DIR`, and
+    /// `log.file`, zookeeper.log).
     pub file: Option<PathBuf>,
     /// Where what clients changed is written down (`audit.enable`, false); `None` is nowhere.
     pub audit: Option<AuditTo>,

@@ -1,9 +1,10 @@
 //! From a zoo.cfg, `-D` words and the environment to one typed [`Config`].
 //!
 //! Owns the reading of what ZooKeeper 3.9.5 reads at start. A key has a field only if something
-//! acts on it; what becomes of every other one that ZooKeeper knows, the table of `keys` says, and one that it
-//! does not know never stops a start. Never logs: logging does not run yet, so what an operator
-//! should know is handed back as [`Note`]s. Never shows the value of a key that may be a secret.
+//! acts on it; what becomes of every other one that ZooKeeper knows, the table of `keys` says, and
+//! one that it does not know never stops a start. Never logs: logging does not run yet, so what an
+//! operator should know is handed back as [`Note`]s. Never shows the value of a key that may be a
+//! secret.
 //!
 //! The way of a value: `properties` (file to lines) or `-D`, then `settings` (one value per
 //! key, by `keys`), then `standalone` (fields, by the syntaxes of `value`).
@@ -161,12 +162,12 @@ pub struct Refusals {
     pub more: Vec<ConfigError>,
 }
 
-/// Reads the configuration of a start with `file`, or of one without any: what the variables of the official image say,
-/// or 127.0.0.1:2181 and data in `./ferrokeeper-data`.
+/// Reads the configuration of a start with `file`, or of one without any: what the variables of the
+/// official image say, or 127.0.0.1:2181 and data in `./ferrokeeper-data`.
 ///
-/// Beside zoo.cfg, in rising order: `JAVA_OPTS` of Debian's `environment`, `SERVER_JVMFLAGS` and `JVMFLAGS` of the
-/// environment, `zookeeper-env.sh` and `java.env`, and `defines`. Host names are resolved, which can take as long as the
-/// resolver takes.
+/// Beside zoo.cfg, in rising order: `JAVA_OPTS` of Debian's `environment`, `SERVER_JVMFLAGS` and
+/// `JVMFLAGS` of the environment, `zookeeper-env.sh` and `java.env`, and `defines`. Host names are
+/// resolved, which can take as long as the resolver takes.
 pub fn load(file: Option<&Path>, defines: &[Define]) -> Result<Loaded, ConfigError> {
     loaded(examine(file, defines)?)
 }

@@ -1,7 +1,7 @@
 //! How the servers of an ensemble know each other: TLS, a shared secret, or not at all.
 //!
-//! Owns the keys `ssl.quorum.*` and their checks. Never opens a certificate, a key or the secret: that is done at each
-//! change of those files, by whoever uses them.
+//! Owns the keys `ssl.quorum.*` and their checks. Never opens a certificate, a key or the secret:
+//! that is done at each change of those files, by whoever uses them.
 
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -20,26 +20,31 @@ pub struct QuorumSecurity {
     pub dials_tls: bool,
     /// A file with what every server knows and nobody else (`quorum.auth.secretFile`).
     pub secret_file: Option<PathBuf>,
-    /// Whether those without TLS, or without the secret, are welcome all the same (`portUnification`, false).
+    /// Whether those without TLS, or without the secret, are welcome all the same
+    /// (`portUnification`, false).
     pub is_lenient: bool,
 }
 
 /// TLS between servers (`ssl.quorum.*`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuorumTls {
-    /// PEM with the own certificate, what leads from it to the issuer, and the key (`keyStore.location`).
+    /// PEM with the own certificate, what leads from it to the issuer, and the key
+    /// (`keyStore.location`).
     pub key_store: PathBuf,
     /// PEM with the certificates of those who may issue one (`trustStore.location`).
     pub trust_store: PathBuf,
     /// Whether who calls shows a certificate (`clientAuth`, need).
     pub client_auth: ClientAuth,
-    /// Whether the certificate of a server that is dialled must name it (`hostnameVerification`, true).
+    /// Whether the certificate of a server that is dialled must name it (`hostnameVerification`,
+    /// true).
     pub checks_called: bool,
-    /// Whether the certificate of a server that calls must name it (`clientHostnameVerification`, true).
+    /// Whether the certificate of a server that calls must name it (`clientHostnameVerification`,
+    /// true).
     pub checks_caller: bool,
     /// `TLSv1.2` and `TLSv1.3`: those that are spoken (`enabledProtocols`, both).
     pub protocols: Protocols,
-    /// Ciphers, by the names that Java has for them (`ciphersuites`); `None` is all that are any good.
+    /// Ciphers, by the names that Java has for them (`ciphersuites`); `None` is all that are any
+    /// good.
     pub cipher_suites: Option<Vec<String>>,
 }
 

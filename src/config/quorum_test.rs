@@ -1,4 +1,5 @@
-//! How servers know each other, by texts of zoo.cfg: names and defaults of `QuorumPeerConfig` and `X509Util`.
+//! How servers know each other, by texts of zoo.cfg: names and defaults of `QuorumPeerConfig` and
+//! `X509Util`.
 
 use std::num::NonZeroU64;
 use std::path::Path;

@@ -30,7 +30,8 @@ pub(super) fn join_member_address(
     }
 }
 
-/// Where clients are listened for, given what `clientPort` and `clientPortAddress` say and the only server's line.
+/// Where clients are listened for, given what `clientPort` and `clientPortAddress` say and the only
+/// server's line.
 ///
 /// As in ZooKeeper the line's own client port counts if the line is this server's by `myid`, and
 /// contradicting `clientPort` is an error. Without a `myid` it fills in for a missing `clientPort`.

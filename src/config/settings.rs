@@ -1,7 +1,8 @@
 //! Merges zoo.cfg, `-D` words and the environment into one value per key.
 //!
-//! Owns precedence and everything said about keys as such: unknown, overridden, and what their fate has to say. Judges
-//! a value only where nothing here reads it and ZooKeeper would refuse it; else that is done where it becomes a field.
+//! Owns precedence and everything said about keys as such: unknown, overridden, and what their fate
+//! has to say. Judges a value only where nothing here reads it and ZooKeeper would refuse it; else
+//! that is done where it becomes a field.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -101,8 +102,8 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Merges what was found, later before earlier within a source; `notes` gets what an operator should know about
-    /// the names.
+    /// Merges what was found, later before earlier within a source; `notes` gets what an operator
+    /// should know about the names.
     pub(super) fn merge(entries: impl IntoIterator<Item = Entry>, notes: &mut Vec<Note>) -> Self {
         let mut settings = Self::default();
         for (number, entry) in entries.into_iter().enumerate() {
@@ -111,8 +112,9 @@ impl Settings {
         settings
     }
 
-    /// What the table says of the keys that are set, in the order in which they were found, and which of them stop a
-    /// start. A property that is no number is forgotten, as ZooKeeper forgets it.
+    /// What the table says of the keys that are set, in the order in which they were found, and
+    /// which of them stop a start. A property that is no number is forgotten, as ZooKeeper forgets
+    /// it.
     pub(super) fn judge(&mut self, notes: &mut Vec<Note>) -> Vec<ConfigError> {
         let mut refusals = Vec::new();
         let mut forgotten = Vec::new();
@@ -250,7 +252,8 @@ impl Settings {
         self.servers.iter().map(|(id, setting)| (id.as_str(), setting))
     }
 
-    /// Where a key or a line of the server list stands, for a message about what it needs; else `place`.
+    /// Where a key or a line of the server list stands, for a message about what it needs; else
+    /// `place`.
     pub(super) fn place_of(&self, key: &str, place: &str) -> String {
         let setting = match key.strip_prefix("server.") {
             Some(id) => self.servers.get(id),
@@ -266,7 +269,8 @@ impl Settings {
         self.values.keys().filter(in_effect).cloned().chain(servers).collect()
     }
 
-    /// The names of the keys that have an effect here and none in ZooKeeper where they stand, sorted.
+    /// The names of the keys that have an effect here and none in ZooKeeper where they stand,
+    /// sorted.
     pub(super) fn names_only_here(&self) -> Vec<String> {
         let is_only_here = |(name, setting): &(&String, &Setting)| {
             let is_ignored = setting.rank.0 == SourceRank::FileButIgnoredThere;

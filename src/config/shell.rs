@@ -1,7 +1,8 @@
 //! Shell files that only assign variables: text in, assignments out. Nothing is executed.
 //!
-//! Owns quoting, `$NAME`, `${NAME}` and `${NAME:-default}`. What would take a shell to know (a command's output, a
-//! condition) is told as such. Never reads a file, and never knows what a variable is for.
+//! Owns quoting, `$NAME`, `${NAME}` and `${NAME:-default}`. What would take a shell to know (a
+//! command's output, a condition) is told as such. Never reads a file, and never knows what a
+//! variable is for.
 
 use std::iter::Peekable;
 use std::str::Chars;

@@ -45,7 +45,8 @@ pub struct Config {
     pub throttle: Throttle,
     /// Bytes of the largest request frame (`jute.maxbuffer`, 1048575); above zero.
     pub jute_max_buffer: u32,
-    /// Bytes that a record of the log may have, `jute.maxbuffer` and `jute.maxbuffer.extrasize`, which is as much again.
+    /// Bytes that a record of the log may have, `jute.maxbuffer` and `jute.maxbuffer.extrasize`,
+    /// which is as much again.
     pub jute_max_record: u32,
     /// Four-letter words that are answered (`4lw.commands.whitelist`, srvr).
     pub four_letter_words: FourLetterWords,
@@ -92,8 +93,8 @@ pub struct Config {
     pub metrics_listen: Option<ListenAddress>,
     /// The AdminServer (`admin.*`); `None` where it is switched off.
     pub admin: Option<Admin>,
-    /// How passwords of sessions are made in what begins here (`sessions.passwords`); `None` is unset, by a key where every
-    /// server can have it.
+    /// How passwords of sessions are made in what begins here (`sessions.passwords`); `None` is
+    /// unset, by a key where every server can have it.
     pub session_passwords: Option<SessionPasswords>,
     /// What stands in zoo.cfg, without its secrets; `None` without one.
     pub shown_file: Option<String>,
@@ -104,10 +105,11 @@ pub struct Config {
     /// Whether clients may ask for a change of the membership (`reconfigEnabled`, false): alone,
     /// a server refuses it in any case, by another error.
     pub reconfig_enabled: bool,
-    /// Bytes that this process may take (`memoryLimitInKb`); `None`, the default, is what its control group may.
+    /// Bytes that this process may take (`memoryLimitInKb`); `None`, the default, is what its
+    /// control group may.
     pub memory_limit_bytes: Option<NonZeroU64>,
-    /// Bytes that clients may leave unread, all together (`unreadLimitInKb`); `None`, the default, is a part of what this process
-    /// may take.
+    /// Bytes that clients may leave unread, all together (`unreadLimitInKb`); `None`, the default,
+    /// is a part of what this process may take.
     pub unread_limit_bytes: Option<NonZeroU64>,
     /// The removal of containers and znodes with a time to live.
     pub reaper: Reaper,
@@ -271,7 +273,8 @@ impl Config {
         }?
         .ok_or_else(|| nothing_to_listen_on(settings, place))?;
         let extended_types_enabled = property_bool(settings, "extendedTypesEnabled", false, notes);
-        // As in ZooKeeper (`EphemeralType.validateServerId`): its sessions would be taken for times to live.
+        // As in ZooKeeper (`EphemeralType.validateServerId`): its sessions would be taken for times
+        // to live.
         if extended_types_enabled && ensemble.as_ref().is_some_and(|its| its.my_id == u8::MAX) {
             return Err(ConfigError::Contradiction {
                 place: data_dir.join("myid").display().to_string(),
@@ -614,8 +617,9 @@ fn purge(settings: &Settings) -> Result<Purge, ConfigError> {
     })
 }
 
-/// Whether another has the port that the AdminServer wants, and is served without it. ZooKeeper does so in an ensemble, and
-/// alone does not start; here a server alone refuses only the port that somebody set.
+/// Whether another has the port that the AdminServer wants, and is served without it. ZooKeeper
+/// does so in an ensemble, and alone does not start; here a server alone refuses only the port that
+/// somebody set.
 fn gives_way(
     settings: &Settings,
     place: &str,

@@ -12,10 +12,12 @@ use crate::message::MessageId;
 /// Bounds beside those of connections and of the queue; all are off by default.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Throttle {
-    /// Requests in flight before reading is paused, where that is less than `globalOutstandingLimit`
-    /// (`request_throttle_max_requests`); `None`, the default, is no such limit.
+    /// Requests in flight before reading is paused, where that is less than
+    /// `globalOutstandingLimit` (`request_throttle_max_requests`); `None`, the default, is no such
+    /// limit.
     pub max_requests: Option<NonZeroU32>,
-    /// Milliseconds after which a request that waits is refused (`throttled_op_wait_time`); `None`, the default, is never.
+    /// Milliseconds after which a request that waits is refused (`throttled_op_wait_time`); `None`,
+    /// the default, is never.
     pub op_wait_ms: Option<NonZeroU32>,
     /// What large requests may take; `None`, the default, is no bound of their own.
     pub large_requests: Option<LargeRequests>,
@@ -41,16 +43,18 @@ pub struct ConnectionThrottle {
     pub fill_ms: NonZeroU32,
     /// Tokens (`connection_throttle_fill_count`, 1, times the weight of a global session).
     pub fill_count: u32,
-    /// Milliseconds between two changes of how many are turned away by lot (`connection_throttle_freeze_time`); `None`, the
-    /// default, is no lot.
+    /// Milliseconds between two changes of how many are turned away by lot
+    /// (`connection_throttle_freeze_time`); `None`, the default, is no lot.
     pub freeze_ms: Option<u32>,
-    /// What an empty bucket adds to the probability of that (`connection_throttle_drop_increase`, 0.02).
+    /// What an empty bucket adds to the probability of that (`connection_throttle_drop_increase`,
+    /// 0.02).
     pub drop_increase: f64,
     /// What a full one takes from it (`connection_throttle_drop_decrease`, 0.002).
     pub drop_decrease: f64,
     /// The part of its tokens that a full one may lack (`connection_throttle_decrease_ratio`, 0).
     pub decrease_ratio: f64,
-    /// What a session costs (`connection_throttle_weight_enabled`); `None`, the default, is one token.
+    /// What a session costs (`connection_throttle_weight_enabled`); `None`, the default, is one
+    /// token.
     pub weights: Option<SessionWeights>,
 }
 
@@ -150,7 +154,8 @@ impl ConnectionThrottle {
 }
 
 impl SessionWeights {
-    /// A weight that is none is the default, and no session costs less than a local one, as in ZooKeeper.
+    /// A weight that is none is the default, and no session costs less than a local one, as in
+    /// ZooKeeper.
     fn from_settings(settings: &Settings, notes: &mut Vec<Note>) -> Result<Self, ConfigError> {
         let mut read = |key, default: u32| {
             let number =

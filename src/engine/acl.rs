@@ -43,14 +43,15 @@ pub struct AclTable {
     free: Vec<usize>,
     ids: HashTable<AclId>,
     hasher: DefaultHashBuilder,
-    /// While a snapshot is loaded, what the numbers in it are here. ZooKeeper's only rise, with every list that it ever
-    /// had.
+    /// While a snapshot is loaded, what the numbers in it are here. ZooKeeper's only rise, with
+    /// every list that it ever had.
     stored: HashMap<i64, AclId>,
     /// Whether znodes may come whose list was made while their snapshot was written.
     is_fuzzy: bool,
     /// What such znodes have until the log tells.
     awaited: Option<AclId>,
-    /// Long lists that nobody uses any more. To drop one takes its time, and is for whoever changed the tree.
+    /// Long lists that nobody uses any more. To drop one takes its time, and is for whoever changed
+    /// the tree.
     gone: Vec<AclList>,
 }
 
@@ -115,8 +116,8 @@ impl AclTable {
         known.map_or_else(|| AclList::new(list), AclList::clone)
     }
 
-    /// Takes a list of a snapshot. Its number there is any that ZooKeeper can have given out; here it has another one, and
-    /// both belong together until [`Self::finish_load`].
+    /// Takes a list of a snapshot. Its number there is any that ZooKeeper can have given out; here
+    /// it has another one, and both belong together until [`Self::finish_load`].
     pub fn load(&mut self, stored: i64, list: &[Acl<'_>]) {
         let id = self.intern(list);
         if let Some(before) = self.stored.insert(stored, id) {
@@ -124,13 +125,14 @@ impl AclTable {
         }
     }
 
-    /// Takes znodes of a snapshot that ZooKeeper wrote while lists were made: it writes the lists first, and then
-    /// znodes with the lists that they have by now.
+    /// Takes znodes of a snapshot that ZooKeeper wrote while lists were made: it writes the lists
+    /// first, and then znodes with the lists that they have by now.
     pub const fn expect_fuzzy(&mut self) {
         self.is_fuzzy = true;
     }
 
-    /// The list that a znode of a snapshot names. One that the log is still to bring lets nobody in until then.
+    /// The list that a znode of a snapshot names. One that the log is still to bring lets nobody in
+    /// until then.
     pub fn of_snapshot(&mut self, stored: i64) -> Option<AclId> {
         if stored == AclId::OPEN.stored() {
             return Some(AclId::OPEN);

@@ -1,7 +1,7 @@
 //! An ACL list as it is stored: its entries, and what it grants to whom.
 //!
-//! A list can have tens of thousands of entries, and so can the identities of a client: neither is held against all of
-//! the other. A long list finds what it grants to one identity by hash.
+//! A list can have tens of thousands of entries, and so can the identities of a client: neither is
+//! held against all of the other. A long list finds what it grants to one identity by hash.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

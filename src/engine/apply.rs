@@ -1,4 +1,5 @@
-//! Applying finished transactions. Nothing is decided here: what a transaction says is done, or cannot be.
+//! Applying finished transactions. Nothing is decided here: what a transaction says is done, or
+//! cannot be.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,10 +21,10 @@ use super::watch::{Change, Tell};
 use super::znode::NodeId;
 use super::zxid::Zxid;
 
-/// To be raised with every change of what is made of a transaction that an earlier release may have applied as well: the
-/// trees of servers with different numbers say nothing about each other. The digests in records have no such number. A
-/// member only counts and tells those that differ, but a server alone refuses the first one behind its snapshot, which may then
-/// be an earlier release's.
+/// To be raised with every change of what is made of a transaction that an earlier release may have
+/// applied as well: the trees of servers with different numbers say nothing about each other. The
+/// digests in records have no such number. A member only counts and tells those that differ, but a
+/// server alone refuses the first one behind its snapshot, which may then be an earlier release's.
 pub const APPLY_VERSION: u16 = 1;
 
 /// What to do with a transaction that does not fit.
@@ -31,10 +32,11 @@ pub const APPLY_VERSION: u16 = 1;
 pub enum Mode {
     /// It cannot be: stop.
     Strict,
-    /// Other servers have it: it is done as ZooKeeper does it, by its own numbers and as far as it can be, and told of
-    /// (`DataTree.processTxn`).
+    /// Other servers have it: it is done as ZooKeeper does it, by its own numbers and as far as it
+    /// can be, and told of (`DataTree.processTxn`).
     Agreed,
-    /// Behind a snapshot that was written while transactions went on, part of them is done already (reference 11.6).
+    /// Behind a snapshot that was written while transactions went on, part of them is done already
+    /// (reference 11.6).
     Tolerant,
 }
 
@@ -45,16 +47,18 @@ struct Create<'a> {
     acl: &'a [Acl<'a>],
     owner: Owner,
     parent_cversion: i32,
-    /// Whether a create that was done already still moves the parent's counters: only the plain create does.
+    /// Whether a create that was done already still moves the parent's counters: only the plain
+    /// create does.
     counts_twice: bool,
 }
 
 impl Database {
-    /// Applies a transaction and gives its answer; the events for watchers go to `events` as they come about.
+    /// Applies a transaction and gives its answer; the events for watchers go to `events` as they
+    /// come about.
     ///
     /// # Errors
-    /// [`Impossible`] in [`Mode::Strict`], when the transaction does not fit, and when the tree is full. A multi may then be
-    /// half done: the caller must stop.
+    /// [`Impossible`] in [`Mode::Strict`], when the transaction does not fit, and when the tree is
+    /// full. A multi may then be half done: the caller must stop.
     pub fn apply<'t>(
         &mut self,
         header: &TxnHeader,
@@ -98,7 +102,8 @@ impl Database {
             },
         };
         self.write_statistics();
-        // ZooKeeper only complains of a zxid that falls, in logs that overlap, and goes on from the highest.
+        // ZooKeeper only complains of a zxid that falls, in logs that overlap, and goes on from the
+        // highest.
         self.last_zxid = match mode {
             Mode::Strict | Mode::Agreed => Zxid(header.zxid),
             Mode::Tolerant => self.last_zxid.max(Zxid(header.zxid)),
@@ -190,7 +195,8 @@ impl Database {
         }
     }
 
-    /// Who owns an ephemeral znode: as with ZooKeeper what a snapshot's reader will take the session's id for.
+    /// Who owns an ephemeral znode: as with ZooKeeper what a snapshot's reader will take the
+    /// session's id for.
     fn ephemeral_owner(&self, session: i64, path: &str) -> Result<Owner, Impossible> {
         Owner::from_stored(session, self.rules.extended_types)
             .ok_or_else(|| Impossible::UnknownOwner { path: path.into(), owner: session })
@@ -205,7 +211,8 @@ impl Database {
         node.map(|node| self.tree.stat(node)).unwrap_or_default()
     }
 
-    /// As the client made it: a zookeeper_stats gets the server's own text only behind that (`DataTree.createNode`).
+    /// As the client made it: a zookeeper_stats gets the server's own text only behind that
+    /// (`DataTree.createNode`).
     fn stat_of_new(&self, node: Option<NodeId>, data: Option<&[u8]>) -> jute::Stat {
         let data_length = i32::try_from(len(data)).unwrap_or(i32::MAX);
         node.map(|node| jute::Stat { data_length, ..self.tree.stat(node) }).unwrap_or_default()
@@ -312,9 +319,9 @@ impl Database {
         Ok(())
     }
 
-    /// A znode that goes has no children. Those that a fuzzy snapshot shows belong to one of the same name that was
-    /// made later, and come again with it. Those that another server's tree did not have go as well. (ZooKeeper leaves them
-    /// without a parent, up to the next start.)
+    /// A znode that goes has no children. Those that a fuzzy snapshot shows belong to one of the
+    /// same name that was made later, and come again with it. Those that another server's tree did
+    /// not have go as well. (ZooKeeper leaves them without a parent, up to the next start.)
     fn delete_below(
         &mut self,
         header: &TxnHeader,
@@ -380,8 +387,8 @@ impl Database {
         Ok(Some(node))
     }
 
-    /// Deletes what the transaction lists, then what is left of the session's: logs before ZooKeeper 3.6 list
-    /// nothing.
+    /// Deletes what the transaction lists, then what is left of the session's: logs before
+    /// ZooKeeper 3.6 list nothing.
     fn close_session(
         &mut self,
         header: &TxnHeader,
@@ -419,8 +426,9 @@ impl Database {
         Ok(())
     }
 
-    /// Deletes ephemeral znodes as [`Self::delete`] does each. They can be very many below very long names: what is above them
-    /// is looked at once, and their paths are written only where somebody is told of them.
+    /// Deletes ephemeral znodes as [`Self::delete`] does each. They can be very many below very
+    /// long names: what is above them is looked at once, and their paths are written only where
+    /// somebody is told of them.
     fn delete_left(
         &mut self,
         header: &TxnHeader,

@@ -133,7 +133,8 @@ fn what_does_not_fit_is_impossible_and_changes_nothing() {
     }
 }
 
-/// What others have is done all the same. The numbers are those of `DataTree.processTxn` and what it calls.
+/// What others have is done all the same. The numbers are those of `DataTree.processTxn` and what
+/// it calls.
 #[test]
 fn what_others_have_is_done_by_its_own_numbers_as_far_as_it_can_be() {
     const ZXID: i64 = 9;
@@ -202,8 +203,8 @@ fn what_others_have_is_done_by_its_own_numbers_as_far_as_it_can_be() {
     }
 }
 
-/// This tells that something has changed, and not what is right: another sum needs another number, or members of two releases
-/// take each other's trees for wrong.
+/// This tells that something has changed, and not what is right: another sum needs another number,
+/// or members of two releases take each other's trees for wrong.
 #[test]
 fn what_is_made_of_transactions_has_a_number() {
     let mut database = database();
@@ -237,7 +238,8 @@ fn what_is_made_of_transactions_has_a_number() {
     assert_eq!((APPLY_VERSION, database.tree().compute_digest()), (1, 0x1_4350_0bca));
 }
 
-/// A znode that is there already gets the list of the one to make (`DataTree.createNode`), and nothing else.
+/// A znode that is there already gets the list of the one to make (`DataTree.createNode`), and
+/// nothing else.
 #[test]
 fn a_znode_that_others_make_again_keeps_its_data() {
     let mut database = database();
@@ -281,7 +283,8 @@ fn a_session_ends_whose_znodes_have_children() {
     assert_eq!(tree.digest(), Some(tree.compute_digest()));
 }
 
-/// One line each for the first, the second, the fourth and so on; what fits again is undone no more.
+/// One line each for the first, the second, the fourth and so on; what fits again is undone no
+/// more.
 #[test]
 fn of_many_that_do_not_fit_few_are_told_of() {
     let mut database = database();

@@ -1,4 +1,5 @@
-//! Everything that transactions made: the tree, the sessions, and beside them the watches, which are volatile.
+//! Everything that transactions made: the tree, the sessions, and beside them the watches, which
+//! are volatile.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -162,7 +163,8 @@ impl Database {
         &self.watches
     }
 
-    /// Takes what the last transaction left to drop, which takes its time: to be done behind the hold.
+    /// Takes what the last transaction left to drop, which takes its time: to be done behind the
+    /// hold.
     pub fn take_gone(&mut self) -> Vec<AclList> {
         self.tree.take_gone_lists()
     }
@@ -178,8 +180,8 @@ impl Database {
         self.digests.iter().copied()
     }
 
-    /// How many sums were said that are not those of the tree, and transactions did not fit it, in the places of this one as
-    /// well.
+    /// How many sums were said that are not those of the tree, and transactions did not fit it, in
+    /// the places of this one as well.
     #[must_use]
     pub const fn mismatches(&self) -> u64 {
         self.mismatches
@@ -201,7 +203,8 @@ impl Database {
         self.misfits.undone()
     }
 
-    /// Ends a transaction: whoever is told that it does not fit need not be told that its sum does not.
+    /// Ends a transaction: whoever is told that it does not fit need not be told that its sum does
+    /// not.
     pub(super) fn end_misfits(&mut self, zxid: Zxid, said: Option<i64>) {
         let before = self.mismatches;
         let is_misfit = self.misfits.end(zxid);
@@ -214,7 +217,8 @@ impl Database {
         }
     }
 
-    /// Compares the sum with what is said of it. Nothing follows from it here: ZooKeeper's own are wrong at times.
+    /// Compares the sum with what is said of it. Nothing follows from it here: ZooKeeper's own are
+    /// wrong at times.
     pub fn compare_digest(&mut self, said: i64) {
         let Some(found) = self.tree.digest() else { return };
         if said == found {
@@ -241,8 +245,9 @@ impl Database {
         }
     }
 
-    /// Sessions with ephemeral znodes that are in no table, in the order of their ids. An owner that is a time to live where
-    /// those are switched on is none: ZooKeeper deletes such znodes when it is started without them.
+    /// Sessions with ephemeral znodes that are in no table, in the order of their ids. An owner
+    /// that is a time to live where those are switched on is none: ZooKeeper deletes such znodes
+    /// when it is started without them.
     pub(super) fn orphans(&self) -> Vec<SessionId> {
         let mut sessions = self.tree.sessions_with_ephemerals();
         sessions.retain(|session| {
@@ -359,8 +364,9 @@ impl Database {
         self.last_zxid = zxid;
     }
 
-    /// Shows the members of an ensemble in `/zookeeper/config`, each server those of its own list, as ZooKeeper does
-    /// (`ZKDatabase.initConfigInZKDatabase`). That is no transaction; no digest has what is below `/zookeeper`.
+    /// Shows the members of an ensemble in `/zookeeper/config`, each server those of its own list,
+    /// as ZooKeeper does (`ZKDatabase.initConfigInZKDatabase`). That is no transaction; no digest
+    /// has what is below `/zookeeper`.
     pub fn show_members(&mut self, list: &str, since: WallClock) {
         if let Some(node) = self.tree.find(path::CONFIG) {
             self.tree.set_data(node, path::CONFIG, Some(list.as_bytes()), -1, Zxid::ZERO, since.0);
@@ -387,7 +393,8 @@ impl Database {
         self.write_statistics();
     }
 
-    /// Reads limits or statistics, if a znode of this path has such, when it is new or they are others.
+    /// Reads limits or statistics, if a znode of this path has such, when it is new or they are
+    /// others.
     pub(super) fn read_quota(&mut self, node: NodeId, path: &str) {
         let Some(its) = QuotaNode::parse(path) else { return };
         let (folder, data) = (self.tree.parent(node), self.tree.data(node));
@@ -397,7 +404,8 @@ impl Database {
         }
     }
 
-    /// As [`Self::read_quota`], for a new znode: statistics are what the server counts, whatever their client says.
+    /// As [`Self::read_quota`], for a new znode: statistics are what the server counts, whatever
+    /// their client says.
     pub(super) fn add_quota(&mut self, node: NodeId, path: &str) {
         match QuotaNode::parse(path) {
             Some(QuotaNode::Stats(limited)) => {
@@ -408,7 +416,8 @@ impl Database {
         }
     }
 
-    /// Forgets limits or statistics, if the znode of this path had such, that are gone from below `folder`.
+    /// Forgets limits or statistics, if the znode of this path had such, that are gone from below
+    /// `folder`.
     pub(super) fn remove_quota(&mut self, folder: NodeId, path: &str) {
         match QuotaNode::parse(path) {
             Some(QuotaNode::Limits(_)) => self.quotas.remove_limits(folder),
@@ -417,8 +426,8 @@ impl Database {
         }
     }
 
-    /// The deepest path with a quota that a znode belongs to, and the znode that its limits are a child of. The root can have
-    /// none. As many steps as the path has names.
+    /// The deepest path with a quota that a znode belongs to, and the znode that its limits are a
+    /// child of. The root can have none. As many steps as the path has names.
     pub(super) fn deepest_quota<'a>(&self, path: &'a str) -> Option<(NodeId, &'a str)> {
         if !self.quotas.has_limits() {
             return None;
@@ -444,7 +453,8 @@ impl Database {
         some.map(|(session, timeout_ms)| (*session, *timeout_ms)).collect()
     }
 
-    /// The quotas as they stand, in the order of their folders, from behind one on. No text is read for that.
+    /// The quotas as they stand, in the order of their folders, from behind one on. No text is read
+    /// for that.
     pub fn quotas(&self, last: Option<NodeId>) -> impl Iterator<Item = Quota<'_>> {
         self.quotas.iter(last)
     }
@@ -494,8 +504,8 @@ impl Database {
         }
     }
 
-    /// As [`Self::data_len`], where a client is about to change or delete the data: statistics that are still to be written
-    /// never will be, and what was announced of them is taken back.
+    /// As [`Self::data_len`], where a client is about to change or delete the data: statistics that
+    /// are still to be written never will be, and what was announced of them is taken back.
     pub(super) fn replaced_len(&mut self, node: NodeId, path: &str) -> usize {
         let announced = self.data_len(node, path);
         let len = self.tree.data(node).map_or(0, <[u8]>::len);

@@ -1,4 +1,5 @@
-//! The sum over all znodes that two trees compare to find out whether they are the same (reference 11.4).
+//! The sum over all znodes that two trees compare to find out whether they are the same (reference
+//! 11.4).
 
 use std::borrow::Cow;
 
@@ -14,7 +15,8 @@ pub fn of_node(path: &str, node: &SnapshotNode<'_>) -> i64 {
     ContentDigest::new(path, node.data.as_deref()).with(&node.stat)
 }
 
-/// What znodes give to the sum, whole ones, as a snapshot has them; `None` when they are something else.
+/// What znodes give to the sum, whole ones, as a snapshot has them; `None` when they are something
+/// else.
 #[must_use]
 pub fn of_nodes(mut znodes: &[u8]) -> Option<i64> {
     let mut sum = 0_i64;
@@ -27,7 +29,8 @@ pub fn of_nodes(mut znodes: &[u8]) -> Option<i64> {
     Some(sum)
 }
 
-/// The part of a znode's digest that its path and data make. A znode below `/zookeeper/` counts nothing.
+/// The part of a znode's digest that its path and data make. A znode below `/zookeeper/` counts
+/// nothing.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ContentDigest(Option<u32>);
 

@@ -1,7 +1,8 @@
 //! The digest of the tree against ZooKeeper's own.
 //!
-//! `testdata/log.1` is the log of a fresh Apache ZooKeeper 3.9.5, without the zeros behind its last record. It holds
-//! every type of transaction, and behind each the sum that ZooKeeper expected of its tree.
+//! `testdata/log.1` is the log of a fresh Apache ZooKeeper 3.9.5, without the zeros behind its last
+//! record. It holds every type of transaction, and behind each the sum that ZooKeeper expected of
+//! its tree.
 
 use jute::txn::{Txn, TxnRecord};
 
@@ -10,7 +11,8 @@ use super::database::{Database, Rules};
 
 const LOG: &[u8] = include_bytes!("testdata/log.1");
 
-/// The records of a log: a header of 16 bytes, then checksum, length, payload and one byte for each.
+/// The records of a log: a header of 16 bytes, then checksum, length, payload and one byte for
+/// each.
 fn records(log: &[u8]) -> Vec<TxnRecord<'_>> {
     let mut rest = &log[16..];
     let mut records = Vec::new();

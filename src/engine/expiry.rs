@@ -7,13 +7,14 @@ use hashbrown::HashMap;
 use super::session::SessionId;
 use super::time::Monotonic;
 
-/// Sessions that are looked at in one step: most were heard of and only move on, and there can be very many of them.
+/// Sessions that are looked at in one step: most were heard of and only move on, and there can be
+/// very many of them.
 const LOOKED_AT: usize = 32_768;
 
 /// Sessions by the end of the bucket that their deadline falls into.
 ///
-/// Touching a session costs nothing here: its last sign of life is looked up when its bucket ends, and a session
-/// that was heard of since moves to the bucket of its new deadline.
+/// Touching a session costs nothing here: its last sign of life is looked up when its bucket ends,
+/// and a session that was heard of since moves to the bucket of its new deadline.
 #[derive(Debug)]
 pub(super) struct ExpiryQueue {
     tick_ms: u64,
@@ -53,9 +54,9 @@ impl ExpiryQueue {
         self.buckets.first_key_value().map(|(end, _)| *end)
     }
 
-    /// Takes out up to `most` sessions whose bucket has ended and whose deadline, asked for now, has passed. The
-    /// others go to the bucket of their deadline; one without a deadline is forgotten. What is left after a look at
-    /// [`LOOKED_AT`] sessions is still due.
+    /// Takes out up to `most` sessions whose bucket has ended and whose deadline, asked for now,
+    /// has passed. The others go to the bucket of their deadline; one without a deadline is
+    /// forgotten. What is left after a look at [`LOOKED_AT`] sessions is still due.
     pub(super) fn expired(
         &mut self,
         now: Monotonic,
@@ -88,8 +89,8 @@ impl ExpiryQueue {
         expired
     }
 
-    /// Looks at up to `most` sessions from a place on, soonest first, and tells when their buckets end. Gives where to go on;
-    /// nothing at the end.
+    /// Looks at up to `most` sessions from a place on, soonest first, and tells when their buckets
+    /// end. Gives where to go on; nothing at the end.
     pub(super) fn walk(
         &self,
         from: ExpiryPlace,

@@ -1,7 +1,7 @@
 //! Making a client's ACL list one that can be stored (`PrepRequestProcessor.fixupACL`).
 //!
-//! Checking costs the list's bytes. What `auth` in it stands for is measured then, and made only where nothing else refuses
-//! the request.
+//! Checking costs the list's bytes. What `auth` in it stands for is measured then, and made only
+//! where nothing else refuses the request.
 
 use hashbrown::HashSet;
 use jute::{Acl, ErrorCode};
@@ -55,8 +55,9 @@ impl<'a> Fixup<'a> {
     /// Whether a list can be stored, and how long it is then.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidAcl`] for an empty list, for an entry that no scheme understands, and for what would be too
-    /// long; [`ErrorCode::MarshallingError`] where ZooKeeper stumbles over a null.
+    /// [`ErrorCode::InvalidAcl`] for an empty list, for an entry that no scheme understands, and
+    /// for what would be too long; [`ErrorCode::MarshallingError`] where ZooKeeper stumbles over a
+    /// null.
     pub(super) fn storable(
         self,
         list: Option<Vec<Acl<'static>>>,
@@ -113,8 +114,8 @@ fn shown(identities: &Identities) -> impl Iterator<Item = &Identity> {
 
 /// Which entries are there for the first time.
 ///
-/// ZooKeeper compares each with those before it, first the permissions, then the scheme, then the id, and stumbles over
-/// a null where it gets that far.
+/// ZooKeeper compares each with those before it, first the permissions, then the scheme, then the
+/// id, and stumbles over a null where it gets that far.
 fn first_ones(list: &[Acl<'_>]) -> Result<Vec<bool>, ErrorCode> {
     if list.len() <= 1 {
         return Ok(vec![true; list.len()]);
@@ -223,7 +224,8 @@ mod tests {
 
     #[test]
     fn what_auth_stands_for_is_measured_before_it_is_made() {
-        // 1024 identities of 64 bytes each, as often as a request of a megabyte can name them: 4.6 GB.
+        // 1024 identities of 64 bytes each, as often as a request of a megabyte can name them: 4.6
+        // GB.
         let who = users((0..1024).map(|user| format!("{user:049}:h")));
         let list: Vec<_> = (0..70_000).map(|perms| acl(perms, Some("auth"), None)).collect();
         assert_eq!(fix(list.clone(), &who, 2 << 20), Err(ErrorCode::InvalidAcl));

@@ -1,5 +1,6 @@
-//! Replaying a log over a snapshot that was written while transactions went on, as ZooKeeper writes its own
-//! (reference 11.6): what is in it already is passed over, and the tree ends as if each were applied once.
+//! Replaying a log over a snapshot that was written while transactions went on, as ZooKeeper writes
+//! its own (reference 11.6): what is in it already is passed over, and the tree ends as if each
+//! were applied once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -87,8 +88,8 @@ fn apply(database: &mut Database, record: &TxnRecord<'static>, mode: Mode) {
     applied.unwrap_or_else(|error| panic!("{error}: {record:?}"));
 }
 
-/// A snapshot in the making: `DataTree.serializeNode` looks at one znode after the other, and at its children when it
-/// is its turn.
+/// A snapshot in the making: `DataTree.serializeNode` looks at one znode after the other, and at
+/// its children when it is its turn.
 struct Writer<'a> {
     instants: &'a [Instant],
     /// Which of them it is now.
@@ -304,8 +305,9 @@ fn create(path: String, acl: Acl<'static>, parent_cversion: i32) -> Txn<'static>
     Txn::Create(CreateTxn { path, data, acl, ephemeral: false, parent_cversion })
 }
 
-/// ZOOKEEPER-3306, ZOOKEEPER-4689, ZOOKEEPER-4846: ZooKeeper writes the ACL lists before the znodes, which can name
-/// one that was made since; such znodes could not be reached behind a start, or there was no start.
+/// ZOOKEEPER-3306, ZOOKEEPER-4689, ZOOKEEPER-4846: ZooKeeper writes the ACL lists before the
+/// znodes, which can name one that was made since; such znodes could not be reached behind a start,
+/// or there was no start.
 #[test]
 fn an_acl_that_was_made_while_the_snapshot_was_written_comes_with_the_log() {
     let of = |id: &'static str| Acl { id: Some(id.into()), ..Acl::anyone(31) };
@@ -339,7 +341,8 @@ fn an_acl_that_was_made_while_the_snapshot_was_written_comes_with_the_log() {
     }
 }
 
-/// ZOOKEEPER-3127: the parts of a multi reach ZooKeeper's tree one by one, and a snapshot shows any number of them.
+/// ZOOKEEPER-3127: the parts of a multi reach ZooKeeper's tree one by one, and a snapshot shows any
+/// number of them.
 #[test]
 fn half_a_multi_in_the_snapshot_becomes_a_whole_one() {
     const NODES: i32 = 400;
@@ -367,8 +370,9 @@ fn half_a_multi_in_the_snapshot_becomes_a_whole_one() {
     }
 }
 
-/// `/p`, with a child and two ephemeral znodes of session 7, of a snapshot whose log ends at zxid 10, before the snapshot did:
-/// children of `/p` came and went up to zxid 20, and nobody knows of it any more.
+/// `/p`, with a child and two ephemeral znodes of session 7, of a snapshot whose log ends at zxid
+/// 10, before the snapshot did: children of `/p` came and went up to zxid 20, and nobody knows of
+/// it any more.
 fn cut_short(creates: i32) -> Database {
     let mut database = Database::empty(1, RULES);
     for id in [7, 8] {
@@ -400,8 +404,9 @@ fn remove(path: &'static str) -> DeleteRequest<'static> {
 /// Requests, and the pzxid of `/p` behind each.
 type Requests = Vec<(Request<'static>, i64)>;
 
-/// `DataTree.deleteNode` only raises the pzxid, and `createNode` sets it when it raises the creates. A running server
-/// and a start that replays what it did agree, as does the digest that was expected.
+/// `DataTree.deleteNode` only raises the pzxid, and `createNode` sets it when it raises the
+/// creates. A running server and a start that replays what it did agree, as does the digest that
+/// was expected.
 #[test]
 fn what_goes_on_where_a_log_ends_inside_the_snapshot_is_what_a_start_makes_of_it() {
     let cases: [(&str, i32, Requests); 6] = [

@@ -8,8 +8,9 @@ use super::acl_list::{AclList, ListMark};
 
 /// Lists of which it is kept. All of them take some 100 kB, however long they are.
 const KEPT: usize = 3584;
-/// When all places are taken, one in so many further lists gets that of the oldest. So lists that are asked for in turns,
-/// more of them than there are places, are mostly found; if each got a place, all would be gone when their turn comes.
+/// When all places are taken, one in so many further lists gets that of the oldest. So lists that
+/// are asked for in turns, more of them than there are places, are mostly found; if each got a
+/// place, all would be gone when their turn comes.
 const LISTS_A_PLACE: usize = 4;
 
 /// All that some lists grant to one connection.

@@ -11,8 +11,8 @@ use super::acl_list::AclList;
 use super::granted::Granted;
 use super::scheme;
 
-/// Bytes of the identities that a client may show: each of its requests carries them, and so does each answer to
-/// whoAmI.
+/// Bytes of the identities that a client may show: each of its requests carries them, and so does
+/// each answer to whoAmI.
 pub const IDENTITIES_BYTES_MAX: usize = 64 << 10;
 /// Identities, or entries, that are looked up each time.
 const FEW: usize = 8;
@@ -50,7 +50,8 @@ pub struct Identities {
     digests: HashTable<usize>,
     /// What finds them there.
     hasher: DefaultHashBuilder,
-    /// Where in `all` the last one of another scheme ends: usually that is the address, which is the first.
+    /// Where in `all` the last one of another scheme ends: usually that is the address, which is
+    /// the first.
     others_end: usize,
     /// What lists grant that were asked for. It follows from the list and from `all`.
     granted: Mutex<Granted>,

@@ -1,4 +1,5 @@
-//! Finding a znode by its parent and its name: one number an entry, in shards that grow apart from each other.
+//! Finding a znode by its parent and its name: one number an entry, in shards that grow apart from
+//! each other.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! What the paths of many znodes have in common, looked at once: the paths above them.
 //!
-//! A path is as long as the names above say, and only names are stored. Who looks at many znodes by their full paths pays for
-//! those names again with each. Here each name is paid for once.
+//! A path is as long as the names above say, and only names are stored. Who looks at many znodes by
+//! their full paths pays for those names again with each. Here each name is paid for once.
 
 use std::hash::Hasher as _;
 
@@ -14,8 +14,8 @@ use super::path;
 use super::watch::WatchTable;
 use super::znode::NodeId;
 
-/// What is known of a znode is kept so many levels below one that is kept, or so many bytes of names: no chain is climbed, and no
-/// long name looked at, again for each that hangs on it.
+/// What is known of a znode is kept so many levels below one that is kept, or so many bytes of
+/// names: no chain is climbed, and no long name looked at, again for each that hangs on it.
 const LEVELS: usize = 64;
 const NAMES_LEN: usize = 1024;
 /// So many are kept; then they are forgotten, and found anew where they are needed.
@@ -100,7 +100,8 @@ impl Prefix {
     }
 }
 
-/// The paths that are known, as long as the tree stays as it is above the znodes that are looked at.
+/// The paths that are known, as long as the tree stays as it is above the znodes that are looked
+/// at.
 pub(super) struct Lineage {
     known: HashMap<NodeId, Prefix>,
     root: Prefix,

@@ -1,7 +1,8 @@
-//! A long listing, made in pieces: of the children of a znode, or of the ephemeral znodes of a session.
+//! A long listing, made in pieces: of the children of a znode, or of the ephemeral znodes of a
+//! session.
 //!
-//! Each piece is made under a hold of its own. The pieces belong together while the parent's children stay as they are:
-//! whoever finds them changed begins again.
+//! Each piece is made under a hold of its own. The pieces belong together while the parent's
+//! children stay as they are: whoever finds them changed begins again.
 
 use std::borrow::Cow;
 
@@ -100,7 +101,8 @@ impl Listing {
         Self { list, chunk, next: database.tree.first_child(parent), listed: 0 }
     }
 
-    /// Lists up to `most` further children of `parent`, which is that of the beginning unless it was deleted since.
+    /// Lists up to `most` further children of `parent`, which is that of the beginning unless it
+    /// was deleted since.
     #[must_use]
     pub fn advance(mut self, database: &Database, parent: NodeId, most: usize) -> Progress {
         if Marks::of(database, parent) != self.list.marks {
@@ -167,7 +169,8 @@ struct Prefix(Option<String>);
 
 impl Prefix {
     fn new(prefix: &str) -> Self {
-        // `String.trim`: what is not behind the blank. A path with blanks around it is no prefix of any other.
+        // `String.trim`: what is not behind the blank. A path with blanks around it is no prefix of
+        // any other.
         let trimmed = prefix.trim_matches(|char| char <= ' ');
         let is_all = trimmed.is_empty() || trimmed == path::ROOT;
         Self((!is_all).then(|| prefix.to_owned()))
@@ -206,7 +209,8 @@ impl Paths {
 }
 
 impl EphemeralListing {
-    /// Begins with those of a session whose paths begin with `prefix`; a blank one, or `/`, stands for all.
+    /// Begins with those of a session whose paths begin with `prefix`; a blank one, or `/`, stands
+    /// for all.
     #[must_use]
     pub fn begin(database: &Database, session: SessionId, prefix: &str) -> Self {
         let (owned, _) = database.tree.ephemerals_of(session);
@@ -217,8 +221,9 @@ impl EphemeralListing {
         Self { session, prefix, list, chunk, last: None, owned, looked_at: 0 }
     }
 
-    /// Lists further ones, up to `most` of them, until that has cost `bytes` of paths or little more. If `is_instant`, all are to
-    /// be those of one instant; else each is there when it is looked at.
+    /// Lists further ones, up to `most` of them, until that has cost `bytes` of paths or little
+    /// more. If `is_instant`, all are to be those of one instant; else each is there when it is
+    /// looked at.
     #[must_use]
     pub fn advance(
         mut self,
@@ -276,7 +281,8 @@ impl EphemeralListing {
     }
 }
 
-/// The paths that are asked for, if no more than `most` znodes are looked at for them and it costs no more than `bytes` of paths.
+/// The paths that are asked for, if no more than `most` znodes are looked at for them and it costs
+/// no more than `bytes` of paths.
 pub(super) fn few_ephemerals(
     database: &Database,
     session: SessionId,

@@ -1,5 +1,6 @@
-//! Sessions that live on one server only (reference 9.5): no transaction opens or closes them, and they own no ephemeral
-//! znode. One that wants to becomes a session of all servers first, if that is allowed.
+//! Sessions that live on one server only (reference 9.5): no transaction opens or closes them, and
+//! they own no ephemeral znode. One that wants to becomes a session of all servers first, if that
+//! is allowed.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +52,8 @@ impl LocalSessions {
             }
             Work::Attach { timeout_ms } => {
                 match self.tracker.attach(session, timeout_ms, connection, now) {
-                    // Whoever orders knows better than this server if it becomes one of all servers after all.
+                    // Whoever orders knows better than this server if it becomes one of all servers
+                    // after all.
                     Some(attached) => {
                         self.leaving.remove(&session);
                         Taken::Attached(attached)
@@ -84,15 +86,16 @@ impl LocalSessions {
         Taken::PassOn(Work::OfLocal(request))
     }
 
-    /// A session is none of this server's any more: it has become one of all servers, or was one and has ended.
+    /// A session is none of this server's any more: it has become one of all servers, or was one
+    /// and has ended.
     pub fn forget(&mut self, session: SessionId) {
         self.tracker.begin_close(session);
         self.tracker.closed(session);
         self.leaving.remove(&session);
     }
 
-    /// Sessions that were not heard of for their timeout, and are no more. `late_ms` is how long the server itself stood
-    /// still.
+    /// Sessions that were not heard of for their timeout, and are no more. `late_ms` is how long
+    /// the server itself stood still.
     pub fn expire(&mut self, now: Monotonic, late_ms: u64) -> Vec<SessionId> {
         let expired = self.tracker.expired(now, late_ms);
         expired.iter().for_each(|session| self.forget(*session));
@@ -105,7 +108,8 @@ impl LocalSessions {
         self.tracker.len()
     }
 
-    /// Looks at up to `most` sessions and the time at which they expire, soonest first. Gives where to go on.
+    /// Looks at up to `most` sessions and the time at which they expire, soonest first. Gives where
+    /// to go on.
     pub fn walk_expiry(
         &self,
         from: ExpiryPlace,
@@ -116,7 +120,8 @@ impl LocalSessions {
     }
 }
 
-/// As `QuorumZooKeeperServer.checkUpgradeSession` has it: containers and times to live do not count.
+/// As `QuorumZooKeeperServer.checkUpgradeSession` has it: containers and times to live do not
+/// count.
 fn creates_ephemeral(request: &Request<'_>) -> bool {
     let is_ephemeral = |create: &CreateRequest<'_>| {
         CreateMode::from_flags(create.flags).is_some_and(CreateMode::is_ephemeral)
@@ -223,7 +228,8 @@ mod tests {
         assert_eq!(close, Work::OfLocal(Request::CloseSession));
         let walked = local.walk_expiry(ExpiryPlace::default(), 9, |_, session| panic!("{session}"));
         assert_eq!((local.count(), walked.is_none()), (0, true));
-        // One that became a session of all servers after all, although its client came back here meanwhile.
+        // One that became a session of all servers after all, although its client came back here
+        // meanwhile.
         let mut local = LocalSessions::new(500, 7, true);
         let session = open(&mut local);
         passed(&mut local, &origin(A, session), create(CreateMode::Ephemeral));

@@ -1,4 +1,5 @@
-//! Transactions that do not fit the tree and are applied all the same, because other servers have them.
+//! Transactions that do not fit the tree and are applied all the same, because other servers have
+//! them.
 
 use jute::ErrorCode;
 
@@ -52,8 +53,8 @@ impl Misfits {
         self.undone = None;
     }
 
-    /// It was applied. Whether it did not fit. News are the first, the second, the fourth and so on: a leader whose tree is
-    /// wrong makes many of them.
+    /// It was applied. Whether it did not fit. News are the first, the second, the fourth and so
+    /// on: a leader whose tree is wrong makes many of them.
     pub(super) fn end(&mut self, zxid: Zxid) -> bool {
         let Some(reason) = self.reason.take() else { return false };
         self.count += 1;

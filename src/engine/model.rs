@@ -1,5 +1,5 @@
-//! A model of ZooKeeper for tests, written as differently from the engine as can be: a map of full paths, a set of
-//! watches, one request at a time, nothing in flight, everything counted anew.
+//! A model of ZooKeeper for tests, written as differently from the engine as can be: a map of full
+//! paths, a set of watches, one request at a time, nothing in flight, everything counted anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -154,7 +154,8 @@ impl Model {
         })
     }
 
-    /// Writes the statistics: at the end of a request, so that its parts find what was there before.
+    /// Writes the statistics: at the end of a request, so that its parts find what was there
+    /// before.
     fn count_quotas(&mut self) {
         for limited in self.quotas.keys().cloned().collect::<Vec<_>>() {
             let (count, bytes) = self.used(&limited);
@@ -661,7 +662,8 @@ impl Model {
             }
             Request::GetAllChildrenNumber(body) => {
                 self.read_node(&body.path, client)?;
-                // ZooKeeper's map has the root under two keys, and leaves both out for one spelling.
+                // ZooKeeper's map has the root under two keys, and leaves both out for one
+                // spelling.
                 let prefix = format!("{}/", body.path);
                 let number = match &*body.path {
                     "/" => self.nodes.len() - 1,

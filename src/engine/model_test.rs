@@ -1,5 +1,5 @@
-//! The engine against the model, over random scripts: the same replies, events, trees and counts, however many
-//! requests are in flight.
+//! The engine against the model, over random scripts: the same replies, events, trees and counts,
+//! however many requests are in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -96,7 +96,8 @@ pub(super) enum Spec {
     Expire,
     Reattach,
     Reap(Where),
-    /// An ephemeral znode is deleted and made again, by whom it may be, and its first owner goes: all in one flight.
+    /// An ephemeral znode is deleted and made again, by whom it may be, and its first owner goes:
+    /// all in one flight.
     Takeover {
         pick: usize,
         flags: i32,

@@ -1,6 +1,7 @@
 //! The changes still in flight: decided, perhaps written down, not yet applied.
 //!
-//! A request is checked against the tree and, before it, against this. What is applied is retired from here.
+//! A request is checked against the tree and, before it, against this. What is applied is retired
+//! from here.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -44,7 +45,8 @@ pub(super) struct Pending {
 pub(super) enum Content {
     /// Nobody wants it.
     Unwanted,
-    /// That of the tree, which nobody needed so far: who only looks at a znode does not pay for its data.
+    /// That of the tree, which nobody needed so far: who only looks at a znode does not pay for its
+    /// data.
     OfTree,
     Known(ContentDigest),
 }
@@ -100,15 +102,15 @@ pub(super) struct Overlay {
     digest: i64,
     /// What the transaction being prepared replaced.
     undo: Vec<(Arc<str>, Option<Pending>)>,
-    /// What the transactions in flight add below paths with a quota. The parts of one transaction do not see each
-    /// other's.
+    /// What the transactions in flight add below paths with a quota. The parts of one transaction
+    /// do not see each other's.
     growth: HashMap<Arc<str>, Growth>,
     /// The same by transaction, oldest first.
     grown: VecDeque<(Zxid, Arc<str>, Growth)>,
     /// The same of the transaction being prepared.
     growing: HashMap<String, Growth>,
-    /// Sessions that end, and by which transaction: what they own in the tree will not be there. They can own very much,
-    /// so nothing is kept of each znode.
+    /// Sessions that end, and by which transaction: what they own in the tree will not be there.
+    /// They can own very much, so nothing is kept of each znode.
     closing: HashMap<SessionId, Zxid>,
     /// The same in their order.
     closings: VecDeque<(Zxid, SessionId)>,
@@ -178,7 +180,8 @@ impl Overlay {
         })
     }
 
-    /// Records a znode as it will be after the transaction `pending.zxid`. `before` is what [`Self::view`] gave.
+    /// Records a znode as it will be after the transaction `pending.zxid`. `before` is what
+    /// [`Self::view`] gave.
     pub(super) fn put(
         &mut self,
         database: &Database,
@@ -284,8 +287,9 @@ impl Overlay {
         self.ephemerals.get(&session).into_iter().flatten().cloned().collect()
     }
 
-    /// A session ends with the transaction `zxid`, and with it what it owns in the tree and no change in flight speaks of.
-    /// `each` is told how long each path is, and can have it. This is never rolled back.
+    /// A session ends with the transaction `zxid`, and with it what it owns in the tree and no
+    /// change in flight speaks of. `each` is told how long each path is, and can have it. This is
+    /// never rolled back.
     pub(super) fn close(
         &mut self,
         database: &Database,

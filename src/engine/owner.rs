@@ -46,8 +46,8 @@ impl Owner {
         }
     }
 
-    /// Reads what is stored. Without extended types a mark of theirs is a session like any other. `None` for an
-    /// extended type that does not exist.
+    /// Reads what is stored. Without extended types a mark of theirs is a session like any other.
+    /// `None` for an extended type that does not exist.
     #[must_use]
     pub const fn from_stored(stored: i64, extended_types: bool) -> Option<Self> {
         Some(match stored {
@@ -63,8 +63,9 @@ impl Owner {
         })
     }
 
-    /// What a transaction makes of a time to live. Only ZooKeeper's log has one that cannot be, of a createTTL whose mode has
-    /// none: ZooKeeper ends when it applies it, and so nobody was told of the znode. Here it lives until it is deleted.
+    /// What a transaction makes of a time to live. Only ZooKeeper's log has one that cannot be, of
+    /// a createTTL whose mode has none: ZooKeeper ends when it applies it, and so nobody was told
+    /// of the znode. Here it lives until it is deleted.
     #[must_use]
     pub fn of_ttl(ttl: i64, extended_types: bool) -> Self {
         let stored = Self::Ttl(ttl).stored();

@@ -44,7 +44,8 @@ pub(super) fn count_work(bytes: usize) {
     WORK.set(WORK.get() + bytes);
 }
 
-/// What stands between slashes. Names are short: `str::split` costs more to set up than the look at each byte.
+/// What stands between slashes. Names are short: `str::split` costs more to set up than the look at
+/// each byte.
 pub(super) fn names(path: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(path);
     std::iter::from_fn(move || {
@@ -71,7 +72,8 @@ pub(super) fn add_name(hasher: &mut impl Hasher, name: &str) {
     hasher.write_u8(b'/');
 }
 
-/// ZooKeeper looks at UTF-16 units, so that every character beyond the first plane counts as a surrogate.
+/// ZooKeeper looks at UTF-16 units, so that every character beyond the first plane counts as a
+/// surrogate.
 const fn is_legal(character: char) -> bool {
     !matches!(
         character,
@@ -79,7 +81,8 @@ const fn is_legal(character: char) -> bool {
     )
 }
 
-/// What stands before the last slash: the parent of a path that need not be legal. Empty for a child of the root.
+/// What stands before the last slash: the parent of a path that need not be legal. Empty for a
+/// child of the root.
 ///
 /// # Errors
 /// [`ErrorCode::BadArguments`] for a path without a slash, or with a NUL.
@@ -99,7 +102,8 @@ pub fn is_reserved(path: &str) -> bool {
 /// Bytes of a path that cost about as much as one more path.
 const BYTES_A_PATH: usize = 64;
 
-/// What it costs to find, hash or copy a path, in short ones: what is done at once is bounded by the sum of it.
+/// What it costs to find, hash or copy a path, in short ones: what is done at once is bounded by
+/// the sum of it.
 #[must_use]
 pub const fn cost(path: &str) -> usize {
     1 + path.len() / BYTES_A_PATH

@@ -27,11 +27,12 @@ use super::session::SessionId;
 use super::time::Now;
 use super::zxid::Zxid;
 
-/// Bytes of the paths that the end of a session lists. ZooKeeper starts on no log with a record above twice
-/// `jute.maxbuffer`, 2 MiB by default (ZOOKEEPER-4306).
+/// Bytes of the paths that the end of a session lists. ZooKeeper starts on no log with a record
+/// above twice `jute.maxbuffer`, 2 MiB by default (ZOOKEEPER-4306).
 const CLOSE_PATHS_MAX: usize = 1 << 20;
 
-/// Bytes of a record beside the body of its transaction: header, digest, and what the log of an ensemble adds.
+/// Bytes of a record beside the body of its transaction: header, digest, and what the log of an
+/// ensemble adds.
 pub(super) const RECORD_LEN: usize = 32 + 12 + 8;
 /// Bytes of a multi beside its parts, and of a part beside its body.
 const MULTI_LEN: usize = 4;
@@ -192,7 +193,8 @@ impl<'a> Prepare<'a> {
             }
             _ if mode.is_ephemeral() => {
                 let owner = Owner::Session(self.session);
-                // ZooKeeper logs it all the same, and ends when it applies it, or takes the znode for another kind.
+                // ZooKeeper logs it all the same, and ends when it applies it, or takes the znode
+                // for another kind.
                 if Owner::from_stored(self.session.0, self.database.rules.extended_types)
                     != Some(owner)
                 {
@@ -200,7 +202,8 @@ impl<'a> Prepare<'a> {
                 }
                 owner
             }
-            // With the flags of a container too (ZooKeeper's own digest is then that of a container).
+            // With the flags of a container too (ZooKeeper's own digest is then that of a
+            // container).
             _ => Owner::None,
         };
         Ok((mode, owner))
@@ -224,8 +227,8 @@ impl<'a> Prepare<'a> {
             path
         };
         path::validate(&path)?;
-        // ZooKeeper logs a transaction here that ends it, at each start again: what is logged here must stay something
-        // that it can take over.
+        // ZooKeeper logs a transaction here that ends it, at each start again: what is logged here
+        // must stay something that it can take over.
         if quota::are_fatal_limits(&path) {
             return Err(self.refuse(Harm::FatalQuota));
         }
@@ -428,8 +431,8 @@ impl<'a> Prepare<'a> {
         Some(Txn::DeleteContainer(DeleteTxn { path: Cow::Owned(path.to_owned()) }))
     }
 
-    /// Whether a change stays within the quota it falls under, counting what is applied and what earlier requests
-    /// have in flight, and if so remembers it.
+    /// Whether a change stays within the quota it falls under, counting what is applied and what
+    /// earlier requests have in flight, and if so remembers it.
     fn check_quota(&mut self, path: &str, growth: Growth) -> Result<(), ErrorCode> {
         if !self.database.rules.enforce_quota {
             return Ok(());
@@ -437,7 +440,8 @@ impl<'a> Prepare<'a> {
         let quotas = &self.database.quotas;
         let Some((folder, limited)) = self.database.deepest_quota(path) else { return Ok(()) };
         let Some(limits) = quotas.limits(folder) else { return Ok(()) };
-        // What cannot be read limits nothing and refuses everything, as in ZooKeeper. Statistics are asked for last.
+        // What cannot be read limits nothing and refuses everything, as in ZooKeeper. Statistics
+        // are asked for last.
         let limits = limits.or(Err(ErrorCode::MarshallingError))?;
         if limits.concern(growth) {
             let Some(used) = quotas.used(folder) else { return Ok(()) };

@@ -1,9 +1,9 @@
-//! Quotas: the znodes that set them, the statistics that the server keeps beside them, and whether a change would be
-//! beyond them (reference 10).
+//! Quotas: the znodes that set them, the statistics that the server keeps beside them, and whether
+//! a change would be beyond them (reference 10).
 //!
-//! A quota on `/a` is `/zookeeper/quota/a/zookeeper_limits`; beside it `zookeeper_stats` counts the znodes and the
-//! bytes from `/a` on. Clients make both; the server keeps the statistics true, without a version and without an
-//! event.
+//! A quota on `/a` is `/zookeeper/quota/a/zookeeper_limits`; beside it `zookeeper_stats` counts the
+//! znodes and the bytes from `/a` on. Clients make both; the server keeps the statistics true,
+//! without a version and without an event.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ const BYTES: &[u8] = b"bytes";
 const COUNT_HARD_LIMIT: &[u8] = b"countHardLimit";
 const BYTES_HARD_LIMIT: &[u8] = b"byteHardLimit";
 
-/// The numbers of limits, or of statistics (`StatsTrack`). `count` and `bytes` are soft limits, or what is used;
-/// `countHardLimit` and `byteHardLimit` may not be exceeded.
+/// The numbers of limits, or of statistics (`StatsTrack`). `count` and `bytes` are soft limits, or
+/// what is used; `countHardLimit` and `byteHardLimit` may not be exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Track {
     count: Limit,
@@ -42,8 +42,8 @@ struct Limit {
 pub struct NoTrack;
 
 impl Track {
-    /// Reads a znode's data, as lenient and as strict as ZooKeeper: separators may repeat and a name may have an
-    /// empty number, but not none.
+    /// Reads a znode's data, as lenient and as strict as ZooKeeper: separators may repeat and a
+    /// name may have an empty number, but not none.
     ///
     /// # Errors
     /// [`NoTrack`] for null and for a text that ZooKeeper cannot read.
@@ -97,7 +97,8 @@ const fn is_separator(byte: &u8) -> bool {
     matches!(byte, b',' | b';')
 }
 
-/// The parts of a text, in their order. Separators behind the last one are passed over, and several between two.
+/// The parts of a text, in their order. Separators behind the last one are passed over, and several
+/// between two.
 fn parts(text: &[u8]) -> impl Iterator<Item = Result<(&[u8], i64), NoTrack>> {
     #[cfg(test)]
     PARSED.set(PARSED.get() + text.len());
@@ -134,8 +135,8 @@ pub(super) fn head_len(used: Growth) -> usize {
     "count=,bytes=".len() + digits(used.count) + digits(used.bytes)
 }
 
-/// What statistics say, and what the server writes behind the two numbers when it counts there: the other numbers, by name.
-/// `None` where ZooKeeper cannot read them.
+/// What statistics say, and what the server writes behind the two numbers when it counts there: the
+/// other numbers, by name. `None` where ZooKeeper cannot read them.
 pub(super) fn read_statistics(data: &[u8]) -> Option<(Growth, Vec<u8>)> {
     let mut others = BTreeMap::new();
     let track = Track::read(data, |name, number| {
@@ -155,7 +156,8 @@ pub(super) fn read_statistics(data: &[u8]) -> Option<(Growth, Vec<u8>)> {
     Some((used, rest))
 }
 
-/// A name by what Java sorts it by, which are UTF-16 units: characters that take two are in front of those from U+E000 on.
+/// A name by what Java sorts it by, which are UTF-16 units: characters that take two are in front
+/// of those from U+E000 on.
 fn java_order(name: &str) -> impl Iterator<Item = u8> {
     name.bytes().map(|byte| if matches!(byte, 0xee | 0xef) { byte | 0x10 } else { byte })
 }
@@ -283,10 +285,11 @@ impl<'a> QuotaNode<'a> {
 /// The limits of the whole tree would be here.
 const LIMITS_OF_ALL: &str = "/zookeeper/quota/zookeeper_limits";
 
-/// Whether limits of this path keep ZooKeeper from starting, when they are made or deleted, or when a snapshot has them. It
-/// takes every parent that begins with `/zookeeper` for one below `/zookeeper/quota` and cuts as many characters off
-/// (`DataTree.deleteNode`); nothing but blanks may not be left. In a snapshot the path ends for it at the first name that
-/// begins like that of limits (`DataTree.traverseNode`).
+/// Whether limits of this path keep ZooKeeper from starting, when they are made or deleted, or when
+/// a snapshot has them. It takes every parent that begins with `/zookeeper` for one below
+/// `/zookeeper/quota` and cuts as many characters off (`DataTree.deleteNode`); nothing but blanks
+/// may not be left. In a snapshot the path ends for it at the first name that begins like that of
+/// limits (`DataTree.traverseNode`).
 pub(super) fn are_fatal_limits(path: &str) -> bool {
     let parent = path.strip_suffix(LIMITS).and_then(|above| above.strip_suffix('/'));
     parent.is_some_and(|parent| {
@@ -296,8 +299,8 @@ pub(super) fn are_fatal_limits(path: &str) -> bool {
     })
 }
 
-/// Whether these data would be statistics that ZooKeeper cannot read: at the next change that counts there it ends, and at
-/// each start again (`DataTree.updateQuotaStat`).
+/// Whether these data would be statistics that ZooKeeper cannot read: at the next change that
+/// counts there it ends, and at each start again (`DataTree.updateQuotaStat`).
 pub(super) fn are_fatal_stats(path: &str, data: Option<&[u8]>) -> bool {
     matches!(QuotaNode::parse(path), Some(QuotaNode::Stats(limited)) if !limited.is_empty())
         && Track::parse(data).is_err()
@@ -366,7 +369,8 @@ mod tests {
 
     #[test]
     fn the_text_is_zookeepers() {
-        // Written by the command line client of 3.9.5 (reference 10); what cannot be read is in the transcripts.
+        // Written by the command line client of 3.9.5 (reference 10); what cannot be read is in the
+        // transcripts.
         let text = "count=10,bytes=-1=;byteHardLimit=-1;countHardLimit=20";
         let track = Track::parse(Some(text.as_bytes())).unwrap();
         assert_eq!((track.count.soft, track.bytes.soft), (10, -1));

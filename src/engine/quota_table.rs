@@ -1,6 +1,6 @@
-//! The quotas of a tree, read: what limits and statistics say is parsed when they are written, and statistics that the
-//! server counts become text once a transaction. So a change below a quota costs the same however long the texts are that a
-//! client put there.
+//! The quotas of a tree, read: what limits and statistics say is parsed when they are written, and
+//! statistics that the server counts become text once a transaction. So a change below a quota
+//! costs the same however long the texts are that a client put there.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,8 +14,8 @@ struct Statistics {
     /// The znode that has them.
     node: NodeId,
     used: Option<Growth>,
-    /// Bytes at the front of the znode's data that what is written next takes the place of: all that a client wrote, or the
-    /// two numbers.
+    /// Bytes at the front of the znode's data that what is written next takes the place of: all
+    /// that a client wrote, or the two numbers.
     replaced: usize,
     /// Bytes of its data behind these, which stay.
     kept: usize,
@@ -116,8 +116,8 @@ impl QuotaTable {
         self.entry(folder, limited).statistics = Some(its);
     }
 
-    /// Its statistics are what the server has counted, to be written later in place of the `replaced` bytes that their znode
-    /// has. Gives how many bytes longer they become.
+    /// Its statistics are what the server has counted, to be written later in place of the
+    /// `replaced` bytes that their znode has. Gives how many bytes longer they become.
     pub(super) fn count(
         &mut self,
         folder: NodeId,
@@ -158,8 +158,9 @@ impl QuotaTable {
         Some(self.entries.get(&folder)?.statistics.as_ref()?.used.ok_or(NoTrack))
     }
 
-    /// Adds to the statistics of a path, to be written later, and gives their znode and how many bytes longer they become.
-    /// `None` where there are none. ZooKeeper ends over those that cannot be read; here they begin anew.
+    /// Adds to the statistics of a path, to be written later, and gives their znode and how many
+    /// bytes longer they become. `None` where there are none. ZooKeeper ends over those that cannot
+    /// be read; here they begin anew.
     pub(super) fn grow(&mut self, folder: NodeId, growth: Growth) -> Option<(NodeId, i64)> {
         let its = self.statistics(folder)?;
         let before = its.len();
@@ -172,8 +173,8 @@ impl QuotaTable {
         Some((node, longer))
     }
 
-    /// Statistics that are still to be written: their znode, the front of their text, and how many bytes of the znode's data
-    /// that takes the place of. They count as written from here on.
+    /// Statistics that are still to be written: their znode, the front of their text, and how many
+    /// bytes of the znode's data that takes the place of. They count as written from here on.
     pub(super) fn next_unwritten(&mut self) -> Option<(NodeId, usize, Vec<u8>)> {
         while let Some(folder) = self.unwritten.pop() {
             if let Some(its) = self.statistics(folder)

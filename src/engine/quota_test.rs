@@ -282,7 +282,8 @@ fn a_multi_leaves_what_its_parts_leave_one_by_one() {
 
 #[test]
 fn unreadable_statistics_refuse_only_where_a_limit_asks_for_them() {
-    // `ZooKeeperServer.checkQuota`: limits are read first, statistics where a limit is set for what grows.
+    // `ZooKeeperServer.checkQuota`: limits are read first, statistics where a limit is set for what
+    // grows.
     let cases = [
         ("", Ok(()), Ok(())),
         ("count=-1,bytes=-1", Ok(()), Ok(())),

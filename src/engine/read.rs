@@ -26,8 +26,9 @@ pub struct Most {
     pub children: usize,
     /// Paths that are watched again under one hold, if they are short.
     pub watched_again: usize,
-    /// Bytes that the parts of one multiRead may give before the others are refused: a request of a megabyte can name the
-    /// largest znode fifty thousand times, and no client takes a reply of this size. Never more than 64 MiB.
+    /// Bytes that the parts of one multiRead may give before the others are refused: a request of a
+    /// megabyte can name the largest znode fifty thousand times, and no client takes a reply of
+    /// this size. Never more than 64 MiB.
     pub multi_read: usize,
 }
 
@@ -56,7 +57,8 @@ pub struct Caller<'a> {
     pub identities: &'a Identities,
 }
 
-/// Whether an operation reads only: such a request is answered from the tree, others are ordered first.
+/// Whether an operation reads only: such a request is answered from the tree, others are ordered
+/// first.
 #[must_use]
 pub const fn is_read(request: &Request<'_>) -> bool {
     match request {
@@ -124,8 +126,8 @@ pub const fn can_be_large(request: &Request<'_>) -> bool {
     )
 }
 
-/// Answers a read, or a `sync` at its turn. Events that setWatches catches up on go to `events`; they belong before
-/// the answer.
+/// Answers a read, or a `sync` at its turn. Events that setWatches catches up on go to `events`;
+/// they belong before the answer.
 ///
 /// # Errors
 /// The error code of the reply.
@@ -177,7 +179,8 @@ pub fn answer<'t>(
     }
 }
 
-/// Answers a read, but for what takes too long for one hold: `None` for a long listing, also of ephemerals, and for a setWatches of many paths.
+/// Answers a read, but for what takes too long for one hold: `None` for a long listing, also of
+/// ephemerals, and for a setWatches of many paths.
 pub fn answer_unless_long<'t>(
     database: &'t Database,
     caller: &Caller<'_>,
@@ -345,7 +348,8 @@ impl<'t> Read<'t, '_> {
         }
     }
 
-    /// The names of a znode's children, and how many bytes they come to; `None` if that is more than `most`.
+    /// The names of a znode's children, and how many bytes they come to; `None` if that is more
+    /// than `most`.
     fn names(&self, node: NodeId, most: usize) -> Option<(Vec<Cow<'t, str>>, usize)> {
         let tree = &self.database.tree;
         let mut len = 0;
@@ -373,7 +377,8 @@ impl<'t> Read<'t, '_> {
         Ok(Response::GetAcl(GetAclResponse { acl, stat: tree.stat(node) }))
     }
 
-    /// ZooKeeper counts the keys of its map that begin with the path and a slash; its map holds the root twice.
+    /// ZooKeeper counts the keys of its map that begin with the path and a slash; its map holds the
+    /// root twice.
     fn all_children_number(&self, path: &str) -> Result<Response<'t>, ErrorCode> {
         let node = self.find(path)?;
         self.readable(node)?;
@@ -394,7 +399,8 @@ impl<'t> Read<'t, '_> {
         Some(Response::Ephemerals(EphemeralsResponse { ephemerals }))
     }
 
-    /// Each part by itself: one that fails leaves the others alone. So does one that the answer has no room for.
+    /// Each part by itself: one that fails leaves the others alone. So does one that the answer has
+    /// no room for.
     fn multi(&self, ops: &[ReadOp<'_>], most: usize) -> Vec<MultiResult<'t>> {
         let mut size = 0;
         let mut one = |op: &ReadOp<'_>| {

@@ -1,5 +1,5 @@
-//! Whatever a log makes of a tree that is taken, a snapshot of it is read back as the same tree: also logs that no server
-//! of ours writes.
+//! Whatever a log makes of a tree that is taken, a snapshot of it is read back as the same tree:
+//! also logs that no server of ours writes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -60,7 +60,8 @@ fn a_multi_read_ends_behind_64_mebibytes() {
     assert_eq!(given(&database, &ReadOp::GetData("/large".into())), 65);
     assert_eq!(given(&database, &ReadOp::GetData("/empty".into())), 70);
     assert_eq!(given(&database, &ReadOp::GetChildren("/empty".into())), 70);
-    // A listing of about a million bytes counts as what it takes in memory, not much more than that.
+    // A listing of about a million bytes counts as what it takes in memory, not much more than
+    // that.
     let listings = given(&database, &ReadOp::GetChildren("/many".into()));
     assert!((62..=66).contains(&listings), "{listings}");
 }
@@ -113,7 +114,8 @@ fn what_grows_beyond_its_request_can_be_large() {
         assert_eq!(size > 4 * 1000, grows, "{request:?}: {size}");
         assert_eq!(read::can_be_large(&request), grows, "{request:?}");
         assert!(read::is_read(&request), "{request:?}");
-        // What makes room for an answer knows about how much it is. A listing of children knows by itself.
+        // What makes room for an answer knows about how much it is. A listing of children knows by
+        // itself.
         let is_children = matches!(response, Response::Children(_) | Response::Children2(_));
         if grows && !is_children {
             let expected = read::expected_len(&response);
@@ -148,7 +150,8 @@ fn blanks_around_the_prefix_of_ephemerals_ask_for_all_or_for_none() {
         let Response::Ephemerals(response) = answer(&database, &request) else { panic!() };
         response.ephemerals.len()
     };
-    // `FinalRequestProcessor`, `String.trim`: what stands up to the blank is cut off, and only to know who asks for all.
+    // `FinalRequestProcessor`, `String.trim`: what stands up to the blank is cut off, and only to
+    // know who asks for all.
     for (prefix, expected) in [
         (" / ", 1),
         ("/\t", 1),

@@ -6,8 +6,8 @@ use super::path;
 use super::time::WallClock;
 use super::znode::NodeId;
 
-/// Whether a childless znode is to be removed. A container must have had a child, or be older than a container may
-/// be that was never used.
+/// Whether a childless znode is to be removed. A container must have had a child, or be older than
+/// a container may be that was never used.
 pub(super) fn is_due(
     owner: Owner,
     creates: i32,
@@ -23,8 +23,9 @@ pub(super) fn is_due(
     }
 }
 
-/// The paths among candidates behind `after` that are to be removed, and where to go on; `None` at the end of the round. A
-/// candidate counts as one of `look_at`, and what is to be removed as many as its path costs.
+/// The paths among candidates behind `after` that are to be removed, and where to go on; `None` at
+/// the end of the round. A candidate counts as one of `look_at`, and what is to be removed as many
+/// as its path costs.
 #[must_use]
 pub fn due(
     database: &Database,

@@ -39,7 +39,8 @@ pub enum Work {
     },
     /// A client's request.
     Request(Request<'static>),
-    /// A client's request that has waited for too long: it is refused at its turn, whatever it asked.
+    /// A client's request that has waited for too long: it is refused at its turn, whatever it
+    /// asked.
     Throttled,
     /// A request of a session that lives on the client's server only, by the word of that server.
     OfLocal(Request<'static>),
@@ -61,7 +62,8 @@ pub enum Chore {
     Orphan(SessionId),
     /// A container is empty, or a time to live has passed.
     Reap(String),
-    /// Something is to be written down that is none of the tree's business: it becomes a transaction that failed.
+    /// Something is to be written down that is none of the tree's business: it becomes a
+    /// transaction that failed.
     Remark {
         /// Of whom, where a transaction has its session.
         of: i64,

@@ -1,4 +1,5 @@
-//! The authentication schemes of ACL entries: which ids exist, and which identity matches which id (reference 8.4).
+//! The authentication schemes of ACL entries: which ids exist, and which identity matches which id
+//! (reference 8.4).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,7 +7,8 @@ use jute::Acl;
 
 use super::identity::Identity;
 
-/// Whether an entry names an id that its scheme can have. `world` and `auth` are the caller's business.
+/// Whether an entry names an id that its scheme can have. `world` and `auth` are the caller's
+/// business.
 pub(super) fn is_valid(acl: &Acl<'_>) -> bool {
     let (Some(scheme), Some(id)) = (acl.scheme.as_deref(), acl.id.as_deref()) else { return false };
     match scheme {
@@ -104,8 +106,8 @@ impl IpPrefix {
     }
 }
 
-/// An address as `IPAuthenticationProvider` reads it: with a colon eight segments or fewer around one `::`, and no
-/// dotted quad among them; else four numbers.
+/// An address as `IPAuthenticationProvider` reads it: with a colon eight segments or fewer around
+/// one `::`, and no dotted quad among them; else four numbers.
 pub(super) fn parse_address(text: &str) -> Option<IpAddr> {
     if text.contains(':') { parse_v6(text).map(IpAddr::V6) } else { parse_v4(text).map(IpAddr::V4) }
 }
@@ -141,7 +143,8 @@ fn parse_v6(text: &str) -> Option<Ipv6Addr> {
 fn segments_of(text: &str) -> Option<Vec<u16>> {
     let one = |text: &str| {
         let segment = java_int(text, 16).filter(|_| text.len() <= 4)?;
-        // Of a number below zero, which can have three digits here, ZooKeeper takes the two low bytes.
+        // Of a number below zero, which can have three digits here, ZooKeeper takes the two low
+        // bytes.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as it says")]
         Some(segment as u16)
     };

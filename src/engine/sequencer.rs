@@ -1,7 +1,8 @@
 //! The one who orders: turns requests into transactions, one after the other.
 //!
-//! A request is checked against the tree and the changes still in flight; what comes out is a finished transaction,
-//! a refusal, or a read that is answered at its turn. Standalone servers and leaders have one.
+//! A request is checked against the tree and the changes still in flight; what comes out is a
+//! finished transaction, a refusal, or a read that is answered at its turn. Standalone servers and
+//! leaders have one.
 
 use jute::ErrorCode;
 use jute::protocol::{MultiResult, Request};
@@ -43,7 +44,8 @@ pub enum Prepared {
 /// Something that an operator should know of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// The counter of a parent has come to its end; no sequential znode can be made below it any more.
+    /// The counter of a parent has come to its end; no sequential znode can be made below it any
+    /// more.
     SequenceExhausted {
         /// The parent.
         parent: String,
@@ -74,10 +76,11 @@ pub enum Notice {
 pub enum Harm {
     /// createTTL in a mode that has no time to live: its transaction ends ZooKeeper at each start.
     TtlWithoutMode,
-    /// Limits or statistics of a quota in a place, or with data, where ZooKeeper cannot have them: the same.
+    /// Limits or statistics of a quota in a place, or with data, where ZooKeeper cannot have them:
+    /// the same.
     FatalQuota,
-    /// An ephemeral znode of a session whose id is the mark of another kind of znode: its transaction ends ZooKeeper at each
-    /// start, or its znode outlives the session.
+    /// An ephemeral znode of a session whose id is the mark of another kind of znode: its
+    /// transaction ends ZooKeeper at each start, or its znode outlives the session.
     SessionOwnsNone,
 }
 
@@ -112,9 +115,10 @@ impl Sequencer {
         }
     }
 
-    /// What a snapshot of ZooKeeper's and its log can leave: ephemeral znodes of sessions that are gone. ZooKeeper deletes
-    /// them at each start and writes nothing down (`ZooKeeperServer.loadData`); here their sessions are closed once more.
-    /// Some at a time, until there are none.
+    /// What a snapshot of ZooKeeper's and its log can leave: ephemeral znodes of sessions that are
+    /// gone. ZooKeeper deletes them at each start and writes nothing down
+    /// (`ZooKeeperServer.loadData`); here their sessions are closed once more. Some at a time,
+    /// until there are none.
     pub fn take_orphans(&mut self) -> Vec<Chore> {
         let some = self.orphans.len().saturating_sub(ORPHANS_AT_ONCE);
         self.orphans.split_off(some).into_iter().map(Chore::Orphan).collect()
@@ -171,7 +175,8 @@ impl Sequencer {
         }
     }
 
-    /// Makes a session of all servers out of one that lived on its client's only. `None` if it is one already.
+    /// Makes a session of all servers out of one that lived on its client's only. `None` if it is
+    /// one already.
     pub fn upgrade(
         &mut self,
         database: &Database,
@@ -231,7 +236,8 @@ impl Sequencer {
         Prepared::Txn(self.record(database, origin.session, origin.xid, txn, now))
     }
 
-    /// Decides something that the server itself wants. `None` where there is nothing to do any more.
+    /// Decides something that the server itself wants. `None` where there is nothing to do any
+    /// more.
     pub fn prepare_chore(
         &mut self,
         database: &Database,
@@ -326,8 +332,8 @@ impl Sequencer {
         self.tracker.next_expiry()
     }
 
-    /// Sessions that were not heard of for their timeout: nothing more is taken from them, and each is to be closed.
-    /// `late_ms` is how long the server itself stood still.
+    /// Sessions that were not heard of for their timeout: nothing more is taken from them, and each
+    /// is to be closed. `late_ms` is how long the server itself stood still.
     pub fn expired(&mut self, now: Monotonic, late_ms: u64) -> Vec<SessionId> {
         self.tracker.expired(now, late_ms)
     }
@@ -338,7 +344,8 @@ impl Sequencer {
         self.tracker.len()
     }
 
-    /// Looks at up to `most` sessions and the time at which they expire, soonest first. Gives where to go on.
+    /// Looks at up to `most` sessions and the time at which they expire, soonest first. Gives where
+    /// to go on.
     pub fn walk_expiry(
         &self,
         from: ExpiryPlace,
@@ -348,8 +355,8 @@ impl Sequencer {
         self.tracker.walk_expiry(from, most, each)
     }
 
-    /// Entries of ACLs and identities that were looked up since the last call to find out what clients may do. What is
-    /// known of an ACL is not looked up again.
+    /// Entries of ACLs and identities that were looked up since the last call to find out what
+    /// clients may do. What is known of an ACL is not looked up again.
     pub const fn take_looked_up(&mut self) -> usize {
         std::mem::replace(&mut self.looked_up, 0)
     }
@@ -604,8 +611,8 @@ mod tests {
         assert_eq!(again, []);
     }
 
-    /// With extended types, the ids of a server numbered 255 are marks of theirs; one of a start without them can be in the
-    /// table. What is decided is what can be applied.
+    /// With extended types, the ids of a server numbered 255 are marks of theirs; one of a start
+    /// without them can be in the table. What is decided is what can be applied.
     #[test]
     fn a_session_whose_id_is_a_mark_owns_no_znode() {
         const CONTAINER: i64 = i64::MIN;

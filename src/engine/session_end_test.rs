@@ -1,4 +1,5 @@
-//! What the end of a session costs: what its znodes are called, and what those above them are, once.
+//! What the end of a session costs: what its znodes are called, and what those above them are,
+//! once.
 
 use std::sync::Arc;
 
@@ -76,7 +77,8 @@ fn apply(
     events
 }
 
-/// Ends the session; the bytes of paths that were hashed or copied for it, and how many events there were.
+/// Ends the session; the bytes of paths that were hashed or copied for it, and how many events
+/// there were.
 fn end(server: &mut Server) -> (usize, Vec<(EventType, String)>) {
     WORK.set(0);
     let events = server.done(Request::CloseSession);
@@ -89,7 +91,8 @@ fn end(server: &mut Server) -> (usize, Vec<(EventType, String)>) {
     (work, told)
 }
 
-/// What a closed session leaves, whether its transaction lists its znodes, as ZooKeeper's does, or does not.
+/// What a closed session leaves, whether its transaction lists its znodes, as ZooKeeper's does, or
+/// does not.
 #[test]
 fn what_is_not_listed_goes_like_what_is() {
     let ends: Vec<_> = [true, false].into_iter().map(closed).collect();

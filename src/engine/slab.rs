@@ -10,7 +10,8 @@ pub(super) enum Slot<T> {
     Free(Option<std::num::NonZeroU32>),
 }
 
-/// Values by number. A removed value's number is given out again, and a chunk without values takes no memory.
+/// Values by number. A removed value's number is given out again, and a chunk without values takes
+/// no memory.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     chunks: Vec<Chunk<T>>,

@@ -1,6 +1,7 @@
 //! The two clocks, as arguments: the engine never reads one.
 
-/// A reading of the monotonic clock, in milliseconds since a point that only this process knows. Deadlines use it.
+/// A reading of the monotonic clock, in milliseconds since a point that only this process knows.
+/// Deadlines use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Monotonic(pub u64);
 

@@ -1,4 +1,5 @@
-//! The orderer's view of sessions: who owns each, which are closing, when they expire (reference 9).
+//! The orderer's view of sessions: who owns each, which are closing, when they expire (reference
+//! 9).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,8 @@ use super::watch::ConnectionId;
 /// Sessions that expire in one group: what they own is deleted under one hold and logged at once.
 const EXPIRED_AT_ONCE: usize = 256;
 
-/// When a session was last heard of. Its connection writes it, the orderer looks at it when the session is due.
+/// When a session was last heard of. Its connection writes it, the orderer looks at it when the
+/// session is due.
 #[derive(Debug, Default)]
 pub struct Heard(AtomicU64);
 
@@ -49,8 +51,8 @@ struct Tracked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     NotYet,
-    /// It was not heard of for its timeout; its closeSession is still to be prepared. From here on nothing more is taken
-    /// from it.
+    /// It was not heard of for its timeout; its closeSession is still to be prepared. From here on
+    /// nothing more is taken from it.
     Due,
     /// Its closeSession is prepared.
     Prepared,
@@ -94,7 +96,8 @@ pub struct Attached {
 }
 
 impl SessionTracker {
-    /// Every session of the table, with its full timeout ahead. `first_id` is the id of the next new one.
+    /// Every session of the table, with its full timeout ahead. `first_id` is the id of the next
+    /// new one.
     pub(super) fn new(sessions: &Sessions, tick_ms: u64, first_id: i64, now: Monotonic) -> Self {
         let mut tracker = Self {
             sessions: HashMap::new(),
@@ -179,8 +182,9 @@ impl SessionTracker {
         Some(Attached { session, timeout_ms, heard: Arc::clone(&tracked.heard), previous })
     }
 
-    /// Whether a connection may have something done for a session. Where nobody owns the session yet, it does from here
-    /// on: after an election clients keep their connections (`SessionTrackerImpl.checkSession`).
+    /// Whether a connection may have something done for a session. Where nobody owns the session
+    /// yet, it does from here on: after an election clients keep their connections
+    /// (`SessionTrackerImpl.checkSession`).
     pub(super) fn check(&mut self, session: SessionId, by: ConnectionId) -> Result<(), NotTaken> {
         let tracked = self.sessions.get_mut(&session).ok_or(NotTaken::Unknown)?;
         #[cfg(test)]
@@ -203,8 +207,8 @@ impl SessionTracker {
         }
     }
 
-    /// The session's closeSession is prepared: from here on nothing more is taken from it. Whether it was there, and none was
-    /// before.
+    /// The session's closeSession is prepared: from here on nothing more is taken from it. Whether
+    /// it was there, and none was before.
     pub(super) fn begin_close(&mut self, session: SessionId) -> bool {
         self.expiry.remove(session);
         self.sessions.get_mut(&session).is_some_and(|tracked| {
@@ -222,8 +226,8 @@ impl SessionTracker {
         self.expiry.next()
     }
 
-    /// Sessions that were not heard of for their timeout: nothing more is taken from them. `late_ms` is how long this server
-    /// itself stood still: it is given to every session on top.
+    /// Sessions that were not heard of for their timeout: nothing more is taken from them.
+    /// `late_ms` is how long this server itself stood still: it is given to every session on top.
     pub(super) fn expired(&mut self, now: Monotonic, late_ms: u64) -> Vec<SessionId> {
         if late_ms > 0 {
             for tracked in self.sessions.values() {
@@ -248,7 +252,8 @@ impl SessionTracker {
         self.sessions.len()
     }
 
-    /// Looks at up to `most` sessions and the time at which they expire, soonest first. Gives where to go on.
+    /// Looks at up to `most` sessions and the time at which they expire, soonest first. Gives where
+    /// to go on.
     pub(super) fn walk_expiry(
         &self,
         from: ExpiryPlace,
@@ -259,8 +264,9 @@ impl SessionTracker {
     }
 }
 
-/// The first session id of a server's life (`SessionTrackerImpl.initializeNextSessionId`): the server in the top
-/// byte, then 40 bits of time. The wall clock goes in, because ids must not come again after a reboot.
+/// The first session id of a server's life (`SessionTrackerImpl.initializeNextSessionId`): the
+/// server in the top byte, then 40 bits of time. The wall clock goes in, because ids must not come
+/// again after a reboot.
 #[must_use]
 pub const fn first_session_id(server_id: u8, wall_ms: i64) -> i64 {
     let time = (wall_ms.cast_unsigned() << 24) >> 8;

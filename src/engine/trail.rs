@@ -1,4 +1,5 @@
-//! Where the znode that was loaded last hangs: in most snapshots the next one hangs there too, or close by.
+//! Where the znode that was loaded last hangs: in most snapshots the next one hangs there too, or
+//! close by.
 
 use super::znode::NodeId;
 

@@ -1,16 +1,18 @@
 //! Transcripts: what Apache ZooKeeper 3.9.5 said, and whether the engine says the same.
 //!
 //! A file of `testdata` is a list of blocks: comments, one command, `----`, the expected output.
-//! `compat-tests/clients/record_transcripts.py` runs the same files against a real server and writes the outputs;
-//! what is marked `# ours` differs on purpose and is written by hand.
+//! `compat-tests/clients/record_transcripts.py` runs the same files against a real server and
+//! writes the outputs; what is marked `# ours` differs on purpose and is written by hand.
 //!
-//! A command is a session's name and a request: `a create /x "data" mode=ephemeral acl=[world:anyone:r]`. A session
-//! opens when it is first named; `a reattach` gives it a new connection, `a close` ends it, `expire a` lets it expire.
-//! `multi {` and `multiread {` hold one part a line. `pipelined {` holds requests that are all prepared before the
-//! first of them is applied; a real server gets them in one write. `raw OP HEX` is a body by its bytes.
+//! A command is a session's name and a request: `a create /x "data" mode=ephemeral
+//! acl=[world:anyone:r]`. A session opens when it is first named; `a reattach` gives it a new
+//! connection, `a close` ends it, `expire a` lets it expire. `multi {` and `multiread {` hold one
+//! part a line. `pipelined {` holds requests that are all prepared before the first of them is
+//! applied; a real server gets them in one write. `raw OP HEX` is a body by its bytes.
 //!
-//! The output is what the session's connection receives, events and reply in their order, then the events of the
-//! others. Zxids are named in the order in which they are first seen; names of children are sorted.
+//! The output is what the session's connection receives, events and reply in their order, then the
+//! events of the others. Zxids are named in the order in which they are first seen; names of
+//! children are sorted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,7 +1,8 @@
 //! The tree of znodes: finding, changing and listing them.
 //!
-//! Owns the znodes, their index, the ACL lists, who owns which ephemeral znode, and the walk of a snapshot in
-//! progress. Decides nothing: whether a change is allowed was settled before it comes here.
+//! Owns the znodes, their index, the ACL lists, who owns which ephemeral znode, and the walk of a
+//! snapshot in progress. Decides nothing: whether a change is allowed was settled before it comes
+//! here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -321,8 +322,8 @@ impl Tree {
         self.ephemerals.len()
     }
 
-    /// Looks at ephemeral znodes by the order of their sessions, after the last one seen, until `each` has had enough. Whether
-    /// it had not.
+    /// Looks at ephemeral znodes by the order of their sessions, after the last one seen, until
+    /// `each` has had enough. Whether it had not.
     pub fn ephemerals_after(
         &self,
         last: Option<(SessionId, NodeId)>,
@@ -387,7 +388,8 @@ impl Tree {
         self.digest = self.digest.map(|sum| sum.wrapping_add(1));
     }
 
-    /// Memory that goes wrong: counters of a znode are others, and what is kept of the tree does not know it.
+    /// Memory that goes wrong: counters of a znode are others, and what is kept of the tree does
+    /// not know it.
     #[cfg(test)]
     pub fn corrupt(&mut self, path: &str, change: impl FnOnce(&mut StatPersisted)) {
         let Some(id) = self.find(path) else { return };
@@ -469,7 +471,8 @@ impl Tree {
         }
     }
 
-    /// Makes a znode below `parent`, which is that of its path. The parent's counters are for the caller to set.
+    /// Makes a znode below `parent`, which is that of its path. The parent's counters are for the
+    /// caller to set.
     ///
     /// # Errors
     /// [`Impossible`] when the znode is there, or the tree full.
@@ -652,8 +655,8 @@ impl Tree {
         self.znodes.grow_above(id, 0, longer);
     }
 
-    /// Replaces so many bytes at the front of the data and nothing else, where the new length counts already: how the server
-    /// keeps its statistics, which count nothing in the digest.
+    /// Replaces so many bytes at the front of the data and nothing else, where the new length
+    /// counts already: how the server keeps its statistics, which count nothing in the digest.
     pub(super) fn set_announced_front(&mut self, id: NodeId, replaced: usize, front: &[u8]) {
         #[cfg(test)]
         WRITTEN.set(WRITTEN.get() + front.len());
@@ -695,8 +698,9 @@ impl Tree {
         self.count_in(id, path);
     }
 
-    /// What a delete below the znode of `path` leaves on it. The zxid there can be the higher one: behind a snapshot
-    /// that ZooKeeper wrote while transactions went on, and a log that ends before it did (`DataTree.deleteNode`).
+    /// What a delete below the znode of `path` leaves on it. The zxid there can be the higher one:
+    /// behind a snapshot that ZooKeeper wrote while transactions went on, and a log that ends
+    /// before it did (`DataTree.deleteNode`).
     pub(super) fn raise_pzxid(&mut self, id: NodeId, path: &str, zxid: Zxid) {
         let stat = self.znodes.stat_persisted(id);
         self.set_counters(id, path, stat.cversion, zxid.max(Zxid(stat.pzxid)));
@@ -733,7 +737,8 @@ impl Tree {
         self.acls.expect_fuzzy();
     }
 
-    /// Adds a znode of a snapshot. Its parent must be there, and its ACL list unless the snapshot is fuzzy.
+    /// Adds a znode of a snapshot. Its parent must be there, and its ACL list unless the snapshot
+    /// is fuzzy.
     ///
     /// # Errors
     /// [`Impossible`], with the reason.
@@ -790,8 +795,8 @@ impl Tree {
         }
     }
 
-    /// From here on loaded znodes are found by where they hang, and get into the index together. That one came twice is
-    /// told late, and not where.
+    /// From here on loaded znodes are found by where they hang, and get into the index together.
+    /// That one came twice is told late, and not where.
     pub fn begin_bulk(&mut self) {
         let end = self.znodes.end();
         self.bulk = Some(Bulk { trail: Trail::default(), first: end, indexed: end });
@@ -845,9 +850,9 @@ impl Tree {
         *self.walk.get_mut() = Some(walk);
     }
 
-    /// Writes up to `nodes` further znodes of the snapshot and hands over its bytes once there are `enough`, or at
-    /// the end. `None` where there is nothing to hand over yet, or no walk, or one that is late. Needs a shared hold of the
-    /// tree only.
+    /// Writes up to `nodes` further znodes of the snapshot and hands over its bytes once there are
+    /// `enough`, or at the end. `None` where there is nothing to hand over yet, or no walk, or one
+    /// that is late. Needs a shared hold of the tree only.
     pub fn advance_walk(&self, nodes: u32, enough: usize) -> Option<WalkStep> {
         let mut slot = self.walk.lock();
         let walk = slot.as_mut().filter(|walk| !walk.is_late())?;
@@ -868,8 +873,8 @@ impl Tree {
         self.walk.lock().is_some()
     }
 
-    /// Ends the snapshot under way if it is late: more waits to be taken than there is memory for. Gives back what it had, to
-    /// be dropped behind the hold.
+    /// Ends the snapshot under way if it is late: more waits to be taken than there is memory for.
+    /// Gives back what it had, to be dropped behind the hold.
     pub fn end_late_walk(&self) -> Option<LateWalk> {
         self.walk.lock().take_if(|walk| walk.is_late()).map(LateWalk)
     }

@@ -1,9 +1,10 @@
 //! The walk that turns the tree into a snapshot of one instant while it goes on changing.
 //!
-//! Znodes are written in the order of their numbers, a few at a time. A znode that is about to change and was not
-//! written yet is written first, as it was when the walk began; its unwritten ancestors go before it, because a
-//! snapshot's reader wants parents before children. Znodes that come into being after the beginning are left out. What is
-//! written waits until somebody takes it; a walk for which too much waits is over.
+//! Znodes are written in the order of their numbers, a few at a time. A znode that is about to
+//! change and was not written yet is written first, as it was when the walk began; its unwritten
+//! ancestors go before it, because a snapshot's reader wants parents before children. Znodes that
+//! come into being after the beginning are left out. What is written waits until somebody takes it;
+//! a walk for which too much waits is over.
 
 use bytes::BufMut as _;
 use jute::Record as _;
@@ -14,14 +15,17 @@ use super::session::{SessionId, Sessions};
 use super::znode::{NodeId, Znodes};
 use super::zxid::Zxid;
 
-/// Bytes of what changed before the walk came to it, that wait to be taken: a walk that has more is late, and over. Whoever
-/// takes them, a disk, is too slow for what changes, and neither the changes nor memory are there to make up for it.
+/// Bytes of what changed before the walk came to it, that wait to be taken: a walk that has more is
+/// late, and over. Whoever takes them, a disk, is too slow for what changes, and neither the
+/// changes nor memory are there to make up for it.
 pub(super) const LATE: usize = 64 << 20;
 
-/// Bytes of what stands before the znodes that are written at once, and of one list more: some tens of microseconds.
+/// Bytes of what stands before the znodes that are written at once, and of one list more: some tens
+/// of microseconds.
 const HEAD_A_STEP: usize = 64 << 10;
 
-/// What stands before the znodes, as it was when the walk began: 16 bytes a session and as many a list, which is shared.
+/// What stands before the znodes, as it was when the walk began: 16 bytes a session and as many a
+/// list, which is shared.
 #[derive(Debug)]
 struct Head {
     sessions: std::vec::IntoIter<(SessionId, i32)>,
@@ -83,7 +87,8 @@ pub(super) struct Walk {
     /// Until it is taken.
     head: Option<Head>,
     out: Vec<u8>,
-    /// A change came while so much waited, and what it changed is not written: the walk shows no instant any more.
+    /// A change came while so much waited, and what it changed is not written: the walk shows no
+    /// instant any more.
     is_late: bool,
     /// Znodes that are still to be written.
     missing: usize,
@@ -94,7 +99,8 @@ pub(super) struct Walk {
 pub enum WalkStep {
     /// These bytes follow.
     Bytes(Vec<u8>),
-    /// These znodes follow, whole ones. Whoever writes them sums them up: the sum over all of them is compared at the end.
+    /// These znodes follow, whole ones. Whoever writes them sums them up: the sum over all of them
+    /// is compared at the end.
     Znodes(Vec<u8>),
     /// Everything was handed out.
     Finished {
@@ -144,15 +150,16 @@ impl Walk {
         }
     }
 
-    /// Writes a znode that is about to change or go, if it was not. Where too much waits the walk is late from here on.
+    /// Writes a znode that is about to change or go, if it was not. Where too much waits the walk
+    /// is late from here on.
     pub(super) fn preserve(&mut self, znodes: &Znodes, id: NodeId) {
         if !self.is_late {
             self.is_late = !self.reach(znodes, id, LATE);
         }
     }
 
-    /// Writes the unwritten among a znode and those above it, the highest first, while no more than `most` bytes wait. Whether
-    /// these were all.
+    /// Writes the unwritten among a znode and those above it, the highest first, while no more than
+    /// `most` bytes wait. Whether these were all.
     fn reach(&mut self, znodes: &Znodes, id: NodeId, most: usize) -> bool {
         let mut unwritten = Vec::new();
         let mut at = id;
@@ -204,7 +211,8 @@ impl Walk {
         self.missing = self.missing.saturating_sub(1);
     }
 
-    /// Writes some of what stands before the znodes, or up to `nodes` further znodes, until `enough` bytes wait.
+    /// Writes some of what stands before the znodes, or up to `nodes` further znodes, until
+    /// `enough` bytes wait.
     pub(super) fn advance(&mut self, znodes: &Znodes, nodes: u32, enough: usize) {
         if let Some(head) = &mut self.head {
             head.advance();
@@ -231,7 +239,8 @@ impl Walk {
         self.head.is_none() && self.next >= self.end
     }
 
-    /// Whether what waits is to be taken, however little: it is the end, or what stands before the znodes has ended.
+    /// Whether what waits is to be taken, however little: it is the end, or what stands before the
+    /// znodes has ended.
     pub(super) fn is_to_be_taken(&self) -> bool {
         self.head.as_ref().map_or_else(|| self.is_finished(), Head::is_written)
     }

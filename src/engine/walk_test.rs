@@ -304,7 +304,8 @@ fn a_loaded_tree_has_the_reserved_znodes_of_its_snapshot() {
     assert_eq!(database.tree().count(), 3);
 }
 
-/// However large the znodes are that a slice comes to, and however much of what changed waits already.
+/// However large the znodes are that a slice comes to, and however much of what changed waits
+/// already.
 #[test]
 fn a_walk_shows_every_znode_of_a_large_tree() {
     const LEN: usize = 1 << 20;
@@ -375,7 +376,8 @@ fn a_deep_chain_of_ancestors_makes_a_walk_late_like_anything_else() {
     assert!((LATE..=LATE + path.len() + 200).contains(&waits), "{waits} bytes");
 }
 
-/// The number of a znode that was deleted is given to another one: then a parent can come behind its child.
+/// The number of a znode that was deleted is given to another one: then a parent can come behind
+/// its child.
 #[test]
 fn a_chain_that_hangs_at_a_higher_number_is_written_a_few_at_a_time() {
     const LEVELS: usize = 100;

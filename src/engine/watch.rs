@@ -101,7 +101,8 @@ impl Modes {
 pub struct NoRoom;
 
 impl From<NoRoom> for ErrorCode {
-    /// What a write is refused by that there is no room for: the client may try again, here or elsewhere.
+    /// What a write is refused by that there is no room for: the client may try again, here or
+    /// elsewhere.
     fn from(NoRoom: NoRoom) -> Self {
         Self::OperationTimeout
     }
@@ -149,7 +150,8 @@ impl WatchTable {
         self.leave(path, connection, Modes::NONE, Modes::STANDARD)
     }
 
-    /// Leaves a persistent watch. A recursive one sees no change of children as such: it sees the children.
+    /// Leaves a persistent watch. A recursive one sees no change of children as such: it sees the
+    /// children.
     ///
     /// # Errors
     /// There is no room for it.
@@ -169,7 +171,8 @@ impl WatchTable {
         }
     }
 
-    /// Adds modes to the connection's watches of a path in the data and in the child registry, or to none.
+    /// Adds modes to the connection's watches of a path in the data and in the child registry, or
+    /// to none.
     fn leave(
         &mut self,
         path: &str,
@@ -227,7 +230,8 @@ impl WatchTable {
         self.forget_some(connection, usize::MAX);
     }
 
-    /// Takes away as many of them as `most` covers of what their paths cost, or little more; whether there are more.
+    /// Takes away as many of them as `most` covers of what their paths cost, or little more;
+    /// whether there are more.
     pub fn forget_some(&mut self, connection: ConnectionId, most: usize) -> bool {
         let mut left = most;
         let is_over = self.data.forget(connection, &mut left);
@@ -252,8 +256,8 @@ impl WatchTable {
         self.data.begin_walk()
     }
 
-    /// Looks at watches on data from a place on, path by path, until `each` has had enough or so many were looked at. Gives
-    /// where to go on; nothing at the end.
+    /// Looks at watches on data from a place on, path by path, until `each` has had enough or so
+    /// many were looked at. Gives where to go on; nothing at the end.
     pub fn walk_data(
         &self,
         from: WatchPlace,
@@ -274,8 +278,8 @@ impl WatchTable {
         self.data.hasher()
     }
 
-    /// Whether anybody may have to be told that a znode is gone, by its own path and by that of its parent. It can seem so
-    /// where nobody has.
+    /// Whether anybody may have to be told that a znode is gone, by its own path and by that of its
+    /// parent. It can seem so where nobody has.
     pub(super) fn may_tell(&self, node: PathKey<'_>, parent: PathKey<'_>) -> bool {
         self.data.may_watch(node) || self.child.may_watch(node) || self.child.may_watch(parent)
     }

@@ -1,8 +1,8 @@
 //! setWatches: what a client watched on its last connection, some paths at a time.
 //!
-//! Each path is looked at and watched, or told of, under one hold. So nothing is missed between two holds: a later change
-//! fires the watches of the paths that were taken, and is seen at those that are still to come. A client that has many
-//! watches sends several such requests anyway.
+//! Each path is looked at and watched, or told of, under one hold. So nothing is missed between two
+//! holds: a later change fires the watches of the paths that were taken, and is seen at those that
+//! are still to come. A client that has many watches sends several such requests anyway.
 
 use std::borrow::Cow;
 
@@ -74,12 +74,13 @@ impl<'r> WatchAgain<'r> {
         })
     }
 
-    /// Takes further paths, which cost as much as `most` short ones or little more. What changed while the client was away is
-    /// told, everything else is watched again (`DataTree.setWatches`). Whether these were all.
+    /// Takes further paths, which cost as much as `most` short ones or little more. What changed
+    /// while the client was away is told, everything else is watched again (`DataTree.setWatches`).
+    /// Whether these were all.
     ///
     /// # Errors
-    /// There is no room for a watch. Its client looks at no error of a setWatches and would believe that it has them all:
-    /// its connection is to end.
+    /// There is no room for a watch. Its client looks at no error of a setWatches and would believe
+    /// that it has them all: its connection is to end.
     pub fn advance(
         &mut self,
         database: &Database,

@@ -1,7 +1,8 @@
 //! One kind of watches: paths to connections, and back.
 //!
-//! A watch costs a slot beside its path, and an index entry. It is found by its path; those of a connection hang together
-//! in a list. Nothing grows in one step: slots stand in chunks and the index in shards.
+//! A watch costs a slot beside its path, and an index entry. It is found by its path; those of a
+//! connection hang together in a list. Nothing grows in one step: slots stand in chunks and the
+//! index in shards.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 
@@ -58,7 +59,8 @@ const fn shard_of(hash: u64) -> usize {
     (hash >> (u64::BITS - SHARD_BITS)) as usize
 }
 
-/// Of a path, within its shard too. The highest bits choose the shard and, in a table, are looked at first.
+/// Of a path, within its shard too. The highest bits choose the shard and, in a table, are looked
+/// at first.
 fn hash(hasher: &FixedState, path: &str) -> u64 {
     path::hash(hasher.build_hasher(), path)
 }
@@ -122,7 +124,8 @@ impl Registry {
         self.hasher.build_hasher()
     }
 
-    /// Whether somebody watches such a path. One that is not, but looks like it, can be taken for it.
+    /// Whether somebody watches such a path. One that is not, but looks like it, can be taken for
+    /// it.
     pub(super) fn may_watch(&self, key: PathKey<'_>) -> bool {
         self.find_hashed(key.hash, |watched| key.may_be(&watched.path)).is_some()
     }
@@ -236,7 +239,8 @@ impl Registry {
         true
     }
 
-    /// Takes a watch that is no more from its connection's list, and forgets a connection without any.
+    /// Takes a watch that is no more from its connection's list, and forgets a connection without
+    /// any.
     fn unlink(&mut self, connection: Number, removed: Watch) {
         let Watch { previous, next, .. } = removed;
         self.count -= 1;
@@ -267,8 +271,8 @@ impl Registry {
         }
     }
 
-    /// Takes away watches of a connection as far as `left` covers what their paths cost, or little further; whether these were
-    /// all.
+    /// Takes away watches of a connection as far as `left` covers what their paths cost, or little
+    /// further; whether these were all.
     pub(super) fn forget(&mut self, connection: ConnectionId, left: &mut usize) -> bool {
         while *left > 0
             && let Some(&number) = self.numbers.get(&connection)
@@ -282,8 +286,8 @@ impl Registry {
         *left > 0 || !self.numbers.contains_key(&connection)
     }
 
-    /// Who is told of a change of `path`: its own watchers, whose one-shot watches end, then the recursive ones
-    /// above. Everyone once, in their order.
+    /// Who is told of a change of `path`: its own watchers, whose one-shot watches end, then the
+    /// recursive ones above. Everyone once, in their order.
     pub(super) fn trigger(&mut self, path: &str) -> Vec<ConnectionId> {
         let mut receivers: Vec<ConnectionId> = Vec::new();
         if let Some(place) = self.find(path)
@@ -308,8 +312,8 @@ impl Registry {
         receivers
     }
 
-    /// Who has a recursive watch of a path above this one. Every byte of the path is looked at twice, however many names
-    /// it has.
+    /// Who has a recursive watch of a path above this one. Every byte of the path is looked at
+    /// twice, however many names it has.
     fn watching_all_below(&self, path: &str, receivers: &mut Vec<ConnectionId>) {
         let mut hasher = self.hasher.build_hasher();
         let mut above_len = 0;
@@ -342,8 +346,9 @@ impl Registry {
         WatchPlace { place: 0, after: None, end: self.paths.end() }
     }
 
-    /// Looks at watches from a place on, path by path, until `each` has had enough or so many places and watches were looked
-    /// at, which is at least two. Gives where to go on; nothing at the end.
+    /// Looks at watches from a place on, path by path, until `each` has had enough or so many
+    /// places and watches were looked at, which is at least two. Gives where to go on; nothing at
+    /// the end.
     pub(super) fn walk(
         &self,
         from: WatchPlace,
@@ -387,7 +392,8 @@ impl Registry {
     }
 }
 
-/// Where a walk over all watches goes on. What is added or goes meanwhile may or may not be seen; what stays is, once.
+/// Where a walk over all watches goes on. What is added or goes meanwhile may or may not be seen;
+/// what stays is, once.
 #[derive(Debug, Clone, Copy)]
 pub struct WatchPlace {
     place: u32,
@@ -396,7 +402,8 @@ pub struct WatchPlace {
     after: Option<Number>,
 }
 
-/// A connection and a path that it watches, in as few bytes as will do; in the order of connections.
+/// A connection and a path that it watches, in as few bytes as will do; in the order of
+/// connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WatchPair(u64);
 

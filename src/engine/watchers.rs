@@ -1,7 +1,7 @@
 //! Who watches one path: mostly one connection, sometimes tens of thousands.
 //!
-//! To add a watcher or to take one away never costs more because of the others, and those who want to hear of everything
-//! below are found without a look at those who do not.
+//! To add a watcher or to take one away never costs more because of the others, and those who want
+//! to hear of everything below are found without a look at those who do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -12,7 +12,8 @@ use super::watch::Modes;
 /// Watchers of a path that stand in one row; of more each has a place of its own.
 const ROW_MAX: usize = 32;
 
-/// One more than a connection's number in its slab, which leaves a value that tells [`Watchers::Several`].
+/// One more than a connection's number in its slab, which leaves a value that tells
+/// [`Watchers::Several`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Number(NonZeroU32);
 
@@ -30,8 +31,8 @@ impl Number {
     }
 }
 
-/// How one connection watches one path, and its place in the connection's list. Who is next to it there is named by the
-/// path: the watch is the connection's own one of that path.
+/// How one connection watches one path, and its place in the connection's list. Who is next to it
+/// there is named by the path: the watch is the connection's own one of that path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Watch {
     pub(super) modes: Modes,
@@ -161,8 +162,8 @@ impl Watchers {
         self.shrink()
     }
 
-    /// Ends the one-shot watches and tells who watches, in the order of their numbers. Gives the watches that are no more,
-    /// and whether none is left.
+    /// Ends the one-shot watches and tells who watches, in the order of their numbers. Gives the
+    /// watches that are no more, and whether none is left.
     pub(super) fn fire(&mut self, mut tell: impl FnMut(Number)) -> (Vec<(Number, Watch)>, bool) {
         let mut ended = Vec::new();
         let mut stays = |number: Number, watch: &mut Watch| {
@@ -251,7 +252,8 @@ impl Watchers {
 }
 
 impl Watchers {
-    /// Looks at those after a number, in the order of their numbers, until `each` has had enough. Whether it had not.
+    /// Looks at those after a number, in the order of their numbers, until `each` has had enough.
+    /// Whether it had not.
     pub(super) fn each_after(
         &self,
         after: Option<Number>,

@@ -1,4 +1,5 @@
-//! Znodes in memory: 80 bytes each, one allocation for name and data, and a side table for what few have.
+//! Znodes in memory: 80 bytes each, one allocation for name and data, and a side table for what few
+//! have.
 
 use jute::{Stat, StatPersisted};
 
@@ -184,7 +185,8 @@ impl Znodes {
         self.kin.get(self.get(id)?.kin)
     }
 
-    /// The side entry of a znode, made if it has none. `None` only where there is no such znode, or no number left.
+    /// The side entry of a znode, made if it has none. `None` only where there is no such znode, or
+    /// no number left.
     fn kin_mut(&mut self, id: NodeId) -> Option<&mut Kin> {
         let node = self.nodes.get_mut(id.0)?;
         if node.kin == NONE {
@@ -203,8 +205,9 @@ impl Znodes {
         self.kin.get_mut(node.kin)
     }
 
-    /// Adds a znode as the first child of its parent; the root is its own parent. The parent's counters are not
-    /// touched but for the number of its children, nor is anything counted for those above. `None` when there are 2^32 - 1 already.
+    /// Adds a znode as the first child of its parent; the root is its own parent. The parent's
+    /// counters are not touched but for the number of its children, nor is anything counted for
+    /// those above. `None` when there are 2^32 - 1 already.
     pub(super) fn insert(&mut self, birth: &Birth<'_>) -> Option<NodeId> {
         let Birth { parent, name, hash, data, acl, owner, stat } = *birth;
         let name_len = u32::try_from(name.len()).ok().filter(|len| len & NULL_DATA == 0)?;
@@ -279,8 +282,8 @@ impl Znodes {
         }
     }
 
-    /// Counts the znodes with the numbers from `first` on, each of which is higher than its parent's, for all that are
-    /// above them.
+    /// Counts the znodes with the numbers from `first` on, each of which is higher than its
+    /// parent's, for all that are above them.
     pub(super) fn count_below(&mut self, first: u32) {
         for number in (first.max(1)..self.end()).rev() {
             let id = NodeId(number);
@@ -320,7 +323,8 @@ impl Znodes {
         }
     }
 
-    /// Replaces so many bytes at the front of the data. What is behind them moves if need be, but is not copied elsewhere.
+    /// Replaces so many bytes at the front of the data. What is behind them moves if need be, but
+    /// is not copied elsewhere.
     pub(super) fn set_front(&mut self, id: NodeId, replaced: usize, front: &[u8]) {
         let Some(node) = self.nodes.get_mut(id.0) else { return };
         let from = node.name_len();
@@ -394,7 +398,8 @@ impl Znodes {
         }
     }
 
-    /// What clients see. The children's version counts creates and deletes: twice the creates less the living.
+    /// What clients see. The children's version counts creates and deletes: twice the creates less
+    /// the living.
     pub(super) fn stat(&self, id: NodeId) -> Stat {
         let Some(node) = self.get(id) else { return Stat::default() };
         let kin = self.kin(id);

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A transaction id: the epoch in the high 32 bits, a counter in the low ones. Shown in hexadecimal.
+/// A transaction id: the epoch in the high 32 bits, a counter in the low ones. Shown in
+/// hexadecimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Zxid(pub i64);
 

@@ -26,8 +26,8 @@ pub enum Kind<'a> {
     Update,
 }
 
-/// The connections of this server. Every call comes from the orderer, in the order in which the clients must see
-/// its results, and none of them blocks. A connection that is gone is passed over.
+/// The connections of this server. Every call comes from the orderer, in the order in which the
+/// clients must see its results, and none of them blocks. A connection that is gone is passed over.
 pub trait Clients: Send + Sync {
     /// What the clock shows.
     fn now(&self) -> Monotonic;
@@ -38,7 +38,8 @@ pub trait Clients: Send + Sync {
     /// Puts events into the outboxes of their receivers.
     fn events(&self, events: &[Event]);
 
-    /// Puts an answer into its connection's outbox; `zxid` is the last one applied, and `path` that of a read.
+    /// Puts an answer into its connection's outbox; `zxid` is the last one applied, and `path` that
+    /// of a read.
     fn answer(
         &self,
         origin: &Origin,

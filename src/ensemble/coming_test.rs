@@ -1,4 +1,5 @@
-//! What a server does from one round of questions to the next: what it remembers of the rounds before.
+//! What a server does from one round of questions to the next: what it remembers of the rounds
+//! before.
 
 use std::sync::Arc;
 
@@ -227,7 +228,8 @@ fn a_founder_that_was_heard_is_waited_for_from_then_on() {
     }
 }
 
-/// A majority has begun without those whom it still asks: ZooKeeper may have gone on with what they hold.
+/// A majority has begun without those whom it still asks: ZooKeeper may have gone on with what they
+/// hold.
 #[test]
 fn a_founder_whose_ensemble_has_begun_hears_the_others_first() {
     let fellow = (2, 12, before(Holding { base: DATA, ..Holding::default() }, 2));
@@ -251,8 +253,9 @@ fn who_was_taken_out_says_as_which_member_it_asks() {
     assert_eq!(deed, Deed::AsksForSeat { members, was, ends_with: None });
 }
 
-/// ZooKeeper went on twice with what it has, and the others were restored from before that: they have gone on to later zxids. Only
-/// their leader tells that what it has is another history, and nothing goes aside before.
+/// ZooKeeper went on twice with what it has, and the others were restored from before that: they
+/// have gone on to later zxids. Only their leader tells that what it has is another history, and
+/// nothing goes aside before.
 #[test]
 fn what_zookeeper_acknowledged_in_an_earlier_epoch_of_its_own_does_not_go_aside() {
     let zxid = 5 << 32 | 5;

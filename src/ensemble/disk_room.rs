@@ -1,8 +1,9 @@
 //! Whether the disk of the log has room, and what still goes when it has not.
 //!
-//! A log that cannot be written ends the process, so writes that grow the tree are refused before that. What makes the
-//! tree no larger goes on, and so do sessions: who wants to delete something needs one. Each writes to the log all the
-//! same, so when half of the reserve is gone only what comes to an end by itself goes on: deletes, the end of sessions.
+//! A log that cannot be written ends the process, so writes that grow the tree are refused before
+//! that. What makes the tree no larger goes on, and so do sessions: who wants to delete something
+//! needs one. Each writes to the log all the same, so when half of the reserve is gone only what
+//! comes to an end by itself goes on: deletes, the end of sessions.
 
 use jute::ErrorCode;
 use jute::protocol::{MultiOp, Request};
@@ -46,7 +47,8 @@ const ROOMS: [(Room, u64); 4] =
     [(Room::Nothing, 16), (Room::Full, 4), (Room::Least, 2), (Room::Scarce, 1)];
 
 impl DiskRoom {
-    /// Looks at the disk from time to time, and sooner if much was logged: `free` is what it has, unless it does not say.
+    /// Looks at the disk from time to time, and sooner if much was logged: `free` is what it has,
+    /// unless it does not say.
     pub(super) fn look(
         &mut self,
         reserve: u64,
@@ -125,7 +127,8 @@ impl Room {
     }
 }
 
-/// Whether nobody can do this for ever: reads write nothing, and what was deleted is not there again.
+/// Whether nobody can do this for ever: reads write nothing, and what was deleted is not there
+/// again.
 fn comes_to_an_end(work: &Work) -> bool {
     match work {
         Work::Open { .. } => false,

@@ -1,13 +1,15 @@
 //! How an ensemble begins, and how a server without a state comes to one.
 //!
-//! Servers that belong to no ensemble yet tell each other what their directories hold: nothing, the data of a standalone
-//! server, or that of an ensemble of Apache ZooKeeper. [`super::standing`] tells which of them founds the ensemble, with
-//! itself and all others of the list as members. It asks the others to belong to it. A server belongs to the first that asks
-//! it, so that of two ensembles at most one has a majority.
+//! Servers that belong to no ensemble yet tell each other what their directories hold: nothing, the
+//! data of a standalone server, or that of an ensemble of Apache ZooKeeper. [`super::standing`]
+//! tells which of them founds the ensemble, with itself and all others of the list as members. It
+//! asks the others to belong to it. A server belongs to the first that asks it, so that of two
+//! ensembles at most one has a majority.
 //!
-//! The founder's disk knows whom it still has to ask, and it asks, after each start, until each has answered. Who accepts
-//! takes part in nothing, and keeps what it had, until the founder's disk knows of that: from then on the founder never asks
-//! it again, so that a server whose disk is emptied later does not come back as the member that it was.
+//! The founder's disk knows whom it still has to ask, and it asks, after each start, until each has
+//! answered. Who accepts takes part in nothing, and keeps what it had, until the founder's disk
+//! knows of that: from then on the founder never asks it again, so that a server whose disk is
+//! emptied later does not come back as the member that it was.
 //!
 //! ```text
 //! nothing, or data of before --asked by a founder--> accepted --the founder knows--> first life of a member
@@ -37,7 +39,8 @@ pub struct Founding {
     pub founded_in: u64,
     /// The greatest of those that it has heard.
     pub base: Base,
-    /// The entry that shows it; 0 for nothing. A member that has not reached it votes only for one that has.
+    /// The entry that shows it; 0 for nothing. A member that has not reached it votes only for one
+    /// that has.
     pub index: u64,
     /// All that belong to it, the founders in their first lives.
     pub members: Members,
@@ -46,7 +49,8 @@ pub struct Founding {
 }
 
 impl Founding {
-    /// What a founder asks others to belong to, by what it has promised last: its members as it knows them now.
+    /// What a founder asks others to belong to, by what it has promised last: its members as it
+    /// knows them now.
     #[must_use]
     pub fn of(state: &RaftState) -> Self {
         let RaftState { ensemble, line, generation, term, founded_in, base, own, .. } = *state;
@@ -124,8 +128,8 @@ pub struct Applicant {
     pub ends_with: Option<LastRecord>,
 }
 
-/// A record, as far as it has to be known to tell whether another one is the same: whoever has the same one of a leader has all that
-/// leads to it. Others may have the same zxid.
+/// A record, as far as it has to be known to tell whether another one is the same: whoever has the
+/// same one of a leader has all that leads to it. Others may have the same zxid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastRecord {
     /// Its zxid.
@@ -220,7 +224,8 @@ impl std::fmt::Display for Unfit {
 }
 
 impl Unfit {
-    /// For an operator, on both sides: what ends that where the ensemble that server `founder` has founded has not begun.
+    /// For an operator, on both sides: what ends that where the ensemble that server `founder` has
+    /// founded has not begun.
     #[must_use]
     pub fn way_out(self, founder: u8) -> String {
         let leaves = format!(
@@ -239,13 +244,13 @@ impl Unfit {
     }
 }
 
-/// Whether a server belongs to what another one founds, and in which term it is then. It may have accepted `accepted` before,
-/// without its founder having known, and have been given back what it held: it promised the term to that ensemble, and to no
-/// other.
+/// Whether a server belongs to what another one founds, and in which term it is then. It may have
+/// accepted `accepted` before, without its founder having known, and have been given back what it
+/// held: it promised the term to that ensemble, and to no other.
 ///
-/// Where the ensemble has begun, it enters the newest epoch that it has promised, without a vote there, and the next leader has
-/// a later one: what is ordered from then on is above all that was ordered with that epoch. In an ensemble that has not begun,
-/// that term would say that it has.
+/// Where the ensemble has begun, it enters the newest epoch that it has promised, without a vote
+/// there, and the next leader has a later one: what is ordered from then on is above all that was
+/// ordered with that epoch. In an ensemble that has not begun, that term would say that it has.
 ///
 /// # Errors
 /// Why not.

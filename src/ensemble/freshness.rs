@@ -1,10 +1,12 @@
-//! How old a read may be. A member of an ensemble tells a client what it read only if all is applied that had been
-//! acknowledged anywhere `syncLimit` before: whatever became of its leader, and of itself, meanwhile.
+//! How old a read may be. A member of an ensemble tells a client what it read only if all is
+//! applied that had been acknowledged anywhere `syncLimit` before: whatever became of its leader,
+//! and of itself, meanwhile.
 //!
-//! A round of the ensemble that began at t and is over ([`read_index`](super::raft)) shows that what was acknowledged by t is
-//! applied. So until t plus `syncLimit` what is read is young enough. When something arrived says nothing: a process that was
-//! stopped finds old words in its sockets when it goes on. For the same reason the clock is looked at behind the read, and
-//! under the hold of the tree that it was made under.
+//! A round of the ensemble that began at t and is over ([`read_index`](super::raft)) shows that
+//! what was acknowledged by t is applied. So until t plus `syncLimit` what is read is young enough.
+//! When something arrived says nothing: a process that was stopped finds old words in its sockets
+//! when it goes on. For the same reason the clock is looked at behind the read, and under the hold
+//! of the tree that it was made under.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +16,9 @@ use tokio::sync::Notify;
 use crate::engine::database::Database;
 use crate::engine::time::Monotonic;
 
-/// That what was read of a database is young enough to be told. Only [`Replica::fresh`](super::Replica::fresh) says so, and
-/// whatever takes the answer to a read demands it.
+/// That what was read of a database is young enough to be told. Only
+/// [`Replica::fresh`](super::Replica::fresh) says so, and whatever takes the answer to a read
+/// demands it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fresh<'a>(PhantomData<&'a Database>);
 
@@ -49,7 +52,8 @@ impl Freshness {
         self.until.fetch_max(began.plus(self.limit_ms).0, Ordering::Release);
     }
 
-    /// Wakes who waits, if it is young: after a stop, many a round shows what was. Not under the hold of the tree: they may be many.
+    /// Wakes who waits, if it is young: after a stop, many a round shows what was. Not under the
+    /// hold of the tree: they may be many.
     pub(super) fn wake(&self, now: Monotonic) {
         if self.is_young(now) {
             self.renewed.notify_waiters();

@@ -1,7 +1,9 @@
-//! How a server without a state comes to an ensemble: what it does by what it heard of the others, and what it answers them.
+//! How a server without a state comes to an ensemble: what it does by what it heard of the others,
+//! and what it answers them.
 //!
-//! Nothing here knows sockets, threads or a clock. Whoever drives it asks what [`Coming::next`] wants to be asked, says what was
-//! heard, and carries out the [`Deed`] that follows; what is to be written it does with the [`Before`] that it is given.
+//! Nothing here knows sockets, threads or a clock. Whoever drives it asks what [`Coming::next`]
+//! wants to be asked, says what was heard, and carries out the [`Deed`] that follows; what is to be
+//! written it does with the [`Before`] that it is given.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,7 +43,8 @@ pub enum Introduction {
     Reading,
     /// It is about to be another.
     Changing,
-    /// It belongs to no ensemble, and says this of itself. To which it may belong if asked, by what it heard last.
+    /// It belongs to no ensemble, and says this of itself. To which it may belong if asked, by what
+    /// it heard last.
     Before(Box<Before>, Holding, Option<Welcome>),
     /// It belongs to one.
     Member(Belonging),
@@ -56,7 +59,8 @@ pub enum Introduction {
 pub struct Welcome {
     /// To what it may belong.
     pub acceptance: Acceptance,
-    /// Which of the founder's processes was reached: another one that asks may be one whose place it has taken.
+    /// Which of the founder's processes was reached: another one that asks may be one whose place
+    /// it has taken.
     pub process: ProcessId,
 }
 
@@ -277,8 +281,8 @@ impl Introduction {
         }
     }
 
-    /// Of a server that founds the ensemble of this number and of these members: with what, and what it asks the others to
-    /// belong to.
+    /// Of a server that founds the ensemble of this number and of these members: with what, and
+    /// what it asks the others to belong to.
     pub fn found(
         &mut self,
         ensemble: u64,
@@ -301,8 +305,8 @@ impl Introduction {
         Some((before, founding))
     }
 
-    /// Whether it still asks a server to belong to the ensemble of these members, as its founder, and the server's first life
-    /// is among them.
+    /// Whether it still asks a server to belong to the ensemble of these members, as its founder,
+    /// and the server's first life is among them.
     #[must_use]
     pub fn offers_to(&self, server: u8, members: &Members) -> bool {
         let id = member_id(server, FIRST_LIFE);
@@ -326,7 +330,8 @@ impl Introduction {
         }
     }
 
-    /// Of a server that left an ensemble, its last record, if that can be read and its ensemble may have it.
+    /// Of a server that left an ensemble, its last record, if that can be read and its ensemble may
+    /// have it.
     #[must_use]
     pub const fn ends_with(&self) -> Option<LastRecord> {
         match self {
@@ -399,7 +404,8 @@ impl Introduction {
         }
     }
 
-    /// Whether the founder of what this server, of this number, has accepted is among those who answered, and knows of it.
+    /// Whether the founder of what this server, of this number, has accepted is among those who
+    /// answered, and knows of it.
     #[must_use]
     pub fn is_known(&self, server: u8, others: &BTreeMap<u8, Standing>) -> bool {
         matches!(self, Self::Member(belonging) if belonging.is_known(server, others))
@@ -425,7 +431,8 @@ impl Introduction {
         }
     }
 
-    /// The server `from` has founded this, and its process asks `server`, which is this one, to belong to it.
+    /// The server `from` has founded this, and its process asks `server`, which is this one, to
+    /// belong to it.
     pub fn asked_to_belong(
         &mut self,
         server: u8,
@@ -492,7 +499,8 @@ pub struct Heard {
     pub standings: BTreeMap<u8, Standing>,
     /// The processes.
     pub processes: BTreeMap<u8, ProcessId>,
-    /// Of those that were reached and refused to answer, or to give a seat, for an operator: how, and what they said.
+    /// Of those that were reached and refused to answer, or to give a seat, for an operator: how,
+    /// and what they said.
     pub refusals: BTreeMap<u8, Refuses>,
 }
 
@@ -503,11 +511,13 @@ pub enum Next {
     TakesPart,
     /// This founder of this ensemble has to know, and this is to be told meanwhile.
     Awaits(u64, Left, String),
-    /// It takes part in this one, if that goes on; whether it is its founder and still has to ask others.
+    /// It takes part in this one, if that goes on; whether it is its founder and still has to ask
+    /// others.
     Returns(Left, Option<Asks>),
     /// It comes to an ensemble with this.
     Comes(Holding),
-    /// It was this member of this ensemble and comes back to it as another one, and this is to be told meanwhile.
+    /// It was this member of this ensemble and comes back to it as another one, and this is to be
+    /// told meanwhile.
     ComesBack(u64, Left, String),
     /// It is about to be another.
     Waits,
@@ -535,7 +545,8 @@ pub enum Deed {
     TakesPart,
     /// Founds an ensemble.
     Founds(Founds),
-    /// Asks for a seat until one gives it. Its directory may be that of a member that was taken out.
+    /// Asks for a seat until one gives it. Its directory may be that of a member that was taken
+    /// out.
     AsksForSeat {
         /// Members, each with the ensemble of which it has to give one.
         members: Vec<(u8, u64)>,
@@ -646,7 +657,8 @@ impl Coming {
         Returning { own: self.server, left, asks, voters: &self.voters, others }
     }
 
-    /// For an operator, where the founder that it awaits runs, and has nothing: why it takes no part yet, and what ends that.
+    /// For an operator, where the founder that it awaits runs, and has nothing: why it takes no
+    /// part yet, and what ends that.
     fn awaits_emptied(&self, founder: u8, left: Left) -> String {
         let held = match left.of.held {
             true => ", which gives back what it held before",
@@ -664,8 +676,9 @@ impl Coming {
         self.patience.waited(now) >= self.init_limit
     }
 
-    /// What it does about what the others have answered, `now` after the first round; and for an operator, what it waits for.
-    /// `declined` is what it was asked last to belong to, and is not fit for.
+    /// What it does about what the others have answered, `now` after the first round; and for an
+    /// operator, what it waits for. `declined` is what it was asked last to belong to, and is not
+    /// fit for.
     pub fn heard(
         &mut self,
         introduction: &mut Introduction,
@@ -727,7 +740,8 @@ impl Coming {
                 let deed = if introduction.is_known(self.server, others) {
                     Deed::TakesPart
                 } else if has_begun && is_late {
-                    // Its founder may be lost for good. It has taken no part as who it would be by the founding.
+                    // Its founder may be lost for good. It has taken no part as who it would be by
+                    // the founding.
                     Deed::AsksForSeat { members: of_ensemble(left), was: None, ends_with: None }
                 } else {
                     Deed::Waits

@@ -1,9 +1,10 @@
-//! Three or five servers from their first start to an ensemble that serves, in one process under one seed: directories that are
-//! empty or hold what ZooKeeper left, on disks that lose their power at any operation; processes that are killed, frozen and
-//! started again; ways that break in one direction; disks that are emptied, or are not mounted. What decides is the server's own
-//! code, and messages pass as bytes. After each step every claim of [`checks`] must hold, and when the faults end the ensemble
-//! serves, if need be after an operator has done what a server's log asks for. And the proof that this can fail: mistakes made
-//! on purpose, each found.
+//! Three or five servers from their first start to an ensemble that serves, in one process under
+//! one seed: directories that are empty or hold what ZooKeeper left, on disks that lose their power
+//! at any operation; processes that are killed, frozen and started again; ways that break in one
+//! direction; disks that are emptied, or are not mounted. What decides is the server's own code,
+//! and messages pass as bytes. After each step every claim of [`checks`] must hold, and when the
+//! faults end the ensemble serves, if need be after an operator has done what a server's log asks
+//! for. And the proof that this can fail: mistakes made on purpose, each found.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,7 +96,8 @@ fn run_all(seeds: std::ops::Range<u64>) -> Result<Outcome, String> {
     sum.into_inner()
 }
 
-/// `FERROKEEPER_FIRST_SEED=<seed> FERROKEEPER_SEEDS=1 cargo test --lib an_ensemble_begins` repeats a seed.
+/// `FERROKEEPER_FIRST_SEED=<seed> FERROKEEPER_SEEDS=1 cargo test --lib an_ensemble_begins` repeats
+/// a seed.
 #[test]
 fn an_ensemble_begins_once_whatever_breaks() {
     let (first, count) = (number("FERROKEEPER_FIRST_SEED", 0), number("FERROKEEPER_SEEDS", 300));

@@ -1,5 +1,6 @@
-//! What the thread of a member keeps beside the member: ways to the others, steps of time, sessions to look at, reports,
-//! and seats that somebody waits for. The simulators' threads are this one, too.
+//! What the thread of a member keeps beside the member: ways to the others, steps of time, sessions
+//! to look at, reports, and seats that somebody waits for. The simulators' threads are this one,
+//! too.
 
 use std::net::IpAddr;
 
@@ -14,7 +15,8 @@ use crate::storage::{MOVE_ASIDE, Over};
 
 /// A step of the clock of elections, in milliseconds.
 const TICK_MS: u64 = 50;
-/// Ticks that are made up for after the thread stood still; it knows nothing of what the others did meanwhile.
+/// Ticks that are made up for after the thread stood still; it knows nothing of what the others did
+/// meanwhile.
 const TICKS_AT_ONCE: u64 = 3;
 /// Standing still for so long is time that nobody's session is charged for, in milliseconds.
 pub const STALL_MS: u64 = 500;
@@ -70,8 +72,8 @@ impl Life {
         self.late_ms
     }
 
-    /// The turn is over; `has_more` says that there is something to do at once. Gives how long the next one can wait for
-    /// something to do, in milliseconds.
+    /// The turn is over; `has_more` says that there is something to do at once. Gives how long the
+    /// next one can wait for something to do, in milliseconds.
     pub const fn sleeps(&mut self, has_more: bool, now: Monotonic) -> u64 {
         self.patience_ms = if has_more { 0 } else { self.next_tick.since(now) };
         self.patience_ms
@@ -126,7 +128,8 @@ impl Life {
         Some(peer)
     }
 
-    /// A server wants to belong to the ensemble. Where nobody hears of a seat, another member is asked.
+    /// A server wants to belong to the ensemble. Where nobody hears of a seat, another member is
+    /// asked.
     fn seat<T: Transport>(
         &mut self,
         member: &mut Member<T>,
@@ -183,9 +186,9 @@ impl Life {
         self.next_tick = now.plus(TICK_MS);
     }
 
-    /// Whether the member is to look at its sessions as their leader in this turn, and for how long it stood still since it
-    /// did last, in milliseconds: time that nobody's session is charged for. What it ends must be decided at once, and what
-    /// there was to do comes first.
+    /// Whether the member is to look at its sessions as their leader in this turn, and for how long
+    /// it stood still since it did last, in milliseconds: time that nobody's session is charged
+    /// for. What it ends must be decided at once, and what there was to do comes first.
     pub fn looks_at_sessions<T: Transport>(&mut self, member: &Member<T>) -> Option<u64> {
         if !member.is_leading() {
             // Whoever leads next gives every session its time anew.
@@ -199,15 +202,16 @@ impl Life {
         Some(std::mem::take(&mut self.stood_still_ms))
     }
 
-    /// Whether the member has found out in this turn that the ensemble has begun: others are to be told before it
-    /// acknowledges anything, which waits for the disk until a later turn.
+    /// Whether the member has found out in this turn that the ensemble has begun: others are to be
+    /// told before it acknowledges anything, which waits for the disk until a later turn.
     pub fn finds_begun<T: Transport>(&mut self, member: &Member<T>) -> bool {
         let was = self.has_begun;
         self.has_begun |= member.has_begun();
         self.has_begun && !was
     }
 
-    /// Tells the leader who was heard of, and who is listed here, when it is time to. Whether it was.
+    /// Tells the leader who was heard of, and who is listed here, when it is time to. Whether it
+    /// was.
     ///
     /// # Errors
     /// When the member had to stop.

@@ -82,7 +82,8 @@ pub(super) struct Loader {
 }
 
 impl Loader {
-    /// Starts it on `database`; `None`, with the database where it was, if there is no thread to be had.
+    /// Starts it on `database`; `None`, with the database where it was, if there is no thread to be
+    /// had.
     pub(super) fn start(database: &mut Database, in_its_place: Database) -> Option<Self> {
         let (full, incoming) = mpsc::sync_channel::<Batch>(BATCHES_WAITING);
         let (done, empty) = mpsc::channel();

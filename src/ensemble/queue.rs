@@ -40,7 +40,8 @@ pub struct Submission {
     pub work: Work,
     /// Bytes that came for it, with the identities that go with it.
     pub len: usize,
-    /// Its share of the bounds, given back when it is answered. None for another server's, which has its own bound.
+    /// Its share of the bounds, given back when it is answered. None for another server's, which
+    /// has its own bound.
     pub room: Option<Share>,
 }
 
@@ -65,9 +66,11 @@ pub enum Inquiry {
     HandOver,
     /// Some of its sessions by the time at which they expire.
     Expiry(Scope, ExpiryPlace, SyncSender<Expiry>),
-    /// A snapshot of what is applied now is to be taken; its zxid is said once it is durable, and nothing if there is none.
+    /// A snapshot of what is applied now is to be taken; its zxid is said once it is durable, and
+    /// nothing if there is none.
     Snapshot(oneshot::Sender<Zxid>),
-    /// Another state is to take the place of the applied one. Only who orders alone does it, and says which zxid it has then.
+    /// Another state is to take the place of the applied one. Only who orders alone does it, and
+    /// says which zxid it has then.
     Replace(Box<Database>, oneshot::Sender<Result<Zxid, StorageError>>),
 }
 
@@ -80,10 +83,12 @@ pub enum Scope {
     Global,
 }
 
-/// Sessions that are told of at once: whoever asks for more asks again, and everybody else has a turn between.
+/// Sessions that are told of at once: whoever asks for more asks again, and everybody else has a
+/// turn between.
 pub const EXPIRIES_AT_ONCE: usize = 1024;
 
-/// Some sessions and when they expire, soonest first, and where to go on. None where that is not known.
+/// Some sessions and when they expire, soonest first, and where to go on. None where that is not
+/// known.
 pub type Expiry = Option<(Vec<(Monotonic, SessionId)>, Option<ExpiryPlace>)>;
 
 /// Something from another member, or about the way to it.

@@ -5,9 +5,9 @@
 //! clients --submit--> leading: Sequencer --propose--> ...   committed --> applied, answered
 //! ```
 //!
-//! Everything here is driven by its caller: there is no thread, no socket and no clock. One call to [`Member::turn`]
-//! does what is due, in the only order in which it may be done. What it wants on the disk its caller takes from it, and
-//! gives back when it is there.
+//! Everything here is driven by its caller: there is no thread, no socket and no clock. One call to
+//! [`Member::turn`] does what is due, in the only order in which it may be done. What it wants on
+//! the disk its caller takes from it, and gives back when it is there.
 
 mod applying;
 mod configuration;
@@ -63,8 +63,9 @@ pub fn snapshot_zxid(message: &PeerMessage) -> Option<i64> {
 /// The first life of a server as a member, of those that an ensemble is founded with.
 pub const FIRST_LIFE: u64 = 1;
 
-/// The id of a server as a member. The low byte is the server; what is above is its life, and is never 0: a server whose
-/// disk was emptied is another member. Founders have life 1; every other life is the index of the entry that gave the seat.
+/// The id of a server as a member. The low byte is the server; what is above is its life, and is
+/// never 0: a server whose disk was emptied is another member. Founders have life 1; every other
+/// life is the index of the entry that gave the seat.
 #[must_use]
 pub const fn member_id(server: u8, life: u64) -> u64 {
     life << 8 | server as u64

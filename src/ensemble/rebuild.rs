@@ -20,8 +20,9 @@ use crate::storage::{
 
 /// A database in the making.
 ///
-/// A large snapshot is loaded ahead: its znodes are added on another thread, and the index is built at the end. A
-/// refusal then comes late; the snapshot is read again, one znode at a time, to say what is wrong with which.
+/// A large snapshot is loaded ahead: its znodes are added on another thread, and the index is built
+/// at the end. A refusal then comes late; the snapshot is read again, one znode at a time, to say
+/// what is wrong with which.
 #[derive(Debug)]
 pub struct Rebuild {
     database: Database,
@@ -39,9 +40,11 @@ pub struct Rebuild {
     author: Author,
     /// The digest of a snapshot that went on changing, of an instant to come.
     awaited: Option<SnapshotDigest>,
-    /// Whether the tree is that of one instant, so that the digests of transactions can be compared.
+    /// Whether the tree is that of one instant, so that the digests of transactions can be
+    /// compared.
     compares: bool,
-    /// Whether a digest that is not the tree's was told: one start tells one, and how many there were.
+    /// Whether a digest that is not the tree's was told: one start tells one, and how many there
+    /// were.
     tells_mismatch: bool,
     /// Whether no transaction behind an exact snapshot was applied yet.
     is_first: bool,
@@ -154,8 +157,8 @@ impl Rebuild {
         self.database
     }
 
-    /// Of the first digest that is not the tree's: ZooKeeper's own is wrong after each create with the flags of a container.
-    /// Whether this one is not.
+    /// Of the first digest that is not the tree's: ZooKeeper's own is wrong after each create with
+    /// the flags of a container. Whether this one is not.
     fn tell_mismatch(&mut self) -> bool {
         let Some(mismatch) = self.database.take_mismatch() else { return false };
         if std::mem::take(&mut self.tells_mismatch) {
@@ -164,8 +167,8 @@ impl Rebuild {
         true
     }
 
-    /// Compares the tree with the digest of a snapshot that went on changing, once it is that of the same instant: those of
-    /// transactions can be compared only from there on.
+    /// Compares the tree with the digest of a snapshot that went on changing, once it is that of
+    /// the same instant: those of transactions can be compared only from there on.
     fn compare_awaited(&mut self) {
         let Some(awaited) = self.awaited else {
             return;
@@ -252,7 +255,8 @@ fn refused(error: &Impossible) -> Refused {
 
 impl Replay for Rebuild {
     fn begin(&mut self, snapshot: &SnapshotId) {
-        // One that was broken in the middle: what it has is not wanted, and only one is in memory at a time.
+        // One that was broken in the middle: what it has is not wanted, and only one is in memory
+        // at a time.
         let _ = self.take_back();
         self.batch.clear();
         self.database = Database::empty(self.seed, self.rules);

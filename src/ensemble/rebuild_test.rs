@@ -28,7 +28,8 @@ fn node(number: usize, acl: i64) -> SnapshotNode<'static> {
     SnapshotNode { data, acl, stat }
 }
 
-/// Ten thousand znodes: families in a row, families in turn, and a deep line; parents before their children.
+/// Ten thousand znodes: families in a row, families in turn, and a deep line; parents before their
+/// children.
 fn paths() -> Vec<String> {
     let mut paths: Vec<String> = vec![String::new()];
     paths.extend((0..40).map(|parent| format!("/p{parent}")));
@@ -244,8 +245,8 @@ fn opening(zxid: i64, digest: Option<i64>) -> TxnRecord<'static> {
     TxnRecord { header, txn, digest }
 }
 
-/// What is behind a snapshot of ZooKeeper's, with these digests of its own and of the transactions after it: how many
-/// mismatches there are.
+/// What is behind a snapshot of ZooKeeper's, with these digests of its own and of the transactions
+/// after it: how many mismatches there are.
 fn mismatches(snapshot: Option<SnapshotDigest>, txns: &[(i64, i64)]) -> (i64, u64) {
     mismatches_after(10, snapshot, txns)
 }
@@ -291,7 +292,8 @@ fn digests_of_zookeepers_are_compared_from_the_instant_of_its_snapshots_on() {
     }
 }
 
-/// ZooKeeper's own is wrong after each create with the flags of a container, of which a log can hold very many.
+/// ZooKeeper's own is wrong after each create with the flags of a container, of which a log can
+/// hold very many.
 #[test]
 fn a_start_tells_of_one_mismatch_and_how_many_there_are() {
     let (found, lines) = lines_told(|| {
@@ -332,8 +334,8 @@ fn missing(zxid: i64) -> TxnRecord<'static> {
     TxnRecord { header, txn: Txn::Delete(DeleteTxn { path: "/nowhere".into() }), digest: None }
 }
 
-/// What the ensemble has agreed on, its former members and those who have a copy read as well. But they ask whether the log
-/// is that of the snapshot, which nobody else tells them.
+/// What the ensemble has agreed on, its former members and those who have a copy read as well. But
+/// they ask whether the log is that of the snapshot, which nobody else tells them.
 #[test]
 fn a_log_of_an_ensemble_is_read_by_who_was_a_member_too() {
     let sum = load(&whole()).expect("loads").tree().compute_digest();
@@ -408,7 +410,8 @@ fn only_the_first_transaction_tells_of_another_history() {
     }
 }
 
-/// A member's log and snapshots are compared with those of the others, and its start asks nothing of this kind.
+/// A member's log and snapshots are compared with those of the others, and its start asks nothing
+/// of this kind.
 #[test]
 fn a_members_directory_is_not_another_history_by_a_digest() {
     let sum = load(&whole()).expect("loads").tree().compute_digest();

@@ -43,7 +43,8 @@ impl Replica {
         Self { database: RwLock::new(database), applied, memory_short, freshness: None }
     }
 
-    /// Shares that of a member of an ensemble: what is read of it may be so old at most, in milliseconds.
+    /// Shares that of a member of an ensemble: what is read of it may be so old at most, in
+    /// milliseconds.
     #[must_use]
     pub fn of_member(database: Database, limit_ms: u64) -> Self {
         Self { freshness: Some(Freshness::new(limit_ms)), ..Self::new(database) }
@@ -73,13 +74,14 @@ impl Replica {
         self.freshness.as_ref().filter(|_| shows_tree)
     }
 
-    /// Whether a request may be answered now, as far as its age goes. To be asked before it is; [`Self::fresh`] has the last word.
+    /// Whether a request may be answered now, as far as its age goes. To be asked before it is;
+    /// [`Self::fresh`] has the last word.
     pub fn may_answer(&self, request: &Request<'_>, now: Monotonic) -> bool {
         self.bound(read::shows_tree(request)).is_none_or(|its| its.is_young(now))
     }
 
-    /// Looks whether an answer from this state may be told. To be called behind the read, with what the clock shows then, and
-    /// under the hold.
+    /// Looks whether an answer from this state may be told. To be called behind the read, with what
+    /// the clock shows then, and under the hold.
     #[must_use]
     pub fn fresh<'a>(
         &self,
@@ -93,7 +95,8 @@ impl Replica {
         }
     }
 
-    /// Waits until a turn of the member finds the state young, from the call on; for ever where there are no rounds.
+    /// Waits until a turn of the member finds the state young, from the call on; for ever where
+    /// there are no rounds.
     pub fn renewed(&self) -> impl Future<Output = ()> {
         let renewed = self.freshness.as_ref().map(Freshness::renewed);
         async {
@@ -104,7 +107,8 @@ impl Replica {
         }
     }
 
-    /// Takes a shared hold. Once for a batch of requests, and not for long: the orderer waits for it.
+    /// Takes a shared hold. Once for a batch of requests, and not for long: the orderer waits for
+    /// it.
     pub fn shared(&self) -> Shared<'_> {
         self.database.read()
     }
@@ -163,15 +167,16 @@ impl<'a> Exclusive<'a> {
         &mut self.guard
     }
 
-    /// Puts another database in the place of this one. Gives that one back, to be dropped behind the hold: with a large tree
-    /// it takes its time.
+    /// Puts another database in the place of this one. Gives that one back, to be dropped behind
+    /// the hold: with a large tree it takes its time.
     #[must_use]
     pub fn install(&mut self, mut database: Database) -> Database {
         database.succeed(&self.guard);
         std::mem::replace(&mut *self.guard, database)
     }
 
-    /// Publishes the last zxid, as dropping the hold does, and lets waiting readers in before it goes on.
+    /// Publishes the last zxid, as dropping the hold does, and lets waiting readers in before it
+    /// goes on.
     pub fn bump(&mut self) {
         self.publish();
         RwLockWriteGuard::bump(&mut self.guard);
@@ -182,11 +187,13 @@ impl<'a> Exclusive<'a> {
     }
 }
 
-/// Publishes zxids, each before an answer or an event shows it, or its client could come back with it and be refused.
+/// Publishes zxids, each before an answer or an event shows it, or its client could come back with
+/// it and be refused.
 pub(super) struct Publisher<'a>(&'a AtomicI64);
 
 impl Publisher<'_> {
-    /// Publishes one whose transaction may still be half applied: nobody reads the tree before the hold is over.
+    /// Publishes one whose transaction may still be half applied: nobody reads the tree before the
+    /// hold is over.
     pub(super) fn publish(&self, zxid: Zxid) {
         self.0.store(zxid.0, Ordering::Release);
     }

@@ -1,5 +1,5 @@
-//! Snapshots while serving: when one is due, and its way from the tree to the disk. Nobody waits for that disk: a snapshot for
-//! which it is too slow is given up, and begun again later.
+//! Snapshots while serving: when one is due, and its way from the tree to the disk. Nobody waits
+//! for that disk: a snapshot for which it is too slow is given up, and begun again later.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError, TrySendError};
@@ -28,7 +28,8 @@ const PIECE: usize = 1 << 20;
 const PIECES_WAITING: usize = 4;
 /// A snapshot is put off until this many times the last one's duration has passed.
 const REST: u64 = 4;
-/// One that was given up is begun again as much later as it took, and so many milliseconds at least; one that failed, too.
+/// One that was given up is begun again as much later as it took, and so many milliseconds at
+/// least; one that failed, too.
 const REST_OF_LATE_MS: u64 = 10_000;
 
 /// What a member needs of snapshots.
@@ -132,7 +133,8 @@ impl Snapshots {
         }
     }
 
-    /// Somebody wants a snapshot that shows at least what is applied now; one that is on its way does not.
+    /// Somebody wants a snapshot that shows at least what is applied now; one that is on its way
+    /// does not.
     pub fn ask(&mut self, asker: oneshot::Sender<Zxid>) {
         self.askers.push(asker);
     }
@@ -209,15 +211,16 @@ impl Snapshots {
         }
     }
 
-    /// Begins a snapshot of this instant; the log goes on in a new segment. A failure is told and tried again when
-    /// the next one is due: the log still holds everything.
+    /// Begins a snapshot of this instant; the log goes on in a new segment. A failure is told and
+    /// tried again when the next one is due: the log still holds everything.
     pub fn begin(&mut self, replica: &Replica, log: &mut TxnLog, now: Monotonic) {
         log.roll();
         let index = log.next_index().saturating_sub(1);
         self.begin_at(replica, index, log.reserve(), now);
     }
 
-    /// The same of a state whose last transaction has this index in the log; `reserve` is free space that it leaves.
+    /// The same of a state whose last transaction has this index in the log; `reserve` is free
+    /// space that it leaves.
     pub(super) fn begin_at(&mut self, replica: &Replica, index: u64, reserve: u64, now: Monotonic) {
         let zxid = {
             let mut hold = replica.exclusive();
@@ -269,7 +272,8 @@ impl Snapshots {
         self.done.take()
     }
 
-    /// Goes on with the snapshot on its way: one slice of the walk. Whether more can be done at once.
+    /// Goes on with the snapshot on its way: one slice of the walk. Whether more can be done at
+    /// once.
     pub fn advance(&mut self, replica: &Replica, now: Monotonic) -> bool {
         let Some(writing) = &mut self.writing else { return false };
         match writing.done.try_recv() {
@@ -347,7 +351,8 @@ impl Snapshots {
             Some(error) => (MessageId::SNAPSHOT_FAILED, error.to_string()),
             None => (MessageId::SNAPSHOT_FAILED, "its writer ended without a word".to_owned()),
         };
-        // The log reaches back to the snapshot before: nothing is lost, and the next one is due as usual.
+        // The log reaches back to the snapshot before: nothing is lost, and the next one is due as
+        // usual.
         tracing::error!(%id, error, "a snapshot could not be taken; the log keeps everything");
     }
 
@@ -393,7 +398,8 @@ fn start(
     (pieces, done, writer.ok())
 }
 
-/// Writes a walk to its end and gives the length of the file. Steps that end before it leave no file and give 0.
+/// Writes a walk to its end and gives the length of the file. Steps that end before it leave no
+/// file and give 0.
 ///
 /// # Errors
 /// When the disk refuses; there is no snapshot then.
@@ -436,7 +442,8 @@ fn complete_walk(
     Ok(None)
 }
 
-/// Writes `snapshot.0`. ZooKeeper refuses a log without a snapshot: there is one before the first transaction.
+/// Writes `snapshot.0`. ZooKeeper refuses a log without a snapshot: there is one before the first
+/// transaction.
 ///
 /// # Errors
 /// When the disk refuses.
@@ -448,7 +455,8 @@ pub fn first_snapshot(
     snapshot_of(directory, database, 0, compression)
 }
 
-/// Writes a snapshot of a state that nobody changes meanwhile; its last transaction has this index in the log.
+/// Writes a snapshot of a state that nobody changes meanwhile; its last transaction has this index
+/// in the log.
 ///
 /// # Errors
 /// When the disk refuses.

@@ -1,7 +1,8 @@
 //! A server that orders by itself: what its own disk has is final.
 //!
-//! A group of requests is prepared, written and synced at once, applied, and answered, all on one thread; meanwhile
-//! connections fill the next group. Nothing is applied, and so nothing is seen, before it is synced.
+//! A group of requests is prepared, written and synced at once, applied, and answered, all on one
+//! thread; meanwhile connections fill the next group. Nothing is applied, and so nothing is seen,
+//! before it is synced.
 
 use std::collections::VecDeque;
 use std::iter;
@@ -128,8 +129,8 @@ impl Standalone {
         !self.chores.is_empty()
     }
 
-    /// Sessions to close of which only ephemeral znodes are left, some at a time. None while the disk has less than half of
-    /// its reserve, which is for what clients bring to an end.
+    /// Sessions to close of which only ephemeral znodes are left, some at a time. None while the
+    /// disk has less than half of its reserve, which is for what clients bring to an end.
     pub fn orphans(&mut self, now: Now) -> Vec<Chore> {
         if self.sequencer.orphans_count() == 0 {
             return Vec::new();
@@ -153,7 +154,8 @@ impl Standalone {
         disk_room.look(log.reserve(), now.monotonic, || log.free_space().ok());
     }
 
-    /// Closes such sessions as far as there is room. To be called before anybody is served, and while nobody is.
+    /// Closes such sessions as far as there is room. To be called before anybody is served, and
+    /// while nobody is.
     ///
     /// # Errors
     /// As [`run_group`](Self::run_group).
@@ -178,12 +180,13 @@ impl Standalone {
         Ok(sum)
     }
 
-    /// Puts another state in the place of this one, with what led to it, and orders from there on with the sequencer that
-    /// `sequencer` makes of it. Nobody may be served meanwhile. What led to this state is moved into a folder named `aside`
-    /// beside. Its last zxid is behind those of this state: clients have seen them.
+    /// Puts another state in the place of this one, with what led to it, and orders from there on
+    /// with the sequencer that `sequencer` makes of it. Nobody may be served meanwhile. What led to
+    /// this state is moved into a folder named `aside` beside. Its last zxid is behind those of
+    /// this state: clients have seen them.
     ///
-    /// A start makes this state until a snapshot of the other one is on the disk with all of it, and the other one from
-    /// then on. Gives its zxid, or why this state stays.
+    /// A start makes this state until a snapshot of the other one is on the disk with all of it,
+    /// and the other one from then on. Gives its zxid, or why this state stays.
     ///
     /// # Errors
     /// When the disk fails where it is not known any more which of both a start makes.
@@ -200,7 +203,8 @@ impl Standalone {
             database.move_to(last.next());
         }
         let zxid = database.last_zxid();
-        // In the place of a record, which no log has: with an older snapshot, what follows is refused.
+        // In the place of a record, which no log has: with an older snapshot, what follows is
+        // refused.
         let reserve = self.log.reserve();
         let prepared = complete_snapshot_of(directory, &mut database, index, compression, reserve)
             .and_then(|snapshot| begin_aside(directory, aside).map(|()| snapshot));
@@ -222,12 +226,12 @@ impl Standalone {
         Ok(Ok(zxid))
     }
 
-    /// Orders, writes, applies and answers what waits, as much as a group has room for. [`Self::has_more`] tells of the rest,
-    /// which comes before what is asked later.
+    /// Orders, writes, applies and answers what waits, as much as a group has room for.
+    /// [`Self::has_more`] tells of the rest, which comes before what is asked later.
     ///
     /// # Errors
-    /// When the log fails or a transaction does not fit. The caller ends the process: nothing of the group was
-    /// answered.
+    /// When the log fails or a transaction does not fit. The caller ends the process: nothing of
+    /// the group was answered.
     pub fn run_group(
         &mut self,
         chores: Vec<Chore>,

@@ -1,7 +1,7 @@
 //! What clients see of a group, in the order in which they see it.
 //!
-//! The engine and the log are the real ones, the disk is simulated. Each line of what was seen is one call to
-//! [`Clients`]; zxids count from the opening of the first session, which is 1.
+//! The engine and the log are the real ones, the disk is simulated. Each line of what was seen is
+//! one call to [`Clients`]; zxids count from the opening of the first session, which is 1.
 
 use jute::protocol::{
     AddWatchMode, AddWatchRequest, CheckVersionRequest, CreateRequest, DeleteRequest, MultiOp,
@@ -420,7 +420,8 @@ fn refused_requests_of_many_bytes_are_decided_in_several_groups() {
     assert_eq!(world.room.available_permits(), ROOM, "room was kept");
 }
 
-/// However many sessions expire at once, requests have a turn between them, and no session is forgotten.
+/// However many sessions expire at once, requests have a turn between them, and no session is
+/// forgotten.
 #[test]
 fn what_the_server_wants_is_decided_in_several_groups() {
     const SESSIONS: i64 = 12_000;
@@ -600,8 +601,8 @@ fn a_group_without_a_transaction_touches_no_disk() {
     assert_eq!(world.disk.operations(), before);
 }
 
-/// At every write and every sync: nothing of the group is answered or applied; behind a crash everything answered is
-/// there, and of the group a prefix at most.
+/// At every write and every sync: nothing of the group is answered or applied; behind a crash
+/// everything answered is there, and of the group a prefix at most.
 #[test]
 fn a_group_that_cannot_be_written_is_not_answered() {
     for fault in [Fault::Eio, Fault::Enospc, Fault::PowerLoss] {
@@ -686,7 +687,8 @@ fn a_snapshot_among_groups_shows_one_instant() {
     assert_eq!(world.standalone.replica().shared().sessions().len(), 2);
 }
 
-/// ZOOKEEPER-4306: the end of a session with very many ephemeral znodes was a record that no start could read.
+/// ZOOKEEPER-4306: the end of a session with very many ephemeral znodes was a record that no start
+/// could read.
 #[test]
 fn what_is_told_of_the_end_of_a_session_does_not_wait_for_all_of_it() {
     const ZNODES: usize = 100;
@@ -800,7 +802,8 @@ fn the_number_of_children_waits_for_its_turn() {
     );
 }
 
-/// An orderer that panics halfway leaves the tree locked: what was not answered is not shown either.
+/// An orderer that panics halfway leaves the tree locked: what was not answered is not shown
+/// either.
 #[test]
 fn a_panic_shows_nobody_half_a_group() {
     #[derive(Debug)]
@@ -910,7 +913,8 @@ fn on_a_nearly_full_disk_only_what_needs_no_room_goes_on() {
     assert!(again(&mut world).ends_with(": /c"));
 }
 
-/// Sessions and changes of the same length write to the log, too: nobody may eat the reserve by them.
+/// Sessions and changes of the same length write to the log, too: nobody may eat the reserve by
+/// them.
 #[test]
 fn on_a_disk_that_is_all_but_full_only_what_comes_to_an_end_goes_on() {
     let mut world = World::with_two();

@@ -1,18 +1,23 @@
-//! Who founds an ensemble, and whether that may be yet: decided from what the listed servers hold, as far as they answer.
+//! Who founds an ensemble, and whether that may be yet: decided from what the listed servers hold,
+//! as far as they answer.
 //!
-//! An ensemble begins on the greatest data, or on nothing. On nothing only if no data can be shut out by that: every voter
-//! of the list has answered that it is empty too, or an operator left the marker `initialize` on a majority. On data
-//! if every voter has answered, or a majority has data: whatever was acknowledged is in the greatest of any majority, as
-//! ZooKeeper's own elections have it. A voter that is busy is waited for, however long that takes: it says later what it holds.
-//! One that is blank has said nothing of what it holds: its disk may not be mounted. One that was taken out of an ensemble holds
-//! nothing that counts, but shows that there was one: beside it, nobody begins on nothing without the marker.
+//! An ensemble begins on the greatest data, or on nothing. On nothing only if no data can be shut
+//! out by that: every voter of the list has answered that it is empty too, or an operator left the
+//! marker `initialize` on a majority. On data if every voter has answered, or a majority has data:
+//! whatever was acknowledged is in the greatest of any majority, as ZooKeeper's own elections have
+//! it. A voter that is busy is waited for, however long that takes: it says later what it holds.
+//! One that is blank has said nothing of what it holds: its disk may not be mounted. One that was
+//! taken out of an ensemble holds nothing that counts, but shows that there was one: beside it,
+//! nobody begins on nothing without the marker.
 //!
-//! Each server names the one that is to found it, by what it has heard, and nobody founds without being named by a majority:
-//! servers that hear different ones name different ones, but no two of them have a majority at once.
+//! Each server names the one that is to found it, by what it has heard, and nobody founds without
+//! being named by a majority: servers that hear different ones name different ones, but no two of
+//! them have a majority at once.
 //!
-//! Where ZooKeeper went on with the directories of members, each of those left its ensemble for good. If that is a majority, all
-//! that was acknowledged is among theirs, the ensemble cannot go on, and the next generation of its line begins as above. If a
-//! majority shows nothing of ZooKeeper, that acknowledged nothing, and the ensemble goes on.
+//! Where ZooKeeper went on with the directories of members, each of those left its ensemble for
+//! good. If that is a majority, all that was acknowledged is among theirs, the ensemble cannot go
+//! on, and the next generation of its line begins as above. If a majority shows nothing of
+//! ZooKeeper, that acknowledged nothing, and the ensemble goes on.
 
 mod said;
 
@@ -23,7 +28,8 @@ pub use said::{Refuses, refused, without_any_base};
 
 use crate::storage::RaftState;
 
-/// What the directory of a server without an ensemble holds. The greater one is the one to go on with.
+/// What the directory of a server without an ensemble holds. The greater one is the one to go on
+/// with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Base {
     /// `currentEpoch`, which ZooKeeper compares first.
@@ -103,7 +109,8 @@ pub struct OfLine {
     pub lacks_base: bool,
     /// What that was is something.
     pub held: bool,
-    /// It does not vote: its configuration has another life of its server, or none, or its founder has not answered yet.
+    /// It does not vote: its configuration has another life of its server, or none, or its founder
+    /// has not answered yet.
     pub lacks_vote: bool,
     /// The servers that vote.
     pub voters: Servers,
@@ -130,7 +137,8 @@ impl OfLine {
     }
 }
 
-/// The ensemble of which a directory was a member's until ZooKeeper went on with it, or until others founded a later one.
+/// The ensemble of which a directory was a member's until ZooKeeper went on with it, or until
+/// others founded a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Left {
     /// Its number.
@@ -207,7 +215,8 @@ impl Standing {
         matches!(self, Self::Member { of, .. } if of.is_later_than(than))
     }
 
-    /// Whether it says that this ensemble may have acknowledged anything. Nobody is taken out of one that has not begun.
+    /// Whether it says that this ensemble may have acknowledged anything. Nobody is taken out of
+    /// one that has not begun.
     #[must_use]
     pub fn has_begun(&self, of: u64) -> bool {
         match self {
@@ -221,18 +230,20 @@ impl Standing {
 
 /// Whether an ensemble may have acknowledged anything, by what a member of it has promised.
 ///
-/// No member says so before a majority belongs, and none may acknowledge anything before it says so. Its term tells: a leader
-/// has a later one than that of the founding, and no server enters a later term before a majority has said that it would
-/// vote, which nobody says before its founder's disk knows of it. Whom the founder still asks does not tell: a server that
-/// refused is not asked again either, and one that accepted does not know how many others did.
+/// No member says so before a majority belongs, and none may acknowledge anything before it says
+/// so. Its term tells: a leader has a later one than that of the founding, and no server enters a
+/// later term before a majority has said that it would vote, which nobody says before its founder's
+/// disk knows of it. Whom the founder still asks does not tell: a server that refused is not asked
+/// again either, and one that accepted does not know how many others did.
 #[must_use]
 pub const fn has_begun(state: &RaftState) -> bool {
     state.term > state.founded_in
 }
 
-/// Whether nothing of its ensemble has come to a member, whose last record of it has this zxid: neither what that was founded on
-/// nor, where the member was given a seat or came to the founding late, what was there by then. Its founder knows all of that to be
-/// final, and so does who has it. Without it, a member has acknowledged nothing in the ensemble.
+/// Whether nothing of its ensemble has come to a member, whose last record of it has this zxid:
+/// neither what that was founded on nor, where the member was given a seat or came to the founding
+/// late, what was there by then. Its founder knows all of that to be final, and so does who has it.
+/// Without it, a member has acknowledged nothing in the ensemble.
 #[must_use]
 pub const fn lacks_base(state: &RaftState, last: i64) -> bool {
     let came_later = state.configured_at > 0 && state.commit == 0;
@@ -257,10 +268,11 @@ pub struct Acceptance {
     pub founder: u8,
     /// The ensemble of who asks.
     pub ensemble: u64,
-    /// The newest data of other voters that belong to none. An ensemble that was founded on less would shut it out.
+    /// The newest data of other voters that belong to none. An ensemble that was founded on less
+    /// would shut it out.
     pub newest: Base,
-    /// The newest configuration that a member of the ensemble knows. Who asks with an earlier one lags, and may ask a first life
-    /// that was taken out.
+    /// The newest configuration that a member of the ensemble knows. Who asks with an earlier one
+    /// lags, and may ask a first life that was taken out.
     pub configured_at: u64,
 }
 
@@ -312,7 +324,8 @@ impl Round<'_> {
         }
     }
 
-    /// What it does. `is_late` tells that data of a majority waits for no more answers, unless a voter is busy.
+    /// What it does. `is_late` tells that data of a majority waits for no more answers, unless a
+    /// voter is busy.
     #[must_use]
     pub fn step(&self, is_late: bool) -> Step {
         if let Some((_, ensemble, _)) = self.asker()
@@ -339,9 +352,10 @@ impl Round<'_> {
         self.voters.iter().all(has_said)
     }
 
-    /// Whether the data of this server, which belongs to no ensemble, is refused: all have answered, and one that has begun goes on
-    /// without it. Where its members are too few for that, or have nothing of it, this data may count yet: they may have to leave it,
-    /// as this server did.
+    /// Whether the data of this server, which belongs to no ensemble, is refused: all have
+    /// answered, and one that has begun goes on without it. Where its members are too few for that,
+    /// or have nothing of it, this data may count yet: they may have to leave it, as this server
+    /// did.
     #[must_use]
     pub fn is_out_of_ensemble(&self) -> bool {
         let goes_on = |of: u64| {
@@ -351,7 +365,8 @@ impl Round<'_> {
         self.is_complete() && self.begun().any(|(ensemble, _)| goes_on(ensemble))
     }
 
-    /// The members of an ensemble, if nothing of what it was founded on has come to any that answers.
+    /// The members of an ensemble, if nothing of what it was founded on has come to any that
+    /// answers.
     fn without_base(&self, ensemble: u64) -> Option<Vec<u8>> {
         without_base(None, ensemble, self.others)
     }
@@ -367,8 +382,9 @@ impl Round<'_> {
         busy(self.voters, self.others)
     }
 
-    /// The servers that do not vote and have newer data than all voters, with which nothing is begun beside it: an observer
-    /// has only what was acknowledged, so the voters have lost that. Where no voter has any, those that may have some, too.
+    /// The servers that do not vote and have newer data than all voters, with which nothing is
+    /// begun beside it: an observer has only what was acknowledged, so the voters have lost that.
+    /// Where no voter has any, those that may have some, too.
     fn have_more(&self) -> impl Iterator<Item = (u8, Option<Busy>)> {
         let order = |its: &Holding| (its.base.epoch, its.base.zxid);
         let greatest = self.heard().filter(|its| its.0).map(|its| order(&its.2)).max();
@@ -396,19 +412,23 @@ impl Round<'_> {
 
     /// To which ensemble it may belong, if the founder of that asks.
     ///
-    /// Nobody may belong to two ensembles: what one has acknowledged would be shut out by the other. A directory with data of
-    /// before was no member's, or of one that had acknowledged nothing: what it acknowledged is newer than what another was
-    /// founded on. An empty one may have been a member's until it was emptied, and only the others can show it. If every voter
-    /// answers, and none belongs to another ensemble that may have begun, then nobody is left who acknowledged anything in
-    /// another; what was taken out of one is not needed there. If one is silent, it may be the last who has: the founder that
-    /// asks may be one that the others went on without. What they become after they have answered is no reason: this server
-    /// belongs to nothing meanwhile. One that left an ensemble has what it acknowledged there: it belongs to no ensemble that was
-    /// founded on less. The marker is an operator's word that whoever is silent is not to be waited for.
+    /// Nobody may belong to two ensembles: what one has acknowledged would be shut out by the
+    /// other. A directory with data of before was no member's, or of one that had acknowledged
+    /// nothing: what it acknowledged is newer than what another was founded on. An empty one may
+    /// have been a member's until it was emptied, and only the others can show it. If every voter
+    /// answers, and none belongs to another ensemble that may have begun, then nobody is left who
+    /// acknowledged anything in another; what was taken out of one is not needed there. If one is
+    /// silent, it may be the last who has: the founder that asks may be one that the others went on
+    /// without. What they become after they have answered is no reason: this server belongs to
+    /// nothing meanwhile. One that left an ensemble has what it acknowledged there: it belongs to
+    /// no ensemble that was founded on less. The marker is an operator's word that whoever is
+    /// silent is not to be waited for.
     #[must_use]
     pub fn accepts(&self) -> Option<Acceptance> {
         let (founder, ensemble, of) = self.asker()?;
         let was_none = !self.holding.base.is_empty() || self.holding.begins == Begins::Marked;
-        // What those have who left the line of the founder before takes a seat: a majority founded without it.
+        // What those have who left the line of the founder before takes a seat: a majority founded
+        // without it.
         let is_of_before = |its: &Holding| its.left.is_some_and(|left| of.is_later_than(&left.of));
         let others = self.heard().filter(|its| its.1 != self.own && !is_of_before(&its.2));
         let newest = others.map(|its| its.2.base).max().unwrap_or_default();
@@ -423,8 +443,8 @@ impl Round<'_> {
         (was_none || self.is_complete()).then_some(acceptance)
     }
 
-    /// Who asks it to belong to its ensemble, or is about to, and to which. Nobody, where that was left or another one may have
-    /// begun.
+    /// Who asks it to belong to its ensemble, or is about to, and to which. Nobody, where that was
+    /// left or another one may have begun.
     #[must_use]
     pub fn asker(&self) -> Option<(u8, u64, OfLine)> {
         let has_left = |of: &OfLine| self.holding.left.is_none_or(|its| of.is_later_than(&its.of));
@@ -461,8 +481,9 @@ impl Round<'_> {
         })
     }
 
-    /// Whether what this server holds may go aside for a seat: it is nothing, or what was there before the ensemble that is
-    /// heard was founded on the data of a majority, or nothing that the others have not, if its leader has the last record of it.
+    /// Whether what this server holds may go aside for a seat: it is nothing, or what was there
+    /// before the ensemble that is heard was founded on the data of a majority, or nothing that the
+    /// others have not, if its leader has the last record of it.
     #[must_use]
     pub fn may_go_aside(&self) -> bool {
         let left = self.holding.left;
@@ -476,16 +497,19 @@ impl Round<'_> {
             && !self.holding.left.is_some_and(|left| self.is_before_all(left))
     }
 
-    /// Whether all ensembles that are heard and may go on were founded after this one had been left.
+    /// Whether all ensembles that are heard and may go on were founded after this one had been
+    /// left.
     fn is_before_all(&self, left: Left) -> bool {
         let mut present = self.members().filter(|(_, _, of)| self.may_go_on(of));
         present.all(|(_, _, of)| of.is_later_than(&left.of))
     }
 
-    /// Whether a majority goes on with the ensemble that this server left, and may have all that it holds: an ensemble of ZooKeeper's,
-    /// which raises the epoch, brought it what the others had before. That they have is for their leader to say, by the last record:
-    /// ZooKeeper may have written in an earlier epoch of its own, and others that were restored from before that may have gone on to
-    /// later zxids. A snapshot does not tell that record, also one that is named for the beginning of an epoch.
+    /// Whether a majority goes on with the ensemble that this server left, and may have all that it
+    /// holds: an ensemble of ZooKeeper's, which raises the epoch, brought it what the others had
+    /// before. That they have is for their leader to say, by the last record: ZooKeeper may have
+    /// written in an earlier epoch of its own, and others that were restored from before that may
+    /// have gone on to later zxids. A snapshot does not tell that record, also one that is named
+    /// for the beginning of an epoch.
     fn may_have_nothing_more(&self, left: Left) -> bool {
         let Base { zxid, accepted, .. } = self.holding.base;
         let was_with_others = u64::try_from(accepted).is_ok_and(|accepted| accepted > left.of.term);
@@ -503,8 +527,8 @@ impl Round<'_> {
         voters.are_mostly(servers) && left.of.is_majority(servers)
     }
 
-    /// Whether ZooKeeper went on with what this server holds, and not enough of the others are heard to tell whether it did with
-    /// that of a majority.
+    /// Whether ZooKeeper went on with what this server holds, and not enough of the others are
+    /// heard to tell whether it did with that of a majority.
     fn is_waiting_for_others(&self) -> bool {
         let Some(left) = self.holding.left.filter(|_| !self.may_go_aside()) else { return false };
         let mut own =
@@ -555,7 +579,8 @@ impl Round<'_> {
         !self.is_past(of) && !self.others.values().any(|its| its.is_of_later(of))
     }
 
-    /// The generation after all that were left, and its line; `None` where none was. Nobody founds where they are of two lines.
+    /// The generation after all that were left, and its line; `None` where none was. Nobody founds
+    /// where they are of two lines.
     #[must_use]
     pub fn next_generation(&self) -> Option<(u64, u64)> {
         let newest = self.lefts().max_by_key(|left| left.of.generation)?;
@@ -579,8 +604,9 @@ impl Round<'_> {
         lefts.find_map(|(server, left)| (!self.is_past(&left.of)).then_some(server))
     }
 
-    /// Whether those who answer as members of an ensemble are a majority of it, by the newest configuration that one of them
-    /// knows. Who has come back with an empty directory counts when it votes.
+    /// Whether those who answer as members of an ensemble are a majority of it, by the newest
+    /// configuration that one of them knows. Who has come back with an empty directory counts when
+    /// it votes.
     fn has_majority(&self, of: u64) -> bool {
         let servers = voting(self.members().filter(|its| its.1 == of));
         let configurations = self.others.values().filter_map(|its| match its {
@@ -608,7 +634,8 @@ impl Round<'_> {
             return !is_said && are_left && (self.is_complete() || is_late);
         }
         if with_data > 0 {
-            // What was taken out of an ensemble is not what this one is to be founded on, nor belongs to it.
+            // What was taken out of an ensemble is not what this one is to be founded on, nor
+            // belongs to it.
             let are_all = said + self.removed().len() == voters && said > voters / 2;
             return are_all || (is_late && !self.is_held_up() && with_data > voters / 2);
         }
@@ -623,7 +650,8 @@ impl Round<'_> {
         names.count() > self.voters.len() / 2
     }
 
-    /// The voters that belong to no ensemble, this one too: whether they have data, who, and what they hold.
+    /// The voters that belong to no ensemble, this one too: whether they have data, who, and what
+    /// they hold.
     fn heard(&self) -> impl Iterator<Item = (bool, u8, Holding)> {
         let others = self.others.iter().filter_map(|(server, standing)| match standing {
             Standing::Before(holding) => Some((*server, *holding)),
@@ -634,9 +662,10 @@ impl Round<'_> {
         voters.map(|(server, holding)| (!holding.base.is_empty(), server, holding))
     }
 
-    /// Whether it need not wait for the founder of this ensemble, which asks it: a leader has the word of a majority and can
-    /// give it a seat, and the founder may never reach it. There is none before the ensemble has begun. Where it may not
-    /// accept because somebody is silent, a seat is all that it can have.
+    /// Whether it need not wait for the founder of this ensemble, which asks it: a leader has the
+    /// word of a majority and can give it a seat, and the founder may never reach it. There is none
+    /// before the ensemble has begun. Where it may not accept because somebody is silent, a seat is
+    /// all that it can have.
     fn needs_no_founder(&self, ensemble: u64) -> bool {
         let has_begun = self.begun().any(|(begun, _)| begun == ensemble);
         self.may_go_aside() && (has_begun || self.accepts().is_none())
@@ -657,7 +686,8 @@ impl Round<'_> {
         blank
     }
 
-    /// The voters that are empty and not blank: by that, nobody knows whether a disk is missing there.
+    /// The voters that are empty and not blank: by that, nobody knows whether a disk is missing
+    /// there.
     fn empty(&self) -> Vec<u8> {
         let is_empty = |its: &(bool, u8, Holding)| !its.0 && !its.2.is_blank();
         let mut empty: Vec<u8> = self.heard().filter(is_empty).map(|its| its.1).collect();
@@ -668,8 +698,9 @@ impl Round<'_> {
 
 /// For how long servers that are silent have been waited for.
 ///
-/// A server that is busy begins that anew, as long as its first process is that was since it said what it is: one that is
-/// started again and again and never comes further is waited for only while it is heard.
+/// A server that is busy begins that anew, as long as its first process is that was since it said
+/// what it is: one that is started again and again and never comes further is waited for only while
+/// it is heard.
 #[derive(Debug, Default)]
 pub struct Patience {
     since: Duration,
@@ -677,8 +708,8 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// After a round of questions, `now` after the first one, with the numbers of the processes that are busy and the servers
-    /// that are not.
+    /// After a round of questions, `now` after the first one, with the numbers of the processes
+    /// that are busy and the servers that are not.
     pub fn heard(
         &mut self,
         busy: impl Iterator<Item = (u8, u64)>,
@@ -702,12 +733,14 @@ impl Patience {
     }
 }
 
-/// When members of ensembles were heard last. They may be silent for a moment, and their ensembles serve clients.
+/// When members of ensembles were heard last. They may be silent for a moment, and their ensembles
+/// serve clients.
 #[derive(Debug, Default)]
 pub struct LastHeard(BTreeMap<u8, (OfLine, Duration)>);
 
 impl LastHeard {
-    /// After a round of questions, `now` after the first one. Who says that it is no member is none; who is busy may be one.
+    /// After a round of questions, `now` after the first one. Who says that it is no member is
+    /// none; who is busy may be one.
     pub fn heard(&mut self, others: &BTreeMap<u8, Standing>, now: Duration) {
         for (server, its) in others {
             match its {
@@ -722,7 +755,8 @@ impl LastHeard {
         }
     }
 
-    /// A member that was heard less than `limit` ago, of an ensemble that may go on by what `round` has heard.
+    /// A member that was heard less than `limit` ago, of an ensemble that may go on by what `round`
+    /// has heard.
     #[must_use]
     pub fn lately(&self, round: &Round<'_>, limit: Duration, now: Duration) -> Option<u8> {
         let is_late = |at: &Duration| now.saturating_sub(*at) >= limit;
@@ -745,8 +779,9 @@ fn voting(members: impl Iterator<Item = (u8, u64, OfLine)>) -> Servers {
     members.filter(|(_, _, of)| !of.lacks_vote).map(|(server, ..)| server).collect()
 }
 
-/// The members of an ensemble that answer, and `own` with them, if nothing of what it was founded on has come to any. None where
-/// one was taken out of it, which shows that more was there, or where ZooKeeper went on with what another has.
+/// The members of an ensemble that answer, and `own` with them, if nothing of what it was founded
+/// on has come to any. None where one was taken out of it, which shows that more was there, or
+/// where ZooKeeper went on with what another has.
 fn without_base(
     own: Option<u8>,
     ensemble: u64,
@@ -773,7 +808,8 @@ pub struct Absence {
 }
 
 impl Absence {
-    /// After a round of questions, `now` after the first one, for the member `founder` of `ensemble`.
+    /// After a round of questions, `now` after the first one, for the member `founder` of
+    /// `ensemble`.
     pub fn heard(
         &mut self,
         (founder, ensemble): (u64, u64),
@@ -801,7 +837,8 @@ fn empty(voters: &[u8], others: &BTreeMap<u8, Standing>) -> Vec<u8> {
     voters.iter().copied().filter(is_empty).collect()
 }
 
-/// What a member does at its start with what it has heard, before it takes part in its ensemble again.
+/// What a member does at its start with what it has heard, before it takes part in its ensemble
+/// again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Return {
     /// Asks again.
@@ -817,7 +854,8 @@ pub enum Return {
 pub enum Asks {
     /// Nothing was acknowledged yet: who is asked waits for it.
     Alone,
-    /// A majority belongs, and has begun: ZooKeeper may have gone on with theirs, and even with that of whoever is silent.
+    /// A majority belongs, and has begun: ZooKeeper may have gone on with theirs, and even with
+    /// that of whoever is silent.
     Begun,
 }
 
@@ -828,7 +866,8 @@ pub struct Returning<'a> {
     pub own: u8,
     /// The ensemble of which its directory is a member's.
     pub left: Left,
-    /// As its founder, it still has to ask others. Where it is alone, all have been asked what they are.
+    /// As its founder, it still has to ask others. Where it is alone, all have been asked what they
+    /// are.
     pub asks: Option<Asks>,
     /// The servers of its list that vote.
     pub voters: &'a [u8],
@@ -837,8 +876,8 @@ pub struct Returning<'a> {
 }
 
 impl Returning<'_> {
-    /// What it does. `is_late` tells that it goes on with any other member, if ZooKeeper cannot have had a majority of those that
-    /// are silent and nobody else has data.
+    /// What it does. `is_late` tells that it goes on with any other member, if ZooKeeper cannot
+    /// have had a majority of those that are silent and nobody else has data.
     #[must_use]
     pub fn step(&self, is_late: bool) -> Return {
         let of = self.left.of;
@@ -897,8 +936,8 @@ impl Returning<'_> {
         }
     }
 
-    /// Whether it may go on with any other member, if these have the marker: nobody else has data, and ZooKeeper cannot have had
-    /// a majority of those that have not said what they hold.
+    /// Whether it may go on with any other member, if these have the marker: nobody else has data,
+    /// and ZooKeeper cannot have had a majority of those that have not said what they hold.
     fn may_go_on_with(&self, marked: &[u8]) -> bool {
         let of = self.left.of;
         let voters: Servers = self.voters.iter().copied().collect();

@@ -146,7 +146,8 @@ fn table(heard: &str) -> &'static str {
         "BBB" | "BBE" | "BBM" | "BEE" | "BEM" => "never",
         // Nobody is missing, and there is data.
         "DEE" | "DEM" | "DMM" | "DDE" | "DDM" | "DDD" => "now",
-        // What a majority has was acknowledged. The disk of one that is blank may not be mounted: it is as good as silent.
+        // What a majority has was acknowledged. The disk of one that is blank may not be mounted:
+        // it is as good as silent.
         "-DD" | "BDD" => "late",
         "--D" | "-BD" | "-DE" | "-DM" | "BBD" | "BDE" | "BDM" => "never",
         _ => panic!("{heard}"),
@@ -161,7 +162,8 @@ fn sorted(world: &World, own: usize) -> String {
         Is::Marked => 'M',
         Is::Old | Is::New => 'D',
         Is::Busy => 'R',
-        // It has nothing that counts against data. On nothing nobody begins beside it, as beside one that says nothing.
+        // It has nothing that counts against data. On nothing nobody begins beside it, as beside
+        // one that says nothing.
         Is::Removed if world.hears_data(own) => 'E',
         Is::Removed => 'B',
         Is::Member => unreachable!("another row"),
@@ -438,8 +440,9 @@ impl Course {
     }
 }
 
-/// Wherever a founding of five stands still: nobody says that it has begun before a majority belongs, and whoever can have
-/// acknowledged anything, which nobody does before there is a leader, says so.
+/// Wherever a founding of five stands still: nobody says that it has begun before a majority
+/// belongs, and whoever can have acknowledged anything, which nobody does before there is a leader,
+/// says so.
 #[test]
 fn nothing_has_begun_before_a_majority_belongs_and_all_who_acknowledge_say_so() {
     let first = Course { asked: [(Asked::No, 0); 4], founder: FOUNDED };
@@ -498,7 +501,8 @@ fn of_two_ensembles_only_the_one_that_has_not_begun_is_given_up() {
     }
 }
 
-/// What has begun without what the other one has may be lost itself, before anybody else has what it acknowledged.
+/// What has begun without what the other one has may be lost itself, before anybody else has what
+/// it acknowledged.
 #[test]
 fn beside_what_is_left_of_an_ensemble_that_has_begun_nobody_moves_data_away() {
     const FIVE: [u8; 5] = [1, 2, 3, 4, 5];
@@ -591,8 +595,8 @@ fn who_waits_beside_an_ensemble_that_has_not_begun_is_not_sent_to_the_log_of_its
     }
 }
 
-/// Two founders whom nobody has answered, and who belong to each other's ensembles never: the third is free for the first
-/// that asks.
+/// Two founders whom nobody has answered, and who belong to each other's ensembles never: the third
+/// is free for the first that asks.
 #[test]
 fn two_lone_founders_keep_nobody_from_belonging() {
     let founder = |server: u8, asks: &[u8]| {
@@ -607,7 +611,8 @@ fn two_lone_founders_keep_nobody_from_belonging() {
     }
 }
 
-/// A silent voter is given up after a while; one that is there is not, and no marker is offered for it.
+/// A silent voter is given up after a while; one that is there is not, and no marker is offered for
+/// it.
 #[test]
 fn who_is_busy_is_waited_for() {
     for (busy, text) in [
@@ -645,7 +650,8 @@ fn who_is_busy_is_waited_for() {
     }
 }
 
-/// One that ends whenever it has read for a while, and is started again, does not keep the others from going on for ever.
+/// One that ends whenever it has read for a while, and is started again, does not keep the others
+/// from going on for ever.
 #[test]
 fn only_the_first_process_of_a_server_that_is_busy_takes_time_back() {
     let second = Duration::from_secs(1);
@@ -727,7 +733,8 @@ fn an_emptied_server_belongs_to_nothing_beside_one_that_is_blank() {
     }
 }
 
-/// An observer is no part of a majority, names nobody alone, and founds nothing; but its data counts against a marker.
+/// An observer is no part of a majority, names nobody alone, and founds nothing; but its data
+/// counts against a marker.
 #[test]
 fn observers_found_nothing() {
     let step = |own: u8, is: Is, others: &[(u8, Is)]| {
@@ -836,7 +843,8 @@ fn whoever_waits_says_for_whom_and_what_to_do() {
     }
 }
 
-/// What a server can be where ZooKeeper may have gone on with an ensemble: 7 of line 5, generation 1, of servers 1 to 3.
+/// What a server can be where ZooKeeper may have gone on with an ensemble: 7 of line 5, generation
+/// 1, of servers 1 to 3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     Empty,
@@ -966,8 +974,8 @@ impl WorldAfter {
     }
 }
 
-/// By how many of the three are heard: of a later generation, members, left, with data of other origin, and how many have not said
-/// what they hold.
+/// By how many of the three are heard: of a later generation, members, left, with data of other
+/// origin, and how many have not said what they hold.
 fn table_after(own: After, heard: [usize; 5]) -> &'static str {
     let is_left = own.is_left();
     match heard {
@@ -1114,7 +1122,8 @@ fn each_configuration_that_is_named_has_to_be_left_by_a_majority() {
     assert!(!found(of(1), &VOTERS, &[two[0].clone(), (3, member(five))]));
 }
 
-/// Restored from backups of different times, or the disks of two ensembles: nobody founds, and the reason is told.
+/// Restored from backups of different times, or the disks of two ensembles: nobody founds, and the
+/// reason is told.
 #[test]
 fn what_does_not_go_together_waits_for_an_operator() {
     let told = |other: Standing| {
@@ -1131,7 +1140,8 @@ fn what_does_not_go_together_waits_for_an_operator() {
     let (step, text) = told(with(OfLine { line: 6, ..of(1) }));
     assert_eq!(step, Step::Wait);
     assert!(text.contains("members of two ensembles, 0000000000000006 and"), "{text}");
-    // ZooKeeper's epochs are above all that it found: this server's record is of after what it went on with.
+    // ZooKeeper's epochs are above all that it found: this server's record is of after what it went
+    // on with.
     for standing in [
         with(OfLine { last: (5 << 32) + 1, ..of(1) }),
         of_line(7, &[], OfLine { last: (5 << 32) + 1, ..of(1) }),
@@ -1169,8 +1179,8 @@ fn who_left_an_ensemble_belongs_only_to_a_later_one_of_its_line() {
     assert_eq!((round.next_generation(), round.newest_epoch()), (Some((5, 2)), 4));
 }
 
-/// A member that hears no majority of its ensemble goes on all the same where nothing shows that it was left: the others tell it
-/// what is wrong.
+/// A member that hears no majority of its ensemble goes on all the same where nothing shows that it
+/// was left: the others tell it what is wrong.
 #[test]
 fn a_member_among_strangers_is_told_by_them() {
     let member = |ensemble, of| of_line(ensemble, &[], of);
@@ -1293,7 +1303,8 @@ fn a_minority_that_left_says_for_whom_it_waits_and_what_ends_that() {
     assert!(parts.iter().all(|part| text.contains(part)), "{text}");
 }
 
-/// Whoever is told to leave the ensemble that others are members of: all that belonged to it, not two of them.
+/// Whoever is told to leave the ensemble that others are members of: all that belonged to it, not
+/// two of them.
 #[test]
 fn all_that_have_data_of_an_ensemble_are_told_to_leave_it_together() {
     let voters = [1, 2, 3, 4, 5];
@@ -1318,8 +1329,8 @@ fn all_that_have_data_of_an_ensemble_are_told_to_leave_it_together() {
     assert!(text.contains("stop servers 1, 2, 3 and 4, run"), "{text}");
 }
 
-/// ZooKeeper ran with a list that names servers which the log does not, and those acknowledged writes: servers 1 and 2 are a
-/// majority of what the log names, and not of the list.
+/// ZooKeeper ran with a list that names servers which the log does not, and those acknowledged
+/// writes: servers 1 and 2 are a majority of what the log names, and not of the list.
 #[test]
 fn a_member_goes_on_only_with_a_majority_of_the_list_and_of_the_log() {
     let fellow = (2, After::Member);
@@ -1357,7 +1368,8 @@ fn a_member_goes_on_only_with_a_majority_of_the_list_and_of_the_log() {
     assert_eq!([false, true].map(|is_late| returning.step(is_late)), [Return::Wait; 2]);
 }
 
-/// One that is greater comes while the next generation is being founded: what it has more was not acknowledged, and goes aside.
+/// One that is greater comes while the next generation is being founded: what it has more was not
+/// acknowledged, and goes aside.
 #[test]
 fn a_greater_latecomer_of_before_keeps_nobody_from_the_next_generation() {
     let founder = of_line(8, &[1, 3], of(2));
@@ -1372,7 +1384,8 @@ fn a_greater_latecomer_of_before_keeps_nobody_from_the_next_generation() {
     assert!(!round.accepts().expect("it is asked").is_for(8, base));
 }
 
-/// ZooKeeper went on with servers 2 and 3, and server 1, which founded the ensemble, still asks server 3.
+/// ZooKeeper went on with servers 2 and 3, and server 1, which founded the ensemble, still asks
+/// server 3.
 #[test]
 fn a_founder_whose_ensemble_was_left_keeps_nobody_from_the_next_generation() {
     let founder = of_line(7, &[3], of(1));
@@ -1416,13 +1429,15 @@ fn who_left_with_nothing_more_than_the_others_takes_a_seat() {
     let holding = Holding { base, ..After::LeftOld.holding() };
     let round = Round { own: 1, holding, voters: &VOTERS, others: &others };
     assert!(round.step(true) == Step::Join && !round.may_go_aside());
-    // A server alone leaves the epoch as it is: what it wrote may have the zxids of what the others wrote.
+    // A server alone leaves the epoch as it is: what it wrote may have the zxids of what the others
+    // wrote.
     assert_eq!(join_with(3, last, &members), Some(false));
     for (zxid, goes_aside) in [
         (last - 1, true),
         (last, true),
         (last + 1, false),
-        // The snapshot of an epoch's beginning may show what ZooKeeper acknowledged in the one before.
+        // The snapshot of an epoch's beginning may show what ZooKeeper acknowledged in the one
+        // before.
         (4 << 32, false),
         ((4 << 32) + 1, false),
     ] {
@@ -1431,14 +1446,15 @@ fn who_left_with_nothing_more_than_the_others_takes_a_seat() {
     assert_eq!(join(last, &members[..1]), None, "one is no majority");
 }
 
-/// One that has voted in ensemble 7, of which nothing has come to it: it has acknowledged nothing there, and its directory holds
-/// what ZooKeeper acknowledged.
+/// One that has voted in ensemble 7, of which nothing has come to it: it has acknowledged nothing
+/// there, and its directory holds what ZooKeeper acknowledged.
 fn without_base(server: u8) -> (u8, Standing) {
     (server, of_line(7, &[], OfLine { last: 0, lacks_base: true, held: true, ..of(1) }))
 }
 
-/// The founder's disk was lost before anybody had anything of the ensemble. What ZooKeeper acknowledged lies in the directories of
-/// the others: each of them counts again, and none may be emptied.
+/// The founder's disk was lost before anybody had anything of the ensemble. What ZooKeeper
+/// acknowledged lies in the directories of the others: each of them counts again, and none may be
+/// emptied.
 #[test]
 fn members_to_whom_nothing_has_come_are_told_to_leave_together() {
     let is_told = |text: &str, words: &str, dirs: &str| {
@@ -1489,8 +1505,8 @@ fn members_to_whom_nothing_has_come_are_told_to_leave_together() {
     assert_eq!(without_any_base(1, own, &VOTERS, &others), None, "it had begun");
 }
 
-/// Data that belongs to no ensemble is refused beside a majority of members (row 2), and not beside fewer: it may have left, as
-/// others are to.
+/// Data that belongs to no ensemble is refused beside a majority of members (row 2), and not beside
+/// fewer: it may have left, as others are to.
 #[test]
 fn data_is_out_of_an_ensemble_only_beside_a_majority_that_has_what_it_was_founded_on() {
     let begun = |server: u8| (server, of_line(7, &[], of(1)));
@@ -1517,8 +1533,8 @@ fn data_is_out_of_an_ensemble_only_beside_a_majority_that_has_what_it_was_founde
     }
 }
 
-/// Two of five are left. Whoever says how that ends names both: the newer of the two counts, and what only the older one's
-/// operator is told would be emptied.
+/// Two of five are left. Whoever says how that ends names both: the newer of the two counts, and
+/// what only the older one's operator is told would be emptied.
 #[test]
 fn every_line_names_all_that_are_left() {
     let voters = [1, 2, 3, 4, 5];
@@ -1571,7 +1587,8 @@ fn every_line_names_all_that_are_left() {
     assert!(text.contains("stop server 1, run `ferrokeeper data leave` on its dataDir"), "{text}");
 }
 
-/// One of three is left of an ensemble, and `other` answers as well as an empty server: what both are told.
+/// One of three is left of an ensemble, and `other` answers as well as an empty server: what both
+/// are told.
 fn beside(other: &Standing) -> [String; 2] {
     let (empty, member) = (After::Empty.standing(None), of_line(7, &[], of(1)));
     let five = [1, 2, 3, 4, 5];
@@ -1584,7 +1601,8 @@ fn beside(other: &Standing) -> [String; 2] {
     [said, Round { own: 3, holding, voters: &five, others: &others }.waits_for(true, "/data")]
 }
 
-/// A wrong volume, or what a server alone went on with: by its epoch it would be what is gone on with.
+/// A wrong volume, or what a server alone went on with: by its epoch it would be what is gone on
+/// with.
 #[test]
 fn data_of_no_ensemble_does_not_count_by_its_age_beside_members() {
     let base = Base { epoch: 9, zxid: 9 << 32 | 4, accepted: 9 };
@@ -1654,8 +1672,8 @@ fn only_who_is_silent_or_has_nothing_is_to_be_emptied() {
     assert!(!text.contains("data leave"), "{text}");
 }
 
-/// The marker on a majority would have that begin on nothing as soon as no member answers: no more are named than are needed, and
-/// none where that is a majority, or does not help.
+/// The marker on a majority would have that begin on nothing as soon as no member answers: no more
+/// are named than are needed, and none where that is a majority, or does not help.
 #[test]
 fn a_member_never_has_a_majority_marked() {
     let all = [1, 2, 3, 4, 5];
@@ -1716,7 +1734,8 @@ fn a_member_never_has_a_majority_marked() {
     }
 }
 
-/// What every server of every world says while it waits, as far as that depends on what the three are.
+/// What every server of every world says while it waits, as far as that depends on what the three
+/// are.
 fn all_that_is_said() -> BTreeSet<String> {
     let mut said = BTreeSet::new();
     for world in worlds() {
@@ -1761,7 +1780,8 @@ fn all_that_is_said() -> BTreeSet<String> {
     said
 }
 
-/// A disk that is not mounted looks like an empty directory. Whoever reads only up to the first command has read of that.
+/// A disk that is not mounted looks like an empty directory. Whoever reads only up to the first
+/// command has read of that.
 #[test]
 fn the_mount_is_checked_before_the_command_that_gives_up_what_is_on_it() {
     let said = all_that_is_said();
@@ -1781,7 +1801,8 @@ fn the_mount_is_checked_before_the_command_that_gives_up_what_is_on_it() {
     }
 }
 
-/// The one with the data may be away for a moment when the last of a majority is marked: that would begin on nothing.
+/// The one with the data may be away for a moment when the last of a majority is marked: that would
+/// begin on nothing.
 #[test]
 fn no_marker_is_offered_beside_data() {
     let five = [1, 2, 3, 4, 5];
@@ -1825,7 +1846,8 @@ fn who_lost_the_majority_says_what_ends_that_where_the_others_are_silent() {
     assert!(text.contains(leave), "{text}");
 }
 
-/// The founder's disk is not mounted, and it answers as one that is empty: what it founded on is nowhere else.
+/// The founder's disk is not mounted, and it answers as one that is empty: what it founded on is
+/// nowhere else.
 #[test]
 fn nobody_counts_on_what_those_held_that_held_nothing() {
     let lacking = OfLine { lacks_base: true, ..of(1) };
@@ -1875,8 +1897,8 @@ fn who_is_on_other_lists_is_told_to_correct_them() {
     assert!(!named(2).contains("correct"));
 }
 
-/// It is to found the ensemble, by the lists of all others, and waits for one that only its own has: the marker would give up what
-/// that holds if theirs are wrong.
+/// It is to found the ensemble, by the lists of all others, and waits for one that only its own
+/// has: the marker would give up what that holds if theirs are wrong.
 #[test]
 fn who_waits_for_whom_nobody_else_waits_for_is_offered_no_marker() {
     let told = |named: Option<u8>, marked: bool| {
@@ -1913,7 +1935,8 @@ fn only_who_hears_no_majority_has_lost_it() {
     assert_eq!(lost(&[(2, After::Member)]), None);
 }
 
-/// It may be silent for a moment when all that are asked have the marker, and those would begin without it.
+/// It may be silent for a moment when all that are asked have the marker, and those would begin
+/// without it.
 #[test]
 fn a_founder_has_no_majority_marked_beside_it() {
     let voters = [1, 2, 3, 4, 5];

@@ -27,14 +27,15 @@ use crate::engine::zxid::Zxid;
 
 /// How long transactions are applied before waiting readers are let in.
 const HOLD_MAX: Duration = Duration::from_micros(100);
-/// Between two looks at the clock while the hold lasts: steps, parts of their transactions, and receivers of their events; of
-/// all of them each counts as more where its path is long.
+/// Between two looks at the clock while the hold lasts: steps, parts of their transactions, and
+/// receivers of their events; of all of them each counts as more where its path is long.
 const WORK_A_LOOK: usize = 16;
 /// What one receiver of an event comes to at most: longer ones are shared.
 const COPIED: usize = 64;
 
-/// Bytes that are decided in one turn, with one more request: those that came and those of the transactions that they
-/// become, whatever the outcome. A megabyte of small parts takes some 40 ms to decide, and nothing ticks meanwhile.
+/// Bytes that are decided in one turn, with one more request: those that came and those of the
+/// transactions that they become, whatever the outcome. A megabyte of small parts takes some 40 ms
+/// to decide, and nothing ticks meanwhile.
 pub(super) const TURN_BYTES: usize = 4 << 20;
 /// What deciding costs beside that, in bytes.
 const STEP_BYTES: usize = 512;
@@ -68,9 +69,10 @@ impl Step {
     }
 }
 
-/// Decides chores and requests in their order: `refuse` may give an answer before the tree is looked at, `place` gives
-/// each transaction its place in the log, and its length. Beyond `bytes_max` of what came and what it became the rest
-/// stays where it is, and half of that is for requests. Gives what was decided, and how much it was.
+/// Decides chores and requests in their order: `refuse` may give an answer before the tree is
+/// looked at, `place` gives each transaction its place in the log, and its length. Beyond
+/// `bytes_max` of what came and what it became the rest stays where it is, and half of that is for
+/// requests. Gives what was decided, and how much it was.
 #[expect(clippy::too_many_arguments, reason = "what is decided, and by what")]
 pub(super) fn decide<E>(
     sequencer: &mut Sequencer,
@@ -135,7 +137,8 @@ pub(super) struct Applying<'a> {
     /// What was done since the last look at the clock.
     work: usize,
     events: Vec<Event>,
-    /// The shares of what is answered: given back, which wakes who waits for one, only behind the hold.
+    /// The shares of what is answered: given back, which wakes who waits for one, only behind the
+    /// hold.
     rooms: Vec<Share>,
     /// What transactions left to drop, likewise; and its entries.
     gone: Vec<AclList>,
@@ -143,8 +146,8 @@ pub(super) struct Applying<'a> {
 }
 
 impl Applier {
-    /// Takes the exclusive hold for `apply`. Where that fails it is never given back: nobody may read half a
-    /// transaction, and the process ends.
+    /// Takes the exclusive hold for `apply`. Where that fails it is never given back: nobody may
+    /// read half a transaction, and the process ends.
     pub(super) fn under_hold<E>(
         &self,
         apply: impl FnOnce(&mut Applying<'_>) -> Result<(), E>,
@@ -246,7 +249,8 @@ impl Applying<'_> {
         Ok(())
     }
 
-    /// Answers whoever asked for a transaction that was applied. Of a multi that is half done there is nothing true to say.
+    /// Answers whoever asked for a transaction that was applied. Of a multi that is half done there
+    /// is nothing true to say.
     fn answer_applied(&mut self, origin: &Origin, response: Response<'_>) {
         let database = self.hold.database();
         let (zxid, undone) = (database.last_zxid(), database.undone());
@@ -291,7 +295,8 @@ impl Applying<'_> {
         Ok(response)
     }
 
-    /// Keeps what the transaction left to drop until the hold is over, unless that is too much by then.
+    /// Keeps what the transaction left to drop until the hold is over, unless that is too much by
+    /// then.
     fn put_aside(&mut self) {
         let gone = self.hold.database().take_gone();
         self.gone_entries += gone.iter().map(|list| list.len()).sum::<usize>();
@@ -339,7 +344,8 @@ impl Applying<'_> {
         self.clients.attached(origin.connection, attached);
     }
 
-    /// A read that stood behind a write of its session, and could be told when it came. It does not wait: others would, too.
+    /// A read that stood behind a write of its session, and could be told when it came. It does not
+    /// wait: others would, too.
     fn read(&mut self, origin: &Origin, request: &Request<'static>) {
         if !self.clients.is_open(origin.connection) {
             return;
@@ -364,7 +370,8 @@ impl Applying<'_> {
     }
 }
 
-/// Tells clients of what one transaction changes: all at once at its end, unless that would be much by then.
+/// Tells clients of what one transaction changes: all at once at its end, unless that would be much
+/// by then.
 struct Telling<'a> {
     clients: &'a dyn Clients,
     publisher: Publisher<'a>,
@@ -421,7 +428,8 @@ fn parts_of_one(txn: &Txn<'_>) -> usize {
     path::cost(path) - 1
 }
 
-/// What telling of an event comes to: its path is encoded once, and a short one is copied for each who is told.
+/// What telling of an event comes to: its path is encoded once, and a short one is copied for each
+/// who is told.
 fn work_of_event(event: &Event) -> usize {
     let cost = path::cost(&event.path);
     event.receivers.len() * cost.min(COPIED) + cost

@@ -1,4 +1,5 @@
-//! With which members this one can talk. Each of two speaks over a connection of its own, and one of them may end alone.
+//! With which members this one can talk. Each of two speaks over a connection of its own, and one
+//! of them may end alone.
 
 use hashbrown::HashSet;
 

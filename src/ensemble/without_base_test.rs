@@ -159,7 +159,8 @@ fn data_ends_beside_a_majority_of_voters_that_were_more_when_these_were_started(
     assert_eq!(deed, Deed::Ends { zxid: base.zxid, has_left: false }, "{text}");
 }
 
-/// Where all have answered and none has it, the founder's directory is lost: before the ensemble has begun as well.
+/// Where all have answered and none has it, the founder's directory is lost: before the ensemble
+/// has begun as well.
 #[test]
 fn who_gets_no_seat_of_members_without_a_base_says_that_they_are_to_leave() {
     let voters = [1, 2, 3, 4, 5];

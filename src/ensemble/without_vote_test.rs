@@ -1,4 +1,5 @@
-//! Who counts for nothing in a majority: members that do not vote, and what servers hold that do not.
+//! Who counts for nothing in a majority: members that do not vote, and what servers hold that do
+//! not.
 
 use super::*;
 use crate::ensemble::{FIRST_LIFE, member_id};
@@ -63,7 +64,8 @@ fn nothing_is_refused_beside_members_of_which_a_majority_does_not_vote() {
     }
 }
 
-/// An observer has only what was acknowledged: where it has more than all that vote, these have lost it.
+/// An observer has only what was acknowledged: where it has more than all that vote, these have
+/// lost it.
 #[test]
 fn nobody_begins_beside_a_server_without_a_vote_that_has_more_than_all_that_vote() {
     let detached = Holding { detached: Some(ENSEMBLE), ..holding(0x5_0000_0007) };

@@ -1,8 +1,9 @@
-//! What members tell each other beside Raft's messages: what a follower's clients ask, what the leader decides of it, and
-//! whom it heard of.
+//! What members tell each other beside Raft's messages: what a follower's clients ask, what the
+//! leader decides of it, and whom it heard of.
 //!
-//! Between two members words keep their order among themselves and towards Raft's messages, or the receiver learns that
-//! something was lost. So a verdict comes before the transaction that it speaks of.
+//! Between two members words keep their order among themselves and towards Raft's messages, or the
+//! receiver learns that something was lost. So a verdict comes before the transaction that it
+//! speaks of.
 
 use jute::ErrorCode;
 use jute::txn::DIGEST_VERSION;
@@ -15,8 +16,8 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::disk_room::Room;
 use crate::ensemble::snapshots::Need;
 
-/// The requests of one follower to one leader, from when they have each other until one loses the other. A follower
-/// never uses a number again.
+/// The requests of one follower to one leader, from when they have each other until one loses the
+/// other. A follower never uses a number again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stream(pub u64);
 
@@ -41,8 +42,8 @@ pub enum Word {
         /// One for each request.
         verdicts: Vec<Verdict>,
     },
-    /// From one who was asked and does not lead: these requests, the first of the stream without a verdict, get none.
-    /// Another one may be asked.
+    /// From one who was asked and does not lead: these requests, the first of the stream without a
+    /// verdict, get none. Another one may be asked.
     Ended {
         /// The stream.
         stream: Stream,
@@ -55,14 +56,15 @@ pub enum Word {
     Disowned(Vec<ConnectionId>),
     /// From a follower: what it needs of snapshots.
     Snapshot(Need),
-    /// From a follower: what room the disk of its log has. From the leader to who said so: the room that there is for what
-    /// it decides.
+    /// From a follower: what room the disk of its log has. From the leader to who said so: the room
+    /// that there is for what it decides.
     Room(Room),
     /// From a follower: the servers that its configuration lists.
     Listed(Vec<u8>),
     /// From the leader: it is the other one's turn to take a snapshot, if it needs one.
     TakeSnapshot,
-    /// From the leader: what its tree is behind a transaction. From a follower that was told so: what its own is there.
+    /// From the leader: what its tree is behind a transaction. From a follower that was told so:
+    /// what its own is there.
     Tree(TreeDigest),
     /// From the leader: the follower's tree is wrong; the right one is this behind a transaction.
     WrongTree(TreeDigest),
@@ -79,8 +81,9 @@ pub struct TreeDigest {
     pub digest: i64,
 }
 
-/// How the digest of a tree comes about: what is summed up, and what is made of a transaction. Two of different versions say
-/// nothing about each other. A release that does not know of the second has 0 there.
+/// How the digest of a tree comes about: what is summed up, and what is made of a transaction. Two
+/// of different versions say nothing about each other. A release that does not know of the second
+/// has 0 there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeVersion(pub i32);
 
@@ -90,7 +93,8 @@ impl TreeVersion {
 }
 
 impl Word {
-    /// The first version of the members' protocol that has this word: nobody who speaks an earlier one may be told it.
+    /// The first version of the members' protocol that has this word: nobody who speaks an earlier
+    /// one may be told it.
     #[must_use]
     pub const fn since_version(&self) -> u32 {
         match self {
@@ -108,7 +112,8 @@ impl Word {
     }
 }
 
-/// A request of a follower's client. When it came in is of no interest elsewhere, and its length is that of what is heard.
+/// A request of a follower's client. When it came in is of no interest elsewhere, and its length is
+/// that of what is heard.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// Who.

@@ -1,5 +1,5 @@
-//! A writer of log lines that loses those which it cannot write, or for which there was no place in its queue, and says how
-//! many once it takes lines again.
+//! A writer of log lines that loses those which it cannot write, or for which there was no place in
+//! its queue, and says how many once it takes lines again.
 
 use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};

@@ -1,5 +1,5 @@
-//! One cause of a line is told at most once a second, so that nobody floods a disk by doing the same wrong thing again
-//! and again.
+//! One cause of a line is told at most once a second, so that nobody floods a disk by doing the
+//! same wrong thing again and again.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -17,8 +17,9 @@ use tracing_subscriber::layer::Context;
 const BETWEEN: Duration = Duration::from_secs(1);
 /// Causes that are remembered. With so many in a second, further ones are all told.
 const CAUSES_MAX: usize = 1024;
-/// The field that names the client that a line is about. Whatever else the line says, two clients that do the same are one
-/// cause: who wants to flood the log comes from as many ports as it takes, with something else each time.
+/// The field that names the client that a line is about. Whatever else the line says, two clients
+/// that do the same are one cause: who wants to flood the log comes from as many ports as it takes,
+/// with something else each time.
 const CLIENT: &str = "client";
 
 thread_local! {
@@ -47,15 +48,16 @@ struct Causes {
     looked_at: usize,
 }
 
-/// Lets the first line of each cause through, then one a second. Not those of `debug` and `trace`: who asks for them
-/// wants all.
+/// Lets the first line of each cause through, then one a second. Not those of `debug` and `trace`:
+/// who asks for them wants all.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     told: Mutex<Causes>,
 }
 
 impl Causes {
-    /// Forgets those that are over, unless it is known that none is: there can be a line for each of many.
+    /// Forgets those that are over, unless it is known that none is: there can be a line for each
+    /// of many.
     fn make_room(&mut self, now: Instant) {
         if self.told.len() < CAUSES_MAX || self.next_over.is_some_and(|over| now < over) {
             return;

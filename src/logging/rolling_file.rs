@@ -10,8 +10,8 @@ const FILE_MAX: u64 = 10 << 20;
 /// Full files that are kept.
 const KEPT: u32 = 10;
 
-/// The file `name`, behind it `name.1` to `name.10`, the newest first. Others may move it away, cut it or delete it, as
-/// logrotate does: the next line goes to a file of that name.
+/// The file `name`, behind it `name.1` to `name.10`, the newest first. Others may move it away, cut
+/// it or delete it, as logrotate does: the next line goes to a file of that name.
 #[derive(Debug)]
 pub(crate) struct RollingFile {
     path: PathBuf,
@@ -41,8 +41,9 @@ impl RollingFile {
         Ok(Self { path, file, is_at_line, is_torn, only_there, max, rolls_at })
     }
 
-    /// The same for lines that are worth nothing elsewhere: where the file is not at its path any more and none can be
-    /// opened there, a write fails. Others go on in the file that was moved away, as long as it is there.
+    /// The same for lines that are worth nothing elsewhere: where the file is not at its path any
+    /// more and none can be opened there, a write fails. Others go on in the file that was moved
+    /// away, as long as it is there.
     pub(crate) fn open_only_there(path: &Path) -> io::Result<Self> {
         Ok(Self { only_there: true, ..Self::open(path)? })
     }
@@ -88,7 +89,8 @@ impl RollingFile {
         self.file.metadata().is_ok_and(|own| own.is_file() && own.nlink() == 0)
     }
 
-    /// Makes place behind the file only as far as a number is free, so that a failure moves nothing out.
+    /// Makes place behind the file only as far as a number is free, so that a failure moves nothing
+    /// out.
     fn rename(&self) -> io::Result<()> {
         let is_free = |number: &u32| !self.numbered(*number).exists();
         let last = (1..KEPT).find(is_free).unwrap_or(KEPT);
@@ -245,7 +247,8 @@ mod tests {
         assert_eq!(read("log"), "last\n");
     }
 
-    /// logrotate with `create 600 root root`, and a server that is not root. A folder stands for what cannot be opened.
+    /// logrotate with `create 600 root root`, and a server that is not root. A folder stands for
+    /// what cannot be opened.
     #[test]
     fn no_line_goes_into_a_file_that_is_gone() {
         for only_there in [false, true] {

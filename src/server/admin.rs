@@ -1,7 +1,7 @@
 //! The AdminServer: commands and their answers over HTTP (reference 14), and `/health`.
 //!
-//! It listens before the data directory is taken, so that a process that recovers is seen to live. What is asked meanwhile is
-//! answered like on a server without a leader.
+//! It listens before the data directory is taken, so that a process that recovers is seen to live.
+//! What is asked meanwhile is answered like on a server without a leader.
 
 mod authorization;
 mod commands;
@@ -47,9 +47,11 @@ const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requ
 /// What the server holds has not been listed in the time that there is.
 const TOOK_TOO_LONG: &str = "it took too long";
 
-/// Commands that may wait for their turn. With the slow ones they leave some of the connections that there may be to probes.
+/// Commands that may wait for their turn. With the slow ones they leave some of the connections
+/// that there may be to probes.
 const WAITING_MAX: usize = 8;
-/// The same of inventories and snapshots, which take their time: no other command waits for one of them.
+/// The same of inventories and snapshots, which take their time: no other command waits for one of
+/// them.
 const SLOW_WAITING_MAX: usize = 4;
 
 /// The server that the commands are about, once it stands.

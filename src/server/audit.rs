@@ -1,8 +1,9 @@
 //! The audit log: who changed what, a line each, as ZooKeeper writes it.
 //!
-//! A request is noted when it goes to the orderer and told when its answer comes, which leaves once the line is written
-//! ([`log`]). One that loses its connection before that is told as `invoked`: it may be done or not. Owns the facts, and the
-//! lines that they make; those are made by the log's own thread.
+//! A request is noted when it goes to the orderer and told when its answer comes, which leaves once
+//! the line is written ([`log`]). One that loses its connection before that is told as `invoked`:
+//! it may be done or not. Owns the facts, and the lines that they make; those are made by the log's
+//! own thread.
 
 mod form;
 mod log;
@@ -211,7 +212,8 @@ impl Asked {
         }
     }
 
-    /// What it counts for where it is done: what it takes in memory or the bytes of its lines, whichever is more.
+    /// What it counts for where it is done: what it takes in memory or the bytes of its lines,
+    /// whichever is more.
     fn weight_if_done(&self) -> usize {
         self.size.memory.max(self.size.lines)
     }
@@ -240,7 +242,8 @@ impl Size {
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Came {
-    /// Its parts are done: of each, up to the last create, the path where that is another than was asked for.
+    /// Its parts are done: of each, up to the last create, the path where that is another than was
+    /// asked for.
     Done(Vec<Option<String>>),
     Refused,
     /// Nothing is known of it.
@@ -316,7 +319,8 @@ impl Fact {
         lines as u64
     }
 
-    /// Gives its lines; `own_user` is whose process this is, and beyond `field_max` bytes a field is cut.
+    /// Gives its lines; `own_user` is whose process this is, and beyond `field_max` bytes a field
+    /// is cut.
     fn lines(&self, own_user: &str, field_max: usize, mut put: impl FnMut(Outcome, &str)) {
         let mut who = String::new();
         match self {
@@ -374,8 +378,8 @@ struct Users {
 }
 
 impl Users {
-    /// A client may show very many, and each line would have them again: of a long one it has the beginning, of many the first,
-    /// one of which is the address, and the last.
+    /// A client may show very many, and each line would have them again: of a long one it has the
+    /// beginning, of many the first, one of which is the address, and the last.
     fn of(identities: &Identities) -> Self {
         let whole = identities.all().iter().filter_map(user);
         let names: Vec<Cow<'_, str>> = whole.map(|name| cut(name, NAME_MAX)).collect();
@@ -586,7 +590,8 @@ mod tests {
         assert_eq!(of(&[long, "b".into()]), format!("a{}…,b", "é".repeat(31)));
     }
 
-    /// Nobody can hide among the others: a line of their own has those whom each line leaves out, once.
+    /// Nobody can hide among the others: a line of their own has those whom each line leaves out,
+    /// once.
     #[test]
     fn names_that_lines_leave_out_are_told_once() {
         let audit = Audit::new(64 << 20, false, Arc::default());

@@ -1,5 +1,5 @@
-//! Who a client shows to be: auth packets (reference 8.3), what must be shown (8.7), and what an unconfigured SASL
-//! answers (8.6).
+//! Who a client shows to be: auth packets (reference 8.3), what must be shown (8.7), and what an
+//! unconfigured SASL answers (8.6).
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -18,8 +18,8 @@ use crate::message::MessageId;
 /// Why an auth packet ends its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotTaken {
-    /// With -115: of a scheme that is not here, what a scheme refuses, or more identities than a connection may have. Stock
-    /// clients give up then.
+    /// With -115: of a scheme that is not here, what a scheme refuses, or more identities than a
+    /// connection may have. Stock clients give up then.
     Failed,
     /// Without a word, so that the client tries another server: it means another ensemble.
     Elsewhere,
@@ -104,7 +104,8 @@ pub(super) const fn no_sasl() -> Response<'static> {
     Response::Sasl(SaslResponse { token: None })
 }
 
-/// The identity of a user and a password, and the super user beside it if they are the super user's.
+/// The identity of a user and a password, and the super user beside it if they are the super
+/// user's.
 pub(super) fn digest_identities(digest: &DigestScheme, token: &[u8]) -> Vec<Identity> {
     let id = digest_id(digest.algorithm, token);
     let is_super = digest.super_digest.as_ref() == Some(&id);
@@ -142,7 +143,8 @@ mod tests {
 
     #[test]
     fn digest_ids_are_zookeepers() {
-        // Reference 8.5; the others are shown by 3.9.5 with digestAlg=SHA-256 and SHA3-256, and made by Python's hashlib.
+        // Reference 8.5; the others are shown by 3.9.5 with digestAlg=SHA-256 and SHA3-256, and
+        // made by Python's hashlib.
         let ids = [
             (DigestAlgorithm::Sha1, "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ="),
             (DigestAlgorithm::Sha256, "u:/Y8xRBngpX5duYn15uUqIRaIaCviy5TEwSk419hCwuA="),

@@ -6,8 +6,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::engine::time::{Monotonic, Now, WallClock};
 
-/// The monotonic clock counts from its making, and goes on while the machine is suspended (CLOCK_BOOTTIME): what is read of
-/// the tree ages then, too.
+/// The monotonic clock counts from its making, and goes on while the machine is suspended
+/// (CLOCK_BOOTTIME): what is read of the tree ages then, too.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
     origin: Duration,

@@ -1,8 +1,8 @@
 //! One client connection: its socket, its outbox, and the task that drives both.
 //!
-//! The task reads frames and answers or submits them; the orderer puts answers and events into the outbox from its
-//! own thread and tries the socket itself. Order is kept by one rule: while anything of the connection is with the
-//! orderer, nothing is answered here.
+//! The task reads frames and answers or submits them; the orderer puts answers and events into the
+//! outbox from its own thread and tries the socket itself. Order is kept by one rule: while
+//! anything of the connection is with the orderer, nothing is answered here.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -47,7 +47,8 @@ use crate::message::MessageId;
 /// How long a client may take to read the last words of its connection.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// A client sends something three times in its timeout; where it is not read, it is looked for twice as often.
+/// A client sends something three times in its timeout; where it is not read, it is looked for
+/// twice as often.
 const LOOKS_A_TIMEOUT: u64 = 6;
 
 /// What `cons` shows of a connection.
@@ -116,7 +117,8 @@ pub(super) struct Connection {
     touched: AtomicBool,
     /// Whether the client sent the readOnly byte, and so wants it back.
     wants_read_only: AtomicBool,
-    /// A word is answered piece by piece, and not all of it was sent. What says that it was is the end of the connection.
+    /// A word is answered piece by piece, and not all of it was sent. What says that it was is the
+    /// end of the connection.
     half_told: AtomicBool,
     session: OnceLock<Attached>,
     identities: Mutex<Arc<Identities>>,
@@ -181,7 +183,8 @@ impl Connection {
         Arc::clone(&self.identities.lock())
     }
 
-    /// The client has shown to be someone more. They are copied only where a request is on its way with them.
+    /// The client has shown to be someone more. They are copied only where a request is on its way
+    /// with them.
     pub(super) fn add_identities(
         &self,
         more: impl IntoIterator<Item = Identity>,
@@ -232,7 +235,8 @@ impl Connection {
         self.leaving.load(Ordering::SeqCst)
     }
 
-    /// The next request with the orderer, which then is the only one, is a sync of the server's own.
+    /// The next request with the orderer, which then is the only one, is a sync of the server's
+    /// own.
     pub(super) fn begin_own_sync(&self) {
         self.own_sync.store(true, Ordering::SeqCst);
     }
@@ -260,8 +264,8 @@ impl Connection {
         !self.touched.swap(true, Ordering::Relaxed)
     }
 
-    /// Appends an event's frame, or shares a long one. A client that lets too much of it lie is disconnected: it asks for what
-    /// it missed when it comes back.
+    /// Appends an event's frame, or shares a long one. A client that lets too much of it lie is
+    /// disconnected: it asks for what it missed when it comes back.
     pub(super) fn put_event(&self, frame: &[u8], long: Option<&Arc<LongEvent>>) {
         let is_enough = match long {
             Some(event) => !self.outbox.put_long_event(event),
@@ -372,7 +376,8 @@ impl Connection {
         self.kick.notify_one();
     }
 
-    /// The same if it still has this rank among those that do not read. Gives how much that leaves unread.
+    /// The same if it still has this rank among those that do not read. Gives how much that leaves
+    /// unread.
     pub(super) fn close_unread(&self, rank: Rank) -> Option<usize> {
         let len = self.outbox.abandon_at(rank)?;
         self.kick.notify_one();
@@ -388,7 +393,8 @@ impl Connection {
     /// Sends what waits as far as the socket takes it; the task goes on with the rest.
     pub(super) fn send_some(&self) {
         match self.send() {
-            // The task may sleep until there is room, or until everything is sent: it was told to leave that here.
+            // The task may sleep until there is room, or until everything is sent: it was told to
+            // leave that here.
             Ok(Sent::All) if self.outbox.take_awaited() => self.kick.notify_one(),
             Ok(Sent::All | Sent::Elsewhere) => {}
             Ok(Sent::Blocked | Sent::List) => self.kick.notify_one(),
@@ -419,7 +425,8 @@ impl Connection {
         }
     }
 
-    /// Sends some of a long list. That a client reads it is a sign of life: what else it sends waits meanwhile.
+    /// Sends some of a long list. That a client reads it is a sign of life: what else it sends
+    /// waits meanwhile.
     async fn send_of_list(&self, listings: &Listings) -> io::Result<Sent> {
         // Whoever takes nothing stands still, and has no turn.
         let is_writable = tokio::select! {
@@ -442,8 +449,9 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Waits while a request is first in `inbox` that cannot be answered yet. What the orderer leaves to the task is sent
-    /// meanwhile, and what the client sends is a sign of life. `None` when the connection is to end.
+    /// Waits while a request is first in `inbox` that cannot be answered yet. What the orderer
+    /// leaves to the task is sent meanwhile, and what the client sends is a sign of life. `None`
+    /// when the connection is to end.
     pub(super) async fn wait_for<T>(
         &self,
         server: &Server,
@@ -485,8 +493,8 @@ impl Connection {
         }
     }
 
-    /// Waits for a round of the ensemble: what is read now would be too old. Who waits in vain is closed behind what it was told.
-    /// Whether it goes on.
+    /// Waits for a round of the ensemble: what is read now would be too old. Who waits in vain is
+    /// closed behind what it was told. Whether it goes on.
     pub(super) async fn wait_for_round(
         &self,
         server: &Server,
@@ -567,7 +575,8 @@ impl Connection {
                     let is_connected = self.session().is_some();
                     let of = if is_connected { &server.room } else { &server.connect_room };
                     let taken = Arc::clone(of).acquire_many_owned(bytes);
-                    // Others may have much to say: meanwhile this one is alive, is sent what there is, or hangs up.
+                    // Others may have much to say: meanwhile this one is alive, is sent what there
+                    // is, or hangs up.
                     let waiting = Box::pin(self.wait_for(server, &mut inbox, taken));
                     let taken = if is_connected {
                         waiting.await?
@@ -651,7 +660,8 @@ impl Connection {
         }
     }
 
-    /// Counts events that were told to a client that came back, of so many bytes as live ones are counted with.
+    /// Counts events that were told to a client that came back, of so many bytes as live ones are
+    /// counted with.
     pub(super) fn caught_up(&self, server: &Server, events: u64, bytes: u64) {
         if events > 0 {
             server.stats.told(events, bytes);
@@ -681,7 +691,8 @@ impl Connection {
     }
 }
 
-/// What arrives in a socket that is not read, looked at now and then: a client that says something lives.
+/// What arrives in a socket that is not read, looked at now and then: a client that says something
+/// lives.
 struct Arrivals {
     /// Bytes that lay there at the last look.
     lying: u64,

@@ -1,7 +1,9 @@
-//! How many sessions are asked for: a bucket of tokens, and in front of it a chance to be turned away.
+//! How many sessions are asked for: a bucket of tokens, and in front of it a chance to be turned
+//! away.
 //!
-//! The bucket alone is unfair to whoever always comes late in a burst. With a freeze time, the emptier it is found the more
-//! of all are turned away by lot, until those that are let through find tokens (`BlueThrottle`, reference 1.6 and 12.2).
+//! The bucket alone is unfair to whoever always comes late in a burst. With a freeze time, the
+//! emptier it is found the more of all are turned away by lot, until those that are let through
+//! find tokens (`BlueThrottle`, reference 1.6 and 12.2).
 
 use parking_lot::Mutex;
 

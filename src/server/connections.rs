@@ -116,8 +116,9 @@ impl Connections {
         self.large_answers.look_at(len, path, connection.peer(), now, &self.stats.series);
     }
 
-    /// Waits for room for a large answer. Who has read nothing for a while is closed for it; later, whoever has read nothing for
-    /// the longest. Those who want no more than a frame do not queue: those who want much could keep them there for ever.
+    /// Waits for room for a large answer. Who has read nothing for a while is closed for it; later,
+    /// whoever has read nothing for the longest. Those who want no more than a frame do not queue:
+    /// those who want much could keep them there for ever.
     pub(super) async fn room(&self, bytes: usize) -> Claim {
         let is_a_frame = self.unread.is_a_frame(bytes);
         let _turn = if is_a_frame { None } else { Some(self.unread.turn.lock().await) };
@@ -130,7 +131,8 @@ impl Connections {
         }
     }
 
-    /// Takes room for somebody who began to wait for it then, and closes for it who is to be closed.
+    /// Takes room for somebody who began to wait for it then, and closes for it who is to be
+    /// closed.
     fn look_for_room(&self, bytes: usize, began: Instant) -> Option<Claim> {
         let mut hurried = self.unread.look.lock();
         loop {
@@ -152,8 +154,8 @@ impl Connections {
         }
     }
 
-    /// Closes those who have read nothing for the longest while more waits than may, `connection` being what something was put
-    /// into last.
+    /// Closes those who have read nothing for the longest while more waits than may, `connection`
+    /// being what something was put into last.
     pub(super) fn shed(&self, connection: &Connection) {
         if !self.unread.is_over() {
             return;
@@ -167,7 +169,8 @@ impl Connections {
         while self.unread.is_over() && self.close_longest(Duration::ZERO) {}
     }
 
-    /// Closes the connection whose client has read nothing for the longest, if that is so long. False if there is none.
+    /// Closes the connection whose client has read nothing for the longest, if that is so long.
+    /// False if there is none.
     fn close_longest(&self, at_least: Duration) -> bool {
         let Some(longest) = self.unread.longest(at_least) else { return false };
         match self.get(longest.connection) {
@@ -192,8 +195,9 @@ impl Connections {
         );
     }
 
-    /// Closes a connection behind what it was told: the next answer would be too old. Where there is a hold that it was read
-    /// under, this is to be called under it: what fires later is not told either.
+    /// Closes a connection behind what it was told: the next answer would be too old. Where there
+    /// is a hold that it was read under, this is to be called under it: what fires later is not
+    /// told either.
     pub(super) fn end_too_old(&self, connection: &Connection) {
         if connection.outbox().is_ended() {
             return;
@@ -217,7 +221,8 @@ impl Connections {
         ConnectionId(self.next_id.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Takes a place for a connection from `address`, unless it has `max` already or all together have `max_all`.
+    /// Takes a place for a connection from `address`, unless it has `max` already or all together
+    /// have `max_all`.
     pub(super) fn admit(&self, address: IpAddr, max: Option<u32>, max_all: Option<u32>) -> bool {
         if max_all.is_some_and(|max| self.count() >= max as usize) {
             return false;
@@ -435,8 +440,8 @@ impl Clients for Connections {
         }
     }
 
-    /// Sends. While the next group waits the sender's thread does, and of what goes to many it does a share: each send
-    /// is a system call, in which that group could be on its way to the disk.
+    /// Sends. While the next group waits the sender's thread does, and of what goes to many it does
+    /// a share: each send is a system call, in which that group could be on its way to the disk.
     fn flush(&self) {
         let mut touched = self.touched.lock();
         let is_busy = !self.queue.is_empty();

@@ -176,8 +176,8 @@ fn may_begin(config: &Config) -> Result<(), ServerError> {
     }
 }
 
-/// How the empty directory of one of several servers may become a database: by `db.autocreate`, or by the marker that `zkServer-initialize.sh` leaves
-/// in the data directory.
+/// How the empty directory of one of several servers may become a database: by `db.autocreate`, or
+/// by the marker that `zkServer-initialize.sh` leaves in the data directory.
 pub(super) fn begins(config: &Config) -> Begins {
     match (marker(config).exists(), config.db_autocreate) {
         (true, _) => Begins::Marked,
@@ -196,10 +196,11 @@ fn marker(config: &Config) -> PathBuf {
     config.data_dir.join("initialize")
 }
 
-/// The key of a directory in which nothing has happened is made, that of an earlier one read: behind the first
-/// snapshot, so that a key without one tells of a snapshot that is gone. A directory that ZooKeeper wrote last has none:
-/// its sessions have ZooKeeper's passwords, and those of before ended under ZooKeeper, which does not know the key. Where
-/// ZooKeeper's are wanted, a key goes with the last open session that depends on it.
+/// The key of a directory in which nothing has happened is made, that of an earlier one read:
+/// behind the first snapshot, so that a key without one tells of a snapshot that is gone. A
+/// directory that ZooKeeper wrote last has none: its sessions have ZooKeeper's passwords, and those
+/// of before ended under ZooKeeper, which does not know the key. Where ZooKeeper's are wanted, a
+/// key goes with the last open session that depends on it.
 fn session_secret(
     directory: &DataDirectory,
     recovered: &Recovered,

@@ -1,6 +1,7 @@
 //! File descriptors: how many this process has and may have, and who may take how many of them.
 //!
-//! Whoever comes from outside has a bound, and clients have what the others leave: a log that gets none ends the process.
+//! Whoever comes from outside has a bound, and clients have what the others leave: a log that gets
+//! none ends the process.
 
 use std::fs;
 
@@ -9,7 +10,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::http_listener;
 use crate::message::MessageId;
 
-/// Raises the limit as far as the system lets this process, as a JVM does. A refusal leaves it as it is.
+/// Raises the limit as far as the system lets this process, as a JVM does. A refusal leaves it as
+/// it is.
 pub(super) fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum
@@ -37,16 +39,20 @@ pub(super) fn open() -> u64 {
     }
 }
 
-/// The server's own: the log with its spare and what reads it, snapshots, raft.state, the lock, the audit log and the log,
-/// ports, signals, what tokio has, what monitoring looks at, and one connection of each port that is about to be refused.
+/// The server's own: the log with its spare and what reads it, snapshots, raft.state, the lock, the
+/// audit log and the log, ports, signals, what tokio has, what monitoring looks at, and one
+/// connection of each port that is about to be refused.
 const OWN: u64 = 64;
-/// Of each other server: a connection each way, those that take the place of another, questions, a snapshot and its file.
+/// Of each other server: a connection each way, those that take the place of another, questions, a
+/// snapshot and its file.
 const OF_A_PEER: u64 = 8;
-/// Callers on the port for servers that have not said yet who they are, where there are many descriptors.
+/// Callers on the port for servers that have not said yet who they are, where there are many
+/// descriptors.
 const STRANGERS_MAX: u64 = 128;
 /// Of few descriptors they have this share, as a divisor.
 const STRANGERS_SHARE: u64 = 16;
-/// Of few descriptors clients have this share, as a divisor, whatever the bounds of the others add up to.
+/// Of few descriptors clients have this share, as a divisor, whatever the bounds of the others add
+/// up to.
 const CLIENTS_SHARE: u64 = 4;
 
 /// How many strangers may wait on the port for servers.
@@ -64,7 +70,8 @@ fn strangers_of(limit: u64) -> usize {
 pub(super) struct Takers {
     /// Ports that speak HTTP.
     pub(super) http_ports: u64,
-    /// Other servers of the ensemble; `None` for a server that is alone, which has no port for them.
+    /// Other servers of the ensemble; `None` for a server that is alone, which has no port for
+    /// them.
     pub(super) peers: Option<u64>,
 }
 

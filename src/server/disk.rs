@@ -1,5 +1,6 @@
-//! The thread that writes for a member of an ensemble: while a sync lasts, the member goes on ticking and hearing the
-//! others, and what it wants written meanwhile becomes durable with the next one.
+//! The thread that writes for a member of an ensemble: while a sync lasts, the member goes on
+//! ticking and hearing the others, and what it wants written meanwhile becomes durable with the
+//! next one.
 
 use std::io;
 use std::sync::Arc;

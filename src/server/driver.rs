@@ -25,8 +25,8 @@ use crate::message::MessageId;
 
 /// How long the orderer waits for requests while a snapshot waits for the disk.
 const SNAPSHOT_PAUSE: Duration = Duration::from_millis(2);
-/// While requests wait, a snapshot gets this share of the orderer's time, as a divisor: a step of its walk is as long as
-/// a small group.
+/// While requests wait, a snapshot gets this share of the orderer's time, as a divisor: a step of
+/// its walk is as long as a small group.
 const SNAPSHOT_SHARE: u32 = 8;
 /// A snapshot at the end is taken only if it is expected within this time.
 const LAST_SNAPSHOT_MAX_MS: u64 = 10_000;
@@ -134,8 +134,8 @@ pub(super) fn take(server: &Server, submissions: &mut [Submission], now: Now) {
     }
 }
 
-/// Whether a request is refused because it waited (`RequestThrottler.shouldThrottleOp`). Neither a ping nor the end of a
-/// session is, nor a sync without a path: that is the server's own.
+/// Whether a request is refused because it waited (`RequestThrottler.shouldThrottleOp`). Neither a
+/// ping nor the end of a session is, nor a sync without a path: that is the server's own.
 fn is_throttled(most_ms: Option<NonZeroU32>, waited_ms: u64, work: &Work) -> bool {
     let Work::Request(request) = work else { return false };
     most_ms.is_some_and(|most| waited_ms > most.get().into())
@@ -171,8 +171,8 @@ pub(super) fn synced(server: &Server, took: Duration) {
     }
 }
 
-/// Sessions that have to be closed. `late` is how long the orderer stood still, in milliseconds: time that nobody's
-/// session is charged for.
+/// Sessions that have to be closed. `late` is how long the orderer stood still, in milliseconds:
+/// time that nobody's session is charged for.
 pub(super) fn due(server: &Server, sequencer: &mut Sequencer, now: Now, late: u64) -> Vec<Chore> {
     let late = if late >= STALL_MS {
         tracing::warn!(
@@ -207,7 +207,8 @@ pub(super) fn tell_expired(expired: &[SessionId], what: &str) {
     tracing::info!(count = expired.len(), first = named.join(" "), "{what}");
 }
 
-/// Goes on with the snapshot on its way or begins one that is due. Gives how long there is nothing else to do.
+/// Goes on with the snapshot on its way or begins one that is due. Gives how long there is nothing
+/// else to do.
 fn snapshot(
     server: &Server,
     standalone: &mut Standalone,
@@ -236,8 +237,8 @@ fn snapshot(
     if snapshots.is_writing() { patience.min(SNAPSHOT_PAUSE) } else { patience }
 }
 
-/// Goes on with the snapshot on its way, unless it had its share of the time and requests wait: `has_more` of those that were
-/// taken, or any in the queue. Whether there is more of it to do.
+/// Goes on with the snapshot on its way, unless it had its share of the time and requests wait:
+/// `has_more` of those that were taken, or any in the queue. Whether there is more of it to do.
 pub(super) fn advance(
     server: &Server,
     snapshots: &mut Snapshots,

@@ -1,7 +1,8 @@
 //! Connections that have ended, and the thread that takes them out.
 //!
-//! To close a socket takes the kernel several times as long as a request takes. Thousands of clients that go at once would
-//! keep the workers busy with that, and every other client would wait behind them.
+//! To close a socket takes the kernel several times as long as a request takes. Thousands of
+//! clients that go at once would keep the workers busy with that, and every other client would wait
+//! behind them.
 
 use std::collections::VecDeque;
 use std::net::Shutdown;
@@ -19,8 +20,8 @@ const FORGOTTEN_A_HOLD: usize = 256;
 /// Places that the queue keeps while nothing waits.
 const KEPT: usize = 64;
 
-/// Connections that have ended and still have everything that an open one has. So there are never more of them than there may
-/// be connections.
+/// Connections that have ended and still have everything that an open one has. So there are never
+/// more of them than there may be connections.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
     waiting: Mutex<VecDeque<Arc<Connection>>>,
@@ -41,8 +42,8 @@ impl Ended {
         true
     }
 
-    /// Takes out those that wait. A defect costs one connection, and not each that ends from then on; it is logged where it
-    /// panics.
+    /// Takes out those that wait. A defect costs one connection, and not each that ends from then
+    /// on; it is logged where it panics.
     fn take_out_all(&self, server: &Server) {
         while catch_unwind(AssertUnwindSafe(|| self.take_out_one(server))).unwrap_or(true) {}
     }
@@ -61,14 +62,15 @@ impl Ended {
     }
 }
 
-/// Gives back what a connection has. Its socket is closed with the last that refers to it, most often by the caller.
+/// Gives back what a connection has. Its socket is closed with the last that refers to it, most
+/// often by the caller.
 fn take_out(server: &Server, connection: &Connection) {
-    // In this order: the orderer leaves no watch for a connection that is not open, and whoever hears of the end is not
-    // counted any more.
+    // In this order: the orderer leaves no watch for a connection that is not open, and whoever
+    // hears of the end is not counted any more.
     server.connections.remove(connection.id());
     server.connections.leave(connection.peer().ip());
-    // Whoever still sends reads an end first, as from ZooKeeper, and not only the reset. The client may have ended the
-    // connection before.
+    // Whoever still sends reads an end first, as from ZooKeeper, and not only the reset. The client
+    // may have ended the connection before.
     if !connection.is_half_told() {
         let _ = SockRef::from(connection.socket()).shutdown(Shutdown::Write);
     }
@@ -139,7 +141,8 @@ mod tests {
         }
     }
 
-    /// Nobody sees less of them than of open ones before they are taken out, and nothing after that.
+    /// Nobody sees less of them than of open ones before they are taken out, and nothing after
+    /// that.
     #[tokio::test]
     async fn those_that_ended_are_there_until_they_are_taken_out() {
         let (_dir, server) = without_orderer("");

@@ -1,4 +1,5 @@
-//! What the server counts and how it is told: counters and distributions, `mntr`'s lines and Prometheus's text.
+//! What the server counts and how it is told: counters and distributions, `mntr`'s lines and
+//! Prometheus's text.
 
 pub(super) mod distribution;
 pub(super) mod exposition;

@@ -336,7 +336,8 @@ fn conf(server: &Server) -> String {
     text
 }
 
-/// What `conf` of a member has beside: the list as zoo.cfg has it, which is version 0 of it, and no end of the last line.
+/// What `conf` of a member has beside: the list as zoo.cfg has it, which is version 0 of it, and no
+/// end of the last line.
 fn put_membership(text: &mut String, ensemble: &config::Ensemble, tick_ms: u32) {
     let ticks = |limit: Duration| limit.as_millis() / u128::from(tick_ms.max(1));
     let (init, sync) = (ticks(ensemble.init_limit), ticks(ensemble.sync_limit));

@@ -1,5 +1,5 @@
-//! HTTP connections, a few at a time: a crowd of them must not take the descriptors that the log needs. One that is idle gives
-//! way to one more, so that a crowd keeps no probe out either.
+//! HTTP connections, a few at a time: a crowd of them must not take the descriptors that the log
+//! needs. One that is idle gives way to one more, so that a crowd keeps no probe out either.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,8 +30,8 @@ pub(super) struct HttpListener {
 }
 
 impl HttpListener {
-    /// A connection may be without an answer for `idle_max` before others get its place: between two requests, while it
-    /// sends one, and while it takes an answer.
+    /// A connection may be without an answer for `idle_max` before others get its place: between
+    /// two requests, while it sends one, and while it takes an answer.
     pub(super) fn new(listener: TcpListener, idle_max: Option<Duration>) -> Self {
         Self { listener, crowd: Arc::default(), idle_max }
     }
@@ -122,8 +122,8 @@ impl Crowd {
         }
     }
 
-    /// Gives up the connection that has done nothing for longest, those first that never asked for anything. None whose
-    /// answer is being made, and none while another one is about to go.
+    /// Gives up the connection that has done nothing for longest, those first that never asked for
+    /// anything. None whose answer is being made, and none while another one is about to go.
     fn give_up_one(&self) {
         let open = self.open.lock();
         if open.iter().any(|state| state.lost.is_cancelled()) {

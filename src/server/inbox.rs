@@ -42,11 +42,12 @@ const READ: usize = 8 << 10;
 const READ_LARGE: usize = 64 << 10;
 /// Requests answered under one hold, if each costs about what its answer has.
 const ANSWERS_A_HOLD: usize = 64;
-/// Reads of one connection that may stand with the orderer: it makes their answers before the client has read those
-/// ahead.
+/// Reads of one connection that may stand with the orderer: it makes their answers before the
+/// client has read those ahead.
 const READS_IN_FLIGHT: usize = 32;
 
-/// While clients leave much unread, answers above this length wait for room, and reads for what is with the orderer.
+/// While clients leave much unread, answers above this length wait for room, and reads for what is
+/// with the orderer.
 const SMALL: usize = 16 << 10;
 /// Children that are listed at once then; more are a long listing.
 const FEW_CHILDREN: usize = 256;
@@ -55,8 +56,8 @@ const FEW_CHILDREN: usize = 256;
 const SPARE_MAX: usize = 64 << 10;
 
 thread_local! {
-    /// The buffers of the connection that was idle last: the next that reads on this thread takes them, so that idle
-    /// connections have none and busy ones allocate none.
+    /// The buffers of the connection that was idle last: the next that reads on this thread takes
+    /// them, so that idle connections have none and busy ones allocate none.
     static SPARE: Cell<Option<(BytesMut, Vec<Submission>)>> = const { Cell::new(None) };
 }
 
@@ -113,7 +114,8 @@ pub(super) struct Inbox {
     audit_room: Option<audit::Held>,
     /// Whether a read waits for a sync (`linearizableReads`).
     syncs_reads: bool,
-    /// Bytes of requests that were here when the last such sync was asked for: the reads in them may be answered.
+    /// Bytes of requests that were here when the last such sync was asked for: the reads in them
+    /// may be answered.
     synced_bytes: usize,
     sampler: Sampler,
     reads: Reads,
@@ -159,7 +161,8 @@ impl Inbox {
         self.bytes.reserve(piece);
         let room = self.bytes.capacity() - self.bytes.len();
         let mut outcome = Err(io::ErrorKind::WouldBlock.into());
-        // A read that leaves room has emptied the socket. To say so spares the read that would find it empty.
+        // A read that leaves room has emptied the socket. To say so spares the read that would find
+        // it empty.
         let _ = socket.try_io(Interest::READABLE, || {
             outcome = socket.try_read_buf(&mut self.bytes);
             match outcome {
@@ -389,7 +392,8 @@ impl Inbox {
         Step::Drain
     }
 
-    /// Takes requests: reads with nothing of the session in flight are answered here, anything else is submitted.
+    /// Takes requests: reads with nothing of the session in flight are answered here, anything else
+    /// is submitted.
     fn requests(
         &mut self,
         connection: &Connection,
@@ -430,7 +434,8 @@ impl Inbox {
                 self.audit_room = None;
                 return Step::Full;
             }
-            // Not before: events wake the task of a frozen client, too, and find the same frame again.
+            // Not before: events wake the task of a frozen client, too, and find the same frame
+            // again.
             if !heard && let Some(session) = connection.session() {
                 session.heard.touch(received);
                 heard = true;
@@ -521,7 +526,8 @@ impl Inbox {
                     self.submit(connection, header.xid, sync, 0, room, received);
                     return Step::Drain;
                 }
-                // What is answered here waits until the orderer is done: answers keep the order of their requests.
+                // What is answered here waits until the orderer is done: answers keep the order of
+                // their requests.
                 _ if !is_alone => return Step::Drain,
                 _ if answers.is_at_end() => return Step::Again,
                 _ if !is_known => {
@@ -604,9 +610,9 @@ impl Inbox {
         self.synced_bytes = self.synced_bytes.saturating_sub(LENGTH_LEN + len);
     }
 
-    /// Whether a request is submitted: writes always, reads only while something of the connection is with the
-    /// orderer, and then only those with small answers, a few at a time. One that waits for a round waits here: others stand
-    /// behind it there.
+    /// Whether a request is submitted: writes always, reads only while something of the connection
+    /// is with the orderer, and then only those with small answers, a few at a time. One that waits
+    /// for a round waits here: others stand behind it there.
     fn belongs_to_orderer(&self, request: &Request<'_>, is_alone: bool, is_late: bool) -> bool {
         if read::is_read(request) {
             !is_alone
@@ -681,7 +687,8 @@ impl<'a> Taken<'a> {
     fn count(&mut self, header: &RequestHeader) {
         self.count += 1;
         self.last_op = header.op;
-        // Not that of a ping: the last real request is what is asked for (`ServerCnxn.updateStatsForResponse`).
+        // Not that of a ping: the last real request is what is asked for
+        // (`ServerCnxn.updateStatsForResponse`).
         if header.xid >= 0 {
             self.last_cxid = Some(header.xid);
         }
@@ -720,8 +727,8 @@ fn take_room(
     }
 }
 
-/// Answers made by the connection itself, under one shared hold of the tree. They go into the outbox before the hold
-/// is released, so that no event of a later change comes before them.
+/// Answers made by the connection itself, under one shared hold of the tree. They go into the
+/// outbox before the hold is released, so that no event of a later change comes before them.
 struct Answers<'a> {
     connection: &'a Connection,
     server: &'a Server,
@@ -906,7 +913,8 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// Refuses what is no request. An operation that is none ends the connection, and so does half an identity.
+    /// Refuses what is no request. An operation that is none ends the connection, and so does half
+    /// an identity.
     fn malformed(&mut self, header: &RequestHeader, error: DecodeError) -> Option<Step> {
         let code = match (OpCode::from_code(header.op), error) {
             (_, DecodeError::UnknownOperation(op)) => {
@@ -942,8 +950,8 @@ impl<'a> Answers<'a> {
         self.spent += 1;
     }
 
-    /// Puts the answers into the outbox and ends the hold. False where they are too old by now: nobody is told them, and the
-    /// connection ends.
+    /// Puts the answers into the outbox and ends the hold. False where they are too old by now:
+    /// nobody is told them, and the connection ends.
     fn publish(&mut self) -> bool {
         let is_told = self.count == 0 || self.tell();
         self.shows_tree = false;
@@ -1037,7 +1045,8 @@ mod tests {
     use crate::server::fixture::{attach, connected};
     use crate::server::{showing, without_orderer};
 
-    /// With the orderer, others would wait behind it, or it would fail. What shows nothing of the tree goes there as ever.
+    /// With the orderer, others would wait behind it, or it would fail. What shows nothing of the
+    /// tree goes there as ever.
     #[tokio::test]
     async fn a_read_behind_a_write_waits_here_while_the_state_is_too_old() {
         let (_dir, server) = showing("", |database| Replica::of_member(database, 1000));

@@ -1,7 +1,9 @@
-//! What there is a lot of: all watches, sessions, ephemeral znodes or connections, as `wchc` and its kin tell of them.
+//! What there is a lot of: all watches, sessions, ephemeral znodes or connections, as `wchc` and
+//! its kin tell of them.
 //!
-//! An inventory is taken on a thread of its own, a slice under each hold with a rest after it, and goes out in pieces as it is
-//! taken; one of a kind at a time. It is of no single instant: what stays meanwhile is in it, and what comes or goes may be.
+//! An inventory is taken on a thread of its own, a slice under each hold with a rest after it, and
+//! goes out in pieces as it is taken; one of a kind at a time. It is of no single instant: what
+//! stays meanwhile is in it, and what comes or goes may be.
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,13 +34,15 @@ const SLICE_BYTES: usize = 256 << 10;
 const REST: Duration = Duration::from_micros(50);
 /// Bytes that go out together.
 const PIECE: usize = 64 << 10;
-/// Pieces that wait for whoever asked, beside the one that is being filled and the one that is being sent.
+/// Pieces that wait for whoever asked, beside the one that is being filled and the one that is
+/// being sent.
 const PIECES_AHEAD: usize = 2;
 /// How long taking one and sending it may last.
 const TIME_MAX: Duration = Duration::from_secs(60);
 /// How long a piece of an asker who does not read keeps another one waiting for the turn.
 const PIECE_PATIENCE: Duration = Duration::from_secs(3);
-/// Watches whose order is made at once: 64 MiB of pairs. With more of them the table is walked several times.
+/// Watches whose order is made at once: 64 MiB of pairs. With more of them the table is walked
+/// several times.
 const PAIRS_MAX: usize = (64 << 20) / size_of::<WatchPair>();
 /// How long the orderer is waited for.
 const ORDERER_PATIENCE: Duration = Duration::from_secs(5);
@@ -303,8 +307,8 @@ pub(super) fn watches_by_session(server: &Server) -> Grouped<'_, SessionId, Stri
     by_session_at_once(server, PAIRS_MAX)
 }
 
-/// The same with so many pairs in memory at once. A walk meets the watches by their paths: those of some connections are
-/// gathered, put in order, and looked up again.
+/// The same with so many pairs in memory at once. A walk meets the watches by their paths: those of
+/// some connections are gathered, put in order, and looked up again.
 fn by_session_at_once(server: &Server, pairs_max: usize) -> Grouped<'_, SessionId, String> {
     let count = server.replica.shared().watches().lock().data_summary().2;
     let rounds = u32::try_from(count.div_ceil(pairs_max).max(1)).unwrap_or(u32::MAX);
@@ -355,7 +359,8 @@ fn by_session_at_once(server: &Server, pairs_max: usize) -> Grouped<'_, SessionI
     })
 }
 
-/// Walks on until all watches were met or so many pairs are gathered, and tells where to go on then.
+/// Walks on until all watches were met or so many pairs are gathered, and tells where to go on
+/// then.
 fn gather(
     server: &Server,
     from: WatchPlace,
@@ -401,7 +406,8 @@ pub(super) fn ephemerals(server: &Server) -> Grouped<'_, SessionId, String> {
     })
 }
 
-/// Sessions by the time at which they expire, soonest first: 16 bytes of each. None where this server does not know.
+/// Sessions by the time at which they expire, soonest first: 16 bytes of each. None where this
+/// server does not know.
 pub(super) fn expiries(server: &Server, scope: Scope) -> Option<Vec<(Monotonic, SessionId)>> {
     let mut all = Vec::new();
     let mut place = Some(ExpiryPlace::default());

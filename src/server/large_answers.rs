@@ -1,4 +1,5 @@
-//! Answers that ZooKeeper's Java client does not take by default, or may soon not take: counted, and told once for each path.
+//! Answers that ZooKeeper's Java client does not take by default, or may soon not take: counted,
+//! and told once for each path.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -11,7 +12,8 @@ use super::figures::series::{Counter, Series};
 use crate::engine::time::Monotonic;
 use crate::message::MessageId;
 
-/// `jute.maxbuffer` of a Java client where nobody sets it: a longer answer ends its connection, again and again.
+/// `jute.maxbuffer` of a Java client where nobody sets it: a longer answer ends its connection,
+/// again and again.
 const CLIENTS_TAKE: usize = 1_048_575;
 const HALF: usize = CLIENTS_TAKE / 2;
 /// Paths that are told of in a day, of either kind.
@@ -58,7 +60,8 @@ impl LargeAnswers {
         if !self.is_news(path, is_above, now) {
             return;
         }
-        // The address is no field `client`: of those one line a second is written, whatever path it tells of.
+        // The address is no field `client`: of those one line a second is written, whatever path it
+        // tells of.
         if is_above {
             tracing::warn!(
                 id = %MessageId::LARGE_ANSWER,

@@ -1,4 +1,5 @@
-//! The budget of large requests: what all of them that are not answered yet may take (reference 1.1 and 12.2).
+//! The budget of large requests: what all of them that are not answered yet may take (reference 1.1
+//! and 12.2).
 
 use std::sync::Arc;
 
@@ -31,7 +32,8 @@ impl LargeRequests {
         Ok(())
     }
 
-    /// The share of a request that is here, without its header as in ZooKeeper; none for one that is not large.
+    /// The share of a request that is here, without its header as in ZooKeeper; none for one that
+    /// is not large.
     pub(super) fn take(&self, body_len: usize) -> Result<Option<OwnedSemaphorePermit>, OverBudget> {
         if body_len <= self.threshold {
             return Ok(None);

@@ -22,7 +22,8 @@ const BACKLOG: u32 = 50;
 /// How long accepting rests when the process has no descriptor left.
 const REST: Duration = Duration::from_millis(50);
 
-/// Binds a port. Without an address it takes IPv4 and IPv6 alike, or IPv4 alone where there is no IPv6.
+/// Binds a port. Without an address it takes IPv4 and IPv6 alike, or IPv4 alone where there is no
+/// IPv6.
 ///
 /// # Errors
 /// Those of the system calls.

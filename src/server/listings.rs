@@ -1,4 +1,5 @@
-//! Long listings, of children and of ephemeral znodes: one is made at a time, in pieces between which everybody else has a turn, and sent in pieces, too.
+//! Long listings, of children and of ephemeral znodes: one is made at a time, in pieces between
+//! which everybody else has a turn, and sent in pieces, too.
 //!
 //! Those who ask for the same one while it is being sent share it.
 
@@ -29,10 +30,11 @@ use crate::ensemble::{Fresh, Shared};
 const CHILDREN_A_HOLD: usize = 512;
 /// Bytes of paths that are written for ephemeral znodes under one hold.
 const EPHEMERALS_A_HOLD: usize = 128 << 10;
-/// How often a listing is begun in pieces. When the children have changed each time, it is made under one hold; one of ephemeral
-/// znodes then has each that is there when it is looked at.
+/// How often a listing is begun in pieces. When the children have changed each time, it is made
+/// under one hold; one of ephemeral znodes then has each that is there when it is looked at.
 const ATTEMPTS: u32 = 4;
-/// Sending long lists takes this share of one thread's time, as a divisor: it costs those who read them as much again.
+/// Sending long lists takes this share of one thread's time, as a divisor: it costs those who read
+/// them as much again.
 const SENDING_SHARE: u32 = 4;
 /// How much of that may be taken ahead.
 const AHEAD: Duration = Duration::from_millis(1);
@@ -143,7 +145,8 @@ pub(super) async fn answer(
             Step::TooOld => return Ok(()),
             Step::Changed => {}
             Step::More(listing) => {
-                // Those that come later may be longer: then it is begun again, with room for twice as much as it had.
+                // Those that come later may be longer: then it is begun again, with room for twice
+                // as much as it had.
                 let has_room = room.is_some();
                 let needed = if has_room { 2 * listing.len() } else { listing.expected_len() };
                 if room.as_ref().is_some_and(|room| room.is_enough_for(listing.len())) {
@@ -233,7 +236,8 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// Goes on under a hold. With the last piece the answer goes into the outbox before the hold ends.
+    /// Goes on under a hold. With the last piece the answer goes into the outbox before the hold
+    /// ends.
     fn go_on(&self, making: Option<Making>, is_last: bool, room: &mut Option<Claim>) -> Step {
         match (&self.asked.what, making) {
             (What::Children { body, with_stat }, making) => {
@@ -350,7 +354,8 @@ impl Answer<'_> {
         Step::Answered
     }
 
-    /// Puts the answer into the outbox; of which zxid it is, and how long. None where it is too old by now and the connection ends.
+    /// Puts the answer into the outbox; of which zxid it is, and how long. None where it is too old
+    /// by now and the connection ends.
     fn put(&self, hold: &Shared<'_>, list: Arc<LongList>, tail: &[u8]) -> Option<(Zxid, usize)> {
         let fresh = self.fresh(hold)?;
         let zxid = hold.last_zxid();
@@ -371,7 +376,8 @@ impl Answer<'_> {
         fresh
     }
 
-    /// Ends the connection behind what it was told; under the hold, so that no watch that was left fires first.
+    /// Ends the connection behind what it was told; under the hold, so that no watch that was left
+    /// fires first.
     fn end(&self) -> Step {
         self.server.connections.end_too_old(self.connection);
         Step::TooOld
@@ -414,7 +420,8 @@ mod tests {
 
     const LIMIT_MS: u64 = 1000;
 
-    /// A member whose state is too old so far, and may be so old. Session 1 has ephemeral znodes for some pieces.
+    /// A member whose state is too old so far, and may be so old. Session 1 has ephemeral znodes
+    /// for some pieces.
     fn member(limit_ms: u64) -> (tempfile::TempDir, Arc<Server>) {
         showing("", |mut database| {
             let stat = StatPersisted { ephemeral_owner: 1, ..StatPersisted::default() };
@@ -442,7 +449,8 @@ mod tests {
         frames
     }
 
-    /// The first piece is too old before the last one is made, and a round is over between. With how many pieces were looked at.
+    /// The first piece is too old before the last one is made, and a round is over between. With
+    /// how many pieces were looked at.
     async fn last_step(is_last_attempt: bool) -> (Step, usize, usize) {
         let (_dir, server) = member(LIMIT_MS);
         let (_client, connection) = connected(&server).await;

@@ -1,5 +1,5 @@
-//! The thread of a member of an ensemble: gives it time, what its clients ask and what the others say, and tells the rest
-//! of the server who leads.
+//! The thread of a member of an ensemble: gives it time, what its clients ask and what the others
+//! say, and tells the rest of the server who leads.
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::num::NonZeroU64;
@@ -33,8 +33,8 @@ const SHORT_DISKS: &str = "the disks of a majority or of the leader are all but 
 const FULL_DISK: &str =
     "the disk of its log is full: it takes no transactions until there is room again";
 
-/// Where the other servers reach this one: at the address of its own line, or at every one where that is none of this
-/// machine's, as behind a translation of addresses.
+/// Where the other servers reach this one: at the address of its own line, or at every one where
+/// that is none of this machine's, as behind a translation of addresses.
 pub(super) fn listen_address(members: &config::Ensemble) -> ListenAddress {
     let Some(me) = members.me() else { return ListenAddress { address: None, port: 0 } };
     let found = (me.host.as_str(), me.port).to_socket_addrs().ok();
@@ -359,7 +359,8 @@ impl Thread {
         Ok(())
     }
 
-    /// Begins a snapshot that is due, or goes on with the one on its way. Whether there is more to do at once.
+    /// Begins a snapshot that is due, or goes on with the one on its way. Whether there is more to
+    /// do at once.
     fn snapshot(
         &mut self,
         server: &Server,
@@ -396,9 +397,10 @@ impl Thread {
     }
 }
 
-/// How long clients are kept while there is no leader, or what is here is too old to be read: most elections are over sooner,
-/// and a server that was stopped may soon know what is. It is counted from the first turn that finds out, whatever the
-/// reason, so that neither a stop nor one standstill after another makes a difference.
+/// How long clients are kept while there is no leader, or what is here is too old to be read: most
+/// elections are over sooner, and a server that was stopped may soon know what is. It is counted
+/// from the first turn that finds out, whatever the reason, so that neither a stop nor one
+/// standstill after another makes a difference.
 #[derive(Debug)]
 struct Patience {
     limit_ms: u64,
@@ -421,7 +423,8 @@ impl Patience {
     }
 }
 
-/// Ends the sessions that live here only and are due. `late` is how long the thread stood still, in milliseconds.
+/// Ends the sessions that live here only and are due. `late` is how long the thread stood still, in
+/// milliseconds.
 fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, late: u64) {
     let late = if late >= STALL_MS { late } else { 0 };
     let expired = member.expire_local(now, late);
@@ -434,7 +437,8 @@ fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, lat
     server.others.local_sessions.store(count as u64, Ordering::Relaxed);
 }
 
-/// Who leads, since now, and with whom; `too_old` is by how many milliseconds what is here is older than a read may be.
+/// Who leads, since now, and with whom; `too_old` is by how many milliseconds what is here is older
+/// than a read may be.
 fn tell_role(member: &Member<Peers>, role: Role, too_old: Option<u64>) {
     let (term, leader) = (member.term(), server_of(member.leader()));
     match role {
@@ -493,8 +497,8 @@ fn count(others: &Others, member: &Member<Peers>) {
     }
 }
 
-/// Transactions between two snapshots: not as many on each server, so that they do not take theirs at once
-/// (`SyncRequestProcessor.shouldSnapshot`).
+/// Transactions between two snapshots: not as many on each server, so that they do not take theirs
+/// at once (`SyncRequestProcessor.shouldSnapshot`).
 fn snapshot_due(snap_count: u32) -> u64 {
     let half = u64::from(snap_count) / 2;
     let mut bytes = [0; 8];

@@ -1,9 +1,10 @@
-//! How much memory this process may take, and whether the tree and the watches may grow: before the kernel ends the process for
-//! want of it, writes that grow the tree are refused, and so are more watches. What clients have not read may take a part of
-//! what is left to that end, and is counted as if it always took it: a client that does not read keeps nobody from writing.
+//! How much memory this process may take, and whether the tree and the watches may grow: before the
+//! kernel ends the process for want of it, writes that grow the tree are refused, and so are more
+//! watches. What clients have not read may take a part of what is left to that end, and is counted
+//! as if it always took it: a client that does not read keeps nobody from writing.
 //!
-//! The bound is that of the control group, which a container has, or `memoryLimitInKb`. Where there is neither, what the
-//! machine has is not this server's alone, and nothing is refused.
+//! The bound is that of the control group, which a container has, or `memoryLimitInKb`. Where there
+//! is neither, what the machine has is not this server's alone, and nothing is refused.
 
 use std::fs;
 use std::num::NonZeroU64;
@@ -19,10 +20,12 @@ use crate::message::MessageId;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// What is left to requests on their way, snapshots and connections: an eighth, within these bounds.
+/// What is left to requests on their way, snapshots and connections: an eighth, within these
+/// bounds.
 const RESERVE_MIN: u64 = 32 << 20;
 const RESERVE_MAX: u64 = 512 << 20;
-/// What clients may leave unread, all together, where memory has no limit; else half of the reserve where that is less.
+/// What clients may leave unread, all together, where memory has no limit; else half of the reserve
+/// where that is less.
 const UNREAD_MAX: u64 = 256 << 20;
 /// So many of the largest frames it is in any case.
 const UNREAD_FRAMES: u64 = 4;
@@ -39,8 +42,8 @@ struct Group {
     folder: PathBuf,
     limit: &'static str,
     used: &'static str,
-    /// The line of `memory.stat` with what files hold, and that of what of it is in files that are in memory only, as
-    /// those of a tmpfs: the kernel can take back the first without the second.
+    /// The line of `memory.stat` with what files hold, and that of what of it is in files that are
+    /// in memory only, as those of a tmpfs: the kernel can take back the first without the second.
     cache: [&'static str; 2],
 }
 
@@ -73,8 +76,8 @@ impl Group {
     }
 }
 
-/// The groups that a process is in, by its `/proc/self/cgroup`, innermost first. Inside of a container the path is often
-/// that of the host, and what it names is the root that is there.
+/// The groups that a process is in, by its `/proc/self/cgroup`, innermost first. Inside of a
+/// container the path is often that of the host, and what it names is the root that is there.
 fn groups(own: &str) -> Vec<Group> {
     let mut groups = Vec::new();
     for line in own.lines() {
@@ -150,9 +153,9 @@ impl Shortage {
 
     /// Looks at what is left; `kept` is the bytes of the tree and the watches.
     ///
-    /// It ends when there is somewhat more than the reserve again. And it ends when these have shrunk: what they gave back
-    /// the allocator has, which returns it to the system late or never. Then it begins again at half of what is left now,
-    /// down to a quarter of the reserve.
+    /// It ends when there is somewhat more than the reserve again. And it ends when these have
+    /// shrunk: what they gave back the allocator has, which returns it to the system late or never.
+    /// Then it begins again at half of what is left now, down to a quarter of the reserve.
     fn look(&mut self, left: u64, kept: impl FnOnce() -> u64) -> bool {
         if left >= self.reserve + self.reserve / 8 {
             *self = Self::new(self.reserve);
@@ -170,8 +173,9 @@ impl Shortage {
 
     /// What watches that take so many bytes now may take until the next look.
     ///
-    /// While memory is short that is a little more than when it began, so that watches which are left anew, as those that
-    /// fired and those of clients that come back, have room. Else it is far more than clients want in so short a time.
+    /// While memory is short that is a little more than when it began, so that watches which are
+    /// left anew, as those that fired and those of clients that come back, have room. Else it is
+    /// far more than clients want in so short a time.
     fn watches_most(&mut self, left: u64, watches: u64) -> u64 {
         if self.kept.is_none() {
             self.watches = None;
@@ -199,7 +203,8 @@ pub(super) fn audit_limit(config: &Config) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-/// Whether a state that a snapshot of so many bytes shows has room beside what there is: it takes about as many.
+/// Whether a state that a snapshot of so many bytes shows has room beside what there is: it takes
+/// about as many.
 pub(super) fn has_room(config: &Config, bytes: u64) -> bool {
     let Some(budget) = Budget::find(config.memory_limit_bytes) else { return true };
     let Some(used) = budget.used() else { return true };

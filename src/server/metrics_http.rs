@@ -59,7 +59,8 @@ async fn metrics(
     let wanted = wanted(query.as_deref().unwrap_or_default());
     let _turn = figures.turn.lock().await;
     let server = Arc::clone(&figures.server);
-    // The figures of many connections and quotas take their time, in which this thread has clients to serve.
+    // The figures of many connections and quotas take their time, in which this thread has clients
+    // to serve.
     let page = spawn_blocking(move || exposition::page(&server, &wanted)).await;
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page.unwrap_or_default())
 }

@@ -1,7 +1,8 @@
 //! What waits to be sent on one connection.
 //!
-//! Whoever finds something to send while nobody else is sending, sends; others only append. So an append never waits
-//! for a socket. What waits counts in the budget of all connections ([`Unread`]), by the memory that it takes.
+//! Whoever finds something to send while nobody else is sending, sends; others only append. So an
+//! append never waits for a socket. What waits counts in the budget of all connections
+//! ([`Unread`]), by the memory that it takes.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,18 +20,19 @@ use crate::ensemble::Fresh;
 
 /// Answers that may wait for a client before no more requests of it are read.
 pub(super) const OUTBOX_MAX: usize = 1 << 20;
-/// Events that may wait for a client before its connection is closed: it reconnects and asks what it missed. Never more than a
-/// quarter of what may wait for all.
+/// Events that may wait for a client before its connection is closed: it reconnects and asks what
+/// it missed. Never more than a quarter of what may wait for all.
 pub(super) const EVENTS_MAX: usize = 64 << 20;
 
-/// A client reads where its socket takes so much, or a sixteenth of what waits where that is more. Whoever takes less now and
-/// then stands still.
+/// A client reads where its socket takes so much, or a sixteenth of what waits where that is more.
+/// Whoever takes less now and then stands still.
 const SHARE_LEAST: usize = 64 << 10;
 const SHARE_OF_ALL: usize = 16;
 
 /// Bytes of a long list that are sent in one turn.
 const LIST_A_TURN: usize = 128 << 10;
-/// What waits stands in pieces of about this length: none is moved again, and each is given back once it is sent.
+/// What waits stands in pieces of about this length: none is moved again, and each is given back
+/// once it is sent.
 const PIECE: usize = 64 << 10;
 /// Events above this length are not copied for each who is told.
 const LONG_EVENT: usize = 4 << 10;
@@ -49,7 +51,8 @@ struct Waiting {
     /// Bytes that the sender has in hand, and the memory that they take.
     in_hand: usize,
     in_hand_held: usize,
-    /// Nothing of it is sent before this number is reached, that of an entry of the audit log; 0 waits for none.
+    /// Nothing of it is sent before this number is reached, that of an entry of the audit log; 0
+    /// waits for none.
     behind: u64,
     /// Nothing is accepted any more; what waits is still sent.
     ended: bool,
@@ -82,7 +85,8 @@ struct Ahead {
     list: Option<Arc<LongList>>,
 }
 
-/// Bytes, and the memory that they take here: none for those of a list, and a place for those of a long event.
+/// Bytes, and the memory that they take here: none for those of a list, and a place for those of a
+/// long event.
 #[derive(Debug)]
 struct Piece {
     bytes: Bytes,
@@ -90,7 +94,8 @@ struct Piece {
     _event: Option<Arc<LongEvent>>,
 }
 
-/// The frame of an event with a long path: it stands in memory, and counts in the budget, once for all who are told.
+/// The frame of an event with a long path: it stands in memory, and counts in the budget, once for
+/// all who are told.
 #[derive(Debug)]
 pub(super) struct LongEvent {
     frame: Bytes,
@@ -211,7 +216,8 @@ impl Waiting {
     }
 }
 
-/// The memory that a buffer takes for what is in it. One that is nearly empty is kept by the connection for what comes next.
+/// The memory that a buffer takes for what is in it. One that is nearly empty is kept by the
+/// connection for what comes next.
 fn held_by(bytes: &BytesMut) -> usize {
     bytes.capacity().min(2 * bytes.len())
 }
@@ -222,7 +228,8 @@ impl Outbox {
         Self { waiting: Mutex::default(), owner, unread }
     }
 
-    /// Tells the budget what waits now, and how it stands: what the socket took, and whether it takes no more.
+    /// Tells the budget what waits now, and how it stands: what the socket took, and whether it
+    /// takes no more.
     fn count(&self, waiting: &mut Waiting, taken: usize, is_blocked: bool) {
         let (held, counted) = (waiting.held(), waiting.counted);
         if held > counted {
@@ -263,7 +270,8 @@ impl Outbox {
         self.append(&mut self.waiting.lock(), write)
     }
 
-    /// The same for what leaves no sooner than `reached` has this number, and what is there and comes behind it with it.
+    /// The same for what leaves no sooner than `reached` has this number, and what is there and
+    /// comes behind it with it.
     pub(super) fn put_behind(
         &self,
         number: u64,
@@ -388,7 +396,8 @@ impl Outbox {
         self.waiting.lock().own_len()
     }
 
-    /// Whether as much waits as may lie there, with `more` that is about to come. A long list is as much by itself.
+    /// Whether as much waits as may lie there, with `more` that is about to come. A long list is as
+    /// much by itself.
     pub(super) fn is_full(&self, more: usize) -> bool {
         let waiting = self.waiting.lock();
         waiting.has_list() || waiting.own_len() + more >= OUTBOX_MAX
@@ -417,7 +426,8 @@ impl Outbox {
         self.count(&mut waiting, 0, false);
     }
 
-    /// Drops what waits if it still has this rank among those that are not read. Gives how much it was.
+    /// Drops what waits if it still has this rank among those that are not read. Gives how much it
+    /// was.
     pub(super) fn abandon_at(&self, rank: Rank) -> Option<usize> {
         let mut waiting = self.waiting.lock();
         if waiting.rank != Some(rank) {
@@ -516,7 +526,8 @@ impl Outbox {
         }
     }
 
-    /// Sends the first piece ahead, which was taken out. What the socket leaves of it is the first one again.
+    /// Sends the first piece ahead, which was taken out. What the socket leaves of it is the first
+    /// one again.
     fn send_piece(
         waiting: &mut MutexGuard<'_, Waiting>,
         mut piece: Piece,
@@ -816,7 +827,8 @@ mod tests {
         assert!(outbox.is_done());
     }
 
-    /// Several outboxes against a model of a number and a time each; dice say what is put and what a socket takes.
+    /// Several outboxes against a model of a number and a time each; dice say what is put and what
+    /// a socket takes.
     #[test]
     fn the_budget_counts_what_waits_and_knows_who_read_last() {
         const OUTBOXES: u64 = 5;

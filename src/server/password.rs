@@ -15,9 +15,9 @@ pub(super) const PASSWORD_LEN: usize = 16;
 /// What ZooKeeper mixes into a session id (`ZooKeeperServer.superSecret`).
 const SUPER_SECRET: i64 = 0xb341_5c00;
 
-/// How a session's password is made and checked. `new Random(id ^ superSecret).nextBytes(16)` is what every ZooKeeper
-/// server gives, so sessions survive the way from it and back to it; where there is a key, it is a keyed MAC of the session
-/// id, which nobody else can make.
+/// How a session's password is made and checked. `new Random(id ^ superSecret).nextBytes(16)` is
+/// what every ZooKeeper server gives, so sessions survive the way from it and back to it; where
+/// there is a key, it is a keyed MAC of the session id, which nobody else can make.
 #[derive(Debug, Default)]
 pub(super) struct Passwords(OnceLock<Keyed>);
 
@@ -29,7 +29,8 @@ struct Keyed {
 }
 
 impl Passwords {
-    /// From here on there is a key. It comes late, out of the data directory, but before there are clients.
+    /// From here on there is a key. It comes late, out of the data directory, but before there are
+    /// clients.
     pub(super) fn set(&self, secret: SessionSecret) {
         let SessionSecret { key, before } = secret;
         let before = before.into_iter().map(SessionId).collect();
@@ -79,7 +80,8 @@ fn mac(key: &SessionKey, session: SessionId) -> Option<Hmac<Sha256>> {
     Some(mac)
 }
 
-/// `java.util.Random.nextBytes`: a linear congruential generator of 48 bits, 32 of them at a time, low byte first.
+/// `java.util.Random.nextBytes`: a linear congruential generator of 48 bits, 32 of them at a time,
+/// low byte first.
 fn java_random_bytes(seed: i64, out: &mut [u8]) {
     const MULTIPLIER: u64 = 0x5_deec_e66d;
     const MASK: u64 = (1 << 48) - 1;

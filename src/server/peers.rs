@@ -1,7 +1,8 @@
-//! The other servers of the ensemble: a connection out to each, over which this one speaks, and one in from each.
+//! The other servers of the ensemble: a connection out to each, over which this one speaks, and one
+//! in from each.
 //!
-//! Names are looked up at each dial. What cannot be sent is dropped, and the connection with it, so that both sides know
-//! that something was lost.
+//! Names are looked up at each dial. What cannot be sent is dropped, and the connection with it, so
+//! that both sides know that something was lost.
 
 mod admission;
 mod asking;
@@ -57,7 +58,8 @@ use crate::storage::{DataDirectory, ReceivedSnapshot, SessionSecret, SnapshotFil
 
 /// Bytes that may wait to be sent to a peer; it has to begin anew behind them.
 const UNSENT_MAX: usize = 64 << 20;
-/// Questions of one server that are answered at the same time: it has one of each kind, and an earlier process of it may have some.
+/// Questions of one server that are answered at the same time: it has one of each kind, and an
+/// earlier process of it may have some.
 const QUESTIONS_MAX: usize = 4;
 const DIAL_MAX: Duration = Duration::from_secs(2);
 /// How long what is sent may go without a word that it arrived.
@@ -128,7 +130,8 @@ type LookUp = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 struct Own {
     id: u64,
     ensemble: u64,
-    /// What its directory held when this process began: as much as every earlier one can have shown.
+    /// What its directory held when this process began: as much as every earlier one can have
+    /// shown.
     promised: Promised,
 }
 
@@ -250,8 +253,9 @@ impl Peers {
         self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
     }
 
-    /// Dials the others, as the member `id` of an ensemble, which makes passwords of sessions with `secret`. `promised` is
-    /// what its directory holds now. As its founder, has those belong to it that have not answered yet.
+    /// Dials the others, as the member `id` of an ensemble, which makes passwords of sessions with
+    /// `secret`. `promised` is what its directory holds now. As its founder, has those belong to it
+    /// that have not answered yet.
     pub(super) fn start(
         &self,
         id: u64,

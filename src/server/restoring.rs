@@ -1,4 +1,5 @@
-//! Another state in the place of the one that a lone server serves, as an operator asked for by a snapshot.
+//! Another state in the place of the one that a lone server serves, as an operator asked for by a
+//! snapshot.
 
 use std::fmt::Display;
 
@@ -56,7 +57,8 @@ impl Restoring {
         });
     }
 
-    /// Puts the state that waits, if there is one, in the place of the other. Whether that was done.
+    /// Puts the state that waits, if there is one, in the place of the other. Whether that was
+    /// done.
     ///
     /// # Errors
     /// When the disk fails where it is not known any more which of both a start makes.

@@ -90,8 +90,8 @@ impl CurrentRole {
 pub(super) struct Others {
     /// Servers that vote, this one too if it does.
     pub(super) voters: AtomicU32,
-    /// Why it belongs to no ensemble yet, as long as it waits for one, or why that has no leader, where too few answer or nobody has any
-    /// data of it.
+    /// Why it belongs to no ensemble yet, as long as it waits for one, or why that has no leader,
+    /// where too few answer or nobody has any data of it.
     pub(super) waits_for: Mutex<Option<String>>,
     /// Whether this server is listed as a voter and only follows so far.
     pub(super) lacks_vote: AtomicBool,
@@ -120,8 +120,8 @@ pub(super) struct Server {
     /// The bound of the queue: permits are bytes.
     pub(super) room: Arc<Semaphore>,
     pub(super) room_bytes: u32,
-    /// The same for sessions that clients want to open or to go on with: however many come at once, requests of the others
-    /// do not wait for room behind them, and stand behind few of them.
+    /// The same for sessions that clients want to open or to go on with: however many come at once,
+    /// requests of the others do not wait for room behind them, and stand behind few of them.
     pub(super) connect_room: Arc<Semaphore>,
     /// The bound of the large ones among them, if they have one.
     pub(super) large_requests: Option<LargeRequests>,
@@ -150,7 +150,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Whether it has clients in a role: without a leader it has none, and a leader may leave them to the others.
+    /// Whether it has clients in a role: without a leader it has none, and a leader may leave them
+    /// to the others.
     pub(super) fn serves_as(&self, role: Role) -> bool {
         let ensemble = self.config.ensemble.as_ref();
         match role {
@@ -170,8 +171,8 @@ impl Server {
         !self.serves() && self.replica.applied() == Zxid::ZERO
     }
 
-    /// Waits until what is read is young enough to be told: for a round of the ensemble. False if it is not for longer than
-    /// `syncLimit`.
+    /// Waits until what is read is young enough to be told: for a round of the ensemble. False if
+    /// it is not for longer than `syncLimit`.
     pub(super) async fn round(&self) -> bool {
         let limit = Duration::from_millis(self.replica.age_limit_ms());
         let round = async {
@@ -208,8 +209,9 @@ impl Server {
         ROOM_BYTES.max(largest.saturating_mul(4))
     }
 
-    /// The share of the queue's bound that a request takes: its bytes and those of the identities that go with it to
-    /// whoever orders, and at least as much as keeps the number of requests within its limits.
+    /// The share of the queue's bound that a request takes: its bytes and those of the identities
+    /// that go with it to whoever orders, and at least as much as keeps the number of requests
+    /// within its limits.
     pub(super) fn weight(&self, frame_len: usize, identities: &Identities) -> u32 {
         let Config { global_outstanding_limit, throttle, .. } = &self.config;
         let most = most_requests(*global_outstanding_limit, throttle.max_requests);
@@ -227,7 +229,8 @@ impl Server {
     }
 }
 
-/// How many requests may be on their way at once: `globalOutstandingLimit` or `request_throttle_max_requests`.
+/// How many requests may be on their way at once: `globalOutstandingLimit` or
+/// `request_throttle_max_requests`.
 fn most_requests(outstanding: u32, max_requests: Option<NonZeroU32>) -> u32 {
     outstanding.min(max_requests.map_or(u32::MAX, NonZeroU32::get)).max(1)
 }

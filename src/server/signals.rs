@@ -1,7 +1,8 @@
 //! The signals that the process answers to, from its first instant on.
 //!
-//! A start may take minutes; meanwhile the system's answer would be wrong: it ends the process at a request for its state,
-//! and does nothing to process 1 of a container. A thread of its own hears them, whatever all others wait for.
+//! A start may take minutes; meanwhile the system's answer would be wrong: it ends the process at a
+//! request for its state, and does nothing to process 1 of a container. A thread of its own hears
+//! them, whatever all others wait for.
 
 use std::fs;
 use std::io;
@@ -18,8 +19,8 @@ use super::shared::Server;
 use crate::ensemble::Inquiry;
 use crate::logging;
 
-/// What the process was started with ignored stays so, as in a JVM: `nohup` leaves the terminal's end to others, and a shell
-/// Ctrl-C where it starts something in the background.
+/// What the process was started with ignored stays so, as in a JVM: `nohup` leaves the terminal's
+/// end to others, and a shell Ctrl-C where it starts something in the background.
 const LEFT_IGNORED: [i32; 2] = [SIGHUP, SIGINT];
 
 /// Whom signals are for.
@@ -49,7 +50,8 @@ impl Signals {
             |signal: &i32| !(LEFT_IGNORED.contains(signal) && ignored >> (signal - 1) & 1 == 1);
         let ours = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1].into_iter().filter(is_ours);
         let mut signals = iterator::Signals::new(ours.clone())?;
-        // A parent that blocks them for itself does not mean this process; a JVM unblocks them as well.
+        // A parent that blocks them for itself does not mean this process; a JVM unblocks them as
+        // well.
         let blocked: Result<SigSet, _> = ours.map(Signal::try_from).collect();
         blocked?.thread_unblock()?;
         let heard = Self(Arc::default());
@@ -67,7 +69,8 @@ impl Signals {
         }
     }
 
-    /// The server is about to read its directory, and hears nobody until it has. Not if it is ending already.
+    /// The server is about to read its directory, and hears nobody until it has. Not if it is
+    /// ending already.
     pub(super) fn are_for_a_start(&self) -> bool {
         let mut whom = self.0.lock();
         if matches!(*whom, Whom::Server(_)) {

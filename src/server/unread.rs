@@ -1,10 +1,11 @@
-//! What clients have not read yet: answers and events that wait in outboxes, long lists, and large answers that are being
-//! made. There is one budget for all of it, in bytes of memory.
+//! What clients have not read yet: answers and events that wait in outboxes, long lists, and large
+//! answers that are being made. There is one budget for all of it, in bytes of memory.
 //!
-//! When it is used up, whoever has read nothing for the longest goes: not whoever has the most, or many small hoarders would
-//! drive out somebody who reads. A little of much is nothing: else whoever took a byte now and then would outlast all those
-//! who are blocked for a moment. Who it is stands in a list that changes only when a socket takes no more, or has taken its
-//! share again, so that nobody looks through all connections.
+//! When it is used up, whoever has read nothing for the longest goes: not whoever has the most, or
+//! many small hoarders would drive out somebody who reads. A little of much is nothing: else
+//! whoever took a byte now and then would outlast all those who are blocked for a moment. Who it is
+//! stands in a list that changes only when a socket takes no more, or has taken its share again, so
+//! that nobody looks through all connections.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,14 +29,15 @@ pub(super) struct Unread {
     stalled: Mutex<Stalled>,
     /// Those who wait for room for more than a frame have it one after the other.
     pub(super) turn: tokio::sync::Mutex<()>,
-    /// Held while somebody looks for room, so that no two close somebody where one is enough: when somebody who was blocked
-    /// just now was closed last for those who wait for a frame.
+    /// Held while somebody looks for room, so that no two close somebody where one is enough: when
+    /// somebody who was blocked just now was closed last for those who wait for a frame.
     pub(super) look: Mutex<Option<Instant>>,
     waiters: AtomicUsize,
     freed: Notify,
 }
 
-/// The connections whose clients leave something unread, in the order in which their sockets took their share last.
+/// The connections whose clients leave something unread, in the order in which their sockets took
+/// their share last.
 #[derive(Debug, Default)]
 struct Stalled {
     next: u64,
@@ -91,7 +93,8 @@ impl Unread {
         bytes <= self.frame
     }
 
-    /// What nobody waits for. The rest is for what cannot wait, events and small answers, and for those who waited for a frame.
+    /// What nobody waits for. The rest is for what cannot wait, events and small answers, and for
+    /// those who waited for a frame.
     const fn free(&self) -> usize {
         self.limit / 4 * 3
     }
@@ -169,8 +172,8 @@ impl Unread {
         let _ = tokio::time::timeout(most, self.freed.notified()).await;
     }
 
-    /// The socket of a connection has just taken its share or, without a rank before, has just not taken something; it has
-    /// stood still for so long.
+    /// The socket of a connection has just taken its share or, without a rank before, has just not
+    /// taken something; it has stood still for so long.
     pub(super) fn stall(
         &self,
         before: Option<Rank>,
@@ -189,7 +192,8 @@ impl Unread {
         rank
     }
 
-    /// The connection of this rank is not offered anything for now. Gives how long it has stood still.
+    /// The connection of this rank is not offered anything for now. Gives how long it has stood
+    /// still.
     pub(super) fn pause(&self, rank: Rank) -> Duration {
         self.leave(rank);
         rank.since.elapsed()

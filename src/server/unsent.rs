@@ -1,4 +1,5 @@
-//! Connections with something to send, and the thread that sends for the orderer while that has better to do.
+//! Connections with something to send, and the thread that sends for the orderer while that has
+//! better to do.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use parking_lot::{Condvar, Mutex};
 
 use super::connection::Connection;
 
-/// Connections whose outboxes wait. Each is here once at most: it is marked as touched until it is sent for.
+/// Connections whose outboxes wait. Each is here once at most: it is marked as touched until it is
+/// sent for.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     waiting: Mutex<VecDeque<Arc<Connection>>>,

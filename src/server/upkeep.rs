@@ -1,4 +1,5 @@
-//! What goes on beside the requests: spare log segments, the purge of old files, and the word that the orderer hangs.
+//! What goes on beside the requests: spare log segments, the purge of old files, and the word that
+//! the orderer hangs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +13,8 @@ use crate::engine::time::Monotonic;
 use crate::message::MessageId;
 use crate::storage::{self, FillStep, SpareFiller};
 
-/// Between two slices of a spare, which goes to the disk in small ones: the log's sync queues behind what is under way.
+/// Between two slices of a spare, which goes to the disk in small ones: the log's sync queues
+/// behind what is under way.
 const BETWEEN_SLICES: Duration = Duration::from_millis(3);
 /// The same while there is another spare: a file that grows costs the file system a commit a slice.
 const BETWEEN_SLICES_AT_LEISURE: Duration = Duration::from_millis(10);
@@ -23,7 +25,8 @@ const BETWEEN_WORDS_MS: u64 = 24 * 3600 * 1000;
 /// Between two looks at whether a spare is wanted.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
-/// Fills spares until the process ends. A failure is told, once until it is over: the log goes on without spares.
+/// Fills spares until the process ends. A failure is told, once until it is over: the log goes on
+/// without spares.
 pub(super) fn fill_spares(mut filler: SpareFiller) {
     let fill = move || {
         let mut has_failed = false;
@@ -54,7 +57,8 @@ pub(super) fn fill_spares(mut filler: SpareFiller) {
     }
 }
 
-/// Tells while the orderer hangs, most likely in a sync: its own word comes only when that has ended.
+/// Tells while the orderer hangs, most likely in a sync: its own word comes only when that has
+/// ended.
 pub(super) async fn watch_for_hanging(server: Arc<Server>) {
     let patience = super::clock::millis(server.config.fsync_warning_threshold).max(100);
     let mut looks = tokio::time::interval(Duration::from_millis(patience));
@@ -75,7 +79,8 @@ pub(super) async fn watch_for_hanging(server: Arc<Server>) {
     }
 }
 
-/// When to tell of a group that does not end: twice as late each time, so that a disk that is gone fills no log.
+/// When to tell of a group that does not end: twice as late each time, so that a disk that is gone
+/// fills no log.
 #[derive(Debug)]
 struct Hanging {
     patience: u64,
@@ -84,7 +89,8 @@ struct Hanging {
 }
 
 impl Hanging {
-    /// How long the group has taken that began then, in milliseconds, if that is to be told. 0 is no group.
+    /// How long the group has taken that began then, in milliseconds, if that is to be told. 0 is
+    /// no group.
     fn look(&mut self, began: u64, now: Monotonic) -> Option<u64> {
         let ms = now.0.saturating_sub(began);
         if began == 0 || ms < self.patience {
@@ -126,8 +132,8 @@ async fn repeat<F: Future<Output = ()>>(
     }
 }
 
-/// Purges once, on a thread of its own: which snapshots are whole shows only when they are read. The log stays from the
-/// transaction `wanted` on.
+/// Purges once, on a thread of its own: which snapshots are whole shows only when they are read.
+/// The log stays from the transaction `wanted` on.
 pub(super) fn purge_once(server: &Server, wanted: Option<i64>) -> Option<JoinHandle<()>> {
     let purge = removing_old(server, wanted);
     let started = thread::Builder::new().name("purge".to_owned()).spawn(purge);

@@ -1,4 +1,5 @@
-//! A setWatches of many paths: some are watched under one hold, and in between everybody else has a turn.
+//! A setWatches of many paths: some are watched under one hold, and in between everybody else has a
+//! turn.
 
 use std::io;
 
@@ -14,8 +15,8 @@ use crate::engine::time::Monotonic;
 use crate::engine::watch_again::WatchAgain;
 use crate::ensemble::Fresh;
 
-/// Answers the setWatches that is first in `inbox`, unless the connection ends before. What changed meanwhile is told before
-/// it, and once.
+/// Answers the setWatches that is first in `inbox`, unless the connection ends before. What changed
+/// meanwhile is told before it, and once.
 pub(super) async fn answer(
     connection: &Connection,
     server: &Server,
@@ -59,8 +60,9 @@ enum Advanced {
     /// There are further paths.
     Some,
     Answered,
-    /// What is not watched for want of memory, or is too old to be told, ends the connection behind what it was told, under the
-    /// hold: no later event comes first. The client catches up on its next one.
+    /// What is not watched for want of memory, or is too old to be told, ends the connection behind
+    /// what it was told, under the hold: no later event comes first. The client catches up on its
+    /// next one.
     Ended,
 }
 
@@ -139,7 +141,8 @@ mod tests {
         }
     }
 
-    /// It ends behind what it was told before. How many connections did because that would have been too old.
+    /// It ends behind what it was told before. How many connections did because that would have
+    /// been too old.
     async fn ends(server: &Server) -> u64 {
         let (_client, connection) = connected(server).await;
         attach(&connection);

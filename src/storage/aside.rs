@@ -25,8 +25,8 @@ pub fn move_snapshots_aside(
     Ok(files)
 }
 
-/// Moves snapshots, logs and what says how to read them into a folder named `aside` beside, durably. It can be done again
-/// where it was cut short.
+/// Moves snapshots, logs and what says how to read them into a folder named `aside` beside,
+/// durably. It can be done again where it was cut short.
 ///
 /// # Errors
 /// When the disk refuses.
@@ -44,7 +44,8 @@ pub fn move_data_aside(directory: &DataDirectory, aside: &str) -> Result<(), Sto
     disk.sync_folder(directory.logs()).during("sync the folder", directory.logs())
 }
 
-/// The same where the snapshot of `zxid` has come in the place of it all, and stays. Whoever fills spares may go on.
+/// The same where the snapshot of `zxid` has come in the place of it all, and stays. Whoever fills
+/// spares may go on.
 ///
 /// # Errors
 /// When the disk refuses.
@@ -83,7 +84,8 @@ fn move_snapshots_but(
     move_all(directory.disk().as_ref(), directory.snapshots(), &snapshots, aside)
 }
 
-/// Makes the folder of [`move_history_aside`], and copies into it what stays here and says how to read what comes there.
+/// Makes the folder of [`move_history_aside`], and copies into it what stays here and says how to
+/// read what comes there.
 ///
 /// # Errors
 /// When the disk refuses.
@@ -97,18 +99,20 @@ pub(crate) fn begin_aside(directory: &DataDirectory, aside: &str) -> Result<(), 
     copier.finish().map(|_| ())
 }
 
-/// Moves what led to another state than that of the snapshot of `zxid`, which stays alone: all other snapshots, then all
-/// logs, into a folder named `aside` beside, durably.
+/// Moves what led to another state than that of the snapshot of `zxid`, which stays alone: all
+/// other snapshots, then all logs, into a folder named `aside` beside, durably.
 ///
 /// # Errors
-/// When the disk refuses. A start begins from the snapshot of `zxid` all the same, if it is the newest one.
+/// When the disk refuses. A start begins from the snapshot of `zxid` all the same, if it is the
+/// newest one.
 pub(crate) fn move_history_aside(
     directory: &DataDirectory,
     zxid: i64,
     aside: &str,
 ) -> Result<(), StorageError> {
     let disk = directory.disk().as_ref();
-    // First: without the snapshot that stays, none of them may be tried with a log of the new state.
+    // First: without the snapshot that stays, none of them may be tried with a log of the new
+    // state.
     move_snapshots_but(directory, zxid, aside)?;
     take_back(directory)?;
     let logs: Vec<PathBuf> =
@@ -116,8 +120,8 @@ pub(crate) fn move_history_aside(
     move_all(disk, directory.logs(), &logs, aside)
 }
 
-/// Moves files into `aside`, which is made beside their folder, the last one first. One that a purge has taken away
-/// meanwhile needs no place.
+/// Moves files into `aside`, which is made beside their folder, the last one first. One that a
+/// purge has taken away meanwhile needs no place.
 pub(super) fn move_all(
     disk: &dyn Disk,
     folder: &Path,

@@ -6,7 +6,8 @@ use super::disk::{Access, Disk, read_exact_at};
 use super::error::{During, StorageError};
 use super::file_name;
 
-/// Replaces `folder/name` by `bytes`: written under a temporary name, synced, renamed, folder synced.
+/// Replaces `folder/name` by `bytes`: written under a temporary name, synced, renamed, folder
+/// synced.
 pub(crate) fn replace(
     disk: &dyn Disk,
     folder: &Path,

@@ -1,7 +1,8 @@
-//! A data directory made of another one: the copy of a running server's, and an earlier state of a stopped one's.
+//! A data directory made of another one: the copy of a running server's, and an earlier state of a
+//! stopped one's.
 //!
-//! Either is a snapshot and the logs behind it. They are written into a folder of a temporary name and get their
-//! place when all of it is durable, so no server starts on half of it.
+//! Either is a snapshot and the logs behind it. They are written into a folder of a temporary name
+//! and get their place when all of it is durable, so no server starts on half of it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -69,8 +70,8 @@ impl Target {
 
     /// Gives what was written the place of what is there, which gets the name `aside`.
     ///
-    /// Where the file system lets two folders change places, there is a `version-2` at any time. Where data and log
-    /// are in two folders, a start between the two refuses.
+    /// Where the file system lets two folders change places, there is a `version-2` at any time.
+    /// Where data and log are in two folders, a start between the two refuses.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -192,10 +193,11 @@ pub fn plan_backup(
     Ok(all.map(|source| (source.path, source.len)).collect())
 }
 
-/// Copies the newest valid snapshot and the logs behind it; `target` then waits for [`Target::publish`].
+/// Copies the newest valid snapshot and the logs behind it; `target` then waits for
+/// [`Target::publish`].
 ///
-/// A server may be writing: the copy ends where a group of its log ends. `pause` is to wait some 10 ms, for a write
-/// that goes on. `replay` gets the state of the copy, which is read back.
+/// A server may be writing: the copy ends where a group of its log ends. `pause` is to wait some 10
+/// ms, for a write that goes on. `replay` gets the state of the copy, which is read back.
 ///
 /// # Errors
 /// When no valid snapshot is there, the log is damaged, or the disk fails.
@@ -394,7 +396,8 @@ fn whole_snapshot(source: &DataDirectory, older: usize) -> Result<(i64, Source),
     Err(StorageError::NoSnapshotUpTo { folder, zxid: i64::MAX, reason: None })
 }
 
-/// Where the records of a finished log end; its whole length where that is not clear, so that the copy shows it.
+/// Where the records of a finished log end; its whole length where that is not clear, so that the
+/// copy shows it.
 fn records_end(reader: &mut SegmentReader) -> Result<u64, StorageError> {
     let mut last_good = 0;
     let unreadable = loop {
@@ -419,8 +422,8 @@ fn records_end(reader: &mut SegmentReader) -> Result<u64, StorageError> {
 
 /// Where the last finished group of a log ends that is being written.
 ///
-/// A group is written at once, but a reader can see the first part of it. It is finished when the next one has begun,
-/// or when nothing more of it comes.
+/// A group is written at once, but a reader can see the first part of it. It is finished when the
+/// next one has begun, or when nothing more of it comes.
 fn group_end(
     disk: &dyn Disk,
     mut reader: SegmentReader,

@@ -1,5 +1,5 @@
-//! Backups of a directory that is written and purged meanwhile, and restores that are broken off, on a disk that
-//! loses power. `FERROKEEPER_SEEDS` says how many.
+//! Backups of a directory that is written and purged meanwhile, and restores that are broken off,
+//! on a disk that loses power. `FERROKEEPER_SEEDS` says how many.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
-//! A disk that turns one bit over, and what a start makes of it: by where the bit is, it refuses with
-//! the place, cuts off the last group and says so, or shows everything. Never less without a word. And what a refusal
-//! says to type loses no more than it says. `FERROKEEPER_FLIPS` says how many.
+//! A disk that turns one bit over, and what a start makes of it: by where the bit is, it refuses
+//! with the place, cuts off the last group and says so, or shows everything. Never less without a
+//! word. And what a refusal says to type loses no more than it says. `FERROKEEPER_FLIPS` says how
+//! many.
 
 use super::cut::plan_cut;
 use super::disk::sim::Dice;
@@ -144,7 +145,8 @@ fn try_way_out(written: &Written, error: &StorageError, case: &str) {
 /// Where a bit was, and so what is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// A record of the log behind the snapshot, not of the last group: refused, with file and offset.
+    /// A record of the log behind the snapshot, not of the last group: refused, with file and
+    /// offset.
     Synced,
     /// A record of the last group: cut there, and said.
     LastGroup,

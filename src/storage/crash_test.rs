@@ -1,6 +1,6 @@
-//! Acknowledged means durable: the log, spares, snapshots and purge on a disk that loses power, fails
-//! or fills up at a random operation, again and again, against a ledger. And the proof that this test
-//! can fail. `FERROKEEPER_SEEDS` says how many disks.
+//! Acknowledged means durable: the log, spares, snapshots and purge on a disk that loses power,
+//! fails or fills up at a random operation, again and again, against a ledger. And the proof that
+//! this test can fail. `FERROKEEPER_SEEDS` says how many disks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -145,7 +145,8 @@ impl World {
         while lives < 3 || world.txns < 200 {
             lives += 1;
             let failed = world.life()?;
-            // What a process did not bring to the disk is seen by the next one, and then the power fails.
+            // What a process did not bring to the disk is seen by the next one, and then the power
+            // fails.
             if world.dice.below(4) == 0 || (failed && world.dice.coin()) {
                 world.disk.kill();
                 world.seen.killed_at_fault += usize::from(failed);
@@ -162,8 +163,8 @@ impl World {
         Ok(world)
     }
 
-    /// From a start to a power failure. What storage refuses after the failure is no violation. Whether the disk failed
-    /// for once.
+    /// From a start to a power failure. What storage refuses after the failure is no violation.
+    /// Whether the disk failed for once.
     fn life(&mut self) -> Result<bool, String> {
         let (fault, span) = match self.dice.below(8) {
             0 | 1 => (Fault::Eio, 100),

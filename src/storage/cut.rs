@@ -1,7 +1,8 @@
 //! Cuts the log behind a zxid, so that the next start makes the state of that zxid.
 //!
-//! Nothing is deleted: later logs, and snapshots that hold more than the state, are moved into a folder beside. Whole
-//! files go first and the newest of them first, so that a crash in between leaves a state that once was.
+//! Nothing is deleted: later logs, and snapshots that hold more than the state, are moved into a
+//! folder beside. Whole files go first and the newest of them first, so that a crash in between
+//! leaves a state that once was.
 
 use std::path::PathBuf;
 
@@ -41,7 +42,8 @@ impl CutPlan {
     /// Carries it out, durably, moving into folders named `aside` beside the two `version-2`.
     ///
     /// # Errors
-    /// When the disk refuses; what is then on disk is a state from the kept one up to the present one.
+    /// When the disk refuses; what is then on disk is a state from the kept one up to the present
+    /// one.
     pub fn carry_out(&self, directory: &DataDirectory, aside: &str) -> Result<(), StorageError> {
         let disk = directory.disk().as_ref();
         move_all(disk, directory.snapshots(), &self.snapshots, aside)?;
@@ -58,8 +60,9 @@ impl CutPlan {
     }
 }
 
-/// Finds out what is to be done so that a start makes the state at `zxid`, which is read into `replay`. With
-/// `inexact`, the state may hold some of what is cut off, as far as a snapshot of ZooKeeper does.
+/// Finds out what is to be done so that a start makes the state at `zxid`, which is read into
+/// `replay`. With `inexact`, the state may hold some of what is cut off, as far as a snapshot of
+/// ZooKeeper does.
 ///
 /// # Errors
 /// When that state cannot be made, the directory is a member's of an ensemble, or the disk fails.

@@ -25,7 +25,8 @@ pub struct DataDirectory {
     handovers: AtomicU64,
     /// Snapshots that the start passed over: whatever their checksums say, they are of no use.
     useless: Mutex<Vec<PathBuf>>,
-    /// Held by a purge while it removes, and by whoever needs files to be there that were listed before.
+    /// Held by a purge while it removes, and by whoever needs files to be there that were listed
+    /// before.
     removing: Mutex<()>,
     _locks: Vec<Box<dyn Lock>>,
 }
@@ -89,12 +90,14 @@ impl DataDirectory {
         Self { disk, snapshots, logs, handovers, useless, removing, _locks: locks }
     }
 
-    /// A number that no other snapshot handed over has: one may come while another is being installed.
+    /// A number that no other snapshot handed over has: one may come while another is being
+    /// installed.
     pub(crate) fn next_handover(&self) -> u64 {
         self.handovers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Keeps a purge from removing files, for as long as the value lives. A purge that is at it comes to its end first.
+    /// Keeps a purge from removing files, for as long as the value lives. A purge that is at it
+    /// comes to its end first.
     pub(crate) fn keep_files(&self) -> MutexGuard<'_, ()> {
         self.removing.lock()
     }
@@ -109,7 +112,8 @@ impl DataDirectory {
         self.useless.lock().iter().any(|useless| useless == snapshot)
     }
 
-    /// Shows two `version-2` folders as they are, whoever uses them: nothing is locked, made or removed.
+    /// Shows two `version-2` folders as they are, whoever uses them: nothing is locked, made or
+    /// removed.
     ///
     /// # Errors
     /// When a folder is missing or cannot be listed, or holds files that belong into the other one.
@@ -199,8 +203,8 @@ impl DataDirectory {
         format!("ferrokeeper {tool} {}{logs}", root(&self.snapshots))
     }
 
-    /// What an operator types to have the data again that was moved into `aside` when the directory became a member's, as that of
-    /// no ensemble. What is here now is kept.
+    /// What an operator types to have the data again that was moved into `aside` when the directory
+    /// became a member's, as that of no ensemble. What is here now is kept.
     pub(crate) fn back_command(&self, aside: &str) -> String {
         let mut folders = vec![self.snapshots()];
         if self.logs != self.snapshots {
@@ -215,7 +219,8 @@ impl DataDirectory {
         moves.collect::<Vec<_>>().join(" && ")
     }
 
-    /// What an operator types to move all data aside, kept, so that a start begins empty as the same server: `myid` stays.
+    /// What an operator types to move all data aside, kept, so that a start begins empty as the
+    /// same server: `myid` stays.
     #[must_use]
     pub fn aside_command(&self) -> String {
         let mut folders = vec![self.snapshots()];
@@ -240,7 +245,8 @@ impl DataDirectory {
     }
 }
 
-/// What an operator does where there is no [`DataDirectory::aside_command`], because the directory is another server's.
+/// What an operator does where there is no [`DataDirectory::aside_command`], because the directory
+/// is another server's.
 pub const MOVE_ASIDE: &str =
     "move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`";
 

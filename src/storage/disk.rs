@@ -40,7 +40,8 @@ pub trait Disk: Debug + Send + Sync {
     /// Renames a file, replacing one that has the new name, or a folder.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Gives two folders each other's names, both or neither; `Unsupported` where the file system cannot.
+    /// Gives two folders each other's names, both or neither; `Unsupported` where the file system
+    /// cannot.
     fn exchange(&self, one: &Path, other: &Path) -> io::Result<()>;
 
     /// Removes a file.

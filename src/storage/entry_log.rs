@@ -1,11 +1,12 @@
 //! The log by index, as consensus wants it: entries from here to there, and a tail that can be cut.
 //!
 //! The records are those of [`TxnLog`] in the files of every other server. A segment here holds
-//! records of one epoch only, so that its name and its header say the zxid of every index in it. The
-//! newest entries stay in memory, older ones are read from their files.
+//! records of one epoch only, so that its name and its header say the zxid of every index in it.
+//! The newest entries stay in memory, older ones are read from their files.
 //!
-//! Reading and writing are two halves, for two threads: [`EntryLog`] knows every entry at once, [`EntryWriter`] makes
-//! it durable later and in the same order, and tells of it through [`EntryLog::written`].
+//! Reading and writing are two halves, for two threads: [`EntryLog`] knows every entry at once,
+//! [`EntryWriter`] makes it durable later and in the same order, and tells of it through
+//! [`EntryLog::written`].
 
 use std::collections::VecDeque;
 use std::io::ErrorKind::NotFound;
@@ -69,8 +70,8 @@ impl LogEntry {
         Self { index, zxid, kind: EntryKind::Ordinary, payload: payload.into() }
     }
 
-    /// Whether it has no content. No other entry is a transaction that failed, but those about members, which have
-    /// something to say.
+    /// Whether it has no content. No other entry is a transaction that failed, but those about
+    /// members, which have something to say.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         if self.kind == EntryKind::Membership {
@@ -81,11 +82,13 @@ impl LogEntry {
     }
 }
 
-/// The log of a member of an ensemble as it is read: what stands in its files, and what is on its way there.
+/// The log of a member of an ensemble as it is read: what stands in its files, and what is on its
+/// way there.
 #[derive(Debug)]
 pub struct EntryLog {
     directory: Arc<DataDirectory>,
-    /// The entry that the snapshot of the start shows, or one that came later in the place of the log.
+    /// The entry that the snapshot of the start shows, or one that came later in the place of the
+    /// log.
     base: SegmentBegin,
     /// The segments, oldest first, as the writer left them when it was last heard of.
     segments: Vec<SegmentBegin>,
@@ -96,7 +99,8 @@ pub struct EntryLog {
     old: u64,
     last_index: u64,
     last_zxid: i64,
-    /// Where reading from files stopped, of each peer that lags; the one that was used last is the last.
+    /// Where reading from files stopped, of each peer that lags; the one that was used last is the
+    /// last.
     cursors: Mutex<Vec<Cursor>>,
 }
 
@@ -112,7 +116,8 @@ struct Cursor {
 }
 
 impl EntryLog {
-    /// The log that recovery opened behind `snapshot`, and what writes it. Entries up to `floor` are not given to anybody.
+    /// The log that recovery opened behind `snapshot`, and what writes it. Entries up to `floor`
+    /// are not given to anybody.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -155,7 +160,8 @@ impl EntryLog {
         Ok((read, EntryWriter { directory, log, base, segments, has_changed: true }))
     }
 
-    /// A log without entries, beside what lies in the directory and is another's: that is not read, and not changed.
+    /// A log without entries, beside what lies in the directory and is another's: that is not read,
+    /// and not changed.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -220,8 +226,8 @@ impl EntryLog {
         }
     }
 
-    /// Takes entries that the writer is given as well. They begin behind the last one, or replace what stands from
-    /// the first of them on.
+    /// Takes entries that the writer is given as well. They begin behind the last one, or replace
+    /// what stands from the first of them on.
     pub fn put(&mut self, entries: &[LogEntry]) {
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return };
         if first.index <= self.last_index {
@@ -248,7 +254,8 @@ impl EntryLog {
         self.cursors.lock().clear();
     }
 
-    /// The files hold what they were given before the entry `unwritten`, in these segments if they are others.
+    /// The files hold what they were given before the entry `unwritten`, in these segments if they
+    /// are others.
     pub fn written(&mut self, segments: Option<Segments>, unwritten: u64) {
         if let Some(Segments(segments)) = segments {
             self.segments = segments;
@@ -257,8 +264,8 @@ impl EntryLog {
         self.shorten(TAIL_BYTES, unwritten);
     }
 
-    /// To be called every while: of the entries that were there at the last call, only the newest stay in memory. The files
-    /// hold all before the entry `unwritten`.
+    /// To be called every while: of the entries that were there at the last call, only the newest
+    /// stay in memory. The files hold all before the entry `unwritten`.
     pub fn age(&mut self, unwritten: u64) {
         let old = std::mem::replace(&mut self.old, self.last_index);
         self.shorten(OLD_TAIL_BYTES, unwritten.min(old.saturating_add(1)));
@@ -276,8 +283,8 @@ impl EntryLog {
     }
 
     /// The entries from `low` to before `high`, at least one and no more bytes than `bytes_max`
-    /// beyond that, fewer where they come from files; all of them where `bytes_max` is [`u64::MAX`]. `None` if they are not
-    /// here any more.
+    /// beyond that, fewer where they come from files; all of them where `bytes_max` is
+    /// [`u64::MAX`]. `None` if they are not here any more.
     ///
     /// # Errors
     /// When a file cannot be read or does not hold what its name says.
@@ -381,8 +388,8 @@ impl EntryWriter {
         zxid_in(&self.segments, self.base, index)
     }
 
-    /// Adds entries to the group; they are durable behind the next [`commit`](Self::commit). They begin behind the
-    /// last one, or replace what stands from the first of them on.
+    /// Adds entries to the group; they are durable behind the next [`commit`](Self::commit). They
+    /// begin behind the last one, or replace what stands from the first of them on.
     ///
     /// # Errors
     /// When the disk refuses, or the entries do not follow. The log takes nothing more then.
@@ -596,9 +603,10 @@ pub(crate) fn own_segments(directory: &DataDirectory) -> Result<Vec<SegmentBegin
     Ok(segments)
 }
 
-/// Forgets the segments before one that does not reach to the next, as if they had been purged. Recovery
-/// has looked at what stands behind the entry `known`, which the snapshot shows, and before it only a reader can tell. The
-/// last segment must reach to that entry: else nothing says what stood between, nor of which terms.
+/// Forgets the segments before one that does not reach to the next, as if they had been purged.
+/// Recovery has looked at what stands behind the entry `known`, which the snapshot shows, and
+/// before it only a reader can tell. The last segment must reach to that entry: else nothing says
+/// what stood between, nor of which terms.
 fn drop_before_gap(
     directory: &DataDirectory,
     segments: &mut Vec<SegmentBegin>,
@@ -645,7 +653,8 @@ fn holds(
     Ok(zxid_of_payload(found.payload) == Some(entry.zxid))
 }
 
-/// Whether the records of a segment are those up to `end` and no others: else its place in the log is not certain.
+/// Whether the records of a segment are those up to `end` and no others: else its place in the log
+/// is not certain.
 fn ends_before(
     directory: &DataDirectory,
     begin: SegmentBegin,

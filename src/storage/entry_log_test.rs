@@ -299,8 +299,8 @@ fn old_entries_go_from_memory_and_come_from_files() {
     assert!(pieces < 40, "{pieces}");
 }
 
-/// Two peers that lag read a file of 2.4 MB in turns, in pieces of 64 kB: it is read about once for each, in ten reads, and
-/// not from its beginning for every piece.
+/// Two peers that lag read a file of 2.4 MB in turns, in pieces of 64 kB: it is read about once for
+/// each, in ten reads, and not from its beginning for every piece.
 #[test]
 fn peers_that_lag_are_read_on_for_where_they_stopped() {
     let mut fixture = fixture();
@@ -321,8 +321,8 @@ fn peers_that_lag_are_read_on_for_where_they_stopped() {
     }
 }
 
-/// A log and its cuts on a disk that loses power at any operation: what is found is what a completed
-/// append left, or a beginning of it, or what the interrupted one was about to leave.
+/// A log and its cuts on a disk that loses power at any operation: what is found is what a
+/// completed append left, or a beginning of it, or what the interrupted one was about to leave.
 #[test]
 fn a_cut_tail_stays_cut_and_nothing_before_it_goes() {
     for seed in 0..300 {
@@ -507,10 +507,12 @@ fn entries_before_one_that_is_missing_are_as_good_as_purged() {
     assert_eq!(log.entries(3, 9, u64::MAX).expect("reads"), None);
 }
 
-/// A log that ends before the member's own snapshot, in an older term, says nothing of the terms up to there.
+/// A log that ends before the member's own snapshot, in an older term, says nothing of the terms up
+/// to there.
 #[test]
 fn a_log_that_ends_before_the_snapshot_is_as_good_as_purged() {
-    // The last term's file is gone, or its only group cannot be read; or the older term goes on to the snapshot's index.
+    // The last term's file is gone, or its only group cannot be read; or the older term goes on to
+    // the snapshot's index.
     for (of_first_term, is_flipped) in [(50, false), (50, true), (60, false)] {
         for segment_len in [1024, 1 << 20] {
             let log = LogOptions { segment_len, spares: 1, force_sync: true };

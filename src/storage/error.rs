@@ -67,7 +67,8 @@ pub enum StorageError {
         /// The first such file.
         path: PathBuf,
     },
-    /// The file does not begin like a log or a snapshot; of a log that is needed, a start says [`Self::Damage`].
+    /// The file does not begin like a log or a snapshot; of a log that is needed, a start says
+    /// [`Self::Damage`].
     #[error("{} does not begin with a valid {expected} header; restore the file from a backup or move it away if you know that nothing in it is needed", path.display())]
     Header {
         /// The file.

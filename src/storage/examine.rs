@@ -1,7 +1,9 @@
-//! What a start would make of a data directory, without starting: nothing is changed, and somebody may be using it.
+//! What a start would make of a data directory, without starting: nothing is changed, and somebody
+//! may be using it.
 //!
-//! Can stop at an earlier zxid. A snapshot of ours is the tree at one zxid. One of ZooKeeper was written while
-//! transactions went on, so it is of use for a state only if the last transaction in it is not behind that state.
+//! Can stop at an earlier zxid. A snapshot of ours is the tree at one zxid. One of ZooKeeper was
+//! written while transactions went on, so it is of use for a state only if the last transaction in
+//! it is not behind that state.
 
 use std::path::PathBuf;
 
@@ -31,7 +33,8 @@ pub struct Examined {
     pub passed_over: Vec<(PathBuf, String)>,
     /// The zxid of the state.
     pub last_zxid: i64,
-    /// When the last transaction behind the snapshot was made, in milliseconds; `None` if there is none.
+    /// When the last transaction behind the snapshot was made, in milliseconds; `None` if there is
+    /// none.
     pub last_time: Option<i64>,
     /// Transactions behind the snapshot.
     pub txns: u64,
@@ -69,7 +72,8 @@ pub enum LogEnd {
 /// Reads the directory as a start would, up to `zxid_max`, into `replay`.
 ///
 /// # Errors
-/// When there is no snapshot to begin with, or the disk fails. Damage of the log is in what is returned.
+/// When there is no snapshot to begin with, or the disk fails. Damage of the log is in what is
+/// returned.
 pub fn examine(
     directory: &DataDirectory,
     trust_empty: bool,
@@ -79,7 +83,8 @@ pub fn examine(
     examine_up_to(directory, trust_empty, zxid_max, false, replay)
 }
 
-/// The same; with `inexact`, a snapshot of ZooKeeper will do that holds transactions from behind `zxid_max`.
+/// The same; with `inexact`, a snapshot of ZooKeeper will do that holds transactions from behind
+/// `zxid_max`.
 pub(crate) fn examine_up_to(
     directory: &DataDirectory,
     trust_empty: bool,
@@ -171,7 +176,8 @@ pub fn writers(directory: &DataDirectory) -> Result<Vec<(PathBuf, Option<Writer>
     Ok(found)
 }
 
-/// The last zxid that was written at `time` or before, in milliseconds: the one before the first later transaction.
+/// The last zxid that was written at `time` or before, in milliseconds: the one before the first
+/// later transaction.
 ///
 /// # Errors
 /// When no transaction of the log is that old, or the disk fails.

@@ -1,5 +1,5 @@
-//! Each file of a directory missing, empty, cut or garbage: a start shows the whole tree or refuses with a word.
-//! Never less silently, apart from what nobody can know: how far the last log reached.
+//! Each file of a directory missing, empty, cut or garbage: a start shows the whole tree or refuses
+//! with a word. Never less silently, apart from what nobody can know: how far the last log reached.
 
 use super::Disk;
 use super::StorageError;
@@ -46,7 +46,8 @@ fn fates(content: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
     fates
 }
 
-/// ZOOKEEPER-2325, ZOOKEEPER-3644 and ZOOKEEPER-2332: files that are missing or empty gave an empty tree, or no start.
+/// ZOOKEEPER-2325, ZOOKEEPER-3644 and ZOOKEEPER-2332: files that are missing or empty gave an empty
+/// tree, or no start.
 #[test]
 fn any_one_file_missing_empty_cut_or_garbage() {
     let (mut started, mut refused) = (0, 0);
@@ -82,7 +83,8 @@ fn any_one_file_missing_empty_cut_or_garbage() {
     assert!(started > 50 && refused > 50, "{started} starts, {refused} refusals");
 }
 
-/// RaftKeeper#234, #160: without any snapshot its replay crashed. ZOOKEEPER-2325: ZooKeeper began an empty tree.
+/// RaftKeeper#234, #160: without any snapshot its replay crashed. ZOOKEEPER-2325: ZooKeeper began
+/// an empty tree.
 #[test]
 fn without_any_snapshot_and_with_a_cut_log_nothing_starts() {
     for cut in [usize::MAX, 1000, 100, 17] {
@@ -133,7 +135,8 @@ fn what_stands_in_a_spare_never_becomes_a_record() {
             Ok((recovered, ledger)) => {
                 assert_eq!((recovered.last_zxid, ledger.txns.len()), (12, 12), "{seed}");
             }
-            // A whole record right behind the last one cannot be told from one that was lost before.
+            // A whole record right behind the last one cannot be told from one that was lost
+            // before.
             Err(error) => {
                 assert!(matches!(error, StorageError::Damage { last_good: 12, .. }), "{error}");
                 assert_eq!(seed % 2, 1, "{error}");

@@ -29,7 +29,8 @@ pub(crate) const UNSYNCED: &str = "ferrokeeper.unsynced";
 pub(crate) const RESTORING: &str = "ferrokeeper.restoring";
 /// What a member of an ensemble has promised.
 pub(crate) const RAFT_STATE: &str = "raft.state";
-/// The same of a server that is no member any more; an empty file beside what was copied from a member.
+/// The same of a server that is no member any more; an empty file beside what was copied from a
+/// member.
 pub(crate) const RAFT_STATE_LEFT: &str = "raft.state.left";
 /// A snapshot that comes from another member.
 pub(crate) const HANDOVER: &str = "handover";

@@ -1,11 +1,12 @@
 //! A snapshot that comes from another member, and the log that it makes void.
 //!
-//! The file is written under a temporary name and read to its end, as a start reads it; only then it gets its name by
-//! [`ReceivedSnapshot::install`], and is read again for the tree. From then on a log that does not hold the snapshot's own entry is of
-//! no use, and [`discard_void_log`] removes it: at once, or at the next start if that was cut short. That
-//! it is to go stands in `raft.state` before, and what cannot be read never says so: a log is removed where a
-//! record of it is another than the snapshot's, or where it ends in order before, and where the snapshot's own record is nowhere
-//! in it.
+//! The file is written under a temporary name and read to its end, as a start reads it; only then
+//! it gets its name by [`ReceivedSnapshot::install`], and is read again for the tree. From then on
+//! a log that does not hold the snapshot's own entry is of no use, and [`discard_void_log`] removes
+//! it: at once, or at the next start if that was cut short. That it is to go stands in `raft.state`
+//! before, and what cannot be read never says so: a log is removed where a record of it is another
+//! than the snapshot's, or where it ends in order before, and where the snapshot's own record is
+//! nowhere in it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -122,8 +123,9 @@ impl ReceivedSnapshot {
         self.offset
     }
 
-    /// Reads what came to its end into `replay`, as a start will: a whole snapshot of a server of ours, which shows the
-    /// log's entry `index`. To be asked where nobody waits: it takes as long as a start.
+    /// Reads what came to its end into `replay`, as a start will: a whole snapshot of a server of
+    /// ours, which shows the log's entry `index`. To be asked where nobody waits: it takes as long
+    /// as a start.
     ///
     /// # Errors
     /// When it is none, `replay` refuses it, or the disk does. It is not to be installed then.
@@ -179,9 +181,10 @@ impl Drop for ReceivedSnapshot {
     }
 }
 
-/// Removes the log that the snapshot of `zxid`, which was handed over, takes the place of: one that ends before it in
-/// order, or has another entry in its place. Any other one stays, for recovery to judge. Tells which entry the snapshot
-/// shows; `None` if it is not there, or if it cannot be loaded into `replay`: no start could be made from it.
+/// Removes the log that the snapshot of `zxid`, which was handed over, takes the place of: one that
+/// ends before it in order, or has another entry in its place. Any other one stays, for recovery to
+/// judge. Tells which entry the snapshot shows; `None` if it is not there, or if it cannot be
+/// loaded into `replay`: no start could be made from it.
 ///
 /// # Errors
 /// When the disk refuses.
@@ -204,8 +207,8 @@ pub fn discard_void_log(
     Ok(Some(index))
 }
 
-/// Whether the snapshot of `zxid`, which was handed over, is there and can be loaded into `replay`. What else has its name
-/// goes.
+/// Whether the snapshot of `zxid`, which was handed over, is there and can be loaded into `replay`.
+/// What else has its name goes.
 ///
 /// # Errors
 /// When the disk refuses.
@@ -299,7 +302,8 @@ fn may_hold(
     Ok(false)
 }
 
-/// Whether another record is in the place of the snapshot's entry, or the log ends in order before that.
+/// Whether another record is in the place of the snapshot's entry, or the log ends in order before
+/// that.
 fn lacks_index(
     directory: &DataDirectory,
     segments: &[SegmentBegin],
@@ -317,7 +321,8 @@ fn lacks_index(
         let Ok(found) = reader.next()? else { break };
         let Some(found) = zxid_of_payload(found.payload) else { return Ok(false) };
         let is_same_term = epoch_of(found) == epoch_of(zxid);
-        // In a term, zxids and indexes go on together: where they do not, the index is wrong, and says nothing.
+        // In a term, zxids and indexes go on together: where they do not, the index is wrong, and
+        // says nothing.
         if is_same_term && zxid.saturating_sub(found).cast_unsigned() != index - at {
             return Ok(false);
         }

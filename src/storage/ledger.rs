@@ -1,7 +1,7 @@
 //! The plain model of the tests: every transaction ever, by zxid, with its content.
 //!
-//! As a snapshot it is one znode per transaction, so a start from any snapshot and its logs must give
-//! the same ledger as a start from the beginning.
+//! As a snapshot it is one znode per transaction, so a start from any snapshot and its logs must
+//! give the same ledger as a start from the beginning.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

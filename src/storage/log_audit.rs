@@ -1,7 +1,8 @@
 //! One log after the other, from its first record to its last: what is in them and what is wrong.
 //!
-//! Unlike a start it goes on behind the first fault, and it looks at every log, also at those that a snapshot makes
-//! needless. What a start would do is the business of [`examine`](super::examine::examine).
+//! Unlike a start it goes on behind the first fault, and it looks at every log, also at those that
+//! a snapshot makes needless. What a start would do is the business of
+//! [`examine`](super::examine::examine).
 
 use std::path::{Path, PathBuf};
 
@@ -153,8 +154,8 @@ impl LogAudit {
                     Err(unreadable) => break unreadable,
                 }
             };
-            // A server may have written on: the record was not there yet when it was looked for, and a later one is
-            // there now.
+            // A server may have written on: the record was not there yet when it was looked for,
+            // and a later one is there now.
             let offset = reader.offset();
             if !is_last || looked_again == Some(offset) || !is_damage(&mut reader, &summary)? {
                 break unreadable;

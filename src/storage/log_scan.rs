@@ -46,7 +46,8 @@ pub(crate) struct LogScan {
     bytes_before: u64,
     /// The last segment and what is to be done with it.
     ending: Option<(PathBuf, Ending)>,
-    /// Whether a segment of ZooKeeper was read: its zxids may leave some out, and no index counts them.
+    /// Whether a segment of ZooKeeper was read: its zxids may leave some out, and no index counts
+    /// them.
     has_java: bool,
     /// Whether a record of this server was read.
     has_own: bool,
@@ -191,7 +192,8 @@ impl LogScan {
         self.txns
     }
 
-    /// The torn end of the last segment that [`settle`](Self::settle) would cut off: file, from, to.
+    /// The torn end of the last segment that [`settle`](Self::settle) would cut off: file, from,
+    /// to.
     pub(crate) fn torn(&self) -> Option<(&Path, u64, u64)> {
         match &self.ending {
             Some((path, Ending::Cut { at, end })) => Some((path, *at, *end)),
@@ -202,8 +204,8 @@ impl LogScan {
     /// Makes what was read durable, and cuts off what was not; returns the bytes cut.
     pub(crate) fn settle(&self, disk: &dyn Disk, folder: &Path) -> Result<u64, StorageError> {
         let cut = self.settle_end(disk, folder)?;
-        // What an earlier process wrote can be read from memory and not be on the disk: a sync that failed leaves it so, and
-        // no other one writes it. What follows builds on it.
+        // What an earlier process wrote can be read from memory and not be on the disk: a sync that
+        // failed leaves it so, and no other one writes it. What follows builds on it.
         for Unsure { path, from, to } in &self.unsure {
             write_again(disk, path, *from, *to)?;
         }
@@ -305,8 +307,9 @@ impl LogScan {
         Ok(())
     }
 
-    /// A group of ours is written when the one before is durable, and a segment is begun when the last group of the one
-    /// before is, or when a start has seen to it. ZooKeeper says nothing of the kind.
+    /// A group of ours is written when the one before is durable, and a segment is begun when the
+    /// last group of the one before is, or when a start has seen to it. ZooKeeper says nothing of
+    /// the kind.
     fn count_unsure(&mut self, path: &Path, own: bool, group: u64, to: u64) {
         if own && !self.unsynced {
             self.unsure.clear();
@@ -423,7 +426,8 @@ impl LogScan {
         }
     }
 
-    /// What is wrong with the index of a record of ours, by the snapshot: in an epoch, zxids and indexes go on together.
+    /// What is wrong with the index of a record of ours, by the snapshot: in an epoch, zxids and
+    /// indexes go on together.
     fn misplaced(&self, zxid: i64) -> Option<DamageReason> {
         let SnapshotOrigin::Exact { index } = self.snapshot.origin else { return None };
         if index == 0 || self.has_java || epoch_of(zxid) != epoch_of(self.snapshot.zxid) {
@@ -454,8 +458,8 @@ impl LogScan {
 
 /// Writes the records of a segment in a part of it once more, as they are, and makes them durable.
 fn write_again(disk: &dyn Disk, path: &Path, from: u64, to: u64) -> Result<(), StorageError> {
-    // What was clean and not on the disk may have gone from memory since it was read: what is written is read and checked
-    // once more.
+    // What was clean and not on the disk may have gone from memory since it was read: what is
+    // written is read and checked once more.
     let changed = || Err(io::Error::other("it now has different contents")).during("read", path);
     let Some(mut reader) = SegmentReader::open(disk, path)? else { return changed() };
     let file = disk.open_for_write(path).during("open", path)?;
@@ -491,8 +495,8 @@ pub(crate) fn can_follow(directory: &DataDirectory, snapshot: SnapshotId) -> boo
     LogScan::read(directory, snapshot, &mut Nothing).is_ok()
 }
 
-/// Of a log that is not that of the snapshot. A cut would leave a state that never was: only a snapshot that the log goes
-/// with helps.
+/// Of a log that is not that of the snapshot. A cut would leave a state that never was: only a
+/// snapshot that the log goes with helps.
 fn with_older_snapshot(
     directory: &DataDirectory,
     snapshot: SnapshotId,

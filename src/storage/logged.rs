@@ -1,12 +1,14 @@
 //! `ferrokeeper.logged`: a log of this server is there, and in which folder.
 //!
-//! It stands beside the snapshots. So a folder of logs that is not mounted, or is another one, is not taken for that of a
-//! log that has not begun. It comes when the first group is durable and before anybody hears of it, and goes before the
-//! last log is taken away on purpose. The file is one line, the folder; what counts is that it is there. A second line, of a
-//! server that was stopped, is the zxid of a last snapshot that shows all that the log holds: with that one, none is needed.
-//! The next group takes the line away. Where nothing is synced, there is no such file: the log may be gone at any time.
-//! Nor is there one while the disk of the snapshots has no room for it, which may be another than that of the log: the log
-//! goes on, and the file comes when there is room.
+//! It stands beside the snapshots. So a folder of logs that is not mounted, or is another one, is
+//! not taken for that of a log that has not begun. It comes when the first group is durable and
+//! before anybody hears of it, and goes before the last log is taken away on purpose. The file is
+//! one line, the folder; what counts is that it is there. A second line, of a server that was
+//! stopped, is the zxid of a last snapshot that shows all that the log holds: with that one, none
+//! is needed. The next group takes the line away. Where nothing is synced, there is no such file:
+//! the log may be gone at any time. Nor is there one while the disk of the snapshots has no room
+//! for it, which may be another than that of the log: the log goes on, and the file comes when
+//! there is room.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,7 +51,8 @@ impl Logged {
         }
     }
 
-    /// Sees to it that the file is there and names the folder, durably, unless there is no room for it.
+    /// Sees to it that the file is there and names the folder, durably, unless there is no room for
+    /// it.
     pub(crate) fn say(&mut self) -> Result<(), StorageError> {
         if self.is_said {
             return Ok(());

@@ -32,8 +32,8 @@ pub struct Loss {
     pub unreadable_bytes: u64,
 }
 
-/// Counts from `offset` in the log named for `zxid` to the end of all logs, apart from transactions up to `kept`: a
-/// snapshot has them.
+/// Counts from `offset` in the log named for `zxid` to the end of all logs, apart from transactions
+/// up to `kept`: a snapshot has them.
 ///
 /// # Errors
 /// When the disk fails.

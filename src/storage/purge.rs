@@ -1,8 +1,9 @@
 //! Removes snapshots and logs that no start needs any more.
 //!
-//! Keeps the newest snapshots that are proven whole, seal included, and that the start has not passed over, and every log
-//! that one of them needs. A member starts from none of ZooKeeper's, so they do not count there. Never removes what ZooKeeper
-//! wrote before the directory is sealed, nor what it cannot read.
+//! Keeps the newest snapshots that are proven whole, seal included, and that the start has not
+//! passed over, and every log that one of them needs. A member starts from none of ZooKeeper's, so
+//! they do not count there. Never removes what ZooKeeper wrote before the directory is sealed, nor
+//! what it cannot read.
 
 use std::path::Path;
 
@@ -39,8 +40,8 @@ pub fn purge(directory: &DataDirectory, keep: usize) -> Result<Purged, StorageEr
     purge_behind(directory, keep, None)
 }
 
-/// The same for a log from which others take what they lack: it stays from the transaction `wanted` on too, as far as
-/// that is no more than 1 GiB.
+/// The same for a log from which others take what they lack: it stays from the transaction `wanted`
+/// on too, as far as that is no more than 1 GiB.
 ///
 /// # Errors
 /// As those of [`purge`].
@@ -128,7 +129,8 @@ impl Purged {
     }
 }
 
-/// Bytes of all files that ZooKeeper wrote and that no purge removes before the directory is sealed.
+/// Bytes of all files that ZooKeeper wrote and that no purge removes before the directory is
+/// sealed.
 ///
 /// # Errors
 /// When the disk fails, or the seal cannot be read.

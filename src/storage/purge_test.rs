@@ -70,7 +70,8 @@ fn the_last_bytes_are_whole_files() {
     }
 }
 
-/// ZOOKEEPER-3231: its purge counts snapshots by name, and deletes the good ones when the newest are broken.
+/// ZOOKEEPER-3231: its purge counts snapshots by name, and deletes the good ones when the newest
+/// are broken.
 #[test]
 fn broken_snapshots_do_not_count() {
     let fixture = worn();
@@ -110,7 +111,8 @@ fn what_zookeeper_wrote_stays() {
     assert_eq!(unsealed_bytes(&fixture.open()).expect("sums"), snapshot);
 }
 
-/// As its leader leaves one at each start, also where nothing is written: a member starts from none of them.
+/// As its leader leaves one at each start, also where nothing is written: a member starts from none
+/// of them.
 #[test]
 fn of_a_member_only_its_own_snapshots_count() {
     let with_foreign = || {
@@ -246,7 +248,8 @@ fn a_crash_in_the_middle_leaves_a_directory_that_starts() {
     }
 }
 
-/// ClickHouse#107141: a member that asks for a piece of a snapshot that was purged meanwhile ends the leader there.
+/// ClickHouse#107141: a member that asks for a piece of a snapshot that was purged meanwhile ends
+/// the leader there.
 #[test]
 fn a_snapshot_is_handed_over_to_its_end_though_it_is_purged_meanwhile() {
     let fixture = worn();

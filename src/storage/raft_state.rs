@@ -1,9 +1,10 @@
 //! `raft.state`: what a member of an ensemble has promised and who its peers are.
 //!
-//! Two slots of a block each. A state is written into one and synced, then into the other and synced: a
-//! torn write leaves one of them whole, and once [`RaftStateFile::save`] returns and a peer may be told, no
-//! single slot that rots takes a promise back. What a term or a vote means is not known here. After the
-//! slots stands what never changes: the key of session passwords, in an ensemble that has one.
+//! Two slots of a block each. A state is written into one and synced, then into the other and
+//! synced: a torn write leaves one of them whole, and once [`RaftStateFile::save`] returns and a
+//! peer may be told, no single slot that rots takes a promise back. What a term or a vote means is
+//! not known here. After the slots stands what never changes: the key of session passwords, in an
+//! ensemble that has one.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,8 @@ const SLOTS_LEN: usize = 2 * SLOT_LEN;
 pub const SESSIONS_BEFORE_MAX: usize = 100_000;
 const LEN_MAX: u64 = (SLOTS_LEN + SessionKey::LEN + 4 + 8 * SESSIONS_BEFORE_MAX + 4) as u64;
 const MAGIC: u32 = u32::from_be_bytes(*b"FKRS");
-/// Version 1 had zeros where this one has what a founding leaves to be done, and version 2 where it has the line of the ensemble.
+/// Version 1 had zeros where this one has what a founding leaves to be done, and version 2 where it
+/// has the line of the ensemble.
 const VERSION: u32 = 3;
 /// Where in a slot [`RaftState::replaces`] stands: what an earlier release left zero.
 const REPLACES_AT: usize = SLOT_LEN - 12;
@@ -59,38 +61,42 @@ pub struct RaftState {
     pub term: u64,
     /// Whom it elected in that term; 0 for nobody.
     pub vote: u64,
-    /// An index up to which the log was known to be final. It lags: it is written with the rest, and now and then alone. It never
-    /// goes back, but for a slot that rots.
+    /// An index up to which the log was known to be final. It lags: it is written with the rest,
+    /// and now and then alone. It never goes back, but for a slot that rots.
     pub commit: u64,
     /// The ensemble that the member belongs to, by a number that its founder drew.
     pub ensemble: u64,
-    /// The first ensemble of those that ZooKeeper went on with and that were founded anew, up to this one.
+    /// The first ensemble of those that ZooKeeper went on with and that were founded anew, up to
+    /// this one.
     pub line: u64,
     /// Which of them this one is, from 1 on.
     pub generation: u64,
-    /// Entries up to this index are of before the ensemble: it has them as a snapshot only, and who has no snapshot yet has
-    /// nothing.
+    /// Entries up to this index are of before the ensemble: it has them as a snapshot only, and who
+    /// has no snapshot yet has nothing.
     pub base: u64,
     /// Files of before the ensemble are in the directory and have to go first.
     pub clears: bool,
-    /// The epoch and the last zxid of what lay in the directory when it came to the ensemble by being founded.
+    /// The epoch and the last zxid of what lay in the directory when it came to the ensemble by
+    /// being founded.
     pub own: (i64, i64),
-    /// The term in which the ensemble was founded, for members of the founding; for others, and where an earlier release wrote
-    /// the file, 0. No leader has had it.
+    /// The term in which the ensemble was founded, for members of the founding; for others, and
+    /// where an earlier release wrote the file, 0. No leader has had it.
     pub founded_in: u64,
-    /// As its founder, it has still to make the record that the ensemble begins with, and a snapshot of it. A start does that
-    /// first.
+    /// As its founder, it has still to make the record that the ensemble begins with, and a
+    /// snapshot of it. A start does that first.
     pub founds: bool,
     /// As its founder, it has not heard yet of these servers whether they belong to it. Ascending.
     pub asks: Vec<u8>,
-    /// The founder that this member has accepted, which may not know it: until it does, this member takes part in nothing. 0
-    /// for nobody.
+    /// The founder that this member has accepted, which may not know it: until it does, this member
+    /// takes part in nothing. 0 for nobody.
     pub awaits: u64,
-    /// The zxid of a snapshot that takes the place of the log, while it does; else 0. A start ends that first.
+    /// The zxid of a snapshot that takes the place of the log, while it does; else 0. A start ends
+    /// that first.
     pub replaces: i64,
     /// Who belongs to the ensemble.
     pub members: Members,
-    /// The index of the entry that made them so; 0 for the founders. Written with them, and never goes back.
+    /// The index of the entry that made them so; 0 for the founders. Written with them, and never
+    /// goes back.
     pub configured_at: u64,
     /// Why the directory never starts again as this member, if so.
     pub over: Option<Over>,
@@ -125,7 +131,8 @@ impl Over {
 }
 
 impl RaftState {
-    /// Whether the member was taken out of the ensemble, by its own log or by another member's word.
+    /// Whether the member was taken out of the ensemble, by its own log or by another member's
+    /// word.
     #[must_use]
     pub fn is_removed(&self) -> bool {
         self.over == Some(Over::Removed) || self.configured_at > 0 && !self.members.has(self.id)
@@ -168,8 +175,8 @@ pub struct RaftStateFile {
 }
 
 impl RaftStateFile {
-    /// Makes the file, and with it the directory that of a member. `secret` is for the passwords of sessions, with at most
-    /// [`SESSIONS_BEFORE_MAX`] of before.
+    /// Makes the file, and with it the directory that of a member. `secret` is for the passwords of
+    /// sessions, with at most [`SESSIONS_BEFORE_MAX`] of before.
     ///
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
@@ -206,9 +213,10 @@ impl RaftStateFile {
         let state = above(state, accepted.get());
         let file = disk.open_for_write(&path).during("open", &path)?;
         let mut opened = Self { path, file, accepted, state, secret, sequence, poisoned: true };
-        // An earlier process may have left a slot that can be read and is not on the disk. Written with the bytes that it
-        // has, it loses nothing; the other one follows when that is done, as ever. Where an earlier version wrote others, a
-        // torn write could lose it: then it comes last.
+        // An earlier process may have left a slot that can be read and is not on the disk. Written
+        // with the bytes that it has, it loses nothing; the other one follows when that is done, as
+        // ever. Where an earlier version wrote others, a torn write could lose it: then it comes
+        // last.
         if opened.is_as(sequence, &found) {
             opened.write(sequence)?;
         } else {
@@ -228,7 +236,8 @@ impl RaftStateFile {
         Self::look_at(directory, file_name::RAFT_STATE)
     }
 
-    /// The same of what the member left that it was until a command made the directory one of no ensemble.
+    /// The same of what the member left that it was until a command made the directory one of no
+    /// ensemble.
     ///
     /// # Errors
     /// When the disk refuses, or no slot of it is whole.
@@ -236,8 +245,8 @@ impl RaftStateFile {
         Self::look_at(directory, file_name::RAFT_STATE_LEFT)
     }
 
-    /// What passwords of sessions are made with, of a member's directory or of any other; `None` is ZooKeeper's formula. Changes
-    /// nothing.
+    /// What passwords of sessions are made with, of a member's directory or of any other; `None` is
+    /// ZooKeeper's formula. Changes nothing.
     ///
     /// # Errors
     /// When the disk refuses, or a file does not hold what it promised.
@@ -257,7 +266,8 @@ impl RaftStateFile {
         parse(bytes.ok(), &path, directory).map(|(_, state, _)| Some(state))
     }
 
-    /// Makes the directory of a member one of no ensemble; the file is kept beside as `raft.state.left`.
+    /// Makes the directory of a member one of no ensemble; the file is kept beside as
+    /// `raft.state.left`.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -305,7 +315,8 @@ impl RaftStateFile {
         }
         self.poisoned = true;
         self.state = state;
-        // First in the place of the older slot, and then in that of the other one, which tells the state before until then.
+        // First in the place of the older slot, and then in that of the other one, which tells the
+        // state before until then.
         for _ in 0..2 {
             self.write(self.sequence.saturating_add(1))?;
         }
@@ -314,8 +325,8 @@ impl RaftStateFile {
         Ok(())
     }
 
-    /// Makes durable that the log is final up to this index, if that is more than before. It promises nothing, and is in one
-    /// slot only.
+    /// Makes durable that the log is final up to this index, if that is more than before. It
+    /// promises nothing, and is in one slot only.
     ///
     /// # Errors
     /// When the disk refuses. It is not tried again: the caller ends the process.
@@ -354,9 +365,9 @@ impl RaftStateFile {
     }
 }
 
-/// The state with a term in which nothing can have been promised. `acceptedEpoch` is written after the term, and before anybody is
-/// told of it: a later one is that of ZooKeeper, which went on with the directory, or says that the newest state was lost, and
-/// with it perhaps a vote in that term.
+/// The state with a term in which nothing can have been promised. `acceptedEpoch` is written after
+/// the term, and before anybody is told of it: a later one is that of ZooKeeper, which went on with
+/// the directory, or says that the newest state was lost, and with it perhaps a vote in that term.
 fn above(state: RaftState, accepted: i64) -> RaftState {
     match u64::try_from(accepted) {
         Ok(accepted) if accepted > state.term => {
@@ -496,7 +507,8 @@ fn parse(
     Ok((sequence, state, secret))
 }
 
-/// The version of a slot that is whole. Where its checksum is, and magic and version, stays as it is in every version.
+/// The version of a slot that is whole. Where its checksum is, and magic and version, stays as it
+/// is in every version.
 fn version(slot: &[u8]) -> Option<u32> {
     let (mut body, mut checksum) = slot.split_at_checked(SLOT_LEN - 4)?;
     if checksum.try_get_u32().ok()? != crc32fast::hash(body) {
@@ -534,8 +546,9 @@ fn decode(slot: &[u8]) -> Option<(u64, RaftState)> {
     };
     if version(slot)? < 3 {
         (state.line, state.generation) = (state.ensemble, 1);
-        // It did not always say in which term it was founded. Whoever is still in its founding may not have begun by this one. A
-        // founder may serve for months while it asks one that is silent: it has not voted then, nor learned of a later record.
+        // It did not always say in which term it was founded. Whoever is still in its founding may
+        // not have begun by this one. A founder may serve for months while it asks one that is
+        // silent: it has not voted then, nor learned of a later record.
         let is_alone = state.vote == 0 && state.commit == state.base;
         let is_being_founded = state.awaits != 0 || (!state.asks.is_empty() && is_alone);
         if state.founded_in == 0 && is_being_founded && state.configured_at == 0 {
@@ -633,7 +646,8 @@ mod tests {
         assert!(saved > 2_000);
     }
 
-    /// What is final stands in one slot only, so that it costs one sync; a term and a vote stand in the other one, too.
+    /// What is final stands in one slot only, so that it costs one sync; a term and a vote stand in
+    /// the other one, too.
     #[test]
     fn what_is_final_is_written_once_and_takes_no_promise_along() {
         let fixture = Fixture::default();
@@ -811,7 +825,8 @@ mod tests {
         assert!(torn > 100, "{torn}");
     }
 
-    /// Of ZooKeeper, which went on with the directory, or of a state that was lost: then with a vote in that term, perhaps.
+    /// Of ZooKeeper, which went on with the directory, or of a state that was lost: then with a
+    /// vote in that term, perhaps.
     #[test]
     fn a_later_epoch_makes_a_term_in_which_nothing_was_promised() {
         let fixture = Fixture::default();
@@ -862,7 +877,8 @@ mod tests {
         }
     }
 
-    /// What a release of before wrote: the same bytes, with this version and zeros for what it did not know.
+    /// What a release of before wrote: the same bytes, with this version and zeros for what it did
+    /// not know.
     fn of_before(version: u8, unknown: std::ops::Range<usize>, state: &RaftState) -> Vec<u8> {
         let slots = [1, 2].map(|sequence| {
             let mut slot = encode(state, sequence).expect("a slot");
@@ -875,7 +891,8 @@ mod tests {
         slots.concat()
     }
 
-    /// Of the first one, its founding was over, as far as it knew; of both, the ensemble was the first of its line.
+    /// Of the first one, its founding was over, as far as it knew; of both, the ensemble was the
+    /// first of its line.
     #[test]
     fn earlier_versions_are_read() {
         let first = RaftState { line: 77, generation: 1, founds: false, ..state(7) };
@@ -893,12 +910,14 @@ mod tests {
                 RaftState { own: none, founded_in: unsaid, ..of_nobody.clone() },
             ),
             (2, 3994..4011, &first, first.clone()),
-            // Before the term of the founding stood in it: whoever is still in its founding may not have begun by that term.
+            // Before the term of the founding stood in it: whoever is still in its founding may not
+            // have begun by that term.
             (2, 3994..4019, &founded, RaftState { founded_in: 7, ..founded.clone() }),
             (2, 3994..4019, &of_nobody, RaftState { founded_in: unsaid, ..of_nobody.clone() }),
             // Its members have changed since.
             (2, 3994..4019, &first, RaftState { founded_in: unsaid, ..first.clone() }),
-            // A founder: alone yet, after it was elected, after it learned of a record that is final.
+            // A founder: alone yet, after it was elected, after it learned of a record that is
+            // final.
             (2, 3994..4019, &alone, RaftState { founded_in: 7, ..alone.clone() }),
             (2, 3994..4019, &elected, RaftState { founded_in: unsaid, ..elected.clone() }),
             (2, 3994..4019, &serving, RaftState { founded_in: unsaid, ..serving.clone() }),
@@ -915,7 +934,8 @@ mod tests {
         }
     }
 
-    /// As the last release before the lines wrote the file of a founder that two others had still to answer.
+    /// As the last release before the lines wrote the file of a founder that two others had still
+    /// to answer.
     #[test]
     fn a_file_of_the_second_version_is_read_as_it_was_written() {
         let mut slot = b"FKRS\0\0\0\x02".to_vec();

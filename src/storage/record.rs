@@ -1,4 +1,5 @@
-//! One record of the transaction log: ZooKeeper's frame, and the trailer at the end of our payloads.
+//! One record of the transaction log: ZooKeeper's frame, and the trailer at the end of our
+//! payloads.
 //!
 //! ```text
 //! checksum i64 | length i32 | payload                                                   | 'B'

@@ -27,7 +27,8 @@ const SNAPSHOTS_TRIED: usize = 100;
 /// What recovery may do, and how the log goes on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecoveryOptions {
-    /// `snapshot.trust.empty` of a lone server: logs without a snapshot are taken to reach back to the beginning.
+    /// `snapshot.trust.empty` of a lone server: logs without a snapshot are taken to reach back to
+    /// the beginning.
     pub trust_empty: bool,
     /// How the log is written.
     pub log: LogOptions,
@@ -63,8 +64,8 @@ pub fn recover(
     recover_from(directory, options, Of::Anybody, replay)
 }
 
-/// The same for the directory of a member, which holds nothing that ZooKeeper logged since it is one: a snapshot of ZooKeeper's is
-/// what that left when it started there, and is passed over.
+/// The same for the directory of a member, which holds nothing that ZooKeeper logged since it is
+/// one: a snapshot of ZooKeeper's is what that left when it started there, and is passed over.
 ///
 /// # Errors
 /// As [`recover`].
@@ -134,7 +135,8 @@ fn recover_from(
     })
 }
 
-/// Makes the state of nothing in `replay`, whatever lies in the directory: of whoever has nothing of it.
+/// Makes the state of nothing in `replay`, whatever lies in the directory: of whoever has nothing
+/// of it.
 ///
 /// # Errors
 /// When `replay` refuses it.
@@ -172,10 +174,12 @@ fn begin_with_nothing(
     Ok(Loaded { id: none, newest: 0, stated: None })
 }
 
-/// A snapshot that was written while transactions went on becomes the tree of one instant only with all of those.
+/// A snapshot that was written while transactions went on becomes the tree of one instant only with
+/// all of those.
 ///
-/// A copy of a running ZooKeeper's directory may have its logs from before the snapshot's end. The state at the end of
-/// the log is then what an older snapshot makes. Without one, ZooKeeper's own rule is left: the snapshot counts.
+/// A copy of a running ZooKeeper's directory may have its logs from before the snapshot's end. The
+/// state at the end of the log is then what an older snapshot makes. Without one, ZooKeeper's own
+/// rule is left: the snapshot counts.
 pub(crate) fn must_reach(
     directory: &DataDirectory,
     from: Loaded,
@@ -204,8 +208,8 @@ pub(crate) fn must_reach(
     }
 }
 
-/// Loads the newest snapshot up to `zxid_max` that can be read and shows nothing behind `shown_max`; `None` if none
-/// looks like one.
+/// Loads the newest snapshot up to `zxid_max` that can be read and shows nothing behind
+/// `shown_max`; `None` if none looks like one.
 ///
 /// `passed_over` gets the newer ones that are of no use, and why.
 pub(crate) fn load_snapshot(

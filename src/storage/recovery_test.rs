@@ -565,7 +565,8 @@ fn what_was_read_is_durable_before_more_is_written() {
     assert_eq!(last(&fixture), (2, 0));
 }
 
-/// A sync that fails leaves pages that can be read and are clean: another sync writes nothing of them.
+/// A sync that fails leaves pages that can be read and are clean: another sync writes nothing of
+/// them.
 #[test]
 fn what_a_failed_sync_left_readable_is_written_again_before_it_counts() {
     for seed in 0..20 {
@@ -765,7 +766,8 @@ fn a_log_with_a_wrong_index_does_not_give_way_to_a_snapshot_handed_over() {
     }
 }
 
-/// With the wrong index a record of a later term is in its place, or the log seems to end before it.
+/// With the wrong index a record of a later term is in its place, or the log seems to end before
+/// it.
 #[test]
 fn a_log_that_has_the_snapshots_record_elsewhere_does_not_give_way_to_it() {
     const TERM: i64 = 5 << 32;
@@ -799,7 +801,8 @@ fn a_log_that_has_the_snapshots_record_elsewhere_does_not_give_way_to_it() {
     }
 }
 
-/// The snapshot's record cannot be read any more, and later segments have what the snapshot does not show.
+/// The snapshot's record cannot be read any more, and later segments have what the snapshot does
+/// not show.
 #[test]
 fn a_log_whose_inner_segment_ends_unreadable_does_not_give_way() {
     const TERM: i64 = 5 << 32;

@@ -35,8 +35,8 @@ pub trait Replay {
     /// When the state is not consistent.
     fn end(&mut self, digest: Option<SnapshotDigest>) -> Result<(), Refused>;
 
-    /// Asked when a snapshot was refused or is broken: whether it is to be read once more from the beginning, because a
-    /// refusal may have come late. What that brings counts.
+    /// Asked when a snapshot was refused or is broken: whether it is to be read once more from the
+    /// beginning, because a refusal may have come late. What that brings counts.
     fn again(&mut self) -> bool {
         false
     }
@@ -44,8 +44,8 @@ pub trait Replay {
     /// How much of a snapshot or of the logs was read: for whoever waits, nothing depends on it.
     fn progress(&mut self, reading: Reading, done: u64, total: u64);
 
-    /// Whether the first transaction behind an exact snapshot was not made behind that state: the two are of different
-    /// histories.
+    /// Whether the first transaction behind an exact snapshot was not made behind that state: the
+    /// two are of different histories.
     fn is_another_history(&self) -> bool;
 
     /// A transaction behind the snapshot, in order.
@@ -114,7 +114,8 @@ pub struct SnapshotId {
 /// Who wrote a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotOrigin {
-    /// There is none: the directory is fresh, or its logs are trusted to reach back to the beginning.
+    /// There is none: the directory is fresh, or its logs are trusted to reach back to the
+    /// beginning.
     None,
     /// ZooKeeper: fuzzy, so that transactions behind its zxid may be in it already.
     Java,

@@ -1,8 +1,8 @@
 //! `ferrokeeper.sealed`: up to which zxid the files that ZooKeeper wrote are released.
 //!
-//! Until an operator seals the directory, those files are the way back and are kept whatever a purge says. The file
-//! is one line, the zxid in hexadecimal with `0x` in front, and a line with its checksum: a greater zxid would release
-//! more. A missing file releases nothing.
+//! Until an operator seals the directory, those files are the way back and are kept whatever a
+//! purge says. The file is one line, the zxid in hexadecimal with `0x` in front, and a line with
+//! its checksum: a greater zxid would release more. A missing file releases nothing.
 
 use std::path::Path;
 
@@ -15,7 +15,8 @@ use super::file_name;
 /// Longer than any zxid, its line end and the checksum.
 const LEN_MAX: u64 = 32 + checked_text::LINE_LEN;
 
-/// The zxid up to which ZooKeeper's files in the directory are released; `folder` is the `version-2` of snapshots.
+/// The zxid up to which ZooKeeper's files in the directory are released; `folder` is the
+/// `version-2` of snapshots.
 ///
 /// # Errors
 /// When the file cannot be read, holds no zxid or fails its checksum.

@@ -1,7 +1,8 @@
 //! Whole records among bytes of which nobody knows where one begins.
 //!
-//! A client chooses most of these bytes: it can store any number of heads that announce long records. So the checksum of
-//! what a head announces is taken from sums that are made once, and the work is linear in the bytes.
+//! A client chooses most of these bytes: it can store any number of heads that announce long
+//! records. So the checksum of what a head announces is taken from sums that are made once, and the
+//! work is linear in the bytes.
 
 use super::record::{END_MARK, FRAME_LEN, HEAD_LEN, Head};
 
@@ -14,7 +15,8 @@ const STEP: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Search {
     bytes: Vec<u8>,
-    /// Of all bytes before every 16th: their sum, and the sum of the sums up to each of them. Made when it is needed.
+    /// Of all bytes before every 16th: their sum, and the sum of the sums up to each of them. Made
+    /// when it is needed.
     sums: Vec<(u16, u16)>,
     /// Bytes that were summed.
     cost: u64,
@@ -34,7 +36,8 @@ impl Search {
         self.cost
     }
 
-    /// The payload of the record that begins at `start` and is whole, if it has at least so many bytes.
+    /// The payload of the record that begins at `start` and is whole, if it has at least so many
+    /// bytes.
     pub(crate) fn record(&mut self, start: usize, least: usize) -> Option<&[u8]> {
         let rest = self.bytes.get(start..)?;
         let head = Head::parse(rest)?;
@@ -60,7 +63,8 @@ impl Search {
         let ((sum_from, sums_from), (sum_to, sums_to)) = (self.sums(from), self.sums(to));
         let len = u32::try_from(to.saturating_sub(from) as u64 % u64::from(MODULUS)).unwrap_or(0);
         let low = 1 + sum_to + MODULUS - sum_from;
-        // Every one of these sums counts what came before `from`, and misses the 1 that Adler begins with.
+        // Every one of these sums counts what came before `from`, and misses the 1 that Adler
+        // begins with.
         let before = u64::from(len) * u64::from(sum_from) % u64::from(MODULUS);
         let before = u32::try_from(before).unwrap_or(0);
         let high = len + sums_to + MODULUS - sums_from + MODULUS - before;

@@ -1,8 +1,8 @@
 //! `session.key`: the 32 random bytes behind session passwords, readable by the owner only.
 //!
-//! Made once, with a fresh directory, or handed over by the founder of an ensemble. A directory that
-//! ZooKeeper wrote has none, and gets none here: its sessions live on ZooKeeper's formula. Where the
-//! bytes come from is the caller's.
+//! Made once, with a fresh directory, or handed over by the founder of an ensemble. A directory
+//! that ZooKeeper wrote has none, and gets none here: its sessions live on ZooKeeper's formula.
+//! Where the bytes come from is the caller's.
 
 use std::fmt;
 use std::path::Path;
@@ -118,8 +118,8 @@ impl SessionSecret {
         Ok(Some(Self { key, before: sessions_before_key(disk, folder)? }))
     }
 
-    /// Sees to it that `folder` holds `secret` and nothing else of the kind, durably. It can be done again where it was
-    /// cut short.
+    /// Sees to it that `folder` holds `secret` and nothing else of the kind, durably. It can be
+    /// done again where it was cut short.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -145,7 +145,8 @@ impl SessionSecret {
     }
 }
 
-/// Writes down, durably, which sessions were opened before there was a key: their passwords stay ZooKeeper's.
+/// Writes down, durably, which sessions were opened before there was a key: their passwords stay
+/// ZooKeeper's.
 ///
 /// # Errors
 /// When the disk refuses.
@@ -160,7 +161,8 @@ pub fn write_sessions_before_key(
     atomic_file::replace(disk, folder, name, text.as_bytes(), Access::Shared)
 }
 
-/// The sessions that were opened before there was a key; none where the directory had one from the beginning.
+/// The sessions that were opened before there was a key; none where the directory had one from the
+/// beginning.
 ///
 /// # Errors
 /// When the file cannot be read, holds something else or fails its checksum.

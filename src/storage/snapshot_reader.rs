@@ -31,8 +31,8 @@ const NODE_TAIL_LEN: usize = 8 + 60;
 /// The least that ZooKeeper takes for a snapshot.
 const LEN_MIN: u64 = 10;
 
-/// ZooKeeper's check before loading: a plain file is as long as a snapshot and ends in a mark, a packed one begins
-/// with its magic.
+/// ZooKeeper's check before loading: a plain file is as long as a snapshot and ends in a mark, a
+/// packed one begins with its magic.
 pub(crate) fn looks_whole(disk: &dyn Disk, path: &Path) -> Result<bool, StorageError> {
     let mut window = Window::new(disk.open(path).during("open", path)?).during("read", path)?;
     let compression = Compression::of(path);
@@ -109,10 +109,11 @@ pub(crate) fn ending(disk: &dyn Disk, path: &Path) -> Result<Ending, StorageErro
 pub struct Loaded {
     /// Which it is.
     pub id: SnapshotId,
-    /// `id.zxid <= newest`: the newest transaction that it shows, as far as its znodes and its digest tell. One of
-    /// ZooKeeper was written while transactions went on.
+    /// `id.zxid <= newest`: the newest transaction that it shows, as far as its znodes and its
+    /// digest tell. One of ZooKeeper was written while transactions went on.
     pub newest: i64,
-    /// The zxid that its last tail says, where it has one. That of its name counts, as in ZooKeeper.
+    /// The zxid that its last tail says, where it has one. That of its name counts, as in
+    /// ZooKeeper.
     pub stated: Option<i64>,
 }
 

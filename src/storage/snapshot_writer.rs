@@ -1,7 +1,7 @@
 //! Writes a snapshot file: header, the caller's stream, marks, seals and tails.
 //!
-//! The stream (sessions, ACLs, znodes, as ZooKeeper lays them out) comes encoded from the caller. The
-//! file has its name only when all of it is synced, so a snapshot is whole or is not there.
+//! The stream (sessions, ACLs, znodes, as ZooKeeper lays them out) comes encoded from the caller.
+//! The file has its name only when all of it is synced, so a snapshot is whole or is not there.
 
 use std::path::PathBuf;
 use std::sync::Arc;

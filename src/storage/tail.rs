@@ -5,8 +5,9 @@
 //! belong to one group that was never synced and never acknowledged. If its group began later, the
 //! unreadable record had been synced, and is damage.
 //!
-//! A client can store bytes that look like a record of a later group. If its own record is then torn
-//! by a power failure, this takes a torn tail for damage and the start is refused: the safe side.
+//! A client can store bytes that look like a record of a later group. If its own record is then
+//! torn by a power failure, this takes a torn tail for damage and the start is refused: the safe
+//! side.
 
 use std::io;
 
@@ -59,7 +60,8 @@ fn last_written(window: &mut Window, at: u64) -> io::Result<Option<u64>> {
         if piece.is_empty() {
             return Ok(last);
         }
-        // Megabytes of zeros are the rule, and a sum of all bits is quicker than a look at each byte.
+        // Megabytes of zeros are the rule, and a sum of all bits is quicker than a look at each
+        // byte.
         let is_blank = piece.iter().fold(0, |bits, byte| bits | byte) == 0;
         if !is_blank && let Some(position) = piece.iter().rposition(|byte| *byte != 0) {
             last = Some(offset.saturating_add(position as u64).saturating_add(1));
@@ -74,7 +76,8 @@ mod tests {
     use crate::storage::fixture::Fixture;
     use crate::storage::record::frame;
 
-    /// An unreadable record, and behind it one whose checksum is right, with a trailer that begins with a distance.
+    /// An unreadable record, and behind it one whose checksum is right, with a trailer that begins
+    /// with a distance.
     fn judged(trailer: [u8; 8]) -> Tail {
         let mut bytes = vec![9; 64];
         let mut payload = vec![0; 32];

@@ -181,9 +181,9 @@ impl TxnLog {
         }
     }
 
-    /// Goes on where `last_zxid` is the last record and `next_index` the next one, once `settle` has
-    /// made that so: what stood behind is cut off, or another state stands in the place of this one.
-    /// The next group begins a segment. A failure poisons the log, as one of
+    /// Goes on where `last_zxid` is the last record and `next_index` the next one, once `settle`
+    /// has made that so: what stood behind is cut off, or another state stands in the place of this
+    /// one. The next group begins a segment. A failure poisons the log, as one of
     /// [`commit`](Self::commit) does.
     pub(crate) fn go_on_behind(
         &mut self,
@@ -251,7 +251,8 @@ impl TxnLog {
         self.options.reserve()
     }
 
-    /// Goes on with the spares of another log of the same folder, which this one has found there as well.
+    /// Goes on with the spares of another log of the same folder, which this one has found there as
+    /// well.
     pub(crate) fn keep_spares(&mut self, of: &Self) {
         self.shelf = Arc::clone(&of.shelf);
     }

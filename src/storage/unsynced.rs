@@ -1,7 +1,8 @@
 //! `ferrokeeper.unsynced`: the log in the folder was written with `forceSync=no`.
 //!
-//! A power failure then leaves what looks like damage, and a later start that syncs has to make durable what nobody
-//! did. The file is empty and is there from before the first group that is not synced.
+//! A power failure then leaves what looks like damage, and a later start that syncs has to make
+//! durable what nobody did. The file is empty and is there from before the first group that is not
+//! synced.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! A snapshot that an operator sends to a running server: written under a temporary name, read from there, and gone then.
+//! A snapshot that an operator sends to a running server: written under a temporary name, read from
+//! there, and gone then.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,8 +76,8 @@ impl UploadedSnapshot {
         self.len
     }
 
-    /// Reads it into `replay`, having made sure that it is whole. Gives the zxid that it shows, which it says itself; one
-    /// that does not say so, that of its newest change.
+    /// Reads it into `replay`, having made sure that it is whole. Gives the zxid that it shows,
+    /// which it says itself; one that does not say so, that of its newest change.
     ///
     /// # Errors
     /// When it is no whole snapshot, `replay` refuses it, or the disk fails.

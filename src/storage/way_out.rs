@@ -1,4 +1,5 @@
-//! The one command after which a start works again, for each refusal that gives up data, and what that loses.
+//! The one command after which a start works again, for each refusal that gives up data, and what
+//! that loses.
 //!
 //! Only asked for when a start is refused: what it reads, it reads once more.
 
@@ -16,8 +17,8 @@ use super::replay::{Nothing, SnapshotId, SnapshotOrigin};
 use super::segment_reader::{Origin, SegmentReader};
 use super::snapshot_reader::Loaded;
 
-/// What to do about an unreadable place in a log: to cut there, behind `last_good`. `None` if what that loses cannot
-/// be told.
+/// What to do about an unreadable place in a log: to cut there, behind `last_good`. `None` if what
+/// that loses cannot be told.
 pub(crate) fn of_damage(
     directory: &DataDirectory,
     snapshot: SnapshotId,
@@ -39,7 +40,8 @@ pub(crate) fn of_damage(
     Some(Box::new(WayOut { command, loss, then: Then::Works }))
 }
 
-/// What to do without a readable snapshot: to begin where the logs begin, if that is the beginning, else anew.
+/// What to do without a readable snapshot: to begin where the logs begin, if that is the beginning,
+/// else anew.
 pub(crate) fn of_no_snapshot(directory: &DataDirectory) -> Option<Box<WayOut>> {
     if is_member(directory).ok()? {
         return Some(Box::new(giving_up(directory, Loss::default())));
@@ -53,8 +55,8 @@ pub(crate) fn of_no_snapshot(directory: &DataDirectory) -> Option<Box<WayOut>> {
     Some(Box::new(giving_up(directory, loss)))
 }
 
-/// What to do where the log is not that of the snapshot: to begin with an older one with which it can be read to its end,
-/// the newer ones moved away. `None` without one.
+/// What to do where the log is not that of the snapshot: to begin with an older one with which it
+/// can be read to its end, the newer ones moved away. `None` without one.
 pub(crate) fn of_another_history(
     directory: &DataDirectory,
     snapshot: SnapshotId,
@@ -85,7 +87,8 @@ pub(crate) fn of_another_history(
     Some(Box::new(WayOut { command, loss: Loss::default(), then: Then::FromOlder }))
 }
 
-/// What a member does whose log is gone. What another server does is in the refusal: nobody knows what that loses.
+/// What a member does whose log is gone. What another server does is in the refusal: nobody knows
+/// what that loses.
 pub(crate) fn of_no_log(directory: &DataDirectory) -> Option<Box<WayOut>> {
     let is_member = is_member(directory).unwrap_or(true);
     is_member.then(|| Box::new(giving_up(directory, Loss::default())))
@@ -149,8 +152,8 @@ pub(crate) fn refuse_cut_of_member(directory: &DataDirectory) -> Result<(), Stor
     Err(StorageError::CutOfMember { path, way_out, leave: directory.tool_command("data leave") })
 }
 
-/// Whether it is the directory of a member of an ensemble. Such a one must give up nothing of its log and keep its
-/// promises: the others have counted it.
+/// Whether it is the directory of a member of an ensemble. Such a one must give up nothing of its
+/// log and keep its promises: the others have counted it.
 ///
 /// # Errors
 /// When the disk refuses.
@@ -158,8 +161,8 @@ pub fn is_member(directory: &DataDirectory) -> Result<bool, StorageError> {
     has(directory, file_name::RAFT_STATE)
 }
 
-/// Whether it was the directory of a member, or is made of a copy of one: an ensemble has agreed on its log, and a leader may
-/// have decided what is in it from a wrong tree.
+/// Whether it was the directory of a member, or is made of a copy of one: an ensemble has agreed on
+/// its log, and a leader may have decided what is in it from a wrong tree.
 ///
 /// # Errors
 /// When the disk refuses.

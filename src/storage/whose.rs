@@ -1,8 +1,10 @@
-//! Whose records the directory of a member holds: this server's, or also such as ZooKeeper wrote when it went on with it.
+//! Whose records the directory of a member holds: this server's, or also such as ZooKeeper wrote
+//! when it went on with it.
 //!
-//! Only what ZooKeeper logged tells. Its epochs, and a snapshot of it that shows no more than our last record, are what it leaves
-//! where it acknowledged nothing. A snapshot that it has not finished it passes over as well. One that it has finished, and that
-//! cannot be read, may be all that is left of what it acknowledged: nothing is decided without it.
+//! Only what ZooKeeper logged tells. Its epochs, and a snapshot of it that shows no more than our
+//! last record, are what it leaves where it acknowledged nothing. A snapshot that it has not
+//! finished it passes over as well. One that it has finished, and that cannot be read, may be all
+//! that is left of what it acknowledged: nothing is decided without it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,8 +23,8 @@ use super::snapshot_reader::{self, Ending};
 /// What the files of a member's directory tell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Whose {
-    /// The zxid of the last record that this server wrote as a member, or of an earlier one of its epoch where there is no sign of
-    /// ZooKeeper; 0 for none.
+    /// The zxid of the last record that this server wrote as a member, or of an earlier one of its
+    /// epoch where there is no sign of ZooKeeper; 0 for none.
     pub last: i64,
     /// A file that ZooKeeper wrote after this server, with transactions in it.
     pub went_on: Option<PathBuf>,
@@ -47,7 +49,8 @@ pub fn whose(directory: &DataDirectory, state: &RaftState) -> Result<Whose, Stor
         }
         snapshots.push((zxid, path));
     }
-    // Newest first, down to what the snapshot shows, with the one in which the log goes on behind that.
+    // Newest first, down to what the snapshot shows, with the one in which the log goes on behind
+    // that.
     let mut logs = Vec::new();
     let mut own = None;
     for zxid in directory.log_zxids()?.into_iter().rev() {
@@ -115,8 +118,8 @@ pub fn whose(directory: &DataDirectory, state: &RaftState) -> Result<Whose, Stor
     }
 }
 
-/// Refuses what was read of a directory up to `last` if a snapshot that was finished shows more, and could not be read: what it
-/// shows may be nowhere else.
+/// Refuses what was read of a directory up to `last` if a snapshot that was finished shows more,
+/// and could not be read: what it shows may be nowhere else.
 ///
 /// # Errors
 /// If so, or when the disk refuses.
@@ -197,7 +200,8 @@ mod tests {
 
     const OWN: i64 = 0x3_0000_0005;
 
-    /// A member's directory: a snapshot of the ensemble's beginning, and records behind it up to [`OWN`].
+    /// A member's directory: a snapshot of the ensemble's beginning, and records behind it up to
+    /// [`OWN`].
     fn member() -> Fixture {
         let fixture = Fixture::default();
         let zxids: Vec<i64> = (0x3_0000_0001..=OWN).collect();
@@ -294,7 +298,8 @@ mod tests {
         assert_eq!(went_on(&fixture, &RaftState::default()), (3, Some(name)));
     }
 
-    /// Data of before that is still to go aside is nobody's word in the ensemble, unless it has grown since.
+    /// Data of before that is still to go aside is nobody's word in the ensemble, unless it has
+    /// grown since.
     #[test]
     fn what_is_to_go_aside_is_compared_with_what_was_there() {
         let fixture = member();
@@ -304,7 +309,8 @@ mod tests {
         assert_eq!(went_on(&fixture, &state), (0, Some(name)));
     }
 
-    /// An ensemble that came to nothing left its record behind what was there: who shows that has written nothing.
+    /// An ensemble that came to nothing left its record behind what was there: who shows that has
+    /// written nothing.
     #[test]
     fn a_record_of_this_server_that_is_no_data_is_not_zookeepers() {
         let fixture = member();
@@ -377,8 +383,8 @@ mod tests {
         }
     }
 
-    /// It may be all that there is of what ZooKeeper acknowledged. One that ZooKeeper did not come to the end of is none: it
-    /// passes over that itself.
+    /// It may be all that there is of what ZooKeeper acknowledged. One that ZooKeeper did not come
+    /// to the end of is none: it passes over that itself.
     #[test]
     fn a_snapshot_of_zookeepers_that_cannot_be_read_is_no_leave_to_go_on() {
         let fixture = member();

@@ -180,14 +180,15 @@ fn the_log_of_a_member_is_not_cut() {
     fine(&["data", "truncate", text(&dir), "--to-zxid", "0x5"]);
 }
 
-/// What becomes of each member that leaves: only one that has something of an ensemble that has begun may speak for it, and
-/// nobody is sent to empty what may be the only copy.
+/// What becomes of each member that leaves: only one that has something of an ensemble that has
+/// begun may speak for it, and nobody is sent to empty what may be the only copy.
 #[test]
 fn a_member_that_leaves_says_what_counts_then() {
     let id = (1 << 8) | 1;
     let voters = vec![id, (1 << 8) | 2, (1 << 8) | 3];
     let members = Members { voters, ..Members::default() };
-    // What lay in the directory goes to 0xb, of epoch 0; the ensemble was founded behind another server's 20 entries.
+    // What lay in the directory goes to 0xb, of epoch 0; the ensemble was founded behind another
+    // server's 20 entries.
     let own = (0, 0xb);
     let accepted = RaftState {
         id,

@@ -116,7 +116,8 @@ fn keys_for_scripts() {
     assert_eq!(of("peerType")["fate"], "meaningless");
 }
 
-/// As the official image does it: a zoo.cfg in its folder counts, and its variables do where there is none.
+/// As the official image does it: a zoo.cfg in its folder counts, and its variables do where there
+/// is none.
 #[test]
 fn a_zoo_cfg_in_the_folder_of_the_image_is_found() {
     let root = tempfile::tempdir().expect("a folder");

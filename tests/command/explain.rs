@@ -1,4 +1,5 @@
-//! `explain`: every spelling finds its row, unknown words their neighbour, and the documentation has the same rows.
+//! `explain`: every spelling finds its row, unknown words their neighbour, and the documentation
+//! has the same rows.
 
 use std::fs;
 use std::path::Path;

@@ -32,8 +32,8 @@ pub(crate) fn ferrokeeper(words: &[&str]) -> Command {
     command
 }
 
-/// One process begins at a time: until it runs its own program it has whatever files this one has open, and a tool that looks
-/// for who uses a directory finds it there.
+/// One process begins at a time: until it runs its own program it has whatever files this one has
+/// open, and a tool that looks for who uses a directory finds it there.
 static BEGINS: Mutex<()> = Mutex::new(());
 
 pub(crate) fn spawn(command: &mut Command) -> Child {
@@ -120,8 +120,8 @@ pub(crate) fn image(at: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// A directory of ferrokeeper's: a session, /a, and `sets` changes of its data, two transactions a group, with a new
-/// log every `roll` groups.
+/// A directory of ferrokeeper's: a session, /a, and `sets` changes of its data, two transactions a
+/// group, with a new log every `roll` groups.
 pub(crate) fn own(at: &Path, sets: i64, roll: i64) -> PathBuf {
     let options =
         DirectoryOptions { data_dir: at.to_owned(), data_log_dir: at.to_owned(), create: true };

@@ -1,5 +1,5 @@
-//! The tools as processes, on directories of ZooKeeper and of ferrokeeper: whole, cut anywhere, damaged, and full of
-//! something else.
+//! The tools as processes, on directories of ZooKeeper and of ferrokeeper: whole, cut anywhere,
+//! damaged, and full of something else.
 
 mod change;
 mod config;

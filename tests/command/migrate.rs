@@ -35,7 +35,8 @@ fn a_standalone_zookeeper_can_be_taken_over() {
         .collect();
     assert!(notes.iter().any(|note| note.contains("flushDelay")), "{notes:?}");
     assert!(notes.iter().any(|note| note.contains("snapCuont") && note.contains("snapCount")));
-    // As SnapshotFormatter and TxnLogToolkit show it: eight znodes, no session left, /a with "again".
+    // As SnapshotFormatter and TxnLogToolkit show it: eight znodes, no session left, /a with
+    // "again".
     assert_eq!((&report["znodes"], &report["sessions"]), (&8.into(), &0.into()));
     assert_eq!(report["largest_znode"], serde_json::json!({ "path": "/a", "length": 5 }));
     assert_eq!((&report["zxid"], &report["sessions_survive"]), (&"0xc".into(), &true.into()));
@@ -68,8 +69,8 @@ fn an_ensemble_moves_as_a_whole() {
     assert_eq!((&report["can_migrate"], &report["servers"]), (&true.into(), &3.into()));
 }
 
-/// `DigestAuthenticationProvider` under JDK 17 without LANG makes these of `müller`, whose name UTF-8 writes with two bytes for
-/// the `ü`: none of them is a character of US-ASCII.
+/// `DigestAuthenticationProvider` under JDK 17 without LANG makes these of `müller`, whose name
+/// UTF-8 writes with two bytes for the `ü`: none of them is a character of US-ASCII.
 #[test]
 fn who_will_be_somebody_else_is_said() {
     let root = tempfile::tempdir().expect("a folder");

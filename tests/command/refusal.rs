@@ -1,4 +1,5 @@
-//! Each refusal of a start names one command: run as it is printed, a start works, and what was said is lost.
+//! Each refusal of a start names one command: run as it is printed, a start works, and what was
+//! said is lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -100,7 +101,8 @@ fn what_the_snapshot_holds_is_not_counted_as_lost() {
     assert_eq!(report["lost"]["txns"], 7, "{report}");
 }
 
-/// ZooKeeper's snapshot holds some of what follows, and there is no older one: a cut needs to be told.
+/// ZooKeeper's snapshot holds some of what follows, and there is no older one: a cut needs to be
+/// told.
 #[test]
 fn a_snapshot_that_holds_some_of_what_is_cut_off_is_kept_where_it_is_the_only_one() {
     let root = tempfile::tempdir().expect("a folder");
@@ -192,7 +194,8 @@ fn a_directory_that_lost_everything_is_not_taken_for_a_new_one() {
                 fs::create_dir_all(folder.join("version-2")).expect("a folder");
             }
             let words = ["data", "check", "--json", text(&data), "--log-dir", text(&logs)];
-            // What a first start leaves that is broken off, and what an ensemble agreed to before its first word.
+            // What a first start leaves that is broken off, and what an ensemble agreed to before
+            // its first word.
             fs::write(data.join("version-2/acceptedEpoch"), b"1").expect("written");
             assert_eq!(object(&words)["last_zxid"], "0x0");
             let folder = if trace == "spare.3" { &logs } else { &data };

@@ -130,7 +130,8 @@ fn what_is_no_zxid_or_no_file_has_its_code() {
     assert!(ended.err.contains("has no version-2"), "{}", ended.err);
 }
 
-/// ZooKeeper writes the ACLs first and then znodes that may name one that was made since (ZOOKEEPER-3306).
+/// ZooKeeper writes the ACLs first and then znodes that may name one that was made since
+/// (ZOOKEEPER-3306).
 #[test]
 fn a_znode_may_name_an_acl_that_only_the_log_has() {
     let root = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,5 @@
-//! `migrate check --to-zookeeper`. What it says of ZooKeeper, compat-tests/tests/java_takes_over/way_back.rs has from ZooKeeper.
+//! `migrate check --to-zookeeper`. What it says of ZooKeeper,
+//! compat-tests/tests/java_takes_over/way_back.rs has from ZooKeeper.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -168,7 +168,8 @@ fn passwords_of_zoo_cfg_are_not_shown() {
     }
 }
 
-/// Reads until the other side ends the connection, and writes a byte of a request now and then if that is wanted.
+/// Reads until the other side ends the connection, and writes a byte of a request now and then if
+/// that is wanted.
 fn until_closed(mut stream: TcpStream, trickles: bool) {
     let began = Instant::now();
     stream.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
@@ -210,7 +211,8 @@ fn who_never_finishes_a_request_loses_the_place() {
     assert_eq!(server.word("ruok"), "imok");
 }
 
-/// Each that waits holds a connection, and each that is done takes the orderer's or the disk's time.
+/// Each that waits holds a connection, and each that is done takes the orderer's or the disk's
+/// time.
 #[test]
 fn a_command_that_finds_too_many_waiting_is_turned_away() {
     const ASKED: usize = 16;

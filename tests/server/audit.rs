@@ -184,7 +184,8 @@ fn trickle(mut reader: PipeReader) -> (Sender<()>, Arc<Mutex<String>>) {
 #[test]
 fn changes_wait_while_the_lines_of_others_take_all_the_room() {
     const PARTS: usize = 20_000;
-    // An eighth of that is reserved, and a quarter of it is the audit log's: 8 MiB, half of which nobody waits for.
+    // An eighth of that is reserved, and a quarter of it is the audit log's: 8 MiB, half of which
+    // nobody waits for.
     let (server, reader) = unread("memoryLimitInKb=262144");
     let (read_on, text) = trickle(reader);
     let [mut first, mut second, mut observer] = [(); 3].map(|()| server.connect(TIMEOUT_MS));

@@ -19,8 +19,8 @@ const TIMEOUT_MS: i32 = 10_000;
 /// The place of the server whose directory is copied; it follows.
 const AT: usize = 2;
 
-/// What stands for an address of which the servers agree and which moves: where it leads is changed, and what goes through
-/// it stays as it is.
+/// What stands for an address of which the servers agree and which moves: where it leads is
+/// changed, and what goes through it stays as it is.
 struct Address {
     port: u16,
     leads_to: Arc<AtomicU16>,

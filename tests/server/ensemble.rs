@@ -1,4 +1,5 @@
-//! Three servers as processes: who leads, what clients of each see, and what happens when one is gone.
+//! Three servers as processes: who leads, what clients of each see, and what happens when one is
+//! gone.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -60,7 +61,8 @@ pub(crate) fn leader(servers: &[Server]) -> usize {
     found.expect("a leader")
 }
 
-/// A client that comes back when its connection ends: on a busy machine an election can be at any time.
+/// A client that comes back when its connection ends: on a busy machine an election can be at any
+/// time.
 pub(crate) struct Patient {
     address: SocketAddr,
     client: Client,
@@ -384,14 +386,16 @@ fn without_a_majority_nobody_is_served_and_nothing_is_lost() {
     assert_eq!(Patient::connect(&servers[first], TIMEOUT_MS).value("/kept"), b"1");
 }
 
-/// The index that a server knows to be committed, in the slot of `raft.state` that has the greater one.
+/// The index that a server knows to be committed, in the slot of `raft.state` that has the greater
+/// one.
 fn known_as_committed(server: &Server) -> u64 {
     let state = fs::read(server.data().join("version-2/raft.state")).expect("its state");
     let of = |slot: usize| state[slot + 40..slot + 48].try_into().map(u64::from_be_bytes);
     u64::max(of(0).expect("8 bytes"), of(4096).expect("8 bytes"))
 }
 
-/// A start after the end of all applies what it knows to be committed before it hears of the others.
+/// A start after the end of all applies what it knows to be committed before it hears of the
+/// others.
 #[test]
 fn servers_write_down_what_is_committed_while_clients_write() {
     const WRITES: usize = 2500;

@@ -70,8 +70,8 @@ fn a_leader_that_does_not_serve_leaves_its_clients_to_the_others() {
     assert_eq!(elsewhere.go_to(&servers[first]).value("/kept"), b"1");
 }
 
-/// `new java.util.Random(id ^ 0xB3415C00).nextBytes(16)`, which every ZooKeeper server gives (`generatePasswd`): whoever
-/// knows a session's id knows it.
+/// `new java.util.Random(id ^ 0xB3415C00).nextBytes(16)`, which every ZooKeeper server gives
+/// (`generatePasswd`): whoever knows a session's id knows it.
 pub(crate) fn guessed(session: &ConnectResponse) -> Vec<u8> {
     let modulus = 1_u128 << 48;
     let seed = u128::from((session.session_id ^ 0xB341_5C00).cast_unsigned()) % modulus;
@@ -185,8 +185,8 @@ fn members_that_do_not_know_each_other_have_zookeepers_passwords() {
     assert!(servers.iter().all(|server| !file(server, "session.key").exists()));
 }
 
-/// The first to stop lacks what the others acknowledge after that. As the documentation says, all leave when all have stopped, and
-/// the newest data counts.
+/// The first to stop lacks what the others acknowledge after that. As the documentation says, all
+/// leave when all have stopped, and the newest data counts.
 #[test]
 fn an_ensemble_whose_passwords_are_changed_loses_no_write_and_no_session() {
     let (_secret, line) = secret();
@@ -293,8 +293,8 @@ fn sessions_of_one_server_go_on_there_only_and_those_with_an_ephemeral_everywher
     until("its znode is gone", || !watcher.exists("/mine"));
 }
 
-/// A server checks ACLs where the order is decided, whatever this key says, and what they refuse has no place in it: nobody is
-/// sent it, and nobody writes it.
+/// A server checks ACLs where the order is decided, whatever this key says, and what they refuse
+/// has no place in it: nobody is sent it, and nobody writes it.
 #[test]
 fn a_write_that_an_acl_refuses_takes_no_place_in_the_order() {
     let mut servers = prepare(3, "enableEagerACLCheck=true");

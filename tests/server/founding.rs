@@ -148,7 +148,8 @@ fn a_marker_beside_data_begins_nothing() {
     assert!(servers[1..].iter().all(|server| !marker(server).exists()));
 }
 
-/// `db.autocreate=false`: in Apache ZooKeeper such a server does not vote (its zxid is -1) without the marker.
+/// `db.autocreate=false`: in Apache ZooKeeper such a server does not vote (its zxid is -1) without
+/// the marker.
 #[test]
 fn members_that_may_create_no_database_wait_for_the_marker() {
     let mut servers = prepare(3, &format!("{LIMIT}db.autocreate=false"));
@@ -367,7 +368,8 @@ fn a_latecomer_with_newer_data_keeps_it() {
     assert!(servers[2].log().contains("member=0x"), "{}", servers[2].log());
 }
 
-/// The list of the founder has an address at which nobody is, so it asks nobody there. The leader has the right one.
+/// The list of the founder has an address at which nobody is, so it asks nobody there. The leader
+/// has the right one.
 #[test]
 fn a_latecomer_whom_the_founder_cannot_reach_gets_a_seat_from_the_leader() {
     let mut servers = founded_by_two_with_data();
@@ -391,7 +393,8 @@ fn a_latecomer_whom_the_founder_cannot_reach_gets_a_seat_from_the_leader() {
     assert!(servers[2].log().contains("member=0x"), "{}", servers[2].log());
 }
 
-/// The others went on without the founder, and one of them loses its disk: with the founder it would be a majority.
+/// The others went on without the founder, and one of them loses its disk: with the founder it
+/// would be a majority.
 #[test]
 fn a_founder_that_came_to_nothing_gets_nobody_whose_disk_was_emptied() {
     let mut servers = founded_alone(LIMIT, each_has_more);
@@ -426,7 +429,8 @@ fn a_founder_that_came_to_nothing_gets_nobody_whose_disk_was_emptied() {
     all_have(&servers, "/acknowledged");
 }
 
-/// The only one that knew that it has accepted is gone, and nothing has begun: there is nothing to be shut out from.
+/// The only one that knew that it has accepted is gone, and nothing has begun: there is nothing to
+/// be shut out from.
 #[test]
 fn data_beside_an_ensemble_that_has_not_begun_waits() {
     let mut servers = founded_alone(LIMIT, each_has_more);
@@ -468,7 +472,8 @@ fn leave(server: &Server) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Its data is the greatest, and a majority has data: after `initLimit` the others would go on without one that is silent.
+/// Its data is the greatest, and a majority has data: after `initLimit` the others would go on
+/// without one that is silent.
 #[test]
 fn a_server_that_reads_its_directory_is_waited_for() {
     let mut servers = prepare(3, LIMIT);
@@ -513,8 +518,8 @@ fn a_founder_that_leaves_before_anybody_answers_has_what_it_had() {
     assert!(servers.iter().all(|server| !Patient::connect(server, TIMEOUT_MS).exists("/more")));
 }
 
-/// Two empty directories of servers that may not begin by themselves can be those of disks that are not mounted. In Apache
-/// ZooKeeper nobody leads here either: such servers do not vote.
+/// Two empty directories of servers that may not begin by themselves can be those of disks that are
+/// not mounted. In Apache ZooKeeper nobody leads here either: such servers do not vote.
 #[test]
 fn data_founds_nothing_beside_disks_that_may_not_be_mounted() {
     let mut servers = prepare(3, &format!("{LIMIT}db.autocreate=false"));
@@ -556,11 +561,13 @@ fn changed(mut state: Vec<u8>, change: impl Fn(&mut [u8])) -> Vec<u8> {
     state
 }
 
-/// A server has accepted what the other one has founded, which does not know it: its data is still where it was.
+/// A server has accepted what the other one has founded, which does not know it: its data is still
+/// where it was.
 fn has_accepted(server: &Server, number: u8, founder: &Server, of_founder: u8) {
     let bytes = changed(fs::read(state(founder)).expect("a member"), |slot| {
         slot[16..24].copy_from_slice(&first_life(number));
-        // It knows nothing to be committed, its data goes aside, and it has nothing to make and nobody to ask.
+        // It knows nothing to be committed, its data goes aside, and it has nothing to make and
+        // nobody to ask.
         slot[40..48].fill(0);
         slot[64] = 1;
         slot[4010] = 0;
@@ -570,7 +577,8 @@ fn has_accepted(server: &Server, number: u8, founder: &Server, of_founder: u8) {
     fs::write(state(server), bytes).expect("written");
 }
 
-/// A server has voted in what the other one has founded, and nothing of it has come: its data is still where it was.
+/// A server has voted in what the other one has founded, and nothing of it has come: its data is
+/// still where it was.
 fn has_voted(server: &Server, number: u8, founder: &Server, of_founder: u8) {
     let mut check = Command::new(env!("CARGO_BIN_EXE_ferrokeeper"));
     check.args(["data", "check", "--json"]).arg(server.data());
@@ -594,8 +602,8 @@ fn has_voted(server: &Server, number: u8, founder: &Server, of_founder: u8) {
     fs::write(state(server), bytes).expect("written");
 }
 
-/// Two have voted for the founder, and its disk is lost before anything of it has come to them: all that was acknowledged lies
-/// where they have it.
+/// Two have voted for the founder, and its disk is lost before anything of it has come to them: all
+/// that was acknowledged lies where they have it.
 #[test]
 fn a_founder_whose_disk_is_lost_once_it_is_elected_takes_nothing_with_it() {
     let mut servers = founded_alone(LIMIT, each_has_more);
@@ -624,7 +632,8 @@ fn a_founder_whose_disk_is_lost_once_it_is_elected_takes_nothing_with_it() {
     assert!(servers.iter().all(|server| !server.log().contains("FK0408")));
 }
 
-/// A server that has accepted, and whose founder has not said that it knows: with nothing else in its directory.
+/// A server that has accepted, and whose founder has not said that it knows: with nothing else in
+/// its directory.
 fn has_only_accepted(server: &Server, founder: u8) {
     let bytes = changed(fs::read(state(server)).expect("a member"), |slot| {
         slot[4051..4059].copy_from_slice(&first_life(founder));

@@ -89,7 +89,8 @@ fn one_request_cannot_ask_for_all_memory() {
     assert!(server.peak_memory() < 600 * MEGABYTE, "{}", server.peak_memory());
 }
 
-/// Reads of a megabyte, pipelined, answered by the connection's task or, behind a write, by the orderer.
+/// Reads of a megabyte, pipelined, answered by the connection's task or, behind a write, by the
+/// orderer.
 fn many_large_reads(with_writes: bool) -> Vec<Request<'static>> {
     let mut requests = Vec::new();
     for n in 0..120 {
@@ -130,8 +131,8 @@ fn a_client_that_does_not_read_waits_alone_and_loses_nothing() {
     }
 }
 
-/// Small answers in large numbers, to a client that reads in bursts: each time the server has filled the socket it must
-/// go on by itself.
+/// Small answers in large numbers, to a client that reads in bursts: each time the server has
+/// filled the socket it must go on by itself.
 #[test]
 fn a_client_that_reads_in_bursts_gets_everything() {
     let server = Server::start("");
@@ -158,7 +159,8 @@ fn a_client_that_reads_in_bursts_gets_everything() {
     });
 }
 
-/// It may stand before a full outbox with a whole request read: events that come for it are no sign of life.
+/// It may stand before a full outbox with a whole request read: events that come for it are no sign
+/// of life.
 #[test]
 fn a_frozen_client_expires_while_events_come_for_it() {
     let server = Server::start("");

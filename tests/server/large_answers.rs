@@ -1,4 +1,5 @@
-//! Answers that ZooKeeper's Java client does not take, or soon will not: they are counted, and told once for each path.
+//! Answers that ZooKeeper's Java client does not take, or soon will not: they are counted, and told
+//! once for each path.
 
 use jute::CreateMode;
 use jute::protocol::{MultiOp, ReadOp, Request, SetDataRequest, WatchRequest};

@@ -161,7 +161,8 @@ fn properties_of_the_command_line_count() {
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
-/// Creates `/n0`, `/n1` and so on, pipelined, until the connection ends. Counts what was acknowledged.
+/// Creates `/n0`, `/n1` and so on, pipelined, until the connection ends. Counts what was
+/// acknowledged.
 fn create_until_the_end(client: &mut Client, prefix: &str, size: usize, acknowledged: &AtomicI32) {
     let mut next = 0;
     loop {
@@ -225,7 +226,8 @@ fn sigterm_loses_nothing_acknowledged() {
     }
 }
 
-/// A file that may not grow, as on a full disk. The process ends at once; with space again nothing is missing.
+/// A file that may not grow, as on a full disk. The process ends at once; with space again nothing
+/// is missing.
 #[test]
 fn a_log_that_cannot_be_written_ends_the_process() {
     let mut server = Server::prepare("preAllocSize=65536");
@@ -318,7 +320,8 @@ fn a_nearly_full_disk_refuses_what_grows_and_heals() {
     client.ok(&create("/b", vec![], CreateMode::Persistent));
     wait_for_spares(&server);
 
-    // One more writer on the disk, who leaves a megabyte and a half: whether the log has a spare by now is chance.
+    // One more writer on the disk, who leaves a megabyte and a half: whether the log has a spare by
+    // now is chance.
     fill(&server, 3 << 19);
     let mut at = 0;
     let mut grows = |client: &mut Client| {

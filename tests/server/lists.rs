@@ -120,7 +120,8 @@ fn the_directory_of_before_gets_no_seat_beside_another_one() {
     assert_eq!(Patient::connect(&servers[wiped], TIMEOUT_MS).value("/kept"), b"1");
 }
 
-/// It belongs to nothing, and what it has is older than what was lost: nobody is sent to its directory as to a member's.
+/// It belongs to nothing, and what it has is older than what was lost: nobody is sent to its
+/// directory as to a member's.
 #[test]
 fn nobody_waits_for_a_server_that_was_taken_out() {
     let mut servers = start(3);

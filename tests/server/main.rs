@@ -1,5 +1,6 @@
-//! The server as a process, from the outside: hostile and slow clients, sessions that move and expire, signals, full
-//! disks. Raw sockets only, so that every byte and every end of a connection is seen.
+//! The server as a process, from the outside: hostile and slow clients, sessions that move and
+//! expire, signals, full disks. Raw sockets only, so that every byte and every end of a connection
+//! is seen.
 
 mod admin;
 mod audit;

@@ -79,7 +79,8 @@ fn lines_of<'a>(log: &'a str, word: &str) -> Vec<&'a str> {
     log.lines().filter(|line| line.contains(word)).collect()
 }
 
-/// INFO is for operators: who leads, with whom, and nothing of the machinery; and a start that goes well has no warning.
+/// INFO is for operators: who leads, with whom, and nothing of the machinery; and a start that goes
+/// well has no warning.
 #[test]
 fn a_healthy_start_and_a_change_of_the_leader_warn_of_nothing() {
     let folder = tempfile::tempdir().expect("a folder");

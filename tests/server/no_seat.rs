@@ -88,8 +88,8 @@ fn port_of(config: &str, id: u8) -> u16 {
     line.split(':').next().expect("a port").parse().expect("a number")
 }
 
-/// A seat is a change of the members: one that cannot be given must not be prepared, or each question would be two entries
-/// of everybody's log.
+/// A seat is a change of the members: one that cannot be given must not be prepared, or each
+/// question would be two entries of everybody's log.
 #[test]
 fn who_may_not_be_given_the_key_changes_no_members_however_often_it_asks() {
     let (_secret, line) = secret();

@@ -1,4 +1,5 @@
-//! What is named as it was before this product was called ferrokeeper is refused, or warned about, and never passed over.
+//! What is named as it was before this product was called ferrokeeper is refused, or warned about,
+//! and never passed over.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -119,7 +120,8 @@ fn one_command_renames_all_marks_in_both_folders() {
     assert!(server.connect(TIMEOUT_MS).exists("/4"));
 }
 
-/// The server of the earlier version still runs: also after the command nobody else gets the directory.
+/// The server of the earlier version still runs: also after the command nobody else gets the
+/// directory.
 #[test]
 fn a_lock_that_is_held_under_its_old_name_is_held_under_the_new_one() {
     let server = worn();
@@ -205,7 +207,8 @@ fn what_a_member_promised_under_an_old_name_is_not_forgotten() {
     }
 }
 
-/// Without zoo.cfg the folder has a name of its own: an empty one beside it would be served in its place.
+/// Without zoo.cfg the folder has a name of its own: an empty one beside it would be served in its
+/// place.
 #[test]
 fn the_default_folder_of_an_old_name_is_not_begun_anew() {
     let mut server = worn();

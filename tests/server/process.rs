@@ -171,11 +171,12 @@ impl Server {
     }
 }
 
-/// A port of ours until this process ends, where nobody listens yet. It is below the range that the kernel hands to
-/// outgoing connections: those would steal it while a server is down between two runs.
+/// A port of ours until this process ends, where nobody listens yet. It is below the range that the
+/// kernel hands to outgoing connections: those would steal it while a server is down between two
+/// runs.
 pub(crate) fn free_port() -> u16 {
-    /// The same ports of UDP, which no server wants: who holds one owns the number, among all test runs on this
-    /// machine. compat-tests claims its own in the same way.
+    /// The same ports of UDP, which no server wants: who holds one owns the number, among all test
+    /// runs on this machine. compat-tests claims its own in the same way.
     static CLAIMS: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     let mut claims = CLAIMS.lock().expect("no panic");
     let base = std::process::id() % 11_000;

@@ -118,7 +118,8 @@ fn servers_with_certificates_work_together_and_take_new_ones_as_they_run() {
         "this server accepts only TLS (sslQuorum=true), and the caller does not use it"
     );
 
-    // A new issuer beside the old one, then certificates of it, then without the old one: no server is restarted.
+    // A new issuer beside the old one, then certificates of it, then without the old one: no server
+    // is restarted.
     let old = fs::read_to_string(dir.path().join("ca.pem")).expect("read");
     second.trust_store(dir.path(), "new.pem");
     let new = fs::read_to_string(dir.path().join("new.pem")).expect("read");
@@ -154,15 +155,16 @@ fn a_snapshot_goes_over_tls_and_at_its_pace() {
     one_is_away_for_long(servers);
 }
 
-/// Two servers, of which the second one's certificate is not what the first one wants, or the other way round.
+/// Two servers, of which the second one's certificate is not what the first one wants, or the other
+/// way round.
 #[test]
 fn a_server_whose_certificate_is_not_right_is_refused_and_both_say_why() {
     let (good, other) = (Authority::new("good"), Authority::new("other"));
     for (issuer, host, of_first, of_second) in [
         // Of an issuer that the first does not trust.
         (&other, "127.0.0.1", "UnknownIssuer", "UnknownCA"),
-        // Of the right one, and for another machine (CVE-2026-24281, ZK-4958): whoever dials sees it, and whoever
-        // is called.
+        // Of the right one, and for another machine (CVE-2026-24281, ZK-4958): whoever dials sees
+        // it, and whoever is called.
         (&good, "127.0.0.9", "not valid for name", "BadCertificate"),
         (
             &good,
@@ -221,8 +223,8 @@ fn protocols_and_ciphers_are_those_that_were_asked_for() {
     assert_eq!(mode(&servers[0]), "none");
 }
 
-/// As ZooKeeper's guide has it: the port for both, then TLS, then the port for TLS only, one server after the other.
-/// Somebody works all the time.
+/// As ZooKeeper's guide has it: the port for both, then TLS, then the port for TLS only, one server
+/// after the other. Somebody works all the time.
 #[test]
 fn an_ensemble_gets_tls_and_a_secret_without_a_stop() {
     let (dir, issuer) = (folder(), Authority::new("issuer"));
@@ -336,8 +338,8 @@ fn what_cannot_be_used_is_said_at_the_start() {
     }
 }
 
-/// Each server's own line says 0.0.0.0, as it stands in many a container. ZK-4886: whoever has the smallest id, and
-/// whatever servers prove to each other, everybody gets in.
+/// Each server's own line says 0.0.0.0, as it stands in many a container. ZK-4886: whoever has the
+/// smallest id, and whatever servers prove to each other, everybody gets in.
 #[test]
 fn ids_from_zero_and_own_lines_of_zeros_are_normal() {
     let (dir, issuer) = (folder(), Authority::new("issuer"));
@@ -366,7 +368,8 @@ fn ids_from_zero_and_own_lines_of_zeros_are_normal() {
     }
 }
 
-/// A name that does not resolve, even one's own, stops nobody; it is tried for ever, and said once a minute.
+/// A name that does not resolve, even one's own, stops nobody; it is tried for ever, and said once
+/// a minute.
 #[test]
 fn names_that_do_not_resolve_stop_nobody() {
     let (mut servers, _) = prepare_with(
@@ -410,8 +413,8 @@ fn sockets(server: &Server) -> usize {
         .count()
 }
 
-/// ZK-4736 and denial of service before anybody has said who it is: thousands of connections, some silent, some with
-/// garbage, some with lengths that nobody has room for.
+/// ZK-4736 and denial of service before anybody has said who it is: thousands of connections, some
+/// silent, some with garbage, some with lengths that nobody has room for.
 #[test]
 fn strangers_on_the_quorum_port_take_neither_room_nor_places() {
     let (mut servers, ports) = prepare(3, |_| String::new());
@@ -452,8 +455,8 @@ fn strangers_on_the_quorum_port_take_neither_room_nor_places() {
         let _ = stream.read_to_end(&mut Vec::new());
     }
 
-    // Who says that it is server 2, which is not there, and that a gigabyte follows; or a list of two thousand million
-    // sessions.
+    // Who says that it is server 2, which is not there, and that a gigabyte follows; or a list of
+    // two thousand million sessions.
     servers[1].signal("TERM");
     assert!(servers[1].wait().success());
     let hello = {

@@ -1,5 +1,5 @@
-//! Reads that wait in the socket of a server that is stopped (SIGSTOP) while others overwrite what they ask for: when it
-//! goes on, nothing is told that is older than `syncLimit`.
+//! Reads that wait in the socket of a server that is stopped (SIGSTOP) while others overwrite what
+//! they ask for: when it goes on, nothing is told that is older than `syncLimit`.
 
 use std::fs::{self, DirEntry};
 use std::io::{self, Write as _};
@@ -95,7 +95,8 @@ fn follows(server: &Server) -> usize {
     server.log().matches("now follows a leader").count()
 }
 
-/// Stops the server with this role. Whether reads were answered, unless it has another leader since.
+/// Stops the server with this role. Whether reads were answered, unless it has another leader
+/// since.
 fn stopped(role: &str) -> bool {
     let servers = start();
     let of_role = |servers: &[Server]| servers.iter().position(|server| mode(server) == role);
@@ -133,7 +134,8 @@ fn stopped(role: &str) -> bool {
     answered > 0 || follows(&servers[stopped]) > before
 }
 
-/// Most elections are over sooner than in `syncLimit`, and who reads nothing has no reason to leave.
+/// Most elections are over sooner than in `syncLimit`, and who reads nothing has no reason to
+/// leave.
 #[test]
 fn idle_connections_outlast_the_leader_for_a_sync_limit() {
     let mut servers = start();

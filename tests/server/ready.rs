@@ -1,5 +1,5 @@
-//! When `/health/ready` calls a member ready: not before it has the role that its list gives it, so that servers can be
-//! emptied one after the other.
+//! When `/health/ready` calls a member ready: not before it has the role that its list gives it, so
+//! that servers can be emptied one after the other.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};

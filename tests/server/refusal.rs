@@ -1,4 +1,5 @@
-//! A start that is refused says on standard error what to type; that, typed as it is, makes it start.
+//! A start that is refused says on standard error what to type; that, typed as it is, makes it
+//! start.
 
 use std::ffi::OsString;
 use std::fs;
@@ -129,7 +130,8 @@ fn what_a_refused_start_says_makes_it_start() {
     }
 }
 
-/// Its disk may not be mounted. In Apache ZooKeeper such a server has zxid -1 without the marker of `zkServer-initialize.sh`.
+/// Its disk may not be mounted. In Apache ZooKeeper such a server has zxid -1 without the marker of
+/// `zkServer-initialize.sh`.
 #[test]
 fn a_server_alone_that_may_create_no_database_begins_only_with_the_marker() {
     let mut server = Server::prepare("db.autocreate=false");

@@ -14,8 +14,9 @@ use crate::process::Server;
 
 const TIMEOUT_MS: i32 = 10_000;
 
-/// ZOOKEEPER-3496, ZOOKEEPER-2101: what was written under a large `jute.maxbuffer` could not be read at the next start
-/// under a smaller one, and what `jute.maxbuffer` let in by a hair not at all.
+/// ZOOKEEPER-3496, ZOOKEEPER-2101: what was written under a large `jute.maxbuffer` could not be
+/// read at the next start under a smaller one, and what `jute.maxbuffer` let in by a hair not at
+/// all.
 #[test]
 fn what_a_larger_limit_let_in_is_read_under_a_smaller_one() {
     const LARGE: usize = 3 << 20;
@@ -49,7 +50,8 @@ fn what_a_larger_limit_let_in_is_read_under_a_smaller_one() {
     }
 }
 
-/// Apache ZooKeeper's operators complain of full disks first, and most have no purge in their zoo.cfg.
+/// Apache ZooKeeper's operators complain of full disks first, and most have no purge in their
+/// zoo.cfg.
 #[test]
 fn own_files_are_purged_in_zookeepers_directory_too_and_what_waits_for_the_seal_is_told() {
     const RECORDED: &str = "src/storage/testdata/zookeeper-3.9.5";

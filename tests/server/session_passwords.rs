@@ -1,4 +1,5 @@
-//! `sessions.passwords`: whose formula counts where a directory or an ensemble begins, and what a later change of it comes to.
+//! `sessions.passwords`: whose formula counts where a directory or an ensemble begins, and what a
+//! later change of it comes to.
 
 use std::fs;
 

@@ -126,7 +126,8 @@ fn a_closed_session_takes_nothing_more() {
     assert!(!other.exists("/gone"));
 }
 
-/// The task and the orderer send on the same socket; who comes second must not sleep on the last word.
+/// The task and the orderer send on the same socket; who comes second must not sleep on the last
+/// word.
 #[test]
 fn a_connection_ends_right_behind_the_answer_to_close_session() {
     let server = Server::start("");
@@ -175,7 +176,8 @@ fn a_session_outlives_its_connection() {
 
 #[test]
 fn a_client_that_means_another_ensemble_is_sent_away_without_a_word() {
-    // As 3.9.5 answers: a name with a blank is another one, none at all is right, and none becomes an identity.
+    // As 3.9.5 answers: a name with a blank is another one, none at all is right, and none becomes
+    // an identity.
     let class = "org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider";
     let process = Server::start(&format!("authProvider.1={class}\nensembleAuthName=one, two\n"));
     let said = |name: Option<&'static [u8]>| {

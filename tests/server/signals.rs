@@ -25,7 +25,8 @@ fn ends_with(server: &mut Server, code: i32) {
     assert_eq!(server.wait().code(), Some(code), "{}", server.log());
 }
 
-/// `nohup` has the signal ignored, and a shell has Ctrl-C ignored in what it starts in the background.
+/// `nohup` has the signal ignored, and a shell has Ctrl-C ignored in what it starts in the
+/// background.
 #[test]
 fn what_the_parent_ignores_stays_ignored() {
     let mut server = Server::prepare("");

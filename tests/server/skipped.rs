@@ -1,6 +1,7 @@
 //! Tests that not every user can run.
 
-/// Says that a test is skipped, and why. In continuous integration, which can run all, that is a failure.
+/// Says that a test is skipped, and why. In continuous integration, which can run all, that is a
+/// failure.
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]
 pub(crate) fn skipped(why: &str) {
     assert!(

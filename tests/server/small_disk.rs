@@ -16,7 +16,8 @@ use crate::ready::{is_ready, probe};
 use crate::skipped::skipped;
 
 const TIMEOUT_MS: i32 = 4000;
-/// Log segments are of a megabyte, so that the reserve is two of them; this is between half of that and all.
+/// Log segments are of a megabyte, so that the reserve is two of them; this is between half of that
+/// and all.
 const SCARCE: u64 = 3 << 19;
 /// Between a quarter and half of it.
 const LEAST: u64 = 3 << 18;
@@ -31,7 +32,8 @@ pub(crate) fn private_mounts() -> Option<&'static str> {
     })
 }
 
-/// Starts it on an own file system of so many megabytes, which has these files of its data directory.
+/// Starts it on an own file system of so many megabytes, which has these files of its data
+/// directory.
 pub(crate) fn run_on_small_disk(
     server: &mut Server,
     word: &str,

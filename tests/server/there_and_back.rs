@@ -63,8 +63,8 @@ fn move_aside(server: &Server) {
     fs::rename(data.join("version-2"), data.join("version-2.aside")).expect("moved");
 }
 
-/// Back to one server, as the documentation says: all are stopped, the one whose directory ends last leaves, and the others keep
-/// what they had aside. Which one goes on.
+/// Back to one server, as the documentation says: all are stopped, the one whose directory ends
+/// last leaves, and the others keep what they had aside. Which one goes on.
 fn back_to_one(servers: &mut [Server], path: &str) -> usize {
     servers.iter_mut().for_each(stop);
     let ends: Vec<i64> = servers.iter().map(|server| end(&leave(server, true))).collect();

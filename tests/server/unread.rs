@@ -1,4 +1,5 @@
-//! Clients that leave unread what the server has for them: memory is bounded, and who reads notices nothing.
+//! Clients that leave unread what the server has for them: memory is bounded, and who reads notices
+//! nothing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -176,7 +177,8 @@ fn large_answers_that_nobody_reads_wait_for_room() {
     // It waits for its turn, behind them, and is answered.
     client.stream.set_read_timeout(Some(3 * DEADLINE)).expect("a timeout");
     let reply = client.ok(&many());
-    // A quarter of what all may leave unread, and the part that goes beyond it; the others are refused.
+    // A quarter of what all may leave unread, and the part that goes beyond it; the others are
+    // refused.
     let refused = ErrorCode::BadArguments.code().to_be_bytes();
     assert!((3 * LARGE..4 * LARGE).contains(&reply.body.len()), "{}", reply.body.len());
     assert!(reply.body.windows(4).any(|bytes| bytes == refused));

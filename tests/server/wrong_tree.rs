@@ -1,4 +1,5 @@
-//! A member of which one znode is not what the log says: it finds out, loads the right tree, and serves that.
+//! A member of which one znode is not what the log says: it finds out, loads the right tree, and
+//! serves that.
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use crate::client::{create, set, until};
 use crate::ensemble::{Patient, leader, start};
 use crate::process::Server;
 
-/// Puts a snapshot into the directory of a server that does not run, with everything that a start looks at, in which one
-/// znode has other data.
+/// Puts a snapshot into the directory of a server that does not run, with everything that a start
+/// looks at, in which one znode has other data.
 fn spoil(server: &Server, path: &str, data: &[u8]) {
     let options =
         DirectoryOptions { data_dir: server.data(), data_log_dir: server.data(), create: false };

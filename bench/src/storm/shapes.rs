@@ -1,6 +1,7 @@
-//! The costliest shapes of requests: each operation at its worst in terms of its bytes, its answer, its events, or what
-//! its session owns. One client a shape, unless several are the point, ten times a second: what holds others up for a
-//! millisecond is then seen in a victim's 99th percentile.
+//! The costliest shapes of requests: each operation at its worst in terms of its bytes, its answer,
+//! its events, or what its session owns. One client a shape, unless several are the point, ten
+//! times a second: what holds others up for a millisecond is then seen in a victim's 99th
+//! percentile.
 
 use std::borrow::Cow;
 use std::io::{self, Read as _, Write as _};

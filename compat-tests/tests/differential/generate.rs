@@ -39,7 +39,8 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    /// A script of its own for each seed; `large`: on a tree that has had thousands of znodes before.
+    /// A script of its own for each seed; `large`: on a tree that has had thousands of znodes
+    /// before.
     pub(crate) fn new(seed: u64, large: bool) -> Self {
         let mut random = Random::new(seed);
         let theme = Theme {

@@ -4,7 +4,8 @@
 //! This repository's own shell is given the scripts of zkCli, and must print what zkCli prints.
 //!
 //! The scripts are in `clients/`. A client that cannot do a step says `skip: why`. Two more scripts
-//! have the commands of zkCli that the forty steps leave out, typed in and each as a run of its own.
+//! have the commands of zkCli that the forty steps leave out, typed in and each as a run of its
+//! own.
 
 mod python;
 mod shell;
@@ -135,8 +136,8 @@ fn compare(
     printed
 }
 
-/// As [`compare`], and gives the script to this repository's own shell on both servers: it must print what the client
-/// printed on the reference.
+/// As [`compare`], and gives the script to this repository's own shell on both servers: it must
+/// print what the client printed on the reference.
 fn compare_own(client: Client<'_>, steps: &[&str], zkcli: &'static Shell, own: &'static Shell) {
     let start =
         |kind| thread::spawn(move || shell::run(own, &mut Stage::with_session(kind, own.session)));

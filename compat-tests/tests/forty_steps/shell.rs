@@ -92,12 +92,14 @@ pub(crate) const FERROKEEPER_CLI_ONE_SHOT: Shell = Shell {
             (program.display().to_string(), ferrokeeper().display().to_string());
         words(&["bash", &program, &binary, server])
     },
-    // zkCli's sessions live as long as the JVM, with their ephemerals; these, each of a process, until they expire.
+    // zkCli's sessions live as long as the JVM, with their ephemerals; these, each of a process,
+    // until they expire.
     session: 600_000,
     ..ZKCLI_ONE_SHOT
 };
 
-/// What differs between zkCli and this repository's shell: the build in its version, and commands of its own.
+/// What differs between zkCli and this repository's shell: the build in its version, and commands
+/// of its own.
 pub(crate) fn without_known_differences(lines: &[String]) -> Vec<String> {
     let own = ["help ", "tree ", "watch "];
     let is_own = |line: &str| {

@@ -1,5 +1,6 @@
-//! What ZooKeeper's programmer's guide promises, of one server and of an ensemble, seen by several clients at a time, also
-//! across kill -9. `docs/guarantees.md` says which test holds which promise.
+//! What ZooKeeper's programmer's guide promises, of one server and of an ensemble, seen by several
+//! clients at a time, also across kill -9. `docs/guarantees.md` says which test holds which
+//! promise.
 
 mod atomicity;
 mod order;

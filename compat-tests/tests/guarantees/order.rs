@@ -1,4 +1,5 @@
-//! Sequential consistency and timeliness: the order of a session's updates, what a read shows, zxids.
+//! Sequential consistency and timeliness: the order of a session's updates, what a read shows,
+//! zxids.
 
 use std::collections::BTreeSet;
 use std::thread;

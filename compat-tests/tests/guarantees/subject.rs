@@ -62,8 +62,8 @@ impl Subject {
         client
     }
 
-    /// The session on a new connection. A server that is older than what the client has seen refuses it; in an ensemble
-    /// another does not.
+    /// The session on a new connection. A server that is older than what the client has seen
+    /// refuses it; in an ensemble another does not.
     pub(crate) fn again(&self, session: &Session, last: i64) -> RawClient {
         let request = ConnectRequest { last_zxid_seen: last, ..ConnectRequest::again(session) };
         let deadline = Instant::now() + DEADLINE;

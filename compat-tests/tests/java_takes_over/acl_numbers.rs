@@ -8,7 +8,8 @@ use compat_tests::{Kind, RawClient, Server};
 
 use super::{TIMEOUT, write};
 
-/// As a server that makes a hundred locks a second has them in two days, in a year, and at the end of all.
+/// As a server that makes a hundred locks a second has them in two days, in a year, and at the end
+/// of all.
 const NUMBERS: [i64; 6] = [1, (1 << 24) + 1, 1 << 31, (1 << 32) + 7, 1 << 62, i64::MAX - 5];
 
 /// What the znode of a number has.

@@ -302,7 +302,8 @@ fn snappy_snapshots_go_there_and_back() {
     compressed_snapshots_go_there_and_back("snappy");
 }
 
-/// ZooKeeper's writer makes two surrogates of a character beyond U+FFFF, and its own reader two U+FFFD of those.
+/// ZooKeeper's writer makes two surrogates of a character beyond U+FFFF, and its own reader two
+/// U+FFFD of those.
 #[test]
 fn characters_beyond_the_first_plane_are_kept() {
     let id = "\u{1f512}:x";
@@ -413,7 +414,8 @@ fn forget_session(folder: &std::path::Path, session: i64) {
     let at = sessions.into_iter().find(is_it).expect("the session is in the snapshot");
     bytes.drain(at..at + 12);
     bytes[16..table].copy_from_slice(&(count - 1).to_be_bytes());
-    // Behind the znodes three seals of 13 bytes, with 20 and 8 bytes between; what is behind the first may be missing.
+    // Behind the znodes three seals of 13 bytes, with 20 and 8 bytes between; what is behind the
+    // first may be missing.
     bytes.truncate(bytes.len() - 3 * 13 - 20 - 8);
     let (mut a, mut b) = (1_u32, 0_u32);
     for byte in &bytes {

@@ -246,9 +246,9 @@ fn snapshots(server: &Server) -> usize {
     super::snapshots(server).len()
 }
 
-/// Apache ZooKeeper on a copy of the directory, and what it shows; none where it ends over a znode whose ACL is not in
-/// the snapshot, or cannot show one, which is a defect of its own (ZOOKEEPER-3306, ZOOKEEPER-4846): what the release
-/// showed itself must do then.
+/// Apache ZooKeeper on a copy of the directory, and what it shows; none where it ends over a znode
+/// whose ACL is not in the snapshot, or cannot show one, which is a defect of its own
+/// (ZOOKEEPER-3306, ZOOKEEPER-4846): what the release showed itself must do then.
 fn of_apache(server: &Server, session: &Session) -> Option<(Server, Seen)> {
     let mut apache = Server::on_copy(Kind::Reference, &CONFIG, &server.data_dir());
     let seen = apache.try_restart().and_then(|()| try_look(&apache, session));

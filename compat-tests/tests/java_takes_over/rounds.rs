@@ -16,7 +16,8 @@ use super::{assert_digests_matched, look_from_outside};
 /// Longer than the busiest machine takes for a start.
 const SESSION_MS: u32 = 60_000;
 const LONG_SESSIONS: &str = "maxSessionTimeout=60000";
-/// On the copy nobody pings, and a walk through what twenty rounds wrote takes its time: sessions expire at whole ticks.
+/// On the copy nobody pings, and a walk through what twenty rounds wrote takes its time: sessions
+/// expire at whole ticks.
 const NO_EXPIRY: &str = "tickTime=600000";
 
 /// The clients that stay, on one address. Nobody may come before the next server serves: Apache

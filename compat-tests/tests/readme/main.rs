@@ -1,5 +1,5 @@
-//! What README.md and docs/operations.md tell their reader to type works as it stands there, with the output that they
-//! show.
+//! What README.md and docs/operations.md tell their reader to type works as it stands there, with
+//! the output that they show.
 
 mod page;
 mod terminal;

@@ -58,8 +58,8 @@ pub(crate) fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// Whether something was printed as a page shows it: `...` stands for the rest of a line, or for any number of lines
-/// where it is alone.
+/// Whether something was printed as a page shows it: `...` stands for the rest of a line, or for
+/// any number of lines where it is alone.
 pub(crate) fn is_as_shown(printed: &[String], shown: &[&str]) -> bool {
     let Some((first, rest)) = shown.split_first() else { return printed.is_empty() };
     if *first == "..." {

@@ -1,4 +1,5 @@
-//! Where blocks run: a network and folders that only the test sees, so that the port and the paths of a page are free.
+//! Where blocks run: a network and folders that only the test sees, so that the port and the paths
+//! of a page are free.
 
 use std::env;
 use std::fs;
@@ -78,7 +79,8 @@ impl Terminals {
         Program::start(&words, &[("PATH", &self.path)])
     }
 
-    /// Runs lines of a shell to their end; returns whether the last one succeeded, and what was printed.
+    /// Runs lines of a shell to their end; returns whether the last one succeeded, and what was
+    /// printed.
     pub(crate) fn run(&self, lines: &str) -> (bool, Vec<String>) {
         self.start(["bash", "-ec", lines]).finish()
     }
@@ -99,7 +101,8 @@ impl Terminals {
         self.stay(lines, "serving");
     }
 
-    /// Types lines into the program that was started last; the last one once it has printed these words.
+    /// Types lines into the program that was started last; the last one once it has printed these
+    /// words.
     pub(crate) fn type_lines(&mut self, lines: &[String], words: &str) {
         let (name, mut program) = self.running.pop().expect("a program that reads");
         let (last, others) = lines.split_last().expect("lines to type");

@@ -1,8 +1,8 @@
-//! Whatever clients ask of this server, Apache ZooKeeper starts on the directory that it leaves, and finds the tree that
-//! clients were shown last.
+//! Whatever clients ask of this server, Apache ZooKeeper starts on the directory that it leaves,
+//! and finds the tree that clients were shown last.
 //!
-//! `TAKEN_BACK_SCRIPTS` is how many scripts there are, `TAKEN_BACK_SEED` where they begin: a failing one is named by its
-//! seed, and with it and one script it is repeated.
+//! `TAKEN_BACK_SCRIPTS` is how many scripts there are, `TAKEN_BACK_SEED` where they begin: a
+//! failing one is named by its seed, and with it and one script it is repeated.
 
 mod script;
 

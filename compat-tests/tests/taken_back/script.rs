@@ -1,11 +1,12 @@
-//! What clients ask for: random requests about the paths that mean something to ZooKeeper, and about those that only
-//! look as if they did.
+//! What clients ask for: random requests about the paths that mean something to ZooKeeper, and
+//! about those that only look as if they did.
 
 use bytes::BufMut;
 use compat_tests::random::Random;
 use compat_tests::request::{self, mode, op};
 
-/// Paths below which the scripts work. `quotaZookeeper` has 16 characters; ZooKeeper counts on it where it cuts paths.
+/// Paths below which the scripts work. `quotaZookeeper` has 16 characters; ZooKeeper counts on it
+/// where it cuts paths.
 const PLACES: [&str; 36] = [
     "",
     "/a",

@@ -19,7 +19,8 @@ pub struct ConnectRequest<'a> {
     pub session_id: i64,
     /// The session's password.
     pub password: Option<Cow<'a, [u8]>>,
-    /// Whether a read-only server would do. Clients before 3.4 do not send the byte, and must not be sent one.
+    /// Whether a read-only server would do. Clients before 3.4 do not send the byte, and must not
+    /// be sent one.
     pub read_only: Option<bool>,
 }
 

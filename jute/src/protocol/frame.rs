@@ -32,7 +32,8 @@ pub fn put_refusal(out: &mut BytesMut, xid: i32, zxid: i64, error: ErrorCode) {
     put_frame(out, |out| ReplyHeader { xid, zxid, err: error.code() }.encode(out));
 }
 
-/// Appends the frame of a watch event; `zxid` is that of the change, or -1 for an event made up for setWatches.
+/// Appends the frame of a watch event; `zxid` is that of the change, or -1 for an event made up for
+/// setWatches.
 pub fn put_event(out: &mut BytesMut, zxid: i64, event_type: super::EventType, path: &str) {
     put_frame(out, |out| {
         ReplyHeader { xid: xid::NOTIFICATION, zxid, err: 0 }.encode(out);

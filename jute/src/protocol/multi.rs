@@ -66,9 +66,10 @@ impl<'a> MultiOp<'a> {
         }
     }
 
-    /// Reads one part. The mode of a create decides its operation, as `Op.create` has it: a container mode makes a
-    /// createContainer, a createTTL without a TTL mode is a plain create. Flags that are no mode spoil the whole
-    /// multi, but only the part where it is a createTTL; a null list spoils the whole multi, but not in a createTTL.
+    /// Reads one part. The mode of a create decides its operation, as `Op.create` has it: a
+    /// container mode makes a createContainer, a createTTL without a TTL mode is a plain create.
+    /// Flags that are no mode spoil the whole multi, but only the part where it is a createTTL; a
+    /// null list spoils the whole multi, but not in a createTTL.
     fn decode(op: i32, input: &'a [u8]) -> Parsed<'a, Self> {
         match OpCode::from_code(op) {
             Some(op_code @ (OpCode::Create | OpCode::Create2 | OpCode::CreateContainer)) => {
@@ -97,7 +98,8 @@ impl<'a> MultiOp<'a> {
                     Some(mode) if mode.is_ttl() => Self::CreateTtl(create),
                     Some(mode) => {
                         let CreateTtlRequest { path, data, acl, flags, ttl: _ } = create;
-                        // Refused alike, but null would spoil the whole multi when it is read as a create.
+                        // Refused alike, but null would spoil the whole multi when it is read as a
+                        // create.
                         let acl = Some(acl.unwrap_or_default());
                         let create = CreateRequest { path, data, acl, flags };
                         match mode {

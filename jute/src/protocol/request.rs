@@ -181,7 +181,8 @@ record! {
     }
 }
 
-/// A path that may be null where nothing looks at it: that is taken as the empty one, which no znode has.
+/// A path that may be null where nothing looks at it: that is taken as the empty one, which no
+/// znode has.
 fn path_or_none(input: &[u8]) -> Parsed<'_, Cow<'_, str>> {
     let (input, path) = Option::<Cow<'_, str>>::decode(input)?;
     Ok((input, path.unwrap_or(Cow::Borrowed(""))))
@@ -412,7 +413,8 @@ impl<'a> Request<'a> {
     /// Reads the body of an operation. Bytes behind it are ignored, as ZooKeeper ignores them.
     ///
     /// # Errors
-    /// [`DecodeError::UnknownOperation`] for a number that is no operation of clients, else why the body is not its record.
+    /// [`DecodeError::UnknownOperation`] for a number that is no operation of clients, else why the
+    /// body is not its record.
     pub fn decode(op: i32, body: &'a [u8]) -> Result<Self, DecodeError> {
         OpCode::from_code(op)
             .and_then(|op_code| Self::parse(op_code, body))

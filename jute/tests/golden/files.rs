@@ -109,7 +109,8 @@ fn logs() {
     file.finish();
 }
 
-/// Where ZooKeeper leaves a closeSession without a record, this crate writes an empty list; all else is the same.
+/// Where ZooKeeper leaves a closeSession without a record, this crate writes an empty list; all
+/// else is the same.
 fn without_close_session_record(file: &mut Golden) {
     let payloads_of = payloads(file.take("no_close_session_record"));
     let with_digest = no_close_session_record();

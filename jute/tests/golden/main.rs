@@ -1,9 +1,9 @@
-//! Bytes of a real ZooKeeper 3.9.5 against this crate: what they decode to is written out, and encoding gives them
-//! back.
+//! Bytes of a real ZooKeeper 3.9.5 against this crate: what they decode to is written out, and
+//! encoding gives them back.
 //!
-//! The dumps are `*.txt` beside this file: a comment line, a name, hex. They were made by ZooKeeper's own record
-//! classes, its Java client, its server and the server's files, never by this crate. A dump that no test looks at
-//! fails the test of its file.
+//! The dumps are `*.txt` beside this file: a comment line, a name, hex. They were made by
+//! ZooKeeper's own record classes, its Java client, its server and the server's files, never by
+//! this crate. A dump that no test looks at fails the test of its file.
 
 mod files;
 mod numbers;

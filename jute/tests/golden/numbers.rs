@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use jute::protocol::{AddWatchMode, EventType, WatcherType};
 use jute::{CreateMode, ErrorCode, OpCode, perms};
 
-/// The numbers of one kind, each with its name in letters and digits only, lower case, and what stands behind it.
+/// The numbers of one kind, each with its name in letters and digits only, lower case, and what
+/// stands behind it.
 fn numbers(kind: &str) -> BTreeMap<i32, (String, Vec<&'static str>)> {
     include_str!("numbers.txt")
         .lines()

@@ -118,8 +118,9 @@ fn writes(file: &mut Golden) {
     };
     file.request("reconfig_members", &Request::Reconfig(members));
 
-    // Java writes each half of a surrogate pair as three bytes, which is not UTF-8, and does not read it back
-    // itself: it gives one U+FFFD for each half, this crate the character that was written. Paths refuse both.
+    // Java writes each half of a surrogate pair as three bytes, which is not UTF-8, and does not
+    // read it back itself: it gives one U+FFFD for each half, this crate the character that was
+    // written. Paths refuse both.
     let bytes = file.take("set_data_surrogates");
     let path = "/\u{1f600}".into();
     let surrogates = SetDataRequest { path, data: None, version: -1 };

@@ -285,7 +285,8 @@ fn auth() -> Request<'static> {
     Request::Auth(AuthPacket { auth_type: 0, scheme: text("digest"), auth: data("süß:pass") })
 }
 
-/// Handshake, identities and watches, all at once. The client numbers setWatches as any other request.
+/// Handshake, identities and watches, all at once. The client numbers setWatches as any other
+/// request.
 fn reattach(file: &mut Golden, name: &str, xid: i32, watches: &Request<'static>) {
     let request = ConnectRequest {
         protocol_version: 0,
@@ -487,7 +488,8 @@ fn raw_nulls(file: &mut Golden) {
 /// Where this crate leaves ZooKeeper: all of it input that no client sends.
 fn elsewhere(file: &mut Golden) {
     let null = DecodeError::Null;
-    // A null path is undecodable here; ZooKeeper's path check refuses it with -8 where a write has one.
+    // A null path is undecodable here; ZooKeeper's path check refuses it with -8 where a write has
+    // one.
     file.reads_as("set_data_null_path.request", 25, OpCode::SetData, Err(&null));
     file.refuses("set_data_null_path.reply", 25, 29, ErrorCode::BadArguments);
     file.reads_as("set_acl_null_path.request", 32, OpCode::SetAcl, Err(&null));

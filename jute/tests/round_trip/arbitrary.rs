@@ -216,7 +216,8 @@ pub(super) fn digest() -> impl Strategy<Value = TxnDigest> {
     record!(TxnDigest { version: i32s(), tree_digest: i64s() })
 }
 
-/// Parts of a multi whose mode fits their operation; others are read as another operation or refused.
+/// Parts of a multi whose mode fits their operation; others are read as another operation or
+/// refused.
 pub(super) fn multi_op() -> impl Strategy<Value = MultiOp<'static>> {
     let ttl = prop_oneof![5..=6, Just(-1), Just(7)];
     let list = || list().prop_map(Some);

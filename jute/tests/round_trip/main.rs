@@ -1,5 +1,5 @@
-//! Random records: encoding and decoding are each other's inverse, a record that ends early is an error, and no
-//! input makes a decoder panic.
+//! Random records: encoding and decoding are each other's inverse, a record that ends early is an
+//! error, and no input makes a decoder panic.
 
 mod arbitrary;
 
@@ -169,8 +169,8 @@ proptest! {
         }
     }
 
-    /// Some tails are optional, and only those: the digest, the parent's counter of a create, the list of a
-    /// closeSession.
+    /// Some tails are optional, and only those: the digest, the parent's counter of a create, the
+    /// list of a closeSession.
     #[test]
     fn txn_records(record in arbitrary::txn_record()) {
         const HEADER_LEN: usize = 32;

@@ -58,7 +58,8 @@ pub(super) fn set_acl(arguments: &Arguments, session: &mut Session<'_>) -> Resul
     })
 }
 
-/// The entries of `scheme:id:permissions,...`; of one that cannot be read, standard error is told, and it is left out.
+/// The entries of `scheme:id:permissions,...`; of one that cannot be read, standard error is told,
+/// and it is left out.
 pub(super) fn acl_of(text: &str, out: &mut Output) -> Vec<Acl<'static>> {
     let mut acl = Vec::new();
     // Java's split drops what is empty at the end.

@@ -60,7 +60,8 @@ pub(super) struct Turn {
     pub(super) peer_lag_entries: BTreeMap<String, u64>,
     /// The busiest, by the requests of the turn.
     pub(super) busiest: Vec<Busy>,
-    /// The paths that were asked for most in the last ten to twenty seconds; `None` from a server that does not tell.
+    /// The paths that were asked for most in the last ten to twenty seconds; `None` from a server
+    /// that does not tell.
     pub(super) hot_paths: Option<Vec<HotPath>>,
 }
 
@@ -123,7 +124,8 @@ impl Turn {
     }
 }
 
-/// The average latency of what was answered between two moments: of reads and updates, which is every request.
+/// The average latency of what was answered between two moments: of reads and updates, which is
+/// every request.
 #[expect(clippy::cast_precision_loss, reason = "milliseconds, and requests of some seconds")]
 fn average_between(before: &Value, after: &Value) -> f64 {
     let done = |figure: &str| -> u64 {

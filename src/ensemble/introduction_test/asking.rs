@@ -1,5 +1,5 @@
-//! Questions and answers, and what follows from them: what the server's own shell does around the decisions, with a clock and
-//! ways of its own.
+//! Questions and answers, and what follows from them: what the server's own shell does around the
+//! decisions, with a clock and ways of its own.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! What must hold after each step: one ensemble acknowledges, it has all that was acknowledged before, no member is two
-//! directories, no directory is of two ensembles, and a founder stops asking only whom its acceptance is on a disk.
+//! What must hold after each step: one ensemble acknowledges, it has all that was acknowledged
+//! before, no member is two directories, no directory is of two ensembles, and a founder stops
+//! asking only whom its acceptance is on a disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,8 @@ pub(super) struct Checks {
     /// The ensemble that acknowledged something, and when it did last.
     pub(super) ensemble: Option<u64>,
     pub(super) acknowledged_at: u64,
-    /// The sessions that it has told clients of, each with the last transaction that their server had.
+    /// The sessions that it has told clients of, each with the last transaction that their server
+    /// had.
     acknowledged: BTreeMap<i64, i64>,
     /// The directory of each member that took part.
     directories: BTreeMap<(u64, u64), u64>,
@@ -50,7 +52,8 @@ impl Checks {
         }
     }
 
-    /// A server of an ensemble has told clients of their sessions. `has` is what it has up to the transaction `zxid`.
+    /// A server of an ensemble has told clients of their sessions. `has` is what it has up to the
+    /// transaction `zxid`.
     pub(super) fn acknowledges(
         &mut self,
         ensemble: u64,

@@ -1,5 +1,6 @@
-//! What goes wrong. No more of it than an ensemble, or those who are to found one, can bear: data that was acknowledged is
-//! somewhere, and where it is no directory is lost before another one has it.
+//! What goes wrong. No more of it than an ensemble, or those who are to found one, can bear: data
+//! that was acknowledged is somewhere, and where it is no directory is lost before another one has
+//! it.
 
 use super::server::{Server, Volume, open};
 use super::world::{Checked, Event, World};
@@ -70,7 +71,8 @@ impl World {
         Ok(())
     }
 
-    /// To whom a fault happens: to founders more than to others, and directories are lost as long as a founder may not know of them.
+    /// To whom a fault happens: to founders more than to others, and directories are lost as long
+    /// as a founder may not know of them.
     fn whose(&mut self, kind: u64) -> usize {
         let any = self.dice.below(self.servers.len() as u64) as usize;
         let is_it = |server: &Server| {
@@ -97,8 +99,8 @@ impl World {
         server.no_seat.clear();
     }
 
-    /// The server's own disk is there from its next process on, and what was written meanwhile is not. Not where an ensemble
-    /// counts on that.
+    /// The server's own disk is there from its next process on, and what was written meanwhile is
+    /// not. Not where an ensemble counts on that.
     pub(super) fn mount(&mut self, at: usize) {
         if self.servers[at].volume().belongs.is_some() {
             if !self.may_lose(at) {

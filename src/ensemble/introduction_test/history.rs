@@ -1,5 +1,5 @@
-//! What ZooKeeper left in the directories: in each epoch a majority has the log of the greatest of it, and some of them what
-//! came then. And what of that may have been acknowledged.
+//! What ZooKeeper left in the directories: in each epoch a majority has the log of the greatest of
+//! it, and some of them what came then. And what of that may have been acknowledged.
 
 use std::sync::Arc;
 

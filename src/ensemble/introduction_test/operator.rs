@@ -1,4 +1,5 @@
-//! An operator who does what the log of a server asks for, once all servers run and nothing comes of it.
+//! An operator who does what the log of a server asks for, once all servers run and nothing comes
+//! of it.
 
 use super::server::{Server, open};
 use super::world::{Checked, World};
@@ -70,12 +71,14 @@ impl World {
         Ok(true)
     }
 
-    /// What the log of a server asks for. All servers run, so that nothing else is to be done first.
+    /// What the log of a server asks for. All servers run, so that nothing else is to be done
+    /// first.
     fn asked(&self, at: usize) -> Option<Action> {
         let server = &self.servers[at];
         let process = server.process.as_ref()?;
         if process.running.is_some() {
-            // As FK0447 says: a server of the list belongs to another ensemble than this one, which serves clients.
+            // As FK0447 says: a server of the list belongs to another ensemble than this one, which
+            // serves clients.
             let serves = self.checks.ensemble.filter(|of| *of != process.ensemble)?;
             let is_there =
                 |its: &Server| its.process.as_ref().is_some_and(|its| its.ensemble == serves);
@@ -139,8 +142,9 @@ impl World {
         line.contains("initialize`").then_some(Action::Mark(blank))
     }
 
-    /// Whether so many directories of an ensemble are lost that it never has a leader again. Without one, a server that has come
-    /// back with an empty directory does not vote, nor does one that awaits the word of a founder whose directory is lost.
+    /// Whether so many directories of an ensemble are lost that it never has a leader again.
+    /// Without one, a server that has come back with an empty directory does not vote, nor does one
+    /// that awaits the word of a founder whose directory is lost.
     fn has_lost_majority(&self, member: usize) -> bool {
         let of = |server: &Server| server.volumes[server.mounted].belongs;
         let ensemble = of(&self.servers[member]);

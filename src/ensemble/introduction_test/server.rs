@@ -33,7 +33,8 @@ pub(super) struct Server {
     /// It has the marker.
     pub(super) is_marked: bool,
     pub(super) process: Option<Process>,
-    /// What its operator was told last, and whether its last process ended because an ensemble has begun without its data.
+    /// What its operator was told last, and whether its last process ended because an ensemble has
+    /// begun without its data.
     pub(super) line: String,
     pub(super) has_ended: bool,
     /// Why it gets no seat.

@@ -452,7 +452,8 @@ impl World {
         is_whole
     }
 
-    /// Whether all servers are members that vote, by what all of them know, and one of them leads the others.
+    /// Whether all servers are members that vote, by what all of them know, and one of them leads
+    /// the others.
     fn are_all_voters(&self) -> bool {
         let members: Vec<&Running> = self
             .servers

@@ -12,7 +12,8 @@ use crate::ensemble::{PeerMessage, SnapshotStatus};
 use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{Whose, whose};
 
-/// In milliseconds: how long the faults go on, and for how long an ensemble that can be founded may take to serve.
+/// In milliseconds: how long the faults go on, and for how long an ensemble that can be founded may
+/// take to serve.
 const FAULTS_MIN: u64 = 3000;
 const FAULTS_MORE: u64 = 7000;
 pub(super) const SERVES_WITHIN: u64 = 20_000;

@@ -1,5 +1,5 @@
-//! Applying what is final, in the log's order: each entry is a transaction of a leader that this member knows, whose client
-//! here, if it has one, is answered with it.
+//! Applying what is final, in the log's order: each entry is a transaction of a leader that this
+//! member knows, whose client here, if it has one, is answered with it.
 
 use jute::txn::{Txn, TxnRecord};
 use raft::StateRole;
@@ -116,7 +116,8 @@ impl<T: Transport> Member<T> {
                 if let (Some(local), Some(session)) = (local.as_mut(), of_session) {
                     local.forget(session);
                 }
-                // Its client, if it asked for it here, has the answer; any other connection to it has to go.
+                // Its client, if it asked for it here, has the answer; any other connection to it
+                // has to go.
                 if let Some(session) = closed.filter(|_| asker.is_none()) {
                     here.session_closed(session);
                 }
@@ -150,7 +151,8 @@ impl<T: Transport> Member<T> {
     }
 }
 
-/// Answers what stood behind the entry at `index`, which is applied. How old it is, the rounds say that are over with it.
+/// Answers what stood behind the entry at `index`, which is applied. How old it is, the rounds say
+/// that are over with it.
 fn settle(
     index: u64,
     applying: &mut Applying<'_>,

@@ -1,6 +1,6 @@
-//! A bit that turns over in a file of a member, any bit of any file: the group written last is cut off with a word, or
-//! what the member has acknowledged and promised is there, or it does not start and nothing was removed.
-//! `FERROKEEPER_FLIPS` says how many.
+//! A bit that turns over in a file of a member, any bit of any file: the group written last is cut
+//! off with a word, or what the member has acknowledged and promised is there, or it does not start
+//! and nothing was removed. `FERROKEEPER_FLIPS` says how many.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -189,7 +189,8 @@ enum Outcome {
     Refused,
 }
 
-/// Directories of every kind: with and without snapshots, with a tail that was cut, purged, handed over, and begun.
+/// Directories of every kind: with and without snapshots, with a tail that was cut, purged, handed
+/// over, and begun.
 fn directories() -> Vec<(&'static str, Written)> {
     let mut dice = Dice(3);
     let mut log = Written::begin();

@@ -1,5 +1,5 @@
-//! The members of an ensemble, and what each change makes of them: nothing else is known here, so that a start can tell from a
-//! log what the crate would make of it.
+//! The members of an ensemble, and what each change makes of them: nothing else is known here, so
+//! that a start can tell from a log what the crate would make of it.
 
 use jute::txn::{Txn, TxnRecord};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
@@ -9,15 +9,18 @@ use crate::engine::request::Chore;
 use crate::ensemble::standing::OfLine;
 use crate::storage::Members;
 
-/// Members, with all their lives. A seat beyond it is not given, and would be nothing: what a disk can hold is more.
+/// Members, with all their lives. A seat beyond it is not given, and would be nothing: what a disk
+/// can hold is more.
 pub(super) const MEMBERS_MAX: usize = 256;
 
 /// A change of the members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// A server gets a life that only follows. Above its number stands the life that its directory was, if that was taken out.
+    /// A server gets a life that only follows. Above its number stands the life that its directory
+    /// was, if that was taken out.
     Seat(u64),
-    /// The same with an id that was counted up, in logs of before lives were numbered by the log; never proposed.
+    /// The same with an id that was counted up, in logs of before lives were numbered by the log;
+    /// never proposed.
     Follow(u64),
     /// A member that has followed votes.
     Vote(u64),
@@ -62,7 +65,8 @@ impl Change {
         ConfChangeV2 { changes: vec![change].into(), ..ConfChangeV2::default() }
     }
 
-    /// What this makes of the members, as the entry `index`; `None` if it cannot be, which is the same for all.
+    /// What this makes of the members, as the entry `index`; `None` if it cannot be, which is the
+    /// same for all.
     pub(super) fn applied(self, members: &Members, index: u64) -> Option<Members> {
         let mut members = members.clone();
         let Members { voters, learners, .. } = &mut members;
@@ -144,7 +148,8 @@ impl KnownMembers {
         self.of
     }
 
-    /// Whether a member of this id was there and is no more. Who has joined later than is known here has not.
+    /// Whether a member of this id was there and is no more. Who has joined later than is known
+    /// here has not.
     #[must_use]
     pub fn has_removed(&self, id: u64) -> bool {
         life_of(id) <= self.configured_at && !self.ids.contains(&id)
@@ -182,8 +187,9 @@ pub(super) fn in_order(state: &ConfState) -> Members {
     members
 }
 
-/// The members behind the last change but one of those in a log, and where that stands. `changes` are in their order, each
-/// with its index. The last one was proposed by a leader that had applied all before it: so they are final.
+/// The members behind the last change but one of those in a log, and where that stands. `changes`
+/// are in their order, each with its index. The last one was proposed by a leader that had applied
+/// all before it: so they are final.
 pub(super) fn before_last(
     members: &Members,
     configured_at: u64,
@@ -284,7 +290,8 @@ mod tests {
     }
 
     proptest! {
-        /// Where it is not refused here, the crate makes the same of it, and whoever stays in neither list twice.
+        /// Where it is not refused here, the crate makes the same of it, and whoever stays in
+        /// neither list twice.
         #[test]
         fn the_crate_makes_the_same_of_every_change(
             changes in prop::collection::vec(any_change(), 1..40),
@@ -299,7 +306,8 @@ mod tests {
             }
         }
 
-        /// Whoever reads a log from anywhere has the same members as who saw each change, up to the last but one.
+        /// Whoever reads a log from anywhere has the same members as who saw each change, up to the
+        /// last but one.
         #[test]
         fn members_are_never_two_changes_old(
             changes in prop::collection::vec(any_change(), 1..20),

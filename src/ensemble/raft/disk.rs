@@ -1,7 +1,9 @@
-//! What a member has its disk do: promises, entries, a snapshot in the place of everything, each in its order.
+//! What a member has its disk do: promises, entries, a snapshot in the place of everything, each in
+//! its order.
 //!
-//! The member hands over [`Write`]s and goes on; whoever has the [`DiskWriter`] carries them out, as many at once as wait,
-//! and gives back what is durable by that. Until then the member tells nobody of them.
+//! The member hands over [`Write`]s and goes on; whoever has the [`DiskWriter`] carries them out,
+//! as many at once as wait, and gives back what is durable by that. Until then the member tells
+//! nobody of them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +29,8 @@ pub(super) enum What {
     Members(Promises),
     /// A server has answered its founder.
     Answered(Promises),
-    /// The log is final up to this entry, which is durable. Nothing waits for it: [`DiskWriter::write_hint`] does it.
+    /// The log is final up to this entry, which is durable. Nothing waits for it:
+    /// [`DiskWriter::write_hint`] does it.
     Hint(u64),
     /// They replace what stands from the first of them on.
     Append(Vec<LogEntry>),
@@ -93,10 +96,12 @@ impl DiskWriter {
         Self { directory, ensemble, log, promises, hint: None }
     }
 
-    /// Makes these writes durable, in their order: entries with one sync as far as nothing stands between them.
+    /// Makes these writes durable, in their order: entries with one sync as far as nothing stands
+    /// between them.
     ///
     /// # Errors
-    /// When the disk refuses, or does not hold what it has to. Nothing is tried again: the caller ends the process.
+    /// When the disk refuses, or does not hold what it has to. Nothing is tried again: the caller
+    /// ends the process.
     pub fn write(&mut self, writes: Vec<Write>) -> Result<Written, EnsembleError> {
         let mut written = Written { writes: writes.len(), ..Written::default() };
         for write in writes {
@@ -138,8 +143,8 @@ impl DiskWriter {
         Ok(written)
     }
 
-    /// Writes down how much of the log is final, if that was among the writes. Not before the word of those is out: they do not
-    /// wait for it.
+    /// Writes down how much of the log is final, if that was among the writes. Not before the word
+    /// of those is out: they do not wait for it.
     ///
     /// # Errors
     /// When the disk refuses. The caller ends the process, as in [`Self::write`].
@@ -177,9 +182,10 @@ impl DiskWriter {
         let directory = Arc::clone(&self.directory);
         // The start below opens what it has listed.
         let _kept = directory.keep_files();
-        // Before the snapshot, which does not show them: they are final, and behind it nothing of the log says them again. Where
-        // it does not come to that, the log says them in their order, up to these.
-        // From then on, whatever comes in between, the log goes when the snapshot is there.
+        // Before the snapshot, which does not show them: they are final, and behind it nothing of
+        // the log says them again. Where it does not come to that, the log says them in their
+        // order, up to these. From then on, whatever comes in between, the log goes when the
+        // snapshot is there.
         self.promises.save(Promises { replaces: received.zxid(), ..promises })?;
         received.install()?;
         let Started { mut writer, database, applied, .. } =

@@ -1,7 +1,9 @@
-//! What a follower has beside what every member has: the requests of its clients that it passed on to the leader.
+//! What a follower has beside what every member has: the requests of its clients that it passed on
+//! to the leader.
 //!
-//! They keep their order, reads among them: one is answered when everything before it is. It begins when there is a leader
-//! to ask and ends with either. What waits then has no known outcome, and its clients are told nothing.
+//! They keep their order, reads among them: one is answered when everything before it is. It begins
+//! when there is a leader to ask and ends with either. What waits then has no known outcome, and
+//! its clients are told nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -81,7 +83,8 @@ pub(super) struct Following {
     /// Requests that the leader was asked, and verdicts that came.
     asked: u64,
     decided: u64,
-    /// It leads no more; ticks since then. What it decided is waited for, and what it did not comes back.
+    /// It leads no more; ticks since then. What it decided is waited for, and what it did not comes
+    /// back.
     left: Option<u32>,
     /// What came back.
     returned: Vec<Submission>,
@@ -103,8 +106,9 @@ impl Following {
         }
     }
 
-    /// The leader leads no more, but it is there. What it decided without a transaction may already have been of the past,
-    /// unless a round was over behind it. A sync can wait for a round of the next leader.
+    /// The leader leads no more, but it is there. What it decided without a transaction may already
+    /// have been of the past, unless a round was over behind it. A sync can wait for a round of the
+    /// next leader.
     pub(super) fn leave(&mut self, done: Round) {
         if self.left.is_some() {
             return;
@@ -135,7 +139,8 @@ impl Following {
         (self.is_leaving() && self.waiting.is_empty()).then(|| std::mem::take(&mut self.returned))
     }
 
-    /// Takes back what the leader did not decide, and what needed no word of it among that. False if that is not what it was asked.
+    /// Takes back what the leader did not decide, and what needed no word of it among that. False
+    /// if that is not what it was asked.
     pub(super) fn take_back(&mut self, returned: Vec<Asked>) -> bool {
         let is_asked = |waiting: &Waiting| matches!(waiting.state, State::Asked(_));
         let first = self.waiting.iter().position(is_asked).unwrap_or(self.waiting.len());
@@ -170,8 +175,9 @@ impl Following {
         returned.next().is_none()
     }
 
-    /// The first entry of a later term is final, behind the transaction `last`: what was decided and is not applied is not done.
-    /// A sync waits for a round of the next leader, and the reads after it wait for their turn.
+    /// The first entry of a later term is final, behind the transaction `last`: what was decided
+    /// and is not applied is not done. A sync waits for a round of the next leader, and the reads
+    /// after it wait for their turn.
     pub(super) fn term_ended(&mut self, last: Zxid, done: Round) {
         for Waiting { state, round, .. } in &mut self.waiting {
             let State::Decided(outcome) = &*state else { break };
@@ -293,8 +299,8 @@ impl Following {
         });
     }
 
-    /// Answers what was asked before the transaction at `zxid`, which is final. Where that is this member's, no round is
-    /// needed: a quorum took it from the leader.
+    /// Answers what was asked before the transaction at `zxid`, which is final. Where that is this
+    /// member's, no round is needed: a quorum took it from the leader.
     pub(super) fn settle_before(&mut self, zxid: Zxid, applying: &mut Applying<'_>, done: Round) {
         let is_settled = |state: &State| matches!(state, State::Decided(Outcome::Settled(..)));
         let next = self.waiting.iter().find(|waiting| !is_settled(&waiting.state));
@@ -304,8 +310,8 @@ impl Following {
         self.settle(applying, if is_next { Round::MAX } else { done });
     }
 
-    /// Answers what needs no transaction, up to the first that does, has no verdict, or waits for a later round than
-    /// `done`.
+    /// Answers what needs no transaction, up to the first that does, has no verdict, or waits for a
+    /// later round than `done`.
     pub(super) fn settle(&mut self, applying: &mut Applying<'_>, done: Round) {
         loop {
             let last = applying.database().last_zxid();

@@ -1,5 +1,5 @@
-//! What members tell each other, as bytes. Every number is big-endian, and runs of bytes and lists carry their length, as
-//! in ZooKeeper's own records.
+//! What members tell each other, as bytes. Every number is big-endian, and runs of bytes and lists
+//! carry their length, as in ZooKeeper's own records.
 //!
 //! ```text
 //! frame    length of the rest u32, crc32 of the content u32, content
@@ -34,7 +34,8 @@ use crate::storage::Members;
 
 /// Bytes ahead of a frame's content.
 pub const FRAME_HEAD_LEN: usize = 8;
-/// The longest content. A frame has at most what waits for a leader, and a receiver has in memory what has arrived of it.
+/// The longest content. A frame has at most what waits for a leader, and a receiver has in memory
+/// what has arrived of it.
 pub const FRAME_MAX: u32 = 1 << 30;
 
 /// Something that a member tells another.

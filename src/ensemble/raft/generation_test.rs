@@ -1,5 +1,5 @@
-//! A member's directory that ZooKeeper went on with, and the next generation that is founded on it or takes it in: killed, and
-//! without power, at any operation.
+//! A member's directory that ZooKeeper went on with, and the next generation that is founded on it
+//! or takes it in: killed, and without power, at any operation.
 
 use std::path::Path;
 
@@ -13,7 +13,8 @@ use crate::storage::sim::{Dice, Fault, SimDisk};
 use crate::storage::{Disk as _, StorageError, Whose, adler32, whose};
 
 const FOLDER: &str = "/data/version-2";
-/// What this server wrote as a member, of term 1 from the blank one on, and ZooKeeper then, of epoch 3.
+/// What this server wrote as a member, of term 1 from the blank one on, and ZooKeeper then, of
+/// epoch 3.
 const OWN: u64 = 7;
 const JAVAS: [i64; 3] = [0x3_0000_0001, 0x3_0000_0002, 0x3_0000_0003];
 
@@ -88,7 +89,8 @@ fn founding(before: &Before) -> Founding {
     }
 }
 
-/// ZooKeeper brings a follower what its leader has, without what this server adds, and perhaps with a digest.
+/// ZooKeeper brings a follower what its leader has, without what this server adds, and perhaps with
+/// a digest.
 #[test]
 fn the_record_that_a_directory_ends_with_is_the_same_as_in_the_log_that_it_is_from() {
     let of = |zxid: i64, has_digest: bool| {
@@ -137,7 +139,8 @@ fn what_zookeeper_went_on_with_is_read_whole_and_never_speaks_for_its_ensemble()
     assert_eq!(before.secret(SessionKey::new([1; 32])).expect("looks"), None);
     assert!(!before.lost_key().expect("looks"));
     drop(before);
-    // A key that its ensemble had is none that ZooKeeper's sessions know, and that it is lost is said.
+    // A key that its ensemble had is none that ZooKeeper's sessions know, and that it is lost is
+    // said.
     let at = directory(&disk);
     let secret = SessionSecret { key: SessionKey::new([2; 32]), before: Vec::new() };
     SessionSecret::install(Some(&secret), at.disk().as_ref(), at.snapshots()).expect("writes");
@@ -169,8 +172,8 @@ fn accepts(disk: &SimDisk) -> Base {
     had
 }
 
-/// What an accepted server had stays in place until the base has come. ZooKeeper may go on with that meanwhile, and what it wrote
-/// is no less than what it wrote anywhere else.
+/// What an accepted server had stays in place until the base has come. ZooKeeper may go on with
+/// that meanwhile, and what it wrote is no less than what it wrote anywhere else.
 #[test]
 fn zookeeper_goes_on_with_what_an_accepted_server_had() {
     for (knows, starts, term) in
@@ -222,7 +225,8 @@ fn found(before: Before) -> Result<(), EnsembleError> {
     ensemble(1500, false).start(at).map(drop)
 }
 
-/// It does not start where it had accepted less than it has ("The accepted epoch ... is less than the current epoch").
+/// It does not start where it had accepted less than it has ("The accepted epoch ... is less than
+/// the current epoch").
 fn epochs_are_zookeepers(disk: &SimDisk, case: &str) {
     let epoch = |name| String::from_utf8(disk.content(&Path::new(FOLDER).join(name)));
     let [accepted, current] = ["acceptedEpoch", "currentEpoch"]
@@ -307,7 +311,8 @@ fn zookeeper_goes_on_with_a_founder_that_was_cut_short() {
     assert!(cut_short > 5, "{cut_short}");
 }
 
-/// One that was away, or late, belongs to the next generation or takes a seat of it: what it had stays, or goes aside, whole.
+/// One that was away, or late, belongs to the next generation or takes a seat of it: what it had
+/// stays, or goes aside, whole.
 #[test]
 fn what_a_latecomer_had_is_kept() {
     for (seat, is_javas) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -360,7 +365,8 @@ fn what_a_latecomer_had_is_kept() {
     }
 }
 
-/// Without a write of ZooKeeper's, the ensemble goes on above its epochs, and its snapshots are passed over.
+/// Without a write of ZooKeeper's, the ensemble goes on above its epochs, and its snapshots are
+/// passed over.
 #[test]
 fn a_turn_without_writes_changes_nothing_but_the_term() {
     let disk = member();

@@ -47,19 +47,21 @@ fn is_of_founding(zxid: i64, state: &RaftState) -> bool {
     [founding - 1, founding].contains(&zxid)
 }
 
-/// Whether this is the zxid of a record that an ensemble was to begin with, of those that were founded on what `left` was, up to
-/// it: an ensemble that came to nothing leaves one, and the next one is founded on the same. Nobody else begins an epoch up to
-/// its term: a leader of ours does in an ensemble that has begun, ZooKeeper's takes a later one, and whoever goes on alone
-/// counts on in the epoch that is there.
+/// Whether this is the zxid of a record that an ensemble was to begin with, of those that were
+/// founded on what `left` was, up to it: an ensemble that came to nothing leaves one, and the next
+/// one is founded on the same. Nobody else begins an epoch up to its term: a leader of ours does in
+/// an ensemble that has begun, ZooKeeper's takes a later one, and whoever goes on alone counts on
+/// in the epoch that is there.
 fn is_of_a_founding(left: &RaftState, zxid: i64) -> bool {
     let begins = first_zxid(zxid >> 32);
     let is_later = zxid >> 32 > left.own.1 >> 32;
     is_later && [begins - 1, begins].contains(&zxid) && zxid <= founding_zxid(left)
 }
 
-/// Whether a directory that left an ensemble holds, beside what it held before, at most records that ensembles were to begin with:
-/// only a founder has one before a leader is there, and whoever has nothing yet of one that has begun has none of that. `current`
-/// is `currentEpoch`, which is raised before that record, and further by whoever went on.
+/// Whether a directory that left an ensemble holds, beside what it held before, at most records
+/// that ensembles were to begin with: only a founder has one before a leader is there, and whoever
+/// has nothing yet of one that has begun has none of that. `current` is `currentEpoch`, which is
+/// raised before that record, and further by whoever went on.
 #[must_use]
 pub fn is_bare_founding(left: &RaftState, last_zxid: i64, current: i64) -> bool {
     let has_come = left.replaces != 0 && last_zxid >= left.replaces;
@@ -70,7 +72,8 @@ pub fn is_bare_founding(left: &RaftState, last_zxid: i64, current: i64) -> bool 
     is_founded && is_bare && current <= founding_zxid(left) >> 32
 }
 
-/// A directory of no ensemble, or of a founder that has promised one and made nothing for it yet, read.
+/// A directory of no ensemble, or of a founder that has promised one and made nothing for it yet,
+/// read.
 #[derive(Debug)]
 pub struct Before {
     directory: Arc<DataDirectory>,
@@ -87,7 +90,8 @@ pub struct Before {
     ends_with: Option<LastRecord>,
 }
 
-/// What the raft.state of a directory says of its ensemble, for which the last record was written with this zxid.
+/// What the raft.state of a directory says of its ensemble, for which the last record was written
+/// with this zxid.
 #[must_use]
 pub fn of_line(state: &RaftState, last: i64) -> Left {
     let RaftState { id, ensemble, line, generation, term, ref members, awaits, .. } = *state;
@@ -196,7 +200,8 @@ impl Before {
         self.accepted
     }
 
-    /// Of a directory that was a member's, the last record, if it can be read: a snapshot alone does not tell it.
+    /// Of a directory that was a member's, the last record, if it can be read: a snapshot alone
+    /// does not tell it.
     #[must_use]
     pub const fn ends_with(&self) -> Option<LastRecord> {
         self.ends_with
@@ -245,8 +250,8 @@ impl Before {
         Ok(self.was_zookeepers() && SessionSecret::read(disk, folder)?.is_some())
     }
 
-    /// What an ensemble that is founded on it can make passwords of sessions with: the key that is here, or `fresh` where
-    /// there was nothing yet. `None` where sessions have ZooKeeper's.
+    /// What an ensemble that is founded on it can make passwords of sessions with: the key that is
+    /// here, or `fresh` where there was nothing yet. `None` where sessions have ZooKeeper's.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -265,8 +270,9 @@ impl Before {
         }))
     }
 
-    /// Founds an ensemble on what is here, as its member `id`: it is promised, and then what the first term begins with is made,
-    /// by a start if it does not come to that. From the promise on the directory is that of no earlier ensemble.
+    /// Founds an ensemble on what is here, as its member `id`: it is promised, and then what the
+    /// first term begins with is made, by a start if it does not come to that. From the promise on
+    /// the directory is that of no earlier ensemble.
     ///
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
@@ -311,8 +317,8 @@ impl Before {
         Ok(RaftStateFile::open(&self.directory)?)
     }
 
-    /// Makes what the ensemble begins with that was promised to be founded: a record behind all that is here, and a snapshot
-    /// of it. Where a crash came in between, the rest.
+    /// Makes what the ensemble begins with that was promised to be founded: a record behind all
+    /// that is here, and a snapshot of it. Where a crash came in between, the rest.
     ///
     /// # Errors
     /// When the disk refuses, or what is here is not what it was founded on.
@@ -354,7 +360,8 @@ impl Before {
         Ok(log.max(snapshot).map_or_else(PathBuf::new, |(_, path)| path))
     }
 
-    /// Belongs to what the member `founder` has founded, as its member `id`: what is here goes aside once its base has come.
+    /// Belongs to what the member `founder` has founded, as its member `id`: what is here goes
+    /// aside once its base has come.
     ///
     /// # Errors
     /// When the disk refuses. The directory is then a member's or not.
@@ -423,8 +430,9 @@ fn state_of(seat: Seat) -> RaftState {
     }
 }
 
-/// Takes a seat of the ensemble for a directory that has accepted it, and whose founder has not said that it knows. As what it
-/// would have been it has promised nothing to anybody. What lay there goes aside as it would have.
+/// Takes a seat of the ensemble for a directory that has accepted it, and whose founder has not
+/// said that it knows. As what it would have been it has promised nothing to anybody. What lay
+/// there goes aside as it would have.
 ///
 /// # Errors
 /// When the disk refuses. The directory is then that of the one or of the other.
@@ -447,8 +455,8 @@ fn promise_no_more(directory: &DataDirectory, term: u64) -> Result<(), StorageEr
     accepted.set(accepted.get().min(term))
 }
 
-/// Takes another seat of the ensemble for the directory of a member that was taken out of it: what is there goes aside at the
-/// next start.
+/// Takes another seat of the ensemble for the directory of a member that was taken out of it: what
+/// is there goes aside at the next start.
 ///
 /// # Errors
 /// When the disk refuses. The directory is then that of the one or of the other.
@@ -566,8 +574,9 @@ mod tests {
         Ok((started.applied, started.store.log.last_index()))
     }
 
-    /// The power goes at any time, and once more while it begins again. Nothing of it counts as newer than what it was founded
-    /// on, whatever becomes of the founder; and an ensemble that was promised begins.
+    /// The power goes at any time, and once more while it begins again. Nothing of it counts as
+    /// newer than what it was founded on, whatever becomes of the founder; and an ensemble that was
+    /// promised begins.
     #[test]
     fn an_ensemble_is_founded_whenever_the_power_goes() {
         founded_whenever_the_power_goes(with_data);
@@ -651,7 +660,8 @@ mod tests {
         assert!(none > 9 && left > 99 && begun > 99, "{none} {left} {begun}");
     }
 
-    /// A directory with data that has accepted an ensemble, and whose founder knows; and what it had.
+    /// A directory with data that has accepted an ensemble, and whose founder knows; and what it
+    /// had.
     fn accepted() -> (SimDisk, Base) {
         let disk = with_data();
         let before = read(&disk);
@@ -668,7 +678,8 @@ mod tests {
         assert_eq!(base.accepted, TERM.cast_signed());
     }
 
-    /// Its founder's disk may be lost before it has handed over anything: then it has what was acknowledged.
+    /// Its founder's disk may be lost before it has handed over anything: then it has what was
+    /// acknowledged.
     #[test]
     fn what_an_accepted_server_had_counts_until_the_base_has_come() {
         let (disk, had) = accepted();
@@ -709,8 +720,8 @@ mod tests {
         started.writer.write(vec![install, Write(What::Promise(later))]).is_ok()
     }
 
-    /// The power goes at any time, and once more while it starts again: it has what it had, or the base, and what it had is in
-    /// one place then.
+    /// The power goes at any time, and once more while it starts again: it has what it had, or the
+    /// base, and what it had is in one place then.
     #[test]
     fn a_base_comes_whenever_the_power_goes() {
         let sent = sent();
@@ -750,8 +761,9 @@ mod tests {
         assert!(without > 30 && with > 100 && !kept.is_empty(), "{without} {with}");
     }
 
-    /// It has voted, and nothing has come: the ensemble may have begun, and it has nothing of it. Behind what it held lies the
-    /// record of a founding that came to nothing, which would be newer than what others hold.
+    /// It has voted, and nothing has come: the ensemble may have begun, and it has nothing of it.
+    /// Behind what it held lies the record of a founding that came to nothing, which would be newer
+    /// than what others hold.
     #[test]
     fn what_it_held_counts_again_where_nothing_has_come_in_an_ensemble_that_has_begun() {
         for voted in [false, true] {
@@ -779,7 +791,8 @@ mod tests {
         }
     }
 
-    /// Its seals match, and no start can be made from it: an earlier release installed it by its seals.
+    /// Its seals match, and no start can be made from it: an earlier release installed it by its
+    /// seals.
     #[test]
     fn a_base_that_cannot_be_loaded_takes_nothings_place() {
         let (disk, had) = accepted();
@@ -798,7 +811,8 @@ mod tests {
         has_what_it_had(&disk, had);
     }
 
-    /// It was taken out before it had anything of the ensemble. What it had, of ZooKeeper here, goes aside then.
+    /// It was taken out before it had anything of the ensemble. What it had, of ZooKeeper here,
+    /// goes aside then.
     #[test]
     fn who_is_taken_out_before_the_base_has_come_takes_another_seat() {
         let disk = with_javas_data();
@@ -833,8 +847,8 @@ mod tests {
         assert!(!disk.content(&aside).is_empty());
     }
 
-    /// Its founder does not come back, and the ensemble has begun: it is the one member or the other, and what lay there is in
-    /// one place.
+    /// Its founder does not come back, and the ensemble has begun: it is the one member or the
+    /// other, and what lay there is in one place.
     #[test]
     fn a_seat_is_taken_instead_whenever_the_power_goes() {
         let (mut before_it, mut behind_it) = (0, 0);
@@ -875,7 +889,8 @@ mod tests {
         assert!(before_it > 2 && behind_it > 20, "{before_it} {behind_it}");
     }
 
-    /// The others may be lost before anything has come: the line that says where it is says how it counts again.
+    /// The others may be lost before anything has come: the line that says where it is says how it
+    /// counts again.
     #[test]
     fn what_went_aside_for_a_seat_counts_again_by_the_way_back() {
         let disk = with_data();
@@ -906,8 +921,8 @@ mod tests {
         assert_eq!((base.epoch, base.zxid), (had.epoch, had.zxid));
     }
 
-    /// ZooKeeper went on, or not, behind the record of an ensemble that came to nothing, and wrote less than what the next one
-    /// was to begin with.
+    /// ZooKeeper went on, or not, behind the record of an ensemble that came to nothing, and wrote
+    /// less than what the next one was to begin with.
     #[test]
     fn what_came_behind_a_founding_that_came_to_nothing_does_not_go_aside() {
         for (zxid, is_known) in [(OWN, true), (FOUNDING, true), (FOUNDING + 1, false)] {
@@ -928,7 +943,8 @@ mod tests {
         }
     }
 
-    /// The record that it begins with counts as soon as it may have been acknowledged, and so does what came behind it.
+    /// The record that it begins with counts as soon as it may have been acknowledged, and so does
+    /// what came behind it.
     #[test]
     fn what_an_ensemble_had_that_has_begun_counts() {
         for (is_begun, goes_on) in [(true, false), (false, true)] {

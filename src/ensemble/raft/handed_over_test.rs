@@ -1,5 +1,6 @@
-//! A snapshot handed over to a member whose process is killed meanwhile, and whose machine loses power during the next
-//! start, at any operation of either: the log goes only when the snapshot can go no more, with one folder and with two.
+//! A snapshot handed over to a member whose process is killed meanwhile, and whose machine loses
+//! power during the next start, at any operation of either: the log goes only when the snapshot can
+//! go no more, with one folder and with two.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ fn start(disk: &SimDisk, log_dir: &str) -> Result<Started, EnsembleError> {
         .start(Arc::new(DataDirectory::open(Arc::new(disk.clone()), &options)?))
 }
 
-/// A member with the entries up to `last`, a group each, of which those up to `commit` are known to be final.
+/// A member with the entries up to `last`, a group each, of which those up to `commit` are known to
+/// be final.
 fn member(log_dir: &str, last: u64, commit: u64) -> SimDisk {
     let disk = SimDisk::default();
     let options =
@@ -236,7 +238,8 @@ fn what_is_promised_later_says_that_the_snapshot_is_needed() {
     assert_eq!(started.writer.promises.get().commit, SHOWN);
 }
 
-/// Who installs a snapshot lists the logs and then opens each; a purge that has that snapshot needs none of them.
+/// Who installs a snapshot lists the logs and then opens each; a purge that has that snapshot needs
+/// none of them.
 #[test]
 fn a_purge_waits_until_a_snapshot_handed_over_is_in_its_place() {
     let disk = member("/data", 3, 2);

@@ -1,5 +1,5 @@
-//! The clients of this member, among those of all. What is for others' clients goes no further than here: their own
-//! member tells them, when it has applied the same.
+//! The clients of this member, among those of all. What is for others' clients goes no further than
+//! here: their own member tells them, when it has applied the same.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
-//! The commit hint: how much of the log is known to be final, written down now and then. A start applies up to there before
-//! it hears of any other member; without it, a restart of all would have the whole log to apply after that.
+//! The commit hint: how much of the log is known to be final, written down now and then. A start
+//! applies up to there before it hears of any other member; without it, a restart of all would have
+//! the whole log to apply after that.
 //!
-//! It names only what is applied, and so what is committed and on this disk. Nobody is told anything because of it and nothing
-//! waits for it; who has nothing to apply writes none.
+//! It names only what is applied, and so what is committed and on this disk. Nobody is told
+//! anything because of it and nothing waits for it; who has nothing to apply writes none.
 
 use super::disk::{What, Write};
 use super::ready::{Member, Transport};
@@ -56,7 +57,8 @@ impl Hint {
 impl<T: Transport> Member<T> {
     /// Has written down what is final, if that is due.
     pub(super) fn give_hint(&mut self, now: Monotonic) {
-        // Without syncs, what is applied may be on no disk. And a hint is not worth the end of a process whose disk is full.
+        // Without syncs, what is applied may be on no disk. And a hint is not worth the end of a
+        // process whose disk is full.
         let is_durable = self.ensemble.recovery.log.force_sync;
         if self.has_ended || self.has_no_room() || !is_durable {
             return;
@@ -82,7 +84,8 @@ mod tests {
     use crate::storage::sim::SimDisk;
     use crate::storage::{Members, RaftState, RaftStateFile};
 
-    /// What a second of the same load after another makes due, at a look every 50 ms: when, and what is named.
+    /// What a second of the same load after another makes due, at a look every 50 ms: when, and
+    /// what is named.
     fn given(hint: &mut Hint, entries_a_look: u64, bytes: usize, seconds: u64) -> Vec<(u64, u64)> {
         let (mut known, mut applied, mut given) = (0, 0, Vec::new());
         for ms in (0..seconds * 1000).step_by(50) {
@@ -130,7 +133,8 @@ mod tests {
         assert!(hint.is_due(900, 1900, Monotonic(150)));
     }
 
-    /// The entries around it are one group with one sync, and it costs one more when the word of them is out.
+    /// The entries around it are one group with one sync, and it costs one more when the word of
+    /// them is out.
     #[test]
     fn no_entry_waits_for_it() {
         let disk = SimDisk::default();

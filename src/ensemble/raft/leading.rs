@@ -1,7 +1,8 @@
 //! What a leader has beside what every member has: the sequencer, and the requests that wait.
 //!
-//! It begins when the leader's own first entry is applied, because only then its tree is the whole log; and it ends
-//! with the term. What waits then has no known outcome, and its clients are told nothing.
+//! It begins when the leader's own first entry is applied, because only then its tree is the whole
+//! log; and it ends with the term. What waits then has no known outcome, and its clients are told
+//! nothing.
 
 use std::collections::VecDeque;
 
@@ -44,8 +45,8 @@ pub(super) struct Leading {
 }
 
 impl Leading {
-    /// Goes on behind `database`, in which the leader's first entry is the last one. Every session has its full
-    /// timeout ahead.
+    /// Goes on behind `database`, in which the leader's first entry is the last one. Every session
+    /// has its full timeout ahead.
     pub(super) fn new(database: &Database, tick_ms: u64, server_id: u8, now: Now) -> Self {
         let first_session = first_session_id(server_id, now.wall.0);
         Self {
@@ -80,9 +81,9 @@ impl Leading {
         self.waiting.iter().filter(is_sync).count()
     }
 
-    /// Decides chores and requests up to `bytes_max` as [`steps::decide`] counts; `propose` puts each transaction into the
-    /// replicated log, and gives its length. Gives the verdicts on those of other members' clients, with their servers, and
-    /// how much was decided.
+    /// Decides chores and requests up to `bytes_max` as [`steps::decide`] counts; `propose` puts
+    /// each transaction into the replicated log, and gives its length. Gives the verdicts on those
+    /// of other members' clients, with their servers, and how much was decided.
     #[expect(clippy::too_many_arguments, reason = "what is decided, and by what")]
     pub(super) fn decide<E>(
         &mut self,
@@ -138,7 +139,8 @@ impl Leading {
         self.sequencer.touch(session, now);
     }
 
-    /// Finishes what needs no transaction, up to the first that does or waits for a later round than `done`.
+    /// Finishes what needs no transaction, up to the first that does or waits for a later round
+    /// than `done`.
     pub(super) fn finish_settled(
         &mut self,
         applying: &mut Applying<'_>,
@@ -152,9 +154,9 @@ impl Leading {
         Ok(())
     }
 
-    /// Finishes the request whose transaction is final, if it is the one at `zxid`. What was asked before it needs no
-    /// round any more: a quorum took the transaction from this leader. Gives the connection that it came from, if from
-    /// one.
+    /// Finishes the request whose transaction is final, if it is the one at `zxid`. What was asked
+    /// before it needs no round any more: a quorum took the transaction from this leader. Gives the
+    /// connection that it came from, if from one.
     pub(super) fn finish(
         &mut self,
         zxid: i64,
@@ -182,7 +184,8 @@ impl Leading {
         self.sequencer.last_zxid().0 & 0xffff_ffff < i64::from(a_term)
     }
 
-    /// Closes the connections of this member's clients that still wait: they are answered by nobody.
+    /// Closes the connections of this member's clients that still wait: they are answered by
+    /// nobody.
     pub(super) fn let_own_go(&self, clients: &dyn Clients) {
         let origins = self.waiting.iter().filter_map(|(step, _)| step.origin.as_ref());
         for origin in origins.filter(|its| its.connection.server() == self.server_id) {
@@ -190,14 +193,15 @@ impl Leading {
         }
     }
 
-    /// The term is over. Whoever still waits here cannot know what comes of it; other members know what was decided of their
-    /// clients' requests.
+    /// The term is over. Whoever still waits here cannot know what comes of it; other members know
+    /// what was decided of their clients' requests.
     pub(super) fn end(self, clients: &dyn Clients) {
         self.let_own_go(clients);
     }
 }
 
-/// Whether an outcome without a transaction tells of what is the newest anywhere, and not only here.
+/// Whether an outcome without a transaction tells of what is the newest anywhere, and not only
+/// here.
 const fn shows_the_newest(outcome: &Prepared) -> bool {
     matches!(
         outcome,
@@ -208,8 +212,8 @@ const fn shows_the_newest(outcome: &Prepared) -> bool {
     )
 }
 
-/// What another member is told of an outcome; `newest` is the last change that it was checked against, or the
-/// transaction itself.
+/// What another member is told of an outcome; `newest` is the last change that it was checked
+/// against, or the transaction itself.
 fn verdict(outcome: &Prepared, newest: Zxid) -> Verdict {
     match outcome {
         Prepared::Txn(_) => Verdict::Txn(newest),

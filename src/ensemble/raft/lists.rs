@@ -1,8 +1,9 @@
 //! Taking servers out of the ensemble that the members' configurations do not list any more.
 //!
-//! No server's list counts alone: one may have been changed before the others, or by mistake. A member goes, one at a
-//! time, when it is gone and a majority of those who stay as voters list it no more, have what the leader has, and are there:
-//! so they are a quorum without it, and would be with it.
+//! No server's list counts alone: one may have been changed before the others, or by mistake. A
+//! member goes, one at a time, when it is gone and a majority of those who stay as voters list it
+//! no more, have what the leader has, and are there: so they are a quorum without it, and would be
+//! with it.
 
 use std::collections::BTreeMap;
 
@@ -55,8 +56,8 @@ impl Lists {
 }
 
 impl<T: Transport> Member<T> {
-    /// Tells the leader which servers this one's configuration lists; as a leader, takes out who is listed no more, if that
-    /// can be done now.
+    /// Tells the leader which servers this one's configuration lists; as a leader, takes out who is
+    /// listed no more, if that can be done now.
     ///
     /// # Errors
     /// When a decided transaction gets no place.

@@ -1,7 +1,8 @@
-//! The log and the promises of a member as the crate `raft` reads them: with what is still on its way to the disk.
+//! The log and the promises of a member as the crate `raft` reads them: with what is still on its
+//! way to the disk.
 //!
-//! An entry is a record of the log: its index counts records and its term is the high half of the zxid. An entry
-//! without content is a transaction that failed.
+//! An entry is a record of the log: its index counts records and its term is the high half of the
+//! zxid. An entry without content is a transaction that failed.
 
 use std::sync::Arc;
 
@@ -50,8 +51,9 @@ impl LogStore {
         &self.directory
     }
 
-    /// What to make durable of a term and a vote, if they are others than before. What is said to be final with them is
-    /// what the disk has then, and that is not what is about to be replaced from the entry `next` on.
+    /// What to make durable of a term and a vote, if they are others than before. What is said to
+    /// be final with them is what the disk has then, and that is not what is about to be replaced
+    /// from the entry `next` on.
     pub(super) fn promise(
         &mut self,
         state: &HardState,
@@ -70,7 +72,8 @@ impl LogStore {
         Some(self.promises.clone())
     }
 
-    /// What to make durable of who belongs to the ensemble from the entry `index` on, which is final.
+    /// What to make durable of who belongs to the ensemble from the entry `index` on, which is
+    /// final.
     pub(super) fn members(&mut self, members: Members, index: u64) -> Promises {
         self.promises.commit = self.promises.commit.max(index);
         self.promises.members = members;
@@ -86,8 +89,8 @@ impl LogStore {
         Some(self.promises.clone())
     }
 
-    /// Puts a snapshot in the place of the log. What to make durable before it: an older one is enough until it is there, and
-    /// no more in what is written later.
+    /// Puts a snapshot in the place of the log. What to make durable before it: an older one is
+    /// enough until it is there, and no more in what is written later.
     pub(super) fn replace(
         &mut self,
         state: &HardState,
@@ -108,7 +111,8 @@ impl LogStore {
         before
     }
 
-    /// Puts one's own members into a message of a snapshot that knows only earlier ones: the crate would go back to them.
+    /// Puts one's own members into a message of a snapshot that knows only earlier ones: the crate
+    /// would go back to them.
     pub(super) fn keep_members(&self, snapshot: &mut Snapshot) {
         if let Some(shown) = Shown::of(snapshot)
             && shown.configured_at < self.promises.configured_at
@@ -126,7 +130,8 @@ impl LogStore {
         snapshot.data = data.into();
     }
 
-    /// Takes entries; they replace what stands from the first of them on. The records to make durable.
+    /// Takes entries; they replace what stands from the first of them on. The records to make
+    /// durable.
     pub(super) fn append(&mut self, entries: Vec<Entry>) -> Result<Vec<LogEntry>, EnsembleError> {
         let mut last = match entries.first() {
             Some(first) => self.log.zxid(first.index.saturating_sub(1)),
@@ -137,7 +142,8 @@ impl LogStore {
             let wrong = || EnsembleError::Entry { index: entry.index };
             let (kind, payload) = match entry.entry_type {
                 EntryType::EntryNormal => (EntryKind::Ordinary, entry.data),
-                // What the crate makes of a change of members is not kept: the record says the same.
+                // What the crate makes of a change of members is not kept: the record says the
+                // same.
                 EntryType::EntryConfChangeV2 => (EntryKind::Membership, entry.context),
                 EntryType::EntryConfChange => return Err(wrong()),
             };
@@ -180,7 +186,8 @@ impl LogStore {
         self.snapshot.index
     }
 
-    /// A snapshot of the applied state is durable. Whether it is the newest: another may have taken its place.
+    /// A snapshot of the applied state is durable. Whether it is the newest: another may have taken
+    /// its place.
     pub(super) fn snapshot_taken(&mut self, snapshot: SnapshotPlace) -> bool {
         let is_newest = snapshot.index > self.snapshot.index;
         if is_newest {
@@ -251,7 +258,8 @@ impl Storage for LogStore {
 pub(super) struct Shown {
     /// The zxid that the snapshot shows.
     pub(super) zxid: i64,
-    /// The entry that made the members in the message what they are, which may be behind the snapshot.
+    /// The entry that made the members in the message what they are, which may be behind the
+    /// snapshot.
     pub(super) configured_at: u64,
 }
 
@@ -268,8 +276,9 @@ pub(super) fn zxid_of(snapshot: &Snapshot) -> Option<i64> {
     Shown::of(snapshot).map(|shown| shown.zxid)
 }
 
-/// The zxid of a term's first entry. ZooKeeper's epochs begin with 1 as well, and it takes whoever ends in 0 for one that has
-/// only seen the epoch begin: such a one would keep what the others do not have.
+/// The zxid of a term's first entry. ZooKeeper's epochs begin with 1 as well, and it takes whoever
+/// ends in 0 for one that has only seen the epoch begin: such a one would keep what the others do
+/// not have.
 pub(super) const fn first_zxid(term: i64) -> i64 {
     (term << 32) + 1
 }
@@ -355,7 +364,8 @@ mod tests {
         assert_eq!(blank_zxid(&blank(5, 3)), Some(0x5_0000_0001));
     }
 
-    /// A later version may make of the members what this one cannot: it stops before it has acknowledged that.
+    /// A later version may make of the members what this one cannot: it stops before it has
+    /// acknowledged that.
     #[test]
     fn a_change_of_members_that_is_not_known_is_not_taken() {
         for (code, is_known) in

@@ -1,12 +1,12 @@
-//! Who belongs to the ensemble, and how that changes: one member at a time, each change a record of the log. When a server
-//! that is listed no more goes is in [`super::lists`].
+//! Who belongs to the ensemble, and how that changes: one member at a time, each change a record of
+//! the log. When a server that is listed no more goes is in [`super::lists`].
 //!
-//! A server whose disk was emptied comes back as another member: what it promised before is gone with the disk, so
-//! nothing of it may be counted on. It follows first; once it has what the leader has, its earlier life is taken out of the
-//! ensemble, and then it votes.
+//! A server whose disk was emptied comes back as another member: what it promised before is gone
+//! with the disk, so nothing of it may be counted on. It follows first; once it has what the leader
+//! has, its earlier life is taken out of the ensemble, and then it votes.
 //!
-//! The record of a seat says only whose it is, and which member that was before: the index of its entry is the life, so no id
-//! is given twice, whoever leads.
+//! The record of a seat says only whose it is, and which member that was before: the index of its
+//! entry is the life, so no id is given twice, whoever leads.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,8 @@ use crate::storage::{Over, RaftState as Promises};
 
 /// Entries that one who catches up may lack to be a voter.
 const LAG_MAX: u64 = 1000;
-/// The time from one unused seat that is taken out because its server asks for another one to the next such seat of any server.
+/// The time from one unused seat that is taken out because its server asks for another one to the
+/// next such seat of any server.
 const SEAT_PAUSE_MS: u64 = 1000;
 
 /// What a server that wants a seat can expect.
@@ -68,8 +69,8 @@ impl<T: Transport> Member<T> {
         members
     }
 
-    /// Has a server without a disk of before get a life that follows, behind what has to go for it. Its earliest life stays:
-    /// the start without a disk may have been a mistake.
+    /// Has a server without a disk of before get a life that follows, behind what has to go for it.
+    /// Its earliest life stays: the start without a disk may have been a mistake.
     ///
     /// # Errors
     /// When a decided transaction gets no place.
@@ -85,7 +86,8 @@ impl<T: Transport> Member<T> {
         if !self.takes_requests() {
             return Ok(Prospect::Later);
         }
-        // Whoever asks may be the second of two that run with the same myid: the first keeps its place.
+        // Whoever asks may be the second of two that run with the same myid: the first keeps its
+        // place.
         if speaks {
             return Ok(Prospect::Speaks);
         }
@@ -98,8 +100,9 @@ impl<T: Transport> Member<T> {
             return Ok(Prospect::Changing);
         }
         let asks = was.map_or(0, life_of) << 8 | u64::from(server);
-        // With that one it may come back at any time, which is then the right one. Of what an earlier leader gave, this one does
-        // not know whether somebody took it; but the directory that it was given for has not, or it would not ask as before.
+        // With that one it may come back at any time, which is then the right one. Of what an
+        // earlier leader gave, this one does not know whether somebody took it; but the directory
+        // that it was given for has not, or it would not ask as before.
         let has_been = |id: &&u64| {
             let raft = &self.node.raft;
             let is_of_own_term = life_of(**id) > FIRST_LIFE
@@ -134,8 +137,9 @@ impl<T: Transport> Member<T> {
         Ok(Prospect::SeatAbove(above))
     }
 
-    /// What whoever holds nothing behind this record can expect, if that is not known to be final here. A leader has all that may
-    /// become final; what its log goes on behind is not known any more, and another record may have the same zxid.
+    /// What whoever holds nothing behind this record can expect, if that is not known to be final
+    /// here. A leader has all that may become final; what its log goes on behind is not known any
+    /// more, and another record may have the same zxid.
     fn lacks(&self, record: LastRecord) -> Option<Prospect> {
         let log = &self.node.store().log;
         let (mut low, mut high) = (log.first_index(), log.last_index().saturating_add(1));
@@ -157,7 +161,8 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// For whom a seat was given, as far as the log still says so: its server, and above that what it was before.
+    /// For whom a seat was given, as far as the log still says so: its server, and above that what
+    /// it was before.
     fn was_given(&self, id: u64) -> Option<u64> {
         let index = life_of(id);
         let entries = self.node.store().log.entries(index, index.saturating_add(1), u64::MAX);
@@ -169,7 +174,8 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// What the server has to know to be the member that it became above this life, if it has by now.
+    /// What the server has to know to be the member that it became above this life, if it has by
+    /// now.
     #[must_use]
     pub fn take_seat(&self, server: u8, above: u64) -> Option<Seat> {
         let promises = &self.node.store().promises;
@@ -180,8 +186,8 @@ impl<T: Transport> Member<T> {
         Some(Seat { id, ensemble, line, generation, term, members, configured_at })
     }
 
-    /// As a leader, goes on with the change that is due, if there is one: earlier lives go, who has caught up votes, and
-    /// where a life is there, a later one that its server left unused goes.
+    /// As a leader, goes on with the change that is due, if there is one: earlier lives go, who has
+    /// caught up votes, and where a life is there, a later one that its server left unused goes.
     /// `may_vote` tells of which server that is wanted.
     ///
     /// # Errors
@@ -201,7 +207,8 @@ impl<T: Transport> Member<T> {
         servers.into_iter().find_map(|server| {
             let wants_vote = may_vote(server);
             let lives = members.iter().copied().filter(|id| server_of(*id) == server);
-            // The last of them that can take the place of the others. A seat that nobody took is in nobody's way.
+            // The last of them that can take the place of the others. A seat that nobody took is in
+            // nobody's way.
             let current = lives.clone().filter(|id| self.has_caught_up(*id)).max()?;
             let earlier = lives.clone().min().filter(|earlier| *earlier < current);
             let is_voter = raft.prs().conf().voters().contains(current);
@@ -222,7 +229,8 @@ impl<T: Transport> Member<T> {
         })
     }
 
-    /// As the founder: a server has answered whether it belongs to the ensemble. It is not asked again.
+    /// As the founder: a server has answered whether it belongs to the ensemble. It is not asked
+    /// again.
     pub fn answered(&mut self, server: u8, now: Monotonic) {
         let Some(promises) = self.node.mut_store().answered(server) else { return };
         self.unsynced.write_aside(Write(What::Answered(promises)), now);
@@ -236,8 +244,8 @@ impl<T: Transport> Member<T> {
         (!promises.asks.is_empty()).then(|| Founding::of(promises))
     }
 
-    /// Whether the ensemble may have acknowledged anything, as far as this member knows. It knows before it acknowledges
-    /// anything itself.
+    /// Whether the ensemble may have acknowledged anything, as far as this member knows. It knows
+    /// before it acknowledges anything itself.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         has_begun(&self.node.store().promises)
@@ -265,7 +273,8 @@ impl<T: Transport> Member<T> {
         now: Now,
     ) -> Result<(), EnsembleError> {
         let promises = &self.node.store().promises;
-        // What the members show already is history: they came with a snapshot that does not show it.
+        // What the members show already is history: they came with a snapshot that does not show
+        // it.
         if index <= promises.configured_at {
             return Ok(());
         }

@@ -95,8 +95,9 @@ impl<T: Transport> Member<T> {
         raft.prs().iter().map(peer).collect()
     }
 
-    /// From which transaction on the others that are there still take the log from a leader: of one that gets a snapshot, or that
-    /// has got it and has not said yet that its disk has it, from that on.
+    /// From which transaction on the others that are there still take the log from a leader: of one
+    /// that gets a snapshot, or that has got it and has not said yet that its disk has it, from
+    /// that on.
     #[must_use]
     pub fn wanted(&self) -> Option<i64> {
         let (raft, log) = (&self.node.raft, &self.node.store().log);
@@ -114,8 +115,8 @@ impl<T: Transport> Member<T> {
         raft.prs().iter().filter_map(takes).min()
     }
 
-    /// Whether a leader has a way to another member, or heard of it since it last looked whether it has a quorum: the
-    /// crate forgets who was active each time that it does.
+    /// Whether a leader has a way to another member, or heard of it since it last looked whether it
+    /// has a quorum: the crate forgets who was active each time that it does.
     pub(super) fn is_there(&self, peer: u64) -> bool {
         let progress = self.node.raft.prs().get(peer);
         self.found.contains(&peer) || progress.is_some_and(|its| its.recent_active)

@@ -2,8 +2,8 @@
 
 use raft::eraftpb::{Message as PeerMessage, MessageType};
 
-/// A term that is durable, and the last entry of the log that is. A later term goes before any entry: its leader may have
-/// cut the log.
+/// A term that is durable, and the last entry of the log that is. A later term goes before any
+/// entry: its leader may have cut the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Promised {
     /// The newest term.
@@ -13,12 +13,14 @@ pub struct Promised {
 }
 
 impl Promised {
-    /// What the disk of its sender has for good if it sent this: the term, and what it acknowledged in it. `None` where the
-    /// message did not wait for the disk, or names a term that is not entered yet.
+    /// What the disk of its sender has for good if it sent this: the term, and what it acknowledged
+    /// in it. `None` where the message did not wait for the disk, or names a term that is not
+    /// entered yet.
     #[must_use]
     pub fn of(message: &PeerMessage) -> Option<Self> {
         let last = match message.get_msg_type() {
-            // Behind what it has in common with the leader of its term, nothing is cut in that term.
+            // Behind what it has in common with the leader of its term, nothing is cut in that
+            // term.
             MessageType::MsgAppendResponse if !message.reject => message.index,
             MessageType::MsgAppendResponse
             | MessageType::MsgAppend

@@ -1,12 +1,15 @@
-//! Rounds of the ensemble that show who leads: everything that was acknowledged when a round began is known behind it.
+//! Rounds of the ensemble that show who leads: everything that was acknowledged when a round began
+//! is known behind it.
 //!
-//! A leader that was cut off does not know it yet, and would answer a `sync` with what was, or refuse a write for what is
-//! no more. So whoever answers, leader or follower, has the leader heard by a quorum first: one round for all that wait, and
-//! the next one for those who came after it had begun. (ZooKeeper has a quorum log what it refuses.)
+//! A leader that was cut off does not know it yet, and would answer a `sync` with what was, or
+//! refuse a write for what is no more. So whoever answers, leader or follower, has the leader heard
+//! by a quorum first: one round for all that wait, and the next one for those who came after it had
+//! begun. (ZooKeeper has a quorum log what it refuses.)
 //!
-//! They also say how old the applied state is: a member begins some in each `syncLimit`, and one at once when a read waits. What
-//! counts is when that one was begun that was answered. An answer can be as late as any other word, so each has a name and a
-//! time of its own, also where it is only asked again.
+//! They also say how old the applied state is: a member begins some in each `syncLimit`, and one at
+//! once when a read waits. What counts is when that one was begun that was answered. An answer can
+//! be as late as any other word, so each has a name and a time of its own, also where it is only
+//! asked again.
 
 use std::collections::VecDeque;
 
@@ -16,15 +19,17 @@ use super::EnsembleError;
 use super::ready::{Member, Transport};
 use crate::engine::time::{Monotonic, Now};
 
-/// Ticks without an answer before the leader is asked again: a word of it may be lost. Each time it is not, it may be far away,
-/// and twice as many pass, up to the most.
+/// Ticks without an answer before the leader is asked again: a word of it may be lost. Each time it
+/// is not, it may be far away, and twice as many pass, up to the most.
 const PATIENCE_TICKS: u32 = 4;
 const PATIENCE_TICKS_MAX: u32 = 64;
-/// Rounds whose answers still count, however late they come. Where there are more, only those count that leave no more than a
-/// part of the time between the oldest and the newest without one: whoever waits for one that does not waits for the next.
-/// Never without the oldest: else none would be over where a way, or applying, takes longer than so many.
+/// Rounds whose answers still count, however late they come. Where there are more, only those count
+/// that leave no more than a part of the time between the oldest and the newest without one:
+/// whoever waits for one that does not waits for the next. Never without the oldest: else none
+/// would be over where a way, or applying, takes longer than so many.
 const ROUNDS_MAX: usize = 256;
-/// That part, as a divisor. From each that stays to the next but one it is more, so half of the most stay.
+/// That part, as a divisor. From each that stays to the next but one it is more, so half of the
+/// most stay.
 const KEPT_APART: u64 = ROUNDS_MAX as u64 / 4;
 /// Rounds that are begun in the time that a read may be old.
 const ROUNDS_A_LIMIT: u64 = 4;
@@ -38,8 +43,8 @@ impl Round {
     pub(super) const MAX: Self = Self(u64::MAX);
 }
 
-/// Who is asked: a term, its leader, and the term of what is applied here. A leader answers nobody before it has committed an
-/// entry of its own term.
+/// Who is asked: a term, its leader, and the term of what is applied here. A leader answers nobody
+/// before it has committed an entry of its own term.
 type Asked = (u64, u64, u64);
 
 /// The rounds of a member.
@@ -84,8 +89,8 @@ impl Rounds {
         self.done
     }
 
-    /// Wants one if the last one was begun so long ago, in milliseconds, or if a read waits and none on its way can show that
-    /// the state is young enough. Whether one is due by its time.
+    /// Wants one if the last one was begun so long ago, in milliseconds, or if a read waits and
+    /// none on its way can show that the state is young enough. Whether one is due by its time.
     fn renew(&mut self, limit_ms: u64, now: Monotonic) -> bool {
         let after_ms = (limit_ms / ROUNDS_A_LIMIT).max(1);
         let is_renewed = self.began.is_none_or(|began| now.since(began) >= after_ms);
@@ -101,8 +106,8 @@ impl Rounds {
         self.open.back().is_some_and(|open| open.index.is_none())
     }
 
-    /// Begins a round if one is due: one that is wanted, while no other has to be answered first, or one in the place of one
-    /// that got no answer. `is_renewed` is one that waits for no answer.
+    /// Begins a round if one is due: one that is wanted, while no other has to be answered first,
+    /// or one in the place of one that got no answer. `is_renewed` is one that waits for no answer.
     fn begin(&mut self, id: u64, asked: Asked, is_renewed: bool, now: Now) -> Option<Vec<u8>> {
         let (term, leader, applied_term) = asked;
         let answers = leader != 0 && (leader != id || applied_term == term);
@@ -129,8 +134,8 @@ impl Rounds {
         Some(name)
     }
 
-    /// Leaves fewer of them, evenly in time: however long a way, or applying, takes, one that began shortly after another is
-    /// also over shortly after it.
+    /// Leaves fewer of them, evenly in time: however long a way, or applying, takes, one that began
+    /// shortly after another is also over shortly after it.
     fn thin_out(&mut self) {
         let [Some(oldest), Some(newest)] = [self.open.front(), self.open.back()] else { return };
         let apart = newest.began.since(oldest.began) / KEPT_APART;
@@ -160,7 +165,8 @@ impl Rounds {
         }
     }
 
-    /// Ends the rounds that are answered, if what was final then is applied. Gives when the last of them was begun.
+    /// Ends the rounds that are answered, if what was final then is applied. Gives when the last of
+    /// them was begun.
     pub(super) fn end(&mut self, applied: u64) -> Option<Monotonic> {
         let is_over = |open: &Open| open.index.is_some_and(|index| index <= applied);
         let last = self.open.iter().rposition(is_over)?;
@@ -216,7 +222,8 @@ mod tests {
         Now { monotonic: Monotonic(ms), ..Now::default() }
     }
 
-    /// A member follows for so long, and ticks every 50 ms. Its rounds, with the times when they were begun.
+    /// A member follows for so long, and ticks every 50 ms. Its rounds, with the times when they
+    /// were begun.
     fn begun(rounds: &mut Rounds, from: u64, to: u64) -> Vec<(u64, Vec<u8>)> {
         let mut begun = Vec::new();
         for ms in (from..to).step_by(50) {
@@ -276,7 +283,8 @@ mod tests {
         }
     }
 
-    /// A way that takes as long as more rounds than are kept: each who waits hears of one in the end, and of none too early.
+    /// A way that takes as long as more rounds than are kept: each who waits hears of one in the
+    /// end, and of none too early.
     #[test]
     fn who_waits_for_a_round_hears_of_one_however_late_its_answer_is() {
         const LATE: usize = ROUNDS_MAX + ROUNDS_MAX / 2;

@@ -1,10 +1,11 @@
 //! The ready loop: what the crate `raft` wants done, in the order in which it must be.
 //!
-//! Of one [`Ready`](raft::Ready): a leader's messages go at once, for its own disk is but one of the quorum; then term
-//! and vote, a snapshot, and entries are handed to the disk, in this order; what tells a peer of them is kept until
-//! they are durable, and until then this member's disk counts for nobody. Then what is final is applied and answered:
-//! the crate gives only what this disk has, so that no snapshot shows more. Nothing else touches the log, so that this
-//! order is the only one there is.
+//! Of one [`Ready`](raft::Ready): a leader's messages go at once, for its own disk is but one of
+//! the quorum; then term and vote, a snapshot, and entries are handed to the disk, in this order;
+//! what tells a peer of them is kept until they are durable, and until then this member's disk
+//! counts for nobody. Then what is final is applied and answered: the crate gives only what this
+//! disk has, so that no snapshot shows more. Nothing else touches the log, so that this order is
+//! the only one there is.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -50,23 +51,28 @@ use crate::storage::{DataDirectory, Over, ReceivedSnapshot, SnapshotFile};
 const ELECTION_TICKS: usize = 10;
 /// The same behind the end of the leader's connection, which all see at once.
 const TICKS_TO_DIFFER: usize = 4;
-/// Ticks by which the others may have heard of the leader later: they give no vote for as long as [`ELECTION_TICKS`].
+/// Ticks by which the others may have heard of the leader later: they give no vote for as long as
+/// [`ELECTION_TICKS`].
 const TICKS_TO_FORGET: usize = 2;
-/// How much faster the clock of elections runs then: two who stand at the same time try again that much sooner.
+/// How much faster the clock of elections runs then: two who stand at the same time try again that
+/// much sooner.
 const HASTE: usize = 3;
 /// Ticks between a leader's signs of life.
 const HEARTBEAT_TICKS: usize = 2;
 /// After so many ticks entries in memory are a while older.
 const TICKS_TO_AGE: u32 = 20;
-/// Bytes of entries that are applied in one turn, and one page of [`MESSAGE_BYTES`] more; an entry costs some beside its
-/// own. That takes some 50 ms, and nothing ticks meanwhile. What a leader decides in a turn is no more, so what is left does not grow.
+/// Bytes of entries that are applied in one turn, and one page of [`MESSAGE_BYTES`] more; an entry
+/// costs some beside its own. That takes some 50 ms, and nothing ticks meanwhile. What a leader
+/// decides in a turn is no more, so what is left does not grow.
 const APPLY_BYTES: usize = TURN_BYTES;
 /// Bytes of entries in one message.
 const MESSAGE_BYTES: u64 = 1 << 20;
-/// Messages on their way to a peer that did not answer yet: all of them fit into what may wait to be sent.
+/// Messages on their way to a peer that did not answer yet: all of them fit into what may wait to
+/// be sent.
 const MESSAGES_IN_FLIGHT: usize = 32;
 
-/// A write of a leader that lasts longer than this has it hand over, and again so long after an attempt.
+/// A write of a leader that lasts longer than this has it hand over, and again so long after an
+/// attempt.
 const DISK_PATIENCE_MS: u64 = 1000;
 
 /// The way to the other members. It may lose, repeat and reorder.
@@ -74,12 +80,12 @@ pub trait Transport {
     /// Sends a message to the member that it names. Never waits.
     fn send(&mut self, message: PeerMessage);
 
-    /// Tells a member a word. From [`Member::found`] to [`Member::lost`], called on both sides, words arrive in their
-    /// order, and none before a message that was sent before it.
+    /// Tells a member a word. From [`Member::found`] to [`Member::lost`], called on both sides,
+    /// words arrive in their order, and none before a message that was sent before it.
     fn say(&mut self, to: u64, word: Word);
 
-    /// Sends a snapshot, and behind it the message that tells of it. What came of it is to be given to
-    /// [`Member::report_snapshot`].
+    /// Sends a snapshot, and behind it the message that tells of it. What came of it is to be given
+    /// to [`Member::report_snapshot`].
     fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile);
 
     /// Where the process is that speaks as this server, if one does.
@@ -148,7 +154,8 @@ pub struct Member<T> {
     pub(super) tick_ms: u64,
     /// Sessions that live here only, if there can be any.
     pub(super) local: Option<LocalSessions>,
-    /// The directory is not this member's any more. The disk writes that down, and nothing else is done.
+    /// The directory is not this member's any more. The disk writes that down, and nothing else is
+    /// done.
     pub(super) has_ended: bool,
 }
 
@@ -164,8 +171,8 @@ impl<T> std::fmt::Debug for Member<T> {
 }
 
 impl<T: Transport> Member<T> {
-    /// Goes on where `started` is; its state takes the place of what `replica` shows. With the member comes what writes
-    /// for it.
+    /// Goes on where `started` is; its state takes the place of what `replica` shows. With the
+    /// member comes what writes for it.
     ///
     /// # Errors
     /// When the ensemble cannot be as it is described.
@@ -306,8 +313,8 @@ impl<T: Transport> Member<T> {
         self.leading.as_mut().map(Leading::sequencer)
     }
 
-    /// Whether this process may tell the others nothing: as long as that is so, it does not stand for election, which an only
-    /// voter would win unheard.
+    /// Whether this process may tell the others nothing: as long as that is so, it does not stand
+    /// for election, which an only voter would win unheard.
     pub const fn set_silent(&mut self, is_silent: bool) {
         self.is_silent = is_silent;
     }
@@ -355,9 +362,10 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// Whether the crate can have this member stand for election: not while it may not speak, or a snapshot takes the place of its log,
-    /// nor before it has applied about what is final, which the crate would read at once, only where another term can be written down,
-    /// and an only voter, which leads at once, only with its whole log durable.
+    /// Whether the crate can have this member stand for election: not while it may not speak, or a
+    /// snapshot takes the place of its log, nor before it has applied about what is final, which
+    /// the crate would read at once, only where another term can be written down, and an only
+    /// voter, which leads at once, only with its whole log durable.
     fn may_stand(&self) -> bool {
         let is_only = self.node.raft.prs().conf().voters().ids().len() == 1;
         !self.is_silent
@@ -393,7 +401,8 @@ impl<T: Transport> Member<T> {
             // A follower's requests come another way; a snapshot comes with its file.
             MessageType::MsgPropose | MessageType::MsgSnapshot => {}
             MessageType::MsgTimeoutNow if self.lacks_base() || !self.may_stand() => {}
-            // An ensemble is founded on what one member has. Those who have not got it yet are no majority without it.
+            // An ensemble is founded on what one member has. Those who have not got it yet are no
+            // majority without it.
             MessageType::MsgRequestVote | MessageType::MsgRequestPreVote
                 if message.index < self.node.store().promises.base => {}
             MessageType::MsgReadIndex | MessageType::MsgReadIndexResp
@@ -411,7 +420,8 @@ impl<T: Transport> Member<T> {
         self.set_election_timeout();
     }
 
-    /// Takes a snapshot that came with its message. One that was not checked with it is passed over.
+    /// Takes a snapshot that came with its message. One that was not checked with it is passed
+    /// over.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -461,7 +471,8 @@ impl<T: Transport> Member<T> {
         self.set_election_timeout();
     }
 
-    /// How many members vote, and as a leader sees it, how many other voters and how many learners are there.
+    /// How many members vote, and as a leader sees it, how many other voters and how many learners
+    /// are there.
     #[must_use]
     pub fn count_members(&self) -> (usize, usize, usize) {
         let raft = &self.node.raft;
@@ -476,15 +487,16 @@ impl<T: Transport> Member<T> {
         (conf.voters().ids().len(), voters, there.len() - voters)
     }
 
-    /// Hands over to the voter that has most of the log, if it can to one that is connected and whose disk is not full. To
-    /// which server, if there is one.
+    /// Hands over to the voter that has most of the log, if it can to one that is connected and
+    /// whose disk is not full. To which server, if there is one.
     pub fn hand_over_to_best(&mut self) -> Option<u8> {
         let to = self.best_to_lead(&[])?;
         self.hand_over(to);
         Some(server_of(to))
     }
 
-    /// The voter to which leadership is handed over best: to one of those `tried` only where there is no other.
+    /// The voter to which leadership is handed over best: to one of those `tried` only where there
+    /// is no other.
     pub(super) fn best_to_lead(&self, tried: &[u64]) -> Option<u64> {
         let raft = &self.node.raft;
         let voters = raft.prs().conf().voters();
@@ -513,8 +525,8 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// Hands over if this leader's disk has done nothing for long and the others are enough without it: they have a
-    /// quorum, but this leader can apply and answer nothing.
+    /// Hands over if this leader's disk has done nothing for long and the others are enough without
+    /// it: they have a quorum, but this leader can apply and answer nothing.
     fn leave_slow_disk(&mut self, now: Monotonic) {
         let Some(since) = self.unsynced.since() else { return };
         let raft = &self.node.raft;
@@ -541,12 +553,12 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// Does all that is due. It applies as much as one turn may, and as a leader it decides as much; [`Self::has_more`] tells of the
-    /// rest.
+    /// Does all that is due. It applies as much as one turn may, and as a leader it decides as
+    /// much; [`Self::has_more`] tells of the rest.
     ///
     /// # Errors
-    /// When the disk refuses or a transaction does not fit. The caller ends the process: nobody was told of what is
-    /// not durable.
+    /// When the disk refuses or a transaction does not fit. The caller ends the process: nobody was
+    /// told of what is not durable.
     pub fn turn(&mut self, now: Now) -> Result<(), EnsembleError> {
         if self.has_ended {
             return Ok(());
@@ -648,13 +660,14 @@ impl<T: Transport> Member<T> {
         Ok(())
     }
 
-    /// What the disk is to do, to be carried out in this order; [`Member::persisted`] is to hear of it.
+    /// What the disk is to do, to be carried out in this order; [`Member::persisted`] is to hear of
+    /// it.
     pub fn take_writes(&mut self) -> Vec<Write> {
         self.unsynced.take_writes()
     }
 
-    /// The oldest writes that were taken are durable. A turn is due then. Whether another state took the place of the
-    /// applied one.
+    /// The oldest writes that were taken are durable. A turn is due then. Whether another state
+    /// took the place of the applied one.
     ///
     /// # Errors
     /// When an answer that was waited for cannot be made.
@@ -671,7 +684,8 @@ impl<T: Transport> Member<T> {
         let installed = written.installed;
         let index = installed.as_ref().map(|(index, _)| *index);
         if let Some((_, database)) = installed {
-            // Watches went with the tree that they were set on: their clients set them again when they come back.
+            // Watches went with the tree that they were set on: their clients set them again when
+            // they come back.
             self.here.close_all();
             if let Some(local) = &mut self.local {
                 database.sessions().keys().for_each(|session| local.forget(*session));
@@ -705,8 +719,9 @@ impl<T: Transport> Member<T> {
         self.applied().saturating_sub(self.node.store().snapshot_index())
     }
 
-    /// Whether a snapshot may be taken. It shows nothing of the members, and the log that says them is not read behind it:
-    /// their last change has to be durable first. A wrong tree is for nobody, and who has no base has no tree.
+    /// Whether a snapshot may be taken. It shows nothing of the members, and the log that says them
+    /// is not read behind it: their last change has to be durable first. A wrong tree is for
+    /// nobody, and who has no base has no tree.
     pub(super) fn may_take_snapshot(&self) -> bool {
         let waits = self.unsynced.has_members() || self.unsynced.has_snapshot();
         !waits && !self.has_wrong_tree() && !self.lacks_base()
@@ -721,8 +736,8 @@ impl<T: Transport> Member<T> {
         snapshots.begin_at(&self.applier.replica, self.applied(), reserve, now);
     }
 
-    /// A snapshot is durable that shows the state behind the entry `index`. The log goes on in a new segment, so that
-    /// purge can follow.
+    /// A snapshot is durable that shows the state behind the entry `index`. The log goes on in a
+    /// new segment, so that purge can follow.
     pub fn snapshot_taken(&mut self, index: u64, zxid: Zxid, now: Monotonic) {
         self.trees.looked(zxid);
         if self.node.mut_store().snapshot_taken(SnapshotPlace { index, zxid: zxid.0 }) {
@@ -735,9 +750,9 @@ impl<T: Transport> Member<T> {
         self.unsynced.write_aside(Write(What::Purged), now);
     }
 
-    /// The directory is not this member's any more, by the log or the word of another member. It does nothing more, and lets
-    /// its clients go. Once that is written down, the disk ends with [`EnsembleError::OlderCopy`] or
-    /// [`EnsembleError::Replaced`].
+    /// The directory is not this member's any more, by the log or the word of another member. It
+    /// does nothing more, and lets its clients go. Once that is written down, the disk ends with
+    /// [`EnsembleError::OlderCopy`] or [`EnsembleError::Replaced`].
     pub fn is_over(&mut self, over: Over, now: Monotonic) {
         if !self.has_ended {
             self.unsynced.write_aside(Write(What::Over(over)), now);
@@ -767,10 +782,11 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// Replaces the timeout that the crate draws from the machine's chance: members differ in it, and so do a member's
-    /// terms, but the same seed gives the same. As long as there is a leader, each voter has a part of the time for itself,
-    /// another one in each term: two who miss it at once do not stand at once and share the votes. An attempt that failed
-    /// is repeated by chance alone, or two might keep step.
+    /// Replaces the timeout that the crate draws from the machine's chance: members differ in it,
+    /// and so do a member's terms, but the same seed gives the same. As long as there is a leader,
+    /// each voter has a part of the time for itself, another one in each term: two who miss it at
+    /// once do not stand at once and share the votes. An attempt that failed is repeated by chance
+    /// alone, or two might keep step.
     fn set_election_timeout(&mut self) {
         let raft = &mut self.node.raft;
         let mut draw = self.ensemble.seed ^ raft.id.rotate_left(32) ^ raft.term;
@@ -795,8 +811,8 @@ impl<T: Transport> Member<T> {
     }
 }
 
-/// Whether a message need not wait for the disk: a question, or a word that this member is there and has heard of no
-/// later leader. Whom it elects after that has what was final before.
+/// Whether a message need not wait for the disk: a question, or a word that this member is there
+/// and has heard of no later leader. Whom it elects after that has what was final before.
 fn tells_nothing_durable(message: &PeerMessage) -> bool {
     matches!(message.get_msg_type(), MessageType::MsgHeartbeatResponse | MessageType::MsgReadIndex)
 }

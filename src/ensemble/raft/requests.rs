@@ -1,5 +1,5 @@
-//! The way of requests through a member: those of its clients to whoever leads, those of other members to its own
-//! sequencer, and the verdicts back.
+//! The way of requests through a member: those of its clients to whoever leads, those of other
+//! members to its own sequencer, and the verdicts back.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -36,7 +36,8 @@ pub(super) struct Asking {
 }
 
 impl<T: Transport> Member<T> {
-    /// Takes requests of this member's clients, in their order. They wait here until there is a leader.
+    /// Takes requests of this member's clients, in their order. They wait here until there is a
+    /// leader.
     pub fn submit(&mut self, submissions: Vec<Submission>) {
         if self.has_wrong_tree() || self.has_ended {
             let refused = submissions.into_iter().map(|submission| submission.origin.connection);
@@ -69,8 +70,8 @@ impl<T: Transport> Member<T> {
         self.local.as_ref()
     }
 
-    /// Ends the sessions that live here only and were not heard of for their timeout. `late_ms` is how long this server
-    /// itself stood still.
+    /// Ends the sessions that live here only and were not heard of for their timeout. `late_ms` is
+    /// how long this server itself stood still.
     pub fn expire_local(&mut self, now: Monotonic, late_ms: u64) -> Vec<SessionId> {
         let Some(local) = &mut self.local else { return Vec::new() };
         let expired = local.expire(now, late_ms);
@@ -78,8 +79,8 @@ impl<T: Transport> Member<T> {
         expired
     }
 
-    /// Takes what the server itself wants: a leader decides it in its next turns, as much in each as it may. Whoever leads
-    /// after it finds out by itself.
+    /// Takes what the server itself wants: a leader decides it in its next turns, as much in each
+    /// as it may. Whoever leads after it finds out by itself.
     pub fn take_chores(&mut self, chores: Vec<Chore>) {
         if let Some(leading) = &mut self.leading {
             leading.chores.extend(chores);
@@ -92,7 +93,8 @@ impl<T: Transport> Member<T> {
         self.leading.as_ref().is_some_and(|leading| !leading.chores.is_empty())
     }
 
-    /// Sessions to close of which only ephemeral znodes are left, if this member leads and there is room for that.
+    /// Sessions to close of which only ephemeral znodes are left, if this member leads and there is
+    /// room for that.
     pub fn orphans(&mut self) -> Vec<Chore> {
         if self.room_to_decide() >= Room::Least {
             return Vec::new();
@@ -262,7 +264,8 @@ impl<T: Transport> Member<T> {
         self.leading.as_ref().is_some_and(|leading| !leading.has_numbers(a_term))
     }
 
-    /// Whether another turn is due at once: not all was applied or, by a leader, decided that could be.
+    /// Whether another turn is due at once: not all was applied or, by a leader, decided that could
+    /// be.
     #[must_use]
     pub fn has_more(&self) -> bool {
         self.is_behind && !self.has_ended || self.has_more_to_decide()
@@ -278,8 +281,8 @@ impl<T: Transport> Member<T> {
         self.following.as_ref().is_some_and(Following::is_leaving)
     }
 
-    /// Decides as a leader: other members hear the verdicts on their requests before anything of the transactions. Gives how
-    /// much was decided.
+    /// Decides as a leader: other members hear the verdicts on their requests before anything of
+    /// the transactions. Gives how much was decided.
     fn decide(
         &mut self,
         chores: &mut impl Iterator<Item = Chore>,
@@ -440,8 +443,8 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// What waits here has no outcome here: the connections of this member's clients end, and what other members have asked and
-    /// was not decided goes back to them.
+    /// What waits here has no outcome here: the connections of this member's clients end, and what
+    /// other members have asked and was not decided goes back to them.
     pub(super) fn let_all_go(&mut self) {
         self.refuse_held();
         if let Some(leading) = self.leading.take() {

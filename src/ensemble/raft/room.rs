@@ -1,8 +1,9 @@
 //! Which members have room on the disks of their logs, and what that means for the others.
 //!
-//! Each looks at its own and says so to whoever leads. A leader whose disk is short hands over to a member that has more.
-//! Where a majority's are short, or its own and nobody has more, it refuses what grows, as a standalone server does.
-//! A follower whose disk is full takes no more entries, so that its log never fails: the others go on without it.
+//! Each looks at its own and says so to whoever leads. A leader whose disk is short hands over to a
+//! member that has more. Where a majority's are short, or its own and nobody has more, it refuses
+//! what grows, as a standalone server does. A follower whose disk is full takes no more entries, so
+//! that its log never fails: the others go on without it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -71,21 +72,23 @@ impl Rooms {
     }
 }
 
-/// The room that a majority of `voters` has, if there is one that can be told something: these are the rooms of those.
+/// The room that a majority of `voters` has, if there is one that can be told something: these are
+/// the rooms of those.
 fn of_majority(voters: usize, mut rooms: Vec<Room>) -> Room {
     rooms.sort_unstable();
     rooms.get(voters / 2).copied().unwrap_or_default()
 }
 
-/// Who has more room than `own`, most first, and of those the one with most of the log. Each with its room, and with the
-/// last entry that it has.
+/// Who has more room than `own`, most first, and of those the one with most of the log. Each with
+/// its room, and with the last entry that it has.
 fn has_more(own: Room, others: impl Iterator<Item = (u64, Room, u64)>) -> Option<u64> {
     let more = others.filter(|(_, room, _)| *room < own);
     more.max_by_key(|(peer, room, last)| (Reverse(*room), *last, *peer)).map(|(peer, ..)| peer)
 }
 
 impl<T: Transport> Member<T> {
-    /// Looks at this member's disk from time to time, says what it has and does what follows from it.
+    /// Looks at this member's disk from time to time, says what it has and does what follows from
+    /// it.
     pub(super) fn look_at_disk(&mut self, now: Monotonic) {
         let Self { node, rooms, unsynced, ensemble, following, transport, .. } = self;
         let directory = node.store().directory();

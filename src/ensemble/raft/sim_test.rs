@@ -1,7 +1,8 @@
-//! Three or five members in one process under one seed: the real engine, log and promises, on simulated disks that lose
-//! what was not synced, with clocks of their own and a network that loses, repeats, reorders and parts what they say.
-//! Clients ask them, move between them and fall silent. After each step every claim of [`checks`] must hold, and every
-//! reply must be that of [`history`]. And the proof that this can fail: mistakes made on purpose, each found.
+//! Three or five members in one process under one seed: the real engine, log and promises, on
+//! simulated disks that lose what was not synced, with clocks of their own and a network that
+//! loses, repeats, reorders and parts what they say. Clients ask them, move between them and fall
+//! silent. After each step every claim of [`checks`] must hold, and every reply must be that of
+//! [`history`]. And the proof that this can fail: mistakes made on purpose, each found.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -202,7 +203,8 @@ fn run_all(
     sum.into_inner()
 }
 
-/// `FERROKEEPER_FIRST_SEED=<seed> FERROKEEPER_SEEDS=1 cargo test --lib members_agree` repeats a seed.
+/// `FERROKEEPER_FIRST_SEED=<seed> FERROKEEPER_SEEDS=1 cargo test --lib members_agree` repeats a
+/// seed.
 #[test]
 fn members_agree_whatever_breaks() {
     // Unoptimized, a seed takes ten times as long.
@@ -243,7 +245,8 @@ fn whoever_has_a_wrong_tree_gets_the_right_one_whatever_breaks() {
     let sum = run_all(first..first + count, |seed| caught(|| World::run_spoilt(seed)));
     let sum = sum.unwrap_or_else(|violation| panic!("{violation}"));
     println!("{:?}", sum.counts());
-    // Others are lost with their process: a start makes the tree anew. Of few seeds that can be most.
+    // Others are lost with their process: a start makes the tree anew. Of few seeds that can be
+    // most.
     let least = match count {
         100.. => count / 3,
         10.. => 1,
@@ -252,7 +255,8 @@ fn whoever_has_a_wrong_tree_gets_the_right_one_whatever_breaks() {
     assert!(sum.healed >= least, "{} spoilt, {} healed", sum.spoilt, sum.healed);
 }
 
-/// A violation of what members owe each other is found, and not only that this member lost something.
+/// A violation of what members owe each other is found, and not only that this member lost
+/// something.
 fn assert_found(flaw: Flaw, violations: &[&str]) {
     let found = (0..5000).find_map(|seed| {
         let violation = run(seed, flaw).err()?;

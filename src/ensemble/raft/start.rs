@@ -1,7 +1,7 @@
 //! From a data directory to a member: its promises, its log, and the state that is final in it.
 //!
-//! A log can hold entries that no majority has. They are read and kept, but only what is known to be final is applied;
-//! the others tell what became of the rest.
+//! A log can hold entries that no majority has. They are read and kept, but only what is known to
+//! be final is applied; the others tell what became of the rest.
 
 use std::sync::Arc;
 
@@ -38,7 +38,8 @@ pub struct Ensemble {
     pub rules: Rules,
     /// Makes hashes and election timeouts unpredictable.
     pub seed: u64,
-    /// Transactions of a term, of the 2^32 that its zxids can count, behind which another one begins.
+    /// Transactions of a term, of the 2^32 that its zxids can count, behind which another one
+    /// begins.
     pub zxids_a_term: u32,
     /// What `/zookeeper/config` shows; nothing but what the log says where there is none.
     pub list: Option<List>,
@@ -116,8 +117,8 @@ impl Ensemble {
         self.start_with(directory, true)
     }
 
-    /// Finds out whether a start can be made from a snapshot that came with this message. It takes as long as one, and as
-    /// much memory.
+    /// Finds out whether a start can be made from a snapshot that came with this message. It takes
+    /// as long as one, and as much memory.
     ///
     /// # Errors
     /// When none can, or the disk refuses.
@@ -130,8 +131,8 @@ impl Ensemble {
         received.check(index, &mut Rebuild::new(self.seed, self.rules))
     }
 
-    /// What the member of `directory` has promised, on the disk again: what an earlier process could only read may be gone
-    /// with the next loss of power, and nobody is to hear of it.
+    /// What the member of `directory` has promised, on the disk again: what an earlier process
+    /// could only read may be gone with the next loss of power, and nobody is to hear of it.
     ///
     /// # Errors
     /// When the disk refuses, or the directory is not this member's any more.
@@ -162,8 +163,8 @@ impl Ensemble {
             let folder = aside(id, ensemble);
             let zxid = format_args!("{:#x}", own.1);
             if base == 0 {
-                // Not only when the ensemble's data has come: whoever has a seat may be sent the log from its first entry on, and
-                // has no other place for that.
+                // Not only when the ensemble's data has come: whoever has a seat may be sent the
+                // log from its first entry on, and has no other place for that.
                 tracing::info!(
                     zxid,
                     folder,
@@ -181,14 +182,16 @@ impl Ensemble {
                 );
                 move_data_before_aside(&directory, replaces, &folder)?;
             } else {
-                // Its founder's disk may be lost before the base has come. Until then what lies here is what it has.
+                // Its founder's disk may be lost before the base has come. Until then what lies
+                // here is what it has.
                 return self.start_beside(directory, promises);
             }
             let state = RaftState { clears: false, ..promises.get().clone() };
             promises.save(state)?;
         }
         if replaces != 0 {
-            // Of an earlier version, or of a disk that rots: the log goes for nothing from which no start can be made.
+            // Of an earlier version, or of a disk that rots: the log goes for nothing from which no
+            // start can be made.
             let shown = match is_checked {
                 true => discard_void_log(&directory, replaces, &mut Nothing)?,
                 false => {
@@ -202,15 +205,16 @@ impl Ensemble {
             let commit = promised.commit.max(shown);
             promises.save(RaftState { replaces: 0, commit, ..promised })?;
         }
-        // Logs without a snapshot are no state that the others have counted this member for: they have it all.
+        // Logs without a snapshot are no state that the others have counted this member for: they
+        // have it all.
         let options = RecoveryOptions { trust_empty: false, ..self.recovery };
         let (commit, recovered, replay) = loop {
             let RaftState { commit, configured_at, ref members, .. } = *promises.get();
             let rebuild = Rebuild::new(self.seed, self.rules).of_member();
             let mut replay = FinalOnly::new(rebuild, commit);
             let recovered = recover_member(&directory, options, &mut replay)?;
-            // Who knows members of two changes ago could elect with one who has gone: what the log alone shows to be final
-            // counts before it votes.
+            // Who knows members of two changes ago could elect with one who has gone: what the log
+            // alone shows to be final counts before it votes.
             let Some((members, at)) = before_last(members, configured_at, &replay.changes) else {
                 break (commit, recovered, replay);
             };
@@ -234,8 +238,8 @@ impl Ensemble {
         if recovered.fresh {
             first_snapshot(&directory, &mut database, Compression::None)?;
         }
-        // For whoever copies the directory, or makes one of no ensemble of it. Not before the snapshot: a key without one
-        // tells of a snapshot that is gone.
+        // For whoever copies the directory, or makes one of no ensemble of it. Not before the
+        // snapshot: a key without one tells of a snapshot that is gone.
         let secret = promises.secret().cloned();
         let disk = directory.disk().as_ref();
         SessionSecret::install(secret.as_ref(), disk, directory.snapshots())?;
@@ -268,7 +272,8 @@ impl Ensemble {
         }
     }
 
-    /// A member whose base has not come: it has nothing, and what lies in the directory is of before.
+    /// A member whose base has not come: it has nothing, and what lies in the directory is of
+    /// before.
     fn start_beside(
         &self,
         directory: Arc<DataDirectory>,
@@ -446,8 +451,8 @@ mod tests {
         }
     }
 
-    /// A member that was taken out takes another seat, and the power goes at any time: it is the one or the other, and what it
-    /// had is in one place.
+    /// A member that was taken out takes another seat, and the power goes at any time: it is the
+    /// one or the other, and what it had is in one place.
     #[test]
     fn another_seat_is_taken_whenever_the_power_goes() {
         let (gone, new) = (member_id(2, 1), member_id(2, 40));

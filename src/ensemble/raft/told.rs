@@ -1,4 +1,5 @@
-//! What whoever leads is told once: again only where it is something else, or where another one leads.
+//! What whoever leads is told once: again only where it is something else, or where another one
+//! leads.
 
 use super::following::Following;
 use super::ready::Transport;

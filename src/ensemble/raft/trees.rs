@@ -1,15 +1,17 @@
 //! Whether all members have the same tree, and what becomes of one whose tree is another.
 //!
-//! The log is the same everywhere; what a machine's memory, disk or program made of it may not be. So whoever leads says
-//! from time to time what digest its tree has behind a transaction, and each member answers with its own behind the same one.
-//! Nobody is believed for leading: right is what more than half of the voters have. Only where two vote nobody can tell,
-//! and the leader is, whose tree every request was checked against: once a snapshot has shown that what it keeps of its tree
+//! The log is the same everywhere; what a machine's memory, disk or program made of it may not be.
+//! So whoever leads says from time to time what digest its tree has behind a transaction, and each
+//! member answers with its own behind the same one. Nobody is believed for leading: right is what
+//! more than half of the voters have. Only where two vote nobody can tell, and the leader is, whose
+//! tree every request was checked against: once a snapshot has shown that what it keeps of its tree
 //! is what the tree is. A member whose own snapshot shows that it is not needs nobody to tell it.
 //!
-//! Who is told that its tree is wrong serves nobody and loads the leader's, once in the life of a process. It goes on as a
-//! member: its log is right. It takes entries up to the end of its log only, until all of that is final and durable, and
-//! asks for a snapshot then that shows it all: so no entry that it has acknowledged goes with the log. If none comes, the log
-//! goes on for a while, because others may need it, and then it asks again. A leader hands over first.
+//! Who is told that its tree is wrong serves nobody and loads the leader's, once in the life of a
+//! process. It goes on as a member: its log is right. It takes entries up to the end of its log
+//! only, until all of that is final and durable, and asks for a snapshot then that shows it all: so
+//! no entry that it has acknowledged goes with the log. If none comes, the log goes on for a while,
+//! because others may need it, and then it asks again. A leader hands over first.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,10 +30,11 @@ use crate::message::MessageId;
 
 /// Ticks between two words of a leader on its tree.
 const SAY_TICKS: u32 = 20;
-/// What was said last of a member's tree is kept, for members that answer late: some four minutes. What the tree itself keeps
-/// is less often, and reaches further back.
+/// What was said last of a member's tree is kept, for members that answer late: some four minutes.
+/// What the tree itself keeps is less often, and reaches further back.
 const SAID_MAX: usize = 256;
-/// Words of a member whose tree differs before it is told that nobody knows whose is right: the others may be late.
+/// Words of a member whose tree differs before it is told that nobody knows whose is right: the
+/// others may be late.
 const WORDS_UNDECIDED: u32 = 3;
 /// Ticks for which a log is held the first time, and at most; each time in vain doubles it.
 const HOLD_TICKS: u32 = 400;
@@ -90,7 +93,8 @@ struct Judged {
     open: Vec<u64>,
 }
 
-/// What a leader that is believed does before it says that another's tree is wrong: it looks at its own.
+/// What a leader that is believed does before it says that another's tree is wrong: it looks at its
+/// own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Look {
     #[default]
@@ -241,7 +245,8 @@ impl Trees {
         }
     }
 
-    /// Whether this member may be believed that these trees are `wrong`, with so many voters. If not, a snapshot is to show it.
+    /// Whether this member may be believed that these trees are `wrong`, with so many voters. If
+    /// not, a snapshot is to show it.
     fn is_believed(&mut self, wrong: &[u64], voters: usize) -> bool {
         if voters > 2 {
             self.look = Look::None;
@@ -280,14 +285,15 @@ impl<T: Transport> Member<T> {
         self.trees.is_wrong
     }
 
-    /// Whether the tree of this member is not the leader's, and nobody has told yet which of them is right.
+    /// Whether the tree of this member is not the leader's, and nobody has told yet which of them
+    /// is right.
     #[must_use]
     pub fn has_doubtful_tree(&self) -> bool {
         self.trees.differs_from.is_some_and(|leader| leader == self.leader())
     }
 
-    /// As a leader, says what its tree is, when it is time and there is something to compare: what stands still, or what
-    /// every member keeps.
+    /// As a leader, says what its tree is, when it is time and there is something to compare: what
+    /// stands still, or what every member keeps.
     pub(super) fn compare_trees(&mut self, now: Monotonic) {
         self.leave_wrong_tree(now);
         let trees = &mut self.trees;
@@ -311,8 +317,8 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// Takes the word of another member on its tree: of the leader, which wants to hear this member's, or as a leader, of
-    /// one that answers.
+    /// Takes the word of another member on its tree: of the leader, which wants to hear this
+    /// member's, or as a leader, of one that answers.
     pub(super) fn heard_tree(&mut self, from: u64, said: TreeDigest) -> Result<(), EnsembleError> {
         if said.version != TreeVersion::OWN || self.trees.is_wrong {
             return Ok(());
@@ -329,7 +335,8 @@ impl<T: Transport> Member<T> {
         Ok(())
     }
 
-    /// Tells the leader what this member's tree is behind the transaction that it spoke of, if that is applied.
+    /// Tells the leader what this member's tree is behind the transaction that it spoke of, if that
+    /// is applied.
     pub(super) fn answer_tree(&mut self) {
         let Some((leader, said)) = self.trees.asked else { return };
         let database = self.applier.replica.shared();
@@ -379,7 +386,8 @@ impl<T: Transport> Member<T> {
         Ok(())
     }
 
-    /// A member's tree is wrong, and it has to hear so; or it differs, and nobody knows whose is wrong.
+    /// A member's tree is wrong, and it has to hear so; or it differs, and nobody knows whose is
+    /// wrong.
     fn tell_of_tree(&mut self, member: u64, is_wrong: bool) {
         let Self { trees, applier, transport, .. } = self;
         let Some(zxid) = trees.answers.get(&member).map(|its| its.last.zxid) else { return };
@@ -408,7 +416,8 @@ impl<T: Transport> Member<T> {
         answer.is_doubt_told |= answer.words >= WORDS_UNDECIDED;
     }
 
-    /// The leader says that this member's tree is wrong, and what it should be behind a transaction.
+    /// The leader says that this member's tree is wrong, and what it should be behind a
+    /// transaction.
     pub(super) fn told_wrong_tree(
         &mut self,
         from: u64,
@@ -425,8 +434,8 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// A snapshot of this member's tree failed because the znodes are not what was kept of them. Who votes alone has nobody to
-    /// load another from.
+    /// A snapshot of this member's tree failed because the znodes are not what was kept of them.
+    /// Who votes alone has nobody to load another from.
     ///
     /// # Errors
     /// Where its tree was wrong before.
@@ -500,8 +509,9 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// Takes out of a leader's message what would make the log longer, while that is to come to its end: the leader sends it
-    /// again. Only behind the first entry of the term, without which nothing becomes final.
+    /// Takes out of a leader's message what would make the log longer, while that is to come to its
+    /// end: the leader sends it again. Only behind the first entry of the term, without which
+    /// nothing becomes final.
     pub(super) fn hold_log(&self, message: &mut PeerMessage) {
         if self.trees.is_wrong
             && self.trees.hold.lasts()
@@ -513,7 +523,8 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// As a leader, forgets that a member asked for a snapshot: who waits for one does not answer to a sign of life.
+    /// As a leader, forgets that a member asked for a snapshot: who waits for one does not answer
+    /// to a sign of life.
     pub(super) fn forget_asked(&mut self, message: &PeerMessage) {
         let raft = &mut self.node.raft;
         if raft.state == StateRole::Leader
@@ -532,8 +543,9 @@ impl<T: Transport> Member<T> {
         raft.raft_log.last_term() == raft.term
     }
 
-    /// Asks the leader for its tree, if this member's is wrong and its log can give way. `is_free` tells that no snapshot
-    /// of the wrong tree is on its way to the disk, where it might have the same name.
+    /// Asks the leader for its tree, if this member's is wrong and its log can give way. `is_free`
+    /// tells that no snapshot of the wrong tree is on its way to the disk, where it might have the
+    /// same name.
     pub fn reload(&mut self, is_free: bool) {
         let raft = &self.node.raft;
         if !self.trees.is_wrong || raft.state != StateRole::Follower || raft.leader_id == 0 {
@@ -542,8 +554,8 @@ impl<T: Transport> Member<T> {
         let log = &raft.raft_log;
         let last = log.last_index();
         if raft.pending_request_snapshot != 0 {
-            // A later leader needs its own first entry on a majority's disks before it can give what was asked for.
-            // And who waits in vain goes on with its log: others may need it.
+            // A later leader needs its own first entry on a majority's disks before it can give
+            // what was asked for. And who waits in vain goes on with its log: others may need it.
             if !self.is_of_term() || !self.trees.hold.lasts() {
                 self.node.raft.pending_request_snapshot = 0;
             }
@@ -559,13 +571,14 @@ impl<T: Transport> Member<T> {
         }
     }
 
-    /// Whether a snapshot that came is one that was not asked for, and would take entries along that this member has.
+    /// Whether a snapshot that came is one that was not asked for, and would take entries along
+    /// that this member has.
     pub(super) fn is_too_old(&self, index: u64) -> bool {
         index < self.node.raft.pending_request_snapshot
     }
 
-    /// Whether a member waits for a snapshot of this leader that shows more than the newest one, and it can be taken; or the
-    /// leader itself, to look at its tree.
+    /// Whether a member waits for a snapshot of this leader that shows more than the newest one,
+    /// and it can be taken; or the leader itself, to look at its tree.
     #[must_use]
     pub fn is_asked_for_snapshot(&self) -> bool {
         let raft = &self.node.raft;
@@ -634,7 +647,8 @@ mod tests {
         assert_eq!((trees.keep(&database), trees.own(Zxid::ZERO, &database)), (None, None));
     }
 
-    /// The one that comes back may be the same member with another tree, or one that compares nothing.
+    /// The one that comes back may be the same member with another tree, or one that compares
+    /// nothing.
     #[test]
     fn a_doubt_goes_with_its_leader() {
         let mut trees = Trees { differs_from: Some(2), ..Trees::default() };
@@ -666,7 +680,8 @@ mod tests {
             (3, vec![], wrong(&[])),
             (3, vec![(2, agrees(5)), (3, agrees(4))], wrong(&[])),
             (3, vec![(2, agrees(5)), (3, differs(5, 5, 2))], wrong(&[3])),
-            // It said so before the other began to differ: the leader's own tree may be the wrong one.
+            // It said so before the other began to differ: the leader's own tree may be the wrong
+            // one.
             (3, vec![(2, agrees(4)), (3, differs(5, 5, 2))], open(&[3])),
             (3, vec![(2, agrees(6)), (3, differs(5, 9, 2))], wrong(&[3])),
             (3, vec![(3, differs(5, 5, 2))], open(&[3])),

@@ -1,8 +1,9 @@
 //! Whose turn it is to take a snapshot: one member's at a time, the leader's last.
 //!
-//! A snapshot takes a member's disk and some of its time, and an ensemble is as fast as a majority of its disks. So members
-//! say what they need, and whoever leads tells one of them to go. It is no promise: words may be late, and who cannot wait
-//! ([`Need::Overdue`]) goes all the same, so that nobody waits for a member that is gone or hangs.
+//! A snapshot takes a member's disk and some of its time, and an ensemble is as fast as a majority
+//! of its disks. So members say what they need, and whoever leads tells one of them to go. It is no
+//! promise: words may be late, and who cannot wait ([`Need::Overdue`]) goes all the same, so that
+//! nobody waits for a member that is gone or hangs.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +14,11 @@ use super::told::Told;
 use crate::ensemble::snapshots::Need;
 use crate::ensemble::words::Word;
 
-/// Ticks for which a leader only listens: a member may be at a snapshot that another leader told it to take.
+/// Ticks for which a leader only listens: a member may be at a snapshot that another leader told it
+/// to take.
 const LISTEN_TICKS: u32 = 20;
-/// Ticks that a leader gives the others from when its own is due: it is the first to know of a transaction.
+/// Ticks that a leader gives the others from when its own is due: it is the first to know of a
+/// transaction.
 const OTHERS_FIRST_TICKS: u32 = 20;
 /// Ticks until somebody who was told to go must have said that it goes.
 const GO_TICKS: u32 = 100;
@@ -138,7 +141,8 @@ impl<T: Transport> Member<T> {
 mod tests {
     use super::*;
 
-    /// A member that takes snapshots: how much longer the one on its way lasts, and whether the next one is due.
+    /// A member that takes snapshots: how much longer the one on its way lasts, and whether the
+    /// next one is due.
     #[derive(Default)]
     struct Taker {
         turns: Turns,

@@ -1,4 +1,5 @@
-//! What was handed to the disk and is not durable by what is known here, and the messages that wait for it.
+//! What was handed to the disk and is not durable by what is known here, and the messages that wait
+//! for it.
 
 use std::collections::VecDeque;
 
@@ -7,7 +8,8 @@ use raft::eraftpb::Message as PeerMessage;
 use super::disk::{What, Write};
 use crate::engine::time::Monotonic;
 
-/// Bytes of entries on their way to the disk; beyond that a leader takes no requests and a follower no entries.
+/// Bytes of entries on their way to the disk; beyond that a leader takes no requests and a follower
+/// no entries.
 const BYTES_MAX: usize = 64 << 20;
 
 /// A write of which nothing came back yet.

@@ -1,5 +1,5 @@
-//! Another state in the place of the one that is served, and what a start makes of the directory then, wherever that was
-//! cut short.
+//! Another state in the place of the one that is served, and what a start makes of the directory
+//! then, wherever that was cut short.
 
 use std::collections::BTreeMap;
 
@@ -153,7 +153,8 @@ fn a_request_of_before_is_not_done_to_it() {
     assert!(!shown(&world).0.contains_key("/old"));
 }
 
-/// Numbers of znodes mean something else in the other state, and zxids may: here all of them are the same.
+/// Numbers of znodes mean something else in the other state, and zxids may: here all of them are
+/// the same.
 #[test]
 fn a_long_listing_of_before_does_not_go_on_in_it() {
     let mut world = with_changes("/ours", 3);

@@ -111,7 +111,8 @@ fn a_snapshot_during_a_multi_shows_all_of_it_or_nothing() {
         let (path, data) = (path(number).into(), Some(b"changed"[..].into()));
         MultiOp::SetData(SetDataRequest { path, data, version: -1 })
     };
-    // The new ones first: some take the numbers that were given back before, some come behind all others.
+    // The new ones first: some take the numbers that were given back before, some come behind all
+    // others.
     let created = (0..400).map(|number| creation(2 * PARTS + number, vec![1]));
     let parts: Vec<MultiOp<'static>> =
         created.chain((0..300).map(change)).chain((200..500).map(remove)).collect();
@@ -150,8 +151,8 @@ fn set_acl(znode: usize, number: usize) -> (u64, Option<i64>, Work) {
     by(1, Request::SetAcl(SetAclRequest { path, acl, version: -1 }))
 }
 
-/// ZOOKEEPER-3306, ZOOKEEPER-4689, ZOOKEEPER-4846: behind a start from a snapshot that was taken while ACLs came and
-/// went, znodes named ACLs that were not there, or those of others.
+/// ZOOKEEPER-3306, ZOOKEEPER-4689, ZOOKEEPER-4846: behind a start from a snapshot that was taken
+/// while ACLs came and went, znodes named ACLs that were not there, or those of others.
 #[test]
 fn every_znode_has_its_acl_behind_a_snapshot_in_a_storm_of_new_ones() {
     const ZNODES: usize = 700;
@@ -188,8 +189,9 @@ fn every_znode_has_its_acl_behind_a_snapshot_in_a_storm_of_new_ones() {
     assert!(lists <= distinct.len() + 1, "{lists} lists for {} in use", distinct.len());
 }
 
-/// ZOOKEEPER-3531, ZOOKEEPER-4858, ZOOKEEPER-4872: while a snapshot was written, new ACLs or the log waited for its
-/// disk, and an operator's snapshot held more than its zxid. Here its disk stands still.
+/// ZOOKEEPER-3531, ZOOKEEPER-4858, ZOOKEEPER-4872: while a snapshot was written, new ACLs or the
+/// log waited for its disk, and an operator's snapshot held more than its zxid. Here its disk
+/// stands still.
 #[test]
 fn a_snapshot_whose_disk_hangs_keeps_nobody_waiting() {
     const ZNODES: usize = 2500;
@@ -371,7 +373,8 @@ fn a_purge_does_not_count_a_snapshot_that_the_start_passed_over() {
     assert_eq!(now_shown(&restart(world, 4)), shown);
 }
 
-/// `digest.enabled` changed at any start, with a snapshot in between, with one that does not end, or with none.
+/// `digest.enabled` changed at any start, with a snapshot in between, with one that does not end,
+/// or with none.
 #[test]
 fn digests_may_be_switched_on_and_off_at_each_start() {
     const LIVES: u32 = 3;

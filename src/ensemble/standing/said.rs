@@ -1,4 +1,5 @@
-//! What operators are told about what [`super`] decides: for whom a server waits, why, and what ends that.
+//! What operators are told about what [`super`] decides: for whom a server waits, why, and what
+//! ends that.
 //!
 //! What is told to give up data is told only where that data cannot count.
 
@@ -15,7 +16,8 @@ const NEITHER_IS_KNOWN: &str = ": start all other servers, and check that their 
      is known which ensemble served clients";
 
 impl Round<'_> {
-    /// For an operator: why it is not a member yet, and what ends that. `data_dir` is the directory of this server.
+    /// For an operator: why it is not a member yet, and what ends that. `data_dir` is the directory
+    /// of this server.
     #[must_use]
     pub fn waits_for(&self, is_late: bool, data_dir: &str) -> String {
         let marked = format!("`touch {data_dir}/initialize`");
@@ -41,7 +43,8 @@ impl Round<'_> {
                         true => "",
                         false => ". Check that the disk of this server is mounted",
                     };
-                    // Where its founder is silent for a moment, a majority with the marker would begin on nothing.
+                    // Where its founder is silent for a moment, a majority with the marker would
+                    // begin on nothing.
                     let end = match self.may_be_marked() {
                         true => format!(
                             ". To belong to the ensemble of server {server} without that, run {marked}: that gives up what this \
@@ -166,7 +169,8 @@ impl Round<'_> {
                         "Only if what {silent} had is not needed, begin with an empty tree: run {marked} on a majority of the \
                          servers, each with its own dataDir: that gives up all that there was"
                     ),
-                    // Where that is silent for a moment, a majority with the marker would begin without it.
+                    // Where that is silent for a moment, a majority with the marker would begin
+                    // without it.
                     Some((server, _)) => format!(
                         "To begin on the data of server {server}, which does not vote, give it a vote in the lists"
                     ),
@@ -233,7 +237,8 @@ impl Round<'_> {
         ))
     }
 
-    /// For an operator, if a record of an ensemble that was left is of a later epoch than all that ZooKeeper wrote.
+    /// For an operator, if a record of an ensemble that was left is of a later epoch than all that
+    /// ZooKeeper wrote.
     pub(super) fn is_older_than_left(&self) -> Option<String> {
         self.next_generation()?;
         let newest = self.data().map(|its| its.1.base.epoch).max().unwrap_or(0);
@@ -248,9 +253,9 @@ impl Round<'_> {
         ))
     }
 
-    /// For an operator, if members of two ensembles were heard. Only who belongs to one that has not begun, beside a majority of
-    /// one that has, can be told to give up what it has: without that majority, it may be all that is left of what was
-    /// acknowledged before.
+    /// For an operator, if members of two ensembles were heard. Only who belongs to one that has
+    /// not begun, beside a majority of one that has, can be told to give up what it has: without
+    /// that majority, it may be all that is left of what was acknowledged before.
     fn is_of_two(&self) -> Option<String> {
         let (one, first) = self.present().next()?;
         let (other, second) = self.present().find(|(_, ensemble)| *ensemble != first)?;
@@ -315,8 +320,9 @@ impl Round<'_> {
         unmounted(&self.blank())
     }
 
-    /// What has the other voters that are blank say that they hold nothing, where somebody has data: no marker, for when that server is
-    /// silent for a moment, a majority with the marker begins without it.
+    /// What has the other voters that are blank say that they hold nothing, where somebody has
+    /// data: no marker, for when that server is silent for a moment, a majority with the marker
+    /// begins without it.
     fn ends_with_all(&self) -> String {
         let blank = self.blank();
         let (each, them) = match blank.as_slice() {
@@ -428,7 +434,8 @@ impl Round<'_> {
         format!("server {server} belongs to an ensemble, and {has}{end}")
     }
 
-    /// Beside a majority of the ensemble that it left, which is not known to have all that it holds.
+    /// Beside a majority of the ensemble that it left, which is not known to have all that it
+    /// holds.
     #[must_use]
     pub fn has_more(&self) -> String {
         let zxid = self.holding.base.zxid;
@@ -460,7 +467,8 @@ impl Round<'_> {
         }
     }
 
-    /// For an operator, if another server has another list, or hears who is silent here: nothing is given up for those then.
+    /// For an operator, if another server has another list, or hears who is silent here: nothing is
+    /// given up for those then.
     fn is_of_other_lists(&self, (silent, are): (&str, &str)) -> Option<String> {
         self.is_of_other_list().or_else(|| {
             let (_, server, _) = self.heard().find(|its| self.has_heard_all(its))?;
@@ -471,7 +479,8 @@ impl Round<'_> {
         })
     }
 
-    /// Whether another empty server names a founder without the marker, which it does where all of its list have answered.
+    /// Whether another empty server names a founder without the marker, which it does where all of
+    /// its list have answered.
     fn has_heard_all(&self, (_, server, holding): &(bool, u8, Holding)) -> bool {
         let is_named = |its: &(bool, u8, Holding)| Some(its.1) == holding.names;
         let named = self.heard().find(is_named);
@@ -493,8 +502,8 @@ impl Round<'_> {
 }
 
 impl Returning<'_> {
-    /// For an operator: the marker on as many that are blank as are needed, and never on a majority of the voters, which would
-    /// begin on nothing as soon as no member answers.
+    /// For an operator: the marker on as many that are blank as are needed, and never on a majority
+    /// of the voters, which would begin on nothing as soon as no member answers.
     fn ends_with_marker(&self) -> String {
         let mut marks = blank(self.voters, self.others);
         for server in marks.clone().into_iter().rev() {
@@ -525,7 +534,8 @@ impl Returning<'_> {
         ends_without_others((ensemble, of), self.others.iter().chain([(&self.own, &member)]))
     }
 
-    /// For an operator of a member that took part and has no leader, if those who answer are no majority: for whom it waits.
+    /// For an operator of a member that took part and has no leader, if those who answer are no
+    /// majority: for whom it waits.
     #[must_use]
     pub fn lost_majority(&self) -> Option<String> {
         let fellows = || {
@@ -636,8 +646,8 @@ impl From<String> for Refuses {
     }
 }
 
-/// For an operator, if servers refuse what this one asks of them, each with what it says of that: until that is mended, nobody knows
-/// what they hold, and nothing is given up.
+/// For an operator, if servers refuse what this one asks of them, each with what it says of that:
+/// until that is mended, nobody knows what they hold, and nothing is given up.
 #[must_use]
 pub fn refused(
     own: u8,
@@ -673,7 +683,8 @@ pub fn refused(
     (!all.is_empty()).then(|| format!("{}{correct}{of_another}{besides}", all.join("; ")))
 }
 
-/// For an operator, where a minority went on as members and another one with ZooKeeper: what to do first.
+/// For an operator, where a minority went on as members and another one with ZooKeeper: what to do
+/// first.
 fn majority_wins(silent: &str) -> String {
     match silent {
         "" => "The data held by a majority wins, and neither version has a majority".to_owned(),
@@ -707,8 +718,9 @@ fn term_of(zxid: i64) -> u64 {
     u64::try_from(zxid >> 32).unwrap_or(0)
 }
 
-/// For an operator, beside members of an ensemble that has no majority: what ends that where all others are lost. `all` are those that
-/// answer, and this server. Emptied is only who is silent or has nothing that counts.
+/// For an operator, beside members of an ensemble that has no majority: what ends that where all
+/// others are lost. `all` are those that answer, and this server. Emptied is only who is silent or
+/// has nothing that counts.
 fn ends_without_others<'a>(
     (ensemble, of): (u64, OfLine),
     all: impl Iterator<Item = (&'a u8, &'a Standing)>,
@@ -790,9 +802,10 @@ fn leave_together(servers: &[u8]) -> String {
     format!("stop {words}, run `ferrokeeper data leave` on {place}, and start {them} again")
 }
 
-/// The same for an operator, behind to what they belong: what they held before, if they `held` anything, lies in their directories.
-/// If not, `empty` are those who answer that they are empty, of which one may have a disk that is not mounted, and somebody may have
-/// data that belongs to none.
+/// The same for an operator, behind to what they belong: what they held before, if they `held`
+/// anything, lies in their directories. If not, `empty` are those who answer that they are empty,
+/// of which one may have a disk that is not mounted, and somebody may have data that belongs to
+/// none.
 fn ends_without_base(
     members: &[u8],
     silent: &str,
@@ -826,8 +839,8 @@ fn ends_without_base(
     )
 }
 
-/// For an operator of the member `own` of an ensemble, to which nothing of what that was founded on has come, if it has not to any
-/// other one that answers either, and nobody says later what it has.
+/// For an operator of the member `own` of an ensemble, to which nothing of what that was founded on
+/// has come, if it has not to any other one that answers either, and nobody says later what it has.
 #[must_use]
 pub fn without_any_base(
     own: u8,

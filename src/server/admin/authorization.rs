@@ -22,7 +22,8 @@ const ALL: [i32; 5] = [perms::READ, perms::WRITE, perms::CREATE, perms::DELETE, 
 /// What an asker has to be for a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// Somebody whom the root's ACL gives everything: by default whoever shows anything at all, which nobody checks.
+    /// Somebody whom the root's ACL gives everything: by default whoever shows anything at all,
+    /// which nobody checks.
     PassesRoot,
     /// Somebody whom an entry of it gives everything that is not for the world.
     NamedByRoot,

@@ -89,8 +89,8 @@ impl Command {
         )
     }
 
-    /// What the asker has to be: over loopback as ZooKeeper has it everywhere, and else, where ZooKeeper asks nobody for most of
-    /// them.
+    /// What the asker has to be: over loopback as ZooKeeper has it everywhere, and else, where
+    /// ZooKeeper asks nobody for most of them.
     pub(super) const fn needs(self, is_over_loopback: bool, allows_world: bool) -> Option<Needs> {
         match self {
             Self::Snapshot | Self::Restore if is_over_loopback || allows_world => {

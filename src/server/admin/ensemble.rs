@@ -87,7 +87,8 @@ fn addresses(host: &str, port: u16) -> Json {
     ])
 }
 
-/// The observers that follow this leader. What Apache ZooKeeper counts of its connection with each is not counted here.
+/// The observers that follow this leader. What Apache ZooKeeper counts of its connection with each
+/// is not counted here.
 pub(super) fn observers(server: &Server) -> Fields {
     let there = server.others.observers_there.lock().clone();
     let list = there.iter().map(|id| {

@@ -38,7 +38,8 @@ const READS: &str = "it is reading its data directory";
 const NOT_AUDITED: &str =
     "the audit log cannot be written: changes are refused until it can (audit.failClosed)";
 
-/// Why clients would be turned away, if they would, or why the next server is not to be stopped yet.
+/// Why clients would be turned away, if they would, or why the next server is not to be stopped
+/// yet.
 fn not_ready(server: &Server) -> Option<Cow<'static, str>> {
     let short_disk = (*server.short_disk.lock()).map(Cow::from);
     let not_audited = || server.audit.as_ref()?.refuses().then(|| NOT_AUDITED.into());

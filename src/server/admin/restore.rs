@@ -1,7 +1,7 @@
 //! A snapshot that is sent takes the place of what a lone server serves.
 //!
-//! It is written to the disk as it comes, read from there to a state of its own, and handed to the orderer: whatever is wrong
-//! with it is found before anything changes.
+//! It is written to the disk as it comes, read from there to a state of its own, and handed to the
+//! orderer: whatever is wrong with it is found before anything changes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -111,7 +111,8 @@ async fn receive(
     }
 }
 
-/// Gives the zxid that the snapshot shows. The state may have got a later one: clients have seen those up to it.
+/// Gives the zxid that the snapshot shows. The state may have got a later one: clients have seen
+/// those up to it.
 async fn restore(server: &Server, uploaded: UploadedSnapshot) -> Result<Zxid, NotRestored> {
     let (zxid, database) = tokio::task::block_in_place(|| {
         let len = uploaded.size();

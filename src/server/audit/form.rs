@@ -14,7 +14,8 @@ const FACILITY: u8 = 13;
 const NOTICE: u8 = 5;
 const ERROR: u8 = 3;
 
-/// Bytes of a znode, an ACL or names in a line for syslog: rsyslog takes 8 KiB of a line, and its result is to be among them.
+/// Bytes of a znode, an ACL or names in a line for syslog: rsyslog takes 8 KiB of a line, and its
+/// result is to be among them.
 const SYSLOG_FIELD_MAX: usize = 3 << 10;
 
 /// Words of the log4j layout that ZooKeeper comes with.

@@ -1,9 +1,10 @@
-//! The audit log itself: facts wait in a queue for the thread that makes lines of them and writes them.
+//! The audit log itself: facts wait in a queue for the thread that makes lines of them and writes
+//! them.
 //!
-//! Whoever has changed something adds the facts and gets the number of them; an answer leaves its outbox when they are
-//! written up to its number, whatever comes behind. So a connection waits for the log, and neither the orderer nor an expiry
-//! does. A log that has taken nothing for a while is waited for no longer; what has no place in the queue meanwhile is lost
-//! and counted.
+//! Whoever has changed something adds the facts and gets the number of them; an answer leaves its
+//! outbox when they are written up to its number, whatever comes behind. So a connection waits for
+//! the log, and neither the orderer nor an expiry does. A log that has taken nothing for a while is
+//! waited for no longer; what has no place in the queue meanwhile is lost and counted.
 
 use std::collections::VecDeque;
 use std::io;
@@ -81,8 +82,8 @@ pub(in crate::server) struct Audit {
     queue: Mutex<Queue>,
     /// For the thread, and for who waits for its end.
     changed: Condvar,
-    /// For facts that are not written: of requests on their way, and of entries. At half of the most clients wait with
-    /// further changes; beyond it lines are lost.
+    /// For facts that are not written: of requests on their way, and of entries. At half of the
+    /// most clients wait with further changes; beyond it lines are lost.
     room: Arc<Room>,
     /// Answers behind entries up to this number may leave.
     open: AtomicU64,
@@ -144,7 +145,8 @@ impl Audit {
         self.put(Fact::Server("serverStop", Outcome::Invoked), self.held(), None);
     }
 
-    /// A request of this connection has its answer. Gives the number that the answer has to wait for.
+    /// A request of this connection has its answer. Gives the number that the answer has to wait
+    /// for.
     pub(in crate::server) fn answered(
         &self,
         Change { asked, held }: Change,
@@ -164,7 +166,8 @@ impl Audit {
         self.put(Fact::EphemeralsGone(session, znodes), self.held(), None);
     }
 
-    /// Gives the number that the last answer of a connection has to wait for: behind all that was put.
+    /// Gives the number that the last answer of a connection has to wait for: behind all that was
+    /// put.
     pub(in crate::server) fn after_all(&self, connection: &Arc<Connection>) -> u64 {
         let nothing = Fact::EphemeralsGone(SessionId::NONE, Vec::new());
         self.put(nothing, self.held(), Some(Arc::clone(connection)))
@@ -204,7 +207,8 @@ impl Audit {
         self.room.wait(bytes, || self.is_failing()).await
     }
 
-    /// Waits a while until every line is written; none comes behind this. Tells how many are not, and gives that number.
+    /// Waits a while until every line is written; none comes behind this. Tells how many are not,
+    /// and gives that number.
     pub(in crate::server) fn end(&self) -> u64 {
         let deadline = Instant::now() + PATIENCE;
         let mut queue = self.queue.lock();
@@ -230,7 +234,8 @@ impl Audit {
         lines
     }
 
-    /// Gives the number that an answer has to wait for: 0 where the lines are lost. `held` is what is counted of it already.
+    /// Gives the number that an answer has to wait for: 0 where the lines are lost. `held` is what
+    /// is counted of it already.
     fn put(&self, fact: Fact, mut held: Held, from: Option<Arc<Connection>>) -> u64 {
         let (weight, line_count) = (fact.weight(), fact.line_count());
         // Clients that wait are no more than have place; all others may be more than that.
@@ -239,7 +244,8 @@ impl Audit {
         let others = self.held_bytes().saturating_sub(held.bytes());
         if others + weight > self.room.max() && !may_wait {
             queue.lost += line_count;
-            // What is held of requests alone may leave no place: nothing else wakes the thread then, nor those who wait.
+            // What is held of requests alone may leave no place: nothing else wakes the thread
+            // then, nor those who wait.
             self.changed.notify_all();
             drop(queue);
             self.tell_lost(line_count, "too many are waiting to be written");
@@ -261,7 +267,8 @@ impl Audit {
         tracing::error!(id = %MessageId::AUDIT_LINES_LOST, "audit lines are lost: {why}");
     }
 
-    /// What is to be written next, with the number of the last of it, and how many lines are lost behind it.
+    /// What is to be written next, with the number of the last of it, and how many lines are lost
+    /// behind it.
     fn take(&self) -> Option<(VecDeque<Entry>, u64, u64)> {
         let mut queue = self.queue.lock();
         while queue.entries.is_empty() && queue.lost == 0 {
@@ -409,7 +416,8 @@ mod tests {
     use super::*;
     use crate::engine::acl::Identities;
 
-    /// An audit log of a few facts, whose thread is given by the returned sender what to do with each write.
+    /// An audit log of a few facts, whose thread is given by the returned sender what to do with
+    /// each write.
     fn audit(fails_closed: bool) -> Arc<Audit> {
         Arc::new(Audit::new(4096, fails_closed, Arc::default()))
     }

@@ -1,4 +1,5 @@
-//! Room for what is not written: facts are counted in bytes from the request on, and clients wait for their turn to add one.
+//! Room for what is not written: facts are counted in bytes from the request on, and clients wait
+//! for their turn to add one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +11,8 @@ use tokio::sync::{Mutex, Notify};
 pub(super) struct Room {
     max: usize,
     bytes: AtomicUsize,
-    /// Those who wait have it one after the other, and have taken their room when they go on: no more of them read their
-    /// request again than there is room for.
+    /// Those who wait have it one after the other, and have taken their room when they go on: no
+    /// more of them read their request again than there is room for.
     turn: Mutex<()>,
     waiting: AtomicUsize,
     freed: Notify,
@@ -51,7 +52,8 @@ impl Room {
         Held { bytes: 0, of: Arc::clone(self) }
     }
 
-    /// Waits until there is some, or until `is_enough` says that nobody has to wait, and takes so much.
+    /// Waits until there is some, or until `is_enough` says that nobody has to wait, and takes so
+    /// much.
     pub(super) async fn wait(
         self: &Arc<Self>,
         bytes: usize,

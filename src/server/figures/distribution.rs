@@ -1,5 +1,6 @@
-//! Many values, counted by their size: what sums, percentiles and buckets are made of. Nothing in it is ever taken away,
-//! so whoever wants to know of a while compares it with what it was at the beginning of that.
+//! Many values, counted by their size: what sums, percentiles and buckets are made of. Nothing in
+//! it is ever taken away, so whoever wants to know of a while compares it with what it was at the
+//! beginning of that.
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -9,7 +10,8 @@ use parking_lot::Mutex;
 
 use super::stats::Summary;
 
-/// Values below this have a bucket each; above it so many stand between a power of two and the next.
+/// Values below this have a bucket each; above it so many stand between a power of two and the
+/// next.
 const EXACT: u64 = 16;
 const EXACT_BITS: u32 = EXACT.trailing_zeros();
 /// Greater ones are counted as this.

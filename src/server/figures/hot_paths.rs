@@ -10,7 +10,8 @@ use crate::engine::time::Monotonic;
 
 /// How long a slot collects: what is shown is of one or two of them.
 const SLOT_MS: u64 = 10_000;
-/// Paths that a slot may have. Where one more comes, those go that were asked for no more than half of them were.
+/// Paths that a slot may have. Where one more comes, those go that were asked for no more than half
+/// of them were.
 const PATHS_MAX: usize = 1024;
 /// Bytes of a path. A longer one counts for the nearest ancestor that is not.
 const PATH_MAX: usize = 256;
@@ -129,8 +130,9 @@ fn kept(path: &str) -> &str {
     }
 }
 
-/// Which requests of a connection are samples: of each batch that it sends at most one, at a place left to chance among as
-/// many as batches had lately. It stands for that many; what a batch has beyond them is not counted.
+/// Which requests of a connection are samples: of each batch that it sends at most one, at a place
+/// left to chance among as many as batches had lately. It stands for that many; what a batch has
+/// beyond them is not counted.
 #[derive(Debug)]
 pub(in crate::server) struct Sampler {
     /// Requests of this batch so far.
@@ -154,7 +156,8 @@ impl Sampler {
         }
         // Batches that became small bring it down within some tens of them.
         self.places = self.taken.max(self.places - self.places.div_ceil(8)).max(1);
-        // A linear congruence: places need not be unpredictable, only not in step with what clients repeat.
+        // A linear congruence: places need not be unpredictable, only not in step with what clients
+        // repeat.
         self.state = self.state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         self.at = (self.state >> 16) % self.places;
         self.taken = 0;

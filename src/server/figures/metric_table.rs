@@ -1,4 +1,5 @@
-//! ZooKeeper's names of figures, in the order in which its `mntr` has them, and what each means here (reference 15).
+//! ZooKeeper's names of figures, in the order in which its `mntr` has them, and what each means
+//! here (reference 15).
 
 /// A name.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +44,8 @@ const NO_TLS: &str = "there is no TLS for clients";
 const NO_DEAD: &str = "watches are removed with their connection";
 const ENDS: &str = "the process ends on an unrecoverable error";
 
-/// Figures that are looked at when somebody asks. Some of them only a member of an ensemble has, most of those a leader.
+/// Figures that are looked at when somebody asks. Some of them only a member of an ensemble has,
+/// most of those a leader.
 pub(in crate::server) const GAUGES: &[Row] = &[
     of("ephemerals_count", "ephemeral znodes"),
     of("num_alive_connections", "connections of clients"),

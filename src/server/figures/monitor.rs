@@ -130,7 +130,8 @@ pub(in crate::server) fn keyed_gauges(
         for quota in server.replica.shared().quotas(last).take(QUOTAS_A_HOLD) {
             last = Some(quota.folder);
             looked_at += 1;
-            // The first name below /zookeeper/quota: limits and statistics of the whole tree are there by themselves.
+            // The first name below /zookeeper/quota: limits and statistics of the whole tree are
+            // there by themselves.
             let key = namespace::of(quota.path);
             if let Some(limits) = quota.limits {
                 let key = key.unwrap_or(quota::LIMITS);

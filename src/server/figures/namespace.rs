@@ -10,7 +10,8 @@ use super::series::{KeyedMeasure, Series};
 /// What ZooKeeper counts a znode's Stat as.
 const STAT_LEN: usize = 68;
 
-/// Bytes of a name: each line of the figures has it. Of a longer one its beginning counts, so nothing goes uncounted.
+/// Bytes of a name: each line of the figures has it. Of a longer one its beginning counts, so
+/// nothing goes uncounted.
 const NAME_MAX: usize = 256;
 
 /// The namespace of a path; the root has none.
@@ -44,15 +45,16 @@ pub(in crate::server) fn count_written(series: &Series, txn: &Txn<'_>) {
     }
 }
 
-/// Counts the reads of a connection. Those of one kind behind one another are counted at once: clients repeat themselves.
+/// Counts the reads of a connection. Those of one kind behind one another are counted at once:
+/// clients repeat themselves.
 #[derive(Default)]
 pub(in crate::server) struct Reads {
     /// A path that is the last one's namespace and nothing more; empty before the first one.
     last: String,
     /// What that namespace has.
     its: Option<Arc<Distribution>>,
-    /// The first bytes of paths below a short one, and which of them count: one look for most reads. None count where there
-    /// is no such path.
+    /// The first bytes of paths below a short one, and which of them count: one look for most
+    /// reads. None count where there is no such path.
     start: u64,
     mask: u64,
     value: u64,

@@ -1,5 +1,5 @@
-//! What a member counts of its ensemble, by ZooKeeper's names (reference 15): how long transactions take on their way, how
-//! long elections do, and how far the others are behind.
+//! What a member counts of its ensemble, by ZooKeeper's names (reference 15): how long transactions
+//! take on their way, how long elections do, and how far the others are behind.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -88,11 +88,13 @@ pub(in crate::server) struct Watch {
     synced: BTreeMap<u64, PeerLog>,
     /// Places in the log, each with the bytes of everything behind the first one up to it.
     marks: Vec<(u64, u64)>,
-    /// Since when nobody is known to lead, or nobody serves here, or somebody leads and it does not serve yet.
+    /// Since when nobody is known to lead, or nobody serves here, or somebody leads and it does not
+    /// serve yet.
     looking: Option<u64>,
     unavailable: Option<u64>,
     syncing: Option<u64>,
-    /// Wall clock at the last change of who leads: what is older has been on its way for other reasons.
+    /// Wall clock at the last change of who leads: what is older has been on its way for other
+    /// reasons.
     since: i64,
 }
 
@@ -197,7 +199,8 @@ impl Watch {
         self.durable = self.durable.min(index.saturating_sub(1));
     }
 
-    /// From time to time: how far a leader's others are behind, and how they came to what they lacked.
+    /// From time to time: how far a leader's others are behind, and how they came to what they
+    /// lacked.
     pub(in crate::server) fn see_lags(
         &mut self,
         stats: &Stats,
@@ -209,7 +212,8 @@ impl Watch {
         let mut shown = stats.quorum.0.lock();
         shown.lags.clear();
         self.synced.retain(|id, _| peers.iter().any(|peer| peer.id == *id && peer.is_there));
-        // Of several lives of a server, the one that is there is shown, or else the one that has most.
+        // Of several lives of a server, the one that is there is shown, or else the one that has
+        // most.
         let mut others: Vec<&Peer> = peers.iter().filter(|peer| peer.id != own).collect();
         others.sort_unstable_by_key(|peer| (peer.is_there, peer.matched));
         for peer in others {

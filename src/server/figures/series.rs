@@ -1,4 +1,5 @@
-//! What the server counts and times (reference 15.3): one place in memory for each name, and one for each name and key.
+//! What the server counts and times (reference 15.3): one place in memory for each name, and one
+//! for each name and key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +11,9 @@ use super::distribution::Distribution;
 
 /// Keys that one name may have: clients choose the names of znodes.
 const KEYS_MAX: usize = 256;
-/// Of so many values for keys without a place, the first one gets its key the place of the key that was not used for
-/// longest. The others are not counted: what a place costs is more than a value may.
+/// Of so many values for keys without a place, the first one gets its key the place of the key that
+/// was not used for longest. The others are not counted: what a place costs is more than a value
+/// may.
 const MISSES_A_PLACE: u64 = KEYS_MAX as u64;
 
 macro_rules! named {
@@ -151,7 +153,8 @@ pub(in crate::server) struct Series {
 #[derive(Debug)]
 struct Keyed {
     its: Arc<Distribution>,
-    /// What they added up to when the last place was sought, and the step at which that had changed.
+    /// What they added up to when the last place was sought, and the step at which that had
+    /// changed.
     sum: u64,
     used: u64,
 }
@@ -323,7 +326,8 @@ impl Series {
     }
 }
 
-/// Gives the place of the key up that was not used for longest. Who uses one leaves no other mark than a greater sum.
+/// Gives the place of the key up that was not used for longest. Who uses one leaves no other mark
+/// than a greater sum.
 fn give_up_one(all: &mut BTreeMap<String, Keyed>, now: u64) {
     for of_key in all.values_mut() {
         let sum = of_key.its.sum();

@@ -67,7 +67,8 @@ pub(in crate::server) struct Unsealed {
 }
 
 impl Unsealed {
-    /// So many bytes wait. Whether that is to be told: no sooner than `between` milliseconds after the last time.
+    /// So many bytes wait. Whether that is to be told: no sooner than `between` milliseconds after
+    /// the last time.
     pub(in crate::server) fn set(&self, bytes: u64, now: Monotonic, between: u64) -> bool {
         self.bytes.store(bytes, Ordering::Relaxed);
         let is_due = bytes > 0 && now.0 >= get(&self.next);
@@ -122,7 +123,8 @@ impl Stats {
         }
     }
 
-    /// So many events are on their way to a client, of so many bytes without those that say how long each is.
+    /// So many events are on their way to a client, of so many bytes without those that say how
+    /// long each is.
     pub(in crate::server) fn told(&self, events: u64, bytes: u64) {
         add(&self.packets_sent, events);
         self.series.count(Counter::WatchBytes, bytes);

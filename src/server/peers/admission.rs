@@ -1,4 +1,5 @@
-//! Lets a process speak as a server, or refuses it: the one that speaks already is asked whether it lives.
+//! Lets a process speak as a server, or refuses it: the one that speaks already is asked whether it
+//! lives.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use super::callers::{Callers, Claim, ProcessId, Verdict};
 use super::hello::{Kind, Refusal};
 use crate::ensemble::{FromPeer, Promised, server_of};
 
-/// How long the process that speaks has to show that it lives: no leader is missed later. Another one waits for no longer.
+/// How long the process that speaks has to show that it lives: no leader is missed later. Another
+/// one waits for no longer.
 const PROBE_MAX: Duration = Duration::from_secs(1);
 
 /// Asks the process at the other end of a connection whether it lives, and says who wants to know.
@@ -94,7 +96,8 @@ impl Heard {
     }
 }
 
-/// The end of a connection on which a server is heard, for whoever reads it. Dropped, it is heard no more.
+/// The end of a connection on which a server is heard, for whoever reads it. Dropped, it is heard
+/// no more.
 #[derive(Debug)]
 pub(super) struct Line {
     common: Arc<Common>,
@@ -110,7 +113,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Hands something on, if its connection is still the one that is heard. `promised` is what it shows of the sender's disk.
+    /// Hands something on, if its connection is still the one that is heard. `promised` is what it
+    /// shows of the sender's disk.
     pub(super) fn deliver(
         &self,
         what: Option<FromPeer>,
@@ -145,7 +149,8 @@ impl Drop for Line {
 }
 
 impl Common {
-    /// Has a process that called heard from here on, in the place of its earlier connection or of a process that is gone.
+    /// Has a process that called heard from here on, in the place of its earlier connection or of a
+    /// process that is gone.
     pub(super) async fn accept_caller(
         self: &Arc<Self>,
         claim: Claim,
@@ -155,7 +160,8 @@ impl Common {
         self.accept(claim, address, |its| self.hear_from(its, claim, address, number)).await
     }
 
-    /// The same of a process that was called, or came for something else than to speak: no other one is heard beside it.
+    /// The same of a process that was called, or came for something else than to speak: no other
+    /// one is heard beside it.
     pub(super) async fn accept_called(
         &self,
         claim: Claim,

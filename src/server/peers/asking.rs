@@ -1,6 +1,7 @@
 //! Asks every other server again and again what it is.
 //!
-//! Each in a task of its own: one whose address takes seconds to fail keeps nobody from hearing what the others have become.
+//! Each in a task of its own: one whose address takes seconds to fail keeps nobody from hearing
+//! what the others have become.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

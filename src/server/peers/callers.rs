@@ -1,5 +1,5 @@
-//! Who may speak as a server: one process, and none whose disk holds less than that server's has shown. Nothing here knows
-//! sockets or time.
+//! Who may speak as a server: one process, and none whose disk holds less than that server's has
+//! shown. Nothing here knows sockets or time.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,8 @@ pub(super) use crate::ensemble::introduction::ProcessId;
 
 /// Processes that were replaced are known so far back.
 const REPLACED_MAX: usize = 8;
-/// So many members of a server are known by what they have shown: lives that have not spoken for longest go first.
+/// So many members of a server are known by what they have shown: lives that have not spoken for
+/// longest go first.
 const SHOWN_MAX: usize = 8;
 
 /// What a process says it is.
@@ -39,7 +40,8 @@ pub(super) struct Callers {
     spoke: Option<ProcessId>,
     /// Those before it, newest last.
     replaced: VecDeque<ProcessId>,
-    /// The members that have spoken, the last one last, and the most that the messages of each have shown.
+    /// The members that have spoken, the last one last, and the most that the messages of each have
+    /// shown.
     shown: VecDeque<(u64, Promised)>,
 }
 
@@ -56,13 +58,15 @@ impl Callers {
         let shown = self.shown.iter().find(|(id, _)| *id == claim.id);
         match shown {
             Some((_, shown)) if claim.promised < *shown => Verdict::Older(*shown),
-            // A process that was let in and has said nothing is in nobody's way: it may be refused elsewhere.
+            // A process that was let in and has said nothing is in nobody's way: it may be refused
+            // elsewhere.
             _ if heard == Some(other) => Verdict::Occupied,
             _ => Verdict::Welcome,
         }
     }
 
-    /// A process that was let in has said something, which shows so much of its disk. The one before it is replaced.
+    /// A process that was let in has said something, which shows so much of its disk. The one
+    /// before it is replaced.
     pub(super) fn spoke(&mut self, process: ProcessId, id: u64, promised: Promised) {
         if self.spoke != Some(process) {
             self.replaced.extend(self.spoke.replace(process));
@@ -123,8 +127,9 @@ mod tests {
         }
     }
 
-    /// Every order of up to four words by three processes as two members, with less and more on their disks, against every
-    /// claim and whoever may be connected. Who was replaced does not speak again.
+    /// Every order of up to four words by three processes as two members, with less and more on
+    /// their disks, against every claim and whoever may be connected. Who was replaced does not
+    /// speak again.
     #[test]
     fn every_claim_behind_every_history_is_judged_as_by_reading_all_of_it() {
         let disks = [(5, 0), (5, 90), (6, 70)].map(|(term, last)| Promised { term, last });

@@ -1,4 +1,5 @@
-//! What is wrong with connections, said once a minute: peers are dialled ten times a second, and anybody can call.
+//! What is wrong with connections, said once a minute: peers are dialled ten times a second, and
+//! anybody can call.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

@@ -1,7 +1,8 @@
 //! The key of session passwords on its way from a member to one that becomes a member.
 //!
-//! It goes to servers that have proved who they are, and to nobody else. Where they do so by a secret, what they say may
-//! be read by others: the key is veiled then by what only who knows the secret can make.
+//! It goes to servers that have proved who they are, and to nobody else. Where they do so by a
+//! secret, what they say may be read by others: the key is veiled then by what only who knows the
+//! secret can make.
 
 use std::io;
 

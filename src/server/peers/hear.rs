@@ -129,7 +129,8 @@ async fn greet(
     })
 }
 
-/// Gives the orderer what a peer says, and asks it whether it lives when another process wants its place.
+/// Gives the orderer what a peer says, and asks it whether it lives when another process wants its
+/// place.
 async fn hear(common: &Common, mut line: Line, stream: Stream) -> io::Result<()> {
     let (mut incoming, mut outgoing) = tokio::io::split(stream);
     let unheard = Arc::new(Semaphore::new(UNHEARD_MAX as usize));

@@ -1,5 +1,5 @@
-//! The first words of a connection: by which version two servers speak, whether each is one of the ensemble's, and only then
-//! who they are, what for, and whether that is welcome.
+//! The first words of a connection: by which version two servers speak, whether each is one of the
+//! ensemble's, and only then who they are, what for, and whether that is welcome.
 //!
 //! ```text
 //! hello    "ferrokpr", length of the rest u32, lowest version u32, highest version u32, 21 zeros, has a secret u8, nonce 32;
@@ -14,8 +14,9 @@
 //! called   0 u8 and the same of itself; or why the caller is refused u8, length of the reason u32 and the reason
 //! ```
 //!
-//! The id of a server that belongs to no ensemble yet is that of its life 0, and its ensemble is 0. The zeros are what
-//! version 3 said there of the caller: it finds out from such a hello that the versions differ.
+//! The id of a server that belongs to no ensemble yet is that of its life 0, and its ensemble is 0.
+//! The zeros are what version 3 said there of the caller: it finds out from such a hello that the
+//! versions differ.
 
 use std::io;
 use std::net::SocketAddr;
@@ -47,7 +48,8 @@ const INTRODUCTION_LEN: usize = 4 + 1 + 5 * 8;
 const REASON_MAX: usize = 1000;
 /// How long whoever is refused may take to read why.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
-// These two are known by their texts at the other end: they are part of what peers speak, whatever their versions are.
+// These two are known by their texts at the other end: they are part of what peers speak, whatever
+// their versions are.
 /// Why a connection is refused while an ensemble is being founded.
 const NO_ENSEMBLE_YET: &str = "one of the two belongs to no ensemble yet";
 /// Why one is refused by a member that cannot say yet which one it is.
@@ -57,9 +59,9 @@ pub(super) const WORDS: u32 = 1;
 pub(super) const SNAPSHOT: u32 = 2;
 pub(super) const QUESTION: u32 = 3;
 
-/// The versions that a server speaks: its own, and the one before it, as long as that one can follow the same log and says
-/// who it is at the same place. Version 5 said less of an ensemble and of data that belongs to none, and knew no record of a seat that
-/// says which life asks for it.
+/// The versions that a server speaks: its own, and the one before it, as long as that one can
+/// follow the same log and says who it is at the same place. Version 5 said less of an ensemble and
+/// of data that belongs to none, and knew no record of a seat that says which life asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Versions {
     lowest: u32,
@@ -98,7 +100,8 @@ pub(super) enum Kind {
     Replaced,
     /// To end, and to come again as another member.
     Removed,
-    /// To try again: the two belong to two ensembles, and an operator has to say which one is right.
+    /// To try again: the two belong to two ensembles, and an operator has to say which one is
+    /// right.
     OfAnother,
 }
 
@@ -140,7 +143,8 @@ impl Refusal {
         Self { kind: Some(kind), reason }
     }
 
-    /// For an operator, if whoever was called was reached and there is something wrong between the two: behind which server it is.
+    /// For an operator, if whoever was called was reached and there is something wrong between the
+    /// two: behind which server it is.
     pub(super) fn tell(error: &io::Error) -> Option<Refuses> {
         if let Some(Self { kind, reason }) =
             error.get_ref().and_then(|its| its.downcast_ref::<Self>())
@@ -154,7 +158,8 @@ impl Refusal {
         is_wrong.then(|| format!("is reached, but {error}").into())
     }
 
-    /// What a call ended with, if it was refused by who had proved to be one of the ensemble's servers.
+    /// What a call ended with, if it was refused by who had proved to be one of the ensemble's
+    /// servers.
     pub(super) fn kind_of(error: &io::Error) -> Option<Kind> {
         error.get_ref()?.downcast_ref::<Self>()?.kind
     }
@@ -400,7 +405,8 @@ async fn reason(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&reason).replace(char::is_control, " "))
 }
 
-/// Hears who calls from `address`, and answers. `Ok(Err(_))` is why it is not welcome, which it has not been told.
+/// Hears who calls from `address`, and answers. `Ok(Err(_))` is why it is not welcome, which it has
+/// not been told.
 pub(super) async fn hear(
     common: &Arc<Common>,
     stream: &mut Stream,
@@ -477,8 +483,8 @@ async fn check(
     Ok(Ok(()))
 }
 
-/// Tells whoever called why it is not welcome, and waits until it has read that: what is closed with something unread
-/// is lost.
+/// Tells whoever called why it is not welcome, and waits until it has read that: what is closed
+/// with something unread is lost.
 pub(super) async fn refuse(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     Refusal { kind, reason }: &Refusal,
@@ -509,8 +515,9 @@ async fn write(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Resu
 }
 
 impl Common {
-    /// Who was taken out of the ensemble is not heard any more. An earlier life of a server is, until it is taken out: as
-    /// long as it votes, it may be needed, and a later one may never have come.
+    /// Who was taken out of the ensemble is not heard any more. An earlier life of a server is,
+    /// until it is taken out: as long as it votes, it may be needed, and a later one may never have
+    /// come.
     fn may_speak(&self, from: u64) -> Result<(), String> {
         match self.known.lock().has_removed(from) {
             false => Ok(()),
@@ -600,7 +607,8 @@ mod tests {
 
     #[test]
     fn two_servers_speak_the_highest_version_that_both_know() {
-        // A server of version N speaks N and N-1: any two releases next to each other have one in common.
+        // A server of version N speaks N and N-1: any two releases next to each other have one in
+        // common.
         assert_eq!(versions(1, 1).common(versions(1, 1)), Some(1));
         assert_eq!(versions(1, 1).common(versions(1, 2)), Some(1));
         assert_eq!(versions(1, 2).common(versions(2, 3)), Some(2));
@@ -637,7 +645,8 @@ mod tests {
     }
 
     proptest! {
-        /// A stranger can say anything: it is refused or understood, and the room that it gets is bounded.
+        /// A stranger can say anything: it is refused or understood, and the room that it gets is
+        /// bounded.
         #[test]
         fn no_head_makes_it_panic_or_wait_for_much(head in any::<[u8; HEAD_LEN]>(), len in any::<u32>()) {
             prop_assert!(parse_head(head).is_err() || head.starts_with(MAGIC));

@@ -1,5 +1,5 @@
-//! How a server without a state comes to an ensemble: it asks the others what they are, and answers them. What follows from
-//! what is heard is [`crate::ensemble::introduction`]'s.
+//! How a server without a state comes to an ensemble: it asks the others what they are, and answers
+//! them. What follows from what is heard is [`crate::ensemble::introduction`]'s.
 //!
 //! A question is a connection of its own: a frame there, a frame back.
 
@@ -77,8 +77,9 @@ impl Peers {
         self.0.introduction.lock().has_base();
     }
 
-    /// Of this member, which takes part: says every 10 s, as long as it serves nobody because those who answer are no majority, or none
-    /// of them has what the ensemble was founded on, what ends that.
+    /// Of this member, which takes part: says every 10 s, as long as it serves nobody because those
+    /// who answer are no majority, or none of them has what the ensemble was founded on, what ends
+    /// that.
     pub(in crate::server) fn tell_without_majority(
         &self,
         ensemble: &config::Ensemble,
@@ -117,7 +118,8 @@ impl Peers {
         self.0.runtime.spawn(self.0.ending.clone().run_until_cancelled_owned(task));
     }
 
-    /// Comes to an ensemble with what is there, until this server takes part in one. Whether it does; not if it ends before.
+    /// Comes to an ensemble with what is there, until this server takes part in one. Whether it
+    /// does; not if it ends before.
     ///
     /// # Errors
     /// When the disk refuses, or what is there belongs to none.
@@ -254,7 +256,8 @@ impl Common {
         heard
     }
 
-    /// A majority left the ensemble, and a later one of its line was founded: this server left it too.
+    /// A majority left the ensemble, and a later one of its line was founded: this server left it
+    /// too.
     async fn leaves(self: &Arc<Self>, left: Left) {
         tracing::warn!(
             id = %MessageId::ENSEMBLE_LEFT,
@@ -301,8 +304,8 @@ impl Common {
         self.changed(done.await);
     }
 
-    /// What every member is to make passwords of sessions with, if it can be handed to all of them, and ZooKeeper's are not
-    /// wanted.
+    /// What every member is to make passwords of sessions with, if it can be handed to all of them,
+    /// and ZooKeeper's are not wanted.
     fn secret_to_share(
         &self,
         before: &Before,
@@ -417,8 +420,8 @@ impl Common {
         Ok(answer)
     }
 
-    /// Asks these members, each of the ensemble beside it, for a seat of that until one gives it. For an operator, who gives none
-    /// and says why.
+    /// Asks these members, each of the ensemble beside it, for a seat of that until one gives it.
+    /// For an operator, who gives none and says why.
     async fn ask_for_seat(
         self: &Arc<Self>,
         members: Vec<(u8, u64)>,
@@ -542,7 +545,8 @@ impl Common {
             return Answer::Elsewhere;
         }
         let secret = self.session_secret.get();
-        // Before anything is proposed: a seat is a change of the members, and this server would ask for one after the other.
+        // Before anything is proposed: a seat is a change of the members, and this server would ask
+        // for one after the other.
         if secret.is_some() && !self.security.is_authenticated() {
             let reason = "the ensemble has a session.key, and this member gives it only to servers that \
                  authenticate (sslQuorum, quorum.auth.secretFile, no portUnification)";
@@ -564,8 +568,8 @@ impl Common {
         }
     }
 
-    /// What to answer who asks for a seat where this member gives none: the leader may have the same number as who asks, which does
-    /// not ask it then.
+    /// What to answer who asks for a seat where this member gives none: the leader may have the
+    /// same number as who asks, which does not ask it then.
     fn speaks_already(&self, server: u8, process: ProcessId) -> Answer {
         match self.heard.lock().get(&server).and_then(|its| its.another(process)) {
             Some(address) => Answer::NotYet(speaks_as(server, Some(address))),

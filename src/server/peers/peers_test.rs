@@ -193,7 +193,8 @@ fn heed_one(node: &Node, listener: Arc<TcpListener>) -> JoinHandle<io::Result<()
     })
 }
 
-/// What both sides say of a connection from a server with the one security to one with the other; "" is nothing bad.
+/// What both sides say of a connection from a server with the one security to one with the other;
+/// "" is nothing bad.
 async fn meet(caller: &QuorumSecurity, called: &QuorumSecurity) -> (String, String) {
     let (listener, port) = listen().await;
     let settings =
@@ -212,7 +213,8 @@ fn secret_of(dir: &Path, secret: &str) -> QuorumSecurity {
     QuorumSecurity { secret_file: Some(path), ..QuorumSecurity::default() }
 }
 
-/// CVE-2018-8012: whoever reaches the port joins. Each mixture of servers with and without a secret, and both told why.
+/// CVE-2018-8012: whoever reaches the port joins. Each mixture of servers with and without a
+/// secret, and both told why.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_known_to_both_or_the_connection_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -337,7 +339,8 @@ async fn overhear(between: TcpListener, port: u16) -> (Vec<u8>, Vec<u8>) {
     tokio::join!(pass(&mut from_caller, &mut to_called), pass(&mut from_called, &mut to_caller))
 }
 
-/// Who has not proved that it knows the secret hears nothing of ids, ensembles and lists, whichever of the two has called.
+/// Who has not proved that it knows the secret hears nothing of ids, ensembles and lists, whichever
+/// of the two has called.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_learns_an_id_before_both_have_proved_the_secret() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -434,7 +437,8 @@ async fn a_member_that_reads_its_directory_says_so() {
     assert!(caller.dial().await.is_ok());
 }
 
-/// Whoever cannot be given the key is refused before a change of the members is asked for, of which nothing would come.
+/// Whoever cannot be given the key is refused before a change of the members is asked for, of which
+/// nothing would come.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_cannot_be_given_the_key_gets_no_seat() {
     let node = Node::new(2, 0, &Settings::default());
@@ -477,7 +481,8 @@ async fn the_first_address_that_answers_is_taken() {
     let _ = heeded.await;
 }
 
-/// A server that calls anew takes the place of its old connection, which is not kept open beside it.
+/// A server that calls anew takes the place of its old connection, which is not kept open beside
+/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_connection_ends_the_old_one_of_the_same_peer() {
     let (listener, port) = listen().await;
@@ -494,7 +499,8 @@ async fn a_new_connection_ends_the_old_one_of_the_same_peer() {
     assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
 }
 
-/// Each may be as long as a list of sessions, and whoever asks says nothing for as long as it wants.
+/// Each may be as long as a list of sessions, and whoever asks says nothing for as long as it
+/// wants.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_may_ask_few_questions_at_once() {
     let (listener, port) = listen().await;
@@ -691,7 +697,8 @@ async fn who_may_not_speak_says_nothing_to_anybody() {
     two.hears(|what| matches!(what, FromPeer::Hears(_, false))).await;
 }
 
-/// Whoever takes nothing has so much waiting for it and no more, on either side, and has to begin anew.
+/// Whoever takes nothing has so much waiting for it and no more, on either side, and has to begin
+/// anew.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_peer_that_is_too_slow_is_let_go_before_memory_ends() {
     const MIB: usize = 1 << 20;
@@ -767,7 +774,8 @@ fn to(ensemble: u64) -> Option<Welcome> {
     Some(Welcome { acceptance, process: ProcessId(1) })
 }
 
-/// An acceptance that counted before its founder knew of it could be made twice, by two directories of one server.
+/// An acceptance that counted before its founder knew of it could be made twice, by two directories
+/// of one server.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
     let two = Node::new(2, 0, &Settings::default());
@@ -859,7 +867,8 @@ async fn a_founder_that_was_taken_out_confirms_nothing() {
     assert_eq!(state.awaits, member_id(1, 1));
 }
 
-/// It has none of its data. Nothing may say that an ensemble has begun that has not; in one that has, it follows.
+/// It has none of its data. Nothing may say that an ensemble has begun that has not; in one that
+/// has, it follows.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_has_accepted_a_later_epoch_belongs_once_the_ensemble_has_begun() {
     let two = Node::new(2, 0, &Settings::default());
@@ -903,7 +912,8 @@ async fn who_reads_its_directory_or_becomes_a_member_says_so() {
     ));
 }
 
-/// It hears what one becomes while the first question to another one, which takes it and does not answer, still waits.
+/// It hears what one becomes while the first question to another one, which takes it and does not
+/// answer, still waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_answer_keeps_nobody_from_hearing_the_others() {
     let (listener, port) = listen().await;

@@ -1,4 +1,5 @@
-//! A secret that all servers share: each proves over both sides' fresh numbers that it knows it, and shows nothing of it.
+//! A secret that all servers share: each proves over both sides' fresh numbers that it knows it,
+//! and shows nothing of it.
 
 use std::fmt;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! What stands between a connection and its first word: TLS, where there is TLS, and which of the two a stranger speaks.
+//! What stands between a connection and its first word: TLS, where there is TLS, and which of the
+//! two a stranger speaks.
 
 use std::io;
 use std::path::{Path, PathBuf};

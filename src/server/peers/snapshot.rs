@@ -8,7 +8,8 @@
 //! receiver   a byte, once all of it is there and a start could be made from it
 //! ```
 //!
-//! What came whole is kept for a while when the connection ends: who sends the same snapshot then goes on behind it.
+//! What came whole is kept for a while when the connection ends: who sends the same snapshot then
+//! goes on behind it.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -33,7 +34,8 @@ const PIECE_MAX: usize = 256 << 10;
 const PIECE_HEAD_LEN: usize = 4 + 4;
 /// A snapshot's connection on which nothing moves is given up.
 const STILL_MAX: Duration = Duration::from_secs(30);
-/// How long a sender may read its file to see whether it is the same up to where the receiver has it.
+/// How long a sender may read its file to see whether it is the same up to where the receiver has
+/// it.
 const COMPARE_MAX: Duration = Duration::from_secs(600);
 /// How long a receiver may load a snapshot to see whether a start can be made from it.
 const CHECK_MAX: Duration = Duration::from_secs(600);

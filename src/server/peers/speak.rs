@@ -102,7 +102,8 @@ impl Peer {
     }
 }
 
-/// Whether it is what a server meets whose peers do not run yet, still read what they have, or belong to no ensemble yet.
+/// Whether it is what a server meets whose peers do not run yet, still read what they have, or
+/// belong to no ensemble yet.
 pub(super) fn is_of_a_start(error: &io::Error) -> bool {
     let kinds = [
         io::ErrorKind::ConnectionRefused,
@@ -112,8 +113,8 @@ pub(super) fn is_of_a_start(error: &io::Error) -> bool {
     kinds.contains(&error.kind()) || hello::is_too_early(error)
 }
 
-/// A connection to a peer that is welcome there, and whom it reaches. What is sent may go without a word that it arrived for
-/// `silent_max`.
+/// A connection to a peer that is welcome there, and whom it reaches. What is sent may go without a
+/// word that it arrived for `silent_max`.
 pub(super) async fn dial(
     common: &Common,
     peer: &Peer,
@@ -151,8 +152,8 @@ async fn connect(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Sends what there is to say until the connection ends. Gives why it did. Nothing is said before this process may speak, or
-/// when it may no more.
+/// Sends what there is to say until the connection ends. Gives why it did. Nothing is said before
+/// this process may speak, or when it may no more.
 async fn say_all(common: &Common, peer: &Peer, called: Called, stream: Stream) -> io::Error {
     let (mut incoming, mut outgoing) = tokio::io::split(stream);
     let has_spoken = AtomicBool::new(false);

@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 /// Those that wait.
 #[derive(Debug)]
 pub(super) struct Strangers {
-    /// As many may. The one that has waited longest goes for one more: a server says who it is at once.
+    /// As many may. The one that has waited longest goes for one more: a server says who it is at
+    /// once.
     most: usize,
     waiting: Mutex<VecDeque<(u64, CancellationToken)>>,
 }

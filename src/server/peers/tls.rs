@@ -1,7 +1,7 @@
 //! TLS between servers: certificates, keys and issuers from PEM files, read anew when they change.
 //!
-//! Who dials checks that the certificate names the host that it dialled. Who is called knows from the hello which server
-//! that is to be, and checks the same: no name is looked up backwards.
+//! Who dials checks that the certificate names the host that it dialled. Who is called knows from
+//! the hello which server that is to be, and checks the same: no name is looked up backwards.
 
 use std::io;
 use std::path::Path;
@@ -233,7 +233,8 @@ fn load(config: &QuorumTls, provider: &Arc<CryptoProvider>) -> Result<Both, Secu
 
 type KeyStore = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// The certificate, what leads from it to its issuer, and its key, all in one file as ZooKeeper has them.
+/// The certificate, what leads from it to its issuer, and its key, all in one file as ZooKeeper has
+/// them.
 fn read_key_store(path: &Path) -> Result<KeyStore, SecurityError> {
     let bytes = read(path)?;
     let chain = certificates(path, &bytes)?;

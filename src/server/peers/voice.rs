@@ -1,5 +1,5 @@
-//! Whether this process may speak to the others: once each of them has had the time to say that another one speaks in its
-//! place, and as long as none of them says so again and again.
+//! Whether this process may speak to the others: once each of them has had the time to say that
+//! another one speaks in its place, and as long as none of them says so again and again.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -9,7 +9,8 @@ use tokio::sync::watch;
 
 use super::{BETWEEN_DIALS, DIAL_MAX};
 
-/// A refusal that is not repeated for so long is that of a server which has gone: it had the time for two more.
+/// A refusal that is not repeated for so long is that of a server which has gone: it had the time
+/// for two more.
 const REFUSAL_KEPT: Duration = DIAL_MAX.saturating_add(BETWEEN_DIALS).saturating_mul(2);
 
 /// What the others have said of this process.
@@ -46,7 +47,8 @@ impl Voice {
         Self { hellos: Mutex::new(hellos), is_given }
     }
 
-    /// A call has ended, or found nobody there; whether the other hears another process in this one's place.
+    /// A call has ended, or found nobody there; whether the other hears another process in this
+    /// one's place.
     pub(super) fn answered(&self, server: u8, is_refused: bool, now: Instant) {
         self.change(|hellos| {
             hellos.unanswered.remove(&server);

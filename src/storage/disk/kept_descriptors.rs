@@ -1,5 +1,5 @@
-//! Descriptors that are held open for nothing, so that a file of the data directory can be opened where the process has
-//! no other left: a log that gets no new file ends the process.
+//! Descriptors that are held open for nothing, so that a file of the data directory can be opened
+//! where the process has no other left: a log that gets no new file ends the process.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +7,8 @@ use std::io;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-/// What a new file of the log takes at once: itself, the one before it and their folder, and one for whoever is faster.
+/// What a new file of the log takes at once: itself, the one before it and their folder, and one
+/// for whoever is faster.
 const KEPT_MAX: usize = 4;
 
 /// They are the process's, as its limit is.

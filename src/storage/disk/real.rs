@@ -158,7 +158,8 @@ impl Lock for RealLock {}
 
 impl Drop for RealLock {
     fn drop(&mut self) {
-        // A child that another thread starts at this moment has the file open, too, until it runs its program.
+        // A child that another thread starts at this moment has the file open, too, until it runs
+        // its program.
         let _ = self.file.unlock();
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Per file it keeps what the process sees (`live`) and what has been synced (`durable`); per name
 //! the same. [`SimDisk::crash`] throws dice for everything in between: each unsynced sector, each
-//! length, each unsynced folder operation. A handle from before a crash is dead after it.
-//! A sync that fails leaves what it should have written readable and clean, as Linux does: no later sync
-//! writes it, and only a crash shows that it never was on the disk.
-//! Reads fail, the disk fills up and bits turn over only where a test asks for it.
+//! length, each unsynced folder operation. A handle from before a crash is dead after it. A sync
+//! that fails leaves what it should have written readable and clean, as Linux does: no later sync
+//! writes it, and only a crash shows that it never was on the disk. Reads fail, the disk fills up
+//! and bits turn over only where a test asks for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,12 +1,13 @@
-//! How old what a read shows may be: behind a sync, and without one. A server reads at some time between the question and
-//! the answer; what the run did itself says how early that can have been.
+//! How old what a read shows may be: behind a sync, and without one. A server reads at some time
+//! between the question and the answer; what the run did itself says how early that can have been.
 
 use std::collections::HashMap;
 
 use crate::history::{Entry, Nanos};
 use crate::timeline::{Stop, Timeline};
 
-/// Longer than TCP waits before it first sends again what was lost. It waits twice as long each time after that.
+/// Longer than TCP waits before it first sends again what was lost. It waits twice as long each
+/// time after that.
 const RETRY: Nanos = 1_000_000_000;
 
 /// A read behind a sync shows what was acknowledged before the sync was asked for.
@@ -20,8 +21,8 @@ pub(crate) fn reads_behind_a_sync_show_what_was_written(
     }
 }
 
-/// A read shows what was acknowledged `age` before the server read it. `way` is the longest that an answer takes to come
-/// where nothing stands in its way.
+/// A read shows what was acknowledged `age` before the server read it. `way` is the longest that an
+/// answer takes to come where nothing stands in its way.
 pub(crate) fn reads_are_not_older(
     entries: &[Entry],
     (age, way): (Nanos, Nanos),
@@ -46,7 +47,8 @@ fn reads(entries: &[Entry]) -> impl Iterator<Item = &Entry> {
     entries.iter().filter(|entry| entry.op == "get" && entry.is_ok())
 }
 
-/// The reads that do not show what was acknowledged before the moment beside them, each with the latest of it.
+/// The reads that do not show what was acknowledged before the moment beside them, each with the
+/// latest of it.
 fn missed<'a>(
     entries: &'a [Entry],
     reads: impl Iterator<Item = (Nanos, &'a Entry)>,
@@ -73,8 +75,8 @@ fn missed<'a>(
     missed
 }
 
-/// It was not read before it was asked for, not by who stood, and not so long before the answer came that it would have
-/// come earlier.
+/// It was not read before it was asked for, not by who stood, and not so long before the answer
+/// came that it would have come earlier.
 fn earliest(get: &Entry, way: Nanos, timeline: &Timeline) -> Nanos {
     let woken = woken(get, timeline).unwrap_or_default();
     get.from.max(woken).max(sent(get, way, timeline))
@@ -88,9 +90,9 @@ fn woken(get: &Entry, timeline: &Timeline) -> Option<Nanos> {
     timeline.stops.iter().find(stood).map(|stop| stop.stood_until)
 }
 
-/// No earlier than this its answer was on its way. What was sent while something stood in the way may come after that is
-/// over, by as long as it had been under way then: so TCP sends again. Where one thing follows on another within that
-/// time, it can have been held by both.
+/// No earlier than this its answer was on its way. What was sent while something stood in the way
+/// may come after that is over, by as long as it had been under way then: so TCP sends again. Where
+/// one thing follows on another within that time, it can have been held by both.
 fn sent(get: &Entry, way: Nanos, timeline: &Timeline) -> Nanos {
     let over = |(from, to): (Nanos, Nanos)| {
         to.saturating_add(to.saturating_sub(from)).saturating_add(RETRY + way)
@@ -107,8 +109,9 @@ fn sent(get: &Entry, way: Nanos, timeline: &Timeline) -> Nanos {
     held.map_or(get.to, |(from, _)| from).saturating_sub(way)
 }
 
-/// What may have stood in the way of its answer, from when to when, in the order of the beginnings. A server that is stopped
-/// with an answer in its hands gives it when it goes on; one that it was asked for while it stood was not in its hands.
+/// What may have stood in the way of its answer, from when to when, in the order of the beginnings.
+/// A server that is stopped with an answer in its hands gives it when it goes on; one that it was
+/// asked for while it stood was not in its hands.
 fn holds(get: &Entry, timeline: &Timeline) -> Vec<(Nanos, Nanos)> {
     let of = |server: u8| get.at.is_none_or(|at| at == server);
     let ways = timeline.holds.iter().filter(|hold| of(hold.server) && hold.host == get.host);

@@ -1,8 +1,9 @@
 //! Whether what clients were told can be true of one tree that changes in the order of zxids.
 //!
-//! Every write reply names its zxid or its version, every read reply what it saw, so no order has to be searched for: a
-//! znode has one value for each version, versions rise with zxids, and what was acknowledged is there at the end. A write
-//! of unknown outcome is done if anybody saw its value, and may account for a version that nobody saw.
+//! Every write reply names its zxid or its version, every read reply what it saw, so no order has
+//! to be searched for: a znode has one value for each version, versions rise with zxids, and what
+//! was acknowledged is there at the end. A write of unknown outcome is done if anybody saw its
+//! value, and may account for a version that nobody saw.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -24,13 +25,15 @@ pub(crate) struct Last {
 /// What is not held against the servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
-    /// A read behind a sync may be of the past: ZooKeeper's leader answers it without asking whether it still leads.
+    /// A read behind a sync may be of the past: ZooKeeper's leader answers it without asking
+    /// whether it still leads.
     pub(crate) stale_sync: bool,
     /// How old a read without a sync may be when the server makes it; `None` for any age.
     pub(crate) age: Option<Nanos>,
     /// The longest that an answer takes to come where nothing stands in its way, on a busy machine.
     pub(crate) way: Nanos,
-    /// So long before its timeout a session may be over although its client was answered. A write reaches the leader, but it does not count as a sign of life before the next report.
+    /// So long before its timeout a session may be over although its client was answered. A write
+    /// reaches the leader, but it does not count as a sign of life before the next report.
     pub(crate) write: Nanos,
     /// The same of reads: a server that lost its leader answers them for so long.
     pub(crate) read: Nanos,
@@ -350,8 +353,8 @@ fn is_ephemeral(path: &str) -> bool {
     path.starts_with("/chaos/e/")
 }
 
-/// From the first acknowledged write of a holder to the last one was asked, by the session that has the lock: nobody else
-/// has it meanwhile.
+/// From the first acknowledged write of a holder to the last one was asked, by the session that has
+/// the lock: nobody else has it meanwhile.
 fn locks_exclude(entries: &[Entry], found: &mut Vec<String>) {
     let mut holds: BTreeMap<(&str, &str), (Nanos, Nanos)> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.is_ok() && entry.session == entry.owner) {

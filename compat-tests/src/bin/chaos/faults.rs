@@ -67,8 +67,8 @@ pub(crate) enum Fault {
     OnlyStale(u8),
     /// SIGSTOP, then SIGCONT.
     Stopped(u8),
-    /// The same of a follower, for longer than a read may be old and shorter than a client waits: what it was asked
-    /// meanwhile, it answers.
+    /// The same of a follower, for longer than a read may be old and shorter than a client waits:
+    /// what it was asked meanwhile, it answers.
     Asleep {
         server: u8,
         ms: u64,
@@ -124,8 +124,8 @@ impl Fault {
         }
     }
 
-    /// Whether something else may happen at the same time: what an emptied server had must be with both others, and a server
-    /// that was copied must be heard by a majority.
+    /// Whether something else may happen at the same time: what an emptied server had must be with
+    /// both others, and a server that was copied must be heard by a majority.
     pub(crate) fn goes_with_others(&self) -> bool {
         !matches!(self, Self::Emptied(_) | Self::Copied(_))
     }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 
-/// Nanoseconds of the machine's monotonic clock, which all clients share, and this program with them.
+/// Nanoseconds of the machine's monotonic clock, which all clients share, and this program with
+/// them.
 pub(crate) type Nanos = u64;
 
 pub(crate) fn now() -> Nanos {

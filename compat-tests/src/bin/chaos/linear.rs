@@ -1,6 +1,7 @@
-//! Whether the sets of a register and the reads behind a sync have an order that is possible: each takes effect at one
-//! instant between its request and its answer. The search is that of Wing and Gong with Lowe's memory, and not ours;
-//! `checker` follows versions and zxids instead, and searches nothing.
+//! Whether the sets of a register and the reads behind a sync have an order that is possible: each
+//! takes effect at one instant between its request and its answer. The search is that of Wing and
+//! Gong with Lowe's memory, and not ours; `checker` follows versions and zxids instead, and
+//! searches nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -24,7 +25,8 @@ enum Effect {
     Was(i32, Value),
     Set(i32, Value),
     Get(i32, Value),
-    /// A set of unknown outcome whose value nobody saw: it can have made a version that is nobody's, or nothing.
+    /// A set of unknown outcome whose value nobody saw: it can have made a version that is
+    /// nobody's, or nothing.
     Perhaps {
         value: Value,
         nobodys: Rc<BTreeSet<i32>>,
@@ -147,8 +149,8 @@ fn operations(entries: &[&Entry]) -> Vec<Operation> {
     operations
 }
 
-/// How many operations the first impossible part has, and when it begins. A history is cut wherever nothing is under way
-/// but what may last for ever: the search takes the square of a part's length.
+/// How many operations the first impossible part has, and when it begins. A history is cut wherever
+/// nothing is under way but what may last for ever: the search takes the square of a part's length.
 fn first_impossible(operations: Vec<Operation>, searched: &mut Searched) -> Option<(usize, Nanos)> {
     let mut known: Register = None;
     let mut open: Vec<Operation> = Vec::new();
@@ -275,7 +277,8 @@ mod tests {
         check(&[set(1, "a", 1, 2), set(2, "b", 3, 9), get(2, "b", 4, 5), get(1, "a", 6, 7)], false);
     }
 
-    /// One read shows a write that was never answered, a later one does not: no version and no zxid says that.
+    /// One read shows a write that was never answered, a later one does not: no version and no zxid
+    /// says that.
     #[test]
     fn what_was_seen_does_not_go_again() {
         let lines = [set(1, "a", 1, 2), unknown("b", 3, 4), get(2, "b", 5, 6), get(1, "a", 7, 8)];

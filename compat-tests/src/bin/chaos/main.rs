@@ -1,14 +1,17 @@
-//! Three servers, each a process in a network namespace of its own, kazoo's and Curator's clients on them, and a seeded
-//! schedule of everything that goes wrong; at the end a check of all that the clients were told.
+//! Three servers, each a process in a network namespace of its own, kazoo's and Curator's clients
+//! on them, and a seeded schedule of everything that goes wrong; at the end a check of all that the
+//! clients were told.
 //!
 //! ```text
 //! chaos [--minutes M] [--seed N] [--reference] [--keep FOLDER]
 //! ```
 //!
-//! `--reference` runs Apache ZooKeeper instead, `--keep` copies the histories and the servers' logs.
+//! `--reference` runs Apache ZooKeeper instead, `--keep` copies the histories and the servers'
+//! logs.
 //!
-//! It runs in namespaces of processes, mounts and networks of its own, its files on a file system in memory that only they
-//! see: however it ends, the kernel takes all of it away. It has to be root.
+//! It runs in namespaces of processes, mounts and networks of its own, its files on a file system
+//! in memory that only they see: however it ends, the kernel takes all of it away. It has to be
+//! root.
 
 mod age;
 mod checker;

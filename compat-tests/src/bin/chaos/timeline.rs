@@ -1,5 +1,5 @@
-//! What the run did itself, and when: the ways between servers and clients that it cut or made slow, and the servers that
-//! it stopped. Each time is on the side that excuses a server.
+//! What the run did itself, and when: the ways between servers and clients that it cut or made
+//! slow, and the servers that it stopped. Each time is on the side that excuses a server.
 
 use crate::history::Nanos;
 use crate::world::{CLIENTS, SERVERS};
@@ -33,7 +33,8 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Whichever direction it is: where no acknowledgement comes through, TCP soon sends nothing new.
+    /// Whichever direction it is: where no acknowledgement comes through, TCP soon sends nothing
+    /// new.
     pub(crate) fn cut(&mut self, one: u8, other: u8, from: Nanos) {
         for (server, host) in [(one, other), (other, one)] {
             if SERVERS.contains(&server) && CLIENTS.contains(&host) {

@@ -33,8 +33,8 @@ pub(crate) const SYNC_LIMIT: u32 = 5;
 const SMALL: u8 = 3;
 const SMALL_MB: u32 = 400;
 const CLIENT_PORT: u16 = 2181;
-/// Debian's libfaketime: it steps the wall clock of one process, not the monotonic one, as an operator or NTP would the
-/// machine's.
+/// Debian's libfaketime: it steps the wall clock of one process, not the monotonic one, as an
+/// operator or NTP would the machine's.
 const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 /// Together again after the last fault, or never.
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -176,8 +176,8 @@ impl World {
         Ok(())
     }
 
-    /// Copies what a server has while it writes, and starts the copy as that server. Its own list has its own address, as its
-    /// machine would; the others know nothing of it.
+    /// Copies what a server has while it writes, and starts the copy as that server. Its own list
+    /// has its own address, as its machine would; the others know nothing of it.
     pub(crate) fn start_copy(&mut self, server: u8) -> io::Result<()> {
         let folder = self.folder.join("copy");
         if folder.exists() {
@@ -224,7 +224,8 @@ impl World {
             }
         }
         member.start()?;
-        // The next one only once this one serves, as one does it; unless something else keeps it from that.
+        // The next one only once this one serves, as one does it; unless something else keeps it
+        // from that.
         let deadline = Instant::now() + Duration::from_secs(20);
         while mode(server).is_none() && Instant::now() < deadline {
             thread::sleep(BETWEEN_LOOKS);
@@ -345,8 +346,9 @@ impl World {
         }
     }
 
-    /// What the servers show, and where they differ. Sessions that were given up may expire between two looks, and no
-    /// new ones come: each look has at most the sessions of the look before, and the last one is at the first server.
+    /// What the servers show, and where they differ. Sessions that were given up may expire between
+    /// two looks, and no new ones come: each look has at most the sessions of the look before, and
+    /// the last one is at the first server.
     pub(crate) fn last(&self) -> io::Result<(Last, Vec<String>)> {
         let first = last_of(SERVERS[0])?;
         let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! How old a read may be, by the clock of whoever answers it: not older than `syncLimit`, whatever happened meanwhile.
+//! How old a read may be, by the clock of whoever answers it: not older than `syncLimit`, whatever
+//! happened meanwhile.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ use crate::engine::time::Monotonic;
 /// What clients knew, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// Each newest transaction that one of them was told of, with what every server's clock showed then.
+    /// Each newest transaction that one of them was told of, with what every server's clock showed
+    /// then.
     since: Vec<(i64, Vec<Monotonic>)>,
 }
 
@@ -58,7 +60,8 @@ impl World {
         }
     }
 
-    /// Goes on until a write of a server's client is durable there, and not known to be final, or all is answered.
+    /// Goes on until a write of a server's client is durable there, and not known to be final, or
+    /// all is answered.
     fn until_durable(&mut self, at: usize) -> Checked {
         let mut has_come = false;
         loop {
@@ -84,7 +87,8 @@ impl World {
         Ok(())
     }
 
-    /// A server is stopped, with requests of its client in its socket; another one's client writes, and it goes on.
+    /// A server is stopped, with requests of its client in its socket; another one's client writes,
+    /// and it goes on.
     fn stopped(&mut self, at: usize, ms: u64) -> Checked {
         self.servers[at].frozen_until = self.timeline.now() + ms * MS;
         (0..20).for_each(|_| self.read(at));
@@ -133,7 +137,8 @@ fn what_waited_for_a_stopped_follower_is_told_what_is() {
     assert_eq!(world.outcome.closed, 0);
 }
 
-/// The write is final when the follower goes on, and what its client read behind it has waited in the socket.
+/// The write is final when the follower goes on, and what its client read behind it has waited in
+/// the socket.
 #[test]
 fn what_stands_behind_a_write_waits_for_a_round_as_well() {
     let mut world = World::settled(Flaw::None);
@@ -155,8 +160,9 @@ fn what_stands_behind_a_write_waits_for_a_round_as_well() {
     assert_eq!((world.outcome.closed, reads, writes, world.waiting(follower)), (0, 10, 6, 0));
 }
 
-/// The answer to a round is in the socket of a follower that was stopped, with the word that a write is final. The read behind it
-/// is older than what the round before it showed, and not than what this one shows.
+/// The answer to a round is in the socket of a follower that was stopped, with the word that a
+/// write is final. The read behind it is older than what the round before it showed, and not than
+/// what this one shows.
 fn round_beside_a_write(is_asked_first: bool) {
     let mut world = World::settled(Flaw::None);
     let leader = world.leader();
@@ -257,8 +263,9 @@ fn an_age_looked_at_before_the_read_is_found() {
     assert!(violation.contains("too old"), "{violation}");
 }
 
-/// A follower is stopped with the word in its socket that a write is final. A read stands behind that, with the orderer; others
-/// overwrite, and the follower hears nothing of it when it goes on. How many reads were answered.
+/// A follower is stopped with the word in its socket that a write is final. A read stands behind
+/// that, with the orderer; others overwrite, and the follower hears nothing of it when it goes on.
+/// How many reads were answered.
 fn stopped_before_a_write_is_final(flaw: Flaw) -> Result<u64, String> {
     let mut world = World::settled(flaw);
     let leader = world.leader();
@@ -302,7 +309,8 @@ fn reads_of_the_orderers_of_any_age_are_found() {
     assert!(found.contains("too old"), "{found}");
 }
 
-/// The answer to a follower's question comes when it has asked once more; it hears nothing else any more.
+/// The answer to a follower's question comes when it has asked once more; it hears nothing else any
+/// more.
 fn late_answer(flaw: Flaw) -> Checked {
     let mut world = World::settled(flaw);
     let leader = world.leader();

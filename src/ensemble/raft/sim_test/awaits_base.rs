@@ -17,7 +17,8 @@ use crate::storage::{Members, RaftState, RaftStateFile};
 
 const NOW: Now = Now { monotonic: Monotonic(0), wall: WallClock(0) };
 
-/// It stands for nothing itself. But as long as it waits for a leader that is gone, nobody gets what it waits for.
+/// It stands for nothing itself. But as long as it waits for a leader that is gone, nobody gets
+/// what it waits for.
 #[test]
 fn a_leader_that_is_gone_keeps_nobody_from_the_vote_of_who_awaits_the_base() {
     let [own, gone, other] = [1, 2, 3].map(|server| member_id(server, 1));

@@ -19,8 +19,8 @@ fn refused() -> Request<'static> {
     })
 }
 
-/// Requests that log nothing are no less work: whoever asks for many keeps the leader from nothing else, and each is answered
-/// in its order, whichever member was asked.
+/// Requests that log nothing are no less work: whoever asks for many keeps the leader from nothing
+/// else, and each is answered in its order, whichever member was asked.
 #[test]
 fn requests_that_are_refused_take_several_turns() {
     for asks_leader in [true, false] {

@@ -9,7 +9,8 @@ use super::world::{Checked, Event, World};
 use super::*;
 
 impl World {
-    /// An ensemble of three with a leader, and a client of each member with a session. Nothing goes wrong by itself.
+    /// An ensemble of three with a leader, and a client of each member with a session. Nothing goes
+    /// wrong by itself.
     pub(super) fn settled(flaw: Flaw) -> Self {
         Self::settled_with(flaw, 3)
     }

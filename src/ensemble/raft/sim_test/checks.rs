@@ -28,7 +28,8 @@ pub(super) struct Checks {
     configurations: BTreeMap<u64, Members>,
 }
 
-/// A member's log as it was seen last: the zxid of each index, from 1 on; 0 where a snapshot stands instead.
+/// A member's log as it was seen last: the zxid of each index, from 1 on; 0 where a snapshot stands
+/// instead.
 pub(super) type Chain = Vec<i64>;
 
 type Checked = Result<(), String>;
@@ -63,8 +64,8 @@ impl Checks {
         check(distinct.len() == ids().count(), || format!("an id is there twice: {members:?}"))
     }
 
-    /// Reads what is new in a log. Equal zxids are equal entries behind equal ones, so two logs that share an entry
-    /// share all before it.
+    /// Reads what is new in a log. Equal zxids are equal entries behind equal ones, so two logs
+    /// that share an entry share all before it.
     pub(super) fn log(&mut self, log: &EntryLog, chain: &mut Chain) -> Checked {
         let last = log.last_index();
         if chain.len() as u64 == last && chain.last().is_none_or(|held| *held == log.last_zxid()) {
@@ -106,8 +107,8 @@ impl Checks {
         })
     }
 
-    /// `leader` leads `term`: nobody else ever does, and it has everything that became final in an earlier one. What did in
-    /// a later one it may lack: the votes for it may have come late.
+    /// `leader` leads `term`: nobody else ever does, and it has everything that became final in an
+    /// earlier one. What did in a later one it may lack: the votes for it may have come late.
     pub(super) fn leads(&mut self, term: u64, leader: u64, log: &EntryLog) -> Checked {
         let before = self.leaders.get(&term).copied();
         check(before.is_none_or(|before| before == leader), || {
@@ -129,8 +130,8 @@ impl Checks {
         std::mem::take(&mut self.changes)
     }
 
-    /// A member calls entries final: those on the disks of a quorum, and never others in their places. It is a quorum of the
-    /// voters that it knew before, or of those that it knows since.
+    /// A member calls entries final: those on the disks of a quorum, and never others in their
+    /// places. It is a quorum of the voters that it knew before, or of those that it knows since.
     pub(super) fn committed(
         &mut self,
         (up_to, term): (u64, u64),
@@ -217,7 +218,8 @@ pub(super) fn read_chain(log: &EntryWriter, chain: &mut Chain) {
     }
 }
 
-/// Whether a transaction may stand right behind another: the next of its term, or the first of a later one.
+/// Whether a transaction may stand right behind another: the next of its term, or the first of a
+/// later one.
 fn follows(before: i64, zxid: i64) -> bool {
     zxid == before + 1 || zxid >> 32 > before >> 32 && zxid & 0xffff_ffff == 1
 }

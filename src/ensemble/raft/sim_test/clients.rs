@@ -134,7 +134,8 @@ impl World {
         }
     }
 
-    /// What a client does with a connection that it has left: it may have sent something there, and sends some more.
+    /// What a client does with a connection that it has left: it may have sent something there, and
+    /// sends some more.
     fn client_left(&mut self, which: usize) {
         let Some((at, id)) = self.clients[which].left else { return };
         match self.dice.below(4) {

@@ -1,5 +1,5 @@
-//! A client's connection as its server has it: what came in, what is with the orderer, and what went out, looked at on
-//! its way.
+//! A client's connection as its server has it: what came in, what is with the orderer, and what
+//! went out, looked at on its way.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -133,7 +133,8 @@ pub(super) struct Connection {
     pub(super) hold_began: Option<Monotonic>,
     /// How many of those stand with the orderer; the server did not look at what is behind.
     pub(super) with_orderer: usize,
-    /// The greatest zxid that its client saw before, that it saw here or before, and of its own writes here.
+    /// The greatest zxid that its client saw before, that it saw here or before, and of its own
+    /// writes here.
     pub(super) came_with: i64,
     pub(super) seen: i64,
     pub(super) wrote: i64,

@@ -10,7 +10,8 @@ use super::world::{Checked, Event, World};
 use super::*;
 use crate::ensemble::queue::FromPeer;
 
-/// A leader is cut off, another one acknowledges a write, and a client of the first asks for a sync. What it was answered.
+/// A leader is cut off, another one acknowledges a write, and a client of the first asks for a
+/// sync. What it was answered.
 fn sync_behind_the_back(flaw: Flaw) -> Checked {
     let mut world = World::settled(flaw);
     let leader = world.leader();

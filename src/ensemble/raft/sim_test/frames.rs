@@ -1,4 +1,5 @@
-//! What members tell each other, as the bytes that the servers send: whatever the codec forgets is missed at the other end.
+//! What members tell each other, as the bytes that the servers send: whatever the codec forgets is
+//! missed at the other end.
 
 use bytes::{Bytes, BytesMut};
 use raft::eraftpb::{EntryType, Message as PeerMessage};
@@ -77,7 +78,8 @@ pub(super) fn pass_message(message: &PeerMessage, now: Monotonic) -> Result<Peer
     }
 }
 
-/// What the crate makes of a change of members does not travel: the record, which does, says the same.
+/// What the crate makes of a change of members does not travel: the record, which does, says the
+/// same.
 fn as_it_travels(message: &PeerMessage) -> PeerMessage {
     let mut message = message.clone();
     for entry in message.mut_entries().iter_mut() {

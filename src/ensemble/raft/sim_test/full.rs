@@ -105,8 +105,8 @@ fn a_seat_beyond_the_most_members_is_refused_until_some_have_gone() {
     assert!(alone.member.takes_requests());
 }
 
-/// ZooKeeper went on with what it holds, and another ensemble may have had the same zxids: what ends with a record that is not here
-/// does not go aside.
+/// ZooKeeper went on with what it holds, and another ensemble may have had the same zxids: what
+/// ends with a record that is not here does not go aside.
 #[test]
 fn who_left_has_a_seat_only_where_its_last_record_is_final() {
     let mut alone = Alone::all_but_full();

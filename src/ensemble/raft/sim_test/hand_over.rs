@@ -24,7 +24,8 @@ fn requests() -> Vec<Request<'static>> {
     vec![get.clone(), numbered.clone(), get.clone(), sync, numbered.clone(), numbered, get]
 }
 
-/// Whenever it does so while they are under way: each is answered once and in its order, at the same connection.
+/// Whenever it does so while they are under way: each is answered once and in its order, at the
+/// same connection.
 #[test]
 fn a_leader_that_hands_over_loses_no_request_of_its_followers() {
     let mut met = 0;
@@ -61,7 +62,8 @@ fn a_leader_that_hands_over_loses_no_request_of_its_followers() {
     assert!(met > 8 * 25, "{met}");
 }
 
-/// A leader gives back what it was not asked: nobody is left waiting for an answer that never comes.
+/// A leader gives back what it was not asked: nobody is left waiting for an answer that never
+/// comes.
 #[test]
 fn requests_that_do_not_come_back_as_they_were_asked_end_their_connections() {
     let mut world = World::settled(Flaw::None);

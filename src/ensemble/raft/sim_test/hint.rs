@@ -1,5 +1,5 @@
-//! What a disk knows to be final while nothing else is written to it, and how what it does not know is applied after a
-//! restart of all.
+//! What a disk knows to be final while nothing else is written to it, and how what it does not know
+//! is applied after a restart of all.
 
 use jute::protocol::{Request, SetDataRequest};
 use raft::StateRole;
@@ -28,7 +28,8 @@ impl World {
         RaftStateFile::look(directory).expect("reads").expect("is there")
     }
 
-    /// All are killed at once, or lose their power. Nothing of what they have said comes to those that are started then.
+    /// All are killed at once, or lose their power. Nothing of what they have said comes to those
+    /// that are started then.
     fn end_all(&mut self, power: bool) {
         for at in 0..self.servers.len() {
             self.crash(at, power);
@@ -49,7 +50,8 @@ fn set() -> Request<'static> {
     Request::SetData(SetDataRequest { path: "/x".into(), data, version: -1 })
 }
 
-/// In every other world less is applied in a turn than comes at once, and in others the hint is written after a few entries.
+/// In every other world less is applied in a turn than comes at once, and in others the hint is
+/// written after a few entries.
 pub(super) fn step_by_step(seed: u64, member: &mut Member<post::Post>) {
     if (seed / 2).is_multiple_of(2) {
         slow(member, 500, 200);
@@ -124,7 +126,8 @@ fn it_is_said_once_a_second_and_not_at_all_where_nothing_is_written() {
     assert_eq!(disks.map(|disk| disk.writes_and_syncs()), idle);
 }
 
-/// With `forceSync=no` the log may not have what was applied: a power failure would leave a directory that no start takes.
+/// With `forceSync=no` the log may not have what was applied: a power failure would leave a
+/// directory that no start takes.
 #[test]
 fn nothing_is_said_of_a_log_that_is_not_synced() {
     let mut world = World::settled(Flaw::AckBeforeSync);
@@ -135,8 +138,8 @@ fn nothing_is_said_of_a_log_that_is_not_synced() {
     assert_eq!([0, 1, 2].map(|at| world.promises(at)), before);
 }
 
-/// Each turn takes as long as what it applies. The leader's machine is the slowest, and whoever hears nothing of it for a
-/// second stands for election.
+/// Each turn takes as long as what it applies. The leader's machine is the slowest, and whoever
+/// hears nothing of it for a second stands for election.
 #[test]
 fn what_was_final_is_applied_in_several_turns_and_the_leader_is_heard_meanwhile() {
     const WRITES: usize = 2000;
@@ -197,7 +200,8 @@ fn what_was_final_is_applied_in_several_turns_and_the_leader_is_heard_meanwhile(
     assert_eq!((world.waiting(leader), world.member(leader).applied() >= applied + 2), (0, true));
 }
 
-/// The crate would read at once all that is not applied. Whoever leads no more keeps nobody else from its vote meanwhile.
+/// The crate would read at once all that is not applied. Whoever leads no more keeps nobody else
+/// from its vote meanwhile.
 #[test]
 fn who_has_much_to_apply_does_not_stand_and_gives_its_vote() {
     let mut world = World::settled(Flaw::None);

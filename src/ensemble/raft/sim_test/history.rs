@@ -1,5 +1,6 @@
-//! What the clients must see: a plain model of ZooKeeper that keeps every znode at every zxid. It does the requests of the
-//! final transactions again, by their own words and not by what the leader made of them, and so knows each reply.
+//! What the clients must see: a plain model of ZooKeeper that keeps every znode at every zxid. It
+//! does the requests of the final transactions again, by their own words and not by what the leader
+//! made of them, and so knows each reply.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -213,7 +214,8 @@ impl History {
         Ok(())
     }
 
-    /// Does a request at `zxid` and gives its reply. A refused one is a violation: it has no transaction.
+    /// Does a request at `zxid` and gives its reply. A refused one is a violation: it has no
+    /// transaction.
     pub(super) fn apply(
         &mut self,
         zxid: i64,
@@ -239,8 +241,8 @@ impl History {
         Ok(reply)
     }
 
-    /// Does what a transaction says, whatever was asked, as ZooKeeper does (`DataTree.processTxn`). `None` where it cannot be
-    /// done.
+    /// Does what a transaction says, whatever was asked, as ZooKeeper does (`DataTree.processTxn`).
+    /// `None` where it cannot be done.
     pub(super) fn apply_as_said(
         &mut self,
         zxid: i64,
@@ -330,8 +332,9 @@ impl History {
         changes.get(changes.partition_point(|(at, _)| *at <= zxid)).copied()
     }
 
-    /// What a watch that stays hears of after `since` and up to `zxid`: zxid, event and path, each with how often. One that
-    /// is recursive hears of every znode below, and not that a znode's children changed.
+    /// What a watch that stays hears of after `since` and up to `zxid`: zxid, event and path, each
+    /// with how often. One that is recursive hears of every znode below, and not that a znode's
+    /// children changed.
     pub(super) fn changes_below(
         &self,
         path: &str,

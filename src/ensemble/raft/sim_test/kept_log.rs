@@ -1,5 +1,5 @@
-//! What a leader's purge leaves in its log for another member: that takes it from what it is known to have on, or from the
-//! snapshot on that it gets.
+//! What a leader's purge leaves in its log for another member: that takes it from what it is known
+//! to have on, or from the snapshot on that it gets.
 
 use super::storm::Mend;
 use super::timeline::MS;
@@ -16,7 +16,8 @@ impl World {
         self.member(at).node.store().log.first_index()
     }
 
-    /// A write, a snapshot, and a purge with no regard for others or as the thread of a member does it.
+    /// A write, a snapshot, and a purge with no regard for others or as the thread of a member does
+    /// it.
     fn write_and_purge(&mut self, leader: usize, for_others: bool) {
         self.set_data(leader, 1000);
         self.pass(100);
@@ -46,8 +47,8 @@ impl World {
     }
 }
 
-/// Whoever gets a snapshot says that it has it only when it is on its disk. Until then nothing is known of what it has, or only
-/// what it had before.
+/// Whoever gets a snapshot says that it has it only when it is on its disk. Until then nothing is
+/// known of what it has, or only what it had before.
 #[test]
 fn who_gets_a_snapshot_finds_what_is_behind_it_in_the_log() {
     for is_emptied in [false, true] {

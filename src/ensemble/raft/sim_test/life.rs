@@ -1,4 +1,5 @@
-//! The life of a member: its start, its end, its snapshots, and what is looked at whenever it has done something.
+//! The life of a member: its start, its end, its snapshots, and what is looked at whenever it has
+//! done something.
 
 use std::hash::Hash as _;
 use std::sync::Arc;
@@ -45,8 +46,8 @@ impl Member<Post> {
         Ok(())
     }
 
-    /// Takes a snapshot, if one can be taken. Where the disk refuses, the log has everything and the process goes on: then
-    /// nothing of it is there.
+    /// Takes a snapshot, if one can be taken. Where the disk refuses, the log has everything and
+    /// the process goes on: then nothing of it is there.
     ///
     /// # Errors
     /// Where there is no power, or the snapshot would be wrong.
@@ -244,7 +245,8 @@ impl World {
         Ok(())
     }
 
-    /// A server's clients have heard of all that it shows, and what they watch is what it knows to be watched.
+    /// A server's clients have heard of all that it shows, and what they watch is what it knows to
+    /// be watched.
     pub(super) fn watches_are_as_left(&self, at: usize) -> Checked {
         let server = &self.servers[at];
         let Some(member) = &server.member else { return Ok(()) };

@@ -1,8 +1,9 @@
-//! Servers that go from the lists of others, one list after the other, and come back into them: whom the ensemble takes out,
-//! and whether it has everybody again.
+//! Servers that go from the lists of others, one list after the other, and come back into them:
+//! whom the ensemble takes out, and whether it has everybody again.
 //!
-//! A list is read when a process starts, as zoo.cfg is. One server at a time is listed no more, and only while all is well:
-//! an ensemble that has lost a disk as well is left with less than it bears.
+//! A list is read when a process starts, as zoo.cfg is. One server at a time is listed no more, and
+//! only while all is well: an ensemble that has lost a disk as well is left with less than it
+//! bears.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,8 @@ use crate::storage::Members;
 
 /// Between two lists that are changed, at most.
 const BETWEEN_MAX: u64 = 1000 * MS;
-/// From the last list that a server goes from to the first that it comes back into. A leader listens for three seconds.
+/// From the last list that a server goes from to the first that it comes back into. A leader
+/// listens for three seconds.
 const AWAY_MIN: u64 = 4000 * MS;
 const AWAY_MAX: u64 = 9000 * MS;
 /// Each second time nothing else goes wrong for so long: few leaders last otherwise.
@@ -77,7 +79,8 @@ impl World {
         self.lists.unlisted = Some(Unlisted { at, omitted: BTreeSet::new(), left });
     }
 
-    /// Changes the list of a server, whose process may be started anew for it at once, or when something ends it.
+    /// Changes the list of a server, whose process may be started anew for it at once, or when
+    /// something ends it.
     pub(super) fn change_list(&mut self, at: usize, of: usize, is_listed: bool) {
         if let Some(unlisted) = &mut self.lists.unlisted {
             unlisted.left -= 1;
@@ -132,8 +135,8 @@ impl World {
         member.is_some_and(|member| member.known().has_removed(self.servers[caller].id))
     }
 
-    /// A change of the members that a member wants. Lives of a server follow each other; a server goes where a majority of those
-    /// that stay does not list it, and they are a quorum without it.
+    /// A change of the members that a member wants. Lives of a server follow each other; a server
+    /// goes where a majority of those that stay does not list it, and they are a quorum without it.
     pub(super) fn proposes(&mut self, at: usize, index: u64, change: Change) -> Checked {
         let Change::Remove(id) = change else { return Ok(()) };
         let Some(member) = self.servers[at].member.as_ref().filter(|_| !self.lists.by_hand) else {

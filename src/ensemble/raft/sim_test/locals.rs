@@ -1,5 +1,6 @@
-//! Sessions that live on one server only: nothing in the log opens or closes them, nobody but their server ends them, and
-//! one that creates an ephemeral znode becomes a session of all servers first.
+//! Sessions that live on one server only: nothing in the log opens or closes them, nobody but their
+//! server ends them, and one that creates an ephemeral znode becomes a session of all servers
+//! first.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +62,8 @@ impl World {
         }
     }
 
-    /// A server ends the sessions that live there only and whose clients it has not heard for long enough.
+    /// A server ends the sessions that live there only and whose clients it has not heard for long
+    /// enough.
     pub(super) fn expire_locals(
         &mut self,
         at: usize,

@@ -1,9 +1,11 @@
-//! What lies between the members: a link in each direction, and a connection of each, the way of its words, over both.
+//! What lies between the members: a link in each direction, and a connection of each, the way of
+//! its words, over both.
 //!
-//! A link keeps the order as a socket does, unless the weather of one of its ends is bad: then messages are lost, come
-//! twice or overtake each other. What meets a cut link waits behind it, as bytes in a socket would. Words keep their
-//! order and follow every message that was sent before them; where one is lost the way breaks, and all words with it.
-//! That of the other direction may stay.
+//! A link keeps the order as a socket does, unless the weather of one of its ends is bad: then
+//! messages are lost, come twice or overtake each other. What meets a cut link waits behind it, as
+//! bytes in a socket would. Words keep their order and follow every message that was sent before
+//! them; where one is lost the way breaks, and all words with it. That of the other direction may
+//! stay.
 
 use bytes::Bytes;
 use raft::eraftpb::Message as PeerMessage;
@@ -100,7 +102,8 @@ impl Network {
         self.weather[from].contains(&weather) || self.weather[to].contains(&weather)
     }
 
-    /// Sends something. When it arrives, each time that it does; `None` where a word is lost, which breaks the way.
+    /// Sends something. When it arrives, each time that it does; `None` where a word is lost, which
+    /// breaks the way.
     pub(super) fn send(
         &mut self,
         dice: &mut Dice,
@@ -136,8 +139,8 @@ impl Network {
         Some(arrivals)
     }
 
-    /// Something has arrived, if it did not have to wait and its way has not broken. A message is another matter: it may
-    /// come however late.
+    /// Something has arrived, if it did not have to wait and its way has not broken. A message is
+    /// another matter: it may come however late.
     pub(super) fn arrive(&mut self, parcel: Parcel) -> Option<Parcel> {
         let Parcel { from, to, number, .. } = parcel;
         let is_message = matches!(parcel.content, Content::Message(_));
@@ -156,7 +159,8 @@ impl Network {
         self.link(from, to).cuts += 1;
     }
 
-    /// Takes one cause away. Where there is no other, what waited arrives, before what is still on its way.
+    /// Takes one cause away. Where there is no other, what waited arrives, before what is still on
+    /// its way.
     pub(super) fn mend(&mut self, from: usize, to: usize) -> Vec<Parcel> {
         let link = self.link(from, to);
         link.cuts -= 1;
@@ -184,7 +188,8 @@ impl Network {
         std::mem::replace(&mut way.is_up, false).then_some(number)
     }
 
-    /// Begins a way, whose words follow what arrives at `hears` and are said from `speaks` on. Gives its number.
+    /// Begins a way, whose words follow what arrives at `hears` and are said from `speaks` on.
+    /// Gives its number.
     pub(super) fn dial(&mut self, from: usize, to: usize, hears: u64, speaks: u64) -> u64 {
         let link = self.link(from, to);
         link.last = link.last.max(hears);

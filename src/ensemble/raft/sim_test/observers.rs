@@ -1,4 +1,5 @@
-//! A server that is listed as an observer: it has what the others have and answers reads, and is one of no quorum.
+//! A server that is listed as an observer: it has what the others have and answers reads, and is
+//! one of no quorum.
 
 use raft::eraftpb::{Message as PeerMessage, MessageType};
 

@@ -32,7 +32,8 @@ outcome! {
     seconds,
     /// What clients asked.
     operations,
-    /// Writes that were done and answered, writes that were refused, reads and syncs that were answered, and events told.
+    /// Writes that were done and answered, writes that were refused, reads and syncs that were
+    /// answered, and events told.
     acknowledged,
     refusals,
     reads,
@@ -48,7 +49,8 @@ outcome! {
     /// Disks that were emptied, and those of them whose servers voted again.
     wiped,
     seated,
-    /// Servers that others listed no more, those of them that were taken out of the ensemble, and that were there again.
+    /// Servers that others listed no more, those of them that were taken out of the ensemble, and
+    /// that were there again.
     unlisted,
     removed,
     returned,
@@ -56,7 +58,8 @@ outcome! {
     installed,
     broken_off,
     purged,
-    /// What was final was written down for the next start, and turns that left something to be applied.
+    /// What was final was written down for the next start, and turns that left something to be
+    /// applied.
     hints,
     cut_short,
     /// Starts behind what was final.

@@ -133,7 +133,8 @@ impl World {
                     && self.clients[which].connection == Some((at, id))
                     && let Some(session) = self.clients[which].session
                 {
-                    // One of one server may just become one of all, which its client does not wait for.
+                    // One of one server may just become one of all, which its client does not wait
+                    // for.
                     let is_local = self.locals.began(session);
                     if self.history.lives(session) && !self.ending.contains(&session) && !is_local {
                         return Err(format!("session {session:#x} is gone, and nobody ended it"));

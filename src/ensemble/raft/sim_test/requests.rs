@@ -142,8 +142,8 @@ impl World {
         self.hear(at)
     }
 
-    /// What the server's connection does: reads are answered at once where nothing stands before them, everything else goes
-    /// to the orderer.
+    /// What the server's connection does: reads are answered at once where nothing stands before
+    /// them, everything else goes to the orderer.
     pub(super) fn look_at_requests(&mut self, at: usize, id: ConnectionId) -> Checked {
         loop {
             let server = &mut self.servers[at];

@@ -90,7 +90,8 @@ pub(super) struct Server {
     pub(super) member: Option<Member<Post>>,
     /// Counts its starts: what was meant for an earlier life comes to nothing.
     pub(super) life: u64,
-    /// The processes that it hears, and those that it speaks to, by their places; and whom it is about to call.
+    /// The processes that it hears, and those that it speaks to, by their places; and whom it is
+    /// about to call.
     pub(super) hears: BTreeMap<usize, Line>,
     pub(super) speaks: BTreeMap<usize, Line>,
     pub(super) dials: BTreeSet<usize>,
@@ -100,7 +101,8 @@ pub(super) struct Server {
     /// When its thread has its next turn.
     pub(super) wakes: u64,
     pub(super) frozen_until: u64,
-    /// It is to be frozen for so long within the next read, between the hold's begin and the answer.
+    /// It is to be frozen for so long within the next read, between the hold's begin and the
+    /// answer.
     pub(super) stops_in_read: u64,
     /// What writes for the member, and what it is to write.
     pub(super) writer: Option<DiskWriter>,
@@ -119,7 +121,8 @@ pub(super) struct Server {
     pub(super) recovering: Option<u64>,
     /// It makes itself a member if its directory is no member's.
     pub(super) is_founder: bool,
-    /// When it asks for a seat next, as a process whose directory is no member's, and when it asked last.
+    /// When it asks for a seat next, as a process whose directory is no member's, and when it asked
+    /// last.
     pub(super) asks: Option<u64>,
     pub(super) asked: u64,
     /// Which member its directory is of, if that was taken out.
@@ -133,7 +136,8 @@ pub(super) struct Server {
     pub(super) known: Chain,
     pub(super) chain: Chain,
     pub(super) promise: (u64, u64),
-    /// The entry that made the members that this life knows, and the voters of those when it was last looked at.
+    /// The entry that made the members that this life knows, and the voters of those when it was
+    /// last looked at.
     pub(super) configured_at: u64,
     pub(super) voters: Vec<u64>,
 }

@@ -1,5 +1,5 @@
-//! Who may end a session and who may write for it: what the leader must have heard, followed beside the words that the
-//! members say.
+//! Who may end a session and who may write for it: what the leader must have heard, followed beside
+//! the words that the members say.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use crate::ensemble::words::Word;
 
 type Checked = Result<(), String>;
 
-/// How much later than its timeout a session may be ended: the bucket that it is in, the time between two reports of who was
-/// heard of, and a turn that is late by less than counts.
+/// How much later than its timeout a session may be ended: the bucket that it is in, the time
+/// between two reports of who was heard of, and a turn that is late by less than counts.
 const LATE_MS: u64 = SESSION_TICK_MS + SESSION_TICK_MS / 2 + STALL_MS;
 
 /// What a leader is certain to have heard, by its own clock.

@@ -142,8 +142,8 @@ fn a_leader_decides_no_more_in_a_turn_than_its_disk_has_room_for() {
     assert_eq!((world.waiting(leader), world.leader()), (0, leader));
 }
 
-/// Whoever has received a snapshot reads and installs it where its disk writes: meanwhile it ticks, hears its leader and is
-/// heard.
+/// Whoever has received a snapshot reads and installs it where its disk writes: meanwhile it ticks,
+/// hears its leader and is heard.
 #[test]
 fn a_member_whose_disk_installs_a_snapshot_goes_on_ticking() {
     let mut world = World::settled(Flaw::None);

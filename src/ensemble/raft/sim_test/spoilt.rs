@@ -1,4 +1,5 @@
-//! Members whose trees are not what the log makes: they are found, serve nobody from then on, and get the right one.
+//! Members whose trees are not what the log makes: they are found, serve nobody from then on, and
+//! get the right one.
 
 use jute::protocol::{Request, WatchRequest};
 
@@ -13,7 +14,8 @@ const UNSEEN: &str = "/zookeeper";
 const EVERY: u64 = 1000 * MS;
 
 impl World {
-    /// A run in which trees go wrong, beside all else. Nobody could tell which is right if more than one did at once.
+    /// A run in which trees go wrong, beside all else. Nobody could tell which is right if more
+    /// than one did at once.
     pub(super) fn run_spoilt(seed: u64) -> Result<Outcome, String> {
         let mut world = Self::new(seed, Flaw::None);
         (world.is_tainted, world.spoils) = (true, Some(0));
@@ -45,7 +47,8 @@ impl World {
         self.member(at).applier.replica.exclusive().database().spoil(path, pzxid);
     }
 
-    /// Whether no member is known to have a wrong tree, and none that runs has another than the rest, where nobody looks.
+    /// Whether no member is known to have a wrong tree, and none that runs has another than the
+    /// rest, where nobody looks.
     pub(super) fn have_same_trees(&self) -> bool {
         let members = self.servers.iter().filter_map(|server| server.member.as_ref());
         let unseen = |member: &Member<post::Post>| {
@@ -63,7 +66,8 @@ impl World {
         self.member(at).applier.replica.exclusive().database().drift();
     }
 
-    /// Runs until the wrong tree of a member is found. What is asked of it from then on gets no answer.
+    /// Runs until the wrong tree of a member is found. What is asked of it from then on gets no
+    /// answer.
     fn until_found(&mut self, at: usize) {
         let latest = self.timeline.now() + 10_000 * MS;
         while !self.member(at).has_wrong_tree() {
@@ -260,8 +264,8 @@ fn of_two_trees_that_differ_none_is_loaded_until_a_third_is_there() {
     }
 }
 
-/// While it is found, one of the others is lost: the two that are left must come to terms, and so they do while clients
-/// write.
+/// While it is found, one of the others is lost: the two that are left must come to terms, and so
+/// they do while clients write.
 #[test]
 fn a_wrong_tree_is_healed_where_every_member_counts() {
     for is_leader_lost in [false, true] {

@@ -1,4 +1,5 @@
-//! Members that are taken out of the ensemble: a leader by its own entry, and a server that wants to come back.
+//! Members that are taken out of the ensemble: a leader by its own entry, and a server that wants
+//! to come back.
 
 use super::super::super::configuration::Change;
 use super::super::super::membership::Prospect;
@@ -8,7 +9,8 @@ use super::*;
 use crate::ensemble::founding::Applicant;
 use crate::ensemble::standing::Servers;
 
-/// What comes behind its removal, in the log or not yet, is for another leader. Nobody of its clients waits for that.
+/// What comes behind its removal, in the log or not yet, is for another leader. Nobody of its
+/// clients waits for that.
 #[test]
 fn a_leader_that_applies_its_own_removal_does_nothing_more() {
     // Its disk has all at once, or one entry after the other.
@@ -59,7 +61,8 @@ fn a_leader_that_applies_its_own_removal_does_nothing_more() {
     }
 }
 
-/// A server that was taken out and does not run: where it is, the member that it was, who leads, and who is left besides.
+/// A server that was taken out and does not run: where it is, the member that it was, who leads,
+/// and who is left besides.
 fn taken_out() -> (World, (usize, u64), usize, usize) {
     let mut world = World::settled(Flaw::None);
     let first = world.leader();
@@ -74,7 +77,8 @@ fn taken_out() -> (World, (usize, u64), usize, usize) {
     (world, (gone, id), first, second)
 }
 
-/// A server asks for a seat with the directory of a member that was taken out, or with an empty one.
+/// A server asks for a seat with the directory of a member that was taken out, or with an empty
+/// one.
 fn ask(world: &mut World, at: usize, server: usize, was: Option<u64>) -> Prospect {
     let mut prospect = Prospect::Later;
     let now = world.servers[at].clock.read(world.timeline.now());
@@ -130,7 +134,8 @@ fn a_member_knows_the_voters_that_are_left() {
     }
 }
 
-/// What a member had under another leader is not known, and it may be with the directory that is the right one.
+/// What a member had under another leader is not known, and it may be with the directory that is
+/// the right one.
 #[test]
 fn who_comes_back_gets_no_seat_beside_one_that_an_earlier_leader_gave() {
     let (mut world, (gone, id), first, second) = taken_out();
@@ -175,7 +180,8 @@ fn nothing_is_read_for_who_comes_back_beside_a_life_that_votes() {
     assert_eq!(prospect, Prospect::Taken(given));
 }
 
-/// The leader that gave it a seat was lost before it said so: nobody but this directory can have it, which has not.
+/// The leader that gave it a seat was lost before it said so: nobody but this directory can have
+/// it, which has not.
 #[test]
 fn who_comes_back_gets_another_seat_where_it_did_not_hear_of_the_one_that_an_earlier_leader_gave() {
     let (mut world, (gone, id), first, second) = taken_out();

@@ -1,5 +1,5 @@
-//! What the thread of a member does, as the server's own thread does it: what came from others, time, what clients ask,
-//! sessions that are over, and the report to the leader.
+//! What the thread of a member does, as the server's own thread does it: what came from others,
+//! time, what clients ask, sessions that are over, and the report to the leader.
 
 use jute::protocol::Request;
 use raft::eraftpb::MessageType;

@@ -1,5 +1,5 @@
-//! What a connection must hear of: each watch once, by the first change after its setting, or by each change if it stays,
-//! and before any answer that shows that change.
+//! What a connection must hear of: each watch once, by the first change after its setting, or by
+//! each change if it stays, and before any answer that shows that change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,8 @@ type Checked = Result<(), String>;
 pub(super) struct Watches {
     /// Each with the zxid of the state that it was left on.
     left: BTreeMap<(Kind, String), i64>,
-    /// Those that stay, by path and whether they are recursive, each with the zxid up to which its events have come.
+    /// Those that stay, by path and whether they are recursive, each with the zxid up to which its
+    /// events have come.
     stay: BTreeMap<(String, bool), i64>,
     /// Events that those heard of since then, and how often.
     heard: BTreeMap<(i64, i32, String), usize>,
@@ -30,7 +31,8 @@ impl Watches {
         self.left.len() + self.stay.len()
     }
 
-    /// What the server's table has of a connection is what was left there: so many entries, all of them there.
+    /// What the server's table has of a connection is what was left there: so many entries, all of
+    /// them there.
     pub(super) fn are_in(
         &self,
         table: &WatchTable,
@@ -84,8 +86,8 @@ impl Watches {
         Ok(())
     }
 
-    /// A reply came: no change that it can show may be one that the connection was to hear of first. Then its own watch
-    /// is left.
+    /// A reply came: no change that it can show may be one that the connection was to hear of
+    /// first. Then its own watch is left.
     pub(super) fn replied(
         &mut self,
         history: &History,
@@ -214,7 +216,8 @@ impl Watches {
         }
     }
 
-    /// The request that leaves the same watches on another connection; `since` is the last zxid that was seen.
+    /// The request that leaves the same watches on another connection; `since` is the last zxid
+    /// that was seen.
     pub(super) fn to_set_again(&self, history: &History, since: i64) -> Request<'static> {
         let mut body = SetWatches2Request {
             relative_zxid: since,

@@ -64,8 +64,8 @@ impl World {
         Ok(())
     }
 
-    /// The way of one member's words to another breaks, and each that lives gets to know: mostly at once, where the connection
-    /// was reset, and else when nothing moves on it.
+    /// The way of one member's words to another breaks, and each that lives gets to know: mostly at
+    /// once, where the connection was reset, and else when nothing moves on it.
     pub(super) fn part(&mut self, from: usize, to: usize) {
         let Some(number) = self.network.break_way(from, to) else { return };
         self.outcome.broken += 1;
@@ -160,8 +160,8 @@ impl World {
         }
     }
 
-    /// One end of a way gets to know that it is there: the one that is called before the one that calls. Whichever other process
-    /// of that server it had to do with is no more.
+    /// One end of a way gets to know that it is there: the one that is called before the one that
+    /// calls. Whichever other process of that server it had to do with is no more.
     pub(super) fn find(&mut self, Found { from, to, way, line, life }: Found) {
         let (at, peer, other) = match way {
             Way::Speaks => (from, to, Way::Hears),

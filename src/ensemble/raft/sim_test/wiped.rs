@@ -1,6 +1,8 @@
-//! A server whose disk was emptied: it asks the others for a seat, and comes back as another member.
+//! A server whose disk was emptied: it asks the others for a seat, and comes back as another
+//! member.
 //!
-//! One at a time, until it votes again: more of them than the ensemble bears is what no ensemble survives.
+//! One at a time, until it votes again: more of them than the ensemble bears is what no ensemble
+//! survives.
 
 use std::sync::Arc;
 
@@ -17,7 +19,8 @@ use crate::ensemble::raft::{Before, Prospect, life_of};
 use crate::storage::sim::SimDisk;
 use crate::storage::{RaftStateFile, StorageError};
 
-/// What each member has on its disk, or had: the word of one that is no more may still be on its way.
+/// What each member has on its disk, or had: the word of one that is no more may still be on its
+/// way.
 pub(super) fn disks<'c>(
     servers: &'c [Server],
     before: &'c [(u64, Chain)],
@@ -74,7 +77,8 @@ impl World {
                 self.servers[whom].seats.push((above, asking));
                 ANSWER_MAX
             }
-            // No log says any more that the seat was given to this directory: its operator starts it with an empty one.
+            // No log says any more that the seat was given to this directory: its operator starts
+            // it with an empty one.
             Prospect::Taken(_) if self.dice.below(10) == 0 => {
                 let server = &mut self.servers[at];
                 (server.disk, server.was) = (SimDisk::default(), None);
@@ -145,8 +149,8 @@ impl World {
         self.start(at)
     }
 
-    /// Whether who was wiped votes again, as the disks of a majority know. Where only the leader knew, and is lost, those who
-    /// are left would wait for its vote.
+    /// Whether who was wiped votes again, as the disks of a majority know. Where only the leader
+    /// knew, and is lost, those who are left would wait for its vote.
     pub(super) fn see_wiped(&mut self) {
         if self.wiped.is_some_and(|at| self.belongs(at)) {
             self.wiped = None;

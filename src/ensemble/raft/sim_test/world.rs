@@ -108,7 +108,8 @@ pub(super) struct World {
     pub(super) calm: bool,
     /// A member's tree was changed behind its back.
     pub(super) is_tainted: bool,
-    /// A leader may have decided from a wrong tree: what is final is done by the words of its transactions.
+    /// A leader may have decided from a wrong tree: what is final is done by the words of its
+    /// transactions.
     pub(super) is_leader_wrong: bool,
     /// How many were, where that goes on by chance.
     pub(super) spoils: Option<i64>,
@@ -156,8 +157,8 @@ impl World {
         Ok(world.outcome)
     }
 
-    /// Plays a seed to its end and writes the members' directories below `folder`, each with the zxid, the znodes and
-    /// the digest that a server must show that goes on there.
+    /// Plays a seed to its end and writes the members' directories below `folder`, each with the
+    /// zxid, the znodes and the digest that a server must show that goes on there.
     pub(super) fn export(seed: u64, folder: &std::path::Path) -> Result<(), String> {
         let mut world = Self::new(seed, Flaw::None);
         world.play()?;
@@ -358,8 +359,8 @@ impl World {
         }
     }
 
-    /// Nothing fails any more: everybody comes to the same state, a write is answered, and every session ends with its
-    /// client.
+    /// Nothing fails any more: everybody comes to the same state, a write is answered, and every
+    /// session ends with its client.
     fn heal(&mut self) -> Checked {
         self.end_storm()?;
         let wanted = self.outcome.acknowledged + 3;

@@ -1,5 +1,5 @@
-//! What the disk's thread does for a member: the oldest of what it is to write, as much of it as it takes at once, and then
-//! the word of it. Anything may happen between these.
+//! What the disk's thread does for a member: the oldest of what it is to write, as much of it as it
+//! takes at once, and then the word of it. Anything may happen between these.
 
 use super::checks::read_chain;
 use super::server::Waiting;

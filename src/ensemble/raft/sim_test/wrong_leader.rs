@@ -1,5 +1,5 @@
-//! A leader whose memory has changed decides from what is not so. What it decided is final, and ends nobody: all go on with the
-//! same trees, and the leader gets the right one.
+//! A leader whose memory has changed decides from what is not so. What it decided is final, and
+//! ends nobody: all go on with the same trees, and the leader gets the right one.
 
 use jute::protocol::{CreateRequest, DeleteRequest, Request};
 use jute::{Acl, CreateMode, perms};
@@ -37,8 +37,8 @@ fn add(tree: &mut Tree, path: &str) {
     tree.create(parent, &made).expect("is new");
 }
 
-/// What has changed in the leader's memory, what a client asks for then, and whether the leader's tree is another one behind
-/// that.
+/// What has changed in the leader's memory, what a client asks for then, and whether the leader's
+/// tree is another one behind that.
 type Case = (&'static str, fn(&mut Tree), Request<'static>, bool);
 
 #[rustfmt::skip]
