@@ -1,0 +1,190 @@
+//! What keeps the house in order: which part may use which other, how long a file, a function and a
+//! line may be.
+//!
+//! `exceptions.txt` lists what is longer today, with its length. A line of it may only be taken out
+//! or get a smaller number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const FILE_LINES: usize = 600;
+const FUNCTION_LINES: usize = 70;
+const COLUMNS: usize = 100;
+
+/// The parts of the server, and which others each may use.
+const MAY_USE: [(&str, &[&str]); 10] = [
+    ("message", &[]),
+    ("old_name", &["message"]),
+    ("config", &["message"]),
+    ("logging", &["message", "old_name"]),
+    ("engine", &[]),
+    ("storage", &["message", "old_name"]),
+    ("ensemble", &["engine", "storage", "message"]),
+    ("server", &["engine", "ensemble", "storage", "config", "logging", "message", "old_name"]),
+    ("cli", &[]),
+    ("command", &["storage", "ensemble", "engine", "config", "message"]),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All source files below these folders, by their names from the root.
+fn sources(folders: &[&str]) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut left: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(&folder).expect("the folder can be read") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                left.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(root()).expect("it is below the root");
+                let text = fs::read_to_string(&path).expect("it is text");
+                found.insert(name.display().to_string(), text);
+            }
+        }
+    }
+    found
+}
+
+const ALL: [&str; 7] = [
+    "src",
+    "jute/src",
+    "bench/src",
+    "compat-tests/src",
+    "compat-tests/tests",
+    "tests",
+    "jute/tests",
+];
+
+/// Functions with their lengths in lines, as rustfmt leaves them: the brace that ends one stands
+/// alone, as far to the right as its first word.
+fn functions(text: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let words = line.trim_start();
+        let indent = &line[..line.len() - words.len()];
+        let start = words.split('(').next().unwrap_or_default();
+        let mut words_before = start.split(' ').take_while(|word| *word != "fn");
+        let is_function = start.split(' ').any(|word| word == "fn")
+            && words_before.all(|word| ["pub", "const", "async", "unsafe"].contains(&word));
+        // `pub(crate) fn`: what stands in the parentheses is not the parameters.
+        let rest = words.strip_prefix("pub(").and_then(|rest| rest.split_once(") "));
+        let is_function = is_function
+            || rest.is_some_and(|(_, rest)| {
+                rest.starts_with("fn ")
+                    || ["const fn ", "async fn ", "unsafe fn "]
+                        .iter()
+                        .any(|word| rest.starts_with(word))
+            });
+        if !is_function || line.ends_with('}') || line.ends_with(';') {
+            continue;
+        }
+        let name = words.split("fn ").nth(1).unwrap_or_default();
+        let name = name.split(['(', '<']).next().unwrap_or_default();
+        let last = format!("{indent}}}");
+        if let Some(length) = lines[at..].iter().position(|line| *line == last) {
+            found.push((name.to_owned(), length + 1));
+        }
+    }
+    found
+}
+
+/// What is longer than it may be: which limit, where, and how long.
+fn too_long() -> BTreeMap<(String, String), usize> {
+    let mut found = BTreeMap::new();
+    for (name, text) in sources(&ALL) {
+        let lines = text.lines().count();
+        if lines > FILE_LINES {
+            found.insert(("file".to_owned(), name.clone()), lines);
+        }
+        let wide = text.lines().filter(|line| line.chars().count() > COLUMNS).count();
+        if wide > 0 {
+            found.insert(("wide".to_owned(), name.clone()), wide);
+        }
+        for (function, length) in functions(&text) {
+            if length > FUNCTION_LINES {
+                found.insert(("function".to_owned(), format!("{name}::{function}")), length);
+            }
+        }
+    }
+    found
+}
+
+fn exceptions() -> BTreeMap<(String, String), usize> {
+    let text = fs::read_to_string(root().join("tests/tidy/exceptions.txt")).expect("the list");
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [limit, length, place] = words[..] else { panic!("{line}") };
+            ((limit.to_owned(), place.to_owned()), length.parse().expect("a length"))
+        })
+        .collect()
+}
+
+/// `FERROKEEPER_TIDY=write` writes the list anew, to be looked at before it is kept.
+#[test]
+fn nothing_is_longer_than_it_may_be() {
+    let found = too_long();
+    if std::env::var("FERROKEEPER_TIDY").is_ok_and(|word| word == "write") {
+        let head = "# What is longer than the limits of main.rs: the limit, the length (or how many lines are too wide), the place.\n\
+             # A line may only go or get a smaller number.\n";
+        let lines =
+            found.iter().map(|((limit, place), length)| format!("{limit} {length} {place}\n"));
+        let text = head.to_owned() + &lines.collect::<String>();
+        fs::write(root().join("tests/tidy/exceptions.txt"), text).expect("it is written");
+        return;
+    }
+    let known = exceptions();
+    let longer: Vec<String> = found
+        .iter()
+        .filter(|(what, length)| known.get(what).is_none_or(|known| *length > known))
+        .map(|((limit, place), length)| format!("{limit} {length} {place}"))
+        .collect();
+    assert!(longer.is_empty(), "longer than it may be:\n{}", longer.join("\n"));
+    let gone: Vec<&(String, String)> =
+        known.keys().filter(|what| !found.contains_key(what)).collect();
+    assert!(gone.is_empty(), "to be taken out of exceptions.txt: {gone:?}");
+}
+
+/// The part that a file belongs to.
+fn part(name: &str) -> &str {
+    let name = name.strip_prefix("src/").unwrap_or(name);
+    name.split(['/', '.']).next().unwrap_or_default()
+}
+
+#[test]
+fn parts_use_only_what_is_below_them() {
+    let rules: BTreeMap<&str, BTreeSet<&str>> =
+        MAY_USE.iter().map(|(part, others)| (*part, others.iter().copied().collect())).collect();
+    let mut wrong = Vec::new();
+    for (name, text) in sources(&["src"]) {
+        // Tests look wherever they like; main and the library hold everything together.
+        if name.contains("_test") || ["src/main.rs", "src/lib.rs"].contains(&name.as_str()) {
+            continue;
+        }
+        let own = part(&name);
+        let rule = rules.get(own).unwrap_or_else(|| panic!("{name} is of a part without a rule"));
+        let product = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        for used in product.split("crate::").skip(1) {
+            let end = used.find(|c: char| c != '_' && !c.is_ascii_lowercase());
+            let used = &used[..end.unwrap_or(used.len())];
+            if used != own && rules.contains_key(used) && !rule.contains(used) {
+                wrong.push(format!("{name} uses {used}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_function_is_as_long_as_it_stands_there() {
+    let text = "impl X {\n    pub(super) const fn one(\n        a: u8,\n    ) -> u8 {\n        a\n    }\n\n    fn two() {}\n}\n\n\
+         pub fn three<T>() {\n    let f = |x| {\n    };\n}\n";
+    let expected = [("one".to_owned(), 5), ("three".to_owned(), 4)];
+    assert_eq!(functions(text), expected);
+}
