@@ -134,7 +134,9 @@ impl World {
         match done {
             Ok(()) => self.observe(at),
             Err(Stop::Violation(violation)) => Err(format!("member {}: {violation}", at + 1)),
-            Err(Stop::Failed(EnsembleError::Storage(StorageError::Io { .. }))) => {
+            Err(Stop::Failed(EnsembleError::Storage(StorageError::Io { source, .. })))
+                if is_refusal(&source) =>
+            {
                 self.see_log(at)?;
                 self.see_final(at)?;
                 self.fail(at);
@@ -357,7 +359,7 @@ impl World {
                         // What its directory held went aside.
                         let id = std::mem::replace(&mut server.owner, state.id);
                         before.push((id, std::mem::take(&mut server.chain)));
-                        server.promise = (0, 0);
+                        (server.promise, server.promised_at) = ((0, 0), 0);
                     }
                     server.id = if state.is_removed() { 0 } else { state.id };
                     server.was = state.is_removed().then_some(state.id);
@@ -386,7 +388,7 @@ impl World {
                 self.ask_later(at, 0);
                 return Ok(());
             }
-            Err(EnsembleError::Storage(StorageError::Io { .. })) => {
+            Err(EnsembleError::Storage(StorageError::Io { source, .. })) if is_refusal(&source) => {
                 self.fail(at);
                 return Ok(());
             }
@@ -419,6 +421,9 @@ impl World {
         if self.flaw == Flaw::None && !kept {
             return Err(format!("member {id}: promised {before:?}, then {promise:?}"));
         }
+        if promises.configured_at < server.promised_at {
+            return Err(format!("member {id} goes back to the members of before, at its start"));
+        }
         self.history.equals(&member.replica().shared())?;
         let last = self.checks.last();
         server.recovering = (member.applied() < last).then_some(last);
@@ -426,7 +431,7 @@ impl World {
         let listed = server.listed.iter().copied().collect();
         server.thread = Thread::new(server.clock.read(now).monotonic, voters, listed);
         server.member = Some(member);
-        server.promise = promise;
+        (server.promise, server.promised_at) = (promise, promises.configured_at);
         // All of it is read again.
         server.known.clear();
         server.chain.clear();
@@ -443,4 +448,10 @@ impl World {
         self.wake(at, now);
         Ok(())
     }
+}
+
+/// Whether a disk refused, as a fault has it do: what is not there, or is there twice, is a mistake of who asked.
+pub(super) fn is_refusal(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{AlreadyExists, NotFound, Unsupported};
+    !matches!(error.kind(), NotFound | AlreadyExists | Unsupported)
 }

@@ -136,6 +136,8 @@ pub(super) struct Server {
     pub(super) known: Chain,
     pub(super) chain: Chain,
     pub(super) promise: (u64, u64),
+    /// What made the members that its disk has promised.
+    pub(super) promised_at: u64,
     /// The entry that made the members that this life knows, and the voters of those when it was
     /// last looked at.
     pub(super) configured_at: u64,
@@ -228,6 +230,7 @@ impl Server {
             known: Chain::new(),
             chain: Chain::new(),
             promise: (0, 0),
+            promised_at: 0,
             configured_at: 0,
             voters: Vec::new(),
         }

@@ -39,7 +39,7 @@ impl World {
         self.crash(at, true);
         let server = &mut self.servers[at];
         server.disk = SimDisk::default();
-        server.promise = (0, 0);
+        (server.promise, server.promised_at) = ((0, 0), 0);
         server.known.clear();
         let before = (std::mem::take(&mut server.owner), std::mem::take(&mut server.chain));
         self.before.push(before);
@@ -136,7 +136,7 @@ impl World {
         });
         match taken {
             Ok(()) => {}
-            Err(EnsembleError::Storage(StorageError::Io { .. })) => {
+            Err(EnsembleError::Storage(StorageError::Io { source, .. })) if is_refusal(&source) => {
                 self.fail(at);
                 return Ok(());
             }

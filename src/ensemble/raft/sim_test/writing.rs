@@ -43,7 +43,7 @@ impl World {
         let some: Vec<Write> = server.writes.drain(..count as usize).collect();
         let written = match writer.write(some) {
             Ok(written) => written,
-            Err(EnsembleError::Storage(StorageError::Io { .. })) => {
+            Err(EnsembleError::Storage(StorageError::Io { source, .. })) if is_refusal(&source) => {
                 self.fail(at);
                 return Ok(());
             }
@@ -56,7 +56,9 @@ impl World {
         };
         let before = server.chain.clone();
         read_chain(&writer.log, &mut server.chain);
-        server.promise = (writer.promises.get().term, writer.promises.get().vote);
+        let promises = writer.promises.get();
+        server.promise = (promises.term, promises.vote);
+        server.promised_at = promises.configured_at;
         let chain = &server.chain;
         let kept = before.iter().zip(chain).take_while(|(was, is)| was == is).count();
         let is_cut = kept < before.len() && kept < chain.len() && chain[kept] != 0;
