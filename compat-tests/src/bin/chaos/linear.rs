@@ -168,8 +168,12 @@ fn first_impossible(operations: Vec<Operation>, searched: &mut Searched) -> Opti
             if !is_possible(known, &open, &part) {
                 return Some((part.len(), from));
             }
+            let before = known.or(states(&part).min_by_key(|(version, _)| *version));
             known = latest(known, &part);
             open.extend(part.drain(..).filter(|operation| operation.to == Nanos::MAX));
+            // Each takes effect once. From here on one is as good as another.
+            let done = nobodys(before, &open, known.map(|(version, _)| version));
+            open.drain(..done.min(open.len()));
         }
         if operation.to != Nanos::MAX {
             ends = ends.max(operation.to);
@@ -182,11 +186,15 @@ fn first_impossible(operations: Vec<Operation>, searched: &mut Searched) -> Opti
 
 /// The greatest version of a part that is over.
 fn latest(known: Register, part: &[Operation]) -> Register {
-    let states = part.iter().filter_map(|operation| match operation.effect {
+    states(part).chain(known).max_by_key(|(version, _)| *version)
+}
+
+/// The versions that a part tells, with their values.
+fn states(part: &[Operation]) -> impl Iterator<Item = (i32, Value)> {
+    part.iter().filter_map(|operation| match operation.effect {
         Effect::Set(version, value) | Effect::Get(version, value) => Some((version, value)),
         Effect::Was(..) | Effect::Perhaps { .. } => None,
-    });
-    states.chain(known).max_by_key(|(version, _)| *version)
+    })
 }
 
 /// How many versions between what is known and this one are nobody's.
@@ -293,6 +301,12 @@ mod tests {
         check(&[set(1, "a", 1, 2), open.clone(), set(2, "b", 5, 6), get(2, "b", 7, 8)], true);
         check(&[set(1, "a", 1, 2), open.clone(), set(3, "b", 5, 6), get(3, "b", 7, 8)], true);
         check(&[set(1, "a", 1, 2), open.clone(), set(4, "b", 5, 6)], false);
+        let third = set(3, "b", 5, 6);
+        check(&[set(1, "a", 1, 2), open.clone(), third.clone(), set(4, "c", 7, 8)], true);
+        check(&[set(1, "a", 1, 2), open.clone(), third.clone(), set(5, "c", 7, 8)], false);
+        let both = [open.clone(), unknown("y", 3, 4)];
+        let lines = [&[set(1, "a", 1, 2)], &both[..], &[third, set(5, "c", 7, 8)]].concat();
+        check(&lines, true);
         // Not before it was asked for.
         check(&[set(1, "a", 1, 2), set(3, "b", 2, 3), unknown("x", 5, 6)], false);
     }
