@@ -35,6 +35,10 @@ use crate::checker::{Allowance, violations};
 use crate::faults::{Dice, Fault};
 use crate::world::{CLIENTS, SYNC_LIMIT, TICK, World};
 
+/// Of less than so many of a kind a run shows nothing.
+const FEW: usize = 10;
+/// In so many minutes there are as many of the rare ones, too.
+const LONG: f64 = 20.0;
 /// Set in the namespaces.
 const INSIDE: &str = "CHAOS_INSIDE";
 /// Where everything is, inside.
@@ -112,7 +116,8 @@ fn run(plan: &Plan) -> Result<bool, Box<dyn Error>> {
     let folder = Path::new(FOLDER);
     let mut world = World::start(kind, folder, seed)?;
     say("three servers, and clients of kazoo and Curator");
-    let done = disturb(&mut world, minutes, seed).and_then(|()| judge(&mut world, kind, folder));
+    let done = disturb(&mut world, minutes, seed)
+        .and_then(|()| judge(&mut world, (kind, minutes), folder));
     let found = match done {
         Ok(found) => found,
         Err(error) => vec![error.to_string()],
@@ -170,7 +175,11 @@ fn uptime() -> String {
 }
 
 /// Lets the clients stop, compares the servers, and checks the histories.
-fn judge(world: &mut World, kind: Kind, folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+fn judge(
+    world: &mut World,
+    (kind, minutes): (Kind, f64),
+    folder: &Path,
+) -> Result<Vec<String>, Box<dyn Error>> {
     world.stop_clients();
     let (last, mut found) = world.last()?;
     world.end_clients();
@@ -196,6 +205,17 @@ fn judge(world: &mut World, kind: Kind, folder: &Path) -> Result<Vec<String>, Bo
         world.ended_by_themselves(),
         age::asked_of_who_stood(&entries, world.timeline()),
     ));
+    let stood = age::asked_of_who_stood(&entries, world.timeline());
+    // What never happened was not tested.
+    let least = [
+        ("sets", count(|entry| entry.op == "set" && entry.is_ok())),
+        ("gets", count(|entry| entry.op == "get" && entry.is_ok())),
+        ("writes under a lock", count(|entry| entry.hold.is_some() && entry.is_ok())),
+        ("sessions", count(|entry| entry.op == "session")),
+        ("gets of a server that stood", if minutes < LONG { usize::MAX } else { stood }),
+    ];
+    let few = least.into_iter().filter(|(_, count)| *count < FEW);
+    found.extend(few.map(|(what, count)| format!("hardly any {what}: {count}")));
     let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     let stale_sync = kind != Kind::Ferrokeeper;
     let allowance = Allowance {
@@ -209,6 +229,9 @@ fn judge(world: &mut World, kind: Kind, folder: &Path) -> Result<Vec<String>, Bo
     if !stale_sync {
         let (impossible, searched) = linear::impossible(&entries);
         say(&format!("searched for an order: {searched:?}"));
+        if searched.operations < FEW {
+            found.push("hardly any set or read was searched for an order".to_owned());
+        }
         found.extend(impossible);
     }
     Ok(found)

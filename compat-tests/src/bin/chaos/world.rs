@@ -33,9 +33,9 @@ pub(crate) const SYNC_LIMIT: u32 = 5;
 const SMALL: u8 = 3;
 const SMALL_MB: u32 = 400;
 const CLIENT_PORT: u16 = 2181;
-/// Debian's libfaketime: it steps the wall clock of one process, not the monotonic one, as an
-/// operator or NTP would the machine's.
-const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+/// Debian's libfaketime, below a folder of the machine's kind: it steps the wall clock of one
+/// process, not the monotonic one, as an operator or NTP would the machine's.
+const FAKETIME: &str = "faketime/libfaketime.so.1";
 /// Together again after the last fault, or never.
 const DEADLINE: Duration = Duration::from_secs(90);
 /// Longer than a session and what servers and clients allow themselves.
@@ -52,7 +52,7 @@ pub(crate) struct World {
     kazoo: Option<Program>,
     curator: Option<Program>,
     copy: Option<Member>,
-    /// What copies did that none may do.
+    /// What copies did that none may do, and servers that ended for no reason.
     found: Vec<String>,
     timeline: Timeline,
     folder: PathBuf,
@@ -68,6 +68,12 @@ struct Member {
     folder: PathBuf,
     child: Option<Child>,
     ended_by_itself: u32,
+}
+
+fn faketime() -> io::Result<PathBuf> {
+    let libraries = fs::read_dir("/usr/lib")?.filter_map(|entry| Some(entry.ok()?.path()));
+    let found = libraries.map(|library| library.join(FAKETIME)).find(|path| path.exists());
+    found.ok_or_else(|| io::Error::other("no wall clock can be stepped: libfaketime is missing"))
 }
 
 fn run(words: &[&str]) -> io::Result<()> {
@@ -285,7 +291,7 @@ impl World {
         Ok(())
     }
 
-    /// Who has ended by itself, which a full disk allows.
+    /// Who has ended by itself, which a full disk allows, and nothing else.
     pub(crate) fn note_ends(&mut self) -> io::Result<()> {
         for member in &mut self.members {
             if let Some(child) = &mut member.child
@@ -294,6 +300,10 @@ impl World {
                 crate::say(&format!("server {} ended by itself: {status}", member.number));
                 member.child = None;
                 member.ended_by_itself += 1;
+                if member.kind == Kind::Ferrokeeper && member.number != SMALL {
+                    let number = member.number;
+                    self.found.push(format!("server {number} ended by itself: {status}"));
+                }
             }
         }
         Ok(())
@@ -470,9 +480,9 @@ impl Member {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &format!("host{}", self.host), "env"]);
         // A JVM takes a minute to start with it.
-        if self.kind == Kind::Ferrokeeper && Path::new(FAKETIME).exists() {
+        if self.kind == Kind::Ferrokeeper {
             command
-                .arg(format!("LD_PRELOAD={FAKETIME}"))
+                .arg(format!("LD_PRELOAD={}", faketime()?.display()))
                 .arg(format!("FAKETIME_TIMESTAMP_FILE={}", self.clock().display()))
                 .args(["FAKETIME_CACHE_DURATION=1", "DONT_FAKE_MONOTONIC=1"])
                 .arg("FAKETIME_DONT_FAKE_MONOTONIC=1");
