@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::checks::Chain;
 use super::frames;
+use super::life::is_refusal;
 use super::server::{Asking, Server};
 use super::timeline::MS;
 use super::world::{Checked, Event, World};

@@ -2,6 +2,7 @@
 //! takes at once, and then the word of it. Anything may happen between these.
 
 use super::checks::read_chain;
+use super::life::is_refusal;
 use super::server::Waiting;
 use super::timeline::MS;
 use super::world::{Checked, Event, World};
