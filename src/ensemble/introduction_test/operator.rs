@@ -100,6 +100,8 @@ impl World {
         for words in [
             "are lost for good, stop server ",
             "are lost for good, stop servers ",
+            "theirs has what is needed, stop server ",
+            "theirs has what is needed, stop servers ",
             "an empty tree, stop server ",
             "an empty tree, stop servers ",
         ] {

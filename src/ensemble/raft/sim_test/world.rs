@@ -387,7 +387,11 @@ impl World {
             if self.timeline.now() > limit {
                 let members: Vec<_> = self.servers.iter().map(|server| &server.member).collect();
                 let living: Vec<i64> = self.history.living().collect();
-                return Err(format!("no agreement: {members:?}, sessions {living:x?}"));
+                let is = (self.is_whole(), self.have_same_trees(), is_settled());
+                return Err(format!(
+                    "no agreement: {members:?}, sessions {living:x?}, quiet {}, whole, same, settled {is:?}",
+                    self.quiet
+                ));
             }
             self.step()?;
         }
