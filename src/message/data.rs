@@ -167,9 +167,9 @@ FK0233 EPOCH_ABOVE_TERM
 "The member starts, with a term above both in which it has not voted. ZooKeeper raises the epoch when it starts on the directory; a disk that lost the newest slots of `raft.state` looks the same."
 "Nothing, if ZooKeeper ran on the directory. Otherwise check the disk."
 
-FK0234 LAST_SNAPSHOT_UNREADABLE
-"A snapshot that was written to its end is the last that a server of an ensemble has, and cannot be read."
-"The server does not start: transactions that were acknowledged, also by ZooKeeper, may be only there. Nothing was changed. A snapshot whose writer did not come to its end is passed over instead, as in ZooKeeper."
+FK0234 LAST_FILE_UNREADABLE
+"What a server of an ensemble has last cannot be read: a snapshot that was written to its end, or a log of ZooKeeper's."
+"The server does not start: transactions that were acknowledged, also by ZooKeeper, may be only there. Nothing was changed. A snapshot whose writer did not come to its end is passed over instead, as in ZooKeeper, and so is the torn end of a log."
 "Restore the file from a backup. Only if the other servers have what is needed, and while a majority of them is running, run the command in the message: it moves the data aside and keeps it, and a start then loads everything from them."
 
 FK0251 TORN_END_CUT

@@ -293,9 +293,9 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// What the directory of a server of an ensemble shows last cannot be read.
-    #[error("{} was written to its end and cannot be read, and no log shows what it shows: transactions that were acknowledged may be only there. Nothing was changed. Restore the file from a backup. Only if the others have what is needed, and while a majority of them is running, run `{command}`, which keeps it, after which a start loads everything from them", path.display())]
+    #[error("{} cannot be read, and nothing else shows what it shows: transactions that were acknowledged may be only there. Nothing was changed. Restore the file from a backup. Only if the others have what is needed, and while a majority of them is running, run `{command}`, which keeps it, after which a start loads everything from them", path.display())]
     EndUnreadable {
-        /// The snapshot.
+        /// The snapshot or log.
         path: PathBuf,
         /// What an operator types to move all aside.
         command: String,
@@ -401,7 +401,7 @@ impl StorageError {
         Self::OlderCopy { directory: directory.snapshots().to_owned(), command }
     }
 
-    /// Of a snapshot that is needed and cannot be read.
+    /// Of a snapshot or log that is needed and cannot be read.
     #[must_use]
     pub fn end_unreadable(directory: &DataDirectory, path: PathBuf) -> Self {
         Self::EndUnreadable { path, command: directory.aside_command() }
@@ -441,7 +441,7 @@ impl StorageError {
             Self::Epoch { .. } => MessageId::EPOCH_FILE,
             Self::RaftState { .. } => MessageId::RAFT_STATE_FILE,
             Self::WentOn { .. } => MessageId::ZOOKEEPER_WENT_ON,
-            Self::EndUnreadable { .. } => MessageId::LAST_SNAPSHOT_UNREADABLE,
+            Self::EndUnreadable { .. } => MessageId::LAST_FILE_UNREADABLE,
             Self::Member { .. } => MessageId::MEMBER_STARTED_ALONE,
             Self::OlderCopy { .. } => MessageId::OLDER_COPY,
             Self::Members => MessageId::TOO_MANY_MEMBERS,

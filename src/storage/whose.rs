@@ -3,8 +3,9 @@
 //!
 //! Only what ZooKeeper logged tells. Its epochs, and a snapshot of it that shows no more than our
 //! last record, are what it leaves where it acknowledged nothing. A snapshot that it has not
-//! finished it passes over as well. One that it has finished, and that cannot be read, may be all
-//! that is left of what it acknowledged: nothing is decided without it.
+//! finished it passes over as well. One that it has finished, and that cannot be read, or a record
+//! that its own reader refuses, may be all that is left of what it acknowledged: nothing is decided
+//! without it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,12 +13,13 @@ use std::sync::Arc;
 use jute::txn::TxnRecord;
 
 use super::directory::DataDirectory;
+use super::disk::Disk;
 use super::epoch::EpochFile;
 use super::error::StorageError;
 use super::raft_state::RaftState;
 use super::record::{TRAILER_LEN, Trailer, zxid_of_payload};
 use super::replay::SnapshotOrigin;
-use super::segment_reader::{Origin, SegmentReader};
+use super::segment_reader::{Origin, SegmentReader, Unreadable};
 use super::snapshot_reader::{self, Ending};
 
 /// What the files of a member's directory tell.
@@ -52,11 +54,13 @@ pub fn whose(directory: &DataDirectory, state: &RaftState) -> Result<Whose, Stor
     // Newest first, down to what the snapshot shows, with the one in which the log goes on behind
     // that.
     let mut logs = Vec::new();
-    let mut own = None;
+    let (mut own, mut of_nobody) = (None, Vec::new());
     for zxid in directory.log_zxids()?.into_iter().rev() {
         let reader = match SegmentReader::open(disk, &directory.log_path(zxid)) {
-            // Recovery says what to do about it.
-            Err(StorageError::Header { .. }) => continue,
+            Err(StorageError::Header { path, .. }) => {
+                of_nobody.push((zxid, path));
+                continue;
+            }
             reader => reader?,
         };
         match reader {
@@ -66,7 +70,7 @@ pub fn whose(directory: &DataDirectory, state: &RaftState) -> Result<Whose, Stor
                 }
             }
             Some(mut reader) if own.is_none() => {
-                let first = last_zxid(&mut reader, i64::MIN)?;
+                let (first, _) = last_zxid(&mut reader, i64::MIN)?;
                 own = first.map(|first| (first, reader));
             }
             Some(_) | None => {}
@@ -81,7 +85,7 @@ pub fn whose(directory: &DataDirectory, state: &RaftState) -> Result<Whose, Stor
         || u64::try_from(accepted).is_ok_and(|accepted| accepted > state.term);
     let own = match own {
         Some((first, mut reader)) if was_java_there => {
-            last_zxid(&mut reader, i64::MAX)?.or(Some(first))
+            last_zxid(&mut reader, i64::MAX)?.0.or(Some(first))
         }
         own => own.map(|(first, _)| first),
     };
@@ -94,27 +98,57 @@ pub fn whose(directory: &DataDirectory, state: &RaftState) -> Result<Whose, Stor
         false => own,
     };
     let last = if of_member > founded_on { of_member } else { 0 };
-    let mut damaged = None;
-    for (zxid, path) in snapshots {
-        if zxid <= known {
-            continue;
-        }
-        match snapshot_reader::ending(disk, &path)? {
-            Ending::Whole => return Ok(Whose { last, went_on: Some(path) }),
-            Ending::Unfinished => {}
-            // A bit of a snapshot of this server may say that it is none.
-            Ending::Damaged => damaged = damaged.or(Some(path)),
-        }
+    let mut went_on = Later { known, disk, damaged: None };
+    let of_snapshot = went_on.among_snapshots(snapshots)?;
+    let file = match of_snapshot {
+        Some(path) => Some(path),
+        None => went_on.among_logs(logs)?,
+    };
+    // Of what waits to go aside, recovery reads nothing; of anything else it says what to do.
+    let mut of_nobody = of_nobody.into_iter().filter(|(zxid, _)| state.clears && *zxid > known);
+    match (file, went_on.damaged.or_else(|| of_nobody.next().map(|(_, path)| path))) {
+        (None, Some(path)) => Err(StorageError::end_unreadable(directory, path)),
+        (went_on, _) => Ok(Whose { last, went_on }),
     }
-    for mut reader in logs {
-        refuse_own_records(&mut reader)?;
-        if last_zxid(&mut reader, known)?.is_some_and(|zxid| zxid > known) {
-            return Ok(Whose { last, went_on: Some(reader.path().to_owned()) });
+}
+
+/// Looks for what ZooKeeper wrote after all that is known.
+struct Later<'a> {
+    known: i64,
+    disk: &'a dyn Disk,
+    /// What may be that, and cannot be read.
+    damaged: Option<PathBuf>,
+}
+
+impl Later<'_> {
+    fn among_snapshots(
+        &mut self,
+        snapshots: Vec<(i64, PathBuf)>,
+    ) -> Result<Option<PathBuf>, StorageError> {
+        for (_, path) in snapshots.into_iter().filter(|(zxid, _)| *zxid > self.known) {
+            match snapshot_reader::ending(self.disk, &path)? {
+                Ending::Whole => return Ok(Some(path)),
+                Ending::Unfinished => {}
+                // A bit of a snapshot of this server may say that it is none.
+                Ending::Damaged => self.damaged = self.damaged.take().or(Some(path)),
+            }
         }
+        Ok(None)
     }
-    match damaged {
-        Some(path) => Err(StorageError::end_unreadable(directory, path)),
-        None => Ok(Whose { last, went_on: None }),
+
+    fn among_logs(&mut self, logs: Vec<SegmentReader>) -> Result<Option<PathBuf>, StorageError> {
+        for mut reader in logs {
+            refuse_own_records(&mut reader)?;
+            let (last, is_refused) = last_zxid(&mut reader, self.known)?;
+            let path = || reader.path().to_owned();
+            if last.is_some_and(|zxid| zxid > self.known) {
+                return Ok(Some(path()));
+            }
+            if is_refused {
+                self.damaged = self.damaged.take().or_else(|| Some(path()));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -180,20 +214,23 @@ fn refuse_own_records(reader: &mut SegmentReader) -> Result<(), StorageError> {
     if is_own { Err(StorageError::Header { path, expected }) } else { Ok(()) }
 }
 
-/// The zxid of the last record that can be read, or of the first one above `enough`.
-fn last_zxid(reader: &mut SegmentReader, enough: i64) -> Result<Option<i64>, StorageError> {
+/// The zxid of the last record that can be read, or of the first one above `enough`; and whether
+/// what follows is a record that ZooKeeper, which wrote the log, refuses to read too.
+fn last_zxid(reader: &mut SegmentReader, enough: i64) -> Result<(Option<i64>, bool), StorageError> {
     let mut last = None;
     while last.is_none_or(|last| last <= enough) {
-        let Ok(found) = reader.next()? else { break };
-        last = last.max(zxid_of_payload(found.payload));
+        match reader.next()? {
+            Ok(found) => last = last.max(zxid_of_payload(found.payload)),
+            Err(unreadable) => return Ok((last, matches!(unreadable, Unreadable::Refused(_)))),
+        }
     }
-    Ok(last)
+    Ok((last, false))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::compression::{Compression, Pack};
-    use super::super::fixture::Fixture;
+    use super::super::fixture::{Fixture, offsets};
     use super::super::ledger::txn;
     use super::super::record::{adler32, frame};
     use super::*;
@@ -353,6 +390,44 @@ mod tests {
         for is_not in [OWN + 1, OWN - 5, 0x4_0000_0000, 0x5_0000_0001] {
             assert_eq!(zxid(is_not), None, "{is_not:x}");
         }
+    }
+
+    /// As its own reader refuses it: what is behind it may be all that there is of what ZooKeeper
+    /// acknowledged. A torn end is one for ZooKeeper as well.
+    #[test]
+    fn a_log_of_zookeepers_that_cannot_be_read_is_no_leave_to_go_on() {
+        let refuses = |fixture: &Fixture, state: &RaftState, name: &str| {
+            let found = whose(&fixture.open(), state);
+            match found {
+                Err(StorageError::EndUnreadable { path, .. }) => assert!(path.ends_with(name)),
+                found => panic!("{name}: {found:?}"),
+            }
+        };
+        let member_state = RaftState::default();
+        let waits = RaftState { clears: true, own: (3, OWN), ..RaftState::default() };
+        for state in [&member_state, &waits] {
+            let fixture = member();
+            let name = log(&fixture, &[0x4_0000_0001, 0x4_0000_0002]);
+            let whole = fixture.content(&name);
+            // Its second record may be unreadable: the first one tells.
+            fixture.edit(&name, |bytes| bytes[offsets(&whole)[1] + 14] ^= 1);
+            assert_eq!(went_on(&fixture, state).1.as_deref(), Some(name.as_str()));
+            fixture.edit(&name, |bytes| bytes[30] ^= 1);
+            refuses(&fixture, state, &name);
+            fixture.disk.plant(&Fixture::path(&name), &whole[..30]);
+            assert_eq!(went_on(&fixture, state).1, None);
+            // Behind records that this server has as well.
+            let fixture = member();
+            let name = log(&fixture, &[OWN, OWN + 1]);
+            fixture.edit(&name, |bytes| bytes[offsets(&whole)[1] + 14] ^= 1);
+            refuses(&fixture, state, &name);
+        }
+        // Nobody reads what waits for the base, so nobody else says whose log this is.
+        let fixture = member();
+        let name = log(&fixture, &[0x4_0000_0001]);
+        fixture.edit(&name, |bytes| bytes[0] ^= 1);
+        refuses(&fixture, &waits, &name);
+        assert_eq!(went_on(&fixture, &member_state), (3, None));
     }
 
     /// One bit of a header must not make a member leave its ensemble.
