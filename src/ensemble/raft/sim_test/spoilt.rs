@@ -19,6 +19,9 @@ impl World {
     pub(super) fn run_spoilt(seed: u64) -> Result<Outcome, String> {
         let mut world = Self::new(seed, Flaw::None);
         (world.is_tainted, world.spoils) = (true, Some(0));
+        // Of four voters two may come to have a wrong tree: who comes back empty loads that of a
+        // leader of which nobody knows it yet. Then nobody can tell.
+        world.observer.take_if(|observer| *observer == 4);
         world.timeline.at(2000 * MS, Event::Spoil);
         world.play()?;
         world.outcome.seconds = world.timeline.now() / MS / 1000;
