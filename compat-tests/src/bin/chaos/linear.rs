@@ -168,7 +168,7 @@ fn first_impossible(operations: Vec<Operation>, searched: &mut Searched) -> Opti
             if !is_possible(known, &open, &part) {
                 return Some((part.len(), from));
             }
-            let before = known.or(states(&part).min_by_key(|(version, _)| *version));
+            let before = known.or_else(|| states(&part).min_by_key(|(version, _)| *version));
             known = latest(known, &part);
             open.extend(part.drain(..).filter(|operation| operation.to == Nanos::MAX));
             // Each takes effect once. From here on one is as good as another.
