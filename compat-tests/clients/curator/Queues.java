@@ -163,6 +163,8 @@ final class Queues {
             for (int number = 0; number < priorities.size(); number++) {
                 in.put(priorities.get(number) + " " + number, priorities.get(number));
             }
+            // They are put in the background.
+            Claim.holds(in.flushPuts(20, TimeUnit.SECONDS), "all are put");
             out.start();
             Claim.soon("all are taken", () -> taken.size() >= priorities.size());
         }
