@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) rounds: u32,
     /// Parts of names; none means all.
     pub(crate) only: Vec<String>,
+    /// A part of the name of what goes on in the storm; none means all of it.
+    pub(crate) storm: Option<String>,
     /// Whether the largest cases run.
     pub(crate) large: bool,
     pub(crate) kinds: Vec<Kind>,
@@ -142,7 +144,7 @@ fn alone(
             start::figures(&launch, content)
         }
         What::Ensemble(of) => ensemble::figures(&launch, of, value_len, &plan.spans),
-        What::Storm => storm::figures(&launch, value_len, &plan.spans),
+        What::Storm => storm::figures(&launch, value_len, &plan.spans, plan.storm.as_deref()),
         _ => snapshot::figures(&launch, value_len, &plan.spans),
     }
 }

@@ -64,6 +64,9 @@ struct Compare {
     /// Only cases whose name has this part; repeatable.
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
+    /// Of the storm only what has this part in its name.
+    #[arg(long, value_name = "PART")]
+    storm: Option<String>,
     /// How often each server has its turn.
     #[arg(long, default_value_t = 3)]
     rounds: u32,
@@ -174,6 +177,7 @@ fn compare(compare: Compare) -> Result<(), Box<dyn Error>> {
         spans,
         rounds: if compare.quick { 1 } else { compare.rounds },
         only: compare.only,
+        storm: compare.storm,
         large: compare.large,
         kinds: kinds.into_iter().filter(|kind| !compare.alone || *kind != Kind::Apache).collect(),
     };

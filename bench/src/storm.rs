@@ -222,8 +222,15 @@ impl Weather {
     }
 }
 
-/// A tree of `launch.znodes` children of one parent, and the latencies.
-pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> io::Result<Figures> {
+/// A tree of `launch.znodes` children of one parent, and the latencies
+/// beside what has `part` in its name, or beside everything.
+pub(crate) fn figures(
+    launch: &Launch<'_>,
+    value_len: usize,
+    spans: &Spans,
+    part: Option<&str>,
+) -> io::Result<Figures> {
+    let is_wanted = |names: Names| part.is_none_or(|part| names.p99.contains(part));
     let server = || {
         let subject = launch.fresh()?;
         population::create(subject.address(), launch.znodes, value_len)?;
@@ -249,7 +256,8 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
     let mut figures = Figures::new();
     let mut timeouts = 0.0;
     let mut fallen = 0;
-    for kind in [Kind::Unread, Kind::Connections { most }, Kind::Listings { listers }] {
+    let weathers = [Kind::Unread, Kind::Connections { most }, Kind::Listings { listers }];
+    for kind in weathers.into_iter().filter(|kind| is_wanted(kind.names())) {
         wait_for_calm(&subject);
         let other = server()?;
         let elsewhere = (target(&other), other);
@@ -265,7 +273,7 @@ pub(crate) fn figures(launch: &Launch<'_>, value_len: usize, spans: &Spans) -> i
     }
     if launch.kind == subject::Kind::Ferrokeeper {
         drop(subject);
-        let shaped = beside_shapes(launch, &load, value_len)?;
+        let shaped = beside_shapes(launch, &load, value_len, is_wanted)?;
         timeouts += shaped.timeouts;
         fallen += shaped.fallen;
         figures.extend(shaped.figures);
@@ -284,9 +292,14 @@ struct Shaped {
 
 /// Each shape on a server of its own: what one leaves is not the next one's. Apache ZooKeeper is
 /// spared them.
-fn beside_shapes(launch: &Launch<'_>, load: &Load, value_len: usize) -> io::Result<Shaped> {
+fn beside_shapes(
+    launch: &Launch<'_>,
+    load: &Load,
+    value_len: usize,
+    is_wanted: impl Fn(Names) -> bool,
+) -> io::Result<Shaped> {
     let mut shaped = Shaped { figures: Figures::new(), timeouts: 0.0, fallen: 0 };
-    for shape in SHAPES {
+    for shape in SHAPES.iter().filter(|shape| is_wanted(shape.names)) {
         let server = || {
             let [port] = subject::free_ports()?;
             let metrics = (Ipv4Addr::LOCALHOST, port).into();
