@@ -9,6 +9,7 @@ mod clients;
 mod disk_room;
 pub mod founding;
 mod freshness;
+mod held;
 pub mod introduction;
 mod life;
 mod loader;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::clients::Clients;
 use super::disk_room::{DiskRoom, Room};
+use super::held::Held;
 use super::notices::Notices;
 use super::queue::Submission;
 use super::replica::Replica;
@@ -77,7 +78,7 @@ pub struct Standalone {
     log: TxnLog,
     /// What this server itself wants, and requests, that no group has had room for yet.
     chores: VecDeque<Chore>,
-    held: VecDeque<Submission>,
+    held: Held,
     disk_room: DiskRoom,
     notices: Notices,
 }
@@ -149,6 +150,17 @@ impl Standalone {
         self.disk_room.room() < Room::Least
     }
 
+    fn put_back_orphans(&mut self) {
+        let sequencer = &mut self.sequencer;
+        self.chores.retain(|chore| match chore {
+            Chore::Orphan(session) => {
+                sequencer.put_back_orphan(*session);
+                false
+            }
+            _ => true,
+        });
+    }
+
     fn look_at_disk(&mut self, now: Now) {
         let Self { disk_room, log, .. } = self;
         disk_room.look(log.reserve(), now.monotonic, || log.free_space().ok());
@@ -217,7 +229,7 @@ impl Standalone {
             move_history_aside(directory, zxid.0, aside)
         })?;
         self.chores.clear();
-        for submission in self.held.drain(..) {
+        for submission in self.held.take_all() {
             self.applier.clients.close(submission.origin.connection);
         }
         self.sequencer = sequencer(&database);
@@ -245,18 +257,15 @@ impl Standalone {
             self.look_at_disk(now);
         }
         if !self.has_room_for_orphans() {
-            let sequencer = &mut self.sequencer;
-            self.chores.retain(|chore| match chore {
-                Chore::Orphan(session) => {
-                    sequencer.put_back_orphan(*session);
-                    false
-                }
-                _ => true,
-            });
+            self.put_back_orphans();
         }
+        // Its own errands may take long; requests are not the cause.
+        let is_asked_only = self.chores.is_empty();
+        let began = Instant::now();
+        let mut group = self.held.take_group();
         let (steps, _) = {
             let room = self.disk_room.room().max(self.applier.replica.memory_room());
-            let Self { applier, sequencer, log, chores, held, .. } = self;
+            let Self { applier, sequencer, log, chores, .. } = self;
             let database = applier.replica.shared();
             let refuse = |work: &Work| {
                 let refused = room.refuse(&database, work);
@@ -272,13 +281,14 @@ impl Standalone {
                 sequencer,
                 &database,
                 &mut iter::from_fn(|| chores.pop_front()),
-                &mut iter::from_fn(|| held.pop_front()),
+                &mut iter::from_fn(|| group.pop_front()),
                 now,
                 TURN_BYTES,
                 refuse,
                 place,
             )?
         };
+        self.held.put_back(group);
         if report.txns > 0 {
             let bytes = self.log.group_len() as u64;
             report.bytes = bytes;
@@ -291,6 +301,10 @@ impl Standalone {
         self.applier.under_hold(|applying| {
             steps.into_iter().try_for_each(|step| applying.finish(step, sequencer))
         })?;
+        if is_asked_only {
+            let sync = report.sync.unwrap_or_default();
+            self.held.took(began.elapsed().saturating_sub(sync), sync);
+        }
         self.sequencer.retire(self.applier.replica.applied());
         self.notices.tell(&self.sequencer.take_notices(), &*self.applier.clients);
         self.applier.clients.flush();

@@ -8,6 +8,7 @@ use jute::protocol::{Request, Response};
 use jute::txn::{Txn, TxnRecord};
 
 use super::clients::{Clients, Kind};
+use super::held::{STEP_BYTES, least_bytes};
 use super::queue::{Share, Submission};
 use super::rebuild::{tell_misfit, tell_mismatch};
 use super::replica::{Exclusive, Publisher, Replica};
@@ -37,8 +38,6 @@ const COPIED: usize = 64;
 /// transactions that they become, whatever the outcome. A megabyte of small parts takes some 40 ms
 /// to decide, and nothing ticks meanwhile.
 pub(super) const TURN_BYTES: usize = 4 << 20;
-/// What deciding costs beside that, in bytes.
-const STEP_BYTES: usize = 512;
 /// What looking up an entry of an ACL, or an identity, costs, in bytes.
 const LOOK_UP_BYTES: usize = 4;
 
@@ -96,9 +95,10 @@ pub(super) fn decide<E>(
         }
     }
     while bytes < bytes_max
-        && let Some(Submission { origin, work, len, room }) = submissions.next()
+        && let Some(submission) = submissions.next()
     {
-        bytes += STEP_BYTES + len;
+        bytes += least_bytes(&submission);
+        let Submission { origin, work, room, .. } = submission;
         if let Work::Upgrade { timeout_ms, .. } = &work
             && let Some(record) = sequencer.upgrade(database, &origin, *timeout_ms, now)
         {
