@@ -35,7 +35,7 @@ pub use self::raft::{
 pub use clients::{Answer, Clients, Kind};
 pub use disk_room::Room;
 pub use freshness::Fresh;
-pub use life::{Life, STALL_MS, speaks_as};
+pub use life::{Life, speaks_as, stood_still};
 pub use queue::{
     Batch, EXPIRIES_AT_ONCE, Expiry, FromPeer, Inquiry, Queue, Refused, Scope, Share, Submission,
 };

@@ -19,7 +19,14 @@ const TICK_MS: u64 = 50;
 /// meanwhile.
 const TICKS_AT_ONCE: u64 = 3;
 /// Standing still for so long is time that nobody's session is charged for, in milliseconds.
-pub const STALL_MS: u64 = 500;
+pub(super) const STALL_MS: u64 = 500;
+
+/// For how long a thread stood still that has its turn so much later than it wanted to, both in
+/// milliseconds: 0 if that is no more than usual.
+#[must_use]
+pub const fn stood_still(late_ms: u64) -> u64 {
+    if late_ms >= STALL_MS { late_ms } else { 0 }
+}
 
 /// What the thread of a member keeps beside the member.
 #[derive(Debug)]
@@ -32,9 +39,9 @@ pub struct Life {
     last_turn: Monotonic,
     /// How long it wanted to wait then, in milliseconds.
     patience_ms: u64,
-    /// How much longer it waited, in milliseconds.
+    /// For how long it stood still before this turn, and since it looked at the sessions last, in
+    /// milliseconds.
     late_ms: u64,
-    /// For how long it stood still since it looked at the sessions last, in milliseconds.
     stood_still_ms: u64,
     /// The others can hear that the ensemble has begun.
     has_begun: bool,
@@ -65,9 +72,9 @@ impl Life {
         }
     }
 
-    /// A turn of the thread begins. Gives how much later than it wanted to, in milliseconds.
+    /// A turn of the thread begins. Gives for how long it [stood still](stood_still) before.
     pub const fn wakes(&mut self, now: Monotonic) -> u64 {
-        self.late_ms = now.since(self.last_turn).saturating_sub(self.patience_ms);
+        self.late_ms = stood_still(now.since(self.last_turn).saturating_sub(self.patience_ms));
         self.last_turn = now;
         self.late_ms
     }
@@ -193,7 +200,7 @@ impl Life {
         if !member.is_leading() {
             // Whoever leads next gives every session its time anew.
             self.stood_still_ms = 0;
-        } else if self.late_ms >= STALL_MS {
+        } else {
             self.stood_still_ms = self.stood_still_ms.saturating_add(self.late_ms);
         }
         if !member.takes_requests() || member.has_chores() && self.stood_still_ms == 0 {

@@ -19,7 +19,8 @@ use crate::engine::sequencer::Sequencer;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::{
-    EXPIRIES_AT_ONCE, Inquiry, OrderError, Room, STALL_MS, Scope, Snapshots, Standalone, Submission,
+    EXPIRIES_AT_ONCE, Inquiry, OrderError, Room, Scope, Snapshots, Standalone, Submission,
+    stood_still,
 };
 use crate::message::MessageId;
 
@@ -53,11 +54,11 @@ pub(super) fn run(
         restoring.drop_requests_of_before(server, &mut batch.submissions);
         let now = server.clock.now();
         let turn = now.monotonic.since(last_turn);
-        let late = turn.saturating_sub(millis(patience));
+        let late = stood_still(turn.saturating_sub(millis(patience)));
         last_turn = now.monotonic;
         let mut chores = Vec::new();
         // Those of before come first.
-        if late >= STALL_MS || !standalone.has_chores() {
+        if late > 0 || !standalone.has_chores() {
             chores = standalone.orphans(now);
             chores.append(&mut due(server, standalone.sequencer(), now, late));
             chores.append(&mut reaper.chores(&server.replica, now));
@@ -174,16 +175,13 @@ pub(super) fn synced(server: &Server, took: Duration) {
 /// Sessions that have to be closed. `late` is how long the orderer stood still, in milliseconds:
 /// time that nobody's session is charged for.
 pub(super) fn due(server: &Server, sequencer: &mut Sequencer, now: Now, late: u64) -> Vec<Chore> {
-    let late = if late >= STALL_MS {
+    if late > 0 {
         tracing::warn!(
             id = %MessageId::STOOD_STILL,
             ms = late,
             "the server did not run for a while; session deadlines are extended by the same time"
         );
-        late
-    } else {
-        0
-    };
+    }
     let now = now.monotonic;
     if late == 0 && sequencer.next_expiry().is_none_or(|next| next > now) {
         return Vec::new();

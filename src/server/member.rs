@@ -21,8 +21,7 @@ use crate::config::{self, ListenAddress, Purge};
 use crate::engine::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::{
-    EnsembleError, FromPeer, Inquiry, Life, Member, Peer, STALL_MS, Scope, Snapshots, Written,
-    server_of,
+    EnsembleError, FromPeer, Inquiry, Life, Member, Peer, Scope, Snapshots, Written, server_of,
 };
 use crate::message::MessageId;
 
@@ -426,7 +425,6 @@ impl Patience {
 /// Ends the sessions that live here only and are due. `late` is how long the thread stood still, in
 /// milliseconds.
 fn expire_local(server: &Server, member: &mut Member<Peers>, now: Monotonic, late: u64) {
-    let late = if late >= STALL_MS { late } else { 0 };
     let expired = member.expire_local(now, late);
     server.stats.series.count(Counter::SessionsExpired, expired.len() as u64);
     driver::tell_expired(

@@ -10,7 +10,6 @@ use super::world::{Checked, Stop, World};
 use crate::engine::local::LocalSessions;
 use crate::engine::time::{Monotonic, WallClock};
 use crate::engine::tracker::first_session_id;
-use crate::ensemble::STALL_MS;
 use crate::ensemble::raft::Member;
 
 /// From the first session of all servers to the first of one server, as that begins.
@@ -75,7 +74,6 @@ impl World {
         now: Monotonic,
         late: u64,
     ) -> Result<(), Stop> {
-        let late = if late >= STALL_MS { late } else { 0 };
         for session in member.expire_local(now, late) {
             self.outcome.local_expired += 1;
             if let Some((_, _, is_over)) = self.locals.of.get_mut(&session.0) {

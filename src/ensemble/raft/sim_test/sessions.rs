@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Flaw;
 use super::turn::SESSION_TICK_MS;
+use super::world::World;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;
-use crate::ensemble::STALL_MS;
+use crate::ensemble::life::{Life, STALL_MS};
 use crate::ensemble::words::Word;
 
 type Checked = Result<(), String>;
@@ -133,4 +135,26 @@ impl Owners {
         of.2.insert(std::mem::replace(&mut of.1, connection));
         Ok(())
     }
+}
+
+/// It takes no requests while it hands over, and what it ends then would not be decided.
+#[test]
+fn a_standstill_is_kept_until_the_sessions_are_looked_at() {
+    let mut world = World::settled(Flaw::None);
+    let leader = world.leader();
+    let other = world.servers[(leader + 1) % 3].id;
+    let member = world.servers[leader].member.as_mut().expect("is up");
+    let mut life = Life::new(Monotonic(1000), 500, Vec::new(), Vec::new());
+    life.sleeps(true, Monotonic(1000));
+    member.hand_over(other);
+    assert_eq!(life.wakes(Monotonic(1700)), 700);
+    assert_eq!(life.looks_at_sessions(member), None);
+    life.sleeps(true, Monotonic(1700));
+    assert_eq!(life.wakes(Monotonic(2300)), 600);
+    assert_eq!(life.looks_at_sessions(member), None);
+    life.sleeps(true, Monotonic(2300));
+    member.node.raft.abort_leader_transfer();
+    assert_eq!(life.wakes(Monotonic(2310)), 0);
+    assert_eq!(life.looks_at_sessions(member), Some(1300));
+    assert_eq!(life.looks_at_sessions(member), Some(0));
 }

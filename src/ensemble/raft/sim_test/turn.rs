@@ -18,7 +18,7 @@ use crate::engine::zxid::Zxid;
 use crate::ensemble::queue::FromPeer;
 use crate::ensemble::raft::Member;
 use crate::ensemble::words::{Verdict, Word};
-use crate::ensemble::{Clients as _, Life, STALL_MS, Said};
+use crate::ensemble::{Clients as _, Life, Said};
 
 use super::post::Post;
 
@@ -45,7 +45,7 @@ impl World {
         *self.servers[at].seen.now.lock() = now.monotonic;
         let Some(mut member) = self.servers[at].member.take() else { return Ok(()) };
         let late = self.servers[at].thread.life.wakes(now.monotonic);
-        if late >= STALL_MS {
+        if late > 0 {
             self.servers[at].ears.stood_still(late);
         }
         let done = self.drive(at, &mut member, now, late);
