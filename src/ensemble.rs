@@ -5,6 +5,7 @@
 //! once a majority's disks have it. The applied state stands behind the one lock here, whoever
 //! orders.
 
+pub mod callers;
 mod clients;
 mod disk_room;
 pub mod founding;

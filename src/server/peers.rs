@@ -6,7 +6,6 @@
 
 mod admission;
 mod asking;
-mod callers;
 mod complaints;
 mod handed_secret;
 mod hear;
@@ -35,7 +34,6 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use self::admission::Heard;
-use self::callers::ProcessId;
 use self::complaints::Complaints;
 use self::hear::accept;
 pub(super) use self::secure::Security;
@@ -48,7 +46,7 @@ use super::clock::Clock;
 use super::descriptors;
 use crate::config;
 use crate::ensemble::founding::Founding;
-use crate::ensemble::introduction::{Declined, Introduction};
+use crate::ensemble::introduction::{Declined, Introduction, ProcessId};
 use crate::ensemble::{
     Ensemble, FromPeer, KnownMembers, PeerMessage, Promised, Queue, Said, SnapshotStatus,
     Transport, Word, member_id, put_said, server_of,

@@ -11,11 +11,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Common;
-use super::callers::ProcessId;
 use super::hello::Refusal;
 use super::introduction::{ANSWER_MAX, BETWEEN_ROUNDS, ask};
 use crate::ensemble::founding::{Answer, Question};
-use crate::ensemble::introduction::Heard;
+use crate::ensemble::introduction::{Heard, ProcessId};
 use crate::ensemble::standing::{Refuses, Standing};
 
 /// What came of a question: what the server is, and which process of it said so, or how it refused.

@@ -27,10 +27,11 @@ use bytes::{Buf as _, BufMut as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::admission::Line;
-use super::callers::{Claim, ProcessId};
 use super::secret::{NONCE_LEN, PROOF_LEN, Secret, Side, nonce};
 use super::secure::Stream;
 use super::{Common, Own};
+use crate::ensemble::callers::Claim;
+use crate::ensemble::introduction::ProcessId;
 use crate::ensemble::standing::Refuses;
 use crate::ensemble::{Promised, server_of};
 use crate::old_name;

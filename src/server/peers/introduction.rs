@@ -15,7 +15,6 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 
 use super::asking::Asking;
-use super::callers::ProcessId;
 use super::handed_secret;
 use super::hello::{QUESTION, Refusal};
 use super::secret::nonce;
@@ -24,7 +23,9 @@ use super::speak::dial;
 use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config::{self, SessionPasswords};
 use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question};
-use crate::ensemble::introduction::{Asked, Coming, Deed, Founds, Heard, Introduction, Next};
+use crate::ensemble::introduction::{
+    Asked, Coming, Deed, Founds, Heard, Introduction, Next, ProcessId,
+};
 use crate::ensemble::standing::{
     Asks, Left, Refuses, Returning, Standing, refused, without_any_base,
 };

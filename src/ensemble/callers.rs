@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use crate::ensemble::Promised;
-pub(super) use crate::ensemble::introduction::ProcessId;
+use super::Promised;
+use super::introduction::ProcessId;
 
 /// Processes that were replaced are known so far back.
 const REPLACED_MAX: usize = 8;
@@ -14,16 +14,19 @@ const SHOWN_MAX: usize = 8;
 
 /// What a process says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Claim {
-    pub(super) process: ProcessId,
+pub struct Claim {
+    /// Another one for each start.
+    pub process: ProcessId,
     /// The member.
-    pub(super) id: u64,
-    pub(super) promised: Promised,
+    pub id: u64,
+    /// What its disk had when it began.
+    pub promised: Promised,
 }
 
 /// What follows from a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
+    /// It may.
     Welcome,
     /// The process that has spoken is still connected: whether it lives decides.
     Occupied,
@@ -35,7 +38,7 @@ pub(super) enum Verdict {
 
 /// The processes that have spoken as one server.
 #[derive(Debug, Default)]
-pub(super) struct Callers {
+pub struct Callers {
     /// The last one.
     spoke: Option<ProcessId>,
     /// Those before it, newest last.
@@ -47,7 +50,8 @@ pub(super) struct Callers {
 
 impl Callers {
     /// Whether a process may speak, where `heard` is connected.
-    pub(super) fn judge(&self, claim: Claim, heard: Option<ProcessId>) -> Verdict {
+    #[must_use]
+    pub fn judge(&self, claim: Claim, heard: Option<ProcessId>) -> Verdict {
         if self.replaced.contains(&claim.process) {
             return Verdict::Replaced;
         }
@@ -67,7 +71,7 @@ impl Callers {
 
     /// A process that was let in has said something, which shows so much of its disk. The one
     /// before it is replaced.
-    pub(super) fn spoke(&mut self, process: ProcessId, id: u64, promised: Promised) {
+    pub fn spoke(&mut self, process: ProcessId, id: u64, promised: Promised) {
         if self.spoke != Some(process) {
             self.replaced.extend(self.spoke.replace(process));
             if self.replaced.len() > REPLACED_MAX {
@@ -131,7 +135,7 @@ mod tests {
     /// their disks, against every claim and whoever may be connected. Who was replaced does not
     /// speak again.
     #[test]
-    fn every_claim_behind_every_history_is_judged_as_by_reading_all_of_it() {
+    fn every_claim_after_every_history_is_judged_as_by_reading_all_of_it() {
         let disks = [(5, 0), (5, 90), (6, 70)].map(|(term, last)| Promised { term, last });
         let mut words = Vec::new();
         for process in 1..=3 {
