@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::Promised;
-use super::introduction::ProcessId;
+pub use super::introduction::ProcessId;
 
 /// Processes that were replaced are known so far back.
 const REPLACED_MAX: usize = 8;

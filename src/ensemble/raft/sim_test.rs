@@ -25,6 +25,8 @@ mod checks;
 mod clients;
 #[path = "sim_test/connection.rs"]
 mod connection;
+#[path = "sim_test/copies.rs"]
+mod copies;
 #[path = "sim_test/cut_off.rs"]
 mod cut_off;
 #[path = "sim_test/faults.rs"]
@@ -150,6 +152,8 @@ enum Flaw {
     ObserverCounted,
     /// What members tell each other lacks a field behind the way.
     FieldForgotten,
+    /// Whoever has a member's place may speak for it, whatever its disk has.
+    CopyLetIn,
 }
 
 /// So many seeds fill the table.
@@ -256,7 +260,7 @@ fn whoever_has_a_wrong_tree_gets_the_right_one_whatever_breaks() {
 }
 
 /// A violation of what members owe each other is found, and not only that this member lost
-/// something.
+/// something; without the mistake, the same seed has none.
 fn assert_found(flaw: Flaw, violations: &[&str]) {
     let found = (0..5000).find_map(|seed| {
         let violation = run(seed, flaw).err()?;
@@ -264,6 +268,7 @@ fn assert_found(flaw: Flaw, violations: &[&str]) {
     });
     let Some((seed, violation)) = found else { panic!("{flaw:?} passes") };
     println!("{flaw:?} is found after {} seeds: {violation}", seed + 1);
+    assert_eq!(run(seed, Flaw::None).err(), None, "{flaw:?}, seed {seed}");
 }
 
 #[test]
@@ -383,6 +388,14 @@ fn an_observer_that_counts_is_found() {
 #[test]
 fn a_field_that_does_not_travel_is_found() {
     assert_found(Flaw::FieldForgotten, &["comes out of its frame"]);
+}
+
+#[test]
+fn a_copy_that_is_let_in_is_found() {
+    assert_found(
+        Flaw::CopyLetIn,
+        &["without a quorum", "lacks entry", "two leaders", "out of range"],
+    );
 }
 
 /// `FERROKEEPER_OUT=<folder> cargo test --lib -- --ignored write_members_for_zookeeper --nocapture`

@@ -13,8 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Common;
 use super::hello::{Kind, Refusal};
-use crate::ensemble::callers::{Callers, Claim, Verdict};
-use crate::ensemble::introduction::ProcessId;
+use crate::ensemble::callers::{Callers, Claim, ProcessId, Verdict};
 use crate::ensemble::{FromPeer, Promised, server_of};
 
 /// How long the process that speaks has to show that it lives: no leader is missed later. Another

@@ -22,10 +22,9 @@ use super::secure::Stream;
 use super::speak::dial;
 use super::{Common, Peer, Peers, SILENT_MAX, timeout};
 use crate::config::{self, SessionPasswords};
+use crate::ensemble::callers::ProcessId;
 use crate::ensemble::founding::{Answer, Applicant, Founding, HandedSecret, Question};
-use crate::ensemble::introduction::{
-    Asked, Coming, Deed, Founds, Heard, Introduction, Next, ProcessId,
-};
+use crate::ensemble::introduction::{Asked, Coming, Deed, Founds, Heard, Introduction, Next};
 use crate::ensemble::standing::{
     Asks, Left, Refuses, Returning, Standing, refused, without_any_base,
 };

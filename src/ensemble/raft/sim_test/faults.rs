@@ -14,6 +14,8 @@ pub(super) enum FaultKind {
     PowerLoss,
     /// The machine comes back with an empty disk.
     Wiped,
+    /// An older copy of its directory takes the place of that.
+    CopyPutBack,
     /// It goes from the lists of others, and comes back later.
     ListChanged,
     /// Power fails at one of the operations on the disk to come.
@@ -49,10 +51,11 @@ pub(super) enum FaultKind {
 }
 
 impl FaultKind {
-    pub(super) const ALL: [Self; 26] = [
+    pub(super) const ALL: [Self; 27] = [
         Self::Killed,
         Self::PowerLoss,
         Self::Wiped,
+        Self::CopyPutBack,
         Self::ListChanged,
         Self::PowerLossInWrite,
         Self::Eio,
@@ -80,8 +83,14 @@ impl FaultKind {
 
     /// Draws one. What is not always possible is drawn more often.
     pub(super) fn draw(dice: &mut Dice) -> Self {
-        const RARE: [FaultKind; 7] = [
+        const RARE: [FaultKind; 13] = [
             FaultKind::Wiped,
+            FaultKind::CopyPutBack,
+            FaultKind::CopyPutBack,
+            FaultKind::CopyPutBack,
+            FaultKind::CopyPutBack,
+            FaultKind::CopyPutBack,
+            FaultKind::CopyPutBack,
             FaultKind::ListChanged,
             FaultKind::Bridge,
             FaultKind::ConnectionReset,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use raft::SnapshotStatus;
 
 use super::checks::read_chain;
+use super::copies::is_over;
 use super::flawed_disk::FlawedDisk;
 use super::post::Post;
 use super::server::{Thread, Waiting};
@@ -119,8 +120,11 @@ impl World {
         }
         for (message, bytes) in snapshots {
             let to = place_of(message.to);
-            // The one whom it is for is gone.
-            if self.servers[to].id != message.to || !self.are_peers(at, to) {
+            // The one whom it is for is gone, or is not let in.
+            if self.servers[to].id != message.to
+                || !self.are_peers(at, to)
+                || self.copies.are_back(at, to)
+            {
                 let status = FromPeer::SnapshotSent(message.to, SnapshotStatus::Failure);
                 self.timeline
                     .after(MS, Event::Tell(at, self.servers[at].life, Waiting::From(status)));
@@ -285,6 +289,7 @@ impl World {
         ids.into_iter().for_each(|id| self.hang_up(at, id));
         self.lose_transfers(at);
         let server = &mut self.servers[at];
+        let promised = server.writer.as_ref().map(DiskWriter::promised);
         server.member = None;
         server.writer = None;
         server.writes.clear();
@@ -294,6 +299,7 @@ impl World {
         server.hears.clear();
         server.speaks.clear();
         server.dials.clear();
+        server.callers.clear();
         server.waiting.clear();
         server.submissions.clear();
         server.receiving = None;
@@ -310,6 +316,7 @@ impl World {
         } else {
             server.disk.kill();
         }
+        self.copy_directory(at, promised);
         let long = if self.dice.below(3) == 0 { 4000 } else { 500 };
         let ms = 10 + self.dice.below(long);
         self.timeline.after(ms * MS, Event::Mend(Mend::Start(at)));
@@ -392,7 +399,7 @@ impl World {
                 self.fail(at);
                 return Ok(());
             }
-            Err(error @ EnsembleError::Replaced { .. }) => return self.end_removed(at, &error),
+            Err(error) if is_over(&error) => return self.end_for_good(at, &error),
             Err(error) => return Err(format!("member {id} does not start: {error}: {error:?}")),
         };
         let wall = server.clock.read(now).wall;
@@ -436,7 +443,7 @@ impl World {
         server.known.clear();
         server.chain.clear();
         read_chain(&writer.log, &mut server.chain);
-        server.writer = Some(writer);
+        (server.claimed, server.writer) = (writer.promised(), Some(writer));
         self.outcome.recovered += u64::from(server.recovering.is_some());
         if server.recovering.is_some() {
             Self::trouble(&mut self.dice, &mut self.timeline, at);

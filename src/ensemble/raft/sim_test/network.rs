@@ -30,7 +30,7 @@ pub(super) struct Parcel {
     pub(super) from: usize,
     pub(super) to: usize,
     /// Of the way when it was sent.
-    number: u64,
+    pub(super) number: u64,
     /// What its sender put into the frame.
     pub(super) content: Content,
     pub(super) frame: Bytes,

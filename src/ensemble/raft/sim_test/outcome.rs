@@ -49,6 +49,9 @@ outcome! {
     /// Disks that were emptied, and those of them whose servers voted again.
     wiped,
     seated,
+    /// Older copies of a directory that were put back, and that were refused.
+    copies,
+    refused_copies,
     /// Servers that others listed no more, those of them that were taken out of the ensemble, and
     /// that were there again.
     unlisted,

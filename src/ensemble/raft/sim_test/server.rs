@@ -12,10 +12,11 @@ use super::timeline::MS;
 use crate::engine::database::Database;
 use crate::engine::time::{Monotonic, Now, WallClock};
 use crate::engine::watch::ConnectionId;
-use crate::ensemble::Life;
+use crate::ensemble::callers::Callers;
 use crate::ensemble::queue::{FromPeer, Submission};
 use crate::ensemble::raft::{DiskWriter, Member, Write, Written};
 use crate::ensemble::ways::Way;
+use crate::ensemble::{Life, Promised};
 use crate::storage::RecoveryOptions;
 use crate::storage::sim::SimDisk;
 
@@ -95,6 +96,10 @@ pub(super) struct Server {
     pub(super) hears: BTreeMap<usize, Line>,
     pub(super) speaks: BTreeMap<usize, Line>,
     pub(super) dials: BTreeSet<usize>,
+    /// What its process knows of the processes of each other server.
+    pub(super) callers: BTreeMap<usize, Callers>,
+    /// What its disk had when its process began.
+    pub(super) claimed: Promised,
     pub(super) waiting: Vec<Waiting>,
     pub(super) submissions: Vec<Submission>,
     pub(super) thread: Thread,
@@ -205,6 +210,8 @@ impl Server {
             hears: BTreeMap::new(),
             speaks: BTreeMap::new(),
             dials: BTreeSet::new(),
+            callers: BTreeMap::new(),
+            claimed: Promised::default(),
             waiting: Vec::new(),
             submissions: Vec::new(),
             thread: Thread::new(Monotonic::default(), Vec::new(), Vec::new()),

@@ -34,7 +34,7 @@ impl World {
             let lull = if self.dice.below(8) == 0 { 3000 * MS } else { 0 };
             self.timeline.after(pause + lull, Event::Fault);
         }
-        if self.timeline.now() < self.lists.lull_until {
+        if self.timeline.now() < self.lists.lull_until || self.copies.is_back() {
             return Ok(());
         }
         let state = State::ALL[self.dice.below(State::ALL.len() as u64) as usize];
@@ -81,17 +81,8 @@ impl World {
                 self.outcome.crashes += 1;
                 self.crash(at, kind == FaultKind::PowerLoss);
             }
-            FaultKind::Wiped => {
-                if self.is_whole() {
-                    self.count(kind, at);
-                    self.wipe(at);
-                }
-            }
-            FaultKind::ListChanged => {
-                if self.is_whole() {
-                    self.count(kind, at);
-                    self.unlist(at);
-                }
+            FaultKind::Wiped | FaultKind::CopyPutBack | FaultKind::ListChanged => {
+                self.strike_member(kind, at);
             }
             FaultKind::PowerLossInWrite | FaultKind::Eio | FaultKind::Enospc => {
                 self.count(kind, at);
@@ -227,6 +218,26 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// A server may not be the member any more that it was; one at a time.
+    fn strike_member(&mut self, kind: FaultKind, at: usize) {
+        if !self.is_whole() {
+            return;
+        }
+        let mut others = (0..self.servers.len()).map(|by| (at + by) % self.servers.len());
+        let at = match kind {
+            // The moments are few.
+            FaultKind::CopyPutBack => others.find(|at| self.has_copy_to_put_back(*at)),
+            _ => Some(at),
+        };
+        let Some(at) = at else { return };
+        self.count(kind, at);
+        match kind {
+            FaultKind::Wiped => self.wipe(at),
+            FaultKind::CopyPutBack => self.put_copy_back(at),
+            _ => self.unlist(at),
+        }
     }
 
     fn worsen(&mut self, kind: FaultKind, at: usize, weather: Weather) {

@@ -5,7 +5,8 @@ use super::network::{Content, Parcel};
 use super::server::{Line, Server, Waiting};
 use super::timeline::MS;
 use super::world::{Checked, Event, World};
-use crate::ensemble::queue::{FromPeer, Refused};
+use crate::ensemble::Promised;
+use crate::ensemble::queue::FromPeer;
 use crate::ensemble::ways::Way;
 
 /// How long it may take an end of a way to find out that it broke.
@@ -14,11 +15,11 @@ const LATE_MAX: u64 = 2500 * MS;
 /// An end of a way that has broken, in a life of its server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lost {
-    from: usize,
-    to: usize,
-    number: u64,
-    way: Way,
-    life: u64,
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) number: u64,
+    pub(super) way: Way,
+    pub(super) life: u64,
 }
 
 /// The same of one that is there.
@@ -50,10 +51,18 @@ impl World {
 
     pub(super) fn arrive(&mut self, parcel: Parcel) -> Checked {
         let Some(parcel) = self.network.arrive(parcel) else { return Ok(()) };
-        let Parcel { from, to, content, frame, .. } = parcel;
+        let Parcel { from, to, number, content, frame } = parcel;
         let is_for_another =
             matches!(&content, Content::Message(message) if message.to != self.servers[to].id);
         if self.servers[to].member.is_some() && !is_for_another && self.are_peers(from, to) {
+            let promised = match &content {
+                Content::Message(message) => Promised::of(message),
+                _ => None,
+            };
+            // A message may come late, from a process of before, but never to another disk.
+            if !self.spoke(from, to, number, promised) && self.copies.are_back(from, to) {
+                return Ok(());
+            }
             let now = self.servers[to].clock.read(self.timeline.now()).monotonic;
             let content = frames::read(&frame, content, now)?;
             let from = self.servers[from].id;
@@ -138,13 +147,7 @@ impl World {
             && self.network.passes(to, from)
             && answers(from)
             && answers(to);
-        let is_refused = meet && self.refuses(to, from);
-        if is_refused {
-            let delay = MS + self.dice.below(10 * MS);
-            let refused = FromPeer::Refused(Refused::Removed);
-            self.timeline.after(delay, Event::Tell(from, life, Waiting::From(refused)));
-        }
-        if !meet || is_refused {
+        if !meet || !self.is_let_in(from, to) {
             self.dial_later(from, to, 100 * MS);
             return;
         }
@@ -173,6 +176,10 @@ impl World {
         self.end_line(at, peer, way);
         self.servers[at].lines(way).insert(peer, line);
         self.tell_way(at, line.id, way, true);
+        if way == Way::Hears {
+            // The first that is said is that it lives.
+            self.spoke(from, to, line.number, None);
+        }
         let its = self.servers[at].lines(other).get(&peer);
         if its.is_some_and(|its| its.life != line.life) {
             self.end_line(at, peer, other);

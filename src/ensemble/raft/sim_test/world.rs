@@ -11,6 +11,7 @@ use super::age::Known;
 use super::checks::{Chain, Checks};
 use super::clients::Client;
 use super::connection::{Asked, Seen};
+use super::copies::Copies;
 use super::history::{History, Reply};
 use super::listed::Lists;
 use super::locals::Locals;
@@ -127,6 +128,7 @@ pub(super) struct World {
     pub(super) before: Vec<(u64, Chain)>,
     pub(super) lists: Lists,
     pub(super) locals: Locals,
+    pub(super) copies: Copies,
     pub(super) checks: Checks,
     pub(super) history: History,
     pub(super) owners: Owners,
@@ -239,6 +241,7 @@ impl World {
             before: Vec::new(),
             lists: Lists::default(),
             locals: Locals::default(),
+            copies: Copies::default(),
             checks: Checks::default(),
             history: History::new(),
             owners: Owners::default(),

@@ -53,6 +53,7 @@ impl World {
                     .end_removed(at, &error)
                     .map_err(|violation| format!("disk {}: {violation}", at + 1));
             }
+            Err(error @ EnsembleError::OlderCopy(_)) => return self.end_copy(at, &error),
             Err(error) => return Err(format!("disk {}: {error}: {error:?}", at + 1)),
         };
         let before = server.chain.clone();
