@@ -297,7 +297,8 @@ impl Peers {
     /// Who belongs to the ensemble, and how far this member is.
     pub(super) fn know(&self, known: KnownMembers) {
         self.0.introduction.lock().knows(&known);
-        *self.0.known.lock() = known;
+        *self.0.known.lock() = known.clone();
+        self.0.hear_removed_no_more(&known);
     }
 
     /// Has something said that was not known before this version.

@@ -132,7 +132,7 @@ pub struct KnownMembers {
 
 impl KnownMembers {
     /// All of one instant.
-    pub(in crate::ensemble) const fn new(ids: Vec<u64>, configured_at: u64, of: OfLine) -> Self {
+    pub(crate) const fn new(ids: Vec<u64>, configured_at: u64, of: OfLine) -> Self {
         Self { ids, configured_at, of }
     }
 

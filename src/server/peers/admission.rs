@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::Common;
 use super::hello::{Kind, Refusal};
 use crate::ensemble::callers::{Callers, Claim, ProcessId, Verdict};
-use crate::ensemble::{FromPeer, Promised, server_of};
+use crate::ensemble::{FromPeer, KnownMembers, Promised, server_of};
 
 /// How long the process that speaks has to show that it lives: no leader is missed later. Another
 /// one waits for no longer.
@@ -271,6 +271,17 @@ impl Common {
             probes: to_send,
             answers,
             is_full,
+        }
+    }
+
+    /// Ends the connections of members that were taken out after they had called, maybe before this
+    /// one had applied that: each is told when it calls again.
+    pub(super) fn hear_removed_no_more(&self, known: &KnownMembers) {
+        let is_removed = |connection: &Connection| known.has_removed(connection.id);
+        for its in self.heard.lock().values_mut() {
+            if its.connection.as_ref().is_some_and(is_removed) {
+                self.hear_no_more(its);
+            }
         }
     }
 

@@ -30,6 +30,9 @@ use crate::storage::{
     RecoveryOptions, SessionKey,
 };
 
+#[path = "peers_test/taken_out.rs"]
+mod taken_out;
+
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// One of two servers, 1 and 2, whose other one is at `port` of 127.0.0.1.
@@ -845,26 +848,6 @@ async fn who_accepts_takes_part_when_the_founder_says_that_it_knows() {
             "{introduction:?}"
         );
     }
-}
-
-/// Whom it asked as a member says nothing of who has answered.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_founder_that_was_taken_out_confirms_nothing() {
-    let (one, two) = (Node::new(1, 0, &Settings::default()), Node::new(2, 0, &Settings::default()));
-    let directory = Arc::clone(&two.common().directory);
-    two.peers.is_no_member(Before::read(directory, &starts(2)).expect("an empty directory"));
-    two.common().introduction.lock().accepts(to(7));
-    let Question::Founded(founding, secret) = offer(1, 7) else { unreachable!() };
-    let answer = two.common().belong((1, ProcessId(1)), founding, secret).await;
-    assert_eq!(answer, Answer::Founded);
-    let (id, over) = (member_id(1, 1), Some(Over::Removed));
-    let state = RaftState { id, ensemble: 7, term: 2, asks: vec![], over, ..RaftState::default() };
-    one.peers.is_member(&state, 0);
-    let standing = one.common().standing().expect("it is there");
-    let others = [(1, standing)].into_iter().collect();
-    assert!(!two.common().introduction.lock().is_known(2, &others));
-    let state = RaftStateFile::look(&two.common().directory).expect("looks").expect("is there");
-    assert_eq!(state.awaits, member_id(1, 1));
 }
 
 /// It has none of its data. Nothing may say that an ensemble has begun that has not; in one that

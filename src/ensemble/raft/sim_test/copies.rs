@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::post::Post;
 use super::server::{Line, Waiting};
 use super::timeline::MS;
 use super::ways::Lost;
@@ -111,6 +112,16 @@ impl World {
         };
         let lost = Lost { from: caller, to: at, number, way: Way::Hears, life };
         self.timeline.after(PROBE_MAX, Event::Lost(lost));
+    }
+
+    /// The ways end of members that were taken out after they had called.
+    pub(super) fn hear_removed_no_more(&mut self, at: usize, member: &Member<Post>) {
+        let known = member.known();
+        let hears = self.servers[at].hears.iter();
+        let removed = hears.filter(|(_, line)| known.has_removed(line.id)).map(|(from, _)| *from);
+        for from in removed.collect::<Vec<_>>() {
+            self.part(from, at);
+        }
     }
 
     /// Something has come over the way that has this number, if that is the one that is heard.

@@ -251,6 +251,8 @@ impl World {
         if !server.thread.life.report(member, now)? {
             return Ok(());
         }
+        self.hear_removed_no_more(at, member);
+        let server = &mut self.servers[at];
         let asks = member.following.as_ref().filter(|following| !following.is_leaving());
         let leader = match asks {
             Some(following) => following.leader(),
