@@ -2,7 +2,7 @@
 //! they own no ephemeral znode. One that wants to becomes a session of all servers first, if that
 //! is allowed.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use jute::CreateMode;
 use jute::protocol::{CreateRequest, MultiOp, Request};
@@ -30,8 +30,9 @@ pub struct LocalSessions {
     tracker: SessionTracker,
     /// Whether they can become sessions of all servers.
     upgrades: bool,
-    /// Those that are to be sessions of all servers, and are not yet as far as is applied here.
-    leaving: BTreeSet<SessionId>,
+    /// Those that are to be sessions of all servers, and are not yet as far as is applied here; and
+    /// whether their clients have come back since, so that it is not certain that they will be.
+    leaving: BTreeMap<SessionId, bool>,
 }
 
 impl LocalSessions {
@@ -40,7 +41,7 @@ impl LocalSessions {
     pub fn new(tick_ms: u64, first_id: i64, upgrades: bool) -> Self {
         let tracker =
             SessionTracker::new(&Sessions::new(), tick_ms, first_id, Monotonic::default());
-        Self { tracker, upgrades, leaving: BTreeSet::new() }
+        Self { tracker, upgrades, leaving: BTreeMap::new() }
     }
 
     /// Takes a request of a client of this server.
@@ -55,7 +56,9 @@ impl LocalSessions {
                     // Whoever orders knows better than this server if it becomes one of all servers
                     // after all.
                     Some(attached) => {
-                        self.leaving.remove(&session);
+                        if let Some(came_back) = self.leaving.get_mut(&session) {
+                            *came_back = true;
+                        }
                         Taken::Attached(attached)
                     }
                     None => Taken::PassOn(work),
@@ -73,13 +76,17 @@ impl LocalSessions {
         if self.tracker.check(session, origin.connection).is_err() {
             return Taken::Close;
         }
-        if self.leaving.contains(&session) {
+        let came_back = self.leaving.get(&session).copied();
+        if came_back == Some(false) {
             return Taken::PassOn(Work::Request(request));
         }
-        if request == Request::CloseSession {
+        let ends = request == Request::CloseSession;
+        if ends && came_back.is_none() {
             self.forget(session);
-        } else if self.upgrades && creates_ephemeral(&request) {
-            self.leaving.insert(session);
+        } else if ends || self.upgrades && creates_ephemeral(&request) {
+            // If it became one of all servers after its end here, its ephemerals would stay until
+            // it expires.
+            self.leaving.insert(session, false);
             let timeout_ms = self.tracker.timeout_ms(session).unwrap_or_default();
             return Taken::PassOn(Work::Upgrade { timeout_ms, request });
         }
@@ -139,6 +146,8 @@ fn creates_ephemeral(request: &Request<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+
+    use jute::protocol::SyncRequest;
 
     use super::*;
     use crate::engine::watch::ConnectionId;
@@ -239,6 +248,20 @@ mod tests {
         let close = Work::Request(Request::CloseSession);
         let closed = local.take(&origin(B, session), close.clone());
         assert!(matches!(closed, Taken::PassOn(work) if work == close));
+        assert_eq!(local.count(), 0);
+        // Or may still become one: it ends as that.
+        let session = open(&mut local);
+        passed(&mut local, &origin(A, session), create(CreateMode::Ephemeral));
+        let attached = local.take(&origin(B, session), Work::Attach { timeout_ms: 2000 });
+        assert!(matches!(attached, Taken::Attached(_)));
+        let sync = Request::Sync(SyncRequest { path: None });
+        let of_local = passed(&mut local, &origin(B, session), sync.clone());
+        assert_eq!(of_local, Work::OfLocal(sync));
+        let closed = passed(&mut local, &origin(B, session), Request::CloseSession);
+        let request = Request::CloseSession;
+        assert_eq!(closed, Work::Upgrade { timeout_ms: 2000, request });
+        assert_eq!(local.count(), 1);
+        local.forget(session);
         assert_eq!(local.count(), 0);
         // A session of all servers is none of this one's.
         let global = passed(&mut local, &origin(A, SessionId(99)), create(CreateMode::Ephemeral));
