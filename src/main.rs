@@ -47,7 +47,7 @@ enum Command {
     Tool(Tool),
 }
 
-/// `-D` behind the subcommand.
+/// `-D` after the subcommand.
 #[derive(Debug, Args)]
 struct Defines {
     /// Set a property, like Java's -D; repeatable. zoo.cfg overrides it.

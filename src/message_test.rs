@@ -66,7 +66,7 @@ fn sources() -> Vec<(PathBuf, String)> {
     found
 }
 
-/// What stands behind each `warn!` and `error!` of a source, by the line it begins in.
+/// What stands after each `warn!` and `error!` of a source, by the line it begins in.
 fn warnings(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let begins = ["warn!(", "error!("]
         .into_iter()

@@ -350,7 +350,7 @@ async fn serve_alone(
     );
     let mut log = recovered.log;
     if !recovered.fresh && !matches!(recovered.snapshot.origin, SnapshotOrigin::Exact { .. }) {
-        // From here on everything is exact: a snapshot of ours stands behind whatever is logged.
+        // From here on everything is exact: a snapshot of ours stands after whatever is logged.
         snapshots.begin(&replica, &mut log, now);
     }
     upkeep::fill_spares(log.spare_filler());

@@ -40,7 +40,7 @@ pub(crate) enum What {
     Memory { sessions: u32 },
     /// A load beside so many watches of one session, which never fire.
     Watched { watches: u32, workload: Workload },
-    /// A start on a snapshot of the population with so many transactions behind it, from the
+    /// A start on a snapshot of the population with so many transactions after it, from the
     /// process to the first reply. On servers of its own.
     Start { replayed: u32 },
     /// Sets at half of what the same server manages, across snapshots. On servers of its own.

@@ -193,7 +193,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The floor of a synced write: `fdatasync` behind a small write on the same disk.
+/// The floor of a synced write: `fdatasync` after a small write on the same disk.
 pub(crate) fn sync_floor(programs: &Programs, span: Duration) -> io::Result<Histogram<u64>> {
     floor::sync_latency(&programs.data, span)
 }

@@ -164,7 +164,7 @@ fn answer(body: &[u8], out: &mut Vec<u8>, heard: &mut Heard) {
     out.resize(out.len() + len, 0);
 }
 
-/// The latency of `fdatasync` behind a small write into a file that is on disk already, in
+/// The latency of `fdatasync` after a small write into a file that is on disk already, in
 /// nanoseconds.
 pub(crate) fn sync_latency(folder: &Path, span: Duration) -> io::Result<Histogram<u64>> {
     let mut latency = Histogram::new_with_bounds(1, 600_000_000_000, 3).expect("valid bounds");

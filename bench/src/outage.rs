@@ -122,7 +122,7 @@ fn listeners(servers: &[SocketAddr]) -> io::Result<Vec<Connection>> {
     all.map(|(server, number)| Connection::open(server, number)).collect()
 }
 
-/// The number in a znode, as the server that was away shows it behind a sync.
+/// The number in a znode, as the server that was away shows it after a sync.
 fn value(server: SocketAddr, path: &str) -> io::Result<u64> {
     let mut connection = Connection::open(server, 0)?;
     connection.call(&Request::Sync(SyncRequest { path: Some(path.into()) }))?;
@@ -130,7 +130,7 @@ fn value(server: SocketAddr, path: &str) -> io::Result<u64> {
     if head.error != 0 {
         return Err(io::Error::other(format!("{path} is answered {}", head.error)));
     }
-    // Behind the head of 16 bytes: a length, the value, the stat.
+    // After the head of 16 bytes: a length, the value, the stat.
     let length = body
         .get(16..)
         .and_then(|rest| rest.first_chunk())

@@ -20,10 +20,10 @@ const SNAPSHOT_DEADLINE: Duration = Duration::from_secs(600);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 /// Transactions that the population has beside the keys, with room.
 const BESIDE_KEYS: u32 = 1_000;
-/// Sets in flight while the log behind the snapshot is written.
+/// Sets in flight while the log after the snapshot is written.
 const BATCH: u32 = 500;
 
-/// What a killed server left: a snapshot of so many keys, and changes of theirs in the log behind
+/// What a killed server left: a snapshot of so many keys, and changes of theirs in the log after
 /// it.
 #[derive(Debug)]
 pub(crate) struct Content {
@@ -78,7 +78,7 @@ fn make(launch: &Launch<'_>, value_len: usize, replayed: u32) -> io::Result<Cont
     Ok(Content { dir: subject.kill()?, keys })
 }
 
-/// Whether there is one behind the empty `snapshot.0`.
+/// Whether there is one after the empty `snapshot.0`.
 fn has_snapshot(subject: &subject::Subject) -> io::Result<bool> {
     for entry in fs::read_dir(subject.files())? {
         let name = entry?.file_name();

@@ -324,7 +324,7 @@ fn beside_shapes(
     Ok(shaped)
 }
 
-/// Waits until the sessions of thousands of connections are over: they expire half a minute behind
+/// Waits until the sessions of thousands of connections are over: they expire half a minute after
 /// them.
 fn wait_for_calm(subject: &Subject) {
     let deadline = Instant::now() + CALM_DEADLINE;

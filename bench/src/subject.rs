@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// The longest start: ten million znodes behind a kill.
+/// The longest start: ten million znodes after a kill.
 const START_DEADLINE: Duration = Duration::from_secs(600);
 /// Between two looks at whether a server serves.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);

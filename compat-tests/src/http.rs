@@ -13,7 +13,7 @@ pub struct Answer {
     pub status: u16,
     /// Names in lower case.
     headers: Vec<(String, String)>,
-    /// Behind the headers, put together if it came in chunks.
+    /// After the headers, put together if it came in chunks.
     pub body: Vec<u8>,
 }
 

@@ -95,13 +95,13 @@ impl Session {
     }
 }
 
-/// A frame from the server behind the ConnectResponse.
+/// A frame from the server after the ConnectResponse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub xid: i32,
     pub zxid: i64,
     pub err: i32,
-    /// What stands behind the header.
+    /// What stands after the header.
     pub body: Bytes,
 }
 

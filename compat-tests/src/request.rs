@@ -1,4 +1,4 @@
-//! Bodies of requests, written by hand: what stands behind the request header.
+//! Bodies of requests, written by hand: what stands after the request header.
 
 use bytes::BufMut;
 

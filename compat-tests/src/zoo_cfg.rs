@@ -1,7 +1,7 @@
 //! Files zoo.cfg as they are found in production, put on free ports and directories.
 //!
 //! Each file of `compat-tests/zoo.cfg.d` begins with what is expected of it: `# serves`, `#
-//! refused: KEY`, or `# refused here: KEY` where Apache ZooKeeper serves. Behind `#---
+//! refused: KEY`, or `# refused here: KEY` where Apache ZooKeeper serves. After `#---
 //! zoo.cfg.dynamic` stands that file.
 
 use std::fs;

@@ -254,7 +254,7 @@ fn copy_file(from: &Path, to: &Path) {
         }
         target.write_all(read).expect("the copy is written");
         // The end of what is written by now: what comes while a disk or a network takes its time
-        // stands behind a hole.
+        // stands after a hole.
         let blank = |part: Option<&[u8]>| part.is_some_and(|part| part.iter().all(|b| *b == 0));
         let ends_here = !blank(read.first_chunk::<200>().map(|part| &part[..]))
             && blank(read.last_chunk::<200>().map(|part| &part[..]));

@@ -1,5 +1,5 @@
 //! Curator's recipes on Apache ZooKeeper and on the server under test: clients in competition,
-//! connections cut, sessions ended behind their backs.
+//! connections cut, sessions ended after their backs.
 
 use compat_tests::compatibility::{Client, LeaderKill, on_both, through_a_leader_kill};
 use compat_tests::{Java, classpath, debian_jars};

@@ -17,7 +17,7 @@ const SETS: usize = 45_000;
 const CLIENTS: usize = 200;
 const SESSION_MS: u32 = 6_000;
 
-/// A million znodes of 100 bytes in a snapshot of ZooKeeper, and transactions behind it.
+/// A million znodes of 100 bytes in a snapshot of ZooKeeper, and transactions after it.
 fn populate(server: &mut Server) {
     let mut client = server.connect(20_000);
     let create =
@@ -79,7 +79,7 @@ impl Observer {
         Self { stop, thread }
     }
 
-    /// The last reply before the longest silence, and the first one behind it.
+    /// The last reply before the longest silence, and the first one after it.
     fn finish(self) -> (Instant, Instant) {
         self.stop.store(true, Ordering::Relaxed);
         let replies = self.thread.join().expect("the observer runs through");

@@ -94,7 +94,7 @@ fn a_bit_of_everything(server: &Server) {
     other.close().expect("the session closes");
 }
 
-/// The text behind the name of the operation, as ZooKeeper's toolkit would print it, as far as that
+/// The text after the name of the operation, as ZooKeeper's toolkit would print it, as far as that
 /// is told here.
 fn begins_like(line: &Value) -> String {
     let path = line["path"].as_str().unwrap_or_default();
@@ -172,7 +172,7 @@ fn logs_and_snapshots_are_shown_as_zookeepers_tools_show_them() {
             .filter(|line| line["type"] == "znode")
             .map(|line| (line["path"].as_str().expect("a path").to_owned(), line))
             .collect();
-        // Behind the znodes come the zxid and the sessions.
+        // After the znodes come the zxid and the sessions.
         let parts = printed.split("----\n").filter(|part| part.starts_with('/'));
         let znodes = parts.map(|znode| {
             let mut lines = znode.lines();

@@ -36,7 +36,7 @@ fn every_guarantee_has_tests_that_exist() {
     // A row of a table: the promise, what it means, its tests, those of an ensemble.
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).collect();
     for row in rows.iter().filter(|row| !row.starts_with("| promise ")) {
-        // Nothing stands before the first bar, and behind the last.
+        // Nothing stands before the first bar, and after the last.
         let cells: Vec<&str> = row.split('|').collect();
         if cells.len() != 6 || cells[3..5].iter().any(|tests| named(tests).is_empty()) {
             wrong.push(format!("no test of one server, or none of an ensemble: {row}"));

@@ -131,7 +131,7 @@ impl Transcript<'_> {
 
     fn dumps(&mut self) {
         let (here, elsewhere) = (self.here, self.elsewhere);
-        // Whichever does not lead may be behind.
+        // Whichever does not lead may be after.
         let deadline = Instant::now() + DEADLINE;
         while zxid(here) != zxid(elsewhere) {
             assert!(Instant::now() < deadline, "one stays behind");

@@ -516,7 +516,7 @@ fn of_a_lone_server() {
     assert_eq!(missing(&ours, false), [""; 0]);
 }
 
-/// Pages of a leader and of a follower, behind the same requests to both.
+/// Pages of a leader and of a follower, after the same requests to both.
 fn pages(kind: Kind, config: &[&str]) -> [MetricsPage; 2] {
     let ensemble = Ensemble::start(kind, config);
     let leads = |server: &&Server| server.metrics().samples.contains_key("leader_uptime");
@@ -556,7 +556,7 @@ fn of_a_leader_and_of_a_follower() {
     for name in ["proposal_count", "commit_count", "quorum_ack_latency_count", "learners"] {
         assert!(leader.value(name) > 0.0 && their_leader.value(name) > 0.0, "{name}");
     }
-    // What a leader has behind these requests is everything that there is.
+    // What a leader has after these requests is everything that there is.
     assert_eq!(differing(&documented(), &leader), [""; 0]);
     for page in ["grafana.json", "alerts.yml"] {
         let names = names_used(page);

@@ -90,7 +90,7 @@ fn odd_texts() -> Vec<Vec<u8>> {
     texts
 }
 
-/// The statistics and the errors behind each step of the same requests.
+/// The statistics and the errors after each step of the same requests.
 fn told(kind: Kind) -> Vec<String> {
     let mut server = Server::start(kind, &["enforceQuota=true", "jute.maxbuffer=4000000"]);
     let mut client = server.connect(20_000);

@@ -44,7 +44,7 @@ fn call(client: &mut RawClient, op: i32, body: &[u8]) {
     client.call(op, body).expect("a reply");
 }
 
-/// A word with bytes behind it, in one piece.
+/// A word with bytes after it, in one piece.
 fn ask_with(server: &Server, word: &[u8]) -> String {
     let mut stream = TcpStream::connect(server.address()).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(5))).expect("set");

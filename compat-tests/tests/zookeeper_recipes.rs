@@ -1,5 +1,5 @@
 //! The recipes of ZooKeeper's own distribution on Apache ZooKeeper and on the server under test:
-//! five clients, connections cut, sessions ended behind their backs.
+//! five clients, connections cut, sessions ended after their backs.
 
 use compat_tests::compatibility::{Client, on_both};
 use compat_tests::{Java, debian_jars};

@@ -6,7 +6,7 @@
 pub enum ErrorCode {
     /// Range marker, never sent.
     SystemError = -1,
-    /// A sub-operation behind the failed one of a multi.
+    /// A sub-operation after the failed one of a multi.
     RuntimeInconsistency = -2,
     /// Never sent by a server.
     DataInconsistency = -3,

@@ -5,7 +5,7 @@ use nom::{Err, IResult};
 
 use crate::DecodeError;
 
-/// What a parser gives: the input behind the record, and the record.
+/// What a parser gives: the input after the record, and the record.
 pub type Parsed<'a, T> = IResult<&'a [u8], T, DecodeError>;
 
 /// A value with one byte layout. Fields follow each other without tags, lengths or padding.
@@ -29,7 +29,7 @@ pub trait IntoStatic {
     fn into_static(self) -> Self::Static;
 }
 
-/// Reads one value from the front of `input` and returns it with the bytes behind it.
+/// Reads one value from the front of `input` and returns it with the bytes after it.
 ///
 /// # Errors
 /// [`DecodeError`] when `input` is not such a value or ends inside it.

@@ -10,7 +10,7 @@ use crate::{Acl, DecodeError, OpCode};
 /// Version of the tree digest's algorithm.
 pub const DIGEST_VERSION: i32 = 2;
 
-/// Bytes of a [`TxnDigest`]. Fewer bytes behind a transaction are no digest, as ZooKeeper's reader
+/// Bytes of a [`TxnDigest`]. Fewer bytes after a transaction are no digest, as ZooKeeper's reader
 /// has it.
 const DIGEST_LEN: usize = 12;
 
@@ -372,7 +372,7 @@ impl<'a> TxnRecord<'a> {
         }
     }
 
-    /// Reads a payload and returns what stands behind its known parts.
+    /// Reads a payload and returns what stands after its known parts.
     ///
     /// # Errors
     /// [`DecodeError`] when the payload is no transaction.

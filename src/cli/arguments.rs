@@ -19,7 +19,7 @@ pub(super) enum Choice {
     ExactlyOne,
 }
 
-/// What stood behind the command.
+/// What stood after the command.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Arguments {
     options: Vec<(&'static str, Option<String>)>,
@@ -38,7 +38,7 @@ impl Arguments {
         value.as_deref()
     }
 
-    /// Reads the words behind a command. An error is the text that zkCli prints, Java's class and
+    /// Reads the words after a command. An error is the text that zkCli prints, Java's class and
     /// all: scripts look for it.
     pub(super) fn parse(
         options: &'static [Opt],

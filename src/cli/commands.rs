@@ -27,13 +27,13 @@ pub(super) struct Session<'a> {
 /// A command that asks a server.
 pub(super) struct Command {
     pub(super) name: &'static str,
-    /// What stands behind the name.
+    /// What stands after the name.
     pub(super) usage: &'static str,
     options: &'static [Opt],
     choice: Choice,
     /// Whether the usage lists the options.
     lists_options: bool,
-    /// Whether what stands behind the name is looked at.
+    /// Whether what stands after the name is looked at.
     ignores_words: bool,
     /// How many words it needs, and takes.
     words: (usize, usize),
@@ -111,7 +111,7 @@ impl Command {
         CliError::Malformed(format!("{name} {usage}{options}"))
     }
 
-    /// Reads the words behind the name and does what they ask for.
+    /// Reads the words after the name and does what they ask for.
     pub(super) fn execute(
         &self,
         words: &[String],
@@ -154,7 +154,7 @@ fn word(arguments: &Arguments, number: usize) -> &str {
     arguments.words.get(number).map_or("", String::as_str)
 }
 
-/// The number behind an option, or -1.
+/// The number after an option, or -1.
 fn version(arguments: &Arguments) -> Result<i32, CliError> {
     arguments.value("v").map_or(Ok(-1), |value| {
         value.parse().map_err(|_| {

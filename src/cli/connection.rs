@@ -245,7 +245,7 @@ impl Connection {
         self.shared.inner.lock().identities.clone()
     }
 
-    /// Sends a request; the answer comes behind all events that came before it.
+    /// Sends a request; the answer comes after all events that came before it.
     pub(super) fn send(&self, request: &Request<'_>, on_reply: OnReply) -> Receiver<Reply> {
         let (answer, answers) = channel();
         let mut inner = self.shared.inner.lock();
@@ -470,7 +470,7 @@ impl Shared {
         inner.state.is_alive()
     }
 
-    /// Opens a socket and a session, or the session again; returns what came behind the answer.
+    /// Opens a socket and a session, or the session again; returns what came after the answer.
     fn connect(&self, address: &Address) -> Result<(TcpStream, Vec<u8>), Lost> {
         let (session_id, password, last_zxid, timeout) = {
             let inner = self.inner.lock();

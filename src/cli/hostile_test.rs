@@ -18,7 +18,7 @@ use super::error::CliError;
 use super::events::Events;
 use super::servers::Servers;
 
-/// A client of a server that sends `answers`, each behind a frame of the client, and then waits for
+/// A client of a server that sends `answers`, each after a frame of the client, and then waits for
 /// the client to go.
 fn client_of(answers: Vec<Vec<u8>>) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

@@ -92,7 +92,7 @@ pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
             }
         }
     }
-    // Behind the command no word can mean anything else: zkCli refuses what begins with two
+    // After the command no word can mean anything else: zkCli refuses what begins with two
     // hyphens.
     let end = options.command.iter().position(|word| word == "--").unwrap_or(options.command.len());
     let behind = options.command.split_off(end);

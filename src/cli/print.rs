@@ -66,7 +66,7 @@ impl Output {
         self.text(format_args!("{line}\n"))
     }
 
-    /// A line on standard error, behind everything that was printed so far; nobody may be reading
+    /// A line on standard error, after everything that was printed so far; nobody may be reading
     /// it.
     pub(super) fn error_line(&mut self, line: fmt::Arguments<'_>) {
         let _ = self.stdout.flush();

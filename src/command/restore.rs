@@ -200,7 +200,7 @@ fn verify(folder: &Path) -> Result<Option<Manifest>, CommandError> {
     Ok(Some(manifest))
 }
 
-/// Damage before the wanted state leaves a hole; damage right behind it does not matter.
+/// Damage before the wanted state leaves a hole; damage right after it does not matter.
 fn expect_reached(examined: &Examined, zxid_max: i64) -> Result<(), CommandError> {
     match &examined.end {
         LogEnd::Damaged(StorageError::Damage { .. } | StorageError::Unfit { .. })

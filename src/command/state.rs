@@ -26,9 +26,9 @@ const TRIES: u32 = 6;
 pub(super) struct State {
     pub(super) examined: Examined,
     pub(super) database: Database,
-    /// Parts of the longest multi behind the snapshot.
+    /// Parts of the longest multi after the snapshot.
     pub(super) longest_multi: usize,
-    /// Bytes of the longest record behind the snapshot.
+    /// Bytes of the longest record after the snapshot.
     pub(super) longest_record: usize,
     /// How long the reading took, in milliseconds.
     pub(super) read_ms: u64,

@@ -58,7 +58,7 @@ pub enum ConfigError {
         place: String,
         /// Name of the key.
         key: String,
-        /// Empty, or the value that is refused, behind a `=`.
+        /// Empty, or the value that is refused, after a `=`.
         what: &'static str,
         /// What would be lost.
         why: &'static str,

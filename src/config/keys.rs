@@ -75,7 +75,7 @@ pub(super) enum Syntax {
 enum Source {
     /// In zoo.cfg, by QuorumPeerConfig itself: a number is decimal, and a bad value ends the start.
     File,
-    /// As the property of that name behind `zookeeper.`, which every other line of zoo.cfg sets: a
+    /// As the property of that name after `zookeeper.`, which every other line of zoo.cfg sets: a
     /// number is read by `Integer.decode`, and the default counts in the place of a bad one.
     Property,
     /// As a property without the prefix, which only `-D` can set.
@@ -213,7 +213,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Key> {
     KEYS.iter().flat_map(|section| section.keys)
 }
 
-/// The key that a name written in zoo.cfg or behind `-D` stands for.
+/// The key that a name written in zoo.cfg or after `-D` stands for.
 pub(super) fn canonical(written: &str) -> &str {
     let name = written.strip_prefix(PREFIX).unwrap_or(written);
     HEADINGS.iter().find(|(heading, _)| *heading == name).map_or(name, |&(_, key)| key)
@@ -225,7 +225,7 @@ pub(super) fn find(key: &str) -> Option<&'static Key> {
     all().find(|entry| entry.name == key).or_else(|| all().find(of_family))
 }
 
-/// The key of a name as it is written in zoo.cfg, behind `-D` or in the admin guide.
+/// The key of a name as it is written in zoo.cfg, after `-D` or in the admin guide.
 #[must_use]
 pub fn known_key(written: &str) -> Option<&'static Key> {
     find(canonical(written))

@@ -107,7 +107,7 @@ impl Note {
     }
 }
 
-/// A system property, as behind Java's `-D`: `zookeeper.snapCount=1000`.
+/// A system property, as after Java's `-D`: `zookeeper.snapCount=1000`.
 ///
 /// Every key can be set so, with or without the prefix; zoo.cfg wins, except over the few keys that
 /// ZooKeeper reads from `-D` only, such as `jute.maxbuffer`.

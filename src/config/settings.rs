@@ -301,7 +301,7 @@ impl Settings {
             origin.rank()
         };
         let rank = (source, written == name || !is_in_file);
-        // Behind -D, ZooKeeper's clients have properties that begin like the lines of the list.
+        // After -D, ZooKeeper's clients have properties that begin like the lines of the list.
         let is_server = |id: &&str| is_in_file || id.parse::<i64>().is_ok();
         let value = trim(&value).to_owned();
         let setting = Setting { value, origin, written, rank, number };
@@ -315,13 +315,13 @@ impl Settings {
 /// What a value of a key comes to that may be refused.
 enum Verdict {
     Fine,
-    /// What stands behind the name of the key, and why, where that is not in the table.
+    /// What stands after the name of the key, and why, where that is not in the table.
     Refused(&'static str, Option<&'static str>),
     /// What is missed is no danger.
     Without(&'static str),
 }
 
-/// What becomes of a class behind `authProvider.N`.
+/// What becomes of a class after `authProvider.N`.
 fn provider(class: &str) -> Verdict {
     match own_provider(class) {
         Some(
@@ -347,7 +347,7 @@ fn own_provider(class: &str) -> Option<&str> {
     class.strip_prefix("org.apache.zookeeper.server.auth.")
 }
 
-/// What a note of the table says behind `is refused: `.
+/// What a note of the table says after `is refused: `.
 fn because(note: &'static str) -> &'static str {
     note.split_once(": ").map_or(note, |(_, why)| why)
 }

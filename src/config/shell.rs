@@ -68,7 +68,7 @@ struct Word {
     plain: String,
     /// The name before an unquoted `=`.
     name: Option<String>,
-    /// What it comes to, behind the `=` where there is one.
+    /// What it comes to, after the `=` where there is one.
     value: Option<String>,
 }
 
@@ -217,7 +217,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What stands in double quotes, behind the first.
+    /// What stands in double quotes, after the first.
     fn double_quoted(&mut self) -> Option<String> {
         let mut text = Some(String::new());
         loop {
@@ -241,7 +241,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What a `$` stands for, behind it; `None` where only a shell would know.
+    /// What a `$` stands for, after it; `None` where only a shell would know.
     fn expansion(&mut self) -> Option<String> {
         match self.rest.peek() {
             Some('{') => {
@@ -325,7 +325,7 @@ mod tests {
         list.into_iter().map(|found| (found.line, found.name, found.value)).collect()
     }
 
-    /// Expected values: what bash 5 has in the variable behind the text.
+    /// Expected values: what bash 5 has in the variable after the text.
     #[test]
     fn a_value_is_what_a_shell_makes_of_it() {
         for (text, expected) in [

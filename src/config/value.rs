@@ -143,7 +143,7 @@ pub(super) fn resolve(host: &str) -> Option<Option<IpAddr>> {
     Some(Some(address).filter(|address| !address.is_unspecified()))
 }
 
-/// Java takes a zone behind any IPv6 address whose interface is there; only link-local ones need
+/// Java takes a zone after any IPv6 address whose interface is there; only link-local ones need
 /// it.
 fn without_zone(address: &str) -> &str {
     let Some((bare, zone)) = address.split_once('%') else { return address };

@@ -24,7 +24,7 @@ use super::zxid::Zxid;
 /// To be raised with every change of what is made of a transaction that an earlier release may have
 /// applied as well: the trees of servers with different numbers say nothing about each other. The
 /// digests in records have no such number. A member only counts and tells those that differ, but a
-/// server alone refuses the first one behind its snapshot, which may then be an earlier release's.
+/// server alone refuses the first one after its snapshot, which may then be an earlier release's.
 pub const APPLY_VERSION: u16 = 1;
 
 /// What to do with a transaction that does not fit.
@@ -35,7 +35,7 @@ pub enum Mode {
     /// Other servers have it: it is done as ZooKeeper does it, by its own numbers and as far as it
     /// can be, and told of (`DataTree.processTxn`).
     Agreed,
-    /// Behind a snapshot that was written while transactions went on, part of them is done already
+    /// After a snapshot that was written while transactions went on, part of them is done already
     /// (reference 11.6).
     Tolerant,
 }
@@ -211,7 +211,7 @@ impl Database {
         node.map(|node| self.tree.stat(node)).unwrap_or_default()
     }
 
-    /// As the client made it: a zookeeper_stats gets the server's own text only behind that
+    /// As the client made it: a zookeeper_stats gets the server's own text only after that
     /// (`DataTree.createNode`).
     fn stat_of_new(&self, node: Option<NodeId>, data: Option<&[u8]>) -> jute::Stat {
         let data_length = i32::try_from(len(data)).unwrap_or(i32::MAX);

@@ -32,7 +32,7 @@ pub(super) const RULES: Rules = Rules {
     record_max: 2 * 0xf_ffff,
 };
 
-/// Applies a transaction of session 7 as the next one, a second behind the one before.
+/// Applies a transaction of session 7 as the next one, a second after the one before.
 pub(super) fn apply(
     database: &mut Database,
     txn: Txn<'static>,
@@ -160,7 +160,7 @@ fn what_others_have_is_done_by_its_own_numbers_as_far_as_it_can_be() {
     let close =
         Txn::CloseSession(CloseSessionTxn { paths_to_delete: vec!["/c".into(), "/b".into()] });
     let multi = Txn::Multi(vec![at("/a", 3), set_data("/a", 1)]);
-    // Behind each: the root, a znode, and whether the client is told of an error.
+    // After each: the root, a znode, and whether the client is told of an error.
     #[rustfmt::skip]
     let cases: Vec<Case> = vec![
         (set_data("/a", 7), version("/a", 1, 7), root, ("/a", Some((7, 0, 1, 2))), None),

@@ -163,7 +163,7 @@ impl Database {
         &self.watches
     }
 
-    /// Takes what the last transaction left to drop, which takes its time: to be done behind the
+    /// Takes what the last transaction left to drop, which takes its time: to be done after the
     /// hold.
     pub fn take_gone(&mut self) -> Vec<AclList> {
         self.tree.take_gone_lists()
@@ -453,7 +453,7 @@ impl Database {
         some.map(|(session, timeout_ms)| (*session, *timeout_ms)).collect()
     }
 
-    /// The quotas as they stand, in the order of their folders, from behind one on. No text is read
+    /// The quotas as they stand, in the order of their folders, from after one on. No text is read
     /// for that.
     pub fn quotas(&self, last: Option<NodeId>) -> impl Iterator<Item = Quota<'_>> {
         self.quotas.iter(last)

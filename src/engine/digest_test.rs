@@ -1,7 +1,7 @@
 //! The digest of the tree against ZooKeeper's own.
 //!
-//! `testdata/log.1` is the log of a fresh Apache ZooKeeper 3.9.5, without the zeros behind its last
-//! record. It holds every type of transaction, and behind each the sum that ZooKeeper expected of
+//! `testdata/log.1` is the log of a fresh Apache ZooKeeper 3.9.5, without the zeros after its last
+//! record. It holds every type of transaction, and after each the sum that ZooKeeper expected of
 //! its tree.
 
 use jute::txn::{Txn, TxnRecord};

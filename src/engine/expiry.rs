@@ -30,7 +30,7 @@ impl ExpiryQueue {
         Self { tick_ms: tick_ms.max(1), buckets: BTreeMap::new(), bucket_of: HashMap::new() }
     }
 
-    /// The end of the bucket that a deadline falls into: up to a tick behind it.
+    /// The end of the bucket that a deadline falls into: up to a tick after it.
     const fn bucket(&self, deadline: Monotonic) -> Monotonic {
         Monotonic((deadline.0 / self.tick_ms + 1) * self.tick_ms)
     }

@@ -66,7 +66,7 @@ impl Instant {
     }
 }
 
-/// The states before, between and behind the transactions, each applied once.
+/// The states before, between and after the transactions, each applied once.
 fn instants(records: &[TxnRecord<'static>]) -> Vec<Instant> {
     let mut database = Database::new(1, RULES);
     let mut others = Database::new(1, RULES);
@@ -123,7 +123,7 @@ fn lists<'a>(nodes: impl Iterator<Item = &'a Shown>) -> Vec<Vec<Acl<'static>>> {
 /// The number of the first list: there were many before.
 const FIRST_LIST: i64 = 1 << 40;
 
-/// Begins a snapshot behind the `from`-th transaction, and loads it.
+/// Begins a snapshot after the `from`-th transaction, and loads it.
 fn load(instants: &[Instant], from: usize, pace: &[usize]) -> Database {
     let pace = pace.iter().cycle();
     let mut writer = Writer { instants, now: from, pace, nodes: Vec::new() };
@@ -306,7 +306,7 @@ fn create(path: String, acl: Acl<'static>, parent_cversion: i32) -> Txn<'static>
 }
 
 /// ZOOKEEPER-3306, ZOOKEEPER-4689, ZOOKEEPER-4846: ZooKeeper writes the ACL lists before the
-/// znodes, which can name one that was made since; such znodes could not be reached behind a start,
+/// znodes, which can name one that was made since; such znodes could not be reached after a start,
 /// or there was no start.
 #[test]
 fn an_acl_that_was_made_while_the_snapshot_was_written_comes_with_the_log() {
@@ -401,7 +401,7 @@ fn remove(path: &'static str) -> DeleteRequest<'static> {
     DeleteRequest { path: path.into(), version: -1 }
 }
 
-/// Requests, and the pzxid of `/p` behind each.
+/// Requests, and the pzxid of `/p` after each.
 type Requests = Vec<(Request<'static>, i64)>;
 
 /// `DataTree.deleteNode` only raises the pzxid, and `createNode` sets it when it raises the

@@ -200,7 +200,7 @@ mod tests {
                 (birth(NodeId::ROOT, name, hash), hash)
             })
             .collect();
-        // Some by themselves, then some of those behind them at once, and all the rest.
+        // Some by themselves, then some of those after them at once, and all the rest.
         for &(id, hash) in &ids[..10_000] {
             index.insert(&znodes, id, hash);
         }

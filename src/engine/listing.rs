@@ -169,7 +169,7 @@ struct Prefix(Option<String>);
 
 impl Prefix {
     fn new(prefix: &str) -> Self {
-        // `String.trim`: what is not behind the blank. A path with blanks around it is no prefix of
+        // `String.trim`: what is not after the blank. A path with blanks around it is no prefix of
         // any other.
         let trimmed = prefix.trim_matches(|char| char <= ' ');
         let is_all = trimmed.is_empty() || trimmed == path::ROOT;

@@ -97,7 +97,7 @@ const fn is_separator(byte: &u8) -> bool {
     matches!(byte, b',' | b';')
 }
 
-/// The parts of a text, in their order. Separators behind the last one are passed over, and several
+/// The parts of a text, in their order. Separators after the last one are passed over, and several
 /// between two.
 fn parts(text: &[u8]) -> impl Iterator<Item = Result<(&[u8], i64), NoTrack>> {
     #[cfg(test)]
@@ -111,7 +111,7 @@ fn parts(text: &[u8]) -> impl Iterator<Item = Result<(&[u8], i64), NoTrack>> {
 fn read_part(part: &[u8]) -> Result<(&[u8], i64), NoTrack> {
     let last = part.iter().rposition(|byte| *byte != b'=').ok_or(NoTrack)?;
     let part = part.get(..=last).unwrap_or_default();
-    // The separator in front of the hard limits leaves a '=' behind the bytes.
+    // The separator in front of the hard limits leaves a '=' after the bytes.
     let mut sides = part.splitn(3, |byte| *byte == b'=');
     let (name, number) = sides.next().zip(sides.next()).ok_or(NoTrack)?;
     if number.is_empty() {
@@ -135,7 +135,7 @@ pub(super) fn head_len(used: Growth) -> usize {
     "count=,bytes=".len() + digits(used.count) + digits(used.bytes)
 }
 
-/// What statistics say, and what the server writes behind the two numbers when it counts there: the
+/// What statistics say, and what the server writes after the two numbers when it counts there: the
 /// other numbers, by name. `None` where ZooKeeper cannot read them.
 pub(super) fn read_statistics(data: &[u8]) -> Option<(Growth, Vec<u8>)> {
     let mut others = BTreeMap::new();

@@ -17,9 +17,9 @@ struct Statistics {
     /// Bytes at the front of the znode's data that what is written next takes the place of: all
     /// that a client wrote, or the two numbers.
     replaced: usize,
-    /// Bytes of its data behind these, which stay.
+    /// Bytes of its data after these, which stay.
     kept: usize,
-    /// What is written next has this behind the two numbers.
+    /// What is written next has this after the two numbers.
     rest: Box<[u8]>,
     is_written: bool,
 }
@@ -60,7 +60,7 @@ impl QuotaTable {
         self.limits > 0
     }
 
-    /// All of them, in the order of their folders, from behind one on.
+    /// All of them, in the order of their folders, from after one on.
     pub(super) fn iter(&self, last: Option<NodeId>) -> impl Iterator<Item = Quota<'_>> {
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
         let entries = self.entries.range((from, Bound::Unbounded));

@@ -356,7 +356,7 @@ impl Texts {
         self.outer = Self::grown(&self.outer, count, bytes);
     }
 
-    /// The requests of a step, behind which these are the texts.
+    /// The requests of a step, after which these are the texts.
     fn take(&mut self, step: &Step) -> Vec<MultiOp<'static>> {
         let len = |text: &str| i64::try_from(text.len()).unwrap();
         match *step {

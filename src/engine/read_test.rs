@@ -56,7 +56,7 @@ fn a_multi_read_ends_behind_64_mebibytes() {
     for i in 0..100 {
         make(&mut database, &format!("/many/{i:010400}"), b"", Owner::None);
     }
-    // The part that reaches 64 MiB is given, and the one that goes beyond; none behind that.
+    // The part that reaches 64 MiB is given, and the one that goes beyond; none after that.
     assert_eq!(given(&database, &ReadOp::GetData("/large".into())), 65);
     assert_eq!(given(&database, &ReadOp::GetData("/empty".into())), 70);
     assert_eq!(given(&database, &ReadOp::GetChildren("/empty".into())), 70);

@@ -23,7 +23,7 @@ pub(super) fn is_due(
     }
 }
 
-/// The paths among candidates behind `after` that are to be removed, and where to go on; `None` at
+/// The paths among candidates after `after` that are to be removed, and where to go on; `None` at
 /// the end of the round. A candidate counts as one of `look_at`, and what is to be removed as many
 /// as its path costs.
 #[must_use]

@@ -102,7 +102,7 @@ pub struct Sequencer {
 const ORPHANS_AT_ONCE: usize = 256;
 
 impl Sequencer {
-    /// Goes on behind what `database` has applied. Every session has its full timeout ahead.
+    /// Goes on after what `database` has applied. Every session has its full timeout ahead.
     #[must_use]
     pub fn new(database: &Database, tick_ms: u64, first_session_id: i64, now: Monotonic) -> Self {
         Self {
@@ -430,7 +430,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         });
-        // Whatever of it is applied: who comes behind the delete finds nothing.
+        // Whatever of it is applied: who comes after the delete finds nothing.
         for record in records {
             let set = SetDataRequest { path: path(), data: data(), version: -1 };
             let work = Work::Request(Request::SetData(set));

@@ -342,7 +342,7 @@ impl Tree {
         self.ephemerals.keys().copied().collect()
     }
 
-    /// Containers and znodes with a time to live behind `after`, in the order of their numbers.
+    /// Containers and znodes with a time to live after `after`, in the order of their numbers.
     pub fn reapable(&self, after: Option<NodeId>) -> impl Iterator<Item = NodeId> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.reapable.range((from, Bound::Unbounded)).copied()
@@ -699,7 +699,7 @@ impl Tree {
     }
 
     /// What a delete below the znode of `path` leaves on it. The zxid there can be the higher one:
-    /// behind a snapshot that ZooKeeper wrote while transactions went on, and a log that ends
+    /// after a snapshot that ZooKeeper wrote while transactions went on, and a log that ends
     /// before it did (`DataTree.deleteNode`).
     pub(super) fn raise_pzxid(&mut self, id: NodeId, path: &str, zxid: Zxid) {
         let stat = self.znodes.stat_persisted(id);
@@ -874,7 +874,7 @@ impl Tree {
     }
 
     /// Ends the snapshot under way if it is late: more waits to be taken than there is memory for.
-    /// Gives back what it had, to be dropped behind the hold.
+    /// Gives back what it had, to be dropped after the hold.
     pub fn end_late_walk(&self) -> Option<LateWalk> {
         self.walk.lock().take_if(|walk| walk.is_late()).map(LateWalk)
     }

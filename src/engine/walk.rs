@@ -136,7 +136,7 @@ impl Walk {
         Self { zxid, digest, next: 0, end, written, head, out, is_late: false, missing }
     }
 
-    /// Whether a number is marked. Numbers behind the end always are.
+    /// Whether a number is marked. Numbers after the end always are.
     fn is_marked(&self, id: NodeId) -> bool {
         let word = self.written.get((id.0 / u64::BITS) as usize);
         id.0 >= self.end || word.is_none_or(|word| word >> (id.0 % u64::BITS) & 1 != 0)

@@ -376,7 +376,7 @@ fn a_deep_chain_of_ancestors_makes_a_walk_late_like_anything_else() {
     assert!((LATE..=LATE + path.len() + 200).contains(&waits), "{waits} bytes");
 }
 
-/// The number of a znode that was deleted is given to another one: then a parent can come behind
+/// The number of a znode that was deleted is given to another one: then a parent can come after
 /// its child.
 #[test]
 fn a_chain_that_hangs_at_a_higher_number_is_written_a_few_at_a_time() {

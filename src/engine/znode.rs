@@ -323,7 +323,7 @@ impl Znodes {
         }
     }
 
-    /// Replaces so many bytes at the front of the data. What is behind them moves if need be, but
+    /// Replaces so many bytes at the front of the data. What is after them moves if need be, but
     /// is not copied elsewhere.
     pub(super) fn set_front(&mut self, id: NodeId, replaced: usize, front: &[u8]) {
         let Some(node) = self.nodes.get_mut(id.0) else { return };

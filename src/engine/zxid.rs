@@ -11,7 +11,7 @@ impl Zxid {
     /// The zxid of a tree that no transaction has changed.
     pub const ZERO: Self = Self(0);
 
-    /// The zxid behind this one; a full counter goes on in the next epoch.
+    /// The zxid after this one; a full counter goes on in the next epoch.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))

@@ -66,7 +66,7 @@ pub trait Clients: Send + Sync {
         let _ = (session, paths);
     }
 
-    /// Closes a connection behind what it was told: the next answer would be too old.
+    /// Closes a connection after what it was told: the next answer would be too old.
     fn end(&self, connection: ConnectionId);
 
     /// Closes a connection without another word.

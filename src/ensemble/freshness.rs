@@ -5,7 +5,7 @@
 //! A round of the ensemble that began at t and is over ([`read_index`](super::raft)) shows that
 //! what was acknowledged by t is applied. So until t plus `syncLimit` what is read is young enough.
 //! When something arrived says nothing: a process that was stopped finds old words in its sockets
-//! when it goes on. For the same reason the clock is looked at behind the read, and under the hold
+//! when it goes on. For the same reason the clock is looked at after the read, and under the hold
 //! of the tree that it was made under.
 
 use std::marker::PhantomData;
@@ -70,7 +70,7 @@ impl Freshness {
         now < self.until()
     }
 
-    /// What was read of a database, if it is young enough behind the read.
+    /// What was read of a database, if it is young enough after the read.
     pub(super) fn look<'a>(&self, _read: &'a Database, now: Monotonic) -> Option<Fresh<'a>> {
         self.is_young(now).then_some(Fresh(PhantomData))
     }

@@ -19,7 +19,7 @@ use super::standing::{
 };
 use crate::storage::{DataDirectory, Members, RaftState, SessionSecret};
 
-/// For an operator, behind for whom a server waits that has accepted an ensemble.
+/// For an operator, after for whom a server waits that has accepted an ensemble.
 const BEGUN_WITHOUT_FOUNDER: &str = "The ensemble has begun: if its founder is silent for initLimit, this server asks its leader for a seat as a \
      new member instead, for which nothing has to be done";
 
@@ -526,13 +526,13 @@ pub enum Next {
 /// How an ensemble is founded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Founds {
-    /// Behind every term and epoch that was heard of.
+    /// After every term and epoch that was heard of.
     term: u64,
     /// The line that it continues, and its generation; `None` for one of its own.
     succeeds: Option<(u64, u64)>,
 }
 
-/// What a server does behind a round of questions.
+/// What a server does after a round of questions.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Deed {
     /// Asks again.

@@ -1,4 +1,4 @@
-//! A thread that adds a snapshot's znodes to the tree while those behind them are read and decoded.
+//! A thread that adds a snapshot's znodes to the tree while those after them are read and decoded.
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};

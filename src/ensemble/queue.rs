@@ -132,7 +132,7 @@ pub struct Batch {
     pub written: Vec<Result<Written, EnsembleError>>,
     /// In the order of their arrival.
     pub submissions: Vec<Submission>,
-    /// To be answered behind them.
+    /// To be answered after them.
     pub inquiries: Vec<Inquiry>,
     /// Whether a read waits for a round of the ensemble.
     pub wants_round: bool,

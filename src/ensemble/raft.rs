@@ -173,7 +173,7 @@ pub enum EnsembleError {
         found.map_or_else(|| "none".to_owned(), |found| format!("{found:#x}"))
     )]
     WrongTreeAgain {
-        /// Behind which transaction.
+        /// After which transaction.
         zxid: Zxid,
         /// The digest of its tree there, if its znodes have one.
         found: Option<i64>,

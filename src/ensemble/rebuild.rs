@@ -46,9 +46,9 @@ pub struct Rebuild {
     /// Whether a digest that is not the tree's was told: one start tells one, and how many there
     /// were.
     tells_mismatch: bool,
-    /// Whether no transaction behind an exact snapshot was applied yet.
+    /// Whether no transaction after an exact snapshot was applied yet.
     is_first: bool,
-    /// Whether the first one was not made behind that snapshot.
+    /// Whether the first one was not made after that snapshot.
     is_another_history: bool,
     /// When somebody who waits was last told, or the start.
     told: Instant,

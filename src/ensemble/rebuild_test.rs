@@ -152,7 +152,7 @@ fn refusal(place: usize, path: &str, acl: i64) -> (String, u64) {
     let (.., places) = snapshot(&nodes);
     match load(&nodes) {
         Err(StorageError::Refused { offset, zxid: ZXID, reason, .. }) => {
-            // Where the znode begins behind its path.
+            // Where the znode begins after its path.
             (reason, offset - places[place] - 4 - path.len() as u64)
         }
         other => panic!("{:?}", other.map(|_| ())),
@@ -245,7 +245,7 @@ fn opening(zxid: i64, digest: Option<i64>) -> TxnRecord<'static> {
     TxnRecord { header, txn, digest }
 }
 
-/// What is behind a snapshot of ZooKeeper's, with these digests of its own and of the transactions
+/// What is after a snapshot of ZooKeeper's, with these digests of its own and of the transactions
 /// after it: how many mismatches there are.
 fn mismatches(snapshot: Option<SnapshotDigest>, txns: &[(i64, i64)]) -> (i64, u64) {
     mismatches_after(10, snapshot, txns)
@@ -394,7 +394,7 @@ fn a_log_of_an_ensemble_is_read_by_who_was_a_member_too() {
     }
 }
 
-/// What was applied behind the snapshot belongs to it, whether or not it has a digest to say so.
+/// What was applied after the snapshot belongs to it, whether or not it has a digest to say so.
 #[test]
 fn only_the_first_transaction_tells_of_another_history() {
     for (fitting, expected) in [(0, true), (1, false), (2, false)] {

@@ -80,7 +80,7 @@ impl Replica {
         self.bound(read::shows_tree(request)).is_none_or(|its| its.is_young(now))
     }
 
-    /// Looks whether an answer from this state may be told. To be called behind the read, with what
+    /// Looks whether an answer from this state may be told. To be called after the read, with what
     /// the clock shows then, and under the hold.
     #[must_use]
     pub fn fresh<'a>(
@@ -167,7 +167,7 @@ impl<'a> Exclusive<'a> {
         &mut self.guard
     }
 
-    /// Puts another database in the place of this one. Gives that one back, to be dropped behind
+    /// Puts another database in the place of this one. Gives that one back, to be dropped after
     /// the hold: with a large tree it takes its time.
     #[must_use]
     pub fn install(&mut self, mut database: Database) -> Database {

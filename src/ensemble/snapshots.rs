@@ -63,7 +63,7 @@ struct Writing {
     /// Its place in the log.
     index: u64,
     began: Monotonic,
-    /// What was logged behind the one before.
+    /// What was logged after the one before.
     logged: (u64, u64),
     pieces: SyncSender<WalkStep>,
     /// A piece that the writer had no room for.
@@ -105,7 +105,7 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// Snapshots of a directory whose log holds `txns` transactions behind the newest one.
+    /// Snapshots of a directory whose log holds `txns` transactions after the newest one.
     #[must_use]
     pub fn new(
         directory: Arc<DataDirectory>,
@@ -151,7 +151,7 @@ impl Snapshots {
         self.bytes += bytes;
     }
 
-    /// Transactions in the log behind the newest snapshot.
+    /// Transactions in the log after the newest snapshot.
     #[must_use]
     pub const fn txns_behind(&self) -> u64 {
         self.txns

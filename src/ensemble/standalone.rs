@@ -90,7 +90,7 @@ impl std::fmt::Debug for Standalone {
 }
 
 impl Standalone {
-    /// Goes on behind what `replica` has applied and `log` holds.
+    /// Goes on after what `replica` has applied and `log` holds.
     pub fn new(
         replica: Arc<Replica>,
         sequencer: Sequencer,
@@ -194,7 +194,7 @@ impl Standalone {
 
     /// Puts another state in the place of this one, with what led to it, and orders from there on
     /// with the sequencer that `sequencer` makes of it. Nobody may be served meanwhile. What led to
-    /// this state is moved into a folder named `aside` beside. Its last zxid is behind those of
+    /// this state is moved into a folder named `aside` beside. Its last zxid is after those of
     /// this state: clients have seen them.
     ///
     /// A start makes this state until a snapshot of the other one is on the disk with all of it,

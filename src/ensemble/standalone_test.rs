@@ -535,7 +535,7 @@ fn a_group_without_a_transaction_touches_no_disk() {
     assert_eq!(world.disk.operations(), before);
 }
 
-/// At every write and every sync: nothing of the group is answered or applied; behind a crash
+/// At every write and every sync: nothing of the group is answered or applied; after a crash
 /// everything answered is there, and of the group a prefix at most.
 #[test]
 fn a_group_that_cannot_be_written_is_not_answered() {

@@ -1631,7 +1631,7 @@ fn data_of_no_ensemble_does_not_count_by_its_age_beside_members() {
     assert!(!text.contains("newest") && !text.contains("data leave"), "{text}");
 }
 
-/// It may be newer than what that was founded on, and nothing was acknowledged behind that.
+/// It may be newer than what that was founded on, and nothing was acknowledged after that.
 #[test]
 fn beside_an_ensemble_that_has_not_begun_all_data_counts() {
     let of = OfLine { last: (3 << 32) + 1, ..of(1) };

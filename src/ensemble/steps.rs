@@ -137,7 +137,7 @@ pub(super) struct Applying<'a> {
     /// What was done since the last look at the clock.
     work: usize,
     events: Vec<Event>,
-    /// The shares of what is answered: given back, which wakes who waits for one, only behind the
+    /// The shares of what is answered: given back, which wakes who waits for one, only after the
     /// hold.
     rooms: Vec<Share>,
     /// What transactions left to drop, likewise; and its entries.
@@ -344,7 +344,7 @@ impl Applying<'_> {
         self.clients.attached(origin.connection, attached);
     }
 
-    /// A read that stood behind a write of its session, and could be told when it came. It does not
+    /// A read that stood after a write of its session, and could be told when it came. It does not
     /// wait: others would, too.
     fn read(&mut self, origin: &Origin, request: &Request<'static>) {
         if !self.clients.is_open(origin.connection) {

@@ -63,14 +63,14 @@ pub enum Word {
     Listed(Vec<u8>),
     /// From the leader: it is the other one's turn to take a snapshot, if it needs one.
     TakeSnapshot,
-    /// From the leader: what its tree is behind a transaction. From a follower that was told so:
+    /// From the leader: what its tree is after a transaction. From a follower that was told so:
     /// what its own is there.
     Tree(TreeDigest),
-    /// From the leader: the follower's tree is wrong; the right one is this behind a transaction.
+    /// From the leader: the follower's tree is wrong; the right one is this after a transaction.
     WrongTree(TreeDigest),
 }
 
-/// A sum over the whole tree behind a transaction.
+/// A sum over the whole tree after a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeDigest {
     /// The transaction.

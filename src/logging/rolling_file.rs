@@ -10,7 +10,7 @@ const FILE_MAX: u64 = 10 << 20;
 /// Full files that are kept.
 const KEPT: u32 = 10;
 
-/// The file `name`, behind it `name.1` to `name.10`, the newest first. Others may move it away, cut
+/// The file `name`, after it `name.1` to `name.10`, the newest first. Others may move it away, cut
 /// it or delete it, as logrotate does: the next line goes to a file of that name.
 #[derive(Debug)]
 pub(crate) struct RollingFile {
@@ -89,7 +89,7 @@ impl RollingFile {
         self.file.metadata().is_ok_and(|own| own.is_file() && own.nlink() == 0)
     }
 
-    /// Makes place behind the file only as far as a number is free, so that a failure moves nothing
+    /// Makes place after the file only as far as a number is free, so that a failure moves nothing
     /// out.
     fn rename(&self) -> io::Result<()> {
         let is_free = |number: &u32| !self.numbered(*number).exists();

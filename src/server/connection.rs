@@ -364,7 +364,7 @@ impl Connection {
         self.counters().sent += 1;
     }
 
-    /// Closes the connection behind what waits.
+    /// Closes the connection after what waits.
     pub(super) fn end(&self) {
         self.outbox.end();
         self.kick.notify_one();
@@ -494,7 +494,7 @@ impl Connection {
     }
 
     /// Waits for a round of the ensemble: what is read now would be too old. Who waits in vain is
-    /// closed behind what it was told. Whether it goes on.
+    /// closed after what it was told. Whether it goes on.
     pub(super) async fn wait_for_round(
         &self,
         server: &Server,

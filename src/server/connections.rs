@@ -195,7 +195,7 @@ impl Connections {
         );
     }
 
-    /// Closes a connection behind what it was told: the next answer would be too old. Where there
+    /// Closes a connection after what it was told: the next answer would be too old. Where there
     /// is a hold that it was read under, this is to be called under it: what fires later is not
     /// told either.
     pub(super) fn end_too_old(&self, connection: &Connection) {

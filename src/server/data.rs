@@ -197,7 +197,7 @@ fn marker(config: &Config) -> PathBuf {
 }
 
 /// The key of a directory in which nothing has happened is made, that of an earlier one read:
-/// behind the first snapshot, so that a key without one tells of a snapshot that is gone. A
+/// after the first snapshot, so that a key without one tells of a snapshot that is gone. A
 /// directory that ZooKeeper wrote last has none: its sessions have ZooKeeper's passwords, and those
 /// of before ended under ZooKeeper, which does not know the key. Where ZooKeeper's are wanted, a
 /// key goes with the last open session that depends on it.

@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::ensemble::{DiskWriter, EnsembleError, Queue, Write};
 
-/// The thread; dropped, it ends behind the write that it is at.
+/// The thread; dropped, it ends after the write that it is at.
 #[derive(Debug)]
 pub(super) struct Disk {
     waiting: Arc<Waiting>,
@@ -41,7 +41,7 @@ impl Disk {
         Ok(Self { waiting, thread: Some(thread) })
     }
 
-    /// Has these written, behind those before them.
+    /// Has these written, after those before them.
     pub(super) fn write(&self, mut writes: Vec<Write>) {
         if !writes.is_empty() {
             self.waiting.work.lock().writes.append(&mut writes);

@@ -2,7 +2,7 @@
 //!
 //! To close a socket takes the kernel several times as long as a request takes. Thousands of
 //! clients that go at once would keep the workers busy with that, and every other client would wait
-//! behind them.
+//! after them.
 
 use std::collections::VecDeque;
 use std::net::Shutdown;

@@ -191,7 +191,7 @@ impl Inbox {
         self.audit_room = Some(held);
     }
 
-    /// Whether more may be read behind a request that waits.
+    /// Whether more may be read after a request that waits.
     pub(super) fn has_place(&self) -> bool {
         self.bytes.len() < READ_LARGE
     }
@@ -626,7 +626,7 @@ impl Inbox {
         }
     }
 
-    /// Whether a read may only be answered behind a sync.
+    /// Whether a read may only be answered after a sync.
     fn syncs(&self, request: &Request<'_>) -> bool {
         self.syncs_reads && read::shows_tree(request)
     }

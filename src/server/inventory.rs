@@ -418,7 +418,7 @@ pub(super) fn expiries(server: &Server, scope: Scope) -> Option<Vec<(Monotonic, 
         all.extend(some);
         place = next;
     }
-    // A session whose bucket came while others were told of stands behind them.
+    // A session whose bucket came while others were told of stands after them.
     all.sort_unstable();
     all.dedup();
     Some(all)

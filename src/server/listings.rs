@@ -126,7 +126,7 @@ pub(super) async fn answer(
     let mut making = None;
     loop {
         if !server.replica.is_fresh(server.clock.monotonic()) {
-            // Others wait for the round beside this one, not behind it.
+            // Others wait for the round beside this one, not after it.
             drop(turn);
             if !connection.wait_for_round(server, inbox).await? {
                 return Ok(());
@@ -376,7 +376,7 @@ impl Answer<'_> {
         fresh
     }
 
-    /// Ends the connection behind what it was told; under the hold, so that no watch that was left
+    /// Ends the connection after what it was told; under the hold, so that no watch that was left
     /// fires first.
     fn end(&self) -> Step {
         self.server.connections.end_too_old(self.connection);

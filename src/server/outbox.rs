@@ -271,7 +271,7 @@ impl Outbox {
     }
 
     /// The same for what leaves no sooner than `reached` has this number, and what is there and
-    /// comes behind it with it.
+    /// comes after it with it.
     pub(super) fn put_behind(
         &self,
         number: u64,
@@ -279,7 +279,7 @@ impl Outbox {
         write: impl FnOnce(&mut BytesMut),
     ) -> bool {
         let mut waiting = self.waiting.lock();
-        // Under the lock: who lets out what waits comes behind this.
+        // Under the lock: who lets out what waits comes after this.
         if number > reached.load(Ordering::SeqCst) {
             waiting.behind = number;
         }

@@ -54,7 +54,7 @@ use crate::ensemble::{
 use crate::message::MessageId;
 use crate::storage::{DataDirectory, ReceivedSnapshot, SessionSecret, SnapshotFile, StorageError};
 
-/// Bytes that may wait to be sent to a peer; it has to begin anew behind them.
+/// Bytes that may wait to be sent to a peer; it has to begin anew after them.
 const UNSENT_MAX: usize = 64 << 20;
 /// Questions of one server that are answered at the same time: it has one of each kind, and an
 /// earlier process of it may have some.

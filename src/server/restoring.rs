@@ -68,7 +68,7 @@ impl Restoring {
         standalone: &mut Standalone,
         snapshots: &mut Snapshots,
     ) -> Result<bool, OrderError> {
-        // A snapshot of the old state must not come behind it.
+        // A snapshot of the old state must not come after it.
         if snapshots.is_writing() {
             return Ok(false);
         }

@@ -14,7 +14,7 @@ use crate::message::MessageId;
 use crate::storage::{self, FillStep, SpareFiller};
 
 /// Between two slices of a spare, which goes to the disk in small ones: the log's sync queues
-/// behind what is under way.
+/// after what is under way.
 const BETWEEN_SLICES: Duration = Duration::from_millis(3);
 /// The same while there is another spare: a file that grows costs the file system a commit a slice.
 const BETWEEN_SLICES_AT_LEISURE: Duration = Duration::from_millis(10);

@@ -60,13 +60,13 @@ enum Advanced {
     /// There are further paths.
     Some,
     Answered,
-    /// What is not watched for want of memory, or is too old to be told, ends the connection behind
+    /// What is not watched for want of memory, or is too old to be told, ends the connection after
     /// what it was told, under the hold: no later event comes first. The client catches up on its
     /// next one.
     Ended,
 }
 
-/// Watches some further paths under a hold, and answers behind the last of them.
+/// Watches some further paths under a hold, and answers after the last of them.
 fn advance(
     connection: &Connection,
     server: &Server,
@@ -97,7 +97,7 @@ fn advance(
         server.connections.end_too_old(connection);
         return Advanced::Ended;
     };
-    // Before the hold ends: what fires from here on comes behind it.
+    // Before the hold ends: what fires from here on comes after it.
     connection.outbox().put_answers(&mut out, None, fresh);
     drop(hold);
     connection.caught_up(server, events.len() as u64, bytes as u64);
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// It ends behind what it was told before. How many connections did because that would have
+    /// It ends after what it was told before. How many connections did because that would have
     /// been too old.
     async fn ends(server: &Server) -> u64 {
         let (_client, connection) = connected(server).await;

@@ -1,7 +1,7 @@
 //! A data directory made of another one: the copy of a running server's, and an earlier state of a
 //! stopped one's.
 //!
-//! Either is a snapshot and the logs behind it. They are written into a folder of a temporary name
+//! Either is a snapshot and the logs after it. They are written into a folder of a temporary name
 //! and get their place when all of it is durable, so no server starts on half of it.
 
 use std::io;
@@ -193,7 +193,7 @@ pub fn plan_backup(
     Ok(all.map(|source| (source.path, source.len)).collect())
 }
 
-/// Copies the newest valid snapshot and the logs behind it; `target` then waits for
+/// Copies the newest valid snapshot and the logs after it; `target` then waits for
 /// [`Target::publish`].
 ///
 /// A server may be writing: the copy ends where a group of its log ends. `pause` is to wait some 10
@@ -343,7 +343,7 @@ fn retried<T>(
     Err(StorageError::Moving { folder: source.snapshots().to_owned() })
 }
 
-/// Opens a snapshot, `older` down from the newest whole one, and then the logs behind it.
+/// Opens a snapshot, `older` down from the newest whole one, and then the logs after it.
 fn sources(
     source: &DataDirectory,
     older: usize,
@@ -352,7 +352,7 @@ fn sources(
     let disk = source.disk().as_ref();
     let (zxid, snapshot) = whole_snapshot(source, older)?;
     refuse_lost(source, zxid)?;
-    // Listed behind the snapshot: what a fuzzy one holds was logged before.
+    // Listed after the snapshot: what a fuzzy one holds was logged before.
     let names = source.log_zxids()?;
     let mut logs = Vec::new();
     let mut opened = Vec::new();
@@ -454,7 +454,7 @@ struct Groups {
     last_group: u64,
     /// Where the records end.
     end: u64,
-    /// Whether only zeros stand behind.
+    /// Whether only zeros stand after.
     is_clean: bool,
 }
 

@@ -145,7 +145,7 @@ fn try_way_out(written: &Written, error: &StorageError, case: &str) {
 /// Where a bit was, and so what is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// A record of the log behind the snapshot, not of the last group: refused, with file and
+    /// A record of the log after the snapshot, not of the last group: refused, with file and
     /// offset.
     Synced,
     /// A record of the last group: cut there, and said.
@@ -184,7 +184,7 @@ fn a_bit_that_turns_over_is_refused_cut_off_with_a_word_or_harmless() {
             FileName::Log(_) => *offsets(&bytes).last().expect("an end"),
             _ => bytes.len(),
         };
-        // Now and then in the zeros behind the records.
+        // Now and then in the zeros after the records.
         let reach = if written.dice.below(8) == 0 { bytes.len() } else { end };
         let at = written.dice.below(reach as u64) as usize;
         let record = written.record(&name, at).filter(|_| name.starts_with("log."));

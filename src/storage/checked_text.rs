@@ -15,7 +15,7 @@ pub(crate) enum Lines<'a> {
     Wrong,
 }
 
-/// These lines, and their checksum behind them.
+/// These lines, and their checksum after them.
 pub(crate) fn with_checksum(mut lines: String) -> String {
     let line = line_of(&lines);
     lines.push_str(&line);

@@ -46,7 +46,7 @@ impl Compression {
         }
     }
 
-    /// What stands behind the zxid in the file's name.
+    /// What stands after the zxid in the file's name.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
@@ -319,7 +319,7 @@ mod tests {
         for len in (1..200).chain(packed.len() - 20..packed.len()) {
             unpack(Compression::Gzip, &packed[..len]).expect_err("cut off");
         }
-        // snappy-java's stream has no end: it may end behind its head and behind each block.
+        // snappy-java's stream has no end: it may end after its head and after each block.
         let packed = pack(Compression::Snappy, &content(3000), 1000);
         assert_eq!(packed[16..18], [0, 0], "one block of less than 64 kB");
         for len in (0..16).chain(17..packed.len()) {

@@ -52,7 +52,7 @@ struct Seen {
     cuts: usize,
     /// A process ended because its disk failed, and the next one found what it had in memory.
     killed_at_fault: usize,
-    /// The process lived on behind a snapshot, a spare or a purge that failed.
+    /// The process lived on after a snapshot, a spare or a purge that failed.
     went_on: usize,
     /// A read failed at a start.
     reads_failed: usize,

@@ -1,4 +1,4 @@
-//! Cuts the log behind a zxid, so that the next start makes the state of that zxid.
+//! Cuts the log after a zxid, so that the next start makes the state of that zxid.
 //!
 //! Nothing is deleted: later logs, and snapshots that hold more than the state, are moved into a
 //! folder beside. Whole files go first and the newest of them first, so that a crash in between

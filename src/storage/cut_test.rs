@@ -1,4 +1,4 @@
-//! Cuts, writes behind them and power failures, again and again, against a model.
+//! Cuts, writes after them and power failures, again and again, against a model.
 //! `FERROKEEPER_SEEDS` says how many disks.
 
 use std::path::Path;
@@ -141,8 +141,8 @@ impl World {
     }
 }
 
-/// ZOOKEEPER-1489, ZOOKEEPER-1154: what was written behind a truncated log was lost, or stood
-/// behind what had been cut off.
+/// ZOOKEEPER-1489, ZOOKEEPER-1154: what was written after a truncated log was lost, or stood
+/// after what had been cut off.
 #[test]
 fn what_is_written_behind_a_cut_stays_and_what_was_cut_never_comes_back() {
     let seeds =

@@ -188,7 +188,7 @@ impl DataDirectory {
         Ok(found.into_iter().map(|(zxid, _, path)| (zxid, path)).collect())
     }
 
-    /// What an operator types to give up all behind `zxid`.
+    /// What an operator types to give up all after `zxid`.
     pub(crate) fn truncate_command(&self, zxid: i64) -> String {
         format!("{} --to-zxid {zxid:#x}", self.tool_command("data truncate"))
     }

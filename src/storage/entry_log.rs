@@ -116,7 +116,7 @@ struct Cursor {
 }
 
 impl EntryLog {
-    /// The log that recovery opened behind `snapshot`, and what writes it. Entries up to `floor`
+    /// The log that recovery opened after `snapshot`, and what writes it. Entries up to `floor`
     /// are not given to anybody.
     ///
     /// # Errors
@@ -226,7 +226,7 @@ impl EntryLog {
         }
     }
 
-    /// Takes entries that the writer is given as well. They begin behind the last one, or replace
+    /// Takes entries that the writer is given as well. They begin after the last one, or replace
     /// what stands from the first of them on.
     pub fn put(&mut self, entries: &[LogEntry]) {
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return };
@@ -388,8 +388,8 @@ impl EntryWriter {
         zxid_in(&self.segments, self.base, index)
     }
 
-    /// Adds entries to the group; they are durable behind the next [`commit`](Self::commit). They
-    /// begin behind the last one, or replace what stands from the first of them on.
+    /// Adds entries to the group; they are durable after the next [`commit`](Self::commit). They
+    /// begin after the last one, or replace what stands from the first of them on.
     ///
     /// # Errors
     /// When the disk refuses, or the entries do not follow. The log takes nothing more then.
@@ -554,7 +554,7 @@ impl Cursor {
                 way_out: None,
             };
             let Ok(found) = self.reader.next()? else {
-                // What is written behind an open reader's window shows only through a new one.
+                // What is written after an open reader's window shows only through a new one.
                 if std::mem::replace(&mut reopened, true) {
                     return Ok(None);
                 }
@@ -587,7 +587,7 @@ impl Cursor {
     }
 }
 
-/// The segments that this server wrote, oldest first; those behind the last one of ZooKeeper.
+/// The segments that this server wrote, oldest first; those after the last one of ZooKeeper.
 pub(crate) fn own_segments(directory: &DataDirectory) -> Result<Vec<SegmentBegin>, StorageError> {
     let mut segments = Vec::new();
     for zxid in directory.log_zxids()? {
@@ -604,7 +604,7 @@ pub(crate) fn own_segments(directory: &DataDirectory) -> Result<Vec<SegmentBegin
 }
 
 /// Forgets the segments before one that does not reach to the next, as if they had been purged.
-/// Recovery has looked at what stands behind the entry `known`, which the snapshot shows, and
+/// Recovery has looked at what stands after the entry `known`, which the snapshot shows, and
 /// before it only a reader can tell. The last segment must reach to that entry: else nothing says
 /// what stood between, nor of which terms.
 fn drop_before_gap(

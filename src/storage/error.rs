@@ -85,7 +85,7 @@ pub enum StorageError {
         offset: u64,
         /// What is wrong there.
         reason: DamageReason,
-        /// The zxid of the state without what is there and behind.
+        /// The zxid of the state without what is there and after.
         last_good: i64,
         /// Whether the log was written without syncs, so that a power failure leaves this as well.
         unsynced: bool,
@@ -163,7 +163,7 @@ pub enum StorageError {
     CutBehindEnd {
         /// The folder of logs.
         folder: PathBuf,
-        /// The zxid behind which the cut was to be.
+        /// The zxid after which the cut was to be.
         zxid: i64,
         /// The last zxid that can be read.
         last: i64,
@@ -561,7 +561,7 @@ pub enum DamageReason {
         /// Its zxid.
         zxid: i64,
     },
-    /// A later segment exists, which is only begun behind a synced end.
+    /// A later segment exists, which is only begun after a synced end.
     #[error("the record is unreadable, but a later log file exists")]
     LaterSegment,
     /// A record of ZooKeeper fails its checksum.

@@ -3,7 +3,7 @@
 //!
 //! Can stop at an earlier zxid. A snapshot of ours is the tree at one zxid. One of ZooKeeper was
 //! written while transactions went on, so it is of use for a state only if the last transaction in
-//! it is not behind that state.
+//! it is not after that state.
 
 use std::path::PathBuf;
 
@@ -33,21 +33,21 @@ pub struct Examined {
     pub passed_over: Vec<(PathBuf, String)>,
     /// The zxid of the state.
     pub last_zxid: i64,
-    /// When the last transaction behind the snapshot was made, in milliseconds; `None` if there is
+    /// When the last transaction after the snapshot was made, in milliseconds; `None` if there is
     /// none.
     pub last_time: Option<i64>,
-    /// Transactions behind the snapshot.
+    /// Transactions after the snapshot.
     pub txns: u64,
     /// Where and why the log ends.
     pub end: LogEnd,
-    /// The newest transaction in the snapshot, if that is behind the state that was asked for.
+    /// The newest transaction in the snapshot, if that is after the state that was asked for.
     pub inexact_up_to: Option<i64>,
 }
 
 /// Where and why reading the log ended.
 #[derive(Debug)]
 pub enum LogEnd {
-    /// Behind the last transaction.
+    /// After the last transaction.
     Clean,
     /// At a group that was never acknowledged; a start cuts it off.
     Torn {
@@ -58,7 +58,7 @@ pub enum LogEnd {
         /// Bytes that a start cuts off.
         bytes: u64,
     },
-    /// At the first transaction behind the zxid that was asked for.
+    /// At the first transaction after the zxid that was asked for.
     Reached {
         /// Its log.
         path: PathBuf,
@@ -83,7 +83,7 @@ pub fn examine(
     examine_up_to(directory, trust_empty, zxid_max, false, replay)
 }
 
-/// The same; with `inexact`, a snapshot of ZooKeeper will do that holds transactions from behind
+/// The same; with `inexact`, a snapshot of ZooKeeper will do that holds transactions from after
 /// `zxid_max`.
 pub(crate) fn examine_up_to(
     directory: &DataDirectory,
@@ -144,7 +144,7 @@ pub(crate) fn examine_up_to(
     })
 }
 
-/// Whether a state at `zxid` can be made without what is behind it.
+/// Whether a state at `zxid` can be made without what is after it.
 pub(crate) fn has_snapshot_for(directory: &DataDirectory, zxid: i64) -> Result<bool, StorageError> {
     match load_snapshot(directory, zxid, zxid, &mut Nothing, &mut Vec::new()) {
         Ok(loaded) => Ok(loaded.is_some()),
@@ -191,7 +191,7 @@ pub fn zxid_at(directory: &DataDirectory, time: i64) -> Result<i64, StorageError
             let Ok((record, _)) = TxnRecord::decode(found.payload) else { break };
             let header = record.header;
             if header.time > time {
-                // The state before it is that of the snapshot that the logs begin behind.
+                // The state before it is that of the snapshot that the logs begin after.
                 return Ok(last.unwrap_or_else(|| header.zxid.saturating_sub(1)));
             }
             last = Some(header.zxid);

@@ -135,7 +135,7 @@ fn what_stands_in_a_spare_never_becomes_a_record() {
             Ok((recovered, ledger)) => {
                 assert_eq!((recovered.last_zxid, ledger.txns.len()), (12, 12), "{seed}");
             }
-            // A whole record right behind the last one cannot be told from one that was lost
+            // A whole record right after the last one cannot be told from one that was lost
             // before.
             Err(error) => {
                 assert!(matches!(error, StorageError::Damage { last_good: 12, .. }), "{error}");
@@ -145,7 +145,7 @@ fn what_stands_in_a_spare_never_becomes_a_record() {
     }
 }
 
-/// A start in the middle of the last group shows its beginning, whatever stands behind.
+/// A start in the middle of the last group shows its beginning, whatever stands after.
 #[test]
 fn the_last_log_cut_anywhere_shows_what_is_whole() {
     let whole = worn().content("log.8");

@@ -42,7 +42,7 @@ pub(crate) const UPLOAD: &str = "upload";
 pub(crate) enum FileName {
     /// `log.<hex zxid of the first record>`.
     Log(i64),
-    /// `snapshot.<hex zxid>`, with `.gz` or `.snappy` behind it if it is packed.
+    /// `snapshot.<hex zxid>`, with `.gz` or `.snappy` after it if it is packed.
     Snapshot(i64, Compression),
     /// `spare.<number>`: a segment filled with zeros that waits for its use.
     Spare(u64),

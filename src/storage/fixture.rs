@@ -94,7 +94,7 @@ pub(crate) fn data(zxid: i64) -> Vec<u8> {
     zxid.to_be_bytes().repeat(5)
 }
 
-/// Where each record of a log begins, and behind the last one where it ends.
+/// Where each record of a log begins, and after the last one where it ends.
 pub(crate) fn offsets(bytes: &[u8]) -> Vec<usize> {
     let mut offsets = vec![16];
     let mut at = 16;

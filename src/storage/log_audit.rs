@@ -1,6 +1,6 @@
 //! One log after the other, from its first record to its last: what is in them and what is wrong.
 //!
-//! Unlike a start it goes on behind the first fault, and it looks at every log, also at those that
+//! Unlike a start it goes on after the first fault, and it looks at every log, also at those that
 //! a snapshot makes needless. What a start would do is the business of
 //! [`examine`](super::examine::examine).
 
@@ -76,7 +76,7 @@ pub struct LogSummary {
     pub last: Option<(i64, i64)>,
     /// Where the records end.
     pub end: u64,
-    /// Bytes behind them that are neither records nor zeros: a group that was never acknowledged.
+    /// Bytes after them that are neither records nor zeros: a group that was never acknowledged.
     pub torn_bytes: u64,
     /// What is no fault but worth knowing.
     pub notes: Vec<Remark>,
@@ -211,7 +211,7 @@ impl Walk {
         }
         if let Some(last) = self.last.filter(|last| !follows(*last, zxid)) {
             let text = format!("transaction {zxid:#x} follows {last:#x}");
-            // ZooKeeper takes what follows; a server that was given a snapshot goes on behind it.
+            // ZooKeeper takes what follows; a server that was given a snapshot goes on after it.
             if is_own { summary.problem(offset, text) } else { summary.note(offset, text) }
         }
         self.last = Some(zxid);
@@ -264,7 +264,7 @@ fn is_damage(reader: &mut SegmentReader, summary: &LogSummary) -> Result<bool, S
     Ok(matches!(tail, Tail::Damage { .. }))
 }
 
-/// What stands behind the last record.
+/// What stands after the last record.
 fn judge_end(
     reader: &mut SegmentReader,
     unreadable: Unreadable,

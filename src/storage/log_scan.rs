@@ -1,4 +1,4 @@
-//! Reads the logs behind a snapshot, in order, and decides where they end.
+//! Reads the logs after a snapshot, in order, and decides where they end.
 //!
 //! Our segments are held to strict rules: zxids follow each other, indexes count every record, an
 //! unreadable record is either the torn end of the last group or damage. Segments of ZooKeeper are
@@ -80,7 +80,7 @@ enum Ending {
 }
 
 impl LogScan {
-    /// Reads what stands behind `snapshot` into `replay`.
+    /// Reads what stands after `snapshot` into `replay`.
     pub(crate) fn run(
         directory: &DataDirectory,
         snapshot: SnapshotId,
@@ -160,7 +160,7 @@ impl LogScan {
         self.last_record.map_or(self.snapshot.zxid, |zxid| zxid.max(self.snapshot.zxid))
     }
 
-    /// The index that the next record gets: behind ZooKeeper, at least its place in its epoch.
+    /// The index that the next record gets: after ZooKeeper, at least its place in its epoch.
     pub(crate) fn next_index(&self) -> u64 {
         let counted = self.next_index.unwrap_or(1);
         let index = match self.snapshot.origin {
@@ -286,7 +286,7 @@ impl LogScan {
             let last_good = self.last_record.unwrap_or(0).max(name.saturating_sub(1));
             match judge(reader.window(), offset, last_good).during("read", &path)? {
                 Tail::Clean => {}
-                // If ZooKeeper went on behind it, it made the same decision and acted on it.
+                // If ZooKeeper went on after it, it made the same decision and acted on it.
                 Tail::Torn { .. } if !is_last => {}
                 Tail::Torn { end } => ending = Ending::Cut { at: offset, end },
                 Tail::Damage { offset: later, zxid } => {
@@ -490,7 +490,7 @@ fn size(directory: &DataDirectory, zxid: i64) -> Result<u64, StorageError> {
     file.size().during("read", &path)
 }
 
-/// Whether the logs can be read to their end behind a snapshot.
+/// Whether the logs can be read to their end after a snapshot.
 pub(crate) fn can_follow(directory: &DataDirectory, snapshot: SnapshotId) -> bool {
     LogScan::read(directory, snapshot, &mut Nothing).is_ok()
 }

@@ -1,6 +1,6 @@
-//! What stands in the log behind a place: what a cut there would lose.
+//! What stands in the log after a place: what a cut there would lose.
 //!
-//! Goes on behind records that cannot be read, to the next one whose checksum is right.
+//! Goes on after records that cannot be read, to the next one whose checksum is right.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::search::Search;
 use super::segment::HEADER_LEN;
 use super::window::Window;
 
-/// The zxid of a payload begins here, its time right behind.
+/// The zxid of a payload begins here, its time right after.
 const ZXID_AT: usize = 12;
 /// The least that a payload has.
 const PAYLOAD_MIN: usize = 32;
@@ -128,7 +128,7 @@ struct Piece {
     search: Search,
 }
 
-/// Where the next record behind `at` begins. `piece` is what was searched before.
+/// Where the next record after `at` begins. `piece` is what was searched before.
 fn next_whole(
     window: &mut Window,
     piece: &mut Option<Piece>,
@@ -154,7 +154,7 @@ fn next_whole(
     Ok(None)
 }
 
-/// Bytes from `from` to behind the last one before `to` that is not zero.
+/// Bytes from `from` to after the last one before `to` that is not zero.
 fn written(window: &mut Window, from: u64, to: u64) -> std::io::Result<u64> {
     let mut last = from;
     let mut at = from;

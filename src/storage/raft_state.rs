@@ -47,7 +47,7 @@ const ASKS_LEN: usize = 256 / 8;
 const FOUNDED_IN_AT: usize = ASKS_AT - 8;
 /// Where [`RaftState::founds`] stands.
 const FOUNDS_AT: usize = FOUNDED_IN_AT - 1;
-/// Where [`RaftState::line`] and, behind it, [`RaftState::generation`] stand.
+/// Where [`RaftState::line`] and, after it, [`RaftState::generation`] stand.
 const LINE_AT: usize = FOUNDS_AT - 16;
 /// Ids in all four lists; ZooKeeper's server ids are a byte.
 const IDS_MAX: usize = 480;
@@ -448,7 +448,7 @@ fn from_bits(bits: &[u8; ASKS_LEN]) -> Vec<u8> {
     (0..=u8::MAX).filter(is_set).collect()
 }
 
-/// What stands behind the slots.
+/// What stands after the slots.
 fn encode_secret(secret: &SessionSecret) -> Vec<u8> {
     let mut bytes = secret.key.bytes().to_vec();
     let before = secret.before.get(..SESSIONS_BEFORE_MAX).unwrap_or(&secret.before);

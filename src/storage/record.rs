@@ -16,7 +16,7 @@ pub(crate) const HEAD_LEN: usize = 12;
 pub(crate) const FRAME_LEN: usize = HEAD_LEN + 1;
 /// Bytes of our trailer. Under 12, so that ZooKeeper takes it for no digest.
 pub(crate) const TRAILER_LEN: usize = 8;
-/// ZooKeeper's mark behind each record.
+/// ZooKeeper's mark after each record.
 pub(crate) const END_MARK: u8 = b'B';
 /// Bytes of a transaction header, with the type.
 const TXN_HEADER_LEN: usize = 32;

@@ -1,6 +1,6 @@
 //! From the files of a data directory to the state they hold, and a log to go on with.
 //!
-//! Chooses the snapshot, then has [`LogScan`] replay what stands behind it. Changes a file only
+//! Chooses the snapshot, then has [`LogScan`] replay what stands after it. Changes a file only
 //! when all has been read and nothing is damaged: the torn end of the last group is cut off.
 
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub struct Recovered {
     pub snapshot: SnapshotId,
     /// The zxid of the state; 0 for a fresh directory.
     pub last_zxid: i64,
-    /// Transactions replayed behind the snapshot.
+    /// Transactions replayed after the snapshot.
     pub txns: u64,
     /// Bytes of a group without acknowledgement that were cut off.
     pub bytes_cut: u64,
@@ -208,7 +208,7 @@ pub(crate) fn must_reach(
     }
 }
 
-/// Loads the newest snapshot up to `zxid_max` that can be read and shows nothing behind
+/// Loads the newest snapshot up to `zxid_max` that can be read and shows nothing after
 /// `shown_max`; `None` if none looks like one.
 ///
 /// `passed_over` gets the newer ones that are of no use, and why.

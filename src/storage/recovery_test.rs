@@ -135,7 +135,7 @@ fn a_torn_last_group_is_cut_and_a_new_segment_follows() {
     }
 }
 
-/// Else the name of an epoch that never was stands behind those that follow.
+/// Else the name of an epoch that never was stands after those that follow.
 #[test]
 fn a_last_segment_without_a_record_is_removed() {
     const EPOCH: i64 = 1 << 32;
@@ -179,7 +179,7 @@ fn a_bad_record_before_a_later_group_is_damage() {
     for broken in 0..3 {
         let clean = fixture.content("log.1");
         fixture.edit("log.1", |log| log[at[broken] + 30] ^= 0x40);
-        // Of the records behind, the first whose group began later is the proof.
+        // Of the records after, the first whose group began later is the proof.
         let proof = [1, 3, 3][broken];
         let reason = DamageReason::LaterGroup { offset: at[proof] as u64, zxid: proof as i64 + 1 };
         assert_eq!(
@@ -419,7 +419,7 @@ fn a_refusal_says_what_giving_up_would_lose() {
         StorageError::Damage { way_out, .. } => way_out.expect("a way out").loss,
         other => panic!("{other}"),
     };
-    // Of three files the second is damaged: what is in it behind the damage, and the third.
+    // Of three files the second is damaged: what is in it after the damage, and the third.
     let fixture = plain();
     fixture.write(&[&[1, 2]]);
     fixture.write(&[&[3], &[4, 5], &[6]]);
@@ -486,7 +486,7 @@ fn the_index_goes_on_behind_zookeeper() {
     assert_eq!(recovered.snapshot.origin, SnapshotOrigin::Java);
     assert_eq!(recovered.log.next_index(), 0x67);
     assert_eq!(fixture.content("log.500000065")[8..16], 0x65_i64.to_be_bytes());
-    // And on behind our own segment, and with ZooKeeper between two of ours.
+    // And on after our own segment, and with ZooKeeper between two of ours.
     fixture.write(&[&[zxid(0x67)]]);
     let name = format!("log.{:x}", zxid(0x68));
     fixture.disk.plant(&Fixture::path(&name), &java_log(&[zxid(0x68)]));
@@ -495,7 +495,7 @@ fn the_index_goes_on_behind_zookeeper() {
     assert_eq!(last(&fixture), (zxid(0x69), 0));
 }
 
-/// ZooKeeper's `snapshot.4`, begun at 4 and ended behind 6, with the logs as they were at 4.
+/// ZooKeeper's `snapshot.4`, begun at 4 and ended after 6, with the logs as they were at 4.
 fn a_copy_without_the_end_of_the_log() -> Fixture {
     let fixture = plain();
     fixture.write(&[&[1, 2, 3, 4], &[5, 6]]);
@@ -722,7 +722,7 @@ fn a_transaction_that_the_tree_refuses_can_be_given_up() {
     assert_eq!(last(&fixture), (3, 0));
 }
 
-/// The records 3 to 5 and the snapshot behind them; those before are purged.
+/// The records 3 to 5 and the snapshot after them; those before are purged.
 fn with_the_last_record_in_the_snapshot() -> Fixture {
     let fixture = plain();
     fixture.write(&[&[1, 2]]);
@@ -746,7 +746,7 @@ fn with_each_wrong_index() -> impl Iterator<Item = (i64, Fixture)> {
     })
 }
 
-/// Nothing stands behind the snapshot that could show it.
+/// Nothing stands after the snapshot that could show it.
 #[test]
 fn a_wrong_index_ahead_of_the_snapshots_own_record_is_damage() {
     assert_eq!(last(&with_the_last_record_in_the_snapshot()), (5, 0));

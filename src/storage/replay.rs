@@ -44,11 +44,11 @@ pub trait Replay {
     /// How much of a snapshot or of the logs was read: for whoever waits, nothing depends on it.
     fn progress(&mut self, reading: Reading, done: u64, total: u64);
 
-    /// Whether the first transaction behind an exact snapshot was not made behind that state: the
+    /// Whether the first transaction after an exact snapshot was not made after that state: the
     /// two are of different histories.
     fn is_another_history(&self) -> bool;
 
-    /// A transaction behind the snapshot, in order.
+    /// A transaction after the snapshot, in order.
     ///
     /// # Errors
     /// When it cannot follow what is there.
@@ -94,7 +94,7 @@ impl Replay for Nothing {
 pub enum Reading {
     /// The snapshot.
     Snapshot,
-    /// The logs behind it.
+    /// The logs after it.
     Logs,
 }
 
@@ -117,7 +117,7 @@ pub enum SnapshotOrigin {
     /// There is none: the directory is fresh, or its logs are trusted to reach back to the
     /// beginning.
     None,
-    /// ZooKeeper: fuzzy, so that transactions behind its zxid may be in it already.
+    /// ZooKeeper: fuzzy, so that transactions after its zxid may be in it already.
     Java,
     /// This server: exactly the tree at its zxid.
     Exact {

@@ -83,7 +83,7 @@ impl Search {
     fn sum_up(&mut self) {
         let mut at = (0, 0);
         self.sums.reserve_exact(self.bytes.len() / STEP + 1);
-        // The last mark stands behind the last whole step, where it may be the end.
+        // The last mark stands after the last whole step, where it may be the end.
         for mark in 0..=self.bytes.len() / STEP {
             let (sum, sums) = at;
             let narrow = |number: u32| u16::try_from(number).unwrap_or(0);

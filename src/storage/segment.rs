@@ -23,7 +23,7 @@ pub(crate) struct Segment {
     path: PathBuf,
     /// Where the next group goes.
     end: u64,
-    /// Whether zeros stand behind the end, synced, so that a group changes no metadata.
+    /// Whether zeros stand after the end, synced, so that a group changes no metadata.
     filled: bool,
     begin: SegmentBegin,
 }
@@ -79,7 +79,7 @@ impl Segment {
         self.filled
     }
 
-    /// Writes a group behind the last one, and syncs it if `sync`.
+    /// Writes a group after the last one, and syncs it if `sync`.
     pub(crate) fn write(&mut self, group: &[u8], sync: bool) -> Result<(), StorageError> {
         self.file.write_all_at(group, self.end).during("write", &self.path)?;
         if sync {

@@ -16,7 +16,7 @@ use super::file_name;
 /// A line for each of some ten million sessions.
 const BEFORE_LEN_MAX: u64 = 200 << 20;
 
-/// Bytes of the checksum behind a key.
+/// Bytes of the checksum after a key.
 const CHECKSUM_LEN: usize = 4;
 
 /// The key of keyed session passwords.

@@ -21,7 +21,7 @@ pub(crate) enum Unreadable {
     Disk(io::Error),
     /// What the file holds is not packed as its name says.
     Packing,
-    /// What is packed goes on behind the end of the file.
+    /// What is packed goes on after the end of the file.
     CutOff,
 }
 

@@ -16,7 +16,7 @@ use super::replay::{Reading, Refused, Replay, SnapshotId, SnapshotOrigin};
 use super::snapshot_content::{Content, Unreadable};
 use super::window::Window;
 
-/// Behind the last znode and behind each seal.
+/// After the last znode and after each seal.
 const MARK: [u8; 5] = *b"\0\0\0\x01/";
 /// Magic, version and dbid.
 const HEADER_LEN: usize = 16;
@@ -26,7 +26,7 @@ const SEAL_LEN: usize = 13;
 const NODES_A_WORD: u64 = 10_000;
 /// Bytes that a checksum is taken of at a time.
 const PIECE: usize = 64 << 10;
-/// Bytes of a znode behind its data: ACL id and metadata.
+/// Bytes of a znode after its data: ACL id and metadata.
 const NODE_TAIL_LEN: usize = 8 + 60;
 /// The least that ZooKeeper takes for a snapshot.
 const LEN_MIN: u64 = 10;
@@ -263,7 +263,7 @@ impl Stream {
         Ok(())
     }
 
-    /// What ZooKeeper added behind the first seal over time; all of it may be missing.
+    /// What ZooKeeper added after the first seal over time; all of it may be missing.
     fn tails(&mut self) -> Result<Option<SnapshotDigest>, StorageError> {
         const ZXID_TAIL: usize = 8 + SEAL_LEN;
         let mut digest = None;

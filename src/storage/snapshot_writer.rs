@@ -132,7 +132,7 @@ impl SnapshotWriter {
         Ok(CompleteSnapshot(self))
     }
 
-    /// The checksum of all bytes so far, and ZooKeeper's mark behind it.
+    /// The checksum of all bytes so far, and ZooKeeper's mark after it.
     fn seal(&mut self) -> Result<(), StorageError> {
         let checksum = i64::from(self.checksum.finish());
         self.put(|out| {

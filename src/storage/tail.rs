@@ -1,6 +1,6 @@
 //! What an unreadable record in a segment of ours means.
 //!
-//! A group is written at once and synced before the next one begins. So a valid record behind an
+//! A group is written at once and synced before the next one begins. So a valid record after an
 //! unreadable one tells by its trailer: if its group began at or before the unreadable record, both
 //! belong to one group that was never synced and never acknowledged. If its group began later, the
 //! unreadable record had been synced, and is damage.
@@ -22,7 +22,7 @@ pub(crate) enum Tail {
     Clean,
     /// The rest of a group that was never synced, ending at this offset.
     Torn {
-        /// Behind the last byte that is not zero.
+        /// After the last byte that is not zero.
         end: u64,
     },
     /// A record of a later group.
@@ -51,7 +51,7 @@ pub(crate) fn judge(window: &mut Window, at: u64, last_good: i64) -> io::Result<
     Ok(Tail::Torn { end })
 }
 
-/// The offset behind the last byte from `at` on that is not zero.
+/// The offset after the last byte from `at` on that is not zero.
 fn last_written(window: &mut Window, at: u64) -> io::Result<Option<u64>> {
     let mut last = None;
     let mut offset = at;
@@ -76,7 +76,7 @@ mod tests {
     use crate::storage::fixture::Fixture;
     use crate::storage::record::frame;
 
-    /// An unreadable record, and behind it one whose checksum is right, with a trailer that begins
+    /// An unreadable record, and after it one whose checksum is right, with a trailer that begins
     /// with a distance.
     fn judged(trailer: [u8; 8]) -> Tail {
         let mut bytes = vec![9; 64];

@@ -182,7 +182,7 @@ impl TxnLog {
     }
 
     /// Goes on where `last_zxid` is the last record and `next_index` the next one, once `settle`
-    /// has made that so: what stood behind is cut off, or another state stands in the place of this
+    /// has made that so: what stood after is cut off, or another state stands in the place of this
     /// one. The next group begins a segment. A failure poisons the log, as one of
     /// [`commit`](Self::commit) does.
     pub(crate) fn go_on_behind(
@@ -297,7 +297,7 @@ impl TxnLog {
     }
 }
 
-/// Whether `zxid` can stand behind `last`: the next one, or any of a later epoch.
+/// Whether `zxid` can stand after `last`: the next one, or any of a later epoch.
 pub(crate) fn follows(last: i64, zxid: i64) -> bool {
     last.checked_add(1) == Some(zxid) || epoch_of(zxid) > epoch_of(last)
 }

@@ -17,7 +17,7 @@ use super::replay::{Nothing, SnapshotId, SnapshotOrigin};
 use super::segment_reader::{Origin, SegmentReader};
 use super::snapshot_reader::Loaded;
 
-/// What to do about an unreadable place in a log: to cut there, behind `last_good`. `None` if what
+/// What to do about an unreadable place in a log: to cut there, after `last_good`. `None` if what
 /// that loses cannot be told.
 pub(crate) fn of_damage(
     directory: &DataDirectory,
@@ -122,7 +122,7 @@ fn begins_at_the_beginning(directory: &DataDirectory, first: i64) -> Result<bool
 /// Refuses a directory that tells of a past and holds nothing of it.
 pub(crate) fn refuse_emptied(directory: &DataDirectory) -> Result<(), StorageError> {
     let (disk, snapshots, logs) = (directory.disk(), directory.snapshots(), directory.logs());
-    // A directory gets these only behind its first snapshot.
+    // A directory gets these only after its first snapshot.
     const TRACES: [&str; 4] = [
         file_name::SESSION_KEY,
         file_name::SESSIONS_BEFORE_KEY,

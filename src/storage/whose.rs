@@ -51,7 +51,7 @@ pub fn whose(directory: &DataDirectory, state: &RaftState) -> Result<Whose, Stor
         }
         snapshots.push((zxid, path));
     }
-    // Newest first, down to what the snapshot shows, with the one in which the log goes on behind
+    // Newest first, down to what the snapshot shows, with the one in which the log goes on after
     // that.
     let mut logs = Vec::new();
     let (mut own, mut of_nobody) = (None, Vec::new());
@@ -237,7 +237,7 @@ mod tests {
 
     const OWN: i64 = 0x3_0000_0005;
 
-    /// A member's directory: a snapshot of the ensemble's beginning, and records behind it up to
+    /// A member's directory: a snapshot of the ensemble's beginning, and records after it up to
     /// [`OWN`].
     fn member() -> Fixture {
         let fixture = Fixture::default();
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(went_on(&fixture, &state), (0, Some(name)));
     }
 
-    /// An ensemble that came to nothing left its record behind what was there: who shows that has
+    /// An ensemble that came to nothing left its record after what was there: who shows that has
     /// written nothing.
     #[test]
     fn a_record_of_this_server_that_is_no_data_is_not_zookeepers() {
@@ -392,7 +392,7 @@ mod tests {
         }
     }
 
-    /// As its own reader refuses it: what is behind it may be all that there is of what ZooKeeper
+    /// As its own reader refuses it: what is after it may be all that there is of what ZooKeeper
     /// acknowledged. A torn end is one for ZooKeeper as well.
     #[test]
     fn a_log_of_zookeepers_that_cannot_be_read_is_no_leave_to_go_on() {
@@ -416,7 +416,7 @@ mod tests {
             refuses(&fixture, state, &name);
             fixture.disk.plant(&Fixture::path(&name), &whole[..30]);
             assert_eq!(went_on(&fixture, state).1, None);
-            // Behind records that this server has as well.
+            // After records that this server has as well.
             let fixture = member();
             let name = log(&fixture, &[OWN, OWN + 1]);
             fixture.edit(&name, |bytes| bytes[offsets(&whole)[1] + 14] ^= 1);

@@ -187,7 +187,7 @@ fn a_member_that_leaves_says_what_counts_then() {
     let id = (1 << 8) | 1;
     let voters = vec![id, (1 << 8) | 2, (1 << 8) | 3];
     let members = Members { voters, ..Members::default() };
-    // What lay in the directory goes to 0xb, of epoch 0; the ensemble was founded behind another
+    // What lay in the directory goes to 0xb, of epoch 0; the ensemble was founded after another
     // server's 20 entries.
     let own = (0, 0xb);
     let accepted = RaftState {

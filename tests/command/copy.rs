@@ -48,7 +48,7 @@ fn a_backup_is_a_data_directory_and_comes_back() {
     }
 }
 
-/// What ZooKeeper wrote down for each transaction is the digest of the state behind it.
+/// What ZooKeeper wrote down for each transaction is the digest of the state after it.
 #[test]
 fn every_earlier_state_of_zookeepers_comes_back() {
     let root = tempfile::tempdir().expect("a folder");

@@ -161,7 +161,7 @@ pub(crate) fn own(at: &Path, sets: i64, roll: i64) -> PathBuf {
     at.to_owned()
 }
 
-/// Adds a znode `/who` with this ACL behind the zxids 1 and 2.
+/// Adds a znode `/who` with this ACL after the zxids 1 and 2.
 pub(crate) fn add_with_acl(at: &Path, acl: Vec<Acl<'_>>) {
     let create = CreateTxn {
         path: "/who".into(),
@@ -173,7 +173,7 @@ pub(crate) fn add_with_acl(at: &Path, acl: Vec<Acl<'_>>) {
     add(at, Txn::Create(create));
 }
 
-/// Adds a transaction behind the zxids 1 and 2.
+/// Adds a transaction after the zxids 1 and 2.
 pub(crate) fn add(at: &Path, txn: Txn<'_>) {
     let options =
         DirectoryOptions { data_dir: at.to_owned(), data_log_dir: at.to_owned(), create: false };

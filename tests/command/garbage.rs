@@ -104,7 +104,7 @@ fn a_snapshot_that_ends_anywhere_is_not_valid() {
     for len in 0..whole.len() {
         fs::write(&snapshot, &whole[..len]).expect("written");
         let report = run(&["snapshot", "verify", "--json", text(&snapshot)]);
-        // ZooKeeper takes one without the digest behind it, or without the zxid: older versions
+        // ZooKeeper takes one without the digest after it, or without the zxid: older versions
         // wrote none.
         let is_valid = report.code == 0;
         let ends_in_a_seal = whole[..len].ends_with(b"\0\0\0\x01/");

@@ -206,7 +206,7 @@ fn a_digest_that_the_znodes_do_not_make_is_told_with_both_values() {
         assert!(ended.out.contains(&said), "{ended:?}");
     }
 
-    // Behind each of the last two parts, a checksum and a mark.
+    // After each of the last two parts, a checksum and a mark.
     let mut bytes = fs::read(&file).expect("reads");
     let seals = [bytes.len() - 34, bytes.len() - 13];
     bytes[seals[0] - 1] ^= 1;

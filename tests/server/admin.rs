@@ -204,7 +204,7 @@ fn who_never_finishes_a_request_loses_the_place() {
         for stream in silent {
             scope.spawn(move || until_closed(stream, false));
         }
-        // It waits for its turn behind them.
+        // It waits for its turn after them.
         let answer = get(address, "/commands/ruok", "").expect("an answer");
         assert_eq!(status(&answer), "200", "{answer}");
     });

@@ -112,7 +112,7 @@ impl Client {
         Self { stream, session, xid: 0 }
     }
 
-    /// A session whose handshake is done, with `sent` requests behind it.
+    /// A session whose handshake is done, with `sent` requests after it.
     pub(crate) const fn over(stream: TcpStream, session: ConnectResponse, sent: i32) -> Self {
         Self { stream, session, xid: sent }
     }

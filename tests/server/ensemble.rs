@@ -138,7 +138,7 @@ impl Patient {
         self.ok(&Request::Sync(SyncRequest { path: Some("/".into()) }));
     }
 
-    /// What it reads behind a sync.
+    /// What it reads after a sync.
     pub(crate) fn value(&mut self, path: &str) -> Vec<u8> {
         self.sync();
         data_of(&self.ok(&get(path)))
@@ -161,7 +161,7 @@ fn what_is_written_through_any_server_is_read_through_every_other() {
     for round in 1..=20_u8 {
         for writer in 0..3 {
             let path = format!("/of{writer}");
-            // Pipelined: what a client reads behind its write shows it.
+            // Pipelined: what a client reads after its write shows it.
             let replies = clients[writer].all(&[set(&path, vec![round]), get(&path)]);
             assert!(replies.iter().all(|reply| reply.header.err == 0), "{replies:?}");
             assert_eq!(data_of(&replies[1]), [round]);

@@ -25,13 +25,13 @@ fn half_frames_take_no_more_memory_than_was_sent() {
     let server = Server::start("");
     let before = server.peak_memory();
     let mut streams = Vec::new();
-    // A length, and nothing behind it.
+    // A length, and nothing after it.
     for _ in 0..300 {
         let mut stream = open(server.address());
         stream.write_all(&1_048_575_i32.to_be_bytes()).expect("sent");
         streams.push(stream);
     }
-    // All but the end of a megabyte, in the handshake and behind it.
+    // All but the end of a megabyte, in the handshake and after it.
     let most = vec![0; 1_048_574];
     for session in [false, true] {
         for _ in 0..20 {
@@ -89,7 +89,7 @@ fn one_request_cannot_ask_for_all_memory() {
     assert!(server.peak_memory() < 600 * MEGABYTE, "{}", server.peak_memory());
 }
 
-/// Reads of a megabyte, pipelined, answered by the connection's task or, behind a write, by the
+/// Reads of a megabyte, pipelined, answered by the connection's task or, after a write, by the
 /// orderer.
 fn many_large_reads(with_writes: bool) -> Vec<Request<'static>> {
     let mut requests = Vec::new();

@@ -72,7 +72,7 @@ fn they_are_wherever_they_are_made() {
     let mut client = server.connect(TIMEOUT_MS);
     client.ok(&create("/x", vec![], CreateMode::Persistent));
     put(&mut client, "/behind", LIMIT + 1);
-    // Behind a write of its own connection: who orders answers.
+    // After a write of its own connection: who orders answers.
     client.send(&[set("/x", vec![1]), get("/behind")]);
     client.receive_all(2).iter().for_each(|reply| assert_eq!(reply.header.err, 0));
     assert_eq!(counted(&server), (1, 1));

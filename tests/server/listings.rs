@@ -51,7 +51,7 @@ fn populate(client: &mut Client, name: impl Fn(usize) -> String) {
 struct Ledger(Mutex<BTreeMap<i64, (String, bool)>>);
 
 impl Ledger {
-    /// The children as they were behind a transaction.
+    /// The children as they were after a transaction.
     fn children(&self, initial: &BTreeSet<String>, zxid: i64) -> BTreeSet<String> {
         let mut children = initial.clone();
         for (name, created) in self.0.lock().range(..=zxid).map(|(_, change)| change) {
@@ -152,7 +152,7 @@ fn a_long_listing_has_the_bytes_of_one_that_is_made_at_once() {
     let parts = client.ok(&Request::MultiRead(vec![ReadOp::GetChildren("/p".into())]));
     let at_once = &parts.body[9..parts.body.len() - 9];
     assert_eq!(at_once.len(), 4 + CHILDREN * 104);
-    // Behind and before other requests, too.
+    // After and before other requests, too.
     let exists = || crate::client::exists("/p", false);
     client.send(&[exists(), list(false), list_with_stat(false), exists(), list(false)]);
     let replies = client.receive_all(5);

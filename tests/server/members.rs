@@ -55,7 +55,7 @@ fn every_member_shows_its_list_and_an_observer_serves() {
     let mut client = Patient::connect(&servers[2], TIMEOUT_MS);
     client.ok(&create("/a", vec![1], CreateMode::Persistent));
     assert!(client.exists("/a"));
-    // Snapshots have it, and a start behind one shows what zoo.cfg says then.
+    // Snapshots have it, and a start after one shows what zoo.cfg says then.
     for number in 0..60 {
         client.ok(&create(&format!("/a/{number}"), vec![], CreateMode::Persistent));
     }

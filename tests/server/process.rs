@@ -24,7 +24,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A directory with `config` behind the lines that every server needs; nothing runs yet.
+    /// A directory with `config` after the lines that every server needs; nothing runs yet.
     pub(crate) fn prepare(config: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("server.").tempdir().expect("a directory");
         let port = free_port();

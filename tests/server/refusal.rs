@@ -18,7 +18,7 @@ use crate::process::{Server, end_of, free_port};
 
 const TIMEOUT_MS: i32 = 10_000;
 
-/// A server that was killed behind a snapshot and some transactions.
+/// A server that was killed after a snapshot and some transactions.
 pub(crate) fn worn() -> Server {
     let mut server = Server::start("");
     let mut client = server.connect(TIMEOUT_MS);
@@ -275,7 +275,7 @@ fn a_log_of_another_history_than_the_snapshot_is_not_cut() {
     assert!(client.exists("/4") && !client.exists("/other"));
 }
 
-/// ZooKeeper serves what the newest snapshot shows, and gives the zxids behind it once more.
+/// ZooKeeper serves what the newest snapshot shows, and gives the zxids after it once more.
 #[test]
 fn a_folder_of_logs_that_is_not_there_is_not_taken_for_a_log_that_has_not_begun() {
     for snap_count in ["100000", "4"] {

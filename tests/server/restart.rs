@@ -94,7 +94,7 @@ fn own_files_are_purged_in_zookeepers_directory_too_and_what_waits_for_the_seal_
 
     server.run();
     let of_theirs = theirs.keys().filter(|name| name.starts_with("snapshot.")).count();
-    // Three stay, and the one that this start takes behind a long log.
+    // Three stay, and the one that this start takes after a long log.
     until("its old ones go", &|| snapshots().len() <= of_theirs + 4);
     // The one that the oldest snapshot is in can reach beyond it; those before are not needed.
     until("its old logs go", &|| {

@@ -174,7 +174,7 @@ fn large_answers_that_nobody_reads_wait_for_room() {
     for client in &mut clients {
         client.send(&vec![many(); 3]);
     }
-    // It waits for its turn, behind them, and is answered.
+    // It waits for its turn, after them, and is answered.
     client.stream.set_read_timeout(Some(3 * DEADLINE)).expect("a timeout");
     let reply = client.ok(&many());
     // A quarter of what all may leave unread, and the part that goes beyond it; the others are

@@ -70,7 +70,7 @@ impl Line {
         self.known().next().unwrap_or(-1)
     }
 
-    /// The text with ranks: `z3` is the third of the script's, `z3+` is it or one behind it.
+    /// The text with ranks: `z3` is the third of the script's, `z3+` is it or one after it.
     pub(crate) fn ranked(&self, known: &[i64]) -> String {
         let mut zxids = self.zxids.iter();
         let mut out = String::with_capacity(self.text.len() + 8);

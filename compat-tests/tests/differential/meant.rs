@@ -1,4 +1,4 @@
-//! What ferrokeeper answers differently on purpose. Scripts have none of it: behind such a request
+//! What ferrokeeper answers differently on purpose. Scripts have none of it: after such a request
 //! the two trees are no longer the same.
 
 use crate::script::{Op, op};

@@ -237,7 +237,7 @@ impl Op {
         }
     }
 
-    /// The bytes behind the request header.
+    /// The bytes after the request header.
     pub(crate) fn body(&self, run: &Run<'_>) -> Vec<u8> {
         let mut out = Vec::new();
         match self {

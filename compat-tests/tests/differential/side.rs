@@ -295,7 +295,7 @@ impl Side {
             if client.session.is_some() && client.socket.is_none() {
                 client.open(address, SESSION_MS)?;
             }
-            // One after the other: what they leave behind has their order.
+            // One after the other: what they leave after has their order.
             if client.socket.is_some() {
                 client.send(vec![close.clone()], &[Vec::new()])?;
                 client.receive(0, &mut self.names, &mut Outcome::default())?;
@@ -380,7 +380,7 @@ impl Side {
 pub(crate) const LARGE: &str = "/large";
 const RESIDENTS: usize = 10_100;
 
-/// Of these, the ones that a script knows of; they are made anew behind it.
+/// Of these, the ones that a script knows of; they are made anew after it.
 pub(crate) const TOUCHED: usize = 20;
 
 const RESIDENT: &str = "/resident-";

@@ -3,7 +3,7 @@
 //! A script's lines are the client's own commands, except
 //! - `== N name` begins a step,
 //! - `@skip why`: the client cannot do this step,
-//! - `@big COMMAND N`: the command with N bytes of data behind it,
+//! - `@big COMMAND N`: the command with N bytes of data after it,
 //! - `@event TEXT`: waits for the next watch event that contains TEXT,
 //! - `@close`, `@drop`: ends the client by its own command, or by kill -9,
 //! - `@open`: starts the next client,
@@ -145,7 +145,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }
 
-/// Runs the shell's script; returns what it printed, a step's events behind its answers: clients
+/// Runs the shell's script; returns what it printed, a step's events after its answers: clients
 /// print them from another thread.
 pub(crate) fn run(shell: &Shell, stage: &mut Stage) -> Vec<String> {
     let path = repository().join("compat-tests/clients").join(shell.script);
@@ -270,7 +270,7 @@ impl Talk<'_> {
     }
 }
 
-/// Lists in the server's order, which means nothing: cli_mt's names, each behind a TAB, and the
+/// Lists in the server's order, which means nothing: cli_mt's names, each after a TAB, and the
 /// identities of zkCli's whoami.
 fn sort_names(lines: &mut [String]) {
     for names in lines.chunk_by_mut(|a, b| is_name(a) && is_name(b)) {

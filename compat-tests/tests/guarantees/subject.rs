@@ -81,7 +81,7 @@ impl Subject {
         }
     }
 
-    /// What is there when it is asked for: in an ensemble behind a sync, in one segment.
+    /// What is there when it is asked for: in an ensemble after a sync, in one segment.
     pub(crate) fn read(&self, client: &mut RawClient, path: &str) -> Reply {
         let Self::Three { .. } = self else { return get(client, path, false) };
         let requests =

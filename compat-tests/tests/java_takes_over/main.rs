@@ -188,7 +188,7 @@ fn a_session_of_zookeeper_is_kept_in_a_directory_begun_elsewhere() {
     server.restart();
     let session = populate(&server);
     server.stop();
-    // Not only by the first start behind ZooKeeper.
+    // Not only by the first start after ZooKeeper.
     server.hand_over_to(Kind::subject());
     for _ in 0..2 {
         server.restart();
@@ -308,7 +308,7 @@ fn snappy_snapshots_go_there_and_back() {
 fn characters_beyond_the_first_plane_are_kept() {
     let id = "\u{1f512}:x";
     let surrogates = b"\xed\xa0\xbd\xed\xb4\x92:x";
-    // The first snapshot comes soon; what is behind the last one is in the log only.
+    // The first snapshot comes soon; what is after the last one is in the log only.
     let mut server = Server::start(Kind::Reference, &["snapCount=4"]);
     let mut client = server.connect(TIMEOUT);
     let entries = [(31, "digest", id), (1, "world", "anyone")];
@@ -414,7 +414,7 @@ fn forget_session(folder: &std::path::Path, session: i64) {
     let at = sessions.into_iter().find(is_it).expect("the session is in the snapshot");
     bytes.drain(at..at + 12);
     bytes[16..table].copy_from_slice(&(count - 1).to_be_bytes());
-    // Behind the znodes three seals of 13 bytes, with 20 and 8 bytes between; what is behind the
+    // After the znodes three seals of 13 bytes, with 20 and 8 bytes between; what is after the
     // first may be missing.
     bytes.truncate(bytes.len() - 3 * 13 - 20 - 8);
     let (mut a, mut b) = (1_u32, 0_u32);

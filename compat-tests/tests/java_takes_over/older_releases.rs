@@ -219,7 +219,7 @@ fn churn(server: &Server) {
     }
 }
 
-/// What both must answer alike to the first writes behind the change.
+/// What both must answer alike to the first writes after the change.
 fn number(server: &Server, parent: &str) -> String {
     let mut client = server.connect(TIMEOUT);
     let body = request::create(&format!("{parent}/s-"), None, mode::SEQUENTIAL);

@@ -5,7 +5,7 @@
 pub(crate) struct Block {
     /// The line of its fence, from 1.
     pub(crate) line: usize,
-    /// The word behind the fence.
+    /// The word after the fence.
     pub(crate) language: String,
     pub(crate) lines: Vec<String>,
 }
@@ -20,7 +20,7 @@ impl Block {
         self.lines.join("\n")
     }
 
-    /// The commands behind `$ `, each with the output that the page shows of it.
+    /// The commands after `$ `, each with the output that the page shows of it.
     pub(crate) fn commands(&self) -> Vec<(&str, Vec<&str>)> {
         let mut commands: Vec<(&str, Vec<&str>)> = Vec::new();
         for line in &self.lines {

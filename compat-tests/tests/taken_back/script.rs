@@ -90,7 +90,7 @@ pub(crate) struct Turn {
     pub(crate) session: usize,
     /// Sent at once.
     pub(crate) requests: Vec<Request>,
-    /// Whether the session ends behind them.
+    /// Whether the session ends after them.
     pub(crate) closes: bool,
 }
 

@@ -1,6 +1,6 @@
 //! multi and multiRead: several requests in one, and their results.
 //!
-//! Each part stands behind a [`MultiHeader`]; one with `done` ends the list.
+//! Each part stands after a [`MultiHeader`]; one with `done` ends the list.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::record::{IntoStatic, Parsed, Record, record, reject};
 use crate::{CreateMode, DecodeError, OpCode, Stat};
 
 record! {
-    /// Stands before each part of a multi and behind the last one.
+    /// Stands before each part of a multi and after the last one.
     pub struct MultiHeader {
         /// The part's operation, -1 for an error or the end.
         pub op: i32,
@@ -271,7 +271,7 @@ pub enum MultiResult<'a> {
     GetData(Option<Cow<'a, [u8]>>, Stat),
     /// getChildren inside a multiRead.
     GetChildren(Vec<Cow<'a, str>>),
-    /// A part that failed (its code), stands before the one that failed (0), or behind it (-2).
+    /// A part that failed (its code), stands before the one that failed (0), or after it (-2).
     Error(i32),
 }
 

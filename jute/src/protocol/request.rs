@@ -410,7 +410,7 @@ impl Request<'_> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads the body of an operation. Bytes behind it are ignored, as ZooKeeper ignores them.
+    /// Reads the body of an operation. Bytes after it are ignored, as ZooKeeper ignores them.
     ///
     /// # Errors
     /// [`DecodeError::UnknownOperation`] for a number that is no operation of clients, else why the

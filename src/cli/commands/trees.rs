@@ -62,7 +62,7 @@ pub(super) fn delete_all(arguments: &Arguments, session: &mut Session<'_>) -> Re
     Ok(())
 }
 
-/// The path, and what is below it behind what it is below of.
+/// The path, and what is below it after what it is below of.
 fn everything_below(client: &Client, path: &str) -> Result<Vec<String>, CliError> {
     let mut paths = vec![path.to_owned()];
     let mut next = 0;

@@ -4,7 +4,7 @@
 #[derive(Debug)]
 pub(super) struct ErrorCode {
     pub(super) code: i32,
-    /// That of Java's exception, in front of `Exception`; of C's constant behind the `Z` where only
+    /// That of Java's exception, in front of `Exception`; of C's constant after the `Z` where only
     /// C has it.
     pub(super) name: &'static str,
     pub(super) meaning: &'static str,

@@ -19,14 +19,14 @@ enum Action {
     MayBegin(Vec<usize>),
 }
 
-/// The servers behind a word, up to the command for them.
+/// The servers after a word, up to the command for them.
 fn numbers_behind(line: &str, words: &str) -> Option<Vec<usize>> {
     let (list, _) = line[line.find(words)? + words.len()..].split_once(", run")?;
     let numbers = list.split(|its: char| !its.is_ascii_digit()).filter(|its| !its.is_empty());
     numbers.map(|its| its.parse::<usize>().ok()?.checked_sub(1)).collect()
 }
 
-/// The number behind a word.
+/// The number after a word.
 fn number_behind(line: &str, words: &str) -> Option<usize> {
     let rest = &line[line.find(words)? + words.len()..];
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();

@@ -130,7 +130,7 @@ impl<T: Transport> Member<T> {
         }
         self.answer_tree();
         for (change, index) in changes {
-            // What comes behind its own removal is for the others.
+            // What comes after its own removal is for the others.
             if self.has_ended {
                 break;
             }
@@ -151,7 +151,7 @@ impl<T: Transport> Member<T> {
     }
 }
 
-/// Answers what stood behind the entry at `index`, which is applied. How old it is, the rounds say
+/// Answers what stood after the entry at `index`, which is applied. How old it is, the rounds say
 /// that are over with it.
 fn settle(
     index: u64,

@@ -57,7 +57,7 @@ impl Written {
         ensemble(1500, true).start(Arc::new(self.open()))
     }
 
-    /// Votes and writes this many entries of a term behind `keep`, in groups.
+    /// Votes and writes this many entries of a term after `keep`, in groups.
     fn term(&mut self, term: u64, keep: usize, count: u64, dice: &mut Dice) {
         let mut started = self.start().expect("starts");
         self.promise = (term, member_id(1 + (term % 3) as u8, 1));

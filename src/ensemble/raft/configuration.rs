@@ -187,7 +187,7 @@ pub(super) fn in_order(state: &ConfState) -> Members {
     members
 }
 
-/// The members behind the last change but one of those in a log, and where that stands. `changes`
+/// The members after the last change but one of those in a log, and where that stands. `changes`
 /// are in their order, each with its index. The last one was proposed by a leader that had applied
 /// all before it: so they are final.
 pub(super) fn before_last(

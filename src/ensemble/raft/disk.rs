@@ -182,7 +182,7 @@ impl DiskWriter {
         let directory = Arc::clone(&self.directory);
         // The start below opens what it has listed.
         let _kept = directory.keep_files();
-        // Before the snapshot, which does not show them: they are final, and behind it nothing of
+        // Before the snapshot, which does not show them: they are final, and after it nothing of
         // the log says them again. Where it does not come to that, the log says them in their
         // order, up to these. From then on, whatever comes in between, the log goes when the
         // snapshot is there.

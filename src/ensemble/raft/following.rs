@@ -67,7 +67,7 @@ struct Waiting {
     /// Whether its session lives on this server only.
     is_local: bool,
     state: State,
-    /// The round behind which it may be answered.
+    /// The round after which it may be answered.
     round: Round,
 }
 
@@ -107,7 +107,7 @@ impl Following {
     }
 
     /// The leader leads no more, but it is there. What it decided without a transaction may already
-    /// have been of the past, unless a round was over behind it. A sync can wait for a round of the
+    /// have been of the past, unless a round was over after it. A sync can wait for a round of the
     /// next leader.
     pub(super) fn leave(&mut self, done: Round) {
         if self.left.is_some() {
@@ -175,7 +175,7 @@ impl Following {
         returned.next().is_none()
     }
 
-    /// The first entry of a later term is final, behind the transaction `last`: what was decided
+    /// The first entry of a later term is final, after the transaction `last`: what was decided
     /// and is not applied is not done. A sync waits for a round of the next leader, and the reads
     /// after it wait for their turn.
     pub(super) fn term_ended(&mut self, last: Zxid, done: Round) {

@@ -49,7 +49,7 @@ pub enum Said {
     Question(Question),
     /// The answer to that.
     Answer(Answer),
-    /// That its process lives, behind the probe of that number; 0 for none.
+    /// That its process lives, after the probe of that number; 0 for none.
     Alive(u64),
 }
 
@@ -69,7 +69,7 @@ pub enum FrameError {
     /// The content is not what its kind has.
     #[error("a frame is malformed: {0}")]
     Malformed(#[from] DecodeError),
-    /// There is something behind it.
+    /// There is something after it.
     #[error("{0} bytes follow a frame's content")]
     Behind(usize),
 }

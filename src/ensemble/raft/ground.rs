@@ -317,7 +317,7 @@ impl Before {
         Ok(RaftStateFile::open(&self.directory)?)
     }
 
-    /// Makes what the ensemble begins with that was promised to be founded: a record behind all
+    /// Makes what the ensemble begins with that was promised to be founded: a record after all
     /// that is here, and a snapshot of it. Where a crash came in between, the rest.
     ///
     /// # Errors
@@ -469,7 +469,7 @@ pub fn take_another_seat(
     // Who goes on with it until the next start shows it by a later name.
     let snapshots = directory.snapshot_files()?.into_iter().map(|(zxid, _)| zxid);
     let newest = snapshots.chain(directory.log_zxids()?).max().unwrap_or(0);
-    // What was there before it may be ZooKeeper's, and go on behind its names.
+    // What was there before it may be ZooKeeper's, and go on after its names.
     let own = if gone.clears { gone.own } else { (0, newest) };
     let state = RaftState { clears: true, own, ..state_of(seat) };
     promise_no_more(directory, state.term)?;
@@ -631,7 +631,7 @@ mod tests {
                 let base = read(&disk).base();
                 assert_eq!((base.epoch, base.zxid), (had.epoch, had.zxid));
                 assert_eq!(base.accepted, TERM.cast_signed());
-                // Others come to nothing as well, before or behind their records.
+                // Others come to nothing as well, before or after their records.
                 for (ensemble, begins) in [(8, false), (9, true), (10, false)] {
                     let before = read(&disk);
                     let term = TERM + ensemble - 7;
@@ -700,7 +700,7 @@ mod tests {
         (founding.index, disk.content(name.as_ref()))
     }
 
-    /// Takes over what the founder sends, and another term behind it; whether it came to the end.
+    /// Takes over what the founder sends, and another term after it; whether it came to the end.
     fn take_over(disk: &SimDisk, (index, bytes): &(u64, Vec<u8>), fails_after: u64) -> bool {
         let (index, zxid) = (*index, FOUNDING);
         let directory = Arc::new(directory(disk));
@@ -762,7 +762,7 @@ mod tests {
     }
 
     /// It has voted, and nothing has come: the ensemble may have begun, and it has nothing of it.
-    /// Behind what it held lies the record of a founding that came to nothing, which would be newer
+    /// After what it held lies the record of a founding that came to nothing, which would be newer
     /// than what others hold.
     #[test]
     fn what_it_held_counts_again_where_nothing_has_come_in_an_ensemble_that_has_begun() {
@@ -921,7 +921,7 @@ mod tests {
         assert_eq!((base.epoch, base.zxid), (had.epoch, had.zxid));
     }
 
-    /// ZooKeeper went on, or not, behind the record of an ensemble that came to nothing, and wrote
+    /// ZooKeeper went on, or not, after the record of an ensemble that came to nothing, and wrote
     /// less than what the next one was to begin with.
     #[test]
     fn what_came_behind_a_founding_that_came_to_nothing_does_not_go_aside() {
@@ -944,7 +944,7 @@ mod tests {
     }
 
     /// The record that it begins with counts as soon as it may have been acknowledged, and so does
-    /// what came behind it.
+    /// what came after it.
     #[test]
     fn what_an_ensemble_had_that_has_begun_counts() {
         for (is_begun, goes_on) in [(true, false), (false, true)] {

@@ -33,7 +33,7 @@ pub(super) struct Leading {
     term: u64,
     server_id: u8,
     sequencer: Sequencer,
-    /// In the order of the requests, each with the round behind which it may be answered.
+    /// In the order of the requests, each with the round after which it may be answered.
     waiting: VecDeque<(Step, Round)>,
     /// What this server itself wants, until a turn has room for it.
     pub(super) chores: VecDeque<Chore>,
@@ -45,7 +45,7 @@ pub(super) struct Leading {
 }
 
 impl Leading {
-    /// Goes on behind `database`, in which the leader's first entry is the last one. Every session
+    /// Goes on after `database`, in which the leader's first entry is the last one. Every session
     /// has its full timeout ahead.
     pub(super) fn new(database: &Database, tick_ms: u64, server_id: u8, now: Now) -> Self {
         let first_session = first_session_id(server_id, now.wall.0);

@@ -258,7 +258,7 @@ impl Storage for LogStore {
 pub(super) struct Shown {
     /// The zxid that the snapshot shows.
     pub(super) zxid: i64,
-    /// The entry that made the members in the message what they are, which may be behind the
+    /// The entry that made the members in the message what they are, which may be after the
     /// snapshot.
     pub(super) configured_at: u64,
 }

@@ -69,7 +69,7 @@ impl<T: Transport> Member<T> {
         members
     }
 
-    /// Has a server without a disk of before get a life that follows, behind what has to go for it.
+    /// Has a server without a disk of before get a life that follows, after what has to go for it.
     /// Its earliest life stays: the start without a disk may have been a mistake.
     ///
     /// # Errors
@@ -137,8 +137,8 @@ impl<T: Transport> Member<T> {
         Ok(Prospect::SeatAbove(above))
     }
 
-    /// What whoever holds nothing behind this record can expect, if that is not known to be final
-    /// here. A leader has all that may become final; what its log goes on behind is not known any
+    /// What whoever holds nothing after this record can expect, if that is not known to be final
+    /// here. A leader has all that may become final; what its log goes on after is not known any
     /// more, and another record may have the same zxid.
     fn lacks(&self, record: LastRecord) -> Option<Prospect> {
         let log = &self.node.store().log;

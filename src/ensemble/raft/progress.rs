@@ -6,7 +6,7 @@ use super::ready::{Member, Transport};
 use super::server_of;
 use crate::storage::LogEntry;
 
-/// Where the time stands in a record: behind session, cxid and zxid.
+/// Where the time stands in a record: after session, cxid and zxid.
 const TIME: std::ops::Range<usize> = 20..28;
 
 /// A transaction that came into a member's log.

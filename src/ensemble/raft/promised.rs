@@ -19,7 +19,7 @@ impl Promised {
     #[must_use]
     pub fn of(message: &PeerMessage) -> Option<Self> {
         let last = match message.get_msg_type() {
-            // Behind what it has in common with the leader of its term, nothing is cut in that
+            // After what it has in common with the leader of its term, nothing is cut in that
             // term.
             MessageType::MsgAppendResponse if !message.reject => message.index,
             MessageType::MsgAppendResponse

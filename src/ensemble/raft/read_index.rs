@@ -1,5 +1,5 @@
 //! Rounds of the ensemble that show who leads: everything that was acknowledged when a round began
-//! is known behind it.
+//! is known after it.
 //!
 //! A leader that was cut off does not know it yet, and would answer a `sync` with what was, or
 //! refuse a write for what is no more. So whoever answers, leader or follower, has the leader heard
@@ -34,12 +34,12 @@ const KEPT_APART: u64 = ROUNDS_MAX as u64 / 4;
 /// Rounds that are begun in the time that a read may be old.
 const ROUNDS_A_LIMIT: u64 = 4;
 
-/// A round: what asks to be answered behind it. Rounds count up; 0 has always been.
+/// A round: what asks to be answered after it. Rounds count up; 0 has always been.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Round(u64);
 
 impl Round {
-    /// Behind all others.
+    /// After all others.
     pub(super) const MAX: Self = Self(u64::MAX);
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Rounds {
     /// When the last one was begun, and whom it asks.
     began: Option<Monotonic>,
     asked: Asked,
-    /// Ticks since then, and those behind which it is asked again.
+    /// Ticks since then, and those after which it is asked again.
     ticks: u32,
     patience: u32,
     /// A read waits for the applied state to be young enough.
@@ -78,7 +78,7 @@ struct Open {
 }
 
 impl Rounds {
-    /// The round behind which a request of now may be answered.
+    /// The round after which a request of now may be answered.
     pub(super) fn next(&mut self) -> Round {
         self.wanted = Round(self.begun.0 + 1);
         self.wanted
@@ -309,7 +309,7 @@ mod tests {
         }
     }
 
-    /// Each is answered at once, and the next begins; applying is behind by most of the limit.
+    /// Each is answered at once, and the next begins; applying lags by most of the limit.
     #[test]
     fn some_round_is_over_soon_after_another_however_many_begin_meanwhile() {
         const BEHIND_MS: u64 = LIMIT_MS * 9 / 10;

@@ -49,7 +49,7 @@ use crate::storage::{DataDirectory, Over, ReceivedSnapshot, SnapshotFile};
 
 /// Ticks without a word of the leader before a member stands for election; up to twice as many.
 const ELECTION_TICKS: usize = 10;
-/// The same behind the end of the leader's connection, which all see at once.
+/// The same after the end of the leader's connection, which all see at once.
 const TICKS_TO_DIFFER: usize = 4;
 /// Ticks by which the others may have heard of the leader later: they give no vote for as long as
 /// [`ELECTION_TICKS`].
@@ -84,7 +84,7 @@ pub trait Transport {
     /// words arrive in their order, and none before a message that was sent before it.
     fn say(&mut self, to: u64, word: Word);
 
-    /// Sends a snapshot, and behind it the message that tells of it. What came of it is to be given
+    /// Sends a snapshot, and after it the message that tells of it. What came of it is to be given
     /// to [`Member::report_snapshot`].
     fn send_snapshot(&mut self, message: PeerMessage, file: SnapshotFile);
 
@@ -713,14 +713,14 @@ impl<T: Transport> Member<T> {
         self.send(due, unsent);
     }
 
-    /// Entries that are applied behind the newest snapshot.
+    /// Entries that are applied after the newest snapshot.
     #[must_use]
     pub fn behind_snapshot(&self) -> u64 {
         self.applied().saturating_sub(self.node.store().snapshot_index())
     }
 
     /// Whether a snapshot may be taken. It shows nothing of the members, and the log that says them
-    /// is not read behind it: their last change has to be durable first. A wrong tree is for
+    /// is not read after it: their last change has to be durable first. A wrong tree is for
     /// nobody, and who has no base has no tree.
     pub(super) fn may_take_snapshot(&self) -> bool {
         let waits = self.unsynced.has_members() || self.unsynced.has_snapshot();
@@ -736,7 +736,7 @@ impl<T: Transport> Member<T> {
         snapshots.begin_at(&self.applier.replica, self.applied(), reserve, now);
     }
 
-    /// A snapshot is durable that shows the state behind the entry `index`. The log goes on in a
+    /// A snapshot is durable that shows the state after the entry `index`. The log goes on in a
     /// new segment, so that purge can follow.
     pub fn snapshot_taken(&mut self, index: u64, zxid: Zxid, now: Monotonic) {
         self.trees.looked(zxid);

@@ -336,7 +336,7 @@ impl<T: Transport> Member<T> {
     /// Has whoever leads decide what waits, as a leader up to what a turn may.
     pub(super) fn pass_on(&mut self, now: Now) -> Result<(), EnsembleError> {
         self.follow(now);
-        // Whoever was let go with a request of unknown outcome must have none behind it done.
+        // Whoever was let go with a request of unknown outcome must have none after it done.
         let here = &self.here;
         self.held.retain(|(submission, from)| {
             from.is_some() || here.is_open(submission.origin.connection)

@@ -150,7 +150,7 @@ enum Flaw {
     ObserverVotes,
     /// What an observer has counts for what the next voter has.
     ObserverCounted,
-    /// What members tell each other lacks a field behind the way.
+    /// What members tell each other lacks a field after the way.
     FieldForgotten,
     /// Whoever has a member's place may speak for it, whatever its disk has.
     CopyLetIn,

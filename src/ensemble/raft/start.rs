@@ -38,7 +38,7 @@ pub struct Ensemble {
     pub rules: Rules,
     /// Makes hashes and election timeouts unpredictable.
     pub seed: u64,
-    /// Transactions of a term, of the 2^32 that its zxids can count, behind which another one
+    /// Transactions of a term, of the 2^32 that its zxids can count, after which another one
     /// begins.
     pub zxids_a_term: u32,
     /// What `/zookeeper/config` shows; nothing but what the log says where there is none.
@@ -109,7 +109,7 @@ impl Ensemble {
         self.start_with(directory, false)
     }
 
-    /// The same behind the installing of a snapshot, which was checked.
+    /// The same after the installing of a snapshot, which was checked.
     pub(super) fn start_installed(
         &self,
         directory: Arc<DataDirectory>,

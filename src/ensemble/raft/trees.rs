@@ -1,8 +1,8 @@
 //! Whether all members have the same tree, and what becomes of one whose tree is another.
 //!
 //! The log is the same everywhere; what a machine's memory, disk or program made of it may not be.
-//! So whoever leads says from time to time what digest its tree has behind a transaction, and each
-//! member answers with its own behind the same one. Nobody is believed for leading: right is what
+//! So whoever leads says from time to time what digest its tree has after a transaction, and each
+//! member answers with its own after the same one. Nobody is believed for leading: right is what
 //! more than half of the voters have. Only where two vote nobody can tell, and the leader is, whose
 //! tree every request was checked against: once a snapshot has shown that what it keeps of its tree
 //! is what the tree is. A member whose own snapshot shows that it is not needs nobody to tell it.
@@ -50,7 +50,7 @@ struct Answer {
     last: TreeDigest,
     /// What differed, oldest first: another member may answer for the same transaction only later.
     differing: VecDeque<TreeDigest>,
-    /// Behind which transaction it was first seen to differ.
+    /// After which transaction it was first seen to differ.
     differs_from: Option<Zxid>,
     /// How often it has differed since.
     words: u32,
@@ -209,7 +209,7 @@ impl Trees {
         Some(own)
     }
 
-    /// The own digest behind a transaction of the past.
+    /// The own digest after a transaction of the past.
     fn own(&self, zxid: Zxid, database: &Database) -> Option<TreeDigest> {
         if let Some(own) = self.said.iter().rev().find(|own| own.zxid == zxid) {
             return Some(*own);
@@ -335,7 +335,7 @@ impl<T: Transport> Member<T> {
         Ok(())
     }
 
-    /// Tells the leader what this member's tree is behind the transaction that it spoke of, if that
+    /// Tells the leader what this member's tree is after the transaction that it spoke of, if that
     /// is applied.
     pub(super) fn answer_tree(&mut self) {
         let Some((leader, said)) = self.trees.asked else { return };
@@ -416,7 +416,7 @@ impl<T: Transport> Member<T> {
         answer.is_doubt_told |= answer.words >= WORDS_UNDECIDED;
     }
 
-    /// The leader says that this member's tree is wrong, and what it should be behind a
+    /// The leader says that this member's tree is wrong, and what it should be after a
     /// transaction.
     pub(super) fn told_wrong_tree(
         &mut self,
@@ -510,7 +510,7 @@ impl<T: Transport> Member<T> {
     }
 
     /// Takes out of a leader's message what would make the log longer, while that is to come to its
-    /// end: the leader sends it again. Only behind the first entry of the term, without which
+    /// end: the leader sends it again. Only after the first entry of the term, without which
     /// nothing becomes final.
     pub(super) fn hold_log(&self, message: &mut PeerMessage) {
         if self.trees.is_wrong

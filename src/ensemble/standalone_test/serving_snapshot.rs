@@ -29,7 +29,7 @@ fn now_shown(world: &World) -> Shown {
     shown(&world.standalone.replica().shared())
 }
 
-/// What the snapshot of a zxid shows, without the log behind it.
+/// What the snapshot of a zxid shows, without the log after it.
 fn snapshot_shown(disk: &SimDisk, zxid: Zxid) -> Shown {
     let path = format!("/data/version-2/snapshot.{:x}", zxid.0);
     let mut rebuild = Rebuild::new(3, Rules::default());
@@ -111,7 +111,7 @@ fn a_snapshot_during_a_multi_shows_all_of_it_or_nothing() {
         let (path, data) = (path(number).into(), Some(b"changed"[..].into()));
         MultiOp::SetData(SetDataRequest { path, data, version: -1 })
     };
-    // The new ones first: some take the numbers that were given back before, some come behind all
+    // The new ones first: some take the numbers that were given back before, some come after all
     // others.
     let created = (0..400).map(|number| creation(2 * PARTS + number, vec![1]));
     let parts: Vec<MultiOp<'static>> =
@@ -151,7 +151,7 @@ fn set_acl(znode: usize, number: usize) -> (u64, Option<i64>, Work) {
     by(1, Request::SetAcl(SetAclRequest { path, acl, version: -1 }))
 }
 
-/// ZOOKEEPER-3306, ZOOKEEPER-4689, ZOOKEEPER-4846: behind a start from a snapshot that was taken
+/// ZOOKEEPER-3306, ZOOKEEPER-4689, ZOOKEEPER-4846: after a start from a snapshot that was taken
 /// while ACLs came and went, znodes named ACLs that were not there, or those of others.
 #[test]
 fn every_znode_has_its_acl_behind_a_snapshot_in_a_storm_of_new_ones() {

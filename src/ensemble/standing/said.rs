@@ -11,7 +11,7 @@ use super::{
 };
 use crate::storage::MOVE_ASIDE;
 
-/// For an operator, behind that servers belong to two ensembles.
+/// For an operator, after that servers belong to two ensembles.
 const NEITHER_IS_KNOWN: &str = ": start all other servers, and check that their lists name the right ones. Move no data away before it \
      is known which ensemble served clients";
 
@@ -597,7 +597,7 @@ impl Returning<'_> {
     }
 }
 
-/// For an operator, if voters are busy. Behind them, who does not answer.
+/// For an operator, if voters are busy. After them, who does not answer.
 fn holds_up(
     busy: impl Iterator<Item = (u8, Busy)>,
     (silent, are): (String, &str),
@@ -619,7 +619,7 @@ fn holds_up(
     })
 }
 
-/// For an operator, a sentence behind who is silent; nothing if nobody is.
+/// For an operator, a sentence after who is silent; nothing if nobody is.
 fn started(silent: &str) -> String {
     let whose = match silent {
         "" => return String::new(),
@@ -631,7 +631,7 @@ fn started(silent: &str) -> String {
     )
 }
 
-/// How a server refuses what this one asks of it, for an operator: behind which server it is.
+/// How a server refuses what this one asks of it, for an operator: after which server it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refuses {
     /// In words.
@@ -692,7 +692,7 @@ fn majority_wins(silent: &str) -> String {
     }
 }
 
-/// For an operator, behind what answers: members that do not vote.
+/// For an operator, after what answers: members that do not vote.
 fn without_vote(servers: impl Iterator<Item = u8>) -> String {
     let servers: Vec<u8> = servers.collect();
     match servers.as_slice() {
@@ -802,7 +802,7 @@ fn leave_together(servers: &[u8]) -> String {
     format!("stop {words}, run `ferrokeeper data leave` on {place}, and start {them} again")
 }
 
-/// The same for an operator, behind to what they belong: what they held before, if they `held`
+/// The same for an operator, after to what they belong: what they held before, if they `held`
 /// anything, lies in their directories. If not, `empty` are those who answer that they are empty,
 /// of which one may have a disk that is not mounted, and somebody may have data that belongs to
 /// none.

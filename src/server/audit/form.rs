@@ -21,7 +21,7 @@ const SYSLOG_FIELD_MAX: usize = 3 << 10;
 /// Words of the log4j layout that ZooKeeper comes with.
 const LOGGER: &str = "audit.Slf4jAuditLogger";
 
-/// Lines, one behind the other.
+/// Lines, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pub(super) bytes: Vec<u8>,

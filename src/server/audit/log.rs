@@ -2,7 +2,7 @@
 //! them.
 //!
 //! Whoever has changed something adds the facts and gets the number of them; an answer leaves its
-//! outbox when they are written up to its number, whatever comes behind. So a connection waits for
+//! outbox when they are written up to its number, whatever comes after. So a connection waits for
 //! the log, and neither the orderer nor an expiry does. A log that has taken nothing for a while is
 //! waited for no longer; what has no place in the queue meanwhile is lost and counted.
 
@@ -85,7 +85,7 @@ pub(in crate::server) struct Audit {
     /// For facts that are not written: of requests on their way, and of entries. At half of the
     /// most clients wait with further changes; beyond it lines are lost.
     room: Arc<Room>,
-    /// Answers behind entries up to this number may leave.
+    /// Answers after entries up to this number may leave.
     open: AtomicU64,
     is_failing: AtomicBool,
     fails_closed: bool,
@@ -166,14 +166,14 @@ impl Audit {
         self.put(Fact::EphemeralsGone(session, znodes), self.held(), None);
     }
 
-    /// Gives the number that the last answer of a connection has to wait for: behind all that was
+    /// Gives the number that the last answer of a connection has to wait for: after all that was
     /// put.
     pub(in crate::server) fn after_all(&self, connection: &Arc<Connection>) -> u64 {
         let nothing = Fact::EphemeralsGone(SessionId::NONE, Vec::new());
         self.put(nothing, self.held(), Some(Arc::clone(connection)))
     }
 
-    /// Answers behind this number may leave; it rises.
+    /// Answers after this number may leave; it rises.
     pub(in crate::server) const fn open_up_to(&self) -> &AtomicU64 {
         &self.open
     }
@@ -207,7 +207,7 @@ impl Audit {
         self.room.wait(bytes, || self.is_failing()).await
     }
 
-    /// Waits a while until every line is written; none comes behind this. Tells how many are not,
+    /// Waits a while until every line is written; none comes after this. Tells how many are not,
     /// and gives that number.
     pub(in crate::server) fn end(&self) -> u64 {
         let deadline = Instant::now() + PATIENCE;
@@ -268,7 +268,7 @@ impl Audit {
     }
 
     /// What is to be written next, with the number of the last of it, and how many lines are lost
-    /// behind it.
+    /// after it.
     fn take(&self) -> Option<(VecDeque<Entry>, u64, u64)> {
         let mut queue = self.queue.lock();
         while queue.entries.is_empty() && queue.lost == 0 {

@@ -190,7 +190,7 @@ impl Counted {
         (below + place.fract() * (above - below)).round() as u64
     }
 
-    /// The value at a place, counted from 1 on; the greatest behind the end, 0 where there is none.
+    /// The value at a place, counted from 1 on; the greatest after the end, 0 where there is none.
     fn at(&self, place: u64) -> u64 {
         let mut passed = 0;
         let found = self.buckets.iter().find(|(_, count)| {

@@ -45,7 +45,7 @@ pub(in crate::server) fn count_written(series: &Series, txn: &Txn<'_>) {
     }
 }
 
-/// Counts the reads of a connection. Those of one kind behind one another are counted at once:
+/// Counts the reads of a connection. Those of one kind after one another are counted at once:
 /// clients repeat themselves.
 #[derive(Default)]
 pub(in crate::server) struct Reads {

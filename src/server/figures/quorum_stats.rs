@@ -1,5 +1,5 @@
 //! What a member counts of its ensemble, by ZooKeeper's names (reference 15): how long transactions
-//! take on their way, how long elections do, and how far the others are behind.
+//! take on their way, how long elections do, and how far the others lag.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,7 +21,7 @@ pub(in crate::server) struct QuorumStats(Mutex<Shown>);
 /// How it stands now.
 #[derive(Debug, Clone, Default)]
 pub(in crate::server) struct Shown {
-    /// As a leader: how far each other member is behind, by server.
+    /// As a leader: how far each other member lags, by server.
     pub(in crate::server) lags: BTreeMap<u8, Lag>,
     /// Bytes of the last, the least and the greatest proposal.
     pub(in crate::server) proposal_size: Option<[u64; 3]>,
@@ -86,7 +86,7 @@ pub(in crate::server) struct Watch {
     acked: BTreeMap<u64, u64>,
     /// How each member of which that is known came to what it lacked.
     synced: BTreeMap<u64, PeerLog>,
-    /// Places in the log, each with the bytes of everything behind the first one up to it.
+    /// Places in the log, each with the bytes of everything after the first one up to it.
     marks: Vec<(u64, u64)>,
     /// Since when nobody is known to lead, or nobody serves here, or somebody leads and it does not
     /// serve yet.
@@ -99,7 +99,7 @@ pub(in crate::server) struct Watch {
 }
 
 impl Watch {
-    /// Behind a turn: `appended` is what came into the log.
+    /// After a turn: `appended` is what came into the log.
     pub(in crate::server) fn see(
         &mut self,
         stats: &Stats,
@@ -185,7 +185,7 @@ impl Watch {
         }
     }
 
-    /// What is on its way behind one entry, up to another.
+    /// What is on its way after one entry, up to another.
     fn between(&self, before: u64, last: u64) -> impl Iterator<Item = &OnItsWay> {
         let to = self.on_their_way.partition_point(|its| its.index <= last);
         let from = self.on_their_way.partition_point(|its| its.index <= before).min(to);
@@ -199,7 +199,7 @@ impl Watch {
         self.durable = self.durable.min(index.saturating_sub(1));
     }
 
-    /// From time to time: how far a leader's others are behind, and how they came to what they
+    /// From time to time: how far a leader's others lag, and how they came to what they
     /// lacked.
     pub(in crate::server) fn see_lags(
         &mut self,
@@ -259,7 +259,7 @@ impl Watch {
         stats.quorum.0.lock().lags.clear();
     }
 
-    /// Behind a turn: whether somebody is known to lead, and what this member is to its clients.
+    /// After a turn: whether somebody is known to lead, and what this member is to its clients.
     pub(in crate::server) fn see_role(
         &mut self,
         stats: &Stats,

@@ -214,7 +214,7 @@ impl Common {
                 Ok(Ok(_)) => return Err(in_use(server, first)),
                 // Its connection has ended.
                 Ok(Err(_)) => {}
-                // Its answer may be here, behind what waits for this server.
+                // Its answer may be here, after what waits for this server.
                 Err(_) if is_full.load(Ordering::Relaxed) => return Err(in_use(server, first)),
                 Err(_) => {
                     let mut heard = self.heard.lock();

@@ -144,7 +144,7 @@ impl Refusal {
     }
 
     /// For an operator, if whoever was called was reached and there is something wrong between the
-    /// two: behind which server it is.
+    /// two: after which server it is.
     pub(super) fn tell(error: &io::Error) -> Option<Refuses> {
         if let Some(Self { kind, reason }) =
             error.get_ref().and_then(|its| its.downcast_ref::<Self>())
@@ -198,7 +198,7 @@ impl Hello {
         out
     }
 
-    /// From the bytes behind the head. What a later version has added is not looked at.
+    /// From the bytes after the head. What a later version has added is not looked at.
     fn parse(rest: &[u8]) -> Option<Self> {
         let mut rest = rest.first_chunk::<REST_LEN>()?.as_slice();
         let versions = Versions { lowest: rest.get_u32(), highest: rest.get_u32() };
@@ -249,7 +249,7 @@ impl Introduction {
         out
     }
 
-    /// From the bytes behind the length. What a later version has added is not looked at.
+    /// From the bytes after the length. What a later version has added is not looked at.
     fn parse(rest: &[u8]) -> Option<Self> {
         let mut rest = rest.first_chunk::<INTRODUCTION_LEN>()?.as_slice();
         let (purpose, to) = (rest.get_u32(), rest.get_u8());

@@ -135,7 +135,7 @@ impl Peers {
         let voters = ensemble.ids(false).collect();
         let mut coming = Coming::new(common.server, voters, ensemble.init_limit, (data_dir, leave));
         let mut asking = None;
-        // Why those gave no seat that were asked for one behind the round before.
+        // Why those gave no seat that were asked for one after the round before.
         let mut no_seats: BTreeMap<u8, Refuses> = BTreeMap::new();
         let began = Instant::now();
         let mut complained = began;

@@ -989,7 +989,7 @@ async fn a_founder_hands_no_key_to_who_does_not_authenticate() {
 #[derive(Clone, Copy)]
 enum Fate {
     Arrives,
-    /// It ends behind so many bytes.
+    /// It ends after so many bytes.
     Cut(usize),
     /// A bit of that byte changes.
     Damage(usize),

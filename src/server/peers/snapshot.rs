@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What came whole is kept for a while when the connection ends: who sends the same snapshot then
-//! goes on behind it.
+//! goes on after it.
 
 use std::io;
 use std::num::NonZeroU64;

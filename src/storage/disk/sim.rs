@@ -50,7 +50,7 @@ pub(crate) enum Fault {
     Eio,
     /// The one operation fails with ENOSPC, later ones work.
     Enospc,
-    /// The power goes: it and everything behind fails until [`SimDisk::crash`].
+    /// The power goes: it and everything after fails until [`SimDisk::crash`].
     PowerLoss,
 }
 
@@ -119,7 +119,7 @@ enum FolderOp {
     Exchange(PathBuf, PathBuf),
 }
 
-/// The path behind `from` is behind `to` afterwards.
+/// The path after `from` is after `to` afterwards.
 fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
     path.strip_prefix(from).ok().map(|rest| match rest.as_os_str().is_empty() {
         true => to.to_owned(),

@@ -1,4 +1,4 @@
-//! How old what a read shows may be: behind a sync, and without one. A server reads at some time
+//! How old what a read shows may be: after a sync, and without one. A server reads at some time
 //! between the question and the answer; what the run did itself says how early that can have been.
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use crate::timeline::{Stop, Timeline};
 /// time after that.
 const RETRY: Nanos = 1_000_000_000;
 
-/// A read behind a sync shows what was acknowledged before the sync was asked for.
+/// A read after a sync shows what was acknowledged before the sync was asked for.
 pub(crate) fn reads_behind_a_sync_show_what_was_written(
     entries: &[Entry],
     found: &mut Vec<String>,

@@ -25,7 +25,7 @@ pub(crate) struct Last {
 /// What is not held against the servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
-    /// A read behind a sync may be of the past: ZooKeeper's leader answers it without asking
+    /// A read after a sync may be of the past: ZooKeeper's leader answers it without asking
     /// whether it still leads.
     pub(crate) stale_sync: bool,
     /// How old a read without a sync may be when the server makes it; `None` for any age.

@@ -1,4 +1,4 @@
-//! Whether the sets of a register and the reads behind a sync have an order that is possible: each
+//! Whether the sets of a register and the reads after a sync have an order that is possible: each
 //! takes effect at one instant between its request and its answer. The search is that of Wing and
 //! Gong with Lowe's memory, and not ours; `checker` follows versions and zxids instead, and
 //! searches nothing.
@@ -54,7 +54,7 @@ impl Specification for RegisterModel {
                 Some((before + 1, *value))
             }
             (Effect::Perhaps { greatest, .. }, state) => {
-                // Behind everything else it shows nobody anything.
+                // After everything else it shows nobody anything.
                 return (state.map(|(version, _)| version) >= *greatest, state);
             }
             (Effect::Was(version, value), None)
@@ -258,7 +258,7 @@ mod tests {
         entry("set", None, value, from, to)
     }
 
-    /// A read behind a sync that was asked for at `from`.
+    /// A read after a sync that was asked for at `from`.
     fn get(version: i32, value: &str, from: Nanos, to: Nanos) -> Entry {
         let entry = entry("get", Some(version), value, to, to);
         Entry { synced: Some(from), ..entry }

@@ -547,7 +547,7 @@ fn stands_from(pid: u32) -> Nanos {
 fn stands(pid: u32) -> io::Result<bool> {
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         let stat = fs::read_to_string(thread?.path().join("stat"))?;
-        // The state is behind the name, which may have anything in it.
+        // The state is after the name, which may have anything in it.
         if stat.rsplit(')').next().is_none_or(|rest| !rest.starts_with(" T")) {
             return Ok(false);
         }

@@ -137,7 +137,7 @@ fn what_waited_for_a_stopped_follower_is_told_what_is() {
     assert_eq!(world.outcome.closed, 0);
 }
 
-/// The write is final when the follower goes on, and what its client read behind it has waited in
+/// The write is final when the follower goes on, and what its client read after it has waited in
 /// the socket.
 #[test]
 fn what_stands_behind_a_write_waits_for_a_round_as_well() {
@@ -161,7 +161,7 @@ fn what_stands_behind_a_write_waits_for_a_round_as_well() {
 }
 
 /// The answer to a round is in the socket of a follower that was stopped, with the word that a
-/// write is final. The read behind it is older than what the round before it showed, and not than
+/// write is final. The read after it is older than what the round before it showed, and not than
 /// what this one shows.
 fn round_beside_a_write(is_asked_first: bool) {
     let mut world = World::settled(Flaw::None);
@@ -263,7 +263,7 @@ fn an_age_looked_at_before_the_read_is_found() {
     assert!(violation.contains("too old"), "{violation}");
 }
 
-/// A follower is stopped with the word in its socket that a write is final. A read stands behind
+/// A follower is stopped with the word in its socket that a write is final. A read stands after
 /// that, with the orderer; others overwrite, and the follower hears nothing of it when it goes on.
 /// How many reads were answered.
 fn stopped_before_a_write_is_final(flaw: Flaw) -> Result<u64, String> {

@@ -64,7 +64,7 @@ impl Checks {
         check(distinct.len() == ids().count(), || format!("an id is there twice: {members:?}"))
     }
 
-    /// Reads what is new in a log. Equal zxids are equal entries behind equal ones, so two logs
+    /// Reads what is new in a log. Equal zxids are equal entries after equal ones, so two logs
     /// that share an entry share all before it.
     pub(super) fn log(&mut self, log: &EntryLog, chain: &mut Chain) -> Checked {
         let last = log.last_index();
@@ -218,7 +218,7 @@ pub(super) fn read_chain(log: &EntryWriter, chain: &mut Chain) {
     }
 }
 
-/// Whether a transaction may stand right behind another: the next of its term, or the first of a
+/// Whether a transaction may stand right after another: the next of its term, or the first of a
 /// later one.
 fn follows(before: i64, zxid: i64) -> bool {
     zxid == before + 1 || zxid >> 32 > before >> 32 && zxid & 0xffff_ffff == 1

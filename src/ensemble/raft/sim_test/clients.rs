@@ -180,7 +180,7 @@ impl World {
         let delay = 100 + self.dice.below(MS);
         let client = &mut self.clients[which];
         client.sent = now;
-        // Also behind what it sent on another connection, which does no harm.
+        // Also after what it sent on another connection, which does no harm.
         client.arrives = (now + delay).max(client.arrives + 1);
         let arrives = client.arrives;
         let mut asked = Vec::new();

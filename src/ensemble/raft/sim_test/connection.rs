@@ -131,7 +131,7 @@ pub(super) struct Connection {
     pub(super) waits_since: Option<Monotonic>,
     /// When the hold began under which it is read, where the server was frozen meanwhile.
     pub(super) hold_began: Option<Monotonic>,
-    /// How many of those stand with the orderer; the server did not look at what is behind.
+    /// How many of those stand with the orderer; the server did not look at what is after.
     pub(super) with_orderer: usize,
     /// The greatest zxid that its client saw before, that it saw here or before, and of its own
     /// writes here.

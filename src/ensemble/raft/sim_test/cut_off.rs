@@ -50,7 +50,7 @@ fn a_sync_without_a_round_is_found() {
     assert!(violation.contains("does not show"), "{violation}");
 }
 
-/// Through any server, alone and with writes before and behind it; with the answers in their order.
+/// Through any server, alone and with writes before and after it; with the answers in their order.
 #[test]
 fn a_sync_is_answered_by_every_server() {
     let mut world = World::settled(Flaw::None);

@@ -321,7 +321,7 @@ impl History {
         reply.unwrap_or_else(Reply::Refused)
     }
 
-    /// The first change behind `zxid` that a watch hears of.
+    /// The first change after `zxid` that a watch hears of.
     pub(super) fn first_change(
         &self,
         kind: Kind,
@@ -421,7 +421,7 @@ impl History {
     }
 }
 
-/// A request in the making, behind the state at `base`.
+/// A request in the making, after the state at `base`.
 struct Draft<'a> {
     history: &'a History,
     base: i64,
@@ -611,7 +611,7 @@ impl<'a> Draft<'a> {
                     match self.part(op) {
                         Ok(part) => parts.push(part),
                         Err(error) => {
-                            // Those before it are not done, those behind it not tried.
+                            // Those before it are not done, those after it not tried.
                             parts.fill(Part::Failed(0));
                             parts.push(Part::Failed(error.code()));
                             parts.resize(ops.len(), Part::Failed(-2));

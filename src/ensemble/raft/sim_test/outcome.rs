@@ -65,7 +65,7 @@ outcome! {
     /// applied.
     hints,
     cut_short,
-    /// Starts behind what was final.
+    /// Starts after what was final.
     recovered,
     /// Connections that a server closed.
     closed,
@@ -79,7 +79,7 @@ outcome! {
     local,
     upgraded,
     local_expired,
-    /// Clients that were refused by a server that is behind them.
+    /// Clients that were refused by a server that lags.
     behind,
     /// Ways between two members that broke.
     broken,

@@ -122,7 +122,7 @@ pub(super) struct Server {
     pub(super) receiving: Option<u64>,
     /// It can take no snapshot for another.
     pub(super) gives_none: bool,
-    /// It was started behind this entry, and is not there yet.
+    /// It was started after this entry, and is not there yet.
     pub(super) recovering: Option<u64>,
     /// It makes itself a member if its directory is no member's.
     pub(super) is_founder: bool,
@@ -174,7 +174,7 @@ pub(super) enum State {
     Candidate,
     /// A snapshot is on its way to it.
     Receiving,
-    /// Started, and behind what was final then.
+    /// Started, and after what was final then.
     Recovering,
 }
 

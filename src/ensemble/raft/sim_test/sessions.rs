@@ -116,7 +116,7 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// A request of a connection is final. In one term no connection comes again behind another.
+    /// A request of a connection is final. In one term no connection comes again after another.
     pub(super) fn wrote(&mut self, session: i64, zxid: i64, connection: ConnectionId) -> Checked {
         let term = zxid >> 32;
         let of = self.of.entry(session).or_insert((term, connection, BTreeSet::new()));

@@ -9,7 +9,7 @@ use super::*;
 use crate::ensemble::founding::Applicant;
 use crate::ensemble::standing::Servers;
 
-/// What comes behind its removal, in the log or not yet, is for another leader. Nobody of its
+/// What comes after its removal, in the log or not yet, is for another leader. Nobody of its
 /// clients waits for that.
 #[test]
 fn a_leader_that_applies_its_own_removal_does_nothing_more() {

@@ -160,7 +160,7 @@ impl World {
     }
 }
 
-/// A snapshot shows nothing of the members, and the log behind which it stands is not read again.
+/// A snapshot shows nothing of the members, and the log after which it stands is not read again.
 #[test]
 fn a_change_of_members_outlives_a_snapshot_that_does_not_show_it() {
     let mut world = World::settled(Flaw::None);

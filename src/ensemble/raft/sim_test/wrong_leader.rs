@@ -38,7 +38,7 @@ fn add(tree: &mut Tree, path: &str) {
 }
 
 /// What has changed in the leader's memory, what a client asks for then, and whether the leader's
-/// tree is another one behind that.
+/// tree is another one after that.
 type Case = (&'static str, fn(&mut Tree), Request<'static>, bool);
 
 #[rustfmt::skip]
