@@ -1,4 +1,4 @@
-//! Jute's primitives (reference: Jute encoding). Integers are big-endian; strings, buffers and
+//! Jute's primitives (`BinaryOutputArchive`). Integers are big-endian; strings, buffers and
 //! vectors carry a 4-byte count, -1 for null.
 
 use std::borrow::Cow;

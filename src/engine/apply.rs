@@ -36,7 +36,7 @@ pub enum Mode {
     /// can be, and told of (`DataTree.processTxn`).
     Agreed,
     /// After a snapshot that was written while transactions went on, part of them is done already
-    /// (reference 11.6).
+    /// (`DataTree.serialize`).
     Tolerant,
 }
 
@@ -352,7 +352,7 @@ impl Database {
             return self.pass_over(mode, Impossible::NoNode(txn.path.to_string()));
         };
         let ours = self.tree.stat_persisted(node).version.wrapping_add(1);
-        // Reconfig leaves the config znode at version -1 (reference 2.2).
+        // Reconfig leaves the config znode at version -1 (`PrepRequestProcessor`).
         if mode != Mode::Tolerant && ours != txn.version && txn.version != -1 {
             let path = txn.path.to_string();
             self.believe(mode, Impossible::Version { path, ours, theirs: txn.version })?;

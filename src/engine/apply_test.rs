@@ -234,7 +234,7 @@ fn what_is_made_of_transactions_has_a_number() {
         let header = TxnHeader { client_id: 7, cxid: 1, zxid, time: 1000 * zxid };
         database.apply(&header, txn, None, Mode::Agreed, &mut Vec::new()).unwrap();
     }
-    // Of the root, /zookeeper, /f and /g, as reference 11.4 sums them up.
+    // Of the root, /zookeeper, /f and /g, as `DigestCalculator` sums them up.
     assert_eq!((APPLY_VERSION, database.tree().compute_digest()), (1, 0x1_4350_0bca));
 }
 

@@ -1,5 +1,5 @@
-//! The sum over all znodes that two trees compare to find out whether they are the same (reference
-//! 11.4).
+//! The sum over all znodes that two trees compare to find out whether they are the same
+//! (`DigestCalculator`).
 
 use std::borrow::Cow;
 

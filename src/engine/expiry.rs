@@ -1,4 +1,4 @@
-//! When sessions expire: in buckets a tick wide (reference 9.2).
+//! When sessions expire: in buckets a tick wide (`ExpiryQueue`).
 
 use std::collections::BTreeMap;
 

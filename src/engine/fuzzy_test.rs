@@ -1,6 +1,6 @@
 //! Replaying a log over a snapshot that was written while transactions went on, as ZooKeeper writes
-//! its own (reference 11.6): what is in it already is passed over, and the tree ends as if each
-//! were applied once.
+//! its own (`DataTree.serialize`): what is in it already is passed over, and the tree ends as if
+//! each were applied once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Sessions that live on one server only (reference 9.5): no transaction opens or closes them, and
-//! they own no ephemeral znode. One that wants to becomes a session of all servers first, if that
-//! is allowed.
+//! Sessions that live on one server only (`LocalSessionTracker`): no transaction opens or closes
+//! them, and they own no ephemeral znode. One that wants to becomes a session of all servers first,
+//! if that is allowed.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Who keeps a znode alive, and how one stored number says it (reference 5.2 to 5.4).
+//! Who keeps a znode alive, and how one stored number says it (`EphemeralType`).
 
 use super::session::SessionId;
 

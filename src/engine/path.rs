@@ -1,4 +1,4 @@
-//! Paths: which are legal, and what lies above one (reference 6).
+//! Paths: which are legal, and what lies above one (`PathUtils`).
 
 use std::hash::Hasher;
 

@@ -1,4 +1,5 @@
-//! Deciding one write: every check in ZooKeeper's order, then the transaction (reference 3 and 5).
+//! Deciding one write: every check in ZooKeeper's order, then the transaction
+//! (`PrepRequestProcessor`).
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -185,7 +186,7 @@ impl<'a> Prepare<'a> {
             return Ok((mode, Owner::Ttl(ttl)));
         }
         let owner = match op_code {
-            // ZooKeeper logs a transaction here that kills it (reference 18.1).
+            // ZooKeeper logs a transaction here that kills it (`EphemeralType`).
             OpCode::CreateTtl => return Err(self.refuse(Harm::TtlWithoutMode)),
             OpCode::CreateContainer => Owner::Container,
             _ if mode.is_ephemeral() && self.is_local => {

@@ -1,5 +1,5 @@
 //! Quotas: the znodes that set them, the statistics that the server keeps beside them, and whether
-//! a change would be beyond them (reference 10).
+//! a change would be beyond them (`ZooKeeperServer.checkQuota`).
 //!
 //! A quota on `/a` is `/zookeeper/quota/a/zookeeper_limits`; beside it `zookeeper_stats` counts the
 //! znodes and the bytes from `/a` on. Clients make both; the server keeps the statistics true,
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn the_text_is_zookeepers() {
-        // Written by the command line client of 3.9.5 (reference 10); what cannot be read is in the
+        // Written by the command line client of 3.9.5 (`StatsTrack`); what cannot be read is in the
         // transcripts.
         let text = "count=10,bytes=-1=;byteHardLimit=-1;countHardLimit=20";
         let track = Track::parse(Some(text.as_bytes())).unwrap();

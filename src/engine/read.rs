@@ -1,4 +1,5 @@
-//! Answering reads: against the tree as it is, leaving watches on the way (reference 3.5 to 3.15).
+//! Answering reads: against the tree as it is, leaving watches on the way
+//! (`FinalRequestProcessor`).
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Containers and znodes with a time to live: which of them are to be removed (reference 5.3, 5.4).
+//! Containers and znodes with a time to live: which of them are to be removed (`ContainerManager`).
 
 use super::database::Database;
 use super::owner::Owner;

@@ -1,5 +1,5 @@
 //! The authentication schemes of ACL entries: which ids exist, and which identity matches which id
-//! (reference 8.4).
+//! (`AuthenticationProvider`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

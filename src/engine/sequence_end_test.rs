@@ -1,5 +1,5 @@
 //! The end of a parent's counter of creates, 2^31-1: ZooKeeper wraps it, and names collide
-//! (reference 5.1); here it stays, and only sequential creates are refused.
+//! (`PrepRequestProcessor`); here it stays, and only sequential creates are refused.
 
 use std::sync::Arc;
 

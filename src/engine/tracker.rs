@@ -1,5 +1,5 @@
-//! The orderer's view of sessions: who owns each, which are closing, when they expire (reference
-//! 9).
+//! The orderer's view of sessions: who owns each, which are closing, when they expire
+//! (`SessionTrackerImpl`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Watches: who wants to hear of which path (reference 7).
+//! Watches: who wants to hear of which path (`WatchManager`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The AdminServer: commands and their answers over HTTP (reference 14), and `/health`.
+//! The AdminServer: commands and their answers over HTTP (`Commands`), and `/health`.
 //!
 //! It listens before the data directory is taken, so that a process that recovers is seen to live.
 //! What is asked meanwhile is answered like on a server without a leader.

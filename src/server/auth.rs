@@ -1,5 +1,5 @@
-//! Who a client shows to be: auth packets (reference 8.3), what must be shown (8.7), and what an
-//! unconfigured SASL answers (8.6).
+//! Who a client shows to be: auth packets, what must be shown, and what an unconfigured
+//! SASL answers (`ZooKeeperServer.processPacket`).
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

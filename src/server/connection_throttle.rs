@@ -3,7 +3,7 @@
 //!
 //! The bucket alone is unfair to whoever always comes late in a burst. With a freeze time, the
 //! emptier it is found the more of all are turned away by lot, until those that are let through
-//! find tokens (`BlueThrottle`, reference 1.6 and 12.2).
+//! find tokens (`BlueThrottle`).
 
 use parking_lot::Mutex;
 

@@ -1,4 +1,4 @@
-//! Four-letter words: what monitoring asks on the client port (reference 13).
+//! Four-letter words: what monitoring asks on the client port (`FourLetterCommands`).
 
 use std::fmt::Write as _;
 use std::io::{self, Write};

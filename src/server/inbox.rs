@@ -291,7 +291,7 @@ impl Inbox {
         Step::Leave
     }
 
-    /// Takes the first frame (reference 1.6).
+    /// Takes the first frame (`ZooKeeperServer.processConnectRequest`).
     fn connect(
         &mut self,
         connection: &Connection,

@@ -1,5 +1,5 @@
-//! The budget of large requests: what all of them that are not answered yet may take (reference 1.1
-//! and 12.2).
+//! The budget of large requests: what all of them that are not answered yet may take
+//! (`largeRequestMaxBytes`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `/metrics` for Prometheus (reference 15.1).
+//! `/metrics` for Prometheus (`PrometheusMetricsProvider`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The figures as Prometheus reads them (reference 15.1): ZooKeeper's names as they are, and beside
-//! them this server's own.
+//! The figures as Prometheus reads them (`PrometheusMetricsProvider`): ZooKeeper's names as they
+//! are, and beside them this server's own.
 
 use prometheus::TextEncoder;
 use prometheus::proto::{

@@ -1,5 +1,5 @@
 //! ZooKeeper's names of figures, in the order in which its `mntr` has them, and what each means
-//! here (reference 15).
+//! here (`ServerMetrics`).
 
 /// A name.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! What monitoring reads: `mntr` and `/metrics`, from one table of names (reference 13.2 and 15).
+//! What monitoring reads: `mntr` and `/metrics`, from one table of names (`MonitorCommand`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The first name of a path, by which ZooKeeper counts what is read and written (reference 15.3).
+//! The first name of a path, by which ZooKeeper counts what is read and written (`PathUtils`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a member counts of its ensemble, by ZooKeeper's names (reference 15): how long transactions
+//! What a member counts of its ensemble, by the names of `ServerMetrics`: how long transactions
 //! take on their way, how long elections do, and how far the others lag.
 
 use std::collections::{BTreeMap, VecDeque};

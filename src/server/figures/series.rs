@@ -1,4 +1,4 @@
-//! What the server counts and times (reference 15.3): one place in memory for each name, and one
+//! What the server counts and times (`ServerMetrics`): one place in memory for each name, and one
 //! for each name and key.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Counters of the server, as `srvr`, `mntr` and `/metrics` show them (reference 13.2 and 15).
+//! Counters of the server, as `srvr`, `mntr` and `/metrics` show them (`ServerStats`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
