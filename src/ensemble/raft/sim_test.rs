@@ -228,7 +228,7 @@ fn members_agree_whatever_breaks() {
         assert_eq!(few, []);
     }
     if count >= SEEDS_FOR_TABLE {
-        let least = if count >= 20_000 { 100 } else { 15 };
+        let least = if count >= 20_000 { 100 } else { 10 };
         assert_eq!(sum.table.below(least), []);
     }
 }
