@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jute::IntoStatic as _;
-use jute::txn::TxnRecord;
+use jute::txn::{Txn, TxnRecord};
 
 use super::super::super::configuration::Change;
 use crate::engine::database::Database;
@@ -188,6 +188,15 @@ impl Checks {
         check(tree.mismatches() == 0, || format!("what is final up to {zxid:#x} does not fit"))?;
         let known = *self.digests.entry(zxid).or_insert(digest);
         check(known == digest, || format!("two trees at {zxid:#x}: {known:?} and {digest:?}"))
+    }
+
+    /// Whether a session was opened in some log, final or not.
+    pub(super) fn has_opening(&self, session: i64) -> bool {
+        self.entries.values().any(|(_, _, bytes)| {
+            TxnRecord::decode(bytes).is_ok_and(|(record, _)| {
+                record.header.client_id == session && matches!(record.txn, Txn::CreateSession(_))
+            })
+        })
     }
 
     /// What became final since the last call, in its order.
