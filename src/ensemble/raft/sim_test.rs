@@ -173,29 +173,29 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |number| number.parse().expect("a number"))
 }
 
-/// Runs seeds on all processors, up to the first violation.
+/// A run ends after so many violations: each tells its seed, so that a long run is worth its time.
+const VIOLATIONS_TOLD: usize = 5;
+
+/// Runs seeds on all processors. The error has every violation that was found.
 fn run_all(
     seeds: std::ops::Range<u64>,
     run: impl Fn(u64) -> Result<Outcome, String> + Sync,
 ) -> Result<Outcome, String> {
     let next = AtomicU64::new(seeds.start);
-    let sum = Mutex::new(Ok(Outcome::default()));
+    let sum = Mutex::new(Outcome::default());
+    let violations = Mutex::new(Vec::new());
     let work = || {
-        while sum.lock().is_ok() {
+        while violations.lock().len() < VIOLATIONS_TOLD {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
                 return;
             }
-            let outcome = run(seed);
-            let mut sum = sum.lock();
-            match (&mut *sum, outcome) {
-                (Ok(sum), Ok(outcome)) => sum.add(&outcome),
-                (Ok(_), Err(violation)) => {
-                    let again =
-                        format!("FERROKEEPER_FIRST_SEED={seed} FERROKEEPER_SEEDS=1 repeats it");
-                    *sum = Err(format!("seed {seed}: {violation}\n{again}"));
-                }
-                (Err(_), _) => {}
+            match run(seed) {
+                Ok(outcome) => sum.lock().add(&outcome),
+                Err(violation) => violations.lock().push(format!(
+                    "seed {seed}: {violation}\n\
+                     FERROKEEPER_FIRST_SEED={seed} FERROKEEPER_SEEDS=1 repeats it"
+                )),
             }
         }
     };
@@ -204,7 +204,8 @@ fn run_all(
             scope.spawn(work);
         }
     });
-    sum.into_inner()
+    let violations = violations.into_inner();
+    if violations.is_empty() { Ok(sum.into_inner()) } else { Err(violations.join("\n\n")) }
 }
 
 /// `FERROKEEPER_FIRST_SEED=<seed> FERROKEEPER_SEEDS=1 cargo test --lib members_agree` repeats a
