@@ -16,9 +16,11 @@ use super::state::{State, contents};
 use super::words::{Hex, Instant, counted};
 use crate::ensemble;
 use crate::message::MessageId;
+use crate::storage;
+use crate::storage::files::seal;
 use crate::storage::{
-    self, Compression, CutPlan, LogEnd, Loss, Over, RaftState, RaftStateFile, SessionKey,
-    SnapshotOrigin, StorageError, Then, Writer, seal, whose,
+    Compression, CutPlan, LogEnd, Loss, Over, RaftState, RaftStateFile, SessionKey, SnapshotOrigin,
+    StorageError, Then, Writer, whose,
 };
 
 /// Check a data directory, cut its log, or seal it.

@@ -3,13 +3,13 @@
 //! word. And what a refusal says to type loses no more than it says. `FERROKEEPER_FLIPS` says how
 //! many.
 
-use super::cut::plan_cut;
 use super::disk::sim::Dice;
-use super::file_name::FileName;
+use super::files::file_name::FileName;
 use super::fixture::{Fixture, offsets};
 use super::ledger::{Ledger, txn};
+use super::log::txn_log::LogOptions;
 use super::recovery::recover;
-use super::txn_log::LogOptions;
+use super::tools::cut::plan_cut;
 use super::{Compression, Disk, StorageError, Then};
 
 /// A directory that several processes wrote, all of it synced.

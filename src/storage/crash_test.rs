@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::compression::Compression;
-use super::directory::{DataDirectory, DirectoryOptions};
 use super::disk::sim::{Dice, Fault, Lies, SimDisk};
-use super::file_name::FileName;
+use super::files::directory::{DataDirectory, DirectoryOptions};
+use super::files::file_name::FileName;
 use super::ledger::{Ledger, txn};
-use super::log_scan::LogScan;
-use super::purge::purge;
-use super::record::{FRAME_LEN, HEAD_LEN, Head, TRAILER_LEN, Trailer, adler32};
+use super::log::record::{FRAME_LEN, HEAD_LEN, Head, TRAILER_LEN, Trailer, adler32};
+use super::log::spare::SpareFiller;
+use super::log::txn_log::{LogOptions, TxnLog};
+use super::recovery::log_scan::LogScan;
 use super::recovery::{RecoveryOptions, recover};
-use super::spare::SpareFiller;
-use super::txn_log::{LogOptions, TxnLog};
+use super::tools::purge::purge;
 use super::{Disk, StorageError};
 
 /// What is broken on purpose.

@@ -3,6 +3,8 @@
 //! Owns the two traits through which every byte of storage reaches a disk, so that tests can put
 //! a disk there that loses, tears and refuses writes. It knows nothing of logs or snapshots.
 
+pub(super) mod window;
+
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;

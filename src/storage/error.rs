@@ -1,15 +1,18 @@
 //! Why storage fails, in words for the operator: what, which file, where in it, and what to do.
 
+mod damage;
+mod way_out;
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jute::DecodeError;
-
-use super::directory::{DataDirectory, quoted};
-use super::file_name;
-use super::loss::Loss;
+use super::files::directory::{DataDirectory, quoted};
+use super::files::file_name;
 use crate::message::MessageId;
+
+pub use self::damage::{DamageReason, SnapshotReason};
+pub use self::way_out::{Loss, Then, WayOut};
 
 /// Why an operation on the data directory failed.
 #[derive(Debug, thiserror::Error)]
@@ -368,31 +371,6 @@ pub enum StorageError {
     },
 }
 
-/// The one command after which a start works again, and its price.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WayOut {
-    /// What to type.
-    pub command: String,
-    /// What is lost of the log then.
-    pub loss: Loss,
-    /// What a start does then.
-    pub then: Then,
-}
-
-/// What a start does after a way out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Then {
-    /// It works, with what the logs have up to there.
-    #[default]
-    Works,
-    /// It works, with an older snapshot and all that the logs have.
-    FromOlder,
-    /// It begins with an empty tree.
-    BeginsAnew,
-    /// The directory was that of a member of an ensemble: it has the others give it everything.
-    AsksOthers,
-}
-
 impl StorageError {
     /// Of a directory that the others have refused.
     #[must_use]
@@ -498,147 +476,6 @@ fn epoch_remedy(path: &Path) -> String {
     }
 }
 
-impl WayOut {
-    fn shown(way_out: Option<&Self>) -> String {
-        way_out.map(|way_out| format!("; or {way_out}")).unwrap_or_default()
-    }
-}
-
-impl fmt::Display for WayOut {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.then == Then::AsksOthers {
-            return write!(
-                out,
-                "this is a member of an ensemble: while a majority of the others is running, run `{}`, after which a start loads everything from them; without such a majority, nothing in this directory may be discarded",
-                self.command
-            );
-        }
-        if self.then == Then::FromOlder {
-            return write!(
-                out,
-                "the log does not belong to the newest snapshot, but to an older one: run `{}`, after which a start works with that one; lost: only what the newer snapshots have from another log",
-                self.command
-            );
-        }
-        write!(out, "run `{}`, after which a start ", self.command)?;
-        out.write_str(match self.then {
-            Then::BeginsAnew => {
-                "begins with an empty tree; lost are all znodes and, from the logs, "
-            }
-            Then::Works | Then::FromOlder | Then::AsksOthers => "works; lost: ",
-        })?;
-        match (self.loss.first, self.loss.last) {
-            _ if self.loss == Loss::default() => out.write_str("nothing"),
-            (Some((_, from)), Some((last, to))) => write!(
-                out,
-                "{} transactions that can still be read, up to {}, written from {} to {}, and {} bytes that cannot",
-                self.loss.txns,
-                Zxid(last),
-                Instant(from),
-                Instant(to),
-                self.loss.unreadable_bytes
-            ),
-            _ if self.loss.unreadable_bytes == 0 => {
-                out.write_str("nothing that the log still holds")
-            }
-            _ => write!(
-                out,
-                "no transaction that can still be read, and {} bytes that cannot",
-                self.loss.unreadable_bytes
-            ),
-        }
-    }
-}
-
-/// What is wrong with a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DamageReason {
-    /// Later records had been synced after the unreadable one.
-    #[error("the record is unreadable, but transaction {} after it, at offset {offset}, was written in a later group", Zxid(*zxid))]
-    LaterGroup {
-        /// Where the later record is.
-        offset: u64,
-        /// Its zxid.
-        zxid: i64,
-    },
-    /// A later segment exists, which is only begun after a synced end.
-    #[error("the record is unreadable, but a later log file exists")]
-    LaterSegment,
-    /// A record of ZooKeeper fails its checksum.
-    #[error("the record fails its checksum (ZooKeeper refuses it too)")]
-    Checksum,
-    /// A length that is none.
-    #[error("the record has the impossible length {0}")]
-    Length(i32),
-    /// The checksum is right but the payload is no transaction.
-    #[error(
-        "the record is intact but is not a transaction that this release knows: {0}; if a later release wrote it, start that one"
-    )]
-    Decode(DecodeError),
-    /// The checksum is right but the trailer is not one of this version.
-    #[error(
-        "the record is intact but does not end with a trailer that this release knows; if a later release wrote it, start that one"
-    )]
-    Trailer,
-    /// Transactions are missing.
-    #[error("transaction {} follows, so transactions are missing", Zxid(*found))]
-    ZxidGap {
-        /// The zxid that follows.
-        found: i64,
-    },
-    /// Log indexes are missing, so transactions or whole files are.
-    #[error("log index {found} follows where {expected} should, so transactions are missing")]
-    IndexGap {
-        /// The index that is due.
-        expected: u64,
-        /// The one that follows.
-        found: i64,
-    },
-    /// The name of the file is not the zxid of its first record.
-    #[error("its first transaction is {}, which does not match the file's name", Zxid(*found))]
-    Name {
-        /// The zxid of the first record.
-        found: i64,
-    },
-    /// The end of the log is missing.
-    #[error("the log ends here, but snapshot.{snapshot:x}, which was written while transactions went on, contains some up to {}: those after the end of the log are missing", Zxid(*newest))]
-    InsideSnapshot {
-        /// The zxid in the snapshot's name.
-        snapshot: i64,
-        /// The newest transaction that it shows.
-        newest: i64,
-    },
-    /// It is not a log by its first bytes.
-    #[error("it does not begin with the header of a transaction log")]
-    Header,
-    /// The header ends early.
-    #[error("the file ends inside its header")]
-    ShortHeader,
-}
-
-/// What is wrong with a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SnapshotReason {
-    /// It is over before its end marker.
-    #[error("it ends early")]
-    Truncated,
-    /// It cannot be unpacked.
-    #[error("it cannot be decompressed (offsets count decompressed bytes)")]
-    Packing,
-    /// A seal does not match the bytes before it.
-    #[error("the checksum does not match the bytes before it")]
-    Seal,
-    /// A count or length is negative.
-    #[error("length or count {0} is impossible")]
-    Length(i32),
-    /// A record cannot be decoded.
-    #[error("{0}")]
-    Decode(#[from] DecodeError),
-    /// Bytes follow that are no section of the format.
-    #[error("it is followed by bytes that belong to no known section")]
-    Tail,
-}
-
 /// Turns the error of the operating system into one that names the action and the file.
 pub(crate) trait During<T> {
     /// `action` completes the sentence "cannot ... `path`".
@@ -648,26 +485,6 @@ pub(crate) trait During<T> {
 impl<T> During<T> for io::Result<T> {
     fn during(self, action: &'static str, path: &Path) -> Result<T, StorageError> {
         self.map_err(|source| StorageError::Io { action, path: path.to_owned(), source })
-    }
-}
-
-/// Milliseconds of the epoch in UTC, as RFC 3339 writes them.
-struct Instant(i64);
-
-impl fmt::Display for Instant {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let format = time::macros::format_description!(
-            "[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z"
-        );
-        let nanos = i128::from(self.0) * 1_000_000;
-        let text = time::OffsetDateTime::from_unix_timestamp_nanos(nanos)
-            .ok()
-            .and_then(|instant| instant.format(format).ok());
-        match text {
-            Some(text) => out.write_str(&text),
-            // No client's clock; a damaged record that passes its checksum could say it.
-            None => write!(out, "{} ms", self.0),
-        }
     }
 }
 

@@ -4,10 +4,10 @@
 use super::Disk;
 use super::StorageError;
 use super::disk::sim::Dice;
+use super::files::seal;
+use super::files::session_key::SessionKey;
 use super::fixture::{Fixture, offsets};
-use super::seal;
-use super::session_key::SessionKey;
-use super::txn_log::LogOptions;
+use super::log::txn_log::LogOptions;
 
 /// Three processes: snapshots at 0 and 4 with logs from the first on, epochs, a key, a spare.
 fn worn() -> Fixture {

@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::directory::{DataDirectory, DirectoryOptions};
 use super::disk::sim::SimDisk;
+use super::files::directory::{DataDirectory, DirectoryOptions};
 use super::ledger::{Ledger, txn};
+use super::log::txn_log::LogOptions;
 use super::recovery::{Recovered, RecoveryOptions, recover};
-use super::txn_log::LogOptions;
 use super::{Disk, StorageError};
 
 pub(crate) const FOLDER: &str = "/data/version-2";

@@ -11,10 +11,10 @@ use jute::txn::{SetDataTxn, Txn, TxnDigest, TxnHeader, TxnRecord};
 use jute::{Acl, Record, StatPersisted};
 
 use super::compression::Compression;
-use super::directory::DataDirectory;
 use super::error::StorageError;
+use super::files::directory::DataDirectory;
 use super::replay::{Reading, Refused, Replay, SnapshotId};
-use super::snapshot_writer::SnapshotWriter;
+use super::snapshot::writer::SnapshotWriter;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {

@@ -3,21 +3,28 @@
 //! Chooses the snapshot, then has [`LogScan`] replay what stands after it. Changes a file only
 //! when all has been read and nothing is damaged: the torn end of the last group is cut off.
 
+pub(super) mod examine;
+pub(super) mod log_scan;
+pub(super) mod loss;
+pub(super) mod way_out;
+pub(super) mod whose;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::directory::{DataDirectory, refuse_half_restored};
-use super::epoch::EpochFile;
+use self::examine::{LogEnd, examine};
+use self::log_scan::{LogScan, with_way_out};
+use self::way_out::{of_no_snapshot, refuse_emptied, refuse_lost};
 use super::error::{DamageReason, During, StorageError};
-use super::examine::{LogEnd, examine};
-use super::log_scan::{LogScan, with_way_out};
-use super::logged::{Logged, refuse_lost, take_back};
+use super::files::directory::{DataDirectory, refuse_half_restored};
+use super::files::epoch::EpochFile;
+use super::log::logged::{Logged, take_back};
+use super::log::segment_reader::SegmentReader;
+use super::log::txn_log::{LogOptions, TxnLog};
+use super::log::unsynced::set_unsynced;
 use super::replay::{Nothing, Refused, Replay, SnapshotId, SnapshotOrigin};
-use super::segment_reader::SegmentReader;
-use super::snapshot_reader::{self, Loaded};
-use super::txn_log::{LogOptions, TxnLog};
-use super::unsynced::set_unsynced;
-use super::way_out::{of_no_snapshot, refuse_emptied};
+use super::snapshot::reader;
+use super::snapshot::reader::Loaded;
 
 use crate::message::MessageId;
 
@@ -237,7 +244,7 @@ fn load_snapshot_of(
         if zxid > zxid_max {
             continue;
         }
-        if !snapshot_reader::looks_whole(disk, &path)? {
+        if !reader::looks_whole(disk, &path)? {
             tracing::warn!(
                 id = %MessageId::SNAPSHOT_NOT_WHOLE,
                 file = %path.display(),
@@ -246,9 +253,7 @@ fn load_snapshot_of(
             passed_over.push((path, "it is incomplete: its writer did not finish".to_owned()));
             continue;
         }
-        if of == Of::ThisServer
-            && snapshot_reader::origin(disk, &path)? == Some(SnapshotOrigin::Java)
-        {
+        if of == Of::ThisServer && reader::origin(disk, &path)? == Some(SnapshotOrigin::Java) {
             passed_over.push((path, "ZooKeeper left it and logged nothing".to_owned()));
             continue;
         }
@@ -256,7 +261,7 @@ fn load_snapshot_of(
             break;
         }
         tried = tried.saturating_add(1);
-        let loaded = snapshot_reader::load(disk, &path, zxid, replay);
+        let loaded = reader::load(disk, &path, zxid, replay);
         match loaded.and_then(|loaded| up_to(loaded, shown_max, &path)) {
             Ok(loaded) => return Ok(Some((loaded, path))),
             // A disk that fails says nothing about the snapshot.
@@ -301,7 +306,7 @@ fn refuse_transactions(directory: &DataDirectory) -> Result<(), StorageError> {
         let Some(mut reader) = SegmentReader::open(disk, &path)? else { continue };
         let blank = {
             let window = reader.window();
-            let piece = window.piece(super::segment::HEADER_LEN).during("read", &path)?;
+            let piece = window.piece(super::log::segment::HEADER_LEN).during("read", &path)?;
             piece.iter().all(|byte| *byte == 0)
         };
         if !blank {

@@ -7,15 +7,15 @@ use jute::{Acl, Record};
 use std::sync::Arc;
 
 use super::super::StorageError;
-use super::super::cut::plan_cut;
-use super::super::directory::{DataDirectory, DirectoryOptions};
 use super::super::disk::sim::{Fault, SimDisk};
 use super::super::error::DamageReason;
 use super::super::fixture::{FOLDER, Fixture, data, offsets};
 use super::super::ledger::{Ledger, txn};
-use super::super::record::adler32;
 use super::super::replay::{Nothing, Reading, SnapshotOrigin};
-use super::super::txn_log::LogOptions;
+use crate::storage::files::directory::{DataDirectory, DirectoryOptions};
+use crate::storage::log::record::adler32;
+use crate::storage::log::txn_log::LogOptions;
+use crate::storage::tools::cut::plan_cut;
 use crate::storage::{Compression, Disk, discard_void_log, purge};
 
 fn plain() -> Fixture {

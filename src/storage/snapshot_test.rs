@@ -3,8 +3,8 @@
 use super::disk::sim::{Dice, Fault};
 use super::fixture::Fixture;
 use super::ledger::Ledger;
-use super::snapshot_writer::SnapshotWriter;
-use super::txn_log::LogOptions;
+use super::log::txn_log::LogOptions;
+use super::snapshot::writer::SnapshotWriter;
 use super::{Compression, Disk, StorageError};
 
 fn plain() -> Fixture {

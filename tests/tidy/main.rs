@@ -26,6 +26,20 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("command", &["storage", "ensemble", "engine", "config", "message"]),
 ];
 
+/// The rooms of a part that is divided, and which others of it each may use. All may use what
+/// stands at the root of the part.
+const ROOMS_MAY_USE: [(&str, &[(&str, &[&str])]); 1] = [(
+    "storage",
+    &[
+        ("disk", &[]),
+        ("files", &["disk"]),
+        ("log", &["files", "disk"]),
+        ("snapshot", &["files", "disk"]),
+        ("recovery", &["log", "snapshot", "files", "disk"]),
+        ("tools", &["recovery", "log", "snapshot", "files", "disk"]),
+    ],
+)];
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -175,6 +189,46 @@ fn parts_use_only_what_is_below_them() {
             let used = &used[..end.unwrap_or(used.len())];
             if used != own && rules.contains_key(used) && !rule.contains(used) {
                 wrong.push(format!("{name} uses {used}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The modules of a part that a file names: `crate::part::room`, and `super::room` where that is
+/// the part's.
+fn rooms_used<'a>(part: &str, name: &str, text: &'a str) -> BTreeSet<&'a str> {
+    let mut ways = vec![format!("crate::{part}::")];
+    // How far up the part is from the file.
+    let depth = name.matches('/').count() - 1;
+    if depth > 0 {
+        ways.push(format!(" {}", "super::".repeat(depth)));
+    }
+    let uses = ways.iter().flat_map(|way| text.split(way.as_str()).skip(1));
+    uses.map(|used| {
+        let end = used.find(|c: char| c != '_' && !c.is_ascii_lowercase());
+        &used[..end.unwrap_or(used.len())]
+    })
+    .collect()
+}
+
+#[test]
+fn rooms_use_only_what_is_below_them() {
+    let mut wrong = Vec::new();
+    for (part, rooms) in ROOMS_MAY_USE {
+        let known: BTreeMap<&str, &[&str]> = rooms.iter().copied().collect();
+        for (name, text) in sources(&[&format!("src/{part}")]) {
+            let within = name.strip_prefix(&format!("src/{part}/")).unwrap_or_default();
+            let room = within.split(['/', '.']).next().unwrap_or_default();
+            let Some(may_use) = known.get(room) else { continue };
+            if name.contains("_test") {
+                continue;
+            }
+            let product = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+            for used in rooms_used(part, &name, product) {
+                if used != room && known.contains_key(used) && !may_use.contains(&used) {
+                    wrong.push(format!("{name} uses {used}"));
+                }
             }
         }
     }

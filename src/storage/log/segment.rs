@@ -1,0 +1,99 @@
+//! One file of the log while it is written.
+//!
+//! A segment gets its name only with its header synced, and no record is written before that name
+//! is durable: whoever finds `log.<zxid>` finds a header in it.
+
+use std::path::{Path, PathBuf};
+
+use jute::Record;
+use jute::persist::{FILE_VERSION, FileHeader, LOG_MAGIC};
+
+use crate::storage::disk::{Access, Disk, DiskFile};
+use crate::storage::error::{During, StorageError};
+use crate::storage::files::atomic_file::remove_if_there;
+use crate::storage::files::file_name;
+
+/// Bytes of the header of a log or a snapshot.
+pub(crate) const HEADER_LEN: u64 = 16;
+
+/// The segment that takes the groups.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    file: Box<dyn DiskFile>,
+    path: PathBuf,
+    /// Where the next group goes.
+    end: u64,
+    /// Whether zeros stand after the end, synced, so that a group changes no metadata.
+    filled: bool,
+    begin: SegmentBegin,
+}
+
+/// The first record of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentBegin {
+    /// Its log index.
+    pub(crate) index: u64,
+    /// Its zxid, which is the segment's name.
+    pub(crate) zxid: i64,
+}
+
+impl Segment {
+    /// Makes the segment whose first record is to be `begin`.
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        folder: &Path,
+        begin: SegmentBegin,
+        spare: Option<u64>,
+    ) -> Result<Self, StorageError> {
+        let name = file_name::log(begin.zxid);
+        let path = folder.join(&name);
+        let (before, file) = match spare {
+            Some(number) => {
+                let spare = folder.join(file_name::spare(number));
+                let file = disk.open_for_write(&spare).during("open the spare segment", &spare)?;
+                (spare, file)
+            }
+            None => {
+                let temporary = folder.join(file_name::temporary(&name));
+                remove_if_there(disk, &temporary)?;
+                let file = disk.create(&temporary, Access::Shared).during("create", &temporary)?;
+                (temporary, file)
+            }
+        };
+        file.write_all_at(&header(begin.index), 0).during("write the header of", &before)?;
+        file.sync_all().during("sync", &before)?;
+        disk.rename(&before, &path).during("rename a new segment to", &path)?;
+        disk.sync_folder(folder).during("sync the folder", folder)?;
+        Ok(Self { file, path, end: HEADER_LEN, filled: spare.is_some(), begin })
+    }
+
+    pub(crate) fn begin(&self) -> SegmentBegin {
+        self.begin
+    }
+
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    pub(crate) fn is_filled(&self) -> bool {
+        self.filled
+    }
+
+    /// Writes a group after the last one, and syncs it if `sync`.
+    pub(crate) fn write(&mut self, group: &[u8], sync: bool) -> Result<(), StorageError> {
+        self.file.write_all_at(group, self.end).during("write", &self.path)?;
+        if sync {
+            self.file.sync_data().during("sync", &self.path)?;
+        }
+        self.end = self.end.saturating_add(group.len() as u64);
+        Ok(())
+    }
+}
+
+/// ZooKeeper's header; its dbid, which ZooKeeper writes as 0 and never reads, is our index.
+fn header(index: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let dbid = i64::try_from(index).unwrap_or(i64::MAX);
+    FileHeader { magic: LOG_MAGIC, version: FILE_VERSION, dbid }.encode(&mut bytes);
+    bytes
+}

@@ -1,0 +1,140 @@
+//! One file of the log while it is read, record by record.
+//!
+//! Says what stands at each offset and nothing about what it means: whether an unreadable record
+//! is a torn tail or damage is judged by [`tail`](super::tail), and what may follow what by
+//! [`recover`](crate::storage::recover).
+
+use std::path::{Path, PathBuf};
+
+use jute::persist::{FILE_VERSION, FileHeader, LOG_MAGIC};
+
+use super::record::{FRAME_LEN, HEAD_LEN, Head};
+use super::segment::HEADER_LEN;
+use crate::storage::disk::Disk;
+use crate::storage::disk::window::Window;
+use crate::storage::error::{DamageReason, During, StorageError};
+
+/// Who wrote a segment, by its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// ZooKeeper: dbid 0, records without a trailer.
+    Java,
+    /// This server: dbid is the log index of the first record.
+    Own {
+        /// That index.
+        first_index: u64,
+    },
+}
+
+/// Reads the records of one segment.
+#[derive(Debug)]
+pub(crate) struct SegmentReader {
+    path: PathBuf,
+    window: Window,
+    origin: Origin,
+    /// Where the next record begins; after the last one, where reading stopped.
+    offset: u64,
+}
+
+/// A record that passed its checksum.
+#[derive(Debug)]
+pub(crate) struct Found<'a> {
+    /// Where it begins.
+    pub(crate) offset: u64,
+    /// Its payload, trailer included.
+    pub(crate) payload: &'a [u8],
+}
+
+/// Why there is no further record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// Nothing that could be a record; in a segment of ours still to be judged.
+    End,
+    /// In a segment of ZooKeeper: what its own reader refuses.
+    Refused(DamageReason),
+}
+
+impl SegmentReader {
+    /// Opens the segment; `None` if the file is empty.
+    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<Option<Self>, StorageError> {
+        let file = disk.open(path).during("open", path)?;
+        let mut window = Window::new(file).during("read", path)?;
+        if window.len() == 0 {
+            return Ok(None);
+        }
+        let invalid =
+            || StorageError::Header { path: path.to_owned(), expected: "transaction log" };
+        let bytes = window.bytes(0, 16).during("read", path)?.ok_or_else(invalid)?;
+        let (header, _) = jute::decode::<FileHeader>(bytes).map_err(|_| invalid())?;
+        if header.magic != LOG_MAGIC {
+            return Err(invalid());
+        }
+        if header.version > FILE_VERSION {
+            let (version, known) = (header.version.unsigned_abs(), FILE_VERSION.unsigned_abs());
+            return Err(StorageError::LaterVersion { path: path.to_owned(), version, known });
+        }
+        let origin = match u64::try_from(header.dbid) {
+            Ok(first_index) if first_index > 0 => Origin::Own { first_index },
+            _ => Origin::Java,
+        };
+        Ok(Some(Self { path: path.to_owned(), window, origin, offset: HEADER_LEN }))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Goes on from `offset`, where a record must begin.
+    pub(crate) fn seek(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
+    pub(crate) fn window(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
+    /// The next record, or why there is none.
+    pub(crate) fn next(&mut self) -> Result<Result<Found<'_>, Unreadable>, StorageError> {
+        let offset = self.offset;
+        let available = self.window.len().saturating_sub(offset);
+        let head = self.window.bytes(offset, HEAD_LEN).during("read", &self.path)?;
+        let Some(head) = head.and_then(Head::parse) else { return Ok(Err(Unreadable::End)) };
+        let len = match self.origin {
+            Origin::Own { .. } => match head.own_payload_len(available) {
+                Some(len) => len,
+                None => return Ok(Err(Unreadable::End)),
+            },
+            Origin::Java => match usize::try_from(head.len) {
+                Err(_) => {
+                    return Ok(Err(Unreadable::Refused(DamageReason::Length(head.len))));
+                }
+                Ok(0) => return Ok(Err(Unreadable::End)),
+                Ok(len) => len,
+            },
+        };
+        let body = self
+            .window
+            .bytes(offset.saturating_add(HEAD_LEN as u64), len.saturating_add(1))
+            .during("read", &self.path)?;
+        // ZooKeeper takes a record that is cut off or lacks its end mark for the end of the file.
+        let Some(body) = body.filter(|body| body.last() == Some(&b'B')) else {
+            return Ok(Err(Unreadable::End));
+        };
+        if !head.matches(body) {
+            return Ok(Err(match self.origin {
+                Origin::Own { .. } => Unreadable::End,
+                Origin::Java => Unreadable::Refused(DamageReason::Checksum),
+            }));
+        }
+        self.offset = offset.saturating_add(FRAME_LEN as u64).saturating_add(len as u64);
+        Ok(Ok(Found { offset, payload: body.get(..len).unwrap_or_default() }))
+    }
+}
