@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jute::txn::TxnRecord;
 
 use super::super::super::configuration::Change;
+use super::server::Server;
 use super::storm::Mend;
 use super::timeline::MS;
 use super::world::{Checked, Event, World, place_of};
@@ -198,11 +199,19 @@ impl World {
         id != 0 && voters.iter().copied().filter(knows).count() > voters.len() / 2
     }
 
+    /// Whether an entry that was proposed is final, or stands in no log any more.
+    fn is_decided(&self, index: u64) -> bool {
+        let is_nowhere = |server: &Server| {
+            server.member.as_ref().is_some_and(|its| its.node.store().log.last_index() < index)
+        };
+        index <= self.checks.last() || self.servers.iter().all(is_nowhere)
+    }
+
     /// Whether everybody belongs to the ensemble, and nobody is about to go.
     pub(super) fn is_whole(&self) -> bool {
         self.wiped.is_none()
             && self.lists.unlisted.is_none()
-            && self.lists.proposed.keys().all(|index| *index <= self.checks.last())
+            && self.lists.proposed.keys().all(|index| self.is_decided(*index))
             && (0..self.servers.len()).all(|at| self.belongs(at))
     }
 

@@ -53,14 +53,16 @@ impl World {
         }
         self.outcome.local += u64::from(!self.locals.began(session));
         let began = *self.locals.of.entry(session).or_insert((at, life, false));
-        match began {
-            (_, _, true) => Err(format!("session {session:#x} of one server lives again")),
-            // It may be about to become one of all servers, for which the leader answers before
-            // that is final, as ZooKeeper's does.
-            (place, its, _) if (place, its) != (at, life) && !self.checks.has_opening(session) => {
-                Err(format!("session {session:#x} of one server outlives its process"))
-            }
-            _ => Ok(()),
+        let violation = match began {
+            (_, _, true) => "lives again",
+            (place, its, false) if (place, its) != (at, life) => "outlives its process",
+            _ => return Ok(()),
+        };
+        // It may be about to become one of all servers, for which the leader answers before that is
+        // final, as ZooKeeper's does; and it may have ended here while it was.
+        match self.checks.has_opening(session) {
+            true => Ok(()),
+            false => Err(format!("session {session:#x} of one server {violation}")),
         }
     }
 

@@ -279,12 +279,16 @@ impl World {
             heard.iter().for_each(|session| server.ears.hear(session.0, now.monotonic));
         } else if !heard.is_empty() {
             let sent = &mut member.transport().sent;
-            let word = sent.pop_if(|(_, said)| matches!(said, Content::Word(Word::Heard(_))));
-            let word = word.and_then(|(_, said)| match said {
-                Content::Word(word) => Some(word),
+            let is_report =
+                |(_, said): &(_, Content)| matches!(said, Content::Word(Word::Heard(_)));
+            // It may have said more since.
+            let place = sent.iter().rposition(is_report);
+            let word = match place.map(|place| sent.remove(place)) {
+                Some((_, Content::Word(word))) => Some(word),
                 _ => None,
-            });
-            sent.push((leader, Content::Heard(word, heard)));
+            };
+            let place = place.unwrap_or(sent.len());
+            sent.insert(place, (leader, Content::Heard(word, heard)));
         }
         Ok(())
     }
