@@ -1,7 +1,8 @@
 //! An ACL list as it is stored: its entries, and what it grants to whom.
 //!
-//! A list can have tens of thousands of entries, and so can the identities of a client: neither is
-//! held against all of the other. A long list finds what it grants to one identity by hash.
+//! A list can have tens of thousands of entries or an id of a megabyte, and a client thousands of
+//! identities: neither is held against all of the other, or gone through at each check. A long list
+//! finds what it grants to one identity by hash.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -18,8 +19,9 @@ use jute::{Acl, perms};
 use super::identity::Identity;
 use super::scheme::{self, IpPrefix};
 
-/// Entries that are looked at one after the other, without more memory than their own.
-const FEW: usize = 8;
+/// Ids that are looked at one after the other, without more memory than their own; in
+/// [looks](scheme::looks).
+pub(super) const FEW: usize = 8;
 
 /// A list as it is stored, shared by all that have it.
 #[derive(Clone)]
@@ -30,6 +32,8 @@ struct Stored {
     entries: Box<[Acl<'static>]>,
     /// What `world:anyone` may do.
     anyone: i32,
+    /// What it costs to go through it.
+    looks: usize,
     /// Of a long list, once it is asked for.
     grants: OnceLock<Grants>,
 }
@@ -48,7 +52,9 @@ impl AclList {
 
     fn stored(entries: Box<[Acl<'static>]>) -> Self {
         let (mark, grants) = (ListMark::next(), OnceLock::new());
-        Self(Arc::new(Stored { mark, anyone: anyone(&entries), entries, grants }))
+        let looks = entries.iter().map(|acl| scheme::looks(acl.id.as_deref().unwrap_or_default()));
+        let (anyone, looks) = (anyone(&entries), looks.sum());
+        Self(Arc::new(Stored { mark, anyone, looks, entries, grants }))
     }
 
     /// What `world:anyone` may do; everything where the list is empty.
@@ -59,7 +65,12 @@ impl AclList {
 
     /// Whether it takes no memory or time worth speaking of.
     pub(super) fn is_short(&self) -> bool {
-        self.0.entries.len() <= FEW
+        self.looks() <= FEW
+    }
+
+    /// What it costs to go through it, in looks at short entries.
+    pub(super) fn looks(&self) -> usize {
+        self.0.looks
     }
 
     /// What it grants to one identity.
@@ -72,9 +83,9 @@ impl AclList {
         grants.get_or_init(|| Grants::of(entries)).to(entries, identity)
     }
 
-    /// Entries that are hashed first where it is asked what it grants to an identity.
+    /// What it costs first where it is asked what it grants to an identity: its entries are hashed.
     pub(super) fn to_hash(&self) -> usize {
-        if self.is_short() || self.0.grants.get().is_some() { 0 } else { self.len() }
+        if self.is_short() || self.0.grants.get().is_some() { 0 } else { self.looks() }
     }
 
     /// What knows this list again, and keeps nothing of it.
@@ -195,6 +206,7 @@ impl Grants {
     }
 
     fn add_address(&mut self, id: &str, perms: i32) {
+        scheme::look_at(id);
         let Some(prefix) = IpPrefix::parse(id) else { return };
         self.lengths.insert(prefix.length());
         *self.addresses.entry(prefix).or_default() |= perms;
@@ -203,6 +215,7 @@ impl Grants {
     fn to(&self, entries: &[Acl<'_>], identity: &Identity) -> i32 {
         match identity.scheme.as_str() {
             "digest" => {
+                scheme::look_at(&identity.id);
                 let hash = self.hasher.hash_one(identity.id.as_str());
                 let found = self.digests.find(hash, |(at, _)| id_at(entries, *at) == identity.id);
                 found.map_or(0, |(_, perms)| *perms)
@@ -222,6 +235,7 @@ impl Grants {
 }
 
 fn id_at<'a>(entries: &'a [Acl<'_>], at: usize) -> &'a str {
-    scheme::look_at();
-    entries.get(at).and_then(|acl| acl.id.as_deref()).unwrap_or_default()
+    let id = entries.get(at).and_then(|acl| acl.id.as_deref()).unwrap_or_default();
+    scheme::look_at(id);
+    id
 }

@@ -7,15 +7,13 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use jute::Acl;
 use parking_lot::Mutex;
 
-use super::acl_list::AclList;
+use super::acl_list::{AclList, FEW};
 use super::granted::Granted;
 use super::scheme;
 
 /// Bytes of the identities that a client may show: each of its requests carries them, and so does
 /// each answer to whoAmI.
 pub const IDENTITIES_BYTES_MAX: usize = 64 << 10;
-/// Identities, or entries, that are looked up each time.
-const FEW: usize = 8;
 /// Every bit of the permissions.
 const EVERYTHING: i32 = -1;
 
@@ -45,6 +43,8 @@ pub struct Identities {
     /// In the order in which they were shown.
     all: Vec<Identity>,
     bytes: usize,
+    /// What it costs to go through them.
+    looks: usize,
     is_super: bool,
     /// Those of `digest`, as places in `all`.
     digests: HashTable<usize>,
@@ -76,6 +76,7 @@ impl Identities {
     fn push(&mut self, identity: Identity) {
         *self.granted.get_mut() = Granted::default();
         self.bytes += identity.told_len();
+        self.looks += scheme::looks(&identity.id);
         self.is_super |= identity.scheme == "super";
         if identity.scheme == "digest" {
             let Self { all, digests, hasher, .. } = self;
@@ -96,6 +97,7 @@ impl Identities {
 
     fn has_digest(&self, id: &str) -> bool {
         let Self { all, digests, hasher, .. } = self;
+        scheme::look_at(id);
         digests.find(hasher.hash_one(id), |at| id_at(all, *at) == id).is_some()
     }
 
@@ -138,7 +140,7 @@ impl Identities {
         if self.is_super || list.is_empty() {
             return EVERYTHING;
         }
-        if list.len().min(self.all.len()) <= FEW {
+        if list.looks().min(self.looks) <= FEW {
             return self.look_up(list, looked_up);
         }
         let mut granted = self.granted.lock();
@@ -151,15 +153,15 @@ impl Identities {
     }
 
     fn look_up(&self, list: &AclList, looked_up: &mut usize) -> i32 {
-        let by_identity = self.all.len() <= list.len();
-        *looked_up += if by_identity { list.to_hash() + self.all.len() } else { list.len() };
+        let is_hashed = self.looks <= list.looks();
+        *looked_up += if is_hashed { list.to_hash() + self.looks } else { list.looks() };
         self.look_ups(list).fold(list.anyone(), |perms, more| perms | more)
     }
 
-    /// What each of them, or each entry of the list, adds: of whichever there are fewer.
+    /// What each of them, or each entry of the list, adds: whichever costs less.
     fn look_ups(&self, list: &AclList) -> impl Iterator<Item = i32> {
         let (identities, entries) =
-            if self.all.len() <= list.len() { (&*self.all, None) } else { (&[][..], Some(list)) };
+            if self.looks <= list.looks() { (&*self.all, None) } else { (&[][..], Some(list)) };
         let entries = entries.into_iter().flat_map(|list| list.iter());
         let of_identities = identities.iter().map(|identity| list.granted_to(identity));
         of_identities.chain(entries.map(|acl| if self.are_in(acl) { acl.perms } else { 0 }))
@@ -184,10 +186,11 @@ impl From<Vec<Identity>> for Identities {
 
 impl Clone for Identities {
     fn clone(&self) -> Self {
-        let Self { all, bytes, is_super, digests, hasher, others_end, granted: _ } = self;
+        let Self { all, bytes, looks, is_super, digests, hasher, others_end, granted: _ } = self;
         Self {
             all: all.clone(),
             bytes: *bytes,
+            looks: *looks,
             is_super: *is_super,
             digests: digests.clone(),
             hasher: hasher.clone(),
@@ -198,8 +201,9 @@ impl Clone for Identities {
 }
 
 fn id_at(all: &[Identity], at: usize) -> &str {
-    scheme::look_at();
-    all.get(at).map_or("", |identity| &identity.id)
+    let id = all.get(at).map_or("", |identity| &identity.id);
+    scheme::look_at(id);
+    id
 }
 
 impl PartialEq for Identities {
@@ -320,6 +324,35 @@ mod tests {
             // Each once or twice to find its place, and once more when the table grows.
             let looked_at = scheme::LOOKED_AT.get() - before;
             assert!(looked_at < 8 * (shown + entries), "{shown} {entries}: {looked_at}");
+        }
+    }
+
+    /// An address may begin with any number of zeros.
+    #[test]
+    fn a_check_costs_nothing_that_a_client_chooses_by_the_length_of_an_id() {
+        let address = format!("{}10.1.2.3", "0".repeat(1_000_000));
+        let user = format!("{}:h", "u".repeat(1_000_000));
+        let me = [identity("ip", "10.1.2.3"), identity("digest", "u:h")];
+        let long = [identity("digest", &format!("{}:h", "v".repeat(60_000)))];
+        for entry in [entry(1, "ip", &address), entry(1, "digest", &user), entry(1, "ip", "::1")] {
+            for shown in [&me[..1], &me[1..], &me, &[me[0].clone(), long[0].clone()]] {
+                let (list, identities) =
+                    (AclList::new(&[entry.clone()]), Identities::from(shown.to_vec()));
+                let its = permits(&list, 1, shown);
+                let (before, mut looked_up) = (scheme::BYTES_LOOKED_AT.get(), 0);
+                for _ in 0..1000 {
+                    assert_eq!(identities.may_at(&list, 1, &mut looked_up), its);
+                }
+                // Another connection finds the list hashed.
+                assert_eq!(Identities::from(shown.to_vec()).may_at(&list, 1, &mut looked_up), its);
+                let bytes = scheme::BYTES_LOOKED_AT.get() - before;
+                let short = 1000 * 3 * 64;
+                assert!(bytes < short + 4 * 1_000_000, "{bytes}");
+                // It counts, once each way.
+                let id = entry.id.as_deref().unwrap_or_default();
+                let once = 2 * (scheme::looks(id) + identities.looks);
+                assert!(looked_up <= once + 1000 * 3, "{looked_up}");
+            }
         }
     }
 

@@ -23,21 +23,35 @@ pub(super) fn is_valid(acl: &Acl<'_>) -> bool {
 
 #[cfg(test)]
 thread_local! {
-    /// Ids that were looked at to find one.
+    /// Ids that were looked at to find one, and their bytes.
     pub(super) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    pub(super) static BYTES_LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Bytes of an id that take about as long as to look at a short one.
+const LOOK_BYTES: usize = 128;
+
+/// What it costs to look at an id, in looks at short ones: a client chooses how long it is.
+pub(super) const fn looks(id: &str) -> usize {
+    1 + id.len() / LOOK_BYTES
 }
 
 /// Counts an id that is looked at.
 #[cfg_attr(not(test), expect(clippy::missing_const_for_fn, reason = "in tests it counts"))]
-pub(super) fn look_at() {
+pub(super) fn look_at(id: &str) {
     #[cfg(test)]
-    LOOKED_AT.set(LOOKED_AT.get() + 1);
+    {
+        LOOKED_AT.set(LOOKED_AT.get() + 1);
+        BYTES_LOOKED_AT.set(BYTES_LOOKED_AT.get() + id.len());
+    }
+    #[cfg(not(test))]
+    let _ = id;
 }
 
 /// Whether an identity is the one that an entry names.
 pub(super) fn matches(acl: &Acl<'_>, identity: &Identity) -> bool {
-    look_at();
     let (Some(scheme), Some(id)) = (acl.scheme.as_deref(), acl.id.as_deref()) else { return false };
+    look_at(id);
     scheme == identity.scheme
         && match scheme {
             "digest" => id == identity.id,
