@@ -261,8 +261,8 @@ impl Standalone {
         }
         // Its own errands may take long; requests are not the cause.
         let is_asked_only = self.chores.is_empty();
-        let began = Instant::now();
         let mut group = self.held.take_group();
+        let began = Instant::now();
         let (steps, _) = {
             let room = self.disk_room.room().max(self.applier.replica.memory_room());
             let Self { applier, sequencer, log, chores, .. } = self;

@@ -7,7 +7,7 @@ use super::*;
 fn refused_requests_of_many_bytes_are_decided_in_several_groups() {
     let mut world = World::with_two();
     let refused = || {
-        let (path, data) = ("/none/x".into(), Some(vec![0; 1 << 20].into()));
+        let (path, data) = ("/none/x".into(), Some(vec![0; 1_000_000].into()));
         let acl = Some(vec![Acl::anyone(perms::ALL)]);
         by(1, Request::Create(CreateRequest { path, data, acl, flags: 0 }))
     };
