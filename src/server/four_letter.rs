@@ -150,6 +150,16 @@ impl Word {
 
     /// What the word is answered with, if that is not told piece by piece.
     pub(super) fn answer(self, server: &Server, argument: &[u8]) -> String {
+        match self {
+            // These look into folders, which a slow disk may hold up. Others need no thread more.
+            Self::Dirs | Self::Mntr if self.refusal(server).is_none() => {
+                tokio::task::block_in_place(|| self.text(server, argument))
+            }
+            _ => self.text(server, argument),
+        }
+    }
+
+    fn text(self, server: &Server, argument: &[u8]) -> String {
         if let Some(refusal) = self.refusal(server) {
             return refusal;
         }

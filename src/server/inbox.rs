@@ -196,9 +196,13 @@ impl Inbox {
         self.bytes.len() < READ_LARGE
     }
 
-    /// Whether nothing is half read; the buffers are given back then.
+    /// Whether nothing is half read; the buffers are given back then, and a large one also where
+    /// little is.
     pub(super) fn is_idle(&mut self) -> bool {
         if !self.bytes.is_empty() {
+            if self.bytes.len() < READ && self.bytes.capacity() > SPARE_MAX {
+                self.bytes = BytesMut::from(&*self.bytes);
+            }
             return false;
         }
         let bytes = std::mem::take(&mut self.bytes);
@@ -283,8 +287,7 @@ impl Inbox {
             stats::add(&self.server.stats.packets_sent, 1);
             return Step::Word(word);
         }
-        // Some look into folders, which a slow disk may hold up.
-        let text = tokio::task::block_in_place(|| word.answer(&self.server, argument));
+        let text = word.answer(&self.server, argument);
         connection.outbox().put_answers(&mut text.as_bytes().into(), None, Fresh::NOTHING_READ);
         stats::add(&self.server.stats.packets_sent, 1);
         connection.outbox().end();
@@ -486,7 +489,8 @@ impl Inbox {
                     return Step::NeedsAuditRoom(weight);
                 }
                 Ok(request) if is_known && self.belongs_to_orderer(&request, is_alone, is_late) => {
-                    let weight = server.weight(len, &connection.identities());
+                    let bytes = Server::request_bytes(&request, len);
+                    let weight = server.weight(bytes, &connection.identities());
                     let Some(room) = take_room(&server.room, room, weight) else {
                         self.waits_since.get_or_insert(received);
                         return Step::NeedsRoom(weight);
@@ -503,7 +507,7 @@ impl Inbox {
                         return Step::Leave;
                     }
                     let request = request.into_static();
-                    self.submit(connection, header.xid, request, len, room, received)
+                    self.submit(connection, header.xid, request, bytes, room, received)
                 }
                 Ok(_) if is_known && is_alone && is_late => {
                     self.came = Some(answers.received);

@@ -196,6 +196,14 @@ pub(super) fn unread_limit(config: &Config) -> usize {
     usize::try_from(limit.max(least)).unwrap_or(usize::MAX)
 }
 
+/// Bytes that requests may take on their way, of `most` at the most: where memory is limited, half of
+/// the reserve.
+pub(super) fn requests_limit(config: &Config, most: u32) -> u32 {
+    let budget = Budget::find(config.memory_limit_bytes);
+    let limit = budget.map_or(u64::from(most), |budget| budget.reserve(0) / 2);
+    u32::try_from(limit).unwrap_or(most).min(most)
+}
+
 /// Bytes of facts that the audit log may hold.
 pub(super) fn audit_limit(config: &Config) -> usize {
     let budget = Budget::find(config.memory_limit_bytes);

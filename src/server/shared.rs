@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use jute::Acl;
+use jute::protocol::{MultiOp, Request};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +21,7 @@ use super::figures::stats::Stats;
 use super::inventory::Inventories;
 use super::large_requests::LargeRequests;
 use super::listings::Listings;
+use super::memory;
 use super::password::Passwords;
 use crate::config::{Config, SessionsLive};
 use crate::engine::acl::Identities;
@@ -30,6 +33,9 @@ use crate::storage::DataDirectory;
 const ROOM_BYTES: u32 = 64 << 20;
 /// What a request takes beside its frame.
 const REQUEST_OVERHEAD: u32 = 512;
+/// What a part of a multi or an entry of an ACL takes beside its bytes in the frame: decoded, in the
+/// transaction and in the answer. One can have fewer than twenty bytes there.
+const PART_OVERHEAD: usize = 256;
 /// Beside the room of requests there is this part of it for connect requests, as a divisor.
 const CONNECTS_SHARE: u32 = 4;
 
@@ -206,7 +212,7 @@ impl Server {
     /// The queue's bound in bytes: enough for any frame, a few at a time.
     pub(super) fn room_bytes(config: &Config) -> u32 {
         let largest = config.jute_max_buffer.saturating_add(REQUEST_OVERHEAD);
-        ROOM_BYTES.max(largest.saturating_mul(4))
+        memory::requests_limit(config, ROOM_BYTES).max(largest.saturating_mul(4))
     }
 
     /// The share of the queue's bound that a request takes: its bytes and those of the identities
@@ -218,6 +224,11 @@ impl Server {
         weight(self.room_bytes, most, frame_len.saturating_add(identities.bytes()))
     }
 
+    /// What a request takes that came in a frame of this length, in bytes.
+    pub(super) fn request_bytes(request: &Request<'_>, frame_len: usize) -> usize {
+        frame_len.saturating_add(parts(request).saturating_mul(PART_OVERHEAD))
+    }
+
     /// The bound of connect requests beside that of `room` bytes.
     pub(super) const fn connect_bytes(room: u32) -> u32 {
         room / CONNECTS_SHARE
@@ -226,6 +237,29 @@ impl Server {
     /// The share of it that a connect request takes: there is room for one in any case.
     pub(super) fn connect_weight(&self, frame_len: usize, identities: &Identities) -> u32 {
         self.weight(frame_len, identities).min(Self::connect_bytes(self.room_bytes))
+    }
+}
+
+/// The parts of a multi, and entries of ACLs.
+fn parts(request: &Request<'_>) -> usize {
+    let entries = |acl: &Option<Vec<Acl<'_>>>| acl.as_ref().map_or(0, Vec::len);
+    match request {
+        Request::Create(create) | Request::Create2(create) | Request::CreateContainer(create) => {
+            entries(&create.acl)
+        }
+        Request::CreateTtl(create) => entries(&create.acl),
+        Request::SetAcl(set) => entries(&set.acl),
+        Request::Multi(ops) => {
+            let entries = |op: &MultiOp<'_>| match op {
+                MultiOp::Create(create)
+                | MultiOp::Create2(create)
+                | MultiOp::CreateContainer(create) => entries(&create.acl),
+                MultiOp::CreateTtl(create) => entries(&create.acl),
+                _ => 0,
+            };
+            ops.len() + ops.iter().map(entries).sum::<usize>()
+        }
+        _ => 0,
     }
 }
 

@@ -2,6 +2,7 @@
 //! turn.
 
 use std::io;
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use jute::protocol::{LENGTH_LEN, Request, RequestHeader, Response, put_event, put_reply};
@@ -15,6 +16,10 @@ use crate::engine::time::Monotonic;
 use crate::engine::watch_again::WatchAgain;
 use crate::ensemble::Fresh;
 
+/// A longer one takes room before it is decoded: a path of one byte takes six times as much then.
+const LARGE: usize = 64 << 10;
+const DECODED: u32 = 6;
+
 /// Answers the setWatches that is first in `inbox`, unless the connection ends before. What changed
 /// meanwhile is told before it, and once.
 pub(super) async fn answer(
@@ -26,6 +31,15 @@ pub(super) async fn answer(
     let Some(frame) = inbox.take_first(connection) else {
         connection.close();
         return Ok(());
+    };
+    let _room = if frame.len() > LARGE {
+        let bytes = u32::try_from(frame.len()).unwrap_or(u32::MAX).saturating_mul(DECODED);
+        let bytes = bytes.min(Server::connect_bytes(server.room_bytes));
+        let turn = Arc::clone(&server.connect_room).acquire_many_owned(bytes);
+        let Some(taken) = connection.wait_for(server, inbox, turn).await? else { return Ok(()) };
+        taken.ok()
+    } else {
+        None
     };
     let request = jute::decode::<RequestHeader>(&frame)
         .and_then(|(header, body)| Ok((header.xid, Request::decode(header.op, body)?)));
