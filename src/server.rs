@@ -50,7 +50,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use self::audit::Audit;
@@ -67,7 +67,7 @@ use self::large_requests::LargeRequests;
 use self::listings::Listings;
 use self::password::Passwords;
 use self::peers::{Peers, Security};
-use self::shared::{CurrentRole, Others, Role, Server};
+use self::shared::{CurrentRole, Others, Role, Rooms, Server};
 use self::unread::Unread;
 use crate::config::{self, AuditTo, Config, ListenAddress, Purge, SessionsLive};
 use crate::engine::database::Database;
@@ -278,15 +278,12 @@ impl Ground {
     }
 
     fn server(self, config: Config, replica: Arc<Replica>, role: Role) -> Arc<Server> {
-        let room_bytes = Server::room_bytes(&config);
         let Self { clock, stats, queue, passwords, audit, connections, directory, ending } = self;
         Arc::new(Server {
             clock,
             replica,
             queue,
-            room: Arc::new(Semaphore::new(room_bytes as usize)),
-            connect_room: Arc::new(Semaphore::new(Server::connect_bytes(room_bytes) as usize)),
-            room_bytes,
+            rooms: Rooms::new(Server::room_bytes(&config)),
             listings: Listings::new(),
             inventories: Inventories::new(),
             large_requests: config.throttle.large_requests.map(LargeRequests::new),

@@ -571,10 +571,9 @@ impl Connection {
                     }
                     continue;
                 }
-                Step::NeedsRoom(bytes) => {
+                Step::NeedsRoom(of, bytes) => {
                     let is_connected = self.session().is_some();
-                    let of = if is_connected { &server.room } else { &server.connect_room };
-                    let taken = Arc::clone(of).acquire_many_owned(bytes);
+                    let taken = Arc::clone(server.rooms.of(of)).acquire_many_owned(bytes);
                     // Others may have much to say: meanwhile this one is alive, is sent what there
                     // is, or hangs up.
                     let waiting = Box::pin(self.wait_for(server, &mut inbox, taken));
@@ -777,6 +776,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
+    use super::super::shared::RoomOf;
     use super::*;
     use crate::engine::tracker::Heard;
     use crate::ensemble::Replica;
@@ -829,7 +829,8 @@ mod tests {
             previous: None,
         };
         connection.attached(&session, [0; PASSWORD_LEN]);
-        let all = Arc::clone(&server.room).acquire_many_owned(server.room_bytes).await.unwrap();
+        let room = Arc::clone(server.rooms.of(RoomOf::Small));
+        let all = room.acquire_many_owned(server.rooms.bytes(RoomOf::Small)).await.unwrap();
         let running = tokio::spawn(Arc::new(connection).run(Arc::clone(&server)));
         let mut frames = BytesMut::new();
         let set = SetDataRequest { path: "/".into(), data: None, version: -1 };

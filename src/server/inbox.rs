@@ -12,7 +12,7 @@ use jute::protocol::{
 use jute::{DecodeError, ErrorCode, IntoStatic as _, OpCode};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::audit;
 use super::auth;
@@ -25,7 +25,7 @@ use super::figures::stats;
 use super::four_letter;
 use super::large_requests::OverBudget;
 use super::listings::{Asked, What};
-use super::shared::{Role, Server};
+use super::shared::{Role, RoomOf, Server};
 use super::unread::{Claim, Unread};
 use crate::engine::path;
 use crate::engine::read::{self, Caller, Most};
@@ -70,8 +70,8 @@ pub(super) enum Step {
     Drain,
     /// Wait until the client has read some of its answers.
     Full,
-    /// Get this many bytes of the queue's room.
-    NeedsRoom(u32),
+    /// Get this many bytes of one of the queue's rooms.
+    NeedsRoom(RoomOf, u32),
     /// Get this many bytes of what clients may leave unread.
     NeedsUnread(usize),
     /// Get a round of the ensemble: what is read now would be too old.
@@ -368,9 +368,9 @@ impl Inbox {
             connection.refuse_session();
             return Step::Leave;
         };
-        let weight = server.connect_weight(len, &connection.identities());
-        let Some(room) = take_room(&server.connect_room, room, weight) else {
-            return Step::NeedsRoom(weight);
+        let share = server.connect_share(len, &connection.identities());
+        let Some(room) = take_room(server, room, RoomOf::Connects, share) else {
+            return Step::NeedsRoom(RoomOf::Connects, share);
         };
         stats::add(&server.stats.packets_received, 1);
         server.stats.series.count(Counter::ConnectionRequests, 1);
@@ -490,10 +490,10 @@ impl Inbox {
                 }
                 Ok(request) if is_known && self.belongs_to_orderer(&request, is_alone, is_late) => {
                     let bytes = Server::request_bytes(&request, len);
-                    let weight = server.weight(bytes, &connection.identities());
-                    let Some(room) = take_room(&server.room, room, weight) else {
+                    let (of, share) = server.share(bytes, &connection.identities());
+                    let Some(room) = take_room(server, room, of, share) else {
                         self.waits_since.get_or_insert(received);
-                        return Step::NeedsRoom(weight);
+                        return Step::NeedsRoom(of, share);
                     };
                     let received = self.waits_since.take().unwrap_or(received);
                     let large = server.large_requests.as_ref().map(|large| large.take(body.len()));
@@ -514,10 +514,10 @@ impl Inbox {
                     return Step::NeedsRound;
                 }
                 Ok(request) if is_known && is_alone && self.needs_sync(&request, len) => {
-                    let weight = server.weight(len, &connection.identities());
-                    let Some(room) = take_room(&server.room, room, weight) else {
+                    let (of, share) = server.share(len, &connection.identities());
+                    let Some(room) = take_room(server, room, of, share) else {
                         self.waits_since.get_or_insert(received);
-                        return Step::NeedsRoom(weight);
+                        return Step::NeedsRoom(of, share);
                     };
                     let received = self.waits_since.take().unwrap_or(received);
                     if !answers.publish() {
@@ -719,15 +719,16 @@ fn payload(bytes: &[u8], len: usize) -> &[u8] {
     bytes.get(LENGTH_LEN..LENGTH_LEN + len).unwrap_or_default()
 }
 
-/// The queue's room for one request: what the task waited for, or what is free now.
+/// Room for one request: what the task waited for, or what is free now.
 fn take_room(
-    of: &Arc<Semaphore>,
+    server: &Server,
     waited_for: &mut Option<OwnedSemaphorePermit>,
-    weight: u32,
+    of: RoomOf,
+    share: u32,
 ) -> Option<OwnedSemaphorePermit> {
     match waited_for.take() {
-        Some(room) if room.num_permits() >= weight as usize => Some(room),
-        _ => Arc::clone(of).try_acquire_many_owned(weight).ok(),
+        Some(room) if room.num_permits() >= share as usize => Some(room),
+        _ => Arc::clone(server.rooms.of(of)).try_acquire_many_owned(share).ok(),
     }
 }
 
@@ -1143,7 +1144,7 @@ mod tests {
             put_frame(&mut inbox.bytes, |out| request.encode(out));
             match inbox.process(connection, &mut None) {
                 Step::Drain => taken += 1,
-                Step::NeedsRoom(_) => {}
+                Step::NeedsRoom(..) => {}
                 step => panic!("{step:?}"),
             }
         };

@@ -36,6 +36,8 @@ const REQUEST_OVERHEAD: u32 = 512;
 /// What a part of a multi or an entry of an ACL takes beside its bytes in the frame: decoded, in the
 /// transaction and in the answer. One can have fewer than twenty bytes there.
 const PART_OVERHEAD: usize = 256;
+/// A request of more bytes than this is a large one.
+const SMALL_MAX: usize = 64 << 10;
 /// Beside the room of requests there is this part of it for connect requests, as a divisor.
 const CONNECTS_SHARE: u32 = 4;
 
@@ -116,6 +118,52 @@ pub(super) struct Others {
     pub(super) leads_since: AtomicU64,
 }
 
+/// Which of the rooms of the queue a request takes its share of. Each has its own, so that nobody
+/// waits for room after those that ask for much more, or after all that come at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RoomOf {
+    /// Requests.
+    Small,
+    /// Requests of more bytes than [`SMALL_MAX`].
+    Large,
+    /// Sessions that clients want to open or to go on with, and long setWatches.
+    Connects,
+}
+
+/// The rooms, whose permits are bytes.
+#[derive(Debug)]
+pub(super) struct Rooms {
+    of: [Arc<Semaphore>; 3],
+    bytes: [u32; 3],
+}
+
+impl Rooms {
+    /// Of a bound of so many bytes: half each for small requests and for large ones. Those that
+    /// connect have a room beside.
+    pub(super) fn new(bytes: u32) -> Self {
+        let bytes = [bytes / 2, bytes / 2, bytes / CONNECTS_SHARE];
+        Self { of: bytes.map(|bytes| Arc::new(Semaphore::new(bytes as usize))), bytes }
+    }
+
+    /// One of them.
+    pub(super) const fn of(&self, of: RoomOf) -> &Arc<Semaphore> {
+        match (of, &self.of) {
+            (RoomOf::Small, [room, ..])
+            | (RoomOf::Large, [_, room, _])
+            | (RoomOf::Connects, [.., room]) => room,
+        }
+    }
+
+    /// All of its bytes.
+    pub(super) const fn bytes(&self, of: RoomOf) -> u32 {
+        match (of, self.bytes) {
+            (RoomOf::Small, [bytes, ..])
+            | (RoomOf::Large, [_, bytes, _])
+            | (RoomOf::Connects, [.., bytes]) => bytes,
+        }
+    }
+}
+
 /// What all connections share.
 #[derive(Debug)]
 pub(super) struct Server {
@@ -123,12 +171,8 @@ pub(super) struct Server {
     pub(super) clock: Clock,
     pub(super) replica: Arc<Replica>,
     pub(super) queue: Arc<Queue>,
-    /// The bound of the queue: permits are bytes.
-    pub(super) room: Arc<Semaphore>,
-    pub(super) room_bytes: u32,
-    /// The same for sessions that clients want to open or to go on with: however many come at once,
-    /// requests of the others do not wait for room behind them, and stand behind few of them.
-    pub(super) connect_room: Arc<Semaphore>,
+    /// The bounds of the queue.
+    pub(super) rooms: Rooms,
     /// The bound of the large ones among them, if they have one.
     pub(super) large_requests: Option<LargeRequests>,
     /// Long listings, one at a time.
@@ -215,28 +259,30 @@ impl Server {
         memory::requests_limit(config, ROOM_BYTES).max(largest.saturating_mul(4))
     }
 
-    /// The share of the queue's bound that a request takes: its bytes and those of the identities
-    /// that go with it to whoever orders, and at least as much as keeps the number of requests
-    /// within its limits.
-    pub(super) fn weight(&self, frame_len: usize, identities: &Identities) -> u32 {
+    /// The room that a request of so many bytes takes a share of, and its share: its bytes and those
+    /// of the identities that go with it to whoever orders, and at least as much as keeps the number
+    /// of requests within its limits.
+    pub(super) fn share(&self, bytes: usize, identities: &Identities) -> (RoomOf, u32) {
+        let bytes = bytes.saturating_add(identities.bytes());
+        let of = if bytes > SMALL_MAX { RoomOf::Large } else { RoomOf::Small };
+        (of, self.share_of(of, bytes))
+    }
+
+    /// The share of a connect request: there is room for one in any case.
+    pub(super) fn connect_share(&self, frame_len: usize, identities: &Identities) -> u32 {
+        self.share_of(RoomOf::Connects, frame_len.saturating_add(identities.bytes()))
+    }
+
+    /// The share of so many bytes in a room, of which there are as many as there may be requests.
+    pub(super) fn share_of(&self, of: RoomOf, bytes: usize) -> u32 {
         let Config { global_outstanding_limit, throttle, .. } = &self.config;
         let most = most_requests(*global_outstanding_limit, throttle.max_requests);
-        weight(self.room_bytes, most, frame_len.saturating_add(identities.bytes()))
+        weight(self.rooms.bytes(of), most, bytes)
     }
 
     /// What a request takes that came in a frame of this length, in bytes.
     pub(super) fn request_bytes(request: &Request<'_>, frame_len: usize) -> usize {
         frame_len.saturating_add(parts(request).saturating_mul(PART_OVERHEAD))
-    }
-
-    /// The bound of connect requests beside that of `room` bytes.
-    pub(super) const fn connect_bytes(room: u32) -> u32 {
-        room / CONNECTS_SHARE
-    }
-
-    /// The share of it that a connect request takes: there is room for one in any case.
-    pub(super) fn connect_weight(&self, frame_len: usize, identities: &Identities) -> u32 {
-        self.weight(frame_len, identities).min(Self::connect_bytes(self.room_bytes))
     }
 }
 

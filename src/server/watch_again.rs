@@ -10,7 +10,7 @@ use jute::protocol::{LENGTH_LEN, Request, RequestHeader, Response, put_event, pu
 use super::connection::Connection;
 use super::figures::series::Counter;
 use super::inbox::Inbox;
-use super::shared::Server;
+use super::shared::{RoomOf, Server};
 use crate::engine::read::Most;
 use crate::engine::time::Monotonic;
 use crate::engine::watch_again::WatchAgain;
@@ -18,7 +18,7 @@ use crate::ensemble::Fresh;
 
 /// A longer one takes room before it is decoded: a path of one byte takes six times as much then.
 const LARGE: usize = 64 << 10;
-const DECODED: u32 = 6;
+const DECODED: usize = 6;
 
 /// Answers the setWatches that is first in `inbox`, unless the connection ends before. What changed
 /// meanwhile is told before it, and once.
@@ -33,9 +33,8 @@ pub(super) async fn answer(
         return Ok(());
     };
     let _room = if frame.len() > LARGE {
-        let bytes = u32::try_from(frame.len()).unwrap_or(u32::MAX).saturating_mul(DECODED);
-        let bytes = bytes.min(Server::connect_bytes(server.room_bytes));
-        let turn = Arc::clone(&server.connect_room).acquire_many_owned(bytes);
+        let share = server.share_of(RoomOf::Connects, frame.len().saturating_mul(DECODED));
+        let turn = Arc::clone(server.rooms.of(RoomOf::Connects)).acquire_many_owned(share);
         let Some(taken) = connection.wait_for(server, inbox, turn).await? else { return Ok(()) };
         taken.ok()
     } else {
