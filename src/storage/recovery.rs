@@ -15,7 +15,7 @@ use std::sync::Arc;
 use self::examine::{LogEnd, examine};
 use self::log_scan::{LogScan, with_way_out};
 use self::way_out::{of_no_snapshot, refuse_emptied, refuse_lost};
-use super::error::{DamageReason, During, StorageError};
+use super::error::{DamageReason, During, SnapshotReason, StorageError};
 use super::files::directory::{DataDirectory, refuse_half_restored};
 use super::files::epoch::EpochFile;
 use super::log::logged::{Logged, take_back};
@@ -163,7 +163,26 @@ pub(crate) fn begin_empty(
     if directory.log_zxids()?.is_empty() {
         refuse_emptied(directory)?;
     }
+    if !trust_empty {
+        refuse_unfinished(directory)?;
+    }
     begin_with_nothing(directory, replay)
+}
+
+/// Without a snapshot to begin with, one that was not finished tells of transactions that are gone;
+/// ZooKeeper's first, of nothing, does not.
+fn refuse_unfinished(directory: &DataDirectory) -> Result<(), StorageError> {
+    let Some((_, path)) = directory.snapshot_files()?.into_iter().find(|(zxid, _)| *zxid > 0)
+    else {
+        return Ok(());
+    };
+    let newest = StorageError::Snapshot { path, offset: 0, reason: SnapshotReason::Truncated };
+    Err(StorageError::NoReadableSnapshot {
+        folder: directory.snapshots().to_owned(),
+        tried: 1,
+        newest: Box::new(newest),
+        way_out: of_no_snapshot(directory),
+    })
 }
 
 fn begin_with_nothing(

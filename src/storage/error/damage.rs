@@ -15,6 +15,14 @@ pub enum DamageReason {
         /// Its zxid.
         zxid: i64,
     },
+    /// ZooKeeper's reader would end here, and lose what follows.
+    #[error("the record is unreadable, but transaction {} after it, at offset {offset}, is not: ZooKeeper would take this for the end of the log and drop both", Zxid(*zxid))]
+    LaterRecord {
+        /// Where the later record is.
+        offset: u64,
+        /// Its zxid.
+        zxid: i64,
+    },
     /// A later segment exists, which is only begun after a synced end.
     #[error("the record is unreadable, but a later log file exists")]
     LaterSegment,

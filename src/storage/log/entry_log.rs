@@ -592,7 +592,12 @@ pub(crate) fn own_segments(directory: &DataDirectory) -> Result<Vec<SegmentBegin
     let mut segments = Vec::new();
     for zxid in directory.log_zxids()? {
         let path: PathBuf = directory.log_path(zxid);
-        match SegmentReader::open(directory.disk().as_ref(), &path)?.map(|reader| reader.origin()) {
+        let origin = match SegmentReader::open(directory.disk().as_ref(), &path) {
+            // Recovery has refused it if a start needs it.
+            Err(StorageError::Header { .. }) => Some(Origin::Java),
+            reader => reader?.map(|reader| reader.origin()),
+        };
+        match origin {
             Some(Origin::Own { first_index }) => {
                 segments.push(SegmentBegin { index: first_index, zxid });
             }

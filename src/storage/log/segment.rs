@@ -3,11 +3,13 @@
 //! A segment gets its name only with its header synced, and no record is written before that name
 //! is durable: whoever finds `log.<zxid>` finds a header in it.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use jute::Record;
 use jute::persist::{FILE_VERSION, FileHeader, LOG_MAGIC};
 
+use super::segment_reader::{Origin, SegmentReader};
 use crate::storage::disk::{Access, Disk, DiskFile};
 use crate::storage::error::{During, StorageError};
 use crate::storage::files::atomic_file::remove_if_there;
@@ -62,6 +64,7 @@ impl Segment {
         };
         file.write_all_at(&header(begin.index), 0).during("write the header of", &before)?;
         file.sync_all().during("sync", &before)?;
+        keep_zookeepers(disk, &path)?;
         disk.rename(&before, &path).during("rename a new segment to", &path)?;
         disk.sync_folder(folder).during("sync the folder", folder)?;
         Ok(Self { file, path, end: HEADER_LEN, filled: spare.is_some(), begin })
@@ -88,6 +91,22 @@ impl Segment {
         self.end = self.end.saturating_add(group.len() as u64);
         Ok(())
     }
+}
+
+/// What ZooKeeper wrote under the name of a new segment has no record that can be read, and stays
+/// beside it under a name that neither server takes for a log.
+fn keep_zookeepers(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
+    match SegmentReader::open(disk, path) {
+        Ok(Some(reader)) if matches!(reader.origin(), Origin::Java) => {}
+        Ok(_) => return Ok(()),
+        Err(StorageError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            return Ok(());
+        }
+        Err(StorageError::Header { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let kept = path.with_added_extension("unreadable");
+    disk.rename(path, &kept).during("rename", path)
 }
 
 /// ZooKeeper's header; its dbid, which ZooKeeper writes as 0 and never reads, is our index.

@@ -7,12 +7,20 @@
 use std::path::{Path, PathBuf};
 
 use jute::persist::{FILE_VERSION, FileHeader, LOG_MAGIC};
+use jute::txn::TxnRecord;
 
-use super::record::{FRAME_LEN, HEAD_LEN, Head};
+use super::record::{FRAME_LEN, HEAD_LEN, Head, zxid_of_payload};
+use super::search::Search;
 use super::segment::HEADER_LEN;
 use crate::storage::disk::Disk;
 use crate::storage::disk::window::Window;
 use crate::storage::error::{DamageReason, During, StorageError};
+
+/// The longest record that ZooKeeper reads (`jute.maxbuffer` and as much again), where its operator
+/// has not set more: what is longer and whole is read here all the same.
+const ZOOKEEPER_RECORD_MAX: usize = 2 * 1_048_575;
+/// A header without a body.
+const JAVA_PAYLOAD_MIN: usize = 32;
 
 /// Who wrote a segment, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +42,8 @@ pub(crate) struct SegmentReader {
     origin: Origin,
     /// Where the next record begins; after the last one, where reading stopped.
     offset: u64,
+    /// The zxid of the last record.
+    last: i64,
 }
 
 /// A record that passed its checksum.
@@ -50,7 +60,8 @@ pub(crate) struct Found<'a> {
 pub(crate) enum Unreadable {
     /// Nothing that could be a record; in a segment of ours still to be judged.
     End,
-    /// In a segment of ZooKeeper: what its own reader refuses.
+    /// In a segment of ZooKeeper: what its own reader refuses, or takes for the end although records
+    /// follow. That loses these, which it had acknowledged.
     Refused(DamageReason),
 }
 
@@ -77,7 +88,7 @@ impl SegmentReader {
             Ok(first_index) if first_index > 0 => Origin::Own { first_index },
             _ => Origin::Java,
         };
-        Ok(Some(Self { path: path.to_owned(), window, origin, offset: HEADER_LEN }))
+        Ok(Some(Self { path: path.to_owned(), window, origin, offset: HEADER_LEN, last: 0 }))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -116,18 +127,24 @@ impl SegmentReader {
                 Err(_) => {
                     return Ok(Err(Unreadable::Refused(DamageReason::Length(head.len))));
                 }
-                Ok(0) => return Ok(Err(Unreadable::End)),
+                Ok(0) => return self.end_of_java(offset).map(Err),
                 Ok(len) => len,
             },
         };
-        let body = self
-            .window
-            .bytes(offset.saturating_add(HEAD_LEN as u64), len.saturating_add(1))
-            .during("read", &self.path)?;
-        // ZooKeeper takes a record that is cut off or lacks its end mark for the end of the file.
-        let Some(body) = body.filter(|body| body.last() == Some(&b'B')) else {
-            return Ok(Err(Unreadable::End));
-        };
+        let (at, up_to) = (offset.saturating_add(HEAD_LEN as u64), len.saturating_add(1));
+        let body = self.window.bytes(at, up_to).during("read", &self.path)?;
+        // ZooKeeper takes a record that is cut off or lacks its end mark for the end of the file,
+        // unless it is longer than it may be.
+        if body.is_none_or(|body| body.last() != Some(&b'B')) {
+            return match self.origin {
+                Origin::Own { .. } => Ok(Err(Unreadable::End)),
+                Origin::Java if len > ZOOKEEPER_RECORD_MAX => {
+                    Ok(Err(Unreadable::Refused(DamageReason::Length(head.len))))
+                }
+                Origin::Java => self.end_of_java(offset).map(Err),
+            };
+        }
+        let body = self.window.bytes(at, up_to).during("read", &self.path)?.unwrap_or_default();
         if !head.matches(body) {
             return Ok(Err(match self.origin {
                 Origin::Own { .. } => Unreadable::End,
@@ -135,6 +152,27 @@ impl SegmentReader {
             }));
         }
         self.offset = offset.saturating_add(FRAME_LEN as u64).saturating_add(len as u64);
-        Ok(Ok(Found { offset, payload: body.get(..len).unwrap_or_default() }))
+        let payload = body.get(..len).unwrap_or_default();
+        self.last = zxid_of_payload(payload).unwrap_or(self.last);
+        Ok(Ok(Found { offset, payload }))
+    }
+
+    /// What ZooKeeper takes for the end of its log: the end, unless a whole record of a later
+    /// transaction begins before any that is unreadable could be over.
+    fn end_of_java(&self, offset: u64) -> Result<Unreadable, StorageError> {
+        let to = offset.saturating_add(2 * (FRAME_LEN + ZOOKEEPER_RECORD_MAX) as u64);
+        let mut bytes = self.window.copy(offset, to).during("read", &self.path)?;
+        let written = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        bytes.truncate(written);
+        let mut search = Search::new(bytes);
+        for start in 1..written {
+            let Some(payload) = search.record(start, JAVA_PAYLOAD_MIN) else { continue };
+            let Ok((record, _)) = TxnRecord::decode(payload) else { continue };
+            if record.header.zxid > self.last {
+                let (offset, zxid) = (offset.saturating_add(start as u64), record.header.zxid);
+                return Ok(Unreadable::Refused(DamageReason::LaterRecord { offset, zxid }));
+            }
+        }
+        Ok(Unreadable::End)
     }
 }
