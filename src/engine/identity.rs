@@ -337,7 +337,7 @@ mod tests {
         for entry in [entry(1, "ip", &address), entry(1, "digest", &user), entry(1, "ip", "::1")] {
             for shown in [&me[..1], &me[1..], &me, &[me[0].clone(), long[0].clone()]] {
                 let (list, identities) =
-                    (AclList::new(&[entry.clone()]), Identities::from(shown.to_vec()));
+                    (AclList::new(std::slice::from_ref(&entry)), Identities::from(shown.to_vec()));
                 let its = permits(&list, 1, shown);
                 let (before, mut looked_up) = (scheme::BYTES_LOOKED_AT.get(), 0);
                 for _ in 0..1000 {

@@ -2,7 +2,7 @@
 //! them, and they own no ephemeral znode. One that wants to becomes a session of all servers first,
 //! if that is allowed.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use jute::CreateMode;
 use jute::protocol::{CreateRequest, MultiOp, Request};
@@ -30,9 +30,8 @@ pub struct LocalSessions {
     tracker: SessionTracker,
     /// Whether they can become sessions of all servers.
     upgrades: bool,
-    /// Those that are to be sessions of all servers, and are not yet as far as is applied here; and
-    /// whether their clients have come back since, so that it is not certain that they will be.
-    leaving: BTreeMap<SessionId, bool>,
+    /// Those that are to be sessions of all servers, and are not yet as far as is applied here.
+    leaving: BTreeSet<SessionId>,
 }
 
 impl LocalSessions {
@@ -41,7 +40,7 @@ impl LocalSessions {
     pub fn new(tick_ms: u64, first_id: i64, upgrades: bool) -> Self {
         let tracker =
             SessionTracker::new(&Sessions::new(), tick_ms, first_id, Monotonic::default());
-        Self { tracker, upgrades, leaving: BTreeMap::new() }
+        Self { tracker, upgrades, leaving: BTreeSet::new() }
     }
 
     /// Takes a request of a client of this server.
@@ -51,16 +50,12 @@ impl LocalSessions {
             Work::Open { timeout_ms } => {
                 Taken::Attached(self.tracker.open(timeout_ms, connection, now))
             }
+            // Whoever orders knows whether it is one of all servers by now, or was one and has
+            // ended.
+            Work::Attach { .. } if self.leaving.contains(&session) => Taken::PassOn(work),
             Work::Attach { timeout_ms } => {
                 match self.tracker.attach(session, timeout_ms, connection, now) {
-                    // Whoever orders knows better than this server if it becomes one of all servers
-                    // after all.
-                    Some(attached) => {
-                        if let Some(came_back) = self.leaving.get_mut(&session) {
-                            *came_back = true;
-                        }
-                        Taken::Attached(attached)
-                    }
+                    Some(attached) => Taken::Attached(attached),
                     None => Taken::PassOn(work),
                 }
             }
@@ -73,20 +68,16 @@ impl LocalSessions {
 
     fn request(&mut self, origin: &Origin, request: Request<'static>) -> Taken {
         let session = origin.session;
+        if self.leaving.contains(&session) {
+            return Taken::PassOn(Work::Request(request));
+        }
         if self.tracker.check(session, origin.connection).is_err() {
             return Taken::Close;
         }
-        let came_back = self.leaving.get(&session).copied();
-        if came_back == Some(false) {
-            return Taken::PassOn(Work::Request(request));
-        }
-        let ends = request == Request::CloseSession;
-        if ends && came_back.is_none() {
+        if request == Request::CloseSession {
             self.forget(session);
-        } else if ends || self.upgrades && creates_ephemeral(&request) {
-            // If it became one of all servers after its end here, its ephemerals would stay until
-            // it expires.
-            self.leaving.insert(session, false);
+        } else if self.upgrades && creates_ephemeral(&request) {
+            self.leaving.insert(session);
             let timeout_ms = self.tracker.timeout_ms(session).unwrap_or_default();
             return Taken::PassOn(Work::Upgrade { timeout_ms, request });
         }
@@ -102,10 +93,15 @@ impl LocalSessions {
     }
 
     /// Sessions that were not heard of for their timeout, and are no more. `late_ms` is how long
-    /// the server itself stood still.
+    /// the server itself stood still. Those that are to be sessions of all servers are only
+    /// forgotten: whoever orders ends them.
     pub fn expire(&mut self, now: Monotonic, late_ms: u64) -> Vec<SessionId> {
-        let expired = self.tracker.expired(now, late_ms);
-        expired.iter().for_each(|session| self.forget(*session));
+        let mut expired = self.tracker.expired(now, late_ms);
+        expired.retain(|session| {
+            let is_here = !self.leaving.contains(session);
+            self.forget(*session);
+            is_here
+        });
         expired
     }
 
@@ -146,8 +142,6 @@ fn creates_ephemeral(request: &Request<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-
-    use jute::protocol::SyncRequest;
 
     use super::*;
     use crate::engine::watch::ConnectionId;
@@ -237,31 +231,22 @@ mod tests {
         assert_eq!(close, Work::OfLocal(Request::CloseSession));
         let walked = local.walk_expiry(ExpiryPlace::default(), 9, |_, session| panic!("{session}"));
         assert_eq!((local.count(), walked.is_none()), (0, true));
-        // One that became a session of all servers after all, although its client came back here
-        // meanwhile.
+        // Of one that is to become a session of all servers only whoever orders knows whether it is
+        // one, or was one and has ended: that may be applied here late, or never, where a snapshot
+        // comes in its place.
         let mut local = LocalSessions::new(500, 7, true);
         let session = open(&mut local);
         passed(&mut local, &origin(A, session), create(CreateMode::Ephemeral));
-        let attached = local.take(&origin(B, session), attach);
-        assert!(matches!(attached, Taken::Attached(_)));
-        local.forget(session);
-        let close = Work::Request(Request::CloseSession);
-        let closed = local.take(&origin(B, session), close.clone());
-        assert!(matches!(closed, Taken::PassOn(work) if work == close));
-        assert_eq!(local.count(), 0);
-        // Or may still become one: it ends as that.
-        let session = open(&mut local);
-        passed(&mut local, &origin(A, session), create(CreateMode::Ephemeral));
-        let attached = local.take(&origin(B, session), Work::Attach { timeout_ms: 2000 });
-        assert!(matches!(attached, Taken::Attached(_)));
-        let sync = Request::Sync(SyncRequest { path: None });
-        let of_local = passed(&mut local, &origin(B, session), sync.clone());
-        assert_eq!(of_local, Work::OfLocal(sync));
-        let closed = passed(&mut local, &origin(B, session), Request::CloseSession);
-        let request = Request::CloseSession;
-        assert_eq!(closed, Work::Upgrade { timeout_ms: 2000, request });
+        let attached = local.take(&origin(B, session), attach.clone());
+        assert!(matches!(attached, Taken::PassOn(work) if work == attach));
+        for request in [create(CreateMode::Ephemeral), Request::CloseSession] {
+            let asked = passed(&mut local, &origin(B, session), request.clone());
+            assert_eq!(asked, Work::Request(request));
+        }
+        // Nor does it end here.
+        assert_eq!(local.expire(Monotonic(1499), 0), []);
         assert_eq!(local.count(), 1);
-        local.forget(session);
+        assert_eq!(local.expire(Monotonic(1500), 0), []);
         assert_eq!(local.count(), 0);
         // A session of all servers is none of this one's.
         let global = passed(&mut local, &origin(A, SessionId(99)), create(CreateMode::Ephemeral));

@@ -144,8 +144,7 @@ impl SessionTracker {
         Attached { session, timeout_ms, heard, previous: None }
     }
 
-    /// Takes a session that lived on one server only, with a later connection of that server if it
-    /// came with an earlier one before. Whether it is new here.
+    /// Takes a session that lived on one server only. Whether it is new here.
     pub(super) fn adopt(
         &mut self,
         session: SessionId,
@@ -153,15 +152,11 @@ impl SessionTracker {
         owner: ConnectionId,
         now: Monotonic,
     ) -> bool {
-        let Some(tracked) = self.sessions.get_mut(&session) else {
+        let is_new = !self.sessions.contains_key(&session);
+        if is_new {
             self.track(session, timeout_ms, Some(owner), now);
-            return true;
-        };
-        let is_later = |its: ConnectionId| its.server() == owner.server() && its < owner;
-        if tracked.owner.is_some_and(is_later) {
-            tracked.owner = Some(owner);
         }
-        false
+        is_new
     }
 
     /// The timeout of a session, if there is one.
@@ -313,23 +308,6 @@ mod tests {
         assert!(tracker.expired(Monotonic(90_000), 0).is_empty());
         assert!(tracker.begin_close(session));
         assert!(!tracker.begin_close(session));
-    }
-
-    #[test]
-    fn a_session_of_one_server_is_taken_once_and_goes_on_with_its_later_connection() {
-        let mut tracker = tracker();
-        let on = |server, number| ConnectionId::on(server, number);
-        let session = SessionId(7);
-        assert!(tracker.adopt(session, 1000, on(1, 5), Monotonic(0)));
-        assert!(!tracker.adopt(session, 1000, on(1, 6), Monotonic(0)));
-        assert_eq!(tracker.check(session, on(1, 5)), Err(NotTaken::Moved));
-        assert_eq!(tracker.check(session, on(1, 6)), Ok(()));
-        // What was late, and what another server's client is on since.
-        assert!(!tracker.adopt(session, 1000, on(1, 5), Monotonic(0)));
-        assert_eq!(tracker.check(session, on(1, 6)), Ok(()));
-        assert!(tracker.attach(session, 1000, on(2, 1), Monotonic(0)).is_some());
-        assert!(!tracker.adopt(session, 1000, on(1, 7), Monotonic(0)));
-        assert_eq!(tracker.check(session, on(2, 1)), Ok(()));
     }
 
     #[test]

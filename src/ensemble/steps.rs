@@ -99,16 +99,15 @@ pub(super) fn decide<E>(
     {
         bytes += least_bytes(&submission);
         let Submission { origin, work, room, .. } = submission;
+        let refused = refuse(&work);
         if let Work::Upgrade { timeout_ms, .. } = &work
+            && refused.is_none()
             && let Some(record) = sequencer.upgrade(database, &origin, *timeout_ms, now)
         {
             bytes += place(&record)?;
             steps.push(Step { origin: None, outcome: Prepared::Txn(record), room: None });
         }
-        let outcome = match refuse(&work) {
-            Some(refused) => refused,
-            None => sequencer.prepare(database, &origin, work, now),
-        };
+        let outcome = refused.unwrap_or_else(|| sequencer.prepare(database, &origin, work, now));
         bytes += LOOK_UP_BYTES * sequencer.take_looked_up();
         let step = Step { origin: Some(origin), outcome, room };
         if let Some(record) = step.record() {

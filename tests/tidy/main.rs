@@ -26,9 +26,12 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("command", &["storage", "ensemble", "engine", "config", "message"]),
 ];
 
+/// A room, and the others of its part that it may use.
+type Rule = (&'static str, &'static [&'static str]);
+
 /// The rooms of a part that is divided, and which others of it each may use. All may use what
 /// stands at the root of the part.
-const ROOMS_MAY_USE: [(&str, &[(&str, &[&str])]); 1] = [(
+const ROOMS_MAY_USE: [(&str, &[Rule]); 1] = [(
     "storage",
     &[
         ("disk", &[]),

@@ -260,7 +260,11 @@ impl Following {
         self.undecided = at + 1;
         self.decided += 1;
         let Waiting { origin, state, round, .. } = &mut self.waiting[at];
-        if let Verdict::Refused(..) | Verdict::RefusedMulti(..) | Verdict::NoSession = verdict {
+        if let Verdict::Refused(..)
+        | Verdict::RefusedMulti(..)
+        | Verdict::Attached { .. }
+        | Verdict::NoSession = verdict
+        {
             *round = rounds.next();
         }
         let attached = |session, timeout_ms| {

@@ -201,13 +201,14 @@ impl Leading {
 }
 
 /// Whether an outcome without a transaction tells of what is the newest anywhere, and not only
-/// here.
+/// here. That a session goes on does, too: another leader may have ended it.
 const fn shows_the_newest(outcome: &Prepared) -> bool {
     matches!(
         outcome,
         Prepared::Read(Request::Sync(_))
             | Prepared::Refused(_)
             | Prepared::RefusedMulti(_)
+            | Prepared::Attached(_)
             | Prepared::NoSession
     )
 }

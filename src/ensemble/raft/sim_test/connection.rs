@@ -127,6 +127,8 @@ pub(super) struct Connection {
     pub(super) attached: Option<Attached>,
     /// In the order in which they were sent.
     pub(super) unanswered: VecDeque<Asked>,
+    /// The end of the session that its client came with was final before.
+    pub(super) is_over: bool,
     /// Since when the first of them has waited for the server to be young enough, by its clock.
     pub(super) waits_since: Option<Monotonic>,
     /// When the hold began under which it is read, where the server was frozen meanwhile.
@@ -153,6 +155,7 @@ impl Connection {
             client,
             attached: None,
             unanswered: VecDeque::new(),
+            is_over: false,
             waits_since: None,
             hold_began: None,
             with_orderer: 0,

@@ -113,6 +113,10 @@ impl World {
                 connection.heard = now;
                 connection.attached = Some(attached.clone());
                 let which = connection.client;
+                if connection.is_over {
+                    let session = attached.session;
+                    return Err(format!("{id:?}: session {session} goes on that had ended before"));
+                }
                 self.see_local(at, attached.session.0)?;
                 let client = &mut self.clients[which];
                 if client.connection != Some((at, id)) {

@@ -60,7 +60,11 @@ impl World {
             self.clients[which].connection = None;
             return;
         }
-        server.connections.insert(id, Connection::new(which, client.seen, now));
+        let is_over = client
+            .session
+            .is_some_and(|its| self.history.has_session(its) && !self.history.lives(its));
+        let connection = Connection { is_over, ..Connection::new(which, client.seen, now) };
+        server.connections.insert(id, connection);
         server.seen.open.lock().insert(id);
         let timeout_ms = client.timeout_ms;
         let (session, work) = match client.session {
