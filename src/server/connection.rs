@@ -571,9 +571,9 @@ impl Connection {
                     }
                     continue;
                 }
-                Step::NeedsRoom(of, bytes) => {
+                Step::NeedsRoom(share) => {
                     let is_connected = self.session().is_some();
-                    let taken = Arc::clone(server.rooms.of(of)).acquire_many_owned(bytes);
+                    let taken = server.rooms.take(share);
                     // Others may have much to say: meanwhile this one is alive, is sent what there
                     // is, or hangs up.
                     let waiting = Box::pin(self.wait_for(server, &mut inbox, taken));
@@ -588,7 +588,7 @@ impl Connection {
                             }
                         }
                     };
-                    room = taken.and_then(Result::ok);
+                    room = taken.flatten();
                     continue;
                 }
                 Step::NeedsRound => {
@@ -776,7 +776,6 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
-    use super::super::shared::RoomOf;
     use super::*;
     use crate::engine::tracker::Heard;
     use crate::ensemble::Replica;
@@ -829,8 +828,8 @@ mod tests {
             previous: None,
         };
         connection.attached(&session, [0; PASSWORD_LEN]);
-        let room = Arc::clone(server.rooms.of(RoomOf::Small));
-        let all = room.acquire_many_owned(server.rooms.bytes(RoomOf::Small)).await.unwrap();
+        let all = server.share_of(crate::server::shared::RoomOf::Small, usize::MAX);
+        let all = server.rooms.take(all).await;
         let running = tokio::spawn(Arc::new(connection).run(Arc::clone(&server)));
         let mut frames = BytesMut::new();
         let set = SetDataRequest { path: "/".into(), data: None, version: -1 };

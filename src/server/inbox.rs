@@ -25,7 +25,7 @@ use super::figures::stats;
 use super::four_letter;
 use super::large_requests::OverBudget;
 use super::listings::{Asked, What};
-use super::shared::{Role, RoomOf, Server};
+use super::shared::{QueueShare, Role, Server};
 use super::unread::{Claim, Unread};
 use crate::engine::path;
 use crate::engine::read::{self, Caller, Most};
@@ -70,8 +70,8 @@ pub(super) enum Step {
     Drain,
     /// Wait until the client has read some of its answers.
     Full,
-    /// Get this many bytes of one of the queue's rooms.
-    NeedsRoom(RoomOf, u32),
+    /// Get this share of the queue's room.
+    NeedsRoom(QueueShare),
     /// Get this many bytes of what clients may leave unread.
     NeedsUnread(usize),
     /// Get a round of the ensemble: what is read now would be too old.
@@ -369,8 +369,8 @@ impl Inbox {
             return Step::Leave;
         };
         let share = server.connect_share(len, &connection.identities());
-        let Some(room) = take_room(server, room, RoomOf::Connects, share) else {
-            return Step::NeedsRoom(RoomOf::Connects, share);
+        let Some(room) = take_room(server, room, share) else {
+            return Step::NeedsRoom(share);
         };
         stats::add(&server.stats.packets_received, 1);
         server.stats.series.count(Counter::ConnectionRequests, 1);
@@ -490,10 +490,10 @@ impl Inbox {
                 }
                 Ok(request) if is_known && self.belongs_to_orderer(&request, is_alone, is_late) => {
                     let bytes = Server::request_bytes(&request, len);
-                    let (of, share) = server.share(bytes, &connection.identities());
-                    let Some(room) = take_room(server, room, of, share) else {
+                    let share = server.share(bytes, &connection.identities());
+                    let Some(room) = take_room(server, room, share) else {
                         self.waits_since.get_or_insert(received);
-                        return Step::NeedsRoom(of, share);
+                        return Step::NeedsRoom(share);
                     };
                     let received = self.waits_since.take().unwrap_or(received);
                     let large = server.large_requests.as_ref().map(|large| large.take(body.len()));
@@ -514,10 +514,10 @@ impl Inbox {
                     return Step::NeedsRound;
                 }
                 Ok(request) if is_known && is_alone && self.needs_sync(&request, len) => {
-                    let (of, share) = server.share(len, &connection.identities());
-                    let Some(room) = take_room(server, room, of, share) else {
+                    let share = server.share(len, &connection.identities());
+                    let Some(room) = take_room(server, room, share) else {
                         self.waits_since.get_or_insert(received);
-                        return Step::NeedsRoom(of, share);
+                        return Step::NeedsRoom(share);
                     };
                     let received = self.waits_since.take().unwrap_or(received);
                     if !answers.publish() {
@@ -723,13 +723,11 @@ fn payload(bytes: &[u8], len: usize) -> &[u8] {
 fn take_room(
     server: &Server,
     waited_for: &mut Option<OwnedSemaphorePermit>,
-    of: RoomOf,
-    share: u32,
+    share: QueueShare,
 ) -> Option<OwnedSemaphorePermit> {
-    match waited_for.take() {
-        Some(room) if room.num_permits() >= share as usize => Some(room),
-        _ => Arc::clone(server.rooms.of(of)).try_acquire_many_owned(share).ok(),
-    }
+    let waited_for = waited_for.take();
+    let is_enough = |room: &OwnedSemaphorePermit| room.num_permits() >= share.bytes as usize;
+    waited_for.filter(is_enough).or_else(|| server.rooms.try_take(share))
 }
 
 /// Answers made by the connection itself, under one shared hold of the tree. They go into the

@@ -200,7 +200,7 @@ pub(super) fn unread_limit(config: &Config) -> usize {
 /// the reserve.
 pub(super) fn requests_limit(config: &Config, most: u32) -> u32 {
     let budget = Budget::find(config.memory_limit_bytes);
-    let limit = budget.map_or(u64::from(most), |budget| budget.reserve(0) / 2);
+    let limit = budget.map_or_else(|| u64::from(most), |budget| budget.reserve(0) / 2);
     u32::try_from(limit).unwrap_or(most).min(most)
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jute::Acl;
 use jute::protocol::{MultiOp, Request};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::audit::Audit;
@@ -130,6 +130,13 @@ pub(super) enum RoomOf {
     Connects,
 }
 
+/// What a request takes of a room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct QueueShare {
+    pub(super) of: RoomOf,
+    pub(super) bytes: u32,
+}
+
 /// The rooms, whose permits are bytes.
 #[derive(Debug)]
 pub(super) struct Rooms {
@@ -145,8 +152,7 @@ impl Rooms {
         Self { of: bytes.map(|bytes| Arc::new(Semaphore::new(bytes as usize))), bytes }
     }
 
-    /// One of them.
-    pub(super) const fn of(&self, of: RoomOf) -> &Arc<Semaphore> {
+    const fn of(&self, of: RoomOf) -> &Arc<Semaphore> {
         match (of, &self.of) {
             (RoomOf::Small, [room, ..])
             | (RoomOf::Large, [_, room, _])
@@ -154,7 +160,18 @@ impl Rooms {
         }
     }
 
-    /// All of its bytes.
+    /// A share, once there is room for it.
+    pub(super) async fn take(&self, share: QueueShare) -> Option<OwnedSemaphorePermit> {
+        // They are never closed.
+        Arc::clone(self.of(share.of)).acquire_many_owned(share.bytes).await.ok()
+    }
+
+    /// A share, if there is room for it now.
+    pub(super) fn try_take(&self, share: QueueShare) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(self.of(share.of)).try_acquire_many_owned(share.bytes).ok()
+    }
+
+    /// All bytes of one of them.
     pub(super) const fn bytes(&self, of: RoomOf) -> u32 {
         match (of, self.bytes) {
             (RoomOf::Small, [bytes, ..])
@@ -259,25 +276,28 @@ impl Server {
         memory::requests_limit(config, ROOM_BYTES).max(largest.saturating_mul(4))
     }
 
-    /// The room that a request of so many bytes takes a share of, and its share: its bytes and those
-    /// of the identities that go with it to whoever orders, and at least as much as keeps the number
-    /// of requests within its limits.
-    pub(super) fn share(&self, bytes: usize, identities: &Identities) -> (RoomOf, u32) {
+    /// The share of a request of so many bytes: these and those of the identities that go with it to
+    /// whoever orders, and at least as much as keeps the number of requests within its limits.
+    pub(super) fn share(&self, bytes: usize, identities: &Identities) -> QueueShare {
         let bytes = bytes.saturating_add(identities.bytes());
-        let of = if bytes > SMALL_MAX { RoomOf::Large } else { RoomOf::Small };
-        (of, self.share_of(of, bytes))
+        self.share_of(if bytes > SMALL_MAX { RoomOf::Large } else { RoomOf::Small }, bytes)
     }
 
     /// The share of a connect request: there is room for one in any case.
-    pub(super) fn connect_share(&self, frame_len: usize, identities: &Identities) -> u32 {
+    pub(super) fn connect_share(&self, frame_len: usize, identities: &Identities) -> QueueShare {
         self.share_of(RoomOf::Connects, frame_len.saturating_add(identities.bytes()))
     }
 
-    /// The share of so many bytes in a room, of which there are as many as there may be requests.
-    pub(super) fn share_of(&self, of: RoomOf, bytes: usize) -> u32 {
+    /// The share of so many bytes in a room, of which there are as many as there may be requests,
+    /// or a quarter as many that connect.
+    pub(super) fn share_of(&self, of: RoomOf, bytes: usize) -> QueueShare {
         let Config { global_outstanding_limit, throttle, .. } = &self.config;
         let most = most_requests(*global_outstanding_limit, throttle.max_requests);
-        weight(self.rooms.bytes(of), most, bytes)
+        let most = match of {
+            RoomOf::Small | RoomOf::Large => most,
+            RoomOf::Connects => (most / CONNECTS_SHARE).max(1),
+        };
+        QueueShare { of, bytes: weight(self.rooms.bytes(of), most, bytes) }
     }
 
     /// What a request takes that came in a frame of this length, in bytes.

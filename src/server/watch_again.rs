@@ -2,7 +2,6 @@
 //! turn.
 
 use std::io;
-use std::sync::Arc;
 
 use bytes::BytesMut;
 use jute::protocol::{LENGTH_LEN, Request, RequestHeader, Response, put_event, put_reply};
@@ -34,9 +33,9 @@ pub(super) async fn answer(
     };
     let _room = if frame.len() > LARGE {
         let share = server.share_of(RoomOf::Connects, frame.len().saturating_mul(DECODED));
-        let turn = Arc::clone(server.rooms.of(RoomOf::Connects)).acquire_many_owned(share);
-        let Some(taken) = connection.wait_for(server, inbox, turn).await? else { return Ok(()) };
-        taken.ok()
+        let taken = connection.wait_for(server, inbox, server.rooms.take(share)).await?;
+        let Some(taken) = taken else { return Ok(()) };
+        taken
     } else {
         None
     };
