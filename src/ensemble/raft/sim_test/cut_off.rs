@@ -10,9 +10,8 @@ use super::world::{Checked, Event, World};
 use super::*;
 use crate::ensemble::queue::FromPeer;
 
-/// A leader is cut off, another one acknowledges a write, and a client of the first asks for a
-/// sync. What it was answered.
-fn sync_behind_the_back(flaw: Flaw) -> Checked {
+/// A leader that is cut off and does not know it, and the other one that there is by now.
+fn two_leaders(flaw: Flaw) -> (World, usize, usize) {
     let mut world = World::settled(flaw);
     let leader = world.leader();
     for other in (0..3).filter(|other| *other != leader) {
@@ -27,6 +26,13 @@ fn sync_behind_the_back(flaw: Flaw) -> Checked {
     let leaders: Vec<usize> = (0..3).filter(|at| world.member(*at).is_leading()).collect();
     assert_eq!(leaders.len(), 2, "the first one does not know yet");
     let next = *leaders.iter().find(|at| **at != leader).expect("another");
+    (world, leader, next)
+}
+
+/// Another leader acknowledges a write, and a client of the first asks for a sync. What it was
+/// answered.
+fn sync_behind_the_back(flaw: Flaw) -> Checked {
+    let (mut world, leader, next) = two_leaders(flaw);
     let before = world.outcome.acknowledged;
     world.set_data(next, 10);
     world.pass(50);
@@ -37,6 +43,36 @@ fn sync_behind_the_back(flaw: Flaw) -> Checked {
     assert!(!world.member(leader).is_leading());
     assert_eq!((world.outcome.syncs, world.waiting(leader)), (0, 0), "who asked is let go");
     Ok(())
+}
+
+/// Another leader ends a session, whose client comes to the first with it.
+fn come_back_behind_the_back(flaw: Flaw) -> Checked {
+    let (mut world, leader, next) = two_leaders(flaw);
+    let (session, seen) = (world.clients[next].session, world.clients[next].seen);
+    world.ask_for(next, Request::CloseSession);
+    world.pass(50);
+    assert!(!world.history.lives(session.expect("it has one")));
+    assert!(world.member(leader).is_leading());
+    // As if nobody had told it.
+    (world.clients[next].session, world.clients[next].seen) = (session, seen);
+    world.connect(next, leader);
+    let (_, connection) = world.clients[next].connection.expect("it connects");
+    world.try_pass(5)?;
+    assert!(world.servers[leader].connections.contains_key(&connection), "it is let in");
+    world.try_pass(2000)?;
+    assert!(!world.member(leader).is_leading());
+    Ok(())
+}
+
+#[test]
+fn a_leader_that_was_cut_off_tells_of_no_session_that_it_goes_on() {
+    assert_eq!(come_back_behind_the_back(Flaw::None), Ok(()));
+}
+
+#[test]
+fn a_session_that_goes_on_without_a_round_is_found() {
+    let violation = come_back_behind_the_back(Flaw::RoundNotMade).expect_err("it was told");
+    assert!(violation.contains("had ended before"), "{violation}");
 }
 
 #[test]
