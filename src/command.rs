@@ -61,9 +61,9 @@ pub enum Tool {
     /// Prepare a move from Apache ZooKeeper.
     #[command(subcommand)]
     Migrate(MigrateCommand),
-    /// Explain an error code, an exit code, a key of zoo.cfg or a message id, and what to do.
+    /// Explain an error code, an exit code, a key of zoo.cfg or a message id, and say what to do.
     Explain(ExplainArguments),
-    /// Show what a running server is doing, every second, from its AdminServer.
+    /// Show every second what a running server is doing, as its AdminServer reports it.
     Top(TopArguments),
 }
 

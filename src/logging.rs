@@ -58,7 +58,7 @@ pub fn start(file: Option<&Path>) {
     let mut refused = Vec::new();
     let directives = env::var(LEVEL_VARIABLE).unwrap_or_default();
     let filter = filter(&directives).unwrap_or_else(|error| {
-        let text = format!("{LEVEL_VARIABLE} is {directives:?}: {error}; info counts");
+        let text = format!("{LEVEL_VARIABLE} is {directives:?}: {error}; info is used");
         refused.push((MessageId::LOG_LEVEL_UNKNOWN, text));
         EnvFilter::new(Level::INFO.as_str())
     });
@@ -73,7 +73,7 @@ pub fn start(file: Option<&Path>) {
         "text" | "" => Line::Text,
         other => {
             let text =
-                format!("{FORMAT_VARIABLE} is {other:?}, neither text nor json; text counts");
+                format!("{FORMAT_VARIABLE} is {other:?}, neither text nor json; text is used");
             refused.push((MessageId::LOG_FORM_UNKNOWN, text));
             Line::Text
         }
@@ -92,7 +92,7 @@ pub fn start(file: Option<&Path>) {
         Some((path, Err(error))) => {
             let path = path.display();
             let text = format!(
-                "cannot open {path} for log lines, they go to standard error only: {error}"
+                "cannot open {path} for log lines, so they go to standard error only: {error}"
             );
             refused.push((MessageId::LOG_FILE_NOT_OPENED, text));
         }

@@ -20,7 +20,7 @@ const BAD_CONFIGURATION: u8 = 2;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A server that speaks ZooKeeper's client protocol and keeps its data directory.
+/// A server that speaks ZooKeeper's client protocol and uses ZooKeeper's data directory format.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true)]
 struct CommandLine {
@@ -34,7 +34,8 @@ struct CommandLine {
 enum Command {
     /// Run a server, standalone or as a member of an ensemble.
     Server {
-        /// Configuration file; without one, 127.0.0.1:2181 and data in ./ferrokeeper-data.
+        /// Configuration file; without one, the server listens on 127.0.0.1:2181 and keeps its data
+        /// in ./ferrokeeper-data.
         #[arg(value_name = "ZOO.CFG")]
         file: Option<PathBuf>,
         #[command(flatten)]

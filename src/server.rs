@@ -113,7 +113,7 @@ pub enum ServerError {
         source: io::Error,
     },
     /// The audit log cannot be begun.
-    #[error("the audit log cannot be begun on {place} ({key})")]
+    #[error("cannot start the audit log on {place} ({key})")]
     Audit {
         /// Where.
         place: String,
@@ -438,7 +438,7 @@ async fn serve_as_member(
                         id = %MessageId::ZOOKEEPER_WENT_ON,
                         file = %file.display(),
                         ensemble = format_args!("{:016x}", left.ensemble),
-                        "ZooKeeper went on with the directory of this member, which has left its ensemble by that"
+                        "ZooKeeper went on with the directory of this member, which has thereby left its ensemble"
                     );
                     let directory = Arc::clone(&directory);
                     peers.is_no_member(Before::of_member(directory, &ensemble, left)?);

@@ -73,7 +73,7 @@ fn address(text: &str) -> Result<Address, String> {
     };
     let port = match port {
         None | Some("") => DEFAULT_PORT,
-        Some(port) => port.parse().map_err(|_| format!("{port:?} in {text:?} is no port"))?,
+        Some(port) => port.parse().map_err(|_| format!("{port:?} in {text:?} is not a port"))?,
     };
     Ok(Address { host: host.to_owned(), port })
 }

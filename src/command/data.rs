@@ -34,17 +34,17 @@ pub enum DataCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Cut the log after a zxid. The next start does not see what comes after it; complete files
-    /// are moved aside.
+    /// Cut the log after a zxid. The next start sees nothing after it; later files are moved aside.
     Truncate(Truncate),
     /// Complete the move to ferrokeeper: ZooKeeper's files may be purged, and new session passwords
     /// are derived from a key.
     Seal(Change),
-    /// Detach the directory of a member from its ensemble, so that it can start standalone or found
-    /// another ensemble. For an ensemble whose majority is lost for good. Reports what that loses.
+    /// Detach a member's directory from its ensemble, so that it can start standalone or found
+    /// another ensemble. Use it when the ensemble has lost its majority for good. Reports what is
+    /// lost.
     Leave(Change),
-    /// Write a snapshot of the empty tree, if none can be read and the logs hold every transaction
-    /// since then.
+    /// Write a snapshot of the empty tree, if no snapshot can be read and the logs hold every
+    /// transaction from the first on.
     FirstSnapshot(Change),
 }
 
@@ -69,8 +69,8 @@ pub struct Truncate {
     /// The last transaction to keep, such as 0x50000000a.
     #[arg(long, value_name = "ZXID")]
     to_zxid: Hex,
-    /// If there is no older snapshot, keep the part of what is cut off that a snapshot of ZooKeeper
-    /// contains.
+    /// If there is no older snapshot, keep those transactions after the cut that ZooKeeper's
+    /// snapshot contains.
     #[arg(long)]
     inexact: bool,
     /// Only report what would be lost.
@@ -197,9 +197,9 @@ fn check(place: &Place, json: bool, out: &mut Output) -> Result<Verdict, Command
         } else if state.clears {
             let until = match state.base {
                 0 => "a start moves it aside",
-                _ => "it is moved aside when the ensemble's data has come",
+                _ => "it is moved aside once the ensemble's data has arrived",
             };
-            out.line(format_args!("           what is here is from before that: {until}"))?;
+            out.line(format_args!("           what is here is from before it joined: {until}"))?;
         }
     }
     if let Some(zxid) = sealed {
@@ -236,11 +236,11 @@ fn tell_refusal(error: &StorageError, out: &mut Output) -> Result<(), CommandErr
         match way_out.then {
             Then::Works => out.line(format_args!("and would lose: {lost}"))?,
             Then::FromOlder => out.line(format_args!(
-                "and would lose: only what the snapshots that it moves away have of another log"
+                "and would lose: only what the snapshots that it moves aside contain from another log"
             ))?,
             Then::BeginsAnew => out.line(format_args!("and would lose: all znodes, {lost}"))?,
             Then::AsksOthers => out.line(format_args!(
-                "and would load everything from the other members: only while a majority of them is running"
+                "the server would then load everything from the other members; run it only while a majority of them is running"
             ))?,
         }
     }
@@ -287,14 +287,14 @@ fn cut(truncate: &Truncate, out: &mut Output) -> Result<Verdict, CommandError> {
             return Err(CommandError::Refused(
                 MessageId::CUT_INSIDE_SNAPSHOT,
                 format!(
-                    "the only snapshots contain some of what should be cut off ({reason}); with --inexact the state keeps that part"
+                    "the only snapshots there are contain some of the transactions to be cut off ({reason}); --inexact cuts anyway and keeps those"
                 ),
             ));
         }
         other => other?,
     };
     drop(progress);
-    let aside = format!("cut-behind-{}-{}", truncate.to_zxid, stamp());
+    let aside = format!("cut-after-{}-{}", truncate.to_zxid, stamp());
     let state = rebuild.finish();
     if !truncate.dry_run && !plan.is_empty() {
         plan.carry_out(&directory, &aside)?;
@@ -320,7 +320,7 @@ fn cut(truncate: &Truncate, out: &mut Output) -> Result<Verdict, CommandError> {
     out.line(format_args!("state      {}", Hex(plan.kept.last_zxid)))?;
     if let Some(zxid) = plan.kept.inexact_up_to {
         out.line(format_args!(
-            "inexact    the snapshot contains some of what is cut off, up to {}",
+            "inexact    the snapshot still contains some of the transactions that are cut off, up to {}",
             Hex(zxid)
         ))?;
     }
@@ -454,7 +454,7 @@ fn seal(change: &Change, out: &mut Output) -> Result<Verdict, CommandError> {
     let would = if dry_run { "would be " } else { "is " };
     if !keeps {
         out.line(format_args!(
-            "session.key {would}created: new session passwords cannot be guessed; {} from before keep their passwords",
+            "session.key {would}created: passwords of new sessions cannot be guessed; existing passwords remain valid for {}",
             counted(sessions.len() as u64, "session")
         ))?;
         out.line(format_args!("going back to ZooKeeper ends the sessions opened from now on"))?;

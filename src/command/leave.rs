@@ -77,7 +77,7 @@ pub(super) fn leave(change: &Change, out: &mut Output) -> Result<Verdict, Comman
         }
         match before {
             Some((epoch, zxid)) => out.line(format_args!(
-                "what it held before counts again: up to {} of epoch {epoch}",
+                "the data that it held before counts again, up to {} of epoch {epoch}",
                 Hex(zxid)
             ))?,
             None => out.line(format_args!("it ends at {}", Hex(last)))?,

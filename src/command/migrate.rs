@@ -224,7 +224,7 @@ impl Report<'_> {
         ))?;
         for id in garbled(&data.database) {
             out.line(format_args!(
-                "           WARNING [{}] digest {}: its client is somebody else here, because its name is not ASCII",
+                "           WARNING [{}] digest {}: its client counts as a different user here, because the name is not ASCII",
                 MessageId::ID_GARBLED,
                 Plain(id)
             ))?;

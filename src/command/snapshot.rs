@@ -367,16 +367,16 @@ fn show(arguments: &ShowSnapshot, out: &mut Output) -> Result<Verdict, CommandEr
 fn digest_for_people(id: &SnapshotId, counts: &Counts) -> String {
     let sum = Hex(counts.sum);
     match (counts.digest.map(Hex), counts.comparable(id)) {
-        (None, _) => format!("it has no digest, and its znodes make {sum}"),
+        (None, _) => format!("it has no digest; its znodes give {sum}"),
         (Some(_), Some(said)) if said == counts.sum => {
             format!("the digest {sum} is that of its znodes")
         }
         // A start goes on as well.
         (Some(said), Some(_)) => format!(
-            "ZooKeeper says the digest {said}, and its znodes make {sum}: its own are wrong after a create with the flags of a container"
+            "ZooKeeper recorded the digest {said}, but the znodes give {sum}: ZooKeeper's digests are wrong after a create with the flags of a container"
         ),
         (Some(said), None) => format!(
-            "the digest {said} is of the end of its writing, and what it shows of its znodes makes {sum}"
+            "the digest {said} is that of the tree when writing ended; the znodes as written give {sum}"
         ),
     }
 }
@@ -447,7 +447,7 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandE
             out.line(format_args!("  {}", digest_for_people(&id, &counts)))?;
             if let Some(newest) = fuzzy.filter(|newest| *newest > id.zxid) {
                 out.line(format_args!(
-                    "  note: written while transactions went on; it contains some up to {}",
+                    "  note: written while transactions continued; it contains some of them, up to {}",
                     Hex(newest)
                 ))?;
             }

@@ -180,7 +180,7 @@ impl Report<'_> {
         let is_voter = ensemble.is_some_and(|its| its.ids(false).any(|id| id == its.my_id));
         if is_empty && self.member.is_none() && is_voter {
             self.problems.push(
-                "the directory has no data, but zoo.cfg lists this server as a voter: ZooKeeper would count it, and with it a majority that does not have what was acknowledged; start ferrokeeper until /health/ready is 200 on all servers"
+                "the directory has no data, but zoo.cfg lists this server as a voter: ZooKeeper would count its vote, and so could form a majority that lacks acknowledged transactions; run ferrokeeper until /health/ready is 200 on all servers"
                     .to_owned(),
             );
         }
@@ -190,7 +190,7 @@ impl Report<'_> {
         match &self.data.examined.end {
             LogEnd::Damaged(error) => self.problems.push(format!("[{}] {error}", error.id())),
             LogEnd::Torn { path, offset, bytes } => self.problems.push(format!(
-                "{} has {bytes} torn bytes at offset {offset}, as a crash or a write in progress leaves them, and ZooKeeper may not start with them: start ferrokeeper once more, which cuts them off, and stop it with SIGTERM",
+                "{} has {bytes} torn bytes at offset {offset}, as left by a crash or a write in progress, and ZooKeeper may not start with them: start ferrokeeper once more, which cuts them off, and then stop it with SIGTERM",
                 path.display()
             )),
             LogEnd::Clean | LogEnd::Reached { .. } => {}
@@ -214,14 +214,14 @@ impl Report<'_> {
             "set jute.maxbuffer for ZooKeeper's JVM, with -D: it does not read it from zoo.cfg";
         if data > limit {
             self.problems.push(format!(
-                "{} has {data} bytes, and ZooKeeper reads no snapshot with more than {limit} in a znode; {raise}",
+                "{} has {data} bytes, and ZooKeeper cannot read a snapshot in which a znode has more than {limit}; {raise}",
                 Plain(&path)
             ));
         }
         let record = self.data.longest_record;
         if record > limit {
             self.problems.push(format!(
-                "the log has a transaction of {record} bytes, and ZooKeeper reads none of more than {limit}; {raise}"
+                "the log has a transaction of {record} bytes, and ZooKeeper cannot read one of more than {limit}; {raise}"
             ));
         }
         if !self.ttl.is_empty() {
@@ -244,7 +244,7 @@ impl Report<'_> {
         let ids: BTreeSet<&str> = ids.filter(|id| !id.is_ascii()).collect();
         if !ids.is_empty() {
             self.costs.push(format!(
-                "clients with these digest ids are somebody else unless ZooKeeper's JVM has -Dfile.encoding=UTF-8, because their names are not ASCII: {}",
+                "clients with these digest ids count as different users unless ZooKeeper's JVM has -Dfile.encoding=UTF-8, because their names are not ASCII: {}",
                 named(ids.iter().map(|id| Plain(id).to_string()))
             ));
         }
@@ -284,11 +284,11 @@ impl Report<'_> {
         match self.config().map(|config| &config.ensemble) {
             None if votes => {}
             None => self.costs.push(
-                "this member does not vote, and may not have all that was acknowledged; ZooKeeper would count it if its zoo.cfg lists it as a voter"
+                "this member does not vote, and may lack acknowledged transactions; ZooKeeper would count its vote if zoo.cfg lists it as a voter"
                     .to_owned(),
             ),
             Some(None) => self.costs.push(format!(
-                "zoo.cfg has no list of servers, but this is the directory of one of {}: a ZooKeeper that is alone has only what this one had",
+                "zoo.cfg has no list of servers, but this is the directory of one of {}: a standalone ZooKeeper would have only what this one had",
                 counted(voters.len() as u64, "voter")
             )),
             Some(Some(ensemble)) => {
@@ -296,14 +296,14 @@ impl Report<'_> {
                 let early = &listed - &voters;
                 if !early.is_empty() {
                     found.push(format!(
-                        "voters of zoo.cfg that do not vote here yet: {}; ZooKeeper would count them, and they may not have what was acknowledged; start ferrokeeper until /health/ready is 200 on all servers",
+                        "these servers are voters in zoo.cfg but do not vote yet: {}; ZooKeeper would count their votes, but they may lack acknowledged transactions; run ferrokeeper until /health/ready is 200 on all servers",
                         servers(&early)
                     ));
                 }
                 let unlisted = &voters - &listed;
                 if !unlisted.is_empty() {
                     found.push(format!(
-                        "voters here that are none in zoo.cfg: {}; what was acknowledged may be on them, and not on a majority of the others",
+                        "these servers vote but are not voters in zoo.cfg: {}; acknowledged transactions may be on them and not on a majority of the others",
                         servers(&unlisted)
                     ));
                 }
@@ -336,10 +336,10 @@ impl Report<'_> {
         for key in self.keys_only_here().to_vec() {
             self.costs.push(match key.as_str() {
                 "quorum.auth.secretFile" => format!(
-                    "{key} is ferrokeeper's own: ZooKeeper's servers do not authenticate each other by it"
+                    "{key} is ferrokeeper's own: ZooKeeper's servers do not use it to authenticate each other"
                 ),
                 key if config::known_key(key).is_some_and(|known| known.property().is_some_and(|property| property == known.name)) => {
-                    format!("{key} counts here, and ZooKeeper does not read it from zoo.cfg: set it with -D")
+                    format!("{key} is in effect here, but ZooKeeper does not read it from zoo.cfg: set it with -D")
                 }
                 _ => format!("{key} is ferrokeeper's own, and ZooKeeper ignores it"),
             });
@@ -402,10 +402,14 @@ impl Report<'_> {
             out.line(format_args!("{line}"))?;
         }
         let passwords = match (self.ending.len(), data.database.sessions().len()) {
-            (0, 0) => "no session is open; what those get that are opened later is not known here"
-                .to_owned(),
+            (0, 0) => {
+                "no session is open; which passwords later sessions will get is not known here"
+                    .to_owned()
+            }
             (0, _) => "all open sessions have ZooKeeper's, and go on".to_owned(),
-            (ending, all) => format!("{ending} of {all} sessions have keyed ones, and end"),
+            (ending, all) => {
+                format!("{ending} of {all} sessions have keyed passwords, and will end")
+            }
         };
         out.line(format_args!("passwords  {passwords}"))?;
         if let Some(RaftState { id, members, .. }) = &self.member {

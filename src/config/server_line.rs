@@ -11,7 +11,7 @@ use super::{ConfigError, Ensemble, ListenAddress, Note};
 use crate::message::MessageId;
 
 pub(super) const FORM: &str =
-    "host:port:port[:participant|observer][;[host:]port], with different first two ports";
+    "host:port:port[:participant|observer][;[host:]port], where the first two ports differ";
 
 /// Where a member's clients are listened for, given what `clientPort` and `clientPortAddress` say.
 pub(super) fn join_member_address(

@@ -234,11 +234,11 @@ impl Unfit {
         match self {
             Self::NotListed => "Correct its list".to_owned(),
             Self::HasMore { .. } | Self::AnotherHasMore { .. } => format!(
-                "Start all other servers. If the newer data is to count, {leaves}: the server with the newest data founds the ensemble then"
+                "Start all other servers. If the newer data is to count, {leaves}: the server with the newest data then founds the ensemble"
             ),
             Self::HasAccepted { .. } => format!(
-                "Start all other servers: it joins once the ensemble has begun. If that does not happen, {leaves}: it founds the \
-                 ensemble anew with a later epoch, and no data is given up"
+                "Start all other servers: it joins once the ensemble has begun. If that does not happen, {leaves}: it then \
+                 founds the ensemble anew with a later epoch, and no data is given up"
             ),
         }
     }

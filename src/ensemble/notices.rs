@@ -78,20 +78,20 @@ impl Notices {
             Harm::TtlWithoutMode => tracing::warn!(
                 id = %MessageId::REFUSED_ON_PURPOSE,
                 client,
-                "refused: createTTL with a mode that has no TTL, whose \
-                 transaction would end a ZooKeeper server at each start"
+                "refused: createTTL with a mode that has no TTL; its transaction would bring down a ZooKeeper server at every \
+                 start"
             ),
             Harm::FatalQuota => tracing::warn!(
                 id = %MessageId::REFUSED_ON_PURPOSE,
                 client,
                 "refused: a quota where ZooKeeper cannot have one, or statistics that it cannot \
-                 read; either would end a ZooKeeper server at each start"
+                 read; either would bring down a ZooKeeper server at every start"
             ),
             Harm::SessionOwnsNone => tracing::warn!(
                 id = %MessageId::REFUSED_ON_PURPOSE,
                 client,
-                "refused to a session: an ephemeral znode, because its id would be read as the mark of a \
-                 container or of a time to live; a new session has another id"
+                "refused: an ephemeral znode, because the id of its session would be read as the mark of a container or of a \
+                 time to live; a new session gets a different id"
             ),
         }
     }

@@ -117,10 +117,10 @@ pub enum EnsembleError {
     },
     /// What an ensemble was to be founded on is not on this disk any more.
     #[error(
-        "this server has promised to found an ensemble on what its data directory held, {index} entries with the one that the \
-         ensemble begins with, and the log ends at entry {last}: files are missing. Nothing was acknowledged by that ensemble. \
+        "this server has promised to found an ensemble on what its data directory held ({index} entries, including the one that \
+         the ensemble begins with), but the log ends at entry {last}: files are missing. Nothing was acknowledged by that ensemble. \
          Bring the missing files back: a disk may not be mounted. Only if they are lost, and only if other servers have as \
-         much, run `{command}`, after which the servers found an ensemble on the greatest data that they have. Do not start it \
+         much, run `{command}`, after which the servers found an ensemble on the newest data that they have. Do not start it \
          with an empty directory as long as what was here may be newer than what the others have"
     )]
     BaseLost {
@@ -159,16 +159,16 @@ pub enum EnsembleError {
     OlderCopy(StorageError),
     /// Another process runs as this server.
     #[error(
-        "another process has taken the place of this one as this server of the ensemble: it was started while this one did \
-         not answer. The directory that ran last is the only valid one. To run the server here, stop the other process first; \
+        "another process has taken over from this one as this server of the ensemble: it was started while this one did not \
+         answer. The directory that ran last is the only valid one. To run the server here, stop the other process first; \
          then start with that directory, or, while a majority of the others is running, {aside}, and start again",
         aside = MOVE_ASIDE
     )]
     ProcessReplaced,
     /// It has loaded the leader's tree, and its tree is wrong again.
     #[error(
-        "the tree of this server is not the same as the others' again: at {zxid} its digest is {}, and theirs is \
-         {expected:#x}. It was wrong at {before} before, and has loaded the leader's tree since then: the memory or the disk \
+        "the tree of this server differs from the others' again: at {zxid} its digest is {}, and theirs is {expected:#x}. It was \
+         already wrong at {before}, and the server has loaded the leader's tree since then: the memory or the disk \
          of this machine cannot be trusted",
         found.map_or_else(|| "none".to_owned(), |found| format!("{found:#x}"))
     )]
@@ -187,7 +187,7 @@ pub enum EnsembleError {
     WriterLost,
     /// Raft has other members than it was told.
     #[error(
-        "the members that entry {index} makes are others for Raft; this is a bug, please report it"
+        "the members that result from entry {index} differ from those that Raft has; this is a bug, please report it"
     )]
     Members {
         /// The entry.

@@ -151,7 +151,7 @@ impl Rebuild {
             tracing::warn!(
                 id = %MessageId::DIGEST_MISMATCH,
                 mismatches,
-                "this many digests in the snapshot and in transactions do not match the tree, or transactions do not fit it"
+                "digests in the snapshot or in transactions do not match the tree, or transactions do not fit it; `mismatches` is how many"
             );
         }
         self.database
@@ -237,7 +237,7 @@ pub(super) fn tell_misfit(misfit: &Misfit) {
         zxid = %misfit.zxid,
         reason = %misfit.reason,
         count = misfit.count,
-        "a transaction of the ensemble does not fit the tree here: it was applied by its own numbers, as far as possible"
+        "a transaction of the ensemble does not fit the tree here: it was applied with its own numbers, as far as possible"
     );
 }
 
@@ -245,7 +245,7 @@ pub(super) fn tell_misfit(misfit: &Misfit) {
 #[must_use]
 pub fn wrong_digest(said: i64, found: i64) -> Refused {
     Refused(format!(
-        "its znodes make the digest {found:#x}, and it says {said:#x}: some are not as they were written"
+        "its znodes give the digest {found:#x}, but it records {said:#x}: some znodes are not as they were written"
     ))
 }
 
@@ -342,7 +342,9 @@ impl Replay for Rebuild {
         let last = self.database.last_zxid();
         let falls = Zxid(header.zxid) <= last;
         if falls && self.mode != Mode::Tolerant {
-            return Err(Refused(format!("it comes after {last}: the logs overlap")));
+            return Err(Refused(format!(
+                "it follows transaction {last}, whose zxid is not smaller: the logs overlap"
+            )));
         }
         let digest = digest.filter(|_| self.compares && !falls);
         if let Err(error) =

@@ -349,7 +349,10 @@ impl Snapshots {
         let (id, error) = match error {
             Some(error @ StorageError::Drifted { .. }) => (error.id(), error.to_string()),
             Some(error) => (MessageId::SNAPSHOT_FAILED, error.to_string()),
-            None => (MessageId::SNAPSHOT_FAILED, "its writer ended without a word".to_owned()),
+            None => (
+                MessageId::SNAPSHOT_FAILED,
+                "its writer ended without reporting a result".to_owned(),
+            ),
         };
         // The log reaches back to the snapshot before: nothing is lost, and the next one is due as
         // usual.

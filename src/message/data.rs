@@ -4,7 +4,7 @@ messages! { "Data directory":
 
 FK0201 DISK_REFUSED
 "The operating system refused an operation on a file or folder of the data directory."
-"A starting server does not start; a running server ends rather than acknowledge what may not be on disk. Nothing acknowledged is lost, unless the disk itself loses it."
+"A server that is starting gives up; a running server ends rather than acknowledge what may not be on disk. Nothing acknowledged is lost, unless the disk itself loses it."
 "Look at the reason in the line: owner and mode, free space, a disk or mount that is gone, the kernel log. Then start again: a start finds out what is on disk."
 
 FK0202 NO_ROOM_FOR_SNAPSHOT
@@ -85,7 +85,7 @@ FK0216 SNAPSHOT_INVALID
 FK0217 TRANSACTION_UNFIT
 "A transaction in the log is intact but does not fit the state before it."
 "The server does not start; nothing was changed. Most likely the log and the snapshot come from different directories; otherwise it is a bug."
-"Look at what was last restored, copied or mounted there. Restore the whole directory from one backup. If the log was not written after the newest snapshot, the command in the message moves that snapshot aside, and a start uses an older one that the log goes with. Otherwise the command starts without this transaction and everything after it, and says what that loses."
+"Look at what was last restored, copied or mounted there. Restore the whole directory from one backup. If the log was not written after the newest snapshot, the command in the message moves that snapshot aside, and a start uses an older one that matches the log. Otherwise the command starts without this transaction and everything after it, and says what that loses."
 
 FK0218 SNAPSHOT_UNFIT
 "A snapshot has a valid format, but the tree cannot be built from its contents."
@@ -119,8 +119,8 @@ FK0223 RAFT_STATE_FILE
 
 FK0224 ZOOKEEPER_WENT_ON
 "Apache ZooKeeper has written to the directory of a member of a ferrokeeper ensemble."
-"This server does not take part in that ensemble again: the others may not have what ZooKeeper wrote. If ZooKeeper wrote to a majority of the directories, they begin the next generation of the ensemble with the newest of them, and nothing is to be done."
-"If this server goes on waiting, do what its lines FK0441 say. Only if what ZooKeeper wrote is not needed, and while a majority of the others is running as an ensemble that serves clients: stop it, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again."
+"This server does not take part in that ensemble again: the others may not have what ZooKeeper wrote. If ZooKeeper wrote to a majority of the directories, the servers begin the next generation of the ensemble with the newest of them, and you need not do anything."
+"If this server keeps waiting, do what its FK0441 lines say. Only if what ZooKeeper wrote is not needed, and while a majority of the others is running as an ensemble that serves clients: stop it, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again."
 
 FK0225 MEMBER_STARTED_ALONE
 "The directory belongs to a member of an ensemble, but the configuration is that of a standalone server."
@@ -168,8 +168,8 @@ FK0233 EPOCH_ABOVE_TERM
 "Nothing, if ZooKeeper ran on the directory. Otherwise check the disk."
 
 FK0234 LAST_FILE_UNREADABLE
-"What a server of an ensemble has last cannot be read: a snapshot that was written to its end, or a log of ZooKeeper's."
-"The server does not start: transactions that were acknowledged, also by ZooKeeper, may be only there. Nothing was changed. A snapshot whose writer did not come to its end is passed over instead, as in ZooKeeper, and so is the torn end of a log."
+"The newest data of a server of an ensemble cannot be read: it is in a completely written snapshot, or in a log of ZooKeeper's."
+"The server does not start: transactions that were acknowledged, also by ZooKeeper, may be only there. Nothing was changed. A snapshot that was not completely written is skipped instead, as in ZooKeeper, and so is the torn end of a log."
 "Restore the file from a backup. Only if the other servers have what is needed, and while a majority of them is running, run the command in the message: it moves the data aside and keeps it, and a start then loads everything from them."
 
 FK0251 TORN_END_CUT
@@ -204,17 +204,17 @@ FK0256 ACLS_MISSING
 
 FK0257 LOG_UNTOLD
 "The disk of the snapshots (`dataDir`) has no room for `ferrokeeper.logged`, the file that says that there is a log."
-"The log is complete and goes on. But until the file is there, a start whose log folder is missing or not mounted cannot tell, and would begin from the newest snapshot without it."
+"The log is complete and continues. But until the file is there, a start whose log folder is missing or not mounted cannot tell, and would begin from the newest snapshot without it."
 "Free some space in `dataDir`; the file is written by itself after that. Until then, check before each start that the log folder (`dataLogDir`) is mounted."
 
 FK0258 SESSION_PASSWORDS_DIFFER
-"`sessions.passwords` asks for other session passwords than the directory or the ensemble has; the line says which ones count, and how many open sessions have them."
-"The server starts, and no session ends because of it: the key of zoo.cfg counts when a directory or an ensemble begins, and `session.key` stays as long as an open session depends on it."
-"To get ZooKeeper's formula on a standalone server, restart it when no such session is open. To get a key, stop it and run `ferrokeeper data seal`. For an ensemble, see 'Passwords of sessions in an ensemble' in docs/operations.md. Or correct zoo.cfg to what counts."
+"`sessions.passwords` asks for a different kind of session password than the directory or the ensemble uses; the line says which kind is in effect, and how many open sessions have such passwords."
+"The server starts, and no session ends because of it: the setting in zoo.cfg counts only when a directory or an ensemble begins, and `session.key` stays as long as an open session depends on it."
+"To get ZooKeeper's formula on a standalone server, restart it when no such session is open. To get a key, stop it and run `ferrokeeper data seal`. For an ensemble, see 'Passwords of sessions in an ensemble' in docs/operations.md. Or set zoo.cfg to the kind that is in effect."
 
 FK0259 OLD_NAME
-"Something in the directory is named, or begins, as it did before this product was called ferrokeeper."
-"The server or tool does not start; nothing was changed. To pass over such a file would be to trust data that may not be trusted, to break a promise to an ensemble, or to run beside a server that holds the old lock."
-"Stop the server of the earlier version if it still runs. Then run the command in the line, which gives the files their names; what is in them stays the same, and a lock stays held. In a backup, also replace the names in `backup.json`. `raft.state` and `raft.state.left` cannot be renamed: once all servers of the ensemble have stopped, do what the line says with the earlier version, and keep the directories of all."
+"A file in the directory has the name, or the header, that it had before this product was called ferrokeeper."
+"The server or tool does not start; nothing was changed. Ignoring such a file would mean trusting data that must not be trusted, breaking a promise to an ensemble, or running alongside a server that holds the old lock."
+"Stop the server of the earlier version if it still runs. Then run the command in the line, which gives the files their new names; their contents stay the same, and a lock stays held. In a backup, also replace the names in `backup.json`. `raft.state` and `raft.state.left` cannot be renamed: once all servers of the ensemble have stopped, do what the line says with the earlier version, and keep the directories of all."
 
 }

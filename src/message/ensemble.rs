@@ -44,12 +44,12 @@ FK0408 DATA_OF_NO_ENSEMBLE
 
 FK0409 CHANGE_OF_MEMBERS_VOID
 "A committed change of the members is not possible: the ensemble has as many members as it can have, or the change would take its last voter."
-"Every member passes over it, and everything continues."
-"Members are not proposed beyond the limit: report it, with the line."
+"Every member ignores it, and everything continues."
+"This should not happen, because members beyond the limit are not proposed: report it, with the line."
 
 FK0410 OLDER_COPY
-"The data directory is an older copy of this member's: another member has heard of a later term from it, or has had more of the log acknowledged by it, than the directory holds."
-"The server ends, and this directory never starts as this member again: its votes or acknowledged transactions would count twice or be missing. The ensemble continues without it. Nothing in the directory was changed but a mark in `raft.state`."
+"The data directory is an older copy of this member's directory: another member has heard a later term from this member, or has received its acknowledgement for more of the log, than the directory holds."
+"The server ends, and this directory never starts as this member again: its votes or acknowledged transactions would count twice or be missing. The ensemble continues without it. Nothing in the directory was changed except a mark in `raft.state`."
 "If the directory that this server ran with last still exists, start with that one. Otherwise, while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again: it loads everything from them. The line has the command."
 
 FK0411 SECURITY_FILE_UNREADABLE
@@ -133,7 +133,7 @@ FK0432 PEER_NOT_ACCEPTED
 "Usually the limit of open files: look at the reason in the line."
 
 FK0433 COMPLAINTS_LEFT_OUT
-"There are so many different problems with connections to the ensemble's port that not all are reported, for a minute."
+"There are so many different problems with connections to the ensemble's port that, for a minute, not all of them are reported."
 "Most likely something that is not a server of the ensemble is connecting to that port."
 "Let only the servers reach that port."
 
@@ -148,7 +148,7 @@ FK0435 SNAPSHOT_OF_NO_USE
 "The reason is in the line. Check the leader's newest snapshot with `ferrokeeper snapshot verify`. If it is wrong, make another server the leader (SIGUSR1), then restart the previous one, which rebuilds its tree."
 
 FK0436 ID_IN_USE
-"Another server does not let this process speak: another process speaks as this server (its address is in the line) or has taken its place, the data directory is an older copy, or its member was taken out of the ensemble."
+"Another server refuses to talk to this process: another process runs as this server (its address is in the line) or has taken its place, the data directory is an older copy, or the member that it belongs to was taken out of the ensemble."
 "This process neither votes nor serves clients. As long as the other process runs it keeps trying, and says so once a minute; in the other cases it ends (FK0405, FK0410, FK0419). The ensemble is not affected."
 "Two servers have the same `myid`, or a data directory was copied and both copies were started: stop the one that is wrong. Of two copies, the one that ran last is the only valid one: use that, or, while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start the server again. Each server needs a `myid` and a data directory of its own."
 
@@ -158,8 +158,8 @@ FK0437 ID_CALLED_ELSEWHERE
 "Find the other process and stop it, or correct its `myid`."
 
 FK0441 WAITING_FOR_ENSEMBLE
-"This server has waited ten seconds or more: it has no ensemble yet, or no majority of its ensemble answers, or no reachable member of that has the data. The line is repeated every ten seconds."
-"It does not serve clients. An ensemble begins only when, by what the servers' directories hold, no data can be shut out by that. An empty directory whose disk is not mounted counts as empty, unless `db.autocreate=false`."
+"This server has waited ten seconds or more: it has no ensemble yet, or no majority of its ensemble answers, or no reachable member of that ensemble has the data. The line is repeated every ten seconds."
+"It does not serve clients. An ensemble begins only when what the servers' directories hold rules out that any data is left out. An empty directory whose disk is not mounted counts as empty, unless `db.autocreate=false`."
 "The line names the servers that are waited for, and the command that ends the wait; `/health/ready` says the same. If a server that it names is running, look for FK0431 in the logs of both. Check that the disks of empty servers are mounted. Create the marker `initialize` only if no server has data that is needed: it gives up what there was."
 
 FK0442 NO_RANDOM_BYTES
@@ -175,7 +175,7 @@ FK0443 SESSIONS_END_AT_FOUNDING
 FK0444 PEER_NOT_IN_NEW_ENSEMBLE
 "A server refused to join the ensemble that this one founded."
 "The ensemble continues if a majority has joined. The other server keeps its data and does not serve clients. As long as the ensemble has not begun, it is asked again, and the line is repeated at most once a minute."
-"The reason is in the line, and, as long as the ensemble has not begun, what ends it: usually to start all other servers, or else `ferrokeeper data leave` on this server, after which the server with the newest data founds the ensemble; neither gives up data. Once clients are served, and the other server has newer data: stop all servers and decide which data is right. Only if what the other server has is not needed, and while a majority of the others is running: stop it, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again. If its list or this one's is wrong, correct that."
+"The line gives the reason and, as long as the ensemble has not begun, the way out: usually to start all other servers, or else to run `ferrokeeper data leave` on this server, after which the server with the newest data founds the ensemble; neither gives up data. Once clients are served, and the other server has newer data: stop all servers and decide which data is right. Only if what the other server has is not needed, and while a majority of the others is running: stop it, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again. If its list or this one's is wrong, correct that."
 
 FK0445 NO_SEAT
 "A member refused to let this server join the ensemble. It keeps asking."
@@ -188,19 +188,19 @@ FK0446 FOUNDING_REFUSED
 "The reason is in the line. As long as that ensemble has not begun, FK0441 in this log says what ends it. If it has begun and the data here is newer than there, stop all servers and decide which is right."
 
 FK0447 PEER_OF_ANOTHER_ENSEMBLE
-"A server of the list belongs to another ensemble than this one."
-"The data of the two has nothing in common, so they do not speak to each other. Each keeps trying, and says so at most once a minute. Only an ensemble that has a majority of its servers serves clients: usually one of the two was founded, and has not begun, or one ran on while ZooKeeper had the data of the others."
-"If ZooKeeper had run with the other servers, restart the one that ran on: it joins them by itself. Otherwise, start all other servers. If one of the two ensembles serves clients then, and it is not this server's: stop this server, and while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again. If neither serves clients, move nothing away: where another server waits and its line FK0441 names both ensembles, do what that says; otherwise, only a server whose ensemble has not begun gives way, by `ferrokeeper data leave` on its data directory, which says whether it has begun (`--dry-run` only says so) and makes what the server held before count again. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
+"A server in the list belongs to a different ensemble."
+"The data of the two has nothing in common, so they do not speak to each other. Each keeps trying, and says so at most once a minute. Only an ensemble that has a majority of its servers serves clients: usually one of the two was founded but has not begun, or one kept running while ZooKeeper was using the data of the others."
+"If ZooKeeper has run on the other servers, restart the one that kept running: it joins them by itself. Otherwise, start all other servers. If one of the two ensembles serves clients then, and it is not this server's: stop this server, and while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again. If neither serves clients, move nothing away: if another server waits and its FK0441 line names both ensembles, do what that line says; otherwise, only a server whose ensemble has not begun may give way: run `ferrokeeper data leave` on its data directory, which says whether the ensemble has begun (with `--dry-run`, that is all it does) and makes what the server held before count again. Do not touch the other server's directory because of this line: it may hold what clients were told is safe."
 
 FK0448 ENSEMBLE_LEFT
 "ZooKeeper went on with the data of a majority of this member's ensemble, and a later ensemble was founded on that."
 "This member was away meanwhile. It leaves its ensemble, of which no majority is left, and joins the later one; what it had goes into a folder `before-` next to `version-2`."
-"Nothing. What it had and ZooKeeper never got was never acknowledged."
+"Nothing. What it had but ZooKeeper never received was never acknowledged."
 
 FK0449 BASE_LOST
 "A server has promised to found an ensemble on the data in its directory, and some of that data is missing."
 "It does not start. The ensemble does not exist yet: nothing was acknowledged by it. What was acknowledged before may be in the missing files."
-"Bring the missing files back: a disk may not be mounted. Only if they are lost, and only if other servers have as much, run `ferrokeeper data leave` on the directory: what is left in it counts then, and the servers found an ensemble on the greatest data that they have. Do not start it with an empty directory as long as what was here may be newer than what the others have."
+"Bring the missing files back: a disk may not be mounted. Only if they are lost, and only if other servers have as much, run `ferrokeeper data leave` on the directory: what is left in it then counts, and the servers found an ensemble on the newest data that they have. Do not start it with an empty directory as long as what was here may be newer than what the others have."
 
 FK0451 HAND_OVER_ALONE
 "A handover of leadership was requested (SIGUSR1), but this is a standalone server."
@@ -248,7 +248,7 @@ FK0471 TREE_WRONG
 "Test the machine's memory and look at the kernel's log. If several machines are affected, or one right after an upgrade, it is a bug: report it, with the snapshots and logs of this server from before."
 
 FK0472 TREE_WRONG_AGAIN
-"The tree of this server is not the same as the others' again, after it loaded the leader's (FK0471)."
+"The tree of this server differs from the others' again, although it has loaded the leader's (FK0471)."
 "The server ends rather than serve a wrong tree. The others continue if they are a majority. Nothing is lost."
 "The memory or the disk of this machine cannot be trusted: test both, or move the server to another machine. It may be started again, and its tree is compared again. If it happens on more than one machine, it is a bug: report it."
 
@@ -268,13 +268,13 @@ FK0475 LEADER_LEAVES_TREE
 "See FK0471."
 
 FK0481 STATE_TOO_OLD
-"This server knows a leader, but what it has applied may be older than `syncLimit` allows; the line says by how many milliseconds. In `syncLimit` and that time it got no answer from the leader and a majority, or could not apply what they have."
+"This server knows a leader, but what it has applied may be older than `syncLimit` allows; the line says by how many milliseconds. For `syncLimit` plus that time, it got no answer from the leader and a majority, or could not apply what they have."
 "It serves no clients until it has caught up; clients go to the other servers. Nothing is lost."
-"If it stays so, look whether the servers can reach each other (FK0431), whether the disk of this one has space (FK0456) and keeps up, and whether its machine or container keeps being paused."
+"If this persists, check whether the servers can reach each other (FK0431), whether the disk of this one has space (FK0456) and keeps up, and whether its machine or container keeps being paused."
 
 FK0482 READ_TOO_OLD
 "A client would have been told something that may be older than `syncLimit` allows: this server, or its machine, was paused while it read, or got no answer from the leader and a majority, or could not apply what they have."
-"The connection in the line was closed after the answers that it had already been sent; its session remains, and it goes to another server. Nothing is lost. `read_too_old_closed_count` counts such connections, and `read_too_old_wait_count` how often reads waited for the state to become young enough."
+"The connection in the line was closed after the answers that it had already been sent; its session remains, and it goes to another server. Nothing is lost. `read_too_old_closed_count` counts such connections, and `read_too_old_wait_count` how often reads waited for the state to become recent enough."
 "Once or twice after a pause or an outage: nothing. If it goes on, see FK0481. Where followers lag or pause for about `syncLimit`, set it higher, on one server after the other: reads may then be older by as much."
 
 }

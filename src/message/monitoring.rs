@@ -28,9 +28,9 @@ FK0605 METRICS_GONE
 "See the reason in the line; restart when convenient."
 
 FK0606 AUDIT_LINES_LOST
-"Lines of the audit log were dropped: they cannot be written, and either the buffer for waiting lines is full, or the server ends; the line says how many then. Or a line is too long for syslog's socket."
+"Lines of the audit log were dropped: they cannot be written, and either the buffer for waiting lines is full, or the server ends; in the second case the line says how many. Or a line is too long for syslog's socket."
 "Changes were made that no audit line records; `audit_lines_lost` and, once it can be written, a line of the audit log say how many lines. Nothing else is lost."
-"Check the disk of the audit log, or whatever reads standard output or syslog, before the next restart. Lines that are too long have place if `net.core.wmem_default` is at least 16384."
+"Check the disk of the audit log, or whatever reads standard output or syslog, before the next restart. Lines that are too long fit if `net.core.wmem_default` is at least 16384."
 
 FK0607 NOT_RESTORED
 "A snapshot sent over HTTP to be restored was refused."
@@ -38,7 +38,7 @@ FK0607 NOT_RESTORED
 "See the reason in the line: send a complete snapshot, or free some space. `ferrokeeper snapshot verify` says what is wrong with a file."
 
 FK0608 AUDIT_NOT_WRITTEN
-"No audit line could be written for 5 s: the disk refuses them, the file cannot be opened anew where it was moved away, or nothing reads them."
+"No audit line could be written for 5 s: the disk refuses them, the file was moved away and cannot be opened again, or nothing reads them."
 "Changes continue, and their audit lines wait; beyond 64 MiB, or a quarter of the memory reserve if that is less, they are lost. With `audit.failClosed=true`, changes get -7 instead."
 "Free some space on the disk of the audit log, let the user of the server create and open the file, or check whatever reads standard output or syslog. It recovers by itself. Do this before a restart: lines that still wait when the server ends are lost."
 

@@ -43,7 +43,7 @@ FK0714 LOG_LINES_LOST
 "Free some space on the disk of the log, or check whatever reads standard error."
 
 FK0715 OLD_VARIABLE
-"An environment variable has the name of before this product was called ferrokeeper."
+"An environment variable has its name from before this product was called ferrokeeper."
 "It has no effect."
 "Give it the name in the line."
 

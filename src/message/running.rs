@@ -104,12 +104,12 @@ FK0343 QUOTA_EXCEEDED
 
 FK0344 DIGEST_MISMATCH
 "The digest of the tree recorded in a transaction or in a snapshot of Apache ZooKeeper does not match the znodes that are here."
-"This alone refuses nothing, except where it is the first transaction that a standalone server wrote after its own snapshot: then the start is refused (FK0217). ZooKeeper records wrong digests after a create with the flags of a container, and correct ones again later. For a transaction of this server, it means a bug, or that this server's tree differs from the others'. `digest_mismatches_count` counts them."
+"This alone is no reason to refuse anything, unless it is the first transaction that a standalone server wrote after its own snapshot: then the start is refused (FK0217). ZooKeeper records wrong digests after a create with the flags of a container, and correct ones again later. For a transaction of this server, it means a bug, or that this server's tree differs from the others'. `digest_mismatches_count` counts them."
 "If it happened once, in a log written by ZooKeeper: nothing. Otherwise report it. The members of an ensemble compare their trees themselves, and a wrong one is replaced (FK0471)."
 
 FK0345 TXN_MISFIT
 "A transaction of the ensemble does not fit the tree of this server: the line shows the number that this tree would have given, and the one in the transaction; or the znode that is missing here, or was here already."
-"The transaction was applied with its own numbers, as in ZooKeeper, and so on every server. What cannot be done was left undone: a client of this server that asked for it got the error, or after a multi was disconnected. The tree of this server is wrong, or that of the leader was when it decided this: usually because memory changed. The line appears for the 1st, 2nd, 4th, 8th, ... of these transactions; `digest_mismatches_count` counts them all."
+"The transaction was applied with its own numbers, as in ZooKeeper, and likewise on every other server. What cannot be done was left undone: a client of this server that asked for it got the error, or after a multi was disconnected. Either the tree of this server is wrong, or that of the leader was when it decided this, usually because memory was corrupted. The line appears for the 1st, 2nd, 4th, 8th, ... of these transactions; `digest_mismatches_count` counts them all."
 "The servers compare their trees, and a wrong one is replaced: FK0471 in the log of a server tells whose it was. Test the memory of that machine. If none of them logs it, all have the same tree, and the values in the line tell what changed. If it happens again without FK0471, it is a bug: report it."
 
 }

@@ -103,8 +103,8 @@ FK0820 MEMBER_NOT_CUT
 "If a start refuses the directory: while a majority of the others is running, run the `mv` in the line, which keeps everything; a start then loads everything from them. Only if the ensemble is given up for good, run `ferrokeeper data leave` and then cut."
 
 FK0821 ID_GARBLED
-"ZooKeeper stored ids of the scheme digest with U+FFFD in them: whoever presented them used characters that its JVM's default charset does not have."
-"These ids are kept as they are. Their clients send the characters themselves, which are read as UTF-8 here, and so are somebody else: they lose what only these ids may do."
+"ZooKeeper stored ids of the digest scheme that contain U+FFFD: their clients used characters that the default charset of ZooKeeper's JVM does not have."
+"These ids are kept as they are. Their clients send the original characters, which are read as UTF-8 here, so they count as different users: they lose the permissions that only these ids have."
 "Before the move, set the ACLs of these znodes anew, as a user whose name and password are ASCII; or afterwards, as the super user. `ferrokeeper snapshot show` shows which znodes have them."
 
 

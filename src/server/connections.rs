@@ -207,7 +207,7 @@ impl Connections {
         tracing::warn!(
             id = %MessageId::READ_TOO_OLD,
             client = %connection.peer(),
-            "closing a connection: what it would be told may be older than syncLimit"
+            "closing a connection: its next answer may be older than syncLimit"
         );
     }
 

@@ -257,7 +257,7 @@ pub(super) fn tell_if_differs(
             %wanted,
             %counts,
             sessions,
-            "sessions.passwords of zoo.cfg is not what counts here: it does when a directory or an ensemble begins"
+            "sessions.passwords in zoo.cfg is not in effect here: it counts only when a directory or an ensemble begins"
         );
     }
 }

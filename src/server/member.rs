@@ -464,7 +464,7 @@ fn tell_role(member: &Member<Peers>, role: Role, too_old: Option<u64>) {
                 id = %MessageId::STATE_TOO_OLD,
                 leader,
                 ms,
-                "what this server has is older than syncLimit: it serves no clients until it has caught up"
+                "the state of this server is older than syncLimit: it serves no clients until it has caught up"
             )
         }
         Role::None | Role::Reading | Role::Standalone => {

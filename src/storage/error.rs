@@ -138,7 +138,7 @@ pub enum StorageError {
         way_out: Box<WayOut>,
     },
     /// There was a log, and its folder holds none.
-    #[error("{} holds no log, but {} says that there was one in {was_in}, with every transaction after {}. Nothing was changed. Check what should be mounted there and dataLogDir; or restore the log from a backup{}", logs.display(), path.display(), Zxid(*shown), of_gone(path, *shown, way_out.as_deref()))]
+    #[error("{} holds no log, but {} says that there was one in {was_in}, with every transaction after {}. Nothing was changed. Check dataLogDir and what should be mounted there; or restore the log from a backup{}", logs.display(), path.display(), Zxid(*shown), of_gone(path, *shown, way_out.as_deref()))]
     LogGone {
         /// The folder of logs.
         logs: PathBuf,
@@ -172,7 +172,7 @@ pub enum StorageError {
         last: i64,
     },
     /// The log of a member was to be cut.
-    #[error("{} says that this is the directory of a member of an ensemble, and the log of a member is never cut: the others have counted what it acknowledged. Nothing was changed. If a start refuses the directory: while a majority of the others is running, run `{}`, after which a start loads everything from them. Only if the ensemble is given up for good: run `{leave}` first", path.display(), way_out.command)]
+    #[error("{} says that this is the directory of a member of an ensemble, and the log of a member is never cut: the others rely on what it acknowledged. Nothing was changed. If a start refuses the directory: while a majority of the others is running, run `{}`, after which a start loads everything from them. Only if the ensemble is given up for good: run `{leave}` first", path.display(), way_out.command)]
     CutOfMember {
         /// The file that tells.
         path: PathBuf,
@@ -290,13 +290,13 @@ pub enum StorageError {
         command: String,
     },
     /// ZooKeeper has gone on with the directory of a member.
-    #[error("{} was written by Apache ZooKeeper after this server had become a member of an ensemble: it never takes part in that ensemble again. Nothing was changed. Start it again: it finds out from the others whether ZooKeeper went on with the data of a majority", path.display())]
+    #[error("{} was written by Apache ZooKeeper after this server had become a member of an ensemble: the server never takes part in that ensemble again. Nothing was changed. Start it again: it will find out from the others whether ZooKeeper went on with the data of a majority", path.display())]
     WentOn {
         /// What was written.
         path: PathBuf,
     },
     /// What the directory of a server of an ensemble shows last cannot be read.
-    #[error("{} cannot be read, and nothing else shows what it shows: transactions that were acknowledged may be only there. Nothing was changed. Restore the file from a backup. Only if the others have what is needed, and while a majority of them is running, run `{command}`, which keeps it, after which a start loads everything from them", path.display())]
+    #[error("{} cannot be read, and no other file holds what it holds: acknowledged transactions may exist only there. Nothing was changed. Restore the file from a backup. Only if the others have what is needed, and while a majority of them is running, run `{command}`, which keeps it, after which a start loads everything from them", path.display())]
     EndUnreadable {
         /// The snapshot or log.
         path: PathBuf,
@@ -304,7 +304,7 @@ pub enum StorageError {
         command: String,
     },
     /// A member of an ensemble is started alone.
-    #[error("{} says that this is the directory of member {id} of an ensemble of {voters} voters. Alone, it would treat as committed what the others may not have, and beside the others, two servers would serve different data. Nothing was changed. Put the server list of its ensemble back into zoo.cfg. Only if all other members are lost for good, run `{command}`, after which a standalone start works; what only they had is lost", path.display())]
+    #[error("{} says that this is the directory of member {id} of an ensemble of {voters} voters. Started alone, it would treat as committed what the others may not have; and if the others run as well, two servers would serve different data. Nothing was changed. Put the server list of its ensemble back into zoo.cfg. Only if all other members are lost for good, run `{command}`, after which a standalone start works; what only they had is lost", path.display())]
     Member {
         /// The file that tells.
         path: PathBuf,
@@ -317,8 +317,9 @@ pub enum StorageError {
     },
     /// The others have heard more of a member than its directory holds.
     #[error(
-        "{} is an older copy of this member's data directory: the others have heard more of the member than it holds, so it can \
-         neither vote nor acknowledge with it. Start with the directory that it ran with last. If that is gone, and while a \
+        "{} is an older copy of this member's data directory: the others have heard more from the member than the directory \
+         holds, so the member can neither vote nor acknowledge with it. Start with the directory that the member ran with last. \
+         If that is gone, and while a \
          majority of the others is running, run `{command}`, after which a start loads everything from them",
         directory.display()
     )]
@@ -338,7 +339,7 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// `ferrokeeper.sealed` is not what was written.
-    #[error("{} fails its checksum: with a changed zxid, other files could be purged; run ferrokeeper data seal again", path.display())]
+    #[error("{} fails its checksum: a changed zxid could let the wrong files be purged; run ferrokeeper data seal again", path.display())]
     SealedChecksum {
         /// The file.
         path: PathBuf,
@@ -362,7 +363,7 @@ pub enum StorageError {
         path: PathBuf,
     },
     /// The session key has neither 36 bytes nor, from before it had a checksum, 32.
-    #[error("{} has {len} bytes and must have 36, or 32 from before keys had a checksum; restore it; or run `rm {}`, after which a start works, but all open sessions are lost: their clients open new ones, with passwords that can be guessed until ferrokeeper data seal", path.display(), quoted(path))]
+    #[error("{} has {len} bytes but must have 36, or 32 if it dates from before keys had a checksum; restore it; or run `rm {}`, after which a start works, but all open sessions are lost: their clients open new ones, with passwords that can be guessed until ferrokeeper data seal", path.display(), quoted(path))]
     SessionKey {
         /// The file.
         path: PathBuf,

@@ -38,7 +38,7 @@ impl Track {
             let (name, value) =
                 (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let value = if value.is_empty() { "-1" } else { value };
-            let wrong = |_| CliError::Malformed(format!("{text:?} is not what a quota is: {pair}"));
+            let wrong = |_| CliError::Malformed(format!("{text:?} is not a valid quota: {pair}"));
             track.0.insert(name.to_owned(), value.parse().map_err(wrong)?);
         }
         Ok(track)

@@ -283,7 +283,7 @@ impl<T: Transport> Member<T> {
                 id = %MessageId::CHANGE_OF_MEMBERS_VOID,
                 index,
                 ?change,
-                "a committed change of the members is not possible; it is passed over"
+                "a committed change of the members is not possible; it is ignored"
             );
             return Ok(());
         };

@@ -169,9 +169,9 @@ impl Ensemble {
                     zxid,
                     folder,
                     way_back = directory.back_command(&folder),
-                    "the data that this directory held before it joined the ensemble is moved aside and kept; should all other members \
-                     be lost for good before this server has loaded the ensemble's data, stop it, run what is named as the way back, \
-                     and start it: that data counts again then"
+                    "the data that this directory held before it joined the ensemble is moved aside and kept; if all other \
+                     members are lost for good before this server has loaded the ensemble's data, stop it, run the command in \
+                     `way_back`, and start it: this data then counts again"
                 );
                 move_data_aside(&directory, &folder)?;
             } else if replaces != 0 && self.has_come(&directory, replaces, is_checked)? {

@@ -48,11 +48,11 @@ impl fmt::Display for Refused {
             Self::NotAuthenticated => "Not authenticated",
             Self::NotAuthorized => "Not authorized",
             Self::NotOverLoopback(Needs::Super) => {
-                "Not authorized: not over loopback, or through a proxy, this requires the super user; \
+                "Not authorized: a request that does not come over loopback, or comes through a proxy, requires the super user; \
                  with admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
             }
             Self::NotOverLoopback(_) => {
-                "Not authorized: not over loopback, or through a proxy, this requires the super user, or an identity to which the \
+                "Not authorized: a request that does not come over loopback, or comes through a proxy, requires the super user, or an identity to which the \
                  ACL of / gives all permissions, other than world; with admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
             }
         })

@@ -323,7 +323,7 @@ impl Audit {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if lines.is_syslog && sink::is_too_long(&error, end - done) => {
                     self.queue.lock().lost += 1;
-                    self.tell_lost(1, "syslog takes none of that length");
+                    self.tell_lost(1, "syslog does not accept a line of that length");
                     done = end;
                 }
                 result => {
@@ -386,7 +386,7 @@ impl Audit {
         drop(queue);
         self.room.wake();
         let what = match self.fails_closed {
-            true => "changes are refused until they can (audit.failClosed)",
+            true => "changes are refused until they can be (audit.failClosed)",
             false => "changes continue without them",
         };
         tracing::error!(id = %MessageId::AUDIT_NOT_WRITTEN, why, "audit lines cannot be written: {what}");

@@ -104,7 +104,10 @@ pub(in crate::server) const GAUGE_SETS: &[Row] = &[
     of("quota_count_usage_per_namespace", "znodes that count against quotas"),
     of("quota_bytes_usage_per_namespace", "bytes that count against quotas"),
     of("peer_lag_entries", "on a leader: transactions that are not known to be on a server's disk"),
-    of("peer_lag_bytes", "on a leader: their bytes, a lower bound"),
+    of(
+        "peer_lag_bytes",
+        "on a leader: bytes of the transactions that are not known to be on a server's disk, a lower bound",
+    ),
 ];
 
 /// What only rises.

@@ -223,7 +223,7 @@ impl Common {
                         tracing::info!(
                             peer = server,
                             address = %first,
-                            "a process of this server does not answer; another one takes its place"
+                            "the process that runs as this peer does not answer; another one takes its place"
                         );
                         self.hear_no_more(its);
                     }

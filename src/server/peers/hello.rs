@@ -155,7 +155,7 @@ impl Refusal {
         }
         // What a connection ends with that was not made, or was lost, says nothing of who is there.
         let is_wrong = matches!(error.kind(), io::ErrorKind::Other | io::ErrorKind::InvalidData);
-        is_wrong.then(|| format!("is reached, but {error}").into())
+        is_wrong.then(|| format!("can be reached, but {error}").into())
     }
 
     /// What a call ended with, if it was refused by who had proved to be one of the ensemble's
@@ -212,7 +212,7 @@ impl Hello {
 /// The length of what follows a hello's head.
 fn parse_head(head: [u8; HEAD_LEN]) -> Result<usize, String> {
     if head.starts_with(old_name::HELLO) {
-        let what = "it is of a release from before the product was renamed to ferrokeeper; all servers of an ensemble must be of later ones";
+        let what = "it runs a release from before the product was renamed to ferrokeeper; all servers of an ensemble must run later releases";
         return Err(what.to_owned());
     }
     let Some((MAGIC, mut len)) = head.split_first_chunk() else {
@@ -288,7 +288,7 @@ impl Proved<'_> {
         side: Side,
     ) -> io::Result<Introduction> {
         let len = stream.read_u32().await?;
-        let malformed = || io::Error::other("what it says of itself is malformed");
+        let malformed = || io::Error::other("its introduction is malformed");
         if !(INTRODUCTION_LEN..=REST_MAX).contains(&(len as usize)) {
             return Err(malformed());
         }
@@ -301,7 +301,7 @@ impl Proved<'_> {
             let mut proof = [0; PROOF_LEN];
             stream.read_exact(&mut proof).await?;
             if !secret.is_proof(&proof, side, &self.said, &introduction) {
-                return Err(io::Error::other("what it says of itself is not what it has proved"));
+                return Err(io::Error::other("its proof does not match its introduction"));
             }
         }
         self.said.extend(introduction);
@@ -538,7 +538,9 @@ impl Common {
     /// The version to speak, if the two can at all.
     fn take_stranger(&self, versions: Versions, has_secret: bool) -> Result<u32, String> {
         let Some(version) = OWN.common(versions) else {
-            return Err(format!("the caller speaks {versions}, and the called server {OWN}"));
+            return Err(format!(
+                "the caller speaks {versions}, but the called server speaks {OWN}"
+            ));
         };
         let has_own = self.security.secret.is_some();
         if has_secret != has_own && !self.security.is_lenient {
@@ -575,7 +577,7 @@ impl Common {
             let (own, called) = (own.ensemble, self.server);
             let reason = format!(
                 "server {server} belongs to ensemble {ensemble:016x}, and server {called} to {own:016x}: their data has nothing in common. A \
-                 server that ran on while ZooKeeper had the data of the others needs a restart"
+                 server that kept running while ZooKeeper was using the data of the others needs a restart"
             );
             return Err(Refusal::new(Kind::OfAnother, reason));
         }

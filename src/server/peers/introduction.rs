@@ -219,10 +219,10 @@ fn tell_that_it_waits(reason: &str, is_member: bool) {
     let id = MessageId::WAITING_FOR_ENSEMBLE;
     match is_member {
         true => {
-            tracing::warn!(%id, reason, "this server belongs to an ensemble that has no leader for it, and waits");
+            tracing::warn!(%id, reason, "this server belongs to an ensemble but has no leader there, and is waiting");
         }
         false => {
-            tracing::warn!(%id, reason, "this server takes part in no ensemble yet and waits");
+            tracing::warn!(%id, reason, "this server does not take part in an ensemble yet and is waiting");
         }
     }
 }
@@ -262,7 +262,7 @@ impl Common {
         tracing::warn!(
             id = %MessageId::ENSEMBLE_LEFT,
             ensemble = format_args!("{:016x}", left.ensemble),
-            "a later ensemble was founded on what ZooKeeper made of the data of a majority of this one: this server leaves it"
+            "ZooKeeper went on with the data of a majority of this ensemble, and a later ensemble was founded on the result: this server leaves this ensemble"
         );
         self.introduction.lock().leaves();
         let common = Arc::clone(self);
@@ -317,8 +317,8 @@ impl Common {
                 tracing::warn!(
                     id = %MessageId::SESSIONS_END_AT_FOUNDING,
                     sessions = before.sessions().count(),
-                    "those of these sessions that were opened before ZooKeeper went on with the data end: their passwords depend on \
-                     session.key, which ZooKeeper does not know; from now on, passwords are ZooKeeper's"
+                    "of these sessions, those that were opened before ZooKeeper went on with the data will end: their passwords \
+                     depend on session.key, which ZooKeeper does not know; from now on, passwords are ZooKeeper's"
                 );
             }
             return Ok(None);
@@ -339,7 +339,7 @@ impl Common {
                 sessions = ending,
                 "these sessions end: their passwords depend on session.key, which {}; from now on, passwords are ZooKeeper's",
                 match is_too_much {
-                    true => "lists too many sessions from before it to be given to the others",
+                    true => "lists too many sessions older than itself to be given to the others",
                     false =>
                         "is given only to servers that authenticate (sslQuorum, quorum.auth.secretFile)",
                 }
@@ -408,7 +408,7 @@ impl Common {
         // It was founded when servers still had to authenticate.
         if secret.is_some() && !self.security.is_authenticated() {
             let error = io::Error::other(
-                "it is not asked to belong to the ensemble: that has a session.key, which is given only to servers that \
+                "it is not asked to join the ensemble: the ensemble has a session.key, which is given only to servers that \
                  authenticate (sslQuorum, quorum.auth.secretFile, no portUnification)",
             );
             peer.complain(&error);

@@ -138,7 +138,7 @@ fn must_have_room(common: &Common, lacks: u64) -> io::Result<()> {
     Err(io::Error::new(
         io::ErrorKind::StorageFull,
         format!(
-            "no room for the leader's snapshot: {lacks} bytes are missing of it, {free} are free in {}, and {reserve} \
+            "no room for the leader's snapshot: {lacks} bytes of it are still to come, {free} are free in {}, and {reserve} \
              are reserved for the log; enlarge the disk, or move other files away",
             directory.snapshots().display()
         ),
@@ -251,10 +251,10 @@ pub(super) async fn receive_snapshot(common: &Arc<Common>, mut stream: Stream) -
             tracing::error!(
                 id = %MessageId::SNAPSHOT_OF_NO_USE,
                 %error,
-                "no start could be made from the snapshot that the leader has sent; it takes nothing's place here"
+                "the snapshot that the leader sent cannot be used for a start; it was not installed"
             );
         }
-        return Err(io::Error::other("no start could be made from its snapshot"));
+        return Err(io::Error::other("its snapshot cannot be used for a start"));
     }
     common.queue.put_from_peer(FromPeer::Snapshot(message, part.received), Some(alone));
     write(&mut stream, &[1]).await

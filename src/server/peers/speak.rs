@@ -88,7 +88,7 @@ impl Peer {
                 peer = self.server,
                 address = %format_args!("{}:{}", self.host, self.port),
                 %error,
-                "a server of the ensemble does not let this process speak as this server"
+                "a server of the ensemble does not accept this process as this server"
             );
         } else {
             tracing::warn!(
@@ -180,7 +180,7 @@ async fn say_all(common: &Common, peer: &Peer, called: Called, stream: Stream) -
         error = heed_probes(peer, &mut incoming) => error,
         () = peer.overflowed.notified() => io::Error::other("it accepts no more data"),
         () = peer.left.notified() => io::Error::other("another process speaks as that server"),
-        () = silenced => io::Error::other("this process may not speak"),
+        () = silenced => io::Error::other("this process may not talk to the other servers"),
     };
     peer.unsent.lock().is_up = false;
     if has_spoken.load(Ordering::Relaxed) {

@@ -240,8 +240,8 @@ impl LogScan {
             id = %MessageId::TORN_END_CUT,
             file = %path.display(), offset, bytes,
             last_zxid = format_args!("{:#x}", self.last_zxid()),
-            "cutting off the torn last group of the log; a write interrupted by a crash leaves \
-             this and was never acknowledged; disk damage at this place looks the same"
+            "cutting off the torn last group of the log: it looks like a write that was interrupted by a crash and never \
+             acknowledged, but disk damage at this place looks the same"
         );
     }
 
@@ -378,7 +378,7 @@ impl LogScan {
                     // ZooKeeper's digests are wrong at times, and say nothing.
                     match own && self.txns == 0 && replay.is_another_history() {
                         true => Err(Refused(
-                            "it was not made behind that state, by its digest".to_owned(),
+                            "its digest shows that it was made on a different state".to_owned(),
                         )),
                         false => Ok(()),
                     }

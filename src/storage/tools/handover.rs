@@ -139,7 +139,7 @@ impl ReceivedSnapshot {
                 path: self.temporary.clone(),
                 offset: 0,
                 zxid: self.zxid,
-                reason: format!("it does not show the entry {index} of the log"),
+                reason: format!("it is not the state at entry {index} of the log"),
             });
         }
         self.shows = Some(index);
