@@ -20,14 +20,14 @@ use super::standing::{
 use crate::storage::{DataDirectory, Members, RaftState, SessionSecret};
 
 /// For an operator, after for whom a server waits that has accepted an ensemble.
-const BEGUN_WITHOUT_FOUNDER: &str = "The ensemble has begun: if its founder is silent for initLimit, this server asks the leader \
-     of the ensemble for a seat as a new member instead; you do not have to do anything";
+const BEGUN_WITHOUT_FOUNDER: &str = "The ensemble has begun: if its founder is silent for initLimit, this server asks its leader for a seat as a \
+     new member instead, for which nothing has to be done";
 
 /// For an operator, where a member is silent that was heard a moment ago.
 fn silent_lately(server: u8) -> String {
     format!(
-        "server {server} belongs to an ensemble and no longer answers: start it. If it stays silent for initLimit, the servers \
-         that answer may found an ensemble without it"
+        "server {server} belongs to an ensemble and does not answer any more: start it. If it is silent for initLimit, \
+         those that answer may found an ensemble without it"
     )
 }
 
@@ -148,7 +148,7 @@ impl Declined {
         (!has_begun && round.asker().is_some_and(|its| (its.0, its.1) == (founder, ensemble))).then(|| {
             let newest = newest.map(|server| format!(" The newest data is that of server {server}."));
             format!(
-                "server {founder} has founded an ensemble that has not begun, and this server does not join it: {unfit}.{} {}",
+                "server {founder} has founded an ensemble that has not begun, and this server does not join that: {unfit}.{} {}",
                 newest.unwrap_or_default(),
                 unfit.way_out(founder)
             )
@@ -201,8 +201,8 @@ impl Belonging {
         let founder = server_of(self.awaits);
         format!(
             "server {founder} has founded the ensemble and has not confirmed yet that this server belongs to it: start it. If \
-             its directory is lost for good and the ensemble has not begun, stop this server, run `{data_leave}`, which restores \
-             what it held before, and start it again"
+             its directory is lost for good and the ensemble has not begun, stop this server, run `{data_leave}`, which gives \
+             back what it held before, and start it again"
         )
     }
 }
@@ -662,7 +662,7 @@ impl Coming {
     fn awaits_emptied(&self, founder: u8, left: Left) -> String {
         let held = match left.of.held {
             true => ", which gives back what it held before",
-            false => " (it held nothing before)",
+            false => ", which held nothing before",
         };
         format!(
             "server {founder} has founded the ensemble, has not confirmed yet that this server belongs to it, and answers with an empty \

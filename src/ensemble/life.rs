@@ -152,7 +152,7 @@ impl Life {
             Prospect::Later => return Ok(()),
             Prospect::Taken(id) => Answer::Refused(taken_by_another_directory(id)),
             Prospect::Changing => {
-                Answer::NotYet("another change of the members has to finish first".to_owned())
+                Answer::NotYet("another change of the members has to be over first".to_owned())
             }
             Prospect::Speaks => {
                 let from = member.transport().hears_from(applicant.server);
@@ -160,7 +160,7 @@ impl Life {
             }
             Prospect::Lacking => Answer::Lacking,
             Prospect::Full => Answer::Refused(
-                "the ensemble already has as many members as it can have; remove servers from it first"
+                "the ensemble has as many members as it can have; take servers out of it first"
                     .to_owned(),
             ),
         };
@@ -247,8 +247,8 @@ impl Life {
 /// What the operator of a server is told whose other data directory may be this member's.
 fn taken_by_another_directory(member: u64) -> String {
     format!(
-        "this server may already be member {member:#x}, with another data directory: start it with that directory. If there is \
-         none, or it is lost: while a majority of the others is running, {MOVE_ASIDE}, and start the server again"
+        "with another data directory, this server may be member {member:#x}: start it with that one. If there is none, or it \
+         is lost, and while a majority of the others is running, {MOVE_ASIDE}, and start the server again"
     )
 }
 

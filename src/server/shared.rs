@@ -35,7 +35,7 @@ const ROOM_BYTES: u32 = 64 << 20;
 const REQUEST_OVERHEAD: u32 = 512;
 /// What a part of a multi or an entry of an ACL takes beside its bytes in the frame: decoded, in the
 /// transaction and in the answer. One can have fewer than twenty bytes there.
-const PART_OVERHEAD: usize = 256;
+const PART_OVERHEAD: usize = 128;
 /// A request of more bytes than this is a large one.
 const SMALL_MAX: usize = 64 << 10;
 /// Beside the room of requests there is this part of it for connect requests, as a divisor.

@@ -205,7 +205,7 @@ fn a_member_that_leaves_says_what_counts_then() {
     let has_all = RaftState { commit: 20, clears: false, own: (0, 0), ..begun.clone() };
     let has_founded = RaftState { commit: 11, base: 11, clears: false, ..accepted.clone() };
     let went_on = RaftState { own: (0, 0x9), ..has_founded.clone() };
-    let counts = "what it held before counts again: up to 0xb of epoch 0";
+    let counts = "the data that it held before counts again, up to 0xb of epoch 0";
     let gives_up = "give it up in the same way: keep the data directory of each";
     for (state, has_begun, lacks_base, parts) in [
         (accepted, false, true, vec!["has not begun", counts, gives_up]),

@@ -122,7 +122,7 @@ fn keys_that_zookeeper_does_not_read_are_named() {
     assert_eq!(report(&file)["keys_only_here"], json!(["jute.maxbuffer", "sessions.passwords"]));
     let costs = costs(&file);
     let expected = [
-        "jute.maxbuffer counts here, and ZooKeeper does not read it from zoo.cfg: set it with -D",
+        "jute.maxbuffer is in effect here, but ZooKeeper does not read it from zoo.cfg: set it with -D",
         "sessions.passwords is ferrokeeper's own, and ZooKeeper ignores it",
         "autopurge.purgeInterval is not set: ZooKeeper never purges old snapshots and logs then",
     ];

@@ -263,7 +263,7 @@ fn a_variable_of_an_old_name_is_warned_about() {
         ("ROOKEEPER_LOG", "FERROKEEPER_LOG"),
         ("ROOKEEPER_LOG_FORMAT", "FERROKEEPER_LOG_FORMAT"),
     ] {
-        let text = format!("the environment has {old}, which is not read: it is called {new}");
+        let text = format!("the environment has {old}, which is not read: its name is now {new}");
         assert!(log.lines().any(|line| line.contains("[FK0715]") && line.contains(&text)), "{log}");
     }
     assert!(!log.contains("TRACE"), "{log}");

@@ -77,7 +77,7 @@ impl World {
         let server = &self.servers[at];
         let process = server.process.as_ref()?;
         if process.running.is_some() {
-            // As FK0447 says: a server of the list belongs to another ensemble than this one, which
+            // As FK0447 says: a server in the list belongs to a different ensemble, which
             // serves clients.
             let serves = self.checks.ensemble.filter(|of| *of != process.ensemble)?;
             let is_there =

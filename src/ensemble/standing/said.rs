@@ -47,14 +47,14 @@ impl Round<'_> {
                     // begin on nothing.
                     let end = match self.may_be_marked() {
                         true => format!(
-                            ". To join the ensemble of server {server} without waiting for that, run {marked}: that gives up \
-                             what this server had in another ensemble"
+                            ". To belong to the ensemble of server {server} without that, run {marked}: that gives up what this \
+                             server had in another one"
                         ),
                         false => self.ends_with_all(),
                     };
                     format!(
-                        "server {server} asks this empty server to join its ensemble, but {} and may belong to another ensemble, \
-                         of which this server was a member before its directory was emptied{own}{unmounted}{}{end}",
+                        "server {server} asks this empty server to belong to its ensemble, but {} and may belong to another one, to \
+                         which this server belonged before its directory was emptied{own}{unmounted}{}{end}",
                         self.missing(),
                         started(&silent)
                     )
@@ -92,8 +92,8 @@ impl Round<'_> {
                 let majority = majority_wins(&silent);
                 return self.holds_up().unwrap_or_else(|| {
                     format!(
-                        "ZooKeeper has gone on with the data of this server, but server {server} still belongs to the earlier \
-                         ensemble and shows no sign of that. {majority}{unmounted}{end}"
+                        "ZooKeeper has gone on with the data of this server, and server {server} belongs to the ensemble of before \
+                         and shows nothing of that. {majority}{unmounted}{end}"
                     )
                 });
             }
@@ -115,12 +115,12 @@ impl Round<'_> {
         }
         if let Some((server, _)) = self.have_more().next() {
             let than = match self.heard().any(|its| its.0) {
-                true => "newer data than all voters",
+                true => "newer data than all that vote",
                 false => "data",
             };
             return format!(
-                "server {server}, which does not vote, has {than}, and no ensemble begins while that is so. To begin with that \
-                 data, make server {server} a voter in the lists of all servers, and restart them; to begin without it, stop server {server}, \
+                "server {server}, which does not vote, has {than}, and nothing is begun beside that. To begin on it, give server \
+                 {server} a vote in the lists of all servers, and start them again; to begin without it, stop server {server}, \
                  {MOVE_ASIDE}, and start the server again"
             );
         }
@@ -131,12 +131,12 @@ impl Round<'_> {
             let start = match silent.is_empty() {
                 true => format!("the others are empty{unmounted}"),
                 false => format!(
-                    "{silent} {are} not answer: start every silent server, with the data that it has{unmounted}"
+                    "{silent} {are} not answer: start what is silent, with the data that it has{unmounted}"
                 ),
             };
             return format!(
-                "ZooKeeper has gone on with the data of server {server}, and no majority of the servers has such data: {start}. \
-                 If the data of the others is lost, and that of server {server} is to be used, stop server {server}, run `ferrokeeper data leave` on its dataDir, \
+                "ZooKeeper has gone on with the data of server {server}, and no majority has any: {start}. If the data of the others is \
+                 lost, and what server {server} has is to count, stop server {server}, run `ferrokeeper data leave` on its dataDir, \
                  and start it again"
             );
         }
@@ -155,9 +155,9 @@ impl Round<'_> {
                     Some(_) => String::new(),
                 };
                 format!(
-                    "{}, and no member of that ensemble answers: start the servers that belong to it, and check that the lists \
-                     name them{}. If they are lost for good: to continue with what the removed server still has, stop that \
-                     server, run `ferrokeeper data leave` on its dataDir, and start it again{anew}",
+                    "{}, and no member of that answers: start the servers that belong to it, and check that the lists name \
+                     them{}. If they are lost for good: to go on with what is left of before that, stop the server that was taken \
+                     out, run `ferrokeeper data leave` on its dataDir, and start it again{anew}",
                     self.taken_out(),
                     mounted("all servers")
                 )
@@ -188,7 +188,7 @@ impl Round<'_> {
                 )
             }
             (false, Some(_)) if self.may_begin(true) => format!(
-                "{silent} {are} not answer and may have newer data; after initLimit the servers with data stop waiting"
+                "{silent} {are} not answer and may have newer data; after initLimit the servers with data wait no longer"
             ),
             (false, Some(server)) => format!(
                 "{silent} {are} not answer and may have newer data than server {server}{unmounted}{}",
@@ -271,7 +271,7 @@ impl Round<'_> {
         let has_nothing = self.without_base(begun).is_some();
         if self.has_majority(begun) && !has_nothing {
             return Some(format!(
-                "{two}, and that of server {of_none} has not begun: start all other servers. If this persists, stop server \
+                "{two}, and that of server {of_none} has not begun: start all other servers. If this stays, stop server \
                  {of_none}, {MOVE_ASIDE}, and start the server again"
             ));
         }
@@ -283,7 +283,7 @@ impl Round<'_> {
         }
         let (silent, are) = self.silent();
         let lacks = match has_nothing {
-            true => "no server that answers has any data of the other one",
+            true => "nobody who answers has anything of the other one",
             false => "no majority of the other one answers",
         };
         let two = format!("{two}; that of server {of_none} has not begun, and {lacks}");
@@ -298,9 +298,8 @@ impl Round<'_> {
         let unmounted = self.unmounted();
         let all = in_words(&all);
         Some(format!(
-            "{two}: start the servers of that other ensemble with the data that they had{unmounted}. If that data is lost for \
-             good, stop {all}, run `ferrokeeper data leave` on the dataDir of {each}, and only then start them again: the newest \
-             data counts"
+            "{two}: start the servers of that with the data that they had{unmounted}. If that is lost for good, stop {all}, run \
+             `ferrokeeper data leave` on the dataDir of {each}, and start them again then: the newest data counts"
         ))
     }
 
@@ -332,7 +331,7 @@ impl Round<'_> {
             _ => ("the configuration of each", "them"),
         };
         format!(
-            ". If nothing was ever there, set db.autocreate=true in {each} ({}), and restart {them}: the servers then wait for all voters",
+            ". If nothing was ever there, set db.autocreate=true in {each} ({}), and start {them} again: all voters are waited for then",
             in_words(&blank)
         )
     }
@@ -388,19 +387,18 @@ impl Round<'_> {
         // Who asks nobody may be one that has accepted, or a founder whom all have answered.
         match self.others.iter().find(|(_, its)| is_founder(its)) {
             Some((founder, _)) => format!(
-                "server {founder} has founded an ensemble that has not begun, and does not ask this server: either it does not \
-                 list this server, or this server has refused, as the log here says. First, start all other servers{empty}. If \
-                 this persists, {}",
+                "server {founder} has founded an ensemble that has not begun, and does not ask this server: it does not list it, \
+                 or this one has refused, as its log says. First of all, start all other servers{empty}. If this stays, {}",
                 leave(*founder)
             ),
             // What there is to lose or to have is somebody else's.
             None if !have_held => format!(
                 "server {server} belongs to an ensemble that has not begun, and held nothing before: start all other servers{empty}. The \
-                 log of server {server} says which servers it waits for, and what ends the wait"
+                 log of server {server} says for whom it waits, and what ends that"
             ),
             None => format!(
-                "server {server} belongs to an ensemble that has not begun: start all other servers. If this persists, and its \
-                 log does not say what it waits for and what ends the wait, {}",
+                "server {server} belongs to an ensemble that has not begun: start all other servers. If this stays, unless its \
+                 log says what it waits for and what ends that, {}",
                 leave(server)
             ),
         }
@@ -442,8 +440,8 @@ impl Round<'_> {
     pub fn has_more(&self) -> String {
         let zxid = self.holding.base.zxid;
         let end = match self.is_complete() {
-            true => "this server ends after initLimit, and its log then says what to do".to_owned(),
-            false => format!("{} and may have it: start every silent server", self.missing()),
+            true => "this server ends after initLimit, and its log says then what to do".to_owned(),
+            false => format!("{} and may have it: start what is silent", self.missing()),
         };
         format!(
             "a majority goes on with the ensemble that this server left, and does not show that it has all that ZooKeeper made of the \
@@ -463,7 +461,7 @@ impl Round<'_> {
         }
         match self.named() {
             Some(server) if server != self.own => {
-                format!("server {server}, which is to found the ensemble, has not done so yet: see its log")
+                format!("server {server}, which is to found the ensemble, has not done it yet: see its log")
             }
             _ => "no majority of them names this server as the founder: check that they all reach each other".to_owned(),
         }
@@ -475,8 +473,8 @@ impl Round<'_> {
         self.is_of_other_list().or_else(|| {
             let (_, server, _) = self.heard().find(|its| self.has_heard_all(its))?;
             Some(format!(
-                "{silent} {are} not answer this server, but server {server} has heard from every voter in its own list: check \
-                 that the two lists are the same, and that this server can reach {silent}"
+                "{silent} {are} not answer this server, but server {server} has heard all that vote by its own list: check that the two \
+                 lists are the same, and that this server reaches {silent}"
             ))
         })
     }
@@ -496,8 +494,8 @@ impl Round<'_> {
         heard.find_map(|(_, server, holding)| {
             let named = holding.names.filter(|named| !is_listed(named))?;
             Some(format!(
-                "server {server} names server {named} as the founder, which is not a voter in the list of this server: correct \
-                 the list that is wrong"
+                "server {server} names server {named} as the founder, which does not vote by the list of this server: correct the list \
+                 that is wrong"
             ))
         })
     }
@@ -611,11 +609,11 @@ fn holds_up(
     let busy: Vec<String> = busy.collect();
     let silent = match silent.as_str() {
         "" => String::new(),
-        _ => format!(". Also, {silent} {are} not answer: start every silent server"),
+        _ => format!(". Besides, {silent} {are} not answer: start what is silent"),
     };
     (!busy.is_empty()).then(|| {
         format!(
-            "{}; this server waits for that, however long it takes: the log there shows the progress. If it hangs, stop it{silent}",
+            "{}, and is waited for, however long that takes: its log says how far it is. If it hangs, stop it{silent}",
             busy.join(", ")
         )
     })
@@ -788,7 +786,7 @@ fn ends_without_others<'a>(
     };
     format!(
         ". If the data of all others is lost for good, {}. Start all others{but} with empty directories, and keep what was in \
-         their old ones: {newest} then counts",
+         their old ones: {newest} counts then",
         leave_together(&belonged)
     )
 }
@@ -827,14 +825,14 @@ fn ends_without_base(
             false => format!("to begin with an empty tree, {leave}"),
         };
         return format!(
-            "none of the data that the ensemble was founded on has reached {words}, and there is no other data there{start}{}{unmounted}. Only if \
-             the directories of all other members are lost for good, and no folder before-... next to theirs holds what is needed, {end}",
+            "nothing of what that was founded on has come to {words}, and nothing else is there{start}{}{unmounted}. Only if \
+             the directories of all other members are lost for good, and no folder before-... beside theirs has what is needed, {end}",
             answer_empty(empty)
         );
     }
     format!(
-        "none of the data that the ensemble was founded on has reached {}, and no server that could give it to {it} answers{}{unmounted}. If the \
-         directories of all other members are lost for good, {}: {has} held before that ensemble then counts again",
+        "nothing of what that was founded on has come to {}, nor does anybody answer who could give it to {it}{}{unmounted}. If the \
+         directories of all other members are lost for good, {}: {has} held before that ensemble counts again then",
         in_words(members),
         started(silent),
         leave_together(members)
