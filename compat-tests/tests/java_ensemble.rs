@@ -263,7 +263,8 @@ fn a_member_that_was_left_running_says_that_it_has_to_be_restarted() {
     ensemble.hand_over_some_to(&[0, 1], Kind::subject());
     ensemble.start_some(&[0, 1]);
     set(ensemble.server(1), 3);
-    let says = || ensemble.server(2).log().contains("had the data of the others needs a restart");
+    let says =
+        || ensemble.server(2).log().contains("was using the data of the others needs a restart");
     let deadline = Instant::now() + Duration::from_secs(20);
     while !says() {
         assert!(Instant::now() < deadline, "{}", ensemble.server(2).log());

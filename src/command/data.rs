@@ -236,7 +236,7 @@ fn tell_refusal(error: &StorageError, out: &mut Output) -> Result<(), CommandErr
         match way_out.then {
             Then::Works => out.line(format_args!("and would lose: {lost}"))?,
             Then::FromOlder => out.line(format_args!(
-                "and would lose: only what the snapshots that it moves aside contain from another log"
+                "and would lose: only what the snapshots that it moves aside have from another log"
             ))?,
             Then::BeginsAnew => out.line(format_args!("and would lose: all znodes, {lost}"))?,
             Then::AsksOthers => out.line(format_args!(
@@ -320,7 +320,7 @@ fn cut(truncate: &Truncate, out: &mut Output) -> Result<Verdict, CommandError> {
     out.line(format_args!("state      {}", Hex(plan.kept.last_zxid)))?;
     if let Some(zxid) = plan.kept.inexact_up_to {
         out.line(format_args!(
-            "inexact    the snapshot still contains some of the transactions that are cut off, up to {}",
+            "inexact    the snapshot still has some of the transactions that are cut off, up to {}",
             Hex(zxid)
         ))?;
     }

@@ -30,7 +30,7 @@ pub(super) enum CommandError {
     #[error("{} has files in it; choose an empty folder{}", path.display(), hint)]
     NotEmpty { path: PathBuf, hint: &'static str },
     #[error(
-        "cannot get an answer from the AdminServer at {server}: {source}; use --server host:port to name another one"
+        "cannot ask the AdminServer at {server}: {source}; use --server host:port to name another"
     )]
     Admin { server: String, source: io::Error },
     #[error("{word} is not an error code, exit code, key or message id{}", .nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default())]

@@ -376,7 +376,7 @@ fn digest_for_people(id: &SnapshotId, counts: &Counts) -> String {
             "ZooKeeper recorded the digest {said}, but the znodes give {sum}: ZooKeeper's digests are wrong after a create with the flags of a container"
         ),
         (Some(said), None) => format!(
-            "the digest {said} is that of the tree when writing ended; the znodes as written give {sum}"
+            "the digest {said} is that of the tree at its end; the znodes as written give {sum}"
         ),
     }
 }
@@ -447,7 +447,7 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<Verdict, CommandE
             out.line(format_args!("  {}", digest_for_people(&id, &counts)))?;
             if let Some(newest) = fuzzy.filter(|newest| *newest > id.zxid) {
                 out.line(format_args!(
-                    "  note: written while transactions continued; it contains some of them, up to {}",
+                    "  note: written while transactions went on; it contains some of them, up to {}",
                     Hex(newest)
                 ))?;
             }

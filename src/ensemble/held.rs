@@ -2,9 +2,9 @@
 //!
 //! Where all of them fit, they are taken in the order of their arrival. Where they do not, the
 //! connections take turns, and each gets the same share in bytes (deficit round robin), so that
-//! nobody waits for all that another client has sent without waiting for answers. A group costs what
-//! it takes, however much waits. How much fits depends on how long the last groups took: what a
-//! request costs beyond its bytes, such as events for thousands of watches, is not known before.
+//! nobody waits for all that another client has sent without waiting for answers. A group costs
+//! what it takes, however much waits. How much fits depends on how long the last groups took: what
+//! a request costs beyond its bytes, such as events for thousands of watches, is not known before.
 
 use std::collections::VecDeque;
 use std::time::Duration;

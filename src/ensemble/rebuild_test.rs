@@ -324,7 +324,10 @@ fn logs_of_zookeepers_that_overlap_give_the_highest_zxid() {
     rebuild.txn(&opening(12, None)).expect("fits");
     for zxid in [11, 12] {
         let refused = rebuild.txn(&opening(zxid, None)).expect_err("is refused");
-        assert_eq!(refused.0, "it comes after 0xc: the logs overlap");
+        assert_eq!(
+            refused.0,
+            "it follows transaction 0xc, whose zxid is not smaller: the logs overlap"
+        );
     }
 }
 

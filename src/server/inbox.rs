@@ -196,8 +196,7 @@ impl Inbox {
         self.bytes.len() < READ_LARGE
     }
 
-    /// Whether nothing is half read; the buffers are given back then, and a large one also where
-    /// little is.
+    /// Whether nothing is half read; then the buffers are given back, and else a large one.
     pub(super) fn is_idle(&mut self) -> bool {
         if !self.bytes.is_empty() {
             if self.bytes.len() < READ && self.bytes.capacity() > SPARE_MAX {
@@ -205,10 +204,9 @@ impl Inbox {
             }
             return false;
         }
-        let bytes = std::mem::take(&mut self.bytes);
-        let submissions = std::mem::take(&mut self.submissions);
-        if (1..=SPARE_MAX).contains(&bytes.capacity()) {
-            SPARE.set(Some((bytes, submissions)));
+        let buffers = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.submissions));
+        if (1..=SPARE_MAX).contains(&buffers.0.capacity()) {
+            SPARE.set(Some(buffers));
         }
         true
     }
@@ -489,8 +487,7 @@ impl Inbox {
                     return Step::NeedsAuditRoom(weight);
                 }
                 Ok(request) if is_known && self.belongs_to_orderer(&request, is_alone, is_late) => {
-                    let bytes = Server::request_bytes(&request, len);
-                    let share = server.share(bytes, &connection.identities());
+                    let share = server.share(&request, len, &connection.identities());
                     let Some(room) = take_room(server, room, share) else {
                         self.waits_since.get_or_insert(received);
                         return Step::NeedsRoom(share);
@@ -507,14 +504,14 @@ impl Inbox {
                         return Step::Leave;
                     }
                     let request = request.into_static();
-                    self.submit(connection, header.xid, request, bytes, room, received)
+                    self.submit(connection, header.xid, request, len, room, received)
                 }
                 Ok(_) if is_known && is_alone && is_late => {
                     self.came = Some(answers.received);
                     return Step::NeedsRound;
                 }
                 Ok(request) if is_known && is_alone && self.needs_sync(&request, len) => {
-                    let share = server.share(len, &connection.identities());
+                    let share = server.share(&request, len, &connection.identities());
                     let Some(room) = take_room(server, room, share) else {
                         self.waits_since.get_or_insert(received);
                         return Step::NeedsRoom(share);
@@ -667,8 +664,8 @@ impl Inbox {
             connection.audited().note(audit, room, &request, origin.session, identities, address);
         }
         connection.submitted();
+        let len = Server::request_bytes(&request, len) + origin.identities.bytes();
         let work = Work::Request(request);
-        let len = len + origin.identities.bytes();
         self.submissions.push(Submission { origin, work, len, room: Some(room) });
         is_close.then_some(Step::Leave)
     }
@@ -725,9 +722,8 @@ fn take_room(
     waited_for: &mut Option<OwnedSemaphorePermit>,
     share: QueueShare,
 ) -> Option<OwnedSemaphorePermit> {
-    let waited_for = waited_for.take();
     let is_enough = |room: &OwnedSemaphorePermit| room.num_permits() >= share.bytes as usize;
-    waited_for.filter(is_enough).or_else(|| server.rooms.try_take(share))
+    waited_for.take().filter(is_enough).or_else(|| server.rooms.try_take(share))
 }
 
 /// Answers made by the connection itself, under one shared hold of the tree. They go into the

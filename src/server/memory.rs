@@ -196,8 +196,8 @@ pub(super) fn unread_limit(config: &Config) -> usize {
     usize::try_from(limit.max(least)).unwrap_or(usize::MAX)
 }
 
-/// Bytes that requests may take on their way, of `most` at the most: where memory is limited, half of
-/// the reserve.
+/// Bytes that requests may take on their way, of `most` at the most: where memory is limited, half
+/// of the reserve.
 pub(super) fn requests_limit(config: &Config, most: u32) -> u32 {
     let budget = Budget::find(config.memory_limit_bytes);
     let limit = budget.map_or_else(|| u64::from(most), |budget| budget.reserve(0) / 2);

@@ -33,8 +33,8 @@ use crate::storage::DataDirectory;
 const ROOM_BYTES: u32 = 64 << 20;
 /// What a request takes beside its frame.
 const REQUEST_OVERHEAD: u32 = 512;
-/// What a part of a multi or an entry of an ACL takes beside its bytes in the frame: decoded, in the
-/// transaction and in the answer. One can have fewer than twenty bytes there.
+/// What a part of a multi or an entry of an ACL takes beside its bytes in the frame: decoded, in
+/// the transaction and in the answer. One can have fewer than twenty bytes there.
 const PART_OVERHEAD: usize = 128;
 /// A request of more bytes than this is a large one.
 const SMALL_MAX: usize = 64 << 10;
@@ -276,10 +276,15 @@ impl Server {
         memory::requests_limit(config, ROOM_BYTES).max(largest.saturating_mul(4))
     }
 
-    /// The share of a request of so many bytes: these and those of the identities that go with it to
-    /// whoever orders, and at least as much as keeps the number of requests within its limits.
-    pub(super) fn share(&self, bytes: usize, identities: &Identities) -> QueueShare {
-        let bytes = bytes.saturating_add(identities.bytes());
+    /// The share of a request: its bytes and those of the identities that go with it to whoever
+    /// orders, and at least as much as keeps the number of requests within its limits.
+    pub(super) fn share(
+        &self,
+        request: &Request<'_>,
+        frame_len: usize,
+        identities: &Identities,
+    ) -> QueueShare {
+        let bytes = Self::request_bytes(request, frame_len).saturating_add(identities.bytes());
         self.share_of(if bytes > SMALL_MAX { RoomOf::Large } else { RoomOf::Small }, bytes)
     }
 

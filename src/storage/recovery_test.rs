@@ -398,15 +398,10 @@ fn logs_of_zookeeper_are_read_by_its_rules() {
     let mut log = clean.clone();
     log[at[3] - 1] = 0;
     assert_eq!(last(&start(&log)), (2, 0));
-    // But for its reader, a length of zero ends the file, whatever follows: what follows was
-    // acknowledged.
+    // Its reader ends at a length of zero. But what follows was acknowledged.
     let mut log = clean.clone();
     log[at[1] + 8..at[1] + 12].fill(0);
-    let later = DamageReason::LaterRecord { offset: at[2] as u64, zxid: 3 };
-    assert_eq!(damage(&start(&log)).2, later);
-    log[at[2] - 1] = 0;
-    log.truncate(at[2]);
-    assert_eq!(last(&start(&log)), (1, 0));
+    assert!(matches!(damage(&start(&log)).2, DamageReason::LaterRecord { zxid: 3, .. }));
     let mut log = clean.clone();
     log[at[1] + 20] ^= 1;
     assert_eq!(damage(&start(&log)).2, DamageReason::Checksum);
@@ -910,22 +905,4 @@ fn what_could_not_be_noted_is_noted_when_there_is_room() {
         }
     }
     panic!("it was not noted");
-}
-
-/// It may be the only file of a directory: one that was sent, and not whole.
-#[test]
-fn a_snapshot_that_was_not_finished_is_not_a_directory_that_begins() {
-    let fixture = Fixture::default();
-    fixture.write(&[&[1, 2, 3]]);
-    let whole = fixture.content("snapshot.0");
-    let fixture = Fixture::default();
-    fixture.disk.plant(&Fixture::path("snapshot.15"), &whole[..whole.len() - 1]);
-    let refused = fixture.start().map(drop);
-    assert!(matches!(refused, Err(StorageError::NoReadableSnapshot { .. })), "{refused:?}");
-    assert_eq!(fixture.names(), ["snapshot.15"]);
-    // ZooKeeper's first, of nothing, says nothing.
-    let fixture = Fixture::default();
-    fixture.disk.plant(&Fixture::path("snapshot.0"), &whole[..whole.len() - 1]);
-    let (began, _) = fixture.start().expect("begins");
-    assert!(began.fresh);
 }

@@ -129,3 +129,21 @@ fn a_snapshot_has_its_name_only_when_it_is_whole() {
         assert!(!temporary.iter().any(|name| name.starts_with("tmp.")));
     }
 }
+
+/// It may be the only file of a directory: one that was sent, and not whole.
+#[test]
+fn a_snapshot_that_was_not_finished_is_not_a_directory_that_begins() {
+    let fixture = Fixture::default();
+    fixture.write(&[&[1, 2, 3]]);
+    let whole = fixture.content("snapshot.0");
+    let fixture = Fixture::default();
+    fixture.disk.plant(&Fixture::path("snapshot.15"), &whole[..whole.len() - 1]);
+    let refused = fixture.start().map(drop);
+    assert!(matches!(refused, Err(StorageError::NoReadableSnapshot { .. })), "{refused:?}");
+    assert_eq!(fixture.names(), ["snapshot.15"]);
+    // ZooKeeper's first, of nothing, says nothing.
+    let fixture = Fixture::default();
+    fixture.disk.plant(&Fixture::path("snapshot.0"), &whole[..whole.len() - 1]);
+    let (began, _) = fixture.start().expect("begins");
+    assert!(began.fresh);
+}

@@ -142,7 +142,7 @@ fn a_transaction_that_zookeeper_does_not_read_is_a_problem() {
             assert_eq!(report(&file)["record_max"], 2_097_150);
         } else {
             let problem = problem(&file);
-            assert!(problem.contains("reads none of more than 2097150"), "{problem}");
+            assert!(problem.contains("cannot read one of more than 2097150"), "{problem}");
         }
     }
 }
@@ -224,14 +224,14 @@ fn a_member_must_be_what_zookeeper_takes_it_for() {
         (RaftState { founds: true, ..good() }, "between two states"),
         (
             RaftState { members: Members { voters: vec![0x101], ..members() }, ..good() },
-            "do not vote here yet: 2;",
+            "do not vote yet: 2;",
         ),
         (
             RaftState {
                 members: Members { voters: vec![0x101, 0x302, 0x403], ..members() },
                 ..good()
             },
-            "are none in zoo.cfg: 3;",
+            "are not voters in zoo.cfg: 3;",
         ),
         (
             RaftState { members: Members { voters_outgoing: vec![0x101], ..members() }, ..good() },
@@ -245,7 +245,7 @@ fn a_member_must_be_what_zookeeper_takes_it_for() {
     // The voter is an earlier life of this server.
     let later = RaftState { id: 0x501, members: members(), ..RaftState::default() };
     RaftStateFile::create(&open(&data), &later, None).expect("a member");
-    assert!(problem(&three).contains("do not vote here yet: 1;"));
+    assert!(problem(&three).contains("do not vote yet: 1;"));
     assert!(costs(&data)[0].starts_with("this member does not vote"));
     is(good());
     let alone = costs(&config(&data, "autopurge.purgeInterval=1\n"));

@@ -555,9 +555,9 @@ fn who_does_not_belong_to_the_ensemble_is_told_why() {
         String::from_utf8_lossy(&reason).into_owned()
     };
     for (hello, expected) in [
-        (hello((7, 8)), "the caller speaks versions 7 to 8, but the called server speaks version 6"),
-        (as_version_5_says_it, "the caller speaks version 5, but the called server speaks version 6"),
-        (hello((3, 4)), "the caller speaks versions 3 to 4, but the called server speaks version 6"),
+        (hello((7, 8)), "the caller speaks versions 7 to 8, and the called server version 6"),
+        (as_version_5_says_it, "the caller speaks version 5, and the called server version 6"),
+        (hello((3, 4)), "the caller speaks versions 3 to 4, and the called server version 6"),
         (
             vec![0xff; 32],
             "this is the ensemble port of ferrokeeper; Java servers cannot join the ensemble",

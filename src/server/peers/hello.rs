@@ -538,9 +538,7 @@ impl Common {
     /// The version to speak, if the two can at all.
     fn take_stranger(&self, versions: Versions, has_secret: bool) -> Result<u32, String> {
         let Some(version) = OWN.common(versions) else {
-            return Err(format!(
-                "the caller speaks {versions}, but the called server speaks {OWN}"
-            ));
+            return Err(format!("the caller speaks {versions}, and the called server {OWN}"));
         };
         let has_own = self.security.secret.is_some();
         if has_secret != has_own && !self.security.is_lenient {

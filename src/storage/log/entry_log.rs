@@ -592,12 +592,7 @@ pub(crate) fn own_segments(directory: &DataDirectory) -> Result<Vec<SegmentBegin
     let mut segments = Vec::new();
     for zxid in directory.log_zxids()? {
         let path: PathBuf = directory.log_path(zxid);
-        let origin = match SegmentReader::open(directory.disk().as_ref(), &path) {
-            // Recovery has refused it if a start needs it.
-            Err(StorageError::Header { .. }) => Some(Origin::Java),
-            reader => reader?.map(|reader| reader.origin()),
-        };
-        match origin {
+        match SegmentReader::origin_of(directory.disk().as_ref(), &path)? {
             Some(Origin::Own { first_index }) => {
                 segments.push(SegmentBegin { index: first_index, zxid });
             }

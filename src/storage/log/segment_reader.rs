@@ -60,8 +60,8 @@ pub(crate) struct Found<'a> {
 pub(crate) enum Unreadable {
     /// Nothing that could be a record; in a segment of ours still to be judged.
     End,
-    /// In a segment of ZooKeeper: what its own reader refuses, or takes for the end although records
-    /// follow. That loses these, which it had acknowledged.
+    /// In a segment of ZooKeeper: what its own reader refuses, or takes for the end although
+    /// records follow. That loses these, which it had acknowledged.
     Refused(DamageReason),
 }
 
@@ -89,6 +89,15 @@ impl SegmentReader {
             _ => Origin::Java,
         };
         Ok(Some(Self { path: path.to_owned(), window, origin, offset: HEADER_LEN, last: 0 }))
+    }
+
+    /// Who wrote the segment; `None` if the file is empty. One that does not begin as a log does is
+    /// nobody's of which something is known: recovery has refused it if a start needs it.
+    pub(crate) fn origin_of(disk: &dyn Disk, path: &Path) -> Result<Option<Origin>, StorageError> {
+        match Self::open(disk, path) {
+            Err(StorageError::Header { .. }) => Ok(Some(Origin::Java)),
+            reader => Ok(reader?.map(|reader| reader.origin)),
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {

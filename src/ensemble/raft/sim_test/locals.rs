@@ -45,8 +45,12 @@ impl World {
         }
     }
 
-    /// A client is told that it has a session.
-    pub(super) fn see_local(&mut self, at: usize, session: i64) -> Checked {
+    /// A client is told that it has a session; `is_over` where the one that it came with had ended
+    /// before.
+    pub(super) fn see_session(&mut self, at: usize, session: i64, is_over: bool) -> Checked {
+        if is_over {
+            return Err(format!("session {session:#x} goes on that had ended before"));
+        }
         let life = self.servers[at].life;
         if !self.locals.are_there || self.history.has_session(session) {
             return Ok(());

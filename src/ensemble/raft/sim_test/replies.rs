@@ -112,12 +112,8 @@ impl World {
                 };
                 connection.heard = now;
                 connection.attached = Some(attached.clone());
-                let which = connection.client;
-                if connection.is_over {
-                    let session = attached.session;
-                    return Err(format!("{id:?}: session {session} goes on that had ended before"));
-                }
-                self.see_local(at, attached.session.0)?;
+                let (which, is_over) = (connection.client, connection.is_over);
+                self.see_session(at, attached.session.0, is_over)?;
                 let client = &mut self.clients[which];
                 if client.connection != Some((at, id)) {
                     return Ok(None);
