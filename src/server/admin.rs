@@ -237,7 +237,7 @@ async fn run(admin: &Admin, name: &str, client: &Client, request: &Parts, body: 
     let not_serving = || Answer::error(name, StatusCode::OK, NOT_SERVING).into_response();
     let Some(server) = serving else { return not_serving() };
     let headers = &request.headers;
-    let asker = Asker::new(client.peer, headers, admin.config.x_forwarded_for);
+    let asker = Asker::new((client.peer, client.own), headers, admin.config.x_forwarded_for);
     let needs = command.needs(asker.is_over_loopback(), admin.config.remote_allow_world);
     // What the root lets whom do is in the data.
     if needs.is_some() && server.knows_nothing() {

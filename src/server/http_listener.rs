@@ -45,7 +45,7 @@ impl Listener for HttpListener {
         let (stream, peer) = Listener::accept(&mut self.listener).await;
         let permit = self.crowd.room_for_one().await;
         let idle = self.idle_max.map(|max| Idle { max, end: Box::pin(tokio::time::sleep(max)) });
-        let client = self.crowd.enter(peer);
+        let client = self.crowd.enter(peer, stream.local_addr().ok());
         let lost = Box::pin(client.state.lost.clone().cancelled_owned());
         let place = Place { client, _permit: permit };
         (HttpStream { stream, idle, lost, place }, peer)
@@ -92,7 +92,7 @@ struct State {
 }
 
 impl Crowd {
-    fn enter(self: &Arc<Self>, peer: SocketAddr) -> Client {
+    fn enter(self: &Arc<Self>, peer: SocketAddr, own: Option<SocketAddr>) -> Client {
         let state = Arc::new(State {
             is_answered: AtomicBool::new(false),
             has_asked: AtomicBool::new(false),
@@ -100,7 +100,7 @@ impl Crowd {
             lost: CancellationToken::new(),
         });
         self.open.lock().push(Arc::clone(&state));
-        Client { peer, state, crowd: Arc::clone(self) }
+        Client { peer, own, state, crowd: Arc::clone(self) }
     }
 
     fn step(&self) -> u64 {
@@ -143,6 +143,8 @@ impl Crowd {
 #[derive(Debug, Clone)]
 pub(super) struct Client {
     pub(super) peer: SocketAddr,
+    /// The end of it that is this server's.
+    pub(super) own: Option<SocketAddr>,
     state: Arc<State>,
     crowd: Arc<Crowd>,
 }

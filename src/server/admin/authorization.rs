@@ -96,8 +96,13 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    /// Whoever sends the request, or where that is `trusted` the one that a proxy sends it for.
-    pub(super) fn new(peer: SocketAddr, headers: &HeaderMap, trusted: bool) -> Self {
+    /// Whoever sends the request over a connection with these ends, the other one first, or where
+    /// that is `trusted` the one that a proxy sends it for.
+    pub(super) fn new(
+        (peer, own): (SocketAddr, Option<SocketAddr>),
+        headers: &HeaderMap,
+        trusted: bool,
+    ) -> Self {
         let of_proxy = headers.get(X_FORWARDED_FOR);
         let ip = peer.ip().to_canonical();
         let first = |value: &HeaderValue| {
@@ -107,8 +112,10 @@ impl Asker {
         let forwarded = of_proxy.filter(|_| trusted).and_then(first);
         Self {
             address: forwarded.unwrap_or_else(|| java_address(ip)),
-            // A proxy on this machine speaks for others.
+            // A proxy on this machine speaks for others; one that says nothing of it may connect
+            // from loopback to the address that others connect to.
             is_over_loopback: ip.is_loopback()
+                && own.is_some_and(|own| own.ip().to_canonical().is_loopback())
                 && of_proxy.is_none()
                 && !headers.contains_key("forwarded"),
         }
@@ -165,7 +172,20 @@ mod tests {
         let headers = headers
             .iter()
             .map(|(name, value)| (name.parse().expect("a name"), HeaderValue::from_static(value)));
-        Asker::new(peer.parse().expect("an address"), &headers.collect(), trusted)
+        let own = if trusted { "127.0.0.1:8080" } else { "[::ffff:127.0.0.1]:8080" };
+        let ends = [peer, own].map(|end| end.parse().expect("an address"));
+        Asker::new((ends[0], Some(ends[1])), &headers.collect(), trusted)
+    }
+
+    /// As a proxy of a mesh connects, which adds no header where it does not know the protocol.
+    #[test]
+    fn who_comes_from_loopback_to_an_address_of_others_is_not_over_loopback() {
+        let peer = "127.0.0.6:1".parse().expect("an address");
+        for own in ["192.0.2.2:8080", "[2001:db8::1]:8080", "[::ffff:192.0.2.2]:8080"] {
+            let own = Some(own.parse().expect("an address"));
+            assert!(!Asker::new((peer, own), &HeaderMap::new(), false).is_over_loopback());
+        }
+        assert!(!Asker::new((peer, None), &HeaderMap::new(), false).is_over_loopback());
     }
 
     #[test]

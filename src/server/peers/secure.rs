@@ -183,7 +183,8 @@ impl Security {
         match &self.tls {
             Some(tls) if speaks_tls => Ok(Ok(Stream::Tls(Box::new(tls.accept(socket).await?)))),
             None if speaks_tls => Err(io::Error::other(
-                "it speaks TLS, and neither sslQuorum nor portUnification is set here",
+                "it speaks TLS, and neither sslQuorum nor portUnification with a key store is set \
+                 here",
             )),
             Some(_) if !self.is_lenient => {
                 let reason =
