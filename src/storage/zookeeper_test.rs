@@ -277,7 +277,7 @@ fn what_zookeeper_wrote_under_the_name_of_a_new_segment_is_kept() {
     assert_eq!(recovered.last_zxid, 7);
     recovered.log.append(&txn(8, b"ours")).expect("appends");
     recovered.log.commit().expect("commits");
-    assert_eq!(fixture.content("log.8.unreadable"), torn);
+    assert_eq!(fixture.content("unreadable-1.log.8"), torn);
     assert_ne!(fixture.content("log.8"), torn);
 }
 

@@ -92,6 +92,12 @@ pub fn log_zxid(path: &Path) -> i64 {
     }
 }
 
+/// What keeps a log of ZooKeeper's with no record that can be read. ZooKeeper would take
+/// `log.8.unreadable` for a log.
+pub(crate) fn unreadable(number: u32, log: &str) -> String {
+    format!("unreadable-{number}.{log}")
+}
+
 pub(crate) fn log(zxid: i64) -> String {
     format!("log.{zxid:x}")
 }

@@ -105,7 +105,11 @@ fn keep_zookeepers(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
         Err(StorageError::Header { .. }) => {}
         Err(error) => return Err(error),
     }
-    let kept = path.with_added_extension("unreadable");
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut names = (1..).map(|number| path.with_file_name(file_name::unreadable(number, &name)));
+    let is_free =
+        |kept: &PathBuf| disk.open(kept).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let kept = names.find(is_free).unwrap_or_else(|| path.to_owned());
     disk.rename(path, &kept).during("rename", path)
 }
 
