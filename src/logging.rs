@@ -64,7 +64,8 @@ pub fn start(file: Option<&Path>) {
     });
     for (old, new) in old_name::VARIABLES {
         if env::var_os(old).is_some() {
-            let text = format!("the environment has {old}, which is not read: it is called {new}");
+            let text =
+                format!("the environment has {old}, which is not read: its name is now {new}");
             refused.push((MessageId::OLD_VARIABLE, text));
         }
     }

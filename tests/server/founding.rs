@@ -617,7 +617,7 @@ fn a_founder_whose_disk_is_lost_once_it_is_elected_takes_nothing_with_it() {
     let leaves = |server: &mut Server| {
         stop(server);
         let said = leave(server);
-        assert!(said.contains("what it held before counts again"), "{said}");
+        assert!(said.contains("held before counts again"), "{said}");
         assert!(!said.contains("empty"), "{said}");
         server.run();
     };
