@@ -632,7 +632,7 @@ mod tests {
         let refusal = Refusal::new(Kind::OfAnother, "nothing in common".to_owned());
         assert_eq!(told(refusal.into()), said("refuses: nothing in common", true));
         let wrong = io::Error::other("it is server 2, not 1");
-        assert_eq!(told(wrong), said("is reached, but it is server 2, not 1", false));
+        assert_eq!(told(wrong), said("can be reached, but it is server 2, not 1", false));
         for kind in [
             io::ErrorKind::ConnectionRefused,
             io::ErrorKind::ConnectionReset,
