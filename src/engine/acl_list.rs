@@ -215,7 +215,7 @@ impl Grants {
     fn to(&self, entries: &[Acl<'_>], identity: &Identity) -> i32 {
         match identity.scheme.as_str() {
             "digest" => {
-                scheme::look_at(&identity.id);
+                scheme::hash(&identity.id);
                 let hash = self.hasher.hash_one(identity.id.as_str());
                 let found = self.digests.find(hash, |(at, _)| id_at(entries, *at) == identity.id);
                 found.map_or(0, |(_, perms)| *perms)

@@ -97,7 +97,7 @@ impl Identities {
 
     fn has_digest(&self, id: &str) -> bool {
         let Self { all, digests, hasher, .. } = self;
-        scheme::look_at(id);
+        scheme::hash(id);
         digests.find(hasher.hash_one(id), |at| id_at(all, *at) == id).is_some()
     }
 
