@@ -37,7 +37,7 @@ const REQUEST_OVERHEAD: u32 = 512;
 /// the transaction and in the answer. One can have fewer than twenty bytes there.
 const PART_OVERHEAD: usize = 128;
 /// A request of more bytes than this is a large one.
-const SMALL_MAX: usize = 64 << 10;
+pub(super) const SMALL_MAX: usize = 64 << 10;
 /// Beside the room of requests there is this part of it for connect requests, as a divisor.
 const CONNECTS_SHARE: u32 = 4;
 
@@ -137,47 +137,60 @@ pub(super) struct QueueShare {
     pub(super) bytes: u32,
 }
 
+/// One of the rooms.
+#[derive(Debug)]
+struct Room {
+    bytes: u32,
+    permits: Arc<Semaphore>,
+}
+
+impl Room {
+    fn new(bytes: u32) -> Self {
+        Self { bytes, permits: Arc::new(Semaphore::new(bytes as usize)) }
+    }
+}
+
 /// The rooms, whose permits are bytes.
 #[derive(Debug)]
 pub(super) struct Rooms {
-    of: [Arc<Semaphore>; 3],
-    bytes: [u32; 3],
+    small: Room,
+    large: Room,
+    connects: Room,
 }
 
 impl Rooms {
     /// Of a bound of so many bytes: half each for small requests and for large ones. Those that
     /// connect have a room beside.
     pub(super) fn new(bytes: u32) -> Self {
-        let bytes = [bytes / 2, bytes / 2, bytes / CONNECTS_SHARE];
-        Self { of: bytes.map(|bytes| Arc::new(Semaphore::new(bytes as usize))), bytes }
+        Self {
+            small: Room::new(bytes / 2),
+            large: Room::new(bytes / 2),
+            connects: Room::new(bytes / CONNECTS_SHARE),
+        }
     }
 
-    const fn of(&self, of: RoomOf) -> &Arc<Semaphore> {
-        match (of, &self.of) {
-            (RoomOf::Small, [room, ..])
-            | (RoomOf::Large, [_, room, _])
-            | (RoomOf::Connects, [.., room]) => room,
+    const fn of(&self, of: RoomOf) -> &Room {
+        match of {
+            RoomOf::Small => &self.small,
+            RoomOf::Large => &self.large,
+            RoomOf::Connects => &self.connects,
         }
     }
 
     /// A share, once there is room for it.
     pub(super) async fn take(&self, share: QueueShare) -> Option<OwnedSemaphorePermit> {
         // They are never closed.
-        Arc::clone(self.of(share.of)).acquire_many_owned(share.bytes).await.ok()
+        Arc::clone(&self.of(share.of).permits).acquire_many_owned(share.bytes).await.ok()
     }
 
     /// A share, if there is room for it now.
     pub(super) fn try_take(&self, share: QueueShare) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(self.of(share.of)).try_acquire_many_owned(share.bytes).ok()
+        Arc::clone(&self.of(share.of).permits).try_acquire_many_owned(share.bytes).ok()
     }
 
     /// All bytes of one of them.
     pub(super) const fn bytes(&self, of: RoomOf) -> u32 {
-        match (of, self.bytes) {
-            (RoomOf::Small, [bytes, ..])
-            | (RoomOf::Large, [_, bytes, _])
-            | (RoomOf::Connects, [.., bytes]) => bytes,
-        }
+        self.of(of).bytes
     }
 }
 

@@ -9,14 +9,13 @@ use jute::protocol::{LENGTH_LEN, Request, RequestHeader, Response, put_event, pu
 use super::connection::Connection;
 use super::figures::series::Counter;
 use super::inbox::Inbox;
-use super::shared::{RoomOf, Server};
+use super::shared::{RoomOf, SMALL_MAX, Server};
 use crate::engine::read::Most;
 use crate::engine::time::Monotonic;
 use crate::engine::watch_again::WatchAgain;
 use crate::ensemble::Fresh;
 
-/// A longer one takes room before it is decoded: a path of one byte takes six times as much then.
-const LARGE: usize = 64 << 10;
+/// What a path of one byte takes decoded, as a multiple: a long request takes room for it before.
 const DECODED: usize = 6;
 
 /// Answers the setWatches that is first in `inbox`, unless the connection ends before. What changed
@@ -31,7 +30,7 @@ pub(super) async fn answer(
         connection.close();
         return Ok(());
     };
-    let _room = if frame.len() > LARGE {
+    let _room = if frame.len() > SMALL_MAX {
         let share = server.share_of(RoomOf::Connects, frame.len().saturating_mul(DECODED));
         let taken = connection.wait_for(server, inbox, server.rooms.take(share)).await?;
         let Some(taken) = taken else { return Ok(()) };
