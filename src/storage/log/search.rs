@@ -4,7 +4,7 @@
 //! records. So the checksum of what a head announces is taken from sums that are made once, and the
 //! work is linear in the bytes.
 
-use super::record::{END_MARK, FRAME_LEN, HEAD_LEN, Head};
+use super::record::{END_MARK, FRAME_LEN, HEAD_LEN, Head, zxid_of_payload};
 
 /// The modulus of Adler-32.
 const MODULUS: u32 = 65_521;
@@ -34,6 +34,21 @@ impl Search {
     #[cfg(test)]
     pub(crate) const fn cost(&self) -> u64 {
         self.cost
+    }
+
+    /// Where the first whole record begins, after the unreadable one at 0, that has at least so
+    /// many bytes, a zxid above `last`, and is one by `is_it`; and its zxid.
+    pub(crate) fn first_after(
+        &mut self,
+        last: i64,
+        least: usize,
+        is_it: impl Fn(usize, &[u8]) -> bool,
+    ) -> Option<(usize, i64)> {
+        (1..self.bytes.len()).find_map(|start| {
+            let payload = self.record(start, least)?;
+            let zxid = zxid_of_payload(payload).filter(|zxid| *zxid > last)?;
+            is_it(start, payload).then_some((start, zxid))
+        })
     }
 
     /// The payload of the record that begins at `start` and is whole, if it has at least so many

@@ -7,7 +7,6 @@
 use std::path::{Path, PathBuf};
 
 use jute::persist::{FILE_VERSION, FileHeader, LOG_MAGIC};
-use jute::txn::TxnRecord;
 
 use super::record::{FRAME_LEN, HEAD_LEN, Head, zxid_of_payload};
 use super::search::Search;
@@ -91,15 +90,6 @@ impl SegmentReader {
         Ok(Some(Self { path: path.to_owned(), window, origin, offset: HEADER_LEN, last: 0 }))
     }
 
-    /// Who wrote the segment; `None` if the file is empty. One that does not begin as a log does is
-    /// nobody's of which something is known: recovery has refused it if a start needs it.
-    pub(crate) fn origin_of(disk: &dyn Disk, path: &Path) -> Result<Option<Origin>, StorageError> {
-        match Self::open(disk, path) {
-            Err(StorageError::Header { .. }) => Ok(Some(Origin::Java)),
-            reader => Ok(reader?.map(|reader| reader.origin)),
-        }
-    }
-
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -173,15 +163,10 @@ impl SegmentReader {
         let mut bytes = self.window.copy(offset, to).during("read", &self.path)?;
         let written = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         bytes.truncate(written);
-        let mut search = Search::new(bytes);
-        for start in 1..written {
-            let Some(payload) = search.record(start, JAVA_PAYLOAD_MIN) else { continue };
-            let Ok((record, _)) = TxnRecord::decode(payload) else { continue };
-            if record.header.zxid > self.last {
-                let (offset, zxid) = (offset.saturating_add(start as u64), record.header.zxid);
-                return Ok(Unreadable::Refused(DamageReason::LaterRecord { offset, zxid }));
-            }
-        }
-        Ok(Unreadable::End)
+        let later = Search::new(bytes).first_after(self.last, JAVA_PAYLOAD_MIN, |_, _| true);
+        Ok(later.map_or(Unreadable::End, |(start, zxid)| {
+            let offset = offset.saturating_add(start as u64);
+            Unreadable::Refused(DamageReason::LaterRecord { offset, zxid })
+        }))
     }
 }

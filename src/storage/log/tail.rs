@@ -11,7 +11,7 @@
 
 use std::io;
 
-use super::record::{OWN_PAYLOAD_MIN, Trailer, zxid_of_payload};
+use super::record::{OWN_PAYLOAD_MIN, Trailer};
 use super::search::Search;
 use crate::storage::disk::window::Window;
 
@@ -37,18 +37,17 @@ pub(crate) enum Tail {
 /// Judges what stands in a segment from `at` on, where `last_good` is the zxid of the last record.
 pub(crate) fn judge(window: &mut Window, at: u64, last_good: i64) -> io::Result<Tail> {
     let Some(end) = last_written(window, at)? else { return Ok(Tail::Clean) };
-    let mut search = Search::new(window.copy(at, end)?);
-    // The unreadable record itself begins at 0.
-    for start in 1..search.bytes().len() {
-        let Some(payload) = search.record(start, OWN_PAYLOAD_MIN) else { continue };
-        // A trailer of a later release is one, too.
+    // A trailer of a later release is one, too.
+    let is_of_later_group = |start: usize, payload: &[u8]| {
         let distance = Trailer::distance_of_payload(payload);
-        let (Some(zxid), Some(distance)) = (zxid_of_payload(payload), distance) else { continue };
-        if zxid > last_good && u64::from(distance) < start as u64 {
-            return Ok(Tail::Damage { offset: at.saturating_add(start as u64), zxid });
-        }
-    }
-    Ok(Tail::Torn { end })
+        distance.is_some_and(|distance| u64::from(distance) < start as u64)
+    };
+    let mut search = Search::new(window.copy(at, end)?);
+    let later = search.first_after(last_good, OWN_PAYLOAD_MIN, is_of_later_group);
+    Ok(later.map_or(Tail::Torn { end }, |(start, zxid)| Tail::Damage {
+        offset: at.saturating_add(start as u64),
+        zxid,
+    }))
 }
 
 /// The offset after the last byte from `at` on that is not zero.
