@@ -9,6 +9,7 @@ use std::io;
 use std::process;
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 use parking_lot::Mutex;
@@ -23,6 +24,10 @@ use crate::logging;
 /// end to others, and a shell Ctrl-C where it starts something in the background.
 const LEFT_IGNORED: [i32; 2] = [SIGHUP, SIGINT];
 
+/// Signals that come this soon after the one that ends a server are the same wish: `timeout`,
+/// terminals and supervisors send several at once.
+const SAME_WISH: Duration = Duration::from_secs(1);
+
 /// Whom signals are for.
 #[derive(Debug, Default)]
 enum Whom {
@@ -31,8 +36,8 @@ enum Whom {
     Start,
     /// A server.
     Server(Arc<Server>),
-    /// Nobody: it is ending.
-    Ending,
+    /// Nobody: it has been ending since then.
+    Ending(Instant),
 }
 
 /// The signals that the process answers to.
@@ -85,7 +90,7 @@ impl Signals {
             (SIGQUIT, Whom::Server(server)) => server.queue.ask(Inquiry::LogState),
             (SIGUSR1, Whom::Server(server)) => server.queue.ask(Inquiry::HandOver),
             (SIGQUIT | SIGUSR1, Whom::Start) => tracing::info!("state: this server is starting"),
-            (SIGQUIT | SIGUSR1, Whom::Ending) => tracing::info!("state: this server is ending"),
+            (SIGQUIT | SIGUSR1, Whom::Ending(_)) => tracing::info!("state: this server is ending"),
             // What is half done is found out by the next start, as if the power had failed.
             (_, Whom::Start) => {
                 tracing::info!("ending: the start is abandoned");
@@ -93,12 +98,13 @@ impl Signals {
             }
             (_, Whom::Server(server)) => {
                 tracing::info!(
-                    "ending: no more requests are accepted; a second signal ends the server at once"
+                    "ending: no more requests are accepted; a signal after one second or later ends the server at once"
                 );
                 server.end();
-                *whom = Whom::Ending;
+                *whom = Whom::Ending(Instant::now());
             }
-            (_, Whom::Ending) => {
+            (_, Whom::Ending(since)) if since.elapsed() < SAME_WISH => {}
+            (_, Whom::Ending(_)) => {
                 tracing::info!("ended at once by a second signal");
                 end(128 + signal);
             }
