@@ -60,7 +60,7 @@ pub const KEYS: &[Section] = &[
     Section { heading: "Clients", keys: &[
         in_file("clientPort", Int, Works, "TCP port for clients, unencrypted."),
         in_file("clientPortAddress", Text, Works, "Address for that port; default all."),
-        in_file("clientPortListenBacklog", Int, Works, "Connections that may wait to be accepted; -1 means 50."),
+        in_file("clientPortListenBacklog", Int, Works, "Connections that may wait to be accepted; -1 means 4096; ZooKeeper: 50."),
         property("clientTcpKeepAlive", Text, Works, "SO_KEEPALIVE on clients' sockets; default false."),
         in_file("maxClientCnxns", Int, Works, "Connections from one address, default 60; 0 means no limit."),
         property("maxCnxns", Int, Works, "Connections in total; 0 means no limit."),

@@ -29,7 +29,7 @@ use crate::message::MessageId;
 pub struct Config {
     /// Where clients are listened for (`clientPort`, `clientPortAddress`).
     pub client_listen: ListenAddress,
-    /// Connections that wait to be accepted (`clientPortListenBacklog`); `None` is unset, 50.
+    /// Connections that wait to be accepted (`clientPortListenBacklog`); `None` is unset, 4096.
     pub client_listen_backlog: Option<NonZeroU32>,
     /// Whether client sockets get SO_KEEPALIVE (`clientTcpKeepAlive`, false).
     pub client_tcp_keep_alive: bool,

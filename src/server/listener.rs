@@ -17,8 +17,9 @@ use super::shared::Server;
 use crate::config::ListenAddress;
 use crate::message::MessageId;
 
-/// Java's default for `listen(2)`.
-const BACKLOG: u32 = 50;
+/// For `listen(2)`, unless the system takes fewer. ZooKeeper leaves it at Java's 50, and of many
+/// clients that come at once most wait a second and more then.
+const BACKLOG: u32 = 4096;
 /// How long accepting rests when the process has no descriptor left.
 const REST: Duration = Duration::from_millis(50);
 
