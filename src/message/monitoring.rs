@@ -42,4 +42,9 @@ FK0608 AUDIT_NOT_WRITTEN
 "Changes continue, and their audit lines wait; beyond 64 MiB, or a quarter of the memory reserve if that is less, they are lost. With `audit.failClosed=true`, changes get -7 instead."
 "Free some space on the disk of the audit log, let the user of the server create and open the file, or check whatever reads standard output or syslog. It recovers by itself. Do this before a restart: lines that still wait when the server ends are lost."
 
+FK0609 LOG_LEVEL_SET
+"The level of the server's log was changed through the AdminServer's `log_level`, or somebody tried to."
+"From this line on, the log has more or fewer lines; with `off`, it has none. An attempt with a level that does not exist changes nothing."
+"If nobody was supposed to do it, set `admin.serverAddress=127.0.0.1`, and find out who has access to this machine."
+
 }

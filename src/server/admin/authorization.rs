@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue};
 use jute::{Acl, perms};
 
@@ -48,11 +49,11 @@ impl fmt::Display for Refused {
             Self::NotAuthenticated => "Not authenticated",
             Self::NotAuthorized => "Not authorized",
             Self::NotOverLoopback(Needs::Super) => {
-                "Not authorized: a request that does not come over loopback, or comes through a proxy, requires the super user; \
+                "Not authorized: a request that does not come over loopback, or comes through a proxy or from a web page of another site, requires the super user; \
                  with admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
             }
             Self::NotOverLoopback(_) => {
-                "Not authorized: a request that does not come over loopback, or comes through a proxy, requires the super user, or an identity to which the \
+                "Not authorized: a request that does not come over loopback, or comes through a proxy or from a web page of another site, requires the super user, or an identity to which the \
                  ACL of / gives all permissions, other than world; with admin.remote.allowWorld=true, it requires no more than in ZooKeeper"
             }
         })
@@ -117,7 +118,8 @@ impl Asker {
             is_over_loopback: ip.is_loopback()
                 && own.is_some_and(|own| own.ip().to_canonical().is_loopback())
                 && of_proxy.is_none()
-                && !headers.contains_key("forwarded"),
+                && !headers.contains_key("forwarded")
+                && !is_of_another_site(headers),
         }
     }
 
@@ -163,6 +165,16 @@ impl Asker {
     }
 }
 
+/// Whether a browser on this machine sends the request because a page from elsewhere has it do so.
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").map(text);
+    let origin = headers.get(ORIGIN).map(text);
+    let host = headers.get(HOST).map(text).unwrap_or_default();
+    let is_own = |origin: &String| origin.split_once("://").is_some_and(|(_, its)| its == host);
+    !site.is_none_or(|site| matches!(site.as_str(), "same-origin" | "none"))
+        || !origin.as_ref().is_none_or(is_own)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,6 +212,14 @@ mod tests {
             ("127.0.0.1:1", &[("x-forwarded-for", "127.0.0.1")], false),
             ("127.0.0.1:1", &[("forwarded", "for=127.0.0.1")], false),
             ("10.0.0.1:1", &[("x-forwarded-for", "127.0.0.1")], false),
+            // As browsers say whose page it is that has them ask.
+            ("127.0.0.1:1", &[("sec-fetch-site", "none")], true),
+            ("127.0.0.1:1", &[("sec-fetch-site", "same-origin")], true),
+            ("127.0.0.1:1", &[("sec-fetch-site", "cross-site")], false),
+            ("127.0.0.1:1", &[("sec-fetch-site", "same-site")], false),
+            ("127.0.0.1:1", &[("origin", "http://a:8080"), ("host", "a:8080")], true),
+            ("127.0.0.1:1", &[("origin", "http://b:8080"), ("host", "a:8080")], false),
+            ("127.0.0.1:1", &[("origin", "null"), ("host", "a:8080")], false),
         ] {
             for trusted in [false, true] {
                 let asker = asker(peer, headers, trusted);

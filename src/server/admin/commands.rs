@@ -6,6 +6,7 @@ use super::authorization::Needs;
 use super::json::{Fields, Json};
 use super::{Answer, connections, ensemble, parameter, statistics};
 use crate::logging;
+use crate::message::MessageId;
 use crate::server::four_letter;
 use crate::server::shared::Server;
 
@@ -160,7 +161,19 @@ pub(super) fn answer(command: Command, server: &Server, query: &str) -> Answer {
 
 /// Ferrokeeper's own: shows the level of the log, and sets it from now on.
 fn log_level(query: &str) -> Fields {
-    let set = parameter(query, "level").map_or(Ok(()), |level| logging::set_level(&level));
+    let set = parameter(query, "level").map_or(Ok(()), |level| {
+        let before = logging::level();
+        if level != before {
+            // While it can still be told.
+            tracing::warn!(
+                id = %MessageId::LOG_LEVEL_SET,
+                %level,
+                %before,
+                "the AdminServer is asked to set the level of the log"
+            );
+        }
+        logging::set_level(&level)
+    });
     let level = Json::Text(logging::level());
     match set {
         Ok(()) => vec![("level".into(), level)],
