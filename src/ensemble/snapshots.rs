@@ -145,6 +145,12 @@ impl Snapshots {
         self.may_begin() && !self.askers.is_empty()
     }
 
+    /// One is due as soon as it can begin: the log no longer holds what it shows.
+    pub fn want(&mut self) {
+        self.txns = self.txns.max(self.every_txns);
+        self.not_before = Monotonic::default();
+    }
+
     /// Counts what was logged.
     pub const fn count(&mut self, txns: u64, bytes: u64) {
         self.txns += txns;

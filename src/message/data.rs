@@ -45,7 +45,7 @@ FK0208 NO_READABLE_SNAPSHOT
 FK0209 LOG_WITHOUT_SNAPSHOT
 "There are transactions but no snapshot that they build on."
 "The server does not start; nothing was changed. The logs may still hold everything."
-"Check that `dataDir` is the right one: snapshots are there, logs in `dataLogDir`. Restore a snapshot. If the command in the message is `ferrokeeper data first-snapshot`, it loses nothing, and `snapshot.trust.empty=true` does the same for one start. Any other command moves everything aside and begins with an empty tree. A member of an ensemble never starts from logs without a snapshot, whatever `snapshot.trust.empty` says: if a majority of the others is running, the command moves everything aside, and a start loads it from them."
+"Check that `dataDir` is the right one: snapshots are there, logs in `dataLogDir`. Restore a snapshot. If the message names no command, the folder of snapshots holds nothing that belongs to this server's log, most likely because the disk of `dataDir` is not mounted: only if it is lost for good, and never for a member of an ensemble, `ferrokeeper data first-snapshot` makes a snapshot from the log; open sessions end then. If the command in the message is `ferrokeeper data first-snapshot`, it loses nothing, and `snapshot.trust.empty=true` does the same for one start. Any other command moves everything aside and begins with an empty tree. A member of an ensemble never starts from logs without a snapshot, whatever `snapshot.trust.empty` says: if a majority of the others is running, the command moves everything aside, and a start loads it from them."
 
 FK0210 DIRECTORY_EMPTIED
 "There is neither a snapshot nor a log, but there is a session key, a spare log segment, a seal or `ferrokeeper.logged`: the directory once held data."

@@ -87,6 +87,11 @@ FK0338 SNAPSHOT_DRIFTED
 "Nothing was replaced or purged because of it, and the log keeps everything. But something in memory is wrong, the tree or its digest: this is a bug, or the machine's memory is failing. A member of an ensemble loads the leader's tree (FK0471) without a restart. On a standalone server, no snapshot succeeds until a restart, so logs accumulate and a start takes longer."
 "Restart a standalone server: a start rebuilds the tree from the previous snapshot and the log. Keep a copy of the data directory and report it. If it happens again, check the memory of the machine; a member of an ensemble can also be stopped; while a majority of the others is running, move `version-2` in dataDir and dataLogDir aside, keep both, leave `myid`, and start it again."
 
+FK0339 LOG_REMOVED
+"The file that the transactions are written to was removed, moved or replaced while the server was running."
+"The server goes on in a new file and takes a snapshot at once. Until that has its name, what the file held is in memory only: if the server ends before that, the next start is refused."
+"Do not stop the server before `last_snapshot` of the AdminServer shows the snapshot. Find out who removes files from dataLogDir: old logs are removed by the server itself (`autopurge.purgeInterval`)."
+
 FK0341 SEQUENCE_EXHAUSTED
 "The counter for sequential znodes under a parent has reached its end, 2147483647."
 "No more sequential znodes can be created there (-8): names would repeat. Locks and queues there stop working; the data is safe."

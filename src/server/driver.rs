@@ -215,6 +215,9 @@ fn snapshot(
     next_step: &mut Instant,
 ) -> Duration {
     let replica = Arc::clone(standalone.replica());
+    if standalone.log().take_was_removed() {
+        snapshots.want();
+    }
     if snapshots.is_due(now) || snapshots.is_asked_for() {
         snapshots.begin(&replica, standalone.log(), now);
     }

@@ -201,6 +201,9 @@ impl Thread {
             driver::synced(server, took);
         }
         self.snapshots.count(0, written.bytes);
+        if written.log_was_removed {
+            self.snapshots.want();
+        }
         let is_installed = member.persisted(written)?;
         if let Some(asks) = member.take_asks() {
             member.transport().asks(asks);

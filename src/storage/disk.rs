@@ -64,6 +64,9 @@ pub trait DiskFile: Debug + Send {
     /// The length of the file in bytes.
     fn size(&self) -> io::Result<u64>;
 
+    /// Whether `path` still names this file.
+    fn is_at(&self, path: &Path) -> io::Result<bool>;
+
     /// Reads up to `buffer.len()` bytes; 0 is the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 

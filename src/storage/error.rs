@@ -118,7 +118,7 @@ pub enum StorageError {
         way_out: Option<Box<WayOut>>,
     },
     /// There are transactions, but no snapshot that they build on.
-    #[error("no valid snapshot in {}, but {} holds transactions. Nothing was changed. Restore a snapshot from a backup{}", folder.display(), log.display(), WayOut::shown(way_out.as_deref()))]
+    #[error("no valid snapshot in {}, but {} holds transactions. Nothing was changed. Check dataDir and what should be mounted there, or restore a snapshot from a backup{}", folder.display(), log.display(), WayOut::shown(way_out.as_deref()))]
     LogWithoutSnapshot {
         /// The folder of snapshots.
         folder: PathBuf,
@@ -373,6 +373,13 @@ pub enum StorageError {
 }
 
 impl StorageError {
+    /// Whether the disk has no room, or its user may not have more of it.
+    pub(crate) fn is_no_room(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        let Self::Io { source, .. } = self else { return false };
+        matches!(source.kind(), StorageFull | QuotaExceeded)
+    }
+
     /// Of a directory that the others have refused.
     #[must_use]
     pub fn older_copy(directory: &DataDirectory) -> Self {

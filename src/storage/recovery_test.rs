@@ -316,6 +316,27 @@ fn without_a_readable_snapshot_nothing_starts() {
     assert_eq!(last(&trusting), (1, 0));
 }
 
+/// As where the disk of dataDir is not mounted, and that of dataLogDir is: the sessions' key and
+/// what a member has promised are there.
+#[test]
+fn nobody_is_told_to_do_without_a_folder_that_is_not_there() {
+    let fixture = plain();
+    fixture.write(&[&[1, 2]]);
+    fixture.disk.remove(&Fixture::path("snapshot.0")).expect("removes");
+    let way_out = |fixture: &Fixture| match fixture.start().expect_err("refused") {
+        StorageError::LogWithoutSnapshot { way_out, .. } => way_out,
+        error => panic!("{error}"),
+    };
+    let command = way_out(&fixture).expect("its other files are there").command;
+    assert_eq!(command, "ferrokeeper data first-snapshot /data");
+    for name in fixture.names() {
+        if !name.starts_with("log.") {
+            fixture.disk.remove(&Fixture::path(&name)).expect("removes");
+        }
+    }
+    assert_eq!(way_out(&fixture), None);
+}
+
 const PACKED: [(Compression, &str); 2] =
     [(Compression::Gzip, "snapshot.2.gz"), (Compression::Snappy, "snapshot.2.snappy")];
 
@@ -821,6 +842,25 @@ fn a_log_whose_inner_segment_ends_unreadable_does_not_give_way() {
     assert_eq!(fixture.image(), before);
     let error = fixture.start().expect_err("is damage");
     assert!(matches!(error, StorageError::Damage { .. }), "{error}");
+}
+
+/// The snapshot's record stands in a segment that does not begin as a log any more. The one after
+/// it, of a later term, would be void by itself.
+#[test]
+fn a_log_with_a_segment_without_a_header_does_not_give_way() {
+    const TERM: i64 = 5 << 32;
+    let fixture = plain();
+    fixture.write(&[&[1, 2]]);
+    fixture.write(&[&[3], &[4]]);
+    fixture.write(&[&[TERM], &[TERM + 1]]);
+    let (_, mut ledger) = fixture.start().expect("starts");
+    ledger.txns.retain(|zxid, _| *zxid <= 4);
+    ledger.snapshot(&fixture.open(), 4).expect("snapshot");
+    fixture.edit("log.3", |bytes| bytes[0] ^= 1);
+    fixture.edit("log.500000000", |bytes| bytes[8..16].copy_from_slice(&4_i64.to_be_bytes()));
+    let before = fixture.image();
+    discard_void_log(&fixture.open(), 4, &mut Nothing).expect("looks");
+    assert_eq!(fixture.image(), before);
 }
 
 /// As a server does at its end.

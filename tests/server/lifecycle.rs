@@ -343,3 +343,29 @@ fn a_nearly_full_disk_refuses_what_grows_and_heals() {
     assert_eq!(told, 1, "{}", server.log());
     ends_well(&mut server);
 }
+
+/// What stood in the log is in the server's memory only.
+#[test]
+fn a_log_that_is_removed_under_a_running_server_loses_nothing() {
+    let mut server = Server::start("");
+    let mut client = server.connect(TIMEOUT_MS);
+    client.ok(&create("/before", vec![], CreateMode::Persistent));
+    let version_2 = server.data().join("version-2");
+    let names = || {
+        let entries = fs::read_dir(&version_2).expect("it is there");
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+    };
+    names()
+        .filter(|name| name.starts_with("log."))
+        .for_each(|name| fs::remove_file(version_2.join(name)).expect("it goes"));
+    client.ok(&create("/after", vec![], CreateMode::Persistent));
+    assert!(server.log().contains("FK0339"), "{}", server.log());
+    until("there is a snapshot of it", || {
+        names().any(|name| name.starts_with("snapshot.") && name != "snapshot.0")
+    });
+    server.signal("KILL");
+    server.wait();
+    server.run();
+    let mut client = server.connect(TIMEOUT_MS);
+    assert!(client.exists("/before") && client.exists("/after"));
+}

@@ -73,6 +73,8 @@ pub struct Written {
     pub sync: Option<Duration>,
     /// About how much log there is more.
     pub bytes: u64,
+    /// Whether somebody removed the log: what stood in it wants a snapshot.
+    pub log_was_removed: bool,
 }
 
 /// The disk of a member. It is for one thread at a time, and may wait for the disk.
@@ -140,6 +142,7 @@ impl DiskWriter {
         }
         self.commit(&mut written)?;
         written.segments = self.log.take_segments();
+        written.log_was_removed = self.log.take_was_removed();
         Ok(written)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -120,6 +120,15 @@ struct RealFile(File);
 impl DiskFile for RealFile {
     fn size(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        let ours = self.0.metadata()?;
+        match std::fs::metadata(path) {
+            Ok(its) => Ok((its.dev(), its.ino()) == (ours.dev(), ours.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

@@ -631,6 +631,10 @@ impl DiskFile for SimHandle {
         Ok(self.state().file(self.id)?.live.len() as u64)
     }
 
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.state().live.get(path) == Some(&self.id))
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.state();
         match &mut state.reads_left {

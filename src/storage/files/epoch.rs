@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::atomic_file;
 use super::file_name;
 use crate::storage::disk::{Access, Disk};
-use crate::storage::error::StorageError;
+use crate::storage::error::{During, StorageError};
 
 /// One of the two epoch files.
 #[derive(Debug)]
@@ -55,7 +55,8 @@ impl EpochFile {
         self.epoch
     }
 
-    /// Replaces the epoch, durably; writes nothing if it is there already.
+    /// Replaces the epoch, durably; writes nothing if it is there already. On a disk without room
+    /// for another file it is written over the old one: an election must not fail for that.
     ///
     /// # Errors
     /// When the disk refuses; the file then holds the old or the new epoch.
@@ -65,9 +66,25 @@ impl EpochFile {
         }
         let text = epoch.to_string();
         let disk = self.disk.as_ref();
-        atomic_file::replace(disk, &self.folder, self.name, text.as_bytes(), Access::Shared)?;
+        match atomic_file::replace(disk, &self.folder, self.name, text.as_bytes(), Access::Shared) {
+            Err(error) if error.is_no_room() => self.write_over(text, error)?,
+            replaced => replaced?,
+        }
         self.epoch = epoch;
         Ok(())
+    }
+
+    /// Writes over what is there, which is less than a sector and so the old or the new one after a
+    /// power failure. Where there is nothing, it is as it was.
+    fn write_over(&self, mut text: String, no_room: StorageError) -> Result<(), StorageError> {
+        let path = self.folder.join(self.name);
+        let Ok(file) = self.disk.open_for_write(&path) else { return Err(no_room) };
+        // The first line counts, and a longer number is not to be left in part.
+        while (text.len() as u64) < file.size().during("read", &path)? {
+            text.push('\n');
+        }
+        file.write_all_at(text.as_bytes(), 0).during("write", &path)?;
+        file.sync_all().during("sync", &path)
     }
 }
 
@@ -115,6 +132,24 @@ mod tests {
             let after = EpochFile::accepted(Arc::new(disk), Path::new(FOLDER)).expect("opens");
             assert!(after.get() == 42 || (!done && after.get() == 41), "seed {seed}");
         }
+    }
+
+    #[test]
+    fn a_disk_without_room_takes_another_epoch() {
+        for (old, epoch) in [("41\n", 42), ("41", 42), ("1000\n", 999), ("1000", 9)] {
+            let disk = disk();
+            let path = Path::new(FOLDER).join("acceptedEpoch");
+            disk.plant(&path, old.as_bytes());
+            disk.set_free(Some(0));
+            let open = || EpochFile::accepted(Arc::new(disk.clone()), Path::new(FOLDER));
+            open().expect("opens").set(epoch).expect("sets");
+            disk.crash(&mut Dice(1));
+            assert_eq!(open().expect("opens").get(), epoch, "{old:?}");
+        }
+        let disk = disk();
+        disk.set_free(Some(0));
+        let mut none = EpochFile::accepted(Arc::new(disk), Path::new(FOLDER)).expect("opens");
+        assert!(none.set(1).expect_err("there is nothing to write over").is_no_room());
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 use std::io::ErrorKind::NotFound;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -132,7 +132,8 @@ impl EntryLog {
             SnapshotOrigin::None | SnapshotOrigin::Java => 0,
         };
         let base = SegmentBegin { index, zxid: snapshot.zxid };
-        let mut segments = own_segments(&directory)?;
+        // What a start needs, recovery has read.
+        let mut segments = readable_segments(&directory)?;
         let next = log.next_index();
         // One that was begun and got no record would stand in the way of what comes instead of it.
         log.go_on_behind(log.last_zxid(), next, || {
@@ -157,7 +158,10 @@ impl EntryLog {
             last_zxid: log.last_zxid(),
             cursors: Mutex::default(),
         };
-        Ok((read, EntryWriter { directory, log, base, segments, has_changed: true }))
+        Ok((
+            read,
+            EntryWriter { directory, log, base, segments, has_changed: true, was_removed: false },
+        ))
     }
 
     /// A log without entries, beside what lies in the directory and is another's: that is not read,
@@ -186,7 +190,10 @@ impl EntryLog {
             cursors: Mutex::default(),
         };
         let segments = Vec::new();
-        Ok((read, EntryWriter { directory, log, base, segments, has_changed: true }))
+        Ok((
+            read,
+            EntryWriter { directory, log, base, segments, has_changed: true, was_removed: false },
+        ))
     }
 
     /// The first entry that can be read; the zxid of the one before it is known.
@@ -370,6 +377,8 @@ pub struct EntryWriter {
     segments: Vec<SegmentBegin>,
     /// Whether they are others than they were.
     has_changed: bool,
+    /// Whether somebody else removed one that was written to, since that was last asked.
+    was_removed: bool,
 }
 
 impl EntryWriter {
@@ -429,6 +438,10 @@ impl EntryWriter {
     /// When the disk refuses. The log takes nothing more then.
     pub fn commit(&mut self) -> Result<(), StorageError> {
         self.log.commit()?;
+        if self.log.take_was_removed() {
+            self.was_removed = true;
+            self.forget_removed()?;
+        }
         if let Some(begin) = self.log.segment_begin()
             && self.segments.last() != Some(&begin)
         {
@@ -441,7 +454,7 @@ impl EntryWriter {
     /// Takes the entries from `from` on away. The newest file goes first, each durably, so that a
     /// crash at any point leaves a beginning of what was there.
     fn cut(&mut self, from: u64) -> Result<(), StorageError> {
-        let Self { directory, log, base, segments, has_changed } = self;
+        let Self { directory, log, base, segments, has_changed, was_removed: _ } = self;
         let kept = segments.partition_point(|segment| segment.index < from);
         // What a snapshot shows is final.
         let last = zxid_in(segments, *base, from.saturating_sub(1));
@@ -491,6 +504,11 @@ impl EntryWriter {
         self.segments.retain(|segment| left.binary_search(&segment.zxid).is_ok());
         self.has_changed |= self.segments.len() != before;
         Ok(())
+    }
+
+    /// Whether the log was removed; see [`TxnLog::take_was_removed`].
+    pub const fn take_was_removed(&mut self) -> bool {
+        std::mem::replace(&mut self.was_removed, false)
     }
 
     /// Goes on with the spares of the log that this one takes the place of: its filler fills these.
@@ -587,20 +605,44 @@ impl Cursor {
     }
 }
 
-/// The segments that this server wrote, oldest first; those after the last one of ZooKeeper.
-pub(crate) fn own_segments(directory: &DataDirectory) -> Result<Vec<SegmentBegin>, StorageError> {
+/// The segments that this server wrote, oldest first; those after the last one of ZooKeeper, and
+/// after the last one that does not begin as a log does.
+pub(crate) fn readable_segments(
+    directory: &DataDirectory,
+) -> Result<Vec<SegmentBegin>, StorageError> {
     let mut segments = Vec::new();
     for zxid in directory.log_zxids()? {
-        let path: PathBuf = directory.log_path(zxid);
-        match SegmentReader::origin_of(directory.disk().as_ref(), &path)? {
-            Some(Origin::Own { first_index }) => {
-                segments.push(SegmentBegin { index: first_index, zxid });
-            }
-            Some(Origin::Java) => segments.clear(),
-            None => {}
+        let path = directory.log_path(zxid);
+        match SegmentReader::open(directory.disk().as_ref(), &path) {
+            Err(StorageError::Header { .. }) => segments.clear(),
+            reader => list(&mut segments, zxid, reader?.as_ref()),
         }
     }
     Ok(segments)
+}
+
+/// The segments that this server wrote, oldest first; those after the last one of ZooKeeper.
+///
+/// # Errors
+/// When the disk refuses, or a segment does not begin as a log does: it may be one of them.
+pub(crate) fn own_segments(directory: &DataDirectory) -> Result<Vec<SegmentBegin>, StorageError> {
+    let mut segments = Vec::new();
+    for zxid in directory.log_zxids()? {
+        let reader = SegmentReader::open(directory.disk().as_ref(), &directory.log_path(zxid))?;
+        list(&mut segments, zxid, reader.as_ref());
+    }
+    Ok(segments)
+}
+
+/// Adds a segment to those before it; an empty file is none.
+fn list(segments: &mut Vec<SegmentBegin>, zxid: i64, reader: Option<&SegmentReader>) {
+    match reader.map(SegmentReader::origin) {
+        Some(Origin::Own { first_index }) => {
+            segments.push(SegmentBegin { index: first_index, zxid });
+        }
+        Some(Origin::Java) => segments.clear(),
+        None => {}
+    }
 }
 
 /// Forgets the segments before one that does not reach to the next, as if they had been purged.

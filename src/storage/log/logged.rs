@@ -10,7 +10,6 @@
 //! for it, which may be another than that of the log: the log goes on, and the file comes when
 //! there is room.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,7 +59,7 @@ impl Logged {
             return Ok(());
         }
         match self.write_down() {
-            Err(error) if is_no_room(&error) => {
+            Err(error) if error.is_no_room() => {
                 if self.no_room.replace(GROUPS_WITHOUT).is_none() {
                     tracing::error!(
                         id = %MessageId::LOG_UNTOLD,
@@ -109,11 +108,6 @@ impl Logged {
     pub(crate) fn forget(&mut self) {
         self.is_said = false;
     }
-}
-
-fn is_no_room(error: &StorageError) -> bool {
-    use io::ErrorKind::{QuotaExceeded, StorageFull};
-    matches!(error, StorageError::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
 }
 
 /// Takes it back, durably, before the last log goes.

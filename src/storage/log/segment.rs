@@ -49,10 +49,18 @@ impl Segment {
     ) -> Result<Self, StorageError> {
         let name = file_name::log(begin.zxid);
         let path = folder.join(&name);
-        let (before, file) = match spare {
-            Some(number) => {
-                let spare = folder.join(file_name::spare(number));
-                let file = disk.open_for_write(&spare).during("open the spare segment", &spare)?;
+        let opened = spare.map(|number| {
+            let spare = folder.join(file_name::spare(number));
+            (disk.open_for_write(&spare), spare)
+        });
+        // Whoever removed the log may have removed its spares as well.
+        let opened = opened.filter(|(file, _)| {
+            file.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::NotFound)
+        });
+        let filled = opened.is_some();
+        let (before, file) = match opened {
+            Some((file, spare)) => {
+                let file = file.during("open the spare segment", &spare)?;
                 (spare, file)
             }
             None => {
@@ -67,11 +75,21 @@ impl Segment {
         keep_zookeepers(disk, &path)?;
         disk.rename(&before, &path).during("rename a new segment to", &path)?;
         disk.sync_folder(folder).during("sync the folder", folder)?;
-        Ok(Self { file, path, end: HEADER_LEN, filled: spare.is_some(), begin })
+        Ok(Self { file, path, end: HEADER_LEN, filled, begin })
     }
 
     pub(crate) fn begin(&self) -> SegmentBegin {
         self.begin
+    }
+
+    /// Whether its name still leads to it: what is written is lost with the process otherwise. True
+    /// where the system does not tell; the write says why.
+    pub(crate) fn is_there(&self) -> bool {
+        self.file.is_at(&self.path).unwrap_or(true)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(crate) fn end(&self) -> u64 {

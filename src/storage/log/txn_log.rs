@@ -13,6 +13,7 @@ use super::logged::Logged;
 use super::record::{self, EntryKind};
 use super::segment::{Segment, SegmentBegin};
 use super::spare::{SpareFiller, SpareShelf};
+use crate::message::MessageId;
 use crate::storage::disk::Disk;
 use crate::storage::error::{During, StorageError};
 use crate::storage::files::directory::DataDirectory;
@@ -79,6 +80,8 @@ pub struct TxnLog {
     durable_zxid: i64,
     /// The index of the group's first record.
     next_index: u64,
+    /// The file that took the last group was removed by somebody else since that was last asked.
+    was_removed: bool,
     poisoned: bool,
 }
 
@@ -107,6 +110,7 @@ impl TxnLog {
             last_zxid,
             durable_zxid: last_zxid,
             next_index,
+            was_removed: false,
             poisoned: false,
         })
     }
@@ -273,7 +277,8 @@ impl TxnLog {
         if epoch > self.epoch.get() {
             self.epoch.set(epoch)?;
         }
-        let mut segment = match self.segment.take().filter(|segment| self.takes_group(segment)) {
+        let last = self.segment.take().filter(|segment| self.takes_group(segment));
+        let mut segment = match self.if_there(last)? {
             Some(segment) => segment,
             None => Segment::create(
                 self.disk.as_ref(),
@@ -288,6 +293,30 @@ impl TxnLog {
         }
         self.segment = Some(segment);
         Ok(())
+    }
+
+    /// The segment, unless somebody removed its file or put another one in its place: then the next
+    /// group begins a new one, and tells of it.
+    fn if_there(&mut self, segment: Option<Segment>) -> Result<Option<Segment>, StorageError> {
+        let segment = match segment {
+            Some(segment) if !segment.is_there() => segment,
+            there => return Ok(there),
+        };
+        tracing::error!(
+            id = %MessageId::LOG_REMOVED,
+            path = %segment.path().display(),
+            "the transaction log was removed while the server writes to it; taking a snapshot, without which the transactions are lost with this process"
+        );
+        self.was_removed = true;
+        self.logged.forget();
+        self.disk.create_folder(&self.folder).during("create", &self.folder)?;
+        Ok(None)
+    }
+
+    /// Whether the log was removed since this was last asked: what stood in it is in memory only,
+    /// until there is a snapshot.
+    pub const fn take_was_removed(&mut self) -> bool {
+        std::mem::replace(&mut self.was_removed, false)
     }
 
     /// A group never spans segments; an unfilled segment is left as soon as a spare is ready.

@@ -140,6 +140,28 @@ fn the_log_never_tries_again_after_a_failure() {
 }
 
 #[test]
+fn a_log_that_somebody_removes_goes_on_in_a_new_file_and_says_so() {
+    let fixture = Fixture::new(SMALL);
+    let mut log = fixture.write(&[&[1]]).log;
+    let mut commit = |zxid| {
+        log.append(&txn(zxid, &[])).expect("appends");
+        log.commit().expect("commits");
+        log.take_was_removed()
+    };
+    assert_eq!([commit(2), commit(3)], [false; 2]);
+    fixture.disk.rename(&Fixture::path("log.1"), &Fixture::path("moved")).expect("moves");
+    assert_eq!([commit(4), commit(5)], [true, false]);
+    // Another file under its name is not it.
+    fixture.disk.remove(&Fixture::path("log.4")).expect("removes");
+    fixture.disk.plant(&Fixture::path("log.4"), b"");
+    assert_eq!([commit(6), commit(7)], [true, false]);
+    assert!(fixture.names().contains(&"log.6".to_owned()));
+    // What is lost without a snapshot is not passed over.
+    fixture.disk.kill();
+    fixture.start().expect_err("1 to 5 are gone");
+}
+
+#[test]
 fn a_segment_takes_what_fits_and_a_large_group_gets_its_own() {
     let fixture = Fixture::new(LogOptions { spares: 0, ..SMALL });
     let mut log = fixture.write(&[&[1]]).log;

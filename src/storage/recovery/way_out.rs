@@ -13,12 +13,17 @@ use crate::storage::error::{During, Loss, StorageError, Then, WayOut};
 use crate::storage::files::directory::{DataDirectory, quoted};
 use crate::storage::files::file_name;
 use crate::storage::files::file_name::FileName;
+use crate::storage::log::entry_log::readable_segments;
 use crate::storage::log::logged;
 use crate::storage::log::record::zxid_of_payload;
 use crate::storage::log::segment_reader::{Origin, SegmentReader};
 use crate::storage::log::unsynced::is_unsynced;
 use crate::storage::replay::{Nothing, SnapshotId, SnapshotOrigin};
 use crate::storage::snapshot::reader::Loaded;
+
+/// What a server keeps beside its snapshots; not before its first one.
+const KEPT: [&str; 4] =
+    [file_name::SESSION_KEY, file_name::SESSIONS_BEFORE_KEY, file_name::SEALED, file_name::LOGGED];
 
 /// What to do about an unreadable place in a log: to cut there, after `last_good`. `None` if what
 /// that loses cannot be told.
@@ -44,10 +49,13 @@ pub(crate) fn of_damage(
 }
 
 /// What to do without a readable snapshot: to begin where the logs begin, if that is the beginning,
-/// else anew.
+/// else anew. `None` where the folder of snapshots is not the one that belongs to the logs.
 pub(crate) fn of_no_snapshot(directory: &DataDirectory) -> Option<Box<WayOut>> {
     if is_member(directory).ok()? {
         return Some(Box::new(giving_up(directory, Loss::default())));
+    }
+    if is_of_others(directory).ok()? {
+        return None;
     }
     if logs_reach_back(directory).ok()? {
         let command = directory.tool_command("data first-snapshot");
@@ -56,6 +64,21 @@ pub(crate) fn of_no_snapshot(directory: &DataDirectory) -> Option<Box<WayOut>> {
     // From the first of all logs on.
     let loss = loss::behind(directory, 0, 0, 0).ok()?;
     Some(Box::new(giving_up(directory, loss)))
+}
+
+/// Whether this server has written to the logs, and nothing beside the snapshots says so: they lie
+/// in another folder, or on a disk that is not mounted, with the key of the sessions and with what
+/// a member has promised.
+fn is_of_others(directory: &DataDirectory) -> Result<bool, StorageError> {
+    if readable_segments(directory)?.is_empty() {
+        return Ok(false);
+    }
+    let names = directory.disk().list(directory.snapshots());
+    let names = names.during("list", directory.snapshots())?;
+    let is_kept = |name: &String| {
+        KEPT.contains(&name.as_str()) || matches!(FileName::parse(name), FileName::Snapshot(..))
+    };
+    Ok(!names.iter().any(is_kept))
 }
 
 /// What to do where the log is not that of the snapshot: to begin with an older one with which it
@@ -144,15 +167,8 @@ fn begins_at_the_beginning(directory: &DataDirectory, first: i64) -> Result<bool
 /// Refuses a directory that tells of a past and holds nothing of it.
 pub(crate) fn refuse_emptied(directory: &DataDirectory) -> Result<(), StorageError> {
     let (disk, snapshots, logs) = (directory.disk(), directory.snapshots(), directory.logs());
-    // A directory gets these only after its first snapshot.
-    const TRACES: [&str; 4] = [
-        file_name::SESSION_KEY,
-        file_name::SESSIONS_BEFORE_KEY,
-        file_name::SEALED,
-        file_name::LOGGED,
-    ];
     let is_trace = |name: &String| {
-        TRACES.contains(&name.as_str()) || matches!(FileName::parse(name), FileName::Spare(_))
+        KEPT.contains(&name.as_str()) || matches!(FileName::parse(name), FileName::Spare(_))
     };
     for folder in [snapshots, logs] {
         let names = disk.list(folder).during("list", folder)?;

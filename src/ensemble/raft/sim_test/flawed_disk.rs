@@ -89,6 +89,10 @@ impl DiskFile for FlawedFile {
         self.inner.size()
     }
 
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        self.inner.is_at(path)
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.inner.read_at(buffer, offset)
     }
