@@ -847,6 +847,27 @@ fn on_a_nearly_full_disk_only_what_needs_no_room_goes_on() {
     assert!(again(&mut world).ends_with(": /c"));
 }
 
+/// A session that lived on one server only asks for more than there is room for.
+#[test]
+fn an_upgrade_that_is_refused_writes_nothing() {
+    let mut world = World::with_two();
+    let upgrade = |path| {
+        let request = create(path, CreateMode::Ephemeral);
+        (3, Some(77), Work::Upgrade { timeout_ms: TIMEOUT_MS, request })
+    };
+    world.disk.set_free(Some((2 << 20) - 1));
+    world.now.monotonic = world.now.monotonic.plus(1000);
+    let (sessions, index) =
+        (world.standalone.sequencer().sessions_count(), world.standalone.log().next_index());
+    assert_eq!(world.group(&[], vec![upgrade("/a")]), ["3#1 at 2: OperationTimeout", "flush"]);
+    assert_eq!(world.standalone.sequencer().sessions_count(), sessions);
+    assert_eq!(world.standalone.log().next_index(), index);
+    world.disk.set_free(Some(3 << 20));
+    world.now.monotonic = world.now.monotonic.plus(1000);
+    assert_eq!(world.group(&[], vec![upgrade("/a")]), ["3#1 at 4: /a", "flush"]);
+    assert_eq!(world.standalone.log().next_index(), index + 2);
+}
+
 /// Sessions and changes of the same length write to the log, too: nobody may eat the reserve by
 /// them.
 #[test]
