@@ -149,7 +149,7 @@ fn the_level_of_the_log_changes_at_run_time() {
     assert!(refused.contains("\"error\" : \"loud is no level"), "{refused}");
     let set = level("?level=info,ferrokeeper::server=debug");
     assert!(set.contains("ferrokeeper::server=debug"), "{set}");
-    assert!(server.log().contains("FK0609"), "{}", server.log());
+    until("that is told", || server.log().contains("FK0609"));
     assert!(!server.log().contains("connection lost"), "{}", server.log());
     until("a reset is told", || {
         reset();
