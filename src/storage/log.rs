@@ -9,6 +9,7 @@ pub(super) mod record;
 pub(super) mod search;
 pub(super) mod segment;
 pub(super) mod segment_reader;
+pub(super) mod segments;
 pub(super) mod spare;
 pub(super) mod tail;
 pub(super) mod txn_log;
