@@ -118,8 +118,10 @@ fn too_long() -> BTreeMap<(String, String), usize> {
         if lines > FILE_LINES {
             found.insert(("file".to_owned(), name.clone()), lines);
         }
+        // A text that operators read stands on one line there, as it is shown.
+        let is_messages = name.starts_with("src/message/");
         let wide = text.lines().filter(|line| line.chars().count() > COLUMNS).count();
-        if wide > 0 {
+        if wide > 0 && !is_messages {
             found.insert(("wide".to_owned(), name.clone()), wide);
         }
         for (function, length) in functions(&text) {
