@@ -27,6 +27,8 @@ pub(crate) struct Segment {
     end: u64,
     /// Whether zeros stand after the end, synced, so that a group changes no metadata.
     filled: bool,
+    /// Whether the file system knows the file again under its name.
+    is_known: bool,
     begin: SegmentBegin,
 }
 
@@ -75,7 +77,8 @@ impl Segment {
         keep_zookeepers(disk, &path)?;
         disk.rename(&before, &path).during("rename a new segment to", &path)?;
         disk.sync_folder(folder).during("sync the folder", folder)?;
-        Ok(Self { file, path, end: HEADER_LEN, filled, begin })
+        let is_known = file.is_at(&path).unwrap_or(false);
+        Ok(Self { file, path, end: HEADER_LEN, filled, is_known, begin })
     }
 
     pub(crate) fn begin(&self) -> SegmentBegin {
@@ -83,9 +86,9 @@ impl Segment {
     }
 
     /// Whether its name still leads to it: what is written is lost with the process otherwise. True
-    /// where the system does not tell; the write says why.
+    /// where the system does not tell.
     pub(crate) fn is_there(&self) -> bool {
-        self.file.is_at(&self.path).unwrap_or(true)
+        !self.is_known || self.file.is_at(&self.path).unwrap_or(true)
     }
 
     pub(crate) fn path(&self) -> &Path {
