@@ -272,7 +272,7 @@ fn what_zookeeper_acknowledged_in_an_earlier_epoch_of_its_own_does_not_go_aside(
     let leaves = |here: &mut Here| {
         let (deed, text) = here.tell(1, &others);
         assert_eq!(deed, Deed::Waits);
-        assert!(text.contains("does not show that it has all"), "{text}");
+        assert!(text.contains("is not known to have"), "{text}");
         assert!(text.contains("up to zxid 0x500000005"), "{text}");
         let ends = Deed::Ends { zxid, has_left: true };
         assert_eq!(here.hear(LIMIT, &others), ends);
@@ -355,6 +355,6 @@ fn a_founder_that_answers_as_empty_is_to_have_its_disk_mounted() {
         assert!(text.contains("server 1 has founded the ensemble"), "{text}");
         let mounted = "answers with an empty directory: check that its disk is mounted";
         assert!(text.contains(mounted) && !text.contains("start it. "), "{text}");
-        assert_eq!(text.contains("gives back what it held before"), held != 0, "{text}");
+        assert_eq!(text.contains("restores what it held before"), held != 0, "{text}");
     }
 }

@@ -20,14 +20,14 @@ use super::standing::{
 use crate::storage::{DataDirectory, Members, RaftState, SessionSecret};
 
 /// For an operator, after for whom a server waits that has accepted an ensemble.
-const BEGUN_WITHOUT_FOUNDER: &str = "The ensemble has begun: if its founder is silent for initLimit, this server asks its leader for a seat as a \
-     new member instead, for which nothing has to be done";
+const BEGUN_WITHOUT_FOUNDER: &str = "The ensemble has begun: if its founder is silent for initLimit, this server asks the leader \
+     of the ensemble for a seat as a new member instead; you do not have to do anything";
 
 /// For an operator, where a member is silent that was heard a moment ago.
 fn silent_lately(server: u8) -> String {
     format!(
-        "server {server} belongs to an ensemble and does not answer any more: start it. If it is silent for initLimit, \
-         those that answer may found an ensemble without it"
+        "server {server} belongs to an ensemble and no longer answers: start it. If it stays \
+         silent for initLimit, the servers that answer may found an ensemble without it"
     )
 }
 
@@ -201,8 +201,8 @@ impl Belonging {
         let founder = server_of(self.awaits);
         format!(
             "server {founder} has founded the ensemble and has not confirmed yet that this server belongs to it: start it. If \
-             its directory is lost for good and the ensemble has not begun, stop this server, run `{data_leave}`, which gives \
-             back what it held before, and start it again"
+             its directory is lost for good and the ensemble has not begun, stop this server, run \
+             `{data_leave}`, which restores what it held before, and start it again"
         )
     }
 }
@@ -661,8 +661,8 @@ impl Coming {
     /// part yet, and what ends that.
     fn awaits_emptied(&self, founder: u8, left: Left) -> String {
         let held = match left.of.held {
-            true => ", which gives back what it held before",
-            false => ", which held nothing before",
+            true => ", which restores what it held before",
+            false => " (it held nothing before)",
         };
         format!(
             "server {founder} has founded the ensemble, has not confirmed yet that this server belongs to it, and answers with an empty \

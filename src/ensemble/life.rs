@@ -247,8 +247,9 @@ impl Life {
 /// What the operator of a server is told whose other data directory may be this member's.
 fn taken_by_another_directory(member: u64) -> String {
     format!(
-        "with another data directory, this server may be member {member:#x}: start it with that one. If there is none, or it \
-         is lost, and while a majority of the others is running, {MOVE_ASIDE}, and start the server again"
+        "this server may already be member {member:#x}, with another data directory: start it \
+         with that directory. If there is none, or it is lost: while a majority of the others is \
+         running, {MOVE_ASIDE}, and start the server again"
     )
 }
 

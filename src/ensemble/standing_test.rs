@@ -581,8 +581,8 @@ fn who_waits_beside_an_ensemble_that_has_not_begun_is_not_sent_to_the_log_of_its
     for (heard, parts) in [
         (vec![founder.clone()], ["server 3 has founded", "stop server 3, run"]),
         (vec![accepted.clone(), founder], ["server 3 has founded", "stop server 3, run"]),
-        (vec![accepted], ["server 2 belongs to", "unless its log says what it waits for"]),
-        (vec![unknown], ["server 3 belongs to", "unless its log says what it waits for"]),
+        (vec![accepted], ["server 2 belongs to", "log does not say what it waits for"]),
+        (vec![unknown], ["server 3 belongs to", "log does not say what it waits for"]),
     ] {
         let others = heard.into_iter().collect();
         let (own, holding) = (1, Is::New.holding());
@@ -813,7 +813,7 @@ fn whoever_waits_says_for_whom_and_what_to_do() {
         ),
         (
             told(1, Is::Empty, &[(2, Is::Member)], true),
-            ["server 2 belongs to an", "no leader of that gives this server a seat"],
+            ["server 2 belongs to an", "no leader of that ensemble gives this server a seat"],
         ),
         (
             told(1, Is::Blank, &[(2, Is::Blank), (3, Is::Empty)], true),
@@ -1886,7 +1886,7 @@ fn who_is_on_other_lists_is_told_to_correct_them() {
     let holding = Is::Empty.holding();
     let round = Round { own: 1, holding, voters: &VOTERS, others: &others };
     let text = round.waits_for(true, "/data");
-    assert!(text.contains("this server does not vote: correct the list"), "{text}");
+    assert!(text.contains("this server is not a voter: correct the list"), "{text}");
     let named = |names: u8| {
         let others = [1, 2].map(|server| (server, Is::Empty.standing(Some(names)))).into();
         Round { own: 3, holding, voters: &VOTERS, others: &others }.waits_for(true, "/data")

@@ -95,7 +95,7 @@ fn nobody_begins_beside_a_server_without_a_vote_that_has_more_than_all_that_vote
             } else if observer.left.is_none() {
                 assert!(round.may_begin(true), "{voters:x?} beside {observer:?}");
             }
-            assert!(!text.contains("is from before it"), "{text}");
+            assert!(!text.contains("is older than that transaction"), "{text}");
         }
     }
     // One that is busy may have some.

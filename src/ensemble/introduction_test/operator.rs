@@ -85,7 +85,7 @@ impl World {
             return self.servers.iter().any(is_there).then_some(Action::Empty(at));
         }
         // There is no other directory of this server: all servers are back at their own.
-        if server.no_seat.starts_with("with another data directory") {
+        if server.no_seat.starts_with("this server may already be member") {
             return Some(Action::Empty(at));
         }
         let line = server.line.as_str();
@@ -100,8 +100,8 @@ impl World {
         for words in [
             "are lost for good, stop server ",
             "are lost for good, stop servers ",
-            "theirs has what is needed, stop server ",
-            "theirs has what is needed, stop servers ",
+            "theirs holds what is needed, stop server ",
+            "theirs holds what is needed, stop servers ",
             "an empty tree, stop server ",
             "an empty tree, stop servers ",
         ] {
@@ -110,7 +110,7 @@ impl World {
             }
         }
         // A founder whose ensemble has not begun, and is not joined.
-        for words in ["is to count, stop server ", "does not happen, stop server "] {
+        for words in ["is to be used, stop server ", "does not happen, stop server "] {
             if let Some(founder) = number_behind(line, words) {
                 return Some(Action::Leave(vec![founder]));
             }

@@ -47,14 +47,14 @@ impl Round<'_> {
                     // begin on nothing.
                     let end = match self.may_be_marked() {
                         true => format!(
-                            ". To belong to the ensemble of server {server} without that, run {marked}: that gives up what this \
-                             server had in another one"
+                            ". To join the ensemble of server {server} without waiting for that, run {marked}: that gives up what this server had in \
+                             another ensemble"
                         ),
                         false => self.ends_with_all(),
                     };
                     format!(
-                        "server {server} asks this empty server to belong to its ensemble, but {} and may belong to another one, to \
-                         which this server belonged before its directory was emptied{own}{unmounted}{}{end}",
+                        "server {server} asks this empty server to join its ensemble, but {} and may belong to another ensemble, of which this server was \
+                         a member before its directory was emptied{own}{unmounted}{}{end}",
                         self.missing(),
                         started(&silent)
                     )
@@ -92,8 +92,8 @@ impl Round<'_> {
                 let majority = majority_wins(&silent);
                 return self.holds_up().unwrap_or_else(|| {
                     format!(
-                        "ZooKeeper has gone on with the data of this server, and server {server} belongs to the ensemble of before \
-                         and shows nothing of that. {majority}{unmounted}{end}"
+                        "ZooKeeper has gone on with the data of this server, but server {server} still belongs to the earlier ensemble and shows no sign \
+                         of that. {majority}{unmounted}{end}"
                     )
                 });
             }
@@ -115,13 +115,12 @@ impl Round<'_> {
         }
         if let Some((server, _)) = self.have_more().next() {
             let than = match self.heard().any(|its| its.0) {
-                true => "newer data than all that vote",
+                true => "newer data than all voters",
                 false => "data",
             };
             return format!(
-                "server {server}, which does not vote, has {than}, and nothing is begun beside that. To begin on it, give server \
-                 {server} a vote in the lists of all servers, and start them again; to begin without it, stop server {server}, \
-                 {MOVE_ASIDE}, and start the server again"
+                "server {server}, which does not vote, has {than}, and no ensemble begins while that is so. To begin with that data, make server {server} \
+                 a voter in the lists of all servers, and restart them; to begin without it, stop server {server}, {MOVE_ASIDE}, and start the server again"
             );
         }
         if let Some(text) = self.is_older_than_left() {
@@ -135,9 +134,8 @@ impl Round<'_> {
                 ),
             };
             return format!(
-                "ZooKeeper has gone on with the data of server {server}, and no majority has any: {start}. If the data of the others is \
-                 lost, and what server {server} has is to count, stop server {server}, run `ferrokeeper data leave` on its dataDir, \
-                 and start it again"
+                "ZooKeeper has gone on with the data of server {server}, and no majority of the servers has such data: {start}. If the data of the others \
+                 is lost, and that of server {server} is to be used, stop server {server}, run `ferrokeeper data leave` on its dataDir, and start it again"
             );
         }
         let with_data = self.heard().any(|its| its.0);
@@ -155,9 +153,9 @@ impl Round<'_> {
                     Some(_) => String::new(),
                 };
                 format!(
-                    "{}, and no member of that answers: start the servers that belong to it, and check that the lists name \
-                     them{}. If they are lost for good: to go on with what is left of before that, stop the server that was taken \
-                     out, run `ferrokeeper data leave` on its dataDir, and start it again{anew}",
+                    "{}, and no member of that ensemble answers: start the servers that belong to it, and check that the lists name them{}. If they are \
+                     lost for good: to continue with what the removed server still has, stop that server, run `ferrokeeper data leave` on its dataDir, \
+                     and start it again{anew}",
                     self.taken_out(),
                     mounted("all servers")
                 )
@@ -246,9 +244,9 @@ impl Round<'_> {
         let members = self.members().map(|(server, _, of)| (server, of));
         let (server, of) = left.chain(members).find(|(_, of)| of.last >> 32 > newest)?;
         Some(format!(
-            "server {server} has a transaction of epoch {} in the ensemble that was left, and ZooKeeper went on at most at epoch \
-             {newest}: that data is from before it. If the directories were restored from a backup, and what server {server} has is \
-             not needed, stop it, {MOVE_ASIDE}, and start it again",
+            "server {server} has a transaction of epoch {} from the ensemble that was left, but ZooKeeper continued no later than epoch {newest}: what it \
+             continued with is older than that transaction. If the directories were restored from a backup, and what server {server} has is not needed, \
+             stop it, {MOVE_ASIDE}, and start it again",
             of.last >> 32
         ))
     }
@@ -283,7 +281,7 @@ impl Round<'_> {
         }
         let (silent, are) = self.silent();
         let lacks = match has_nothing {
-            true => "nobody who answers has anything of the other one",
+            true => "no server that answers has any data of the other one",
             false => "no majority of the other one answers",
         };
         let two = format!("{two}; that of server {of_none} has not begun, and {lacks}");
@@ -298,8 +296,8 @@ impl Round<'_> {
         let unmounted = self.unmounted();
         let all = in_words(&all);
         Some(format!(
-            "{two}: start the servers of that with the data that they had{unmounted}. If that is lost for good, stop {all}, run \
-             `ferrokeeper data leave` on the dataDir of {each}, and start them again then: the newest data counts"
+            "{two}: start the servers of that other ensemble with the data that they had{unmounted}. If that data is lost for good, stop {all}, run \
+             `ferrokeeper data leave` on the dataDir of {each}, and only then start them again: the newest data counts"
         ))
     }
 
@@ -362,9 +360,9 @@ impl Round<'_> {
         let founder = lacking().find(|its| asks(its.0)).or_else(|| lacking().next());
         let (server, ..) = founder.filter(|_| self.voters.contains(&self.own))?;
         Some(format!(
-            "server {server} belongs to an ensemble that has not begun, and that was founded with a list on which this server does not \
-             vote: correct the list that is wrong, and start all other servers. If it was that one, stop server {server}, run \
-             `ferrokeeper data leave` on its dataDir, and start it again, which gives up no data"
+            "server {server} belongs to an ensemble that has not begun, and that was founded with a list in which this server is not a voter: correct the \
+             list that is wrong, and start all other servers. If that list was the wrong one, stop server {server}, run `ferrokeeper data leave` on its \
+             dataDir, and start it again, which gives up no data"
         ))
     }
 
@@ -387,18 +385,18 @@ impl Round<'_> {
         // Who asks nobody may be one that has accepted, or a founder whom all have answered.
         match self.others.iter().find(|(_, its)| is_founder(its)) {
             Some((founder, _)) => format!(
-                "server {founder} has founded an ensemble that has not begun, and does not ask this server: it does not list it, \
-                 or this one has refused, as its log says. First of all, start all other servers{empty}. If this stays, {}",
+                "server {founder} has founded an ensemble that has not begun, and does not ask this server: either it does not list this server, or this \
+                 server has refused, as the log here says. First, start all other servers{empty}. If this persists, {}",
                 leave(*founder)
             ),
             // What there is to lose or to have is somebody else's.
             None if !have_held => format!(
-                "server {server} belongs to an ensemble that has not begun, and held nothing before: start all other servers{empty}. The \
-                 log of server {server} says for whom it waits, and what ends that"
+                "server {server} belongs to an ensemble that has not begun, and held nothing before: start all other servers{empty}. The log of server \
+                 {server} says which servers it waits for, and what ends the wait"
             ),
             None => format!(
-                "server {server} belongs to an ensemble that has not begun: start all other servers. If this stays, unless its \
-                 log says what it waits for and what ends that, {}",
+                "server {server} belongs to an ensemble that has not begun: start all other servers. If this persists, and its log does not say what it \
+                 waits for and what ends the wait, {}",
                 leave(server)
             ),
         }
@@ -411,12 +409,12 @@ impl Round<'_> {
             return text;
         }
         let has = match self.may_go_aside() {
-            true => "no leader of that gives this server a seat",
+            true => "no leader of that ensemble gives this server a seat",
             false => "this server holds data that does not belong to that ensemble",
         };
         // It serves clients, or is about to: none of its servers is to leave it.
         let end = match (self.has_majority(of.0), self.may_go_aside()) {
-            (true, true) => ". A majority of that answers: if this stays, check that its servers reach each other, and that no other \
+            (true, true) => ". A majority of that ensemble answers: if this persists, check that its servers can reach each other, and that no other \
                  process runs with the `myid` of this server"
                 .to_owned(),
             (true, false) => ". A majority of that answers, and goes on without that data: this server ends after initLimit, and its \
@@ -444,8 +442,8 @@ impl Round<'_> {
             false => format!("{} and may have it: start what is silent", self.missing()),
         };
         format!(
-            "a majority goes on with the ensemble that this server left, and does not show that it has all that ZooKeeper made of the \
-             data of this server, up to zxid {zxid:#x}: {end}"
+            "a majority continues the ensemble that this server left, and is not known to have everything that ZooKeeper wrote on top of this server's \
+             data, up to zxid {zxid:#x}: {end}"
         )
     }
 
@@ -473,8 +471,8 @@ impl Round<'_> {
         self.is_of_other_list().or_else(|| {
             let (_, server, _) = self.heard().find(|its| self.has_heard_all(its))?;
             Some(format!(
-                "{silent} {are} not answer this server, but server {server} has heard all that vote by its own list: check that the two \
-                 lists are the same, and that this server reaches {silent}"
+                "{silent} {are} not answer this server, but server {server} has heard from every voter in its own list: check that the two lists are the \
+                 same, and that this server can reach {silent}"
             ))
         })
     }
@@ -494,8 +492,7 @@ impl Round<'_> {
         heard.find_map(|(_, server, holding)| {
             let named = holding.names.filter(|named| !is_listed(named))?;
             Some(format!(
-                "server {server} names server {named} as the founder, which does not vote by the list of this server: correct the list \
-                 that is wrong"
+                "server {server} names server {named} as the founder, which is not a voter in the list of this server: correct the list that is wrong"
             ))
         })
     }
@@ -613,7 +610,7 @@ fn holds_up(
     };
     (!busy.is_empty()).then(|| {
         format!(
-            "{}, and is waited for, however long that takes: its log says how far it is. If it hangs, stop it{silent}",
+            "{}; this server waits for that, however long it takes: the log there shows the progress. If it hangs, stop it{silent}",
             busy.join(", ")
         )
     })
@@ -825,14 +822,14 @@ fn ends_without_base(
             false => format!("to begin with an empty tree, {leave}"),
         };
         return format!(
-            "nothing of what that was founded on has come to {words}, and nothing else is there{start}{}{unmounted}. Only if \
-             the directories of all other members are lost for good, and no folder before-... beside theirs has what is needed, {end}",
+            "none of the data that the ensemble was founded on has reached {words}, and there is no other data there{start}{}{unmounted}. Only if the \
+             directories of all other members are lost for good, and no folder before-... next to theirs holds what is needed, {end}",
             answer_empty(empty)
         );
     }
     format!(
-        "nothing of what that was founded on has come to {}, nor does anybody answer who could give it to {it}{}{unmounted}. If the \
-         directories of all other members are lost for good, {}: {has} held before that ensemble counts again then",
+        "none of the data that the ensemble was founded on has reached {}, and no server that could give it to {it} answers{}{unmounted}. If the \
+         directories of all other members are lost for good, {}: {has} held before that ensemble then counts again",
         in_words(members),
         started(silent),
         leave_together(members)
