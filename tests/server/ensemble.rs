@@ -304,9 +304,14 @@ fn monitoring_shows_how_long_transactions_and_elections_take() {
 
 #[test]
 fn when_the_leader_is_killed_the_others_go_on_and_it_comes_back() {
-    let mut servers = start(3);
+    [3, 5].into_iter().for_each(loses_its_leader);
+}
+
+/// An ensemble of so many servers.
+fn loses_its_leader(count: usize) {
+    let mut servers = start(count);
     let first = leader(&servers);
-    let followers: Vec<usize> = (0..3).filter(|at| *at != first).collect();
+    let followers: Vec<usize> = (0..count).filter(|at| *at != first).collect();
     let mut there = Patient::connect(&servers[followers[0]], TIMEOUT_MS);
     let mut lost = Patient::connect(&servers[first], TIMEOUT_MS);
     there.ok(&create("/kept", b"1".to_vec(), CreateMode::Persistent));
