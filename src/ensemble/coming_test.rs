@@ -139,7 +139,7 @@ fn a_member_that_is_silent_for_a_moment_is_not_founded_beside() {
     for now in [13, 21] {
         let (deed, text) = here.tell(now, &[fellow(2)]);
         assert_eq!(deed, Deed::Waits, "{now}");
-        assert!(text.contains("server 3 belongs to an ensemble and does not answer"), "{text}");
+        assert!(text.contains("server 3 belongs to an ensemble and no longer answers"), "{text}");
         assert_eq!(here.names(), None, "{now}");
     }
     assert!(founds(&here.hear(22, &[fellow(2)])));

@@ -542,7 +542,7 @@ fn beside_what_is_left_of_an_ensemble_that_has_begun_nobody_moves_data_away() {
         ),
         (
             vec![founder(1), fellow(3), is(4, Is::Empty), is(5, Is::Blank)],
-            "check that its disk is mounted. If that is lost for good, stop servers 1 and 3, run",
+            "check that its disk is mounted. If that data is lost for good, stop servers 1 and 3, run",
             "move",
         ),
         (vec![founder(1), fellow(3), fellow(4), fellow(5)], MOVES, "data leave"),
@@ -1277,7 +1277,7 @@ fn a_minority_that_left_says_for_whom_it_waits_and_what_ends_that() {
         (
             &[(2, After::Member)],
             [
-                "server 2 belongs to the ensemble of before",
+                "server 2 still belongs to the earlier ensemble",
                 "data held by a majority wins. Start server 3. If",
             ],
         ),
@@ -1909,7 +1909,7 @@ fn who_waits_for_whom_nobody_else_waits_for_is_offered_no_marker() {
         round.waits_for(true, "/data")
     };
     let text = told(Some(3), false);
-    assert!(text.contains("server 1 has heard all that vote by its own list"), "{text}");
+    assert!(text.contains("server 1 has heard from every voter in its own list"), "{text}");
     assert!(text.contains("lists are the same") && !text.contains("touch"), "{text}");
     // They wait for it as well, or name this one because it has the marker.
     for (named, marked) in [(None, false), (Some(3), true)] {

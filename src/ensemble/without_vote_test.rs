@@ -57,9 +57,9 @@ fn nothing_is_refused_beside_members_of_which_a_majority_does_not_vote() {
         let round = Round { own: 2, holding: data, voters: &VOTERS, others: &others };
         assert_eq!(round.is_out_of_ensemble(), is_out);
         let text = round.waits_for(true, "/data");
-        assert_eq!(text.contains("A majority of that answers"), is_out, "{text}");
+        assert_eq!(text.contains("A majority of that ensemble answers"), is_out, "{text}");
         let empty = Round { holding: holding(0), ..round }.waits_for(true, "/data");
-        assert_eq!(empty.contains("A majority of that answers"), is_out, "{empty}");
+        assert_eq!(empty.contains("A majority of that ensemble answers"), is_out, "{empty}");
         assert_eq!(empty.contains("Server 1 does not vote"), lacks_vote, "{empty}");
     }
 }
@@ -91,7 +91,7 @@ fn nobody_begins_beside_a_server_without_a_vote_that_has_more_than_all_that_vote
             let text = round.waits_for(true, "/data");
             if is_kept {
                 assert!(!round.may_begin(true), "{voters:x?} beside {observer:?}");
-                assert!(text.contains("give server 4 a vote"), "{text}");
+                assert!(text.contains("make server 4 a voter"), "{text}");
             } else if observer.left.is_none() {
                 assert!(round.may_begin(true), "{voters:x?} beside {observer:?}");
             }

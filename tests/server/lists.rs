@@ -107,7 +107,7 @@ fn the_directory_of_before_gets_no_seat_beside_another_one() {
     assert!(servers[wiped].log().contains("FK0405"), "{}", servers[wiped].log());
     servers[wiped].run();
     let reason = format!(
-        "with another data directory, this server may be member {id:#x}: start it with that one. If there is none"
+        "this server may already be member {id:#x}, with another data directory: start it with that directory"
     );
     until("it is told", || servers[wiped].log().contains(&reason));
     assert_eq!(mode(&servers[wiped]), "none");
@@ -152,7 +152,10 @@ fn nobody_waits_for_a_server_that_was_taken_out() {
     });
     for at in [first, other] {
         let log = servers[at].log();
-        assert!(log.contains(&reason) && !log.contains("no leader of that ensemble gives"), "{log}");
+        assert!(
+            log.contains(&reason) && !log.contains("no leader of that ensemble gives"),
+            "{log}"
+        );
         mark(&servers[at]);
     }
     serve(&servers, &[first, other]);

@@ -417,7 +417,7 @@ impl Round<'_> {
             (true, true) => ". A majority of that ensemble answers: if this persists, check that its servers can reach each other, and that no other \
                  process runs with the `myid` of this server"
                 .to_owned(),
-            (true, false) => ". A majority of that answers, and goes on without that data: this server ends after initLimit, and its \
+            (true, false) => ". A majority of that ensemble answers, and continues without that data: this server ends after initLimit, and its \
                  log says then what to do"
                 .to_owned(),
             (false, _) => {
