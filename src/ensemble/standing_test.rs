@@ -542,7 +542,7 @@ fn beside_what_is_left_of_an_ensemble_that_has_begun_nobody_moves_data_away() {
         ),
         (
             vec![founder(1), fellow(3), is(4, Is::Empty), is(5, Is::Blank)],
-            "check that its disk is mounted. If that data is lost for good, stop servers 1 and 3, run",
+            "disk is mounted. If that data is lost for good, stop servers 1 and 3, run",
             "move",
         ),
         (vec![founder(1), fellow(3), fellow(4), fellow(5)], MOVES, "data leave"),

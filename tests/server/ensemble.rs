@@ -14,7 +14,7 @@ use crate::client::{
 };
 use crate::process::{Server, free_port};
 
-const TIMEOUT_MS: i32 = 4000;
+pub(crate) const TIMEOUT_MS: i32 = 4000;
 
 /// Servers of one list, which have not been started.
 pub(crate) fn prepare(count: usize, more: &str) -> Vec<Server> {
@@ -34,7 +34,7 @@ pub(crate) fn start(count: usize) -> Vec<Server> {
     start_with(count, "")
 }
 
-fn start_with(count: usize, more: &str) -> Vec<Server> {
+pub(crate) fn start_with(count: usize, more: &str) -> Vec<Server> {
     let mut servers = prepare(count, more);
     servers.iter_mut().for_each(Server::run);
     until("one leads and the others follow", || {
@@ -109,7 +109,7 @@ impl Patient {
     }
 
     /// The answers to requests that are sent at once; all of them again if the connection ends.
-    fn all(&mut self, requests: &[Request<'_>]) -> Vec<Reply> {
+    pub(crate) fn all(&mut self, requests: &[Request<'_>]) -> Vec<Reply> {
         loop {
             self.client.send(requests);
             let replies: Result<Vec<Reply>, _> =
@@ -469,37 +469,6 @@ pub(crate) fn one_is_away_for_long(mut servers: Vec<Server>) {
     assert_eq!(there.value("/kept"), b"all");
 }
 
-/// When a server began its snapshots and when they were done, as its log says.
-fn snapshots(server: &Server) -> Vec<(String, String)> {
-    let log = server.log();
-    let times = |what: &str| -> Vec<String> {
-        let lines = log.lines().filter(|line| line.contains(what));
-        lines.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
-    };
-    times(": taking a snapshot").into_iter().zip(times(": took a snapshot")).collect()
-}
-
-#[test]
-fn one_server_takes_a_snapshot_at_a_time_and_the_leader_last() {
-    // By bytes, so that all of them are due at the same moment.
-    let servers = start_with(3, "snapSizeLimitInKb=8192\n");
-    let first = leader(&servers);
-    let mut client = Patient::connect(&servers[first], TIMEOUT_MS);
-    for at in 0..20 {
-        client.ok(&create(&format!("/n{at}"), vec![7; 500 << 10], CreateMode::Persistent));
-    }
-    until("each has taken one", || servers.iter().all(|its| !snapshots(its).is_empty()));
-    let mut taken: Vec<(String, String, usize)> = Vec::new();
-    for (at, server) in servers.iter().enumerate() {
-        taken.extend(snapshots(server).into_iter().map(|(began, ended)| (began, ended, at)));
-    }
-    taken.sort();
-    // On a busy machine another may have been elected meanwhile.
-    let is_last = taken[2].2 == first || leader(&servers) != first;
-    assert!(taken.len() == 3 && is_last, "{first} leads: {taken:?}");
-    assert!(taken.windows(2).all(|two| two[0].1 <= two[1].0), "at the same time: {taken:?}");
-}
-
 #[test]
 fn a_session_that_nobody_hears_of_expires_on_every_server_and_others_do_not() {
     let servers = start(3);
@@ -794,19 +763,4 @@ fn an_empty_start_that_came_to_nothing_locks_nobody_out() {
     // The seat that nobody has goes.
     let removed = format!("Remove({unused})");
     until("it is taken out", || servers.iter().any(|server| server.log().contains(&removed)));
-}
-
-/// Apache ZooKeeper's servers fill their disks where nobody sets up a purge.
-#[test]
-fn each_member_purges_when_it_has_taken_a_snapshot() {
-    let servers = start_with(3, SNAPSHOTS_SOON);
-    let mut client = Patient::connect(&servers[0], TIMEOUT_MS);
-    client.ok(&create("/x", Vec::new(), CreateMode::Persistent));
-    // It is there from the beginning, and three are kept.
-    let has_first = |server: &Server| server.data().join("version-2/snapshot.0").exists();
-    assert!(servers.iter().any(has_first), "there was none");
-    until("the first snapshots go", || {
-        client.all(&(0..20).map(|_| set("/x", vec![1])).collect::<Vec<_>>());
-        !servers.iter().any(has_first)
-    });
 }

@@ -16,6 +16,7 @@ mod lifecycle;
 mod listings;
 mod lists;
 mod logs;
+mod member_snapshots;
 mod members;
 mod no_seat;
 mod old_name;
