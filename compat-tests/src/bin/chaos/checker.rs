@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::age::{reads_are_not_older, reads_behind_a_sync_show_what_was_written};
 use crate::history::{Entry, Nanos};
+use crate::refused::{nobody_misses_a_register, versions_are_compared};
 use crate::timeline::Timeline;
 
 /// What the servers show when all is over.
@@ -68,13 +69,15 @@ pub(crate) fn violations(
     if let Some(age) = allowance.age {
         reads_are_not_older(entries, (age, allowance.way), timeline, &mut found);
     }
+    nobody_misses_a_register(entries, allowance.age, &mut found);
+    versions_are_compared(entries, last, &mut found);
     sequences_are_in_order(entries, last, &mut found);
     sessions_live_as_long_as_they_should(entries, last, allowance, &mut found);
     locks_exclude(entries, &mut found);
     found
 }
 
-fn is_register(path: &str) -> bool {
+pub(crate) fn is_register(path: &str) -> bool {
     path.starts_with("/chaos/r/") || path.starts_with("/chaos/held/")
 }
 

@@ -84,6 +84,12 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// What kind it is.
+    pub(crate) fn name(&self) -> String {
+        let text = format!("{self:?}");
+        text.chars().take_while(char::is_ascii_alphanumeric).collect()
+    }
+
     /// Any of them; every second one hits the leader, if it hits a single server.
     pub(crate) fn any(dice: &mut Dice, leader: Option<u8>) -> Self {
         let mut server = dice.one_of(&SERVERS);

@@ -39,6 +39,8 @@ pub(crate) struct Entry {
     /// The zxid of the change in the reply's stat.
     pub(crate) zxid: Option<i64>,
     pub(crate) version: Option<i32>,
+    /// The version that a set asked for; -1 is any.
+    pub(crate) want: Option<i32>,
     pub(crate) value: Option<String>,
     /// The path that a create made.
     pub(crate) made: Option<String>,
@@ -80,6 +82,7 @@ impl Entry {
             header: number("header").filter(|zxid| *zxid > 0),
             zxid: number("zxid"),
             version: number("version").and_then(|version| i32::try_from(version).ok()),
+            want: number("want").and_then(|version| i32::try_from(version).ok()),
             value: text("value"),
             made: text("made"),
             names: names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),

@@ -18,9 +18,11 @@ mod checker;
 mod faults;
 mod history;
 mod linear;
+mod refused;
 mod timeline;
 mod world;
 
+use std::collections::BTreeMap;
 use std::env;
 use std::error::Error;
 use std::fs;
@@ -39,6 +41,8 @@ use crate::world::{CLIENTS, SYNC_LIMIT, TICK, World};
 const FEW: usize = 10;
 /// In so many minutes there are as many of the rare ones, too.
 const LONG: f64 = 20.0;
+/// What goes wrong in each run of so many minutes.
+const NEEDED: [&str; 6] = ["Alone", "AllApart", "Copied", "Emptied", "Killed", "Stopped"];
 /// Set in the namespaces.
 const INSIDE: &str = "CHAOS_INSIDE";
 /// Where everything is, inside.
@@ -117,7 +121,7 @@ fn run(plan: &Plan) -> Result<bool, Box<dyn Error>> {
     let mut world = World::start(kind, folder, seed)?;
     say("three servers, and clients of kazoo and Curator");
     let done = disturb(&mut world, minutes, seed)
-        .and_then(|()| judge(&mut world, (kind, minutes), folder));
+        .and_then(|faults| judge(&mut world, (kind, minutes), &faults, folder));
     let found = match done {
         Ok(found) => found,
         Err(error) => vec![error.to_string()],
@@ -132,8 +136,12 @@ fn run(plan: &Plan) -> Result<bool, Box<dyn Error>> {
     Ok(found.is_empty())
 }
 
+/// How often there was each fault.
+type Faults = BTreeMap<String, usize>;
+
 /// One fault after the other, sometimes two at a time, with quiet between them.
-fn disturb(world: &mut World, minutes: f64, seed: u64) -> Result<(), Box<dyn Error>> {
+fn disturb(world: &mut World, minutes: f64, seed: u64) -> Result<Faults, Box<dyn Error>> {
+    let mut count = Faults::new();
     let mut dice = Dice::new(seed);
     let end = Instant::now() + Duration::from_secs_f64(minutes * 60.0);
     while Instant::now() < end {
@@ -150,6 +158,7 @@ fn disturb(world: &mut World, minutes: f64, seed: u64) -> Result<(), Box<dyn Err
         let lasts = faults.iter().find_map(Fault::exactly).unwrap_or(lasts);
         say(&format!("{} {faults:?}, leader {leader:?}, {lasts:.1?}", uptime()));
         for fault in &faults {
+            *count.entry(fault.name()).or_default() += 1;
             fault.begin(world)?;
         }
         let until = Instant::now() + lasts;
@@ -165,7 +174,7 @@ fn disturb(world: &mut World, minutes: f64, seed: u64) -> Result<(), Box<dyn Err
         say(&format!("{} together again after {took:.1?}", uptime()));
         std::thread::sleep(Duration::from_millis(1_000 + dice.below(3_000)));
     }
-    Ok(())
+    Ok(count)
 }
 
 /// Seconds of the clock that the histories have, too.
@@ -178,8 +187,10 @@ fn uptime() -> String {
 fn judge(
     world: &mut World,
     (kind, minutes): (Kind, f64),
+    faults: &Faults,
     folder: &Path,
 ) -> Result<Vec<String>, Box<dyn Error>> {
+    say(&format!("faults: {faults:?}"));
     world.stop_clients();
     let (last, mut found) = world.last()?;
     world.end_clients();
@@ -216,6 +227,8 @@ fn judge(
     ];
     let few = least.into_iter().filter(|(_, count)| *count < FEW);
     found.extend(few.map(|(what, count)| format!("hardly any {what}: {count}")));
+    let absent = NEEDED.into_iter().filter(|name| minutes >= LONG && !faults.contains_key(*name));
+    found.extend(absent.map(|name| format!("nothing of the kind {name} went wrong")));
     let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     let stale_sync = kind != Kind::Ferrokeeper;
     let allowance = Allowance {
