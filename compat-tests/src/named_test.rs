@@ -55,9 +55,10 @@ pub fn has_part(source: &Path, part: &str) -> bool {
 fn has_test(source: &str, name: &str) -> bool {
     let mut after_attribute = false;
     for line in source.lines().map(str::trim_start) {
-        if line.starts_with("#[test]") {
+        if line.starts_with("#[test]") || line.starts_with("#[tokio::test]") {
             after_attribute = true;
         } else if after_attribute && !line.starts_with("#[") && !line.starts_with("//") {
+            let line = line.strip_prefix("async ").unwrap_or(line);
             if line.strip_prefix("fn ").is_some_and(|rest| {
                 rest.strip_prefix(name).is_some_and(|rest| rest.starts_with('('))
             }) {
