@@ -20,6 +20,8 @@ use crate::storage::{Compression, Disk, purge};
 
 #[path = "recovery_test/handed_over.rs"]
 mod handed_over;
+#[path = "recovery_test/zookeepers.rs"]
+mod zookeepers;
 
 fn plain() -> Fixture {
     Fixture::new(LogOptions { spares: 0, ..LogOptions::default() })
@@ -402,39 +404,6 @@ fn a_plain_snapshot_goes_before_a_compressed_one_of_the_same_zxid() {
     fixture.disk.plant(&Fixture::path("snapshot.2.gz"), b"\x1f\x8b");
     let (recovered, found) = fixture.start().expect("starts");
     assert_eq!((recovered.snapshot.zxid, found.begun), (2, 1));
-}
-
-#[test]
-fn logs_of_zookeeper_are_read_by_its_rules() {
-    let clean = java_log(&[1, 2, 3]);
-    let at = offsets(&clean);
-    let start = |log: &[u8]| {
-        let fixture = plain();
-        fixture.write(&[]);
-        fixture.disk.plant(&Fixture::path("log.1"), log);
-        fixture
-    };
-    assert_eq!(last(&start(&clean)), (3, 0));
-    // Cut off anywhere in the last record, or without its end mark: the end of the file.
-    for end in at[2]..at[3] {
-        assert_eq!(last(&start(&clean[..end])), (2, 0), "{end}");
-    }
-    let mut log = clean.clone();
-    log[at[3] - 1] = 0;
-    assert_eq!(last(&start(&log)), (2, 0));
-    // Its reader ends at a length of zero. But what follows was acknowledged.
-    let mut log = clean.clone();
-    log[at[1] + 8..at[1] + 12].fill(0);
-    assert!(matches!(damage(&start(&log)).2, DamageReason::LaterRecord { zxid: 3, .. }));
-    let mut log = clean.clone();
-    log[at[1] + 20] ^= 1;
-    assert_eq!(damage(&start(&log)).2, DamageReason::Checksum);
-    let mut log = clean.clone();
-    log[at[1] + 8] = 0xff;
-    assert!(matches!(damage(&start(&log)).2, DamageReason::Length(_)));
-    let mut log = clean;
-    log[0] = 0;
-    assert_eq!(damage(&start(&log)).2, DamageReason::Header);
 }
 
 #[test]

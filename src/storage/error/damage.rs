@@ -16,7 +16,7 @@ pub enum DamageReason {
         zxid: i64,
     },
     /// ZooKeeper's reader would end here, and lose what follows.
-    #[error("the record is unreadable, but transaction {} after it, at offset {offset}, is not: ZooKeeper would take this for the end of the log and drop both", Zxid(*zxid))]
+    #[error("the record is unreadable, but transaction {} after it, at offset {offset}, is not: ZooKeeper would take this for the end of the log and drop both. A disk that lost what was acknowledged looks like that, and so does a power failure before either was synced", Zxid(*zxid))]
     LaterRecord {
         /// Where the later record is.
         offset: u64,

@@ -60,7 +60,7 @@ pub(crate) enum Unreadable {
     /// Nothing that could be a record; in a segment of ours still to be judged.
     End,
     /// In a segment of ZooKeeper: what its own reader refuses, or takes for the end although
-    /// records follow. That loses these, which it had acknowledged.
+    /// records follow. That loses these, which it may have acknowledged.
     Refused(DamageReason),
 }
 

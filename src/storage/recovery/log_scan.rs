@@ -66,6 +66,14 @@ struct Unsure {
     to: u64,
 }
 
+/// The segment after the one that is read.
+#[derive(Clone, Copy, Debug)]
+struct After {
+    name: Option<i64>,
+    /// Whose it is, where its header says so.
+    origin: Option<Origin>,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Ending {
     Keep,
@@ -148,8 +156,11 @@ impl LogScan {
                 Some(Err(StorageError::Header { .. })) | None => None,
                 Some(other) => other?,
             };
-            let is_last = names.peek().is_none();
-            scan.segment(reader, zxid, next.as_ref().map(SegmentReader::origin), is_last, replay)?;
+            let after = After {
+                name: names.peek().copied(),
+                origin: next.as_ref().map(SegmentReader::origin),
+            };
+            scan.segment(reader, zxid, after, replay)?;
             scan.bytes_before = scan.bytes_before.saturating_add(size(directory, zxid)?);
         }
         Ok(scan)
@@ -249,10 +260,10 @@ impl LogScan {
         &mut self,
         mut reader: SegmentReader,
         name: i64,
-        next: Option<Origin>,
-        is_last: bool,
+        after: After,
         replay: &mut dyn Replay,
     ) -> Result<(), StorageError> {
+        let is_last = after.name.is_none();
         match reader.origin() {
             Origin::Own { first_index } => self.begin_own(first_index)?,
             Origin::Java => {
@@ -278,11 +289,14 @@ impl LogScan {
         };
         let offset = reader.offset();
         self.count_unsure(&path, own, group, offset);
-        if let Unreadable::Refused(reason) = unreadable {
-            return Err(self.damage(&path, offset, reason));
+        match unreadable {
+            Unreadable::Refused(DamageReason::LaterRecord { zxid, .. })
+                if offset > HEADER_LEN && self.has_ended_here(after, zxid) => {}
+            Unreadable::Refused(reason) => return Err(self.damage(&path, offset, reason)),
+            Unreadable::End => {}
         }
         let mut ending = Ending::Keep;
-        if own && !matches!(next, Some(Origin::Own { .. })) {
+        if own && !matches!(after.origin, Some(Origin::Own { .. })) {
             let last_good = self.last_record.unwrap_or(0).max(name.saturating_sub(1));
             match judge(reader.window(), offset, last_good).during("read", &path)? {
                 Tail::Clean => {}
@@ -305,6 +319,20 @@ impl LogScan {
         self.end = Some((path.clone(), offset));
         self.ending = Some((path, ending));
         Ok(())
+    }
+
+    /// Whether a start of ZooKeeper's took the last record for the end of the log, which stands in
+    /// the same file as that of `later`. Then it gave the zxids of what follows to others, in the
+    /// next file, or began another epoch there; or it has done no more than to take a snapshot, as
+    /// each of its starts does. Nothing that follows counts then, for ZooKeeper's clients either.
+    fn has_ended_here(&self, after: After, later: i64) -> bool {
+        let Some(last) = self.last_record else { return false };
+        match after.name {
+            Some(name) if epoch_of(name) == epoch_of(last) => name > last && name <= later,
+            Some(_) | None => {
+                self.snapshot.origin == SnapshotOrigin::Java && self.snapshot.zxid == last
+            }
+        }
     }
 
     /// A group of ours is written when the one before is durable, and a segment is begun when the
