@@ -289,11 +289,10 @@ impl LogScan {
         };
         let offset = reader.offset();
         self.count_unsure(&path, own, group, offset);
-        match unreadable {
-            Unreadable::Refused(DamageReason::LaterRecord { zxid, .. })
-                if offset > HEADER_LEN && self.has_ended_here(after, zxid) => {}
-            Unreadable::Refused(reason) => return Err(self.damage(&path, offset, reason)),
-            Unreadable::End => {}
+        if let Unreadable::Refused(reason) = unreadable
+            && !(offset > HEADER_LEN && self.has_ended_here(after, reason))
+        {
+            return Err(self.damage(&path, offset, reason));
         }
         let mut ending = Ending::Keep;
         if own && !matches!(after.origin, Some(Origin::Own { .. })) {
@@ -321,14 +320,20 @@ impl LogScan {
         Ok(())
     }
 
-    /// Whether a start of ZooKeeper's took the last record for the end of the log, which stands in
-    /// the same file as that of `later`. Then it gave the zxids of what follows to others, in the
-    /// next file, or began another epoch there; or it has done no more than to take a snapshot, as
-    /// each of its starts does. Nothing that follows counts then, for ZooKeeper's clients either.
-    fn has_ended_here(&self, after: After, later: i64) -> bool {
+    /// Whether a start of ZooKeeper's took the last record for the end of the log, although more
+    /// stands after it in the file. Then it gave the zxids of what follows to others, in the next
+    /// file, or began another epoch there; or it has done no more than to take a snapshot, as each
+    /// of its starts does. Nothing that follows counts then, for ZooKeeper's clients either.
+    fn has_ended_here(&self, after: After, reason: DamageReason) -> bool {
         let Some(last) = self.last_record else { return false };
+        let unreadable = match reason {
+            DamageReason::LaterRecord { zxid, .. } => zxid,
+            // Of a record that was cut off, and is longer than ZooKeeper reads by default.
+            DamageReason::Length(1..) => last.saturating_add(1),
+            _ => return false,
+        };
         match after.name {
-            Some(name) if epoch_of(name) == epoch_of(last) => name > last && name <= later,
+            Some(name) if epoch_of(name) == epoch_of(last) => name > last && name <= unreadable,
             Some(_) | None => {
                 self.snapshot.origin == SnapshotOrigin::Java && self.snapshot.zxid == last
             }

@@ -35,40 +35,59 @@ fn logs_of_zookeeper_are_read_by_its_rules() {
     assert_eq!(damage(&start(&log)).2, DamageReason::Header);
 }
 
+const EPOCH: i64 = 1 << 32;
+
+/// What a start makes of a log of ZooKeeper's and the one after it, beside a snapshot of
+/// ZooKeeper's if that shows anything.
+fn recovered(log: &[u8], shown: u64, next: &[i64]) -> Option<i64> {
+    let fixture = plain();
+    fixture.write(&[&[1, 2]]);
+    if shown > 0 {
+        let (_, mut ledger) = fixture.start().expect("starts");
+        ledger.txns.retain(|zxid, _| *zxid <= shown.cast_signed());
+        ledger.snapshot(&fixture.open(), shown).expect("snapshot");
+        fixture.edit(&format!("snapshot.{shown}"), make_zookeepers);
+    }
+    fixture.disk.plant(&Fixture::path("log.1"), log);
+    if let Some(first) = next.first() {
+        let path = Fixture::path(&format!("log.{first:x}"));
+        fixture.disk.plant(&path, &java_log(next));
+    }
+    match fixture.start() {
+        Ok((recovered, _)) => Some(recovered.last_zxid),
+        Err(StorageError::Damage { .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
 /// A power failure kept a later page of what was never synced, and ZooKeeper began after the last
 /// good record.
 #[test]
 fn where_zookeeper_went_on_after_a_torn_end_it_is_the_end() {
-    const EPOCH: i64 = 1 << 32;
     let mut torn = java_log(&[1, 2, 3]);
     let at = offsets(&torn);
     torn[at[1]..at[2]].fill(0);
-    let start = |shown: u64, next: &[i64]| {
-        let fixture = plain();
-        fixture.write(&[&[1, 2]]);
-        if shown > 0 {
-            let (_, mut ledger) = fixture.start().expect("starts");
-            ledger.txns.retain(|zxid, _| *zxid <= shown.cast_signed());
-            ledger.snapshot(&fixture.open(), shown).expect("snapshot");
-            fixture.edit(&format!("snapshot.{shown}"), make_zookeepers);
-        }
-        fixture.disk.plant(&Fixture::path("log.1"), &torn);
-        if let Some(first) = next.first() {
-            let path = Fixture::path(&format!("log.{first:x}"));
-            fixture.disk.plant(&path, &java_log(next));
-        }
-        fixture.start().map(|(recovered, _)| recovered.last_zxid)
-    };
     for shown in [0, 1] {
-        assert_eq!(start(shown, &[2, 3, 4, 5]).expect("as ZooKeeper"), 5);
+        assert_eq!(recovered(&torn, shown, &[2, 3, 4, 5]), Some(5));
         // Nobody but a running server begins a file after the later record.
-        start(shown, &[4, 5]).expect_err("is damage");
+        assert_eq!(recovered(&torn, shown, &[4, 5]), None);
     }
-    assert_eq!(start(1, &[]).expect("as ZooKeeper"), 1);
-    assert_eq!(start(1, &[EPOCH + 1, EPOCH + 2]).expect("as ZooKeeper"), EPOCH + 2);
-    // A running server's may show what stands after it.
+    assert_eq!(recovered(&torn, 1, &[]), Some(1));
+    assert_eq!(recovered(&torn, 1, &[EPOCH + 1, EPOCH + 2]), Some(EPOCH + 2));
+    // A running server's snapshot may show what stands after it.
     for shown in [0, 2] {
-        start(shown, &[]).expect_err("may be damage");
-        start(shown, &[EPOCH + 1]).expect_err("may be damage");
+        assert_eq!(recovered(&torn, shown, &[]), None);
+        assert_eq!(recovered(&torn, shown, &[EPOCH + 1]), None);
     }
+}
+
+/// ZooKeeper ran with a greater `jute.maxbuffer`.
+#[test]
+fn where_zookeeper_went_on_after_a_long_record_that_was_cut_off_it_is_the_end() {
+    let mut torn = java_log(&[1]);
+    torn.extend([0, 0, 0, 0, 1, 2, 3, 4, 0, 0x30, 0, 0, 7, 7]);
+    assert_eq!(recovered(&torn, 0, &[2, 3]), Some(3));
+    assert_eq!(recovered(&torn, 1, &[]), Some(1));
+    assert_eq!(recovered(&torn, 0, &[3]), None);
+    assert_eq!(recovered(&torn, 0, &[]), None);
 }
