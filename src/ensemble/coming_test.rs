@@ -272,7 +272,7 @@ fn what_zookeeper_acknowledged_in_an_earlier_epoch_of_its_own_does_not_go_aside(
     let leaves = |here: &mut Here| {
         let (deed, text) = here.tell(1, &others);
         assert_eq!(deed, Deed::Waits);
-        assert!(text.contains("is not known to have"), "{text}");
+        assert!(text.contains("is not known to have everything that ZooKeeper wrote"), "{text}");
         assert!(text.contains("up to zxid 0x500000005"), "{text}");
         let ends = Deed::Ends { zxid, has_left: true };
         assert_eq!(here.hear(LIMIT, &others), ends);

@@ -508,7 +508,6 @@ fn beside_what_is_left_of_an_ensemble_that_has_begun_nobody_moves_data_away() {
     const FIVE: [u8; 5] = [1, 2, 3, 4, 5];
     const BOTH: &str = "stop servers 1 and 3, run `ferrokeeper data leave` on the dataDir of both";
     const MOVES: &str = "stop server 1, move `version-2` in dataDir and dataLogDir aside";
-    let own = 2;
     let begun_on = |outgoing: &[u8]| OfLine {
         voters: FIVE.into_iter().collect(),
         outgoing: outgoing.iter().copied().collect(),
@@ -542,7 +541,8 @@ fn beside_what_is_left_of_an_ensemble_that_has_begun_nobody_moves_data_away() {
         ),
         (
             vec![founder(1), fellow(3), is(4, Is::Empty), is(5, Is::Blank)],
-            "disk is mounted. If that data is lost for good, stop servers 1 and 3, run",
+            "check that its disk is mounted. If that data is lost for good, stop servers 1 and 3, \
+             run",
             "move",
         ),
         (vec![founder(1), fellow(3), fellow(4), fellow(5)], MOVES, "data leave"),
@@ -564,7 +564,7 @@ fn beside_what_is_left_of_an_ensemble_that_has_begun_nobody_moves_data_away() {
     ] {
         let others: BTreeMap<u8, Standing> = others.into_iter().collect();
         let holding = Is::Empty.holding();
-        let round = Round { own, holding, voters: &FIVE, others: &others };
+        let round = Round { own: 2, holding, voters: &FIVE, others: &others };
         for is_late in [false, true] {
             let told = round.waits_for(is_late, "/data");
             assert!(told.contains(expected) && !told.contains(never), "{others:?}: {told}");
@@ -581,8 +581,8 @@ fn who_waits_beside_an_ensemble_that_has_not_begun_is_not_sent_to_the_log_of_its
     for (heard, parts) in [
         (vec![founder.clone()], ["server 3 has founded", "stop server 3, run"]),
         (vec![accepted.clone(), founder], ["server 3 has founded", "stop server 3, run"]),
-        (vec![accepted], ["server 2 belongs to", "log does not say what it waits for"]),
-        (vec![unknown], ["server 3 belongs to", "log does not say what it waits for"]),
+        (vec![accepted], ["server 2 belongs to", "and its log does not say what it waits for"]),
+        (vec![unknown], ["server 3 belongs to", "and its log does not say what it waits for"]),
     ] {
         let others = heard.into_iter().collect();
         let (own, holding) = (1, Is::New.holding());

@@ -107,7 +107,7 @@ fn the_directory_of_before_gets_no_seat_beside_another_one() {
     assert!(servers[wiped].log().contains("FK0405"), "{}", servers[wiped].log());
     servers[wiped].run();
     let reason = format!(
-        "this server may already be member {id:#x}, with another data directory: start it with that directory"
+        "this server may already be member {id:#x}, with another data directory: start it with that directory. If there is none"
     );
     until("it is told", || servers[wiped].log().contains(&reason));
     assert_eq!(mode(&servers[wiped]), "none");

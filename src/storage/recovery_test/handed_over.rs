@@ -82,10 +82,9 @@ fn a_log_that_has_the_snapshots_record_elsewhere_does_not_give_way_to_it() {
     }
 }
 
-/// The snapshot's record cannot be read any more, and later segments have what the snapshot does
-/// not show.
-#[test]
-fn a_log_whose_inner_segment_ends_unreadable_does_not_give_way() {
+/// A snapshot of the record 4, whose segment is followed by one of a later term, with an index that
+/// is wrong.
+fn with_a_later_term() -> Fixture {
     const TERM: i64 = 5 << 32;
     let fixture = plain();
     fixture.write(&[&[1, 2]]);
@@ -94,9 +93,17 @@ fn a_log_whose_inner_segment_ends_unreadable_does_not_give_way() {
     let (_, mut ledger) = fixture.start().expect("starts");
     ledger.txns.retain(|zxid, _| *zxid <= 4);
     ledger.snapshot(&fixture.open(), 4).expect("snapshot");
+    fixture.edit("log.500000000", |bytes| bytes[8..16].copy_from_slice(&4_i64.to_be_bytes()));
+    fixture
+}
+
+/// The snapshot's record cannot be read any more, and later segments have what the snapshot does
+/// not show.
+#[test]
+fn a_log_whose_inner_segment_ends_unreadable_does_not_give_way() {
+    let fixture = with_a_later_term();
     let at = offsets(&fixture.content("log.3"));
     fixture.edit("log.3", |bytes| bytes[at[1] + 20] ^= 1);
-    fixture.edit("log.500000000", |bytes| bytes[8..16].copy_from_slice(&4_i64.to_be_bytes()));
     let before = fixture.image();
     discard_void_log(&fixture.open(), 4, &mut Nothing).expect("looks");
     assert_eq!(fixture.image(), before);
@@ -108,16 +115,8 @@ fn a_log_whose_inner_segment_ends_unreadable_does_not_give_way() {
 /// it, of a later term, would be void by itself.
 #[test]
 fn a_log_with_a_segment_without_a_header_does_not_give_way() {
-    const TERM: i64 = 5 << 32;
-    let fixture = plain();
-    fixture.write(&[&[1, 2]]);
-    fixture.write(&[&[3], &[4]]);
-    fixture.write(&[&[TERM], &[TERM + 1]]);
-    let (_, mut ledger) = fixture.start().expect("starts");
-    ledger.txns.retain(|zxid, _| *zxid <= 4);
-    ledger.snapshot(&fixture.open(), 4).expect("snapshot");
+    let fixture = with_a_later_term();
     fixture.edit("log.3", |bytes| bytes[0] ^= 1);
-    fixture.edit("log.500000000", |bytes| bytes[8..16].copy_from_slice(&4_i64.to_be_bytes()));
     let before = fixture.image();
     discard_void_log(&fixture.open(), 4, &mut Nothing).expect("looks");
     assert_eq!(fixture.image(), before);
