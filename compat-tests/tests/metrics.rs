@@ -473,6 +473,7 @@ fn names_used(page: &str) -> BTreeSet<String> {
             "histogram_quantile",
             "increase",
             "max",
+            "max_over_time",
             "predict_linear",
             "rate",
             "sum",
