@@ -286,8 +286,9 @@ impl Inbox {
             return Step::Word(word);
         }
         let text = word.answer(&self.server, argument);
-        connection.outbox().put_answers(&mut text.as_bytes().into(), None, Fresh::NOTHING_READ);
+        // Who has read the answer finds it counted.
         stats::add(&self.server.stats.packets_sent, 1);
+        connection.outbox().put_answers(&mut text.as_bytes().into(), None, Fresh::NOTHING_READ);
         connection.outbox().end();
         Step::Leave
     }
