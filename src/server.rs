@@ -71,10 +71,10 @@ use self::shared::{CurrentRole, Others, Role, Rooms, Server};
 use self::unread::Unread;
 use crate::config::{self, AuditTo, Config, ListenAddress, Purge, SessionsLive};
 use crate::engine::database::Database;
-use crate::engine::local::LocalSessions;
-use crate::engine::sequencer::Sequencer;
+use crate::engine::decide::local::LocalSessions;
+use crate::engine::decide::sequencer::Sequencer;
+use crate::engine::decide::tracker::first_session_id;
 use crate::engine::time::Monotonic;
-use crate::engine::tracker::first_session_id;
 use crate::ensemble::{
     Before, EnsembleError, Member, OrderError, Queue, Replica, Snapshots, Standalone, of_line,
 };

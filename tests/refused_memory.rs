@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use ferrokeeper::engine::acl::{Identities, Identity};
+use ferrokeeper::engine::access::acl::{Identities, Identity};
 use ferrokeeper::engine::apply::Mode;
 use ferrokeeper::engine::database::{Database, Rules};
-use ferrokeeper::engine::request::{Origin, Work};
-use ferrokeeper::engine::sequencer::{Prepared, Sequencer};
+use ferrokeeper::engine::decide::request::{Origin, Work};
+use ferrokeeper::engine::decide::sequencer::{Prepared, Sequencer};
 use ferrokeeper::engine::session::SessionId;
 use ferrokeeper::engine::time::{Monotonic, Now, WallClock};
 use ferrokeeper::engine::watch::ConnectionId;

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use ferrokeeper::engine::apply::Mode;
 use ferrokeeper::engine::database::{Database, Rules};
-use ferrokeeper::engine::request::Chore;
-use ferrokeeper::engine::sequencer::Sequencer;
+use ferrokeeper::engine::decide::request::Chore;
+use ferrokeeper::engine::decide::sequencer::Sequencer;
 use ferrokeeper::engine::session::SessionId;
 use ferrokeeper::engine::time::{Monotonic, Now, WallClock};
 use jute::Acl;

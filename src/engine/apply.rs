@@ -10,15 +10,15 @@ use jute::txn::{
     CloseSessionTxn, DIGEST_VERSION, DeleteTxn, SetAclTxn, SetDataTxn, Txn, TxnDigest, TxnHeader,
 };
 
-use super::acl::AclList;
+use super::access::acl::AclList;
 use super::database::Database;
 use super::lineage::Lineage;
 use super::owner::Owner;
 use super::quota::{self, Growth};
 use super::session::SessionId;
+use super::tree::znode::NodeId;
 use super::tree::{Creation, Impossible};
 use super::watch::{Change, Tell};
-use super::znode::NodeId;
 use super::zxid::Zxid;
 
 /// To be raised with every change of what is made of a transaction that an earlier release may have

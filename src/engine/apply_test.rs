@@ -10,13 +10,14 @@ use jute::txn::{
 };
 use jute::{Acl, ErrorCode, StatPersisted};
 
-use super::acl::Identities;
+use super::access::acl::Identities;
+use super::answer::read;
+use super::answer::read::Caller;
 use super::apply::{APPLY_VERSION, Mode};
 use super::database::{Database, Rules};
-use super::misfit::Misfit;
 use super::owner::Owner;
-use super::read::{self, Caller};
 use super::session::SessionId;
+use super::tree::misfit::Misfit;
 use super::tree::{Impossible, VISITED};
 use super::watch::ConnectionId;
 use super::zxid::Zxid;

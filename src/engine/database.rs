@@ -8,17 +8,17 @@ use jute::persist::{SnapshotNode, SnapshotSession};
 use jute::{Acl, ErrorCode, perms};
 use parking_lot::Mutex;
 
-use super::acl::{AclList, Identities};
-use super::misfit::{Misfit, Misfits};
+use super::access::acl::{AclList, Identities};
 use super::owner::Owner;
 use super::path;
 use super::quota::{self, Growth, Quota, QuotaNode};
 use super::quota_table::QuotaTable;
 use super::session::{SessionId, Sessions};
 use super::time::WallClock;
+use super::tree::misfit::{Misfit, Misfits};
+use super::tree::znode::NodeId;
 use super::tree::{Impossible, Tree};
 use super::watch::WatchTable;
-use super::znode::NodeId;
 use super::zxid::Zxid;
 
 /// What every server of an ensemble must agree on.

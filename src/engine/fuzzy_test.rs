@@ -14,14 +14,14 @@ use jute::txn::{
 use jute::{Acl, StatPersisted};
 use proptest::prelude::*;
 
+use super::answer::listing::{Listing, Progress};
 use super::apply::Mode;
 use super::apply_test::RULES;
 use super::database::Database;
+use super::decide::request::{Origin, Work};
+use super::decide::sequencer::{Prepared, Sequencer};
 use super::digest_test;
-use super::listing::{Listing, Progress};
 use super::model_test::{Pair, step};
-use super::request::{Origin, Work};
-use super::sequencer::{Prepared, Sequencer};
 use super::session::{SessionId, Sessions};
 use super::time::{Monotonic, Now, WallClock};
 use super::watch::ConnectionId;

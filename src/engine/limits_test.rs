@@ -7,12 +7,12 @@ use jute::protocol::{CreateRequest, MultiOp, MultiResult, Request, SetAclRequest
 use jute::txn::{Txn, TxnRecord};
 use jute::{Acl, ErrorCode};
 
-use super::acl::{Identities, Identity};
+use super::access::acl::{Identities, Identity};
+use super::access::scheme;
 use super::apply::Mode;
 use super::database::{Database, Rules};
-use super::request::{Origin, Work};
-use super::scheme;
-use super::sequencer::{Prepared, Sequencer};
+use super::decide::request::{Origin, Work};
+use super::decide::sequencer::{Prepared, Sequencer};
 use super::session::SessionId;
 use super::time::{Monotonic, Now, WallClock};
 use super::watch::ConnectionId;

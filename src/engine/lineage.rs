@@ -11,8 +11,8 @@ use hashbrown::HashMap;
 use super::database::Database;
 use super::digest::PathDigest;
 use super::path;
+use super::tree::znode::NodeId;
 use super::watch::WatchTable;
-use super::znode::NodeId;
 
 /// What is known of a znode is kept so many levels below one that is kept, or so many bytes of
 /// names: no chain is climbed, and no long name looked at, again for each that hangs on it.

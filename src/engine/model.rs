@@ -10,7 +10,7 @@ use jute::protocol::{
 };
 use jute::{Acl, ErrorCode, Stat, perms};
 
-use super::acl::Identity;
+use super::access::acl::Identity;
 
 /// How a znode lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::path;
-use super::znode::NodeId;
+use super::tree::znode::NodeId;
 
 /// The znode with the limits.
 pub const LIMITS: &str = "zookeeper_limits";

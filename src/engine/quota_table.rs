@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::quota::{self, Growth, NoTrack, Quota, Track};
-use super::znode::NodeId;
+use super::tree::znode::NodeId;
 
 /// Statistics that a client wrote or the server counted.
 #[derive(Debug)]

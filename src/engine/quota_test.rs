@@ -10,14 +10,14 @@ use proptest::prelude::*;
 
 use super::apply::Mode;
 use super::database::{Database, Rules};
+use super::decide::request::{Origin, Work};
+use super::decide::sequencer::{Prepared, Sequencer};
 use super::quota::PARSED;
-use super::request::{Origin, Work};
-use super::sequencer::{Prepared, Sequencer};
 use super::session::SessionId;
 use super::time::{Monotonic, Now, WallClock};
 use super::tree::WRITTEN;
+use super::tree::znode::NodeId;
 use super::watch::ConnectionId;
-use super::znode::NodeId;
 use super::zxid::Zxid;
 
 struct Server {

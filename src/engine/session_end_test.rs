@@ -10,14 +10,14 @@ use jute::txn::{CloseSessionTxn, Txn, TxnHeader, TxnRecord};
 use super::apply::Mode;
 use super::apply_test::{RULES, make};
 use super::database::{Database, Rules};
+use super::decide::request::{Origin, Work};
+use super::decide::sequencer::{Prepared, Sequencer};
 use super::owner::Owner;
 use super::path::WORK;
-use super::request::{Origin, Work};
-use super::sequencer::{Prepared, Sequencer};
 use super::session::SessionId;
 use super::time::{Monotonic, Now, WallClock};
+use super::tree::znode::NodeId;
 use super::watch::{ConnectionId, Event};
-use super::znode::NodeId;
 
 const NOW: Now = Now { monotonic: Monotonic(0), wall: WallClock(0) };
 /// Somebody who watches.

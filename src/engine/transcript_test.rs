@@ -25,12 +25,13 @@ use jute::txn::{Txn, TxnRecord};
 use jute::{Acl, ErrorCode, OpCode, Stat, perms};
 use sha1::Digest as _;
 
-use super::acl::{Identities, Identity};
+use super::access::acl::{Identities, Identity};
+use super::answer::read;
+use super::answer::read::Caller;
 use super::apply::Mode;
 use super::database::{Database, Rules};
-use super::read::{self, Caller};
-use super::request::{Chore, Origin, Work};
-use super::sequencer::{Prepared, Sequencer};
+use super::decide::request::{Chore, Origin, Work};
+use super::decide::sequencer::{Prepared, Sequencer};
 use super::session::SessionId;
 use super::time::{Monotonic, Now, WallClock};
 use super::watch::{ConnectionId, Event};

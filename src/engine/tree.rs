@@ -4,6 +4,15 @@
 //! snapshot in progress. Decides nothing: whether a change is allowed was settled before it comes
 //! here.
 
+mod index;
+pub mod misfit;
+mod trail;
+pub(super) mod walk;
+pub(super) mod znode;
+
+#[cfg(test)]
+mod walk_test;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
@@ -12,15 +21,15 @@ use jute::persist::SnapshotNode;
 use jute::{Acl, Stat, StatPersisted};
 use parking_lot::Mutex;
 
-use super::acl::{AclId, AclList, AclTable};
+use self::index::Index;
+use self::trail::Trail;
+use self::walk::{LateWalk, Walk, WalkStep};
+use self::znode::{Below, Birth, NodeId, Znode, Znodes};
+use super::access::acl::{AclId, AclList, AclTable};
 use super::digest::{ContentDigest, PathDigest};
-use super::index::Index;
 use super::owner::Owner;
 use super::path;
 use super::session::{SessionId, Sessions};
-use super::trail::Trail;
-use super::walk::{LateWalk, Walk, WalkStep};
-use super::znode::{Below, Birth, NodeId, Znode, Znodes};
 use super::zxid::Zxid;
 
 /// Why a change cannot be made. Nothing was changed.

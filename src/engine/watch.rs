@@ -1,15 +1,18 @@
 //! Watches: who wants to hear of which path (`WatchManager`).
 
+mod registry;
+mod watchers;
+
 use std::sync::Arc;
 
 use foldhash::fast::FoldHasher;
 use jute::ErrorCode;
 use jute::protocol::{AddWatchMode, EventType, WatcherType};
 
-use super::acl::AclList;
+use self::registry::Registry;
+pub use self::registry::{WatchPair, WatchPlace};
+use super::access::acl::AclList;
 use super::lineage::PathKey;
-use super::watch_registry::Registry;
-pub use super::watch_registry::{WatchPair, WatchPlace};
 use super::zxid::Zxid;
 
 /// A client connection. A watch belongs to one, and goes with it.

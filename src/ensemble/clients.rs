@@ -7,10 +7,10 @@ use jute::protocol::Response;
 use jute::txn::Txn;
 
 use super::freshness::Fresh;
-use crate::engine::request::Origin;
+use crate::engine::decide::request::Origin;
+use crate::engine::decide::tracker::Attached;
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
-use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
 

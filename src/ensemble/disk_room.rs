@@ -9,8 +9,8 @@ use jute::ErrorCode;
 use jute::protocol::{MultiOp, Request};
 
 use crate::engine::database::Database;
-use crate::engine::request::Work;
-use crate::engine::sequencer::Prepared;
+use crate::engine::decide::request::Work;
+use crate::engine::decide::sequencer::Prepared;
 use crate::engine::time::Monotonic;
 use crate::message::MessageId;
 

@@ -208,7 +208,7 @@ mod tests {
     use jute::protocol::{PathRequest, Request};
 
     use super::*;
-    use crate::engine::request::{Origin, Work};
+    use crate::engine::decide::request::{Origin, Work};
     use crate::engine::session::SessionId;
     use crate::storage::sim::Dice;
 

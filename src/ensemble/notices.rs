@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::clients::Clients;
-use crate::engine::sequencer::{Harm, Notice};
+use crate::engine::decide::sequencer::{Harm, Notice};
 use crate::engine::session::SessionId;
 use crate::message::MessageId;
 

@@ -9,8 +9,8 @@ use jute::txn::{DIGEST_VERSION, TxnRecord};
 use super::loader::{Batch, Loader};
 use crate::engine::apply::Mode;
 use crate::engine::database::{Database, Mismatch, Rules};
-use crate::engine::misfit::Misfit;
 use crate::engine::tree::Impossible;
+use crate::engine::tree::misfit::Misfit;
 use crate::engine::zxid::Zxid;
 use crate::message::MessageId;
 use crate::storage::{

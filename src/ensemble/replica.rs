@@ -7,8 +7,8 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::disk_room::Room;
 use super::freshness::{Fresh, Freshness};
+use crate::engine::answer::read;
 use crate::engine::database::Database;
-use crate::engine::read;
 use crate::engine::time::Monotonic;
 use crate::engine::zxid::Zxid;
 

@@ -14,10 +14,10 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::engine::database::Rules;
-use crate::engine::request::{Origin, Work};
+use crate::engine::decide::request::{Origin, Work};
+use crate::engine::decide::tracker::Attached;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, WallClock};
-use crate::engine::tracker::Attached;
 use crate::engine::watch::{ConnectionId, Event};
 use crate::ensemble::{Answer, Kind, Rebuild, Share, Snapshots};
 use crate::storage::sim::{Dice, Fault, SimDisk};

@@ -13,16 +13,17 @@ use super::queue::{Share, Submission};
 use super::rebuild::{tell_misfit, tell_mismatch};
 use super::replica::{Exclusive, Publisher, Replica};
 use super::standalone::OrderError;
-use crate::engine::acl::AclList;
+use crate::engine::access::acl::AclList;
+use crate::engine::answer::read;
+use crate::engine::answer::read::Caller;
 use crate::engine::apply::Mode;
 use crate::engine::database::Database;
+use crate::engine::decide::request::{Chore, Origin, Work};
+use crate::engine::decide::sequencer::{Prepared, Sequencer};
+use crate::engine::decide::tracker::Attached;
 use crate::engine::path;
-use crate::engine::read::{self, Caller};
-use crate::engine::request::{Chore, Origin, Work};
-use crate::engine::sequencer::{Prepared, Sequencer};
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
-use crate::engine::tracker::Attached;
 use crate::engine::watch::{Event, Tell};
 use crate::engine::zxid::Zxid;
 
@@ -441,7 +442,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::engine::acl::{Identities, Identity};
+    use crate::engine::access::acl::{Identities, Identity};
     use crate::engine::database::Rules;
     use crate::engine::time::WallClock;
     use crate::engine::watch::ConnectionId;

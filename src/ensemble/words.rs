@@ -9,7 +9,7 @@ use jute::ErrorCode;
 use jute::txn::DIGEST_VERSION;
 
 use crate::engine::apply::APPLY_VERSION;
-use crate::engine::request::{Origin, Work};
+use crate::engine::decide::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;

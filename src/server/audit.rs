@@ -22,7 +22,7 @@ pub(super) use self::log::{Audit, watch};
 pub(super) use self::noted::Noted;
 pub(super) use self::room::Held;
 use super::connection::java_address;
-use crate::engine::acl::{Identities, Identity};
+use crate::engine::access::acl::{Identities, Identity};
 use crate::engine::session::SessionId;
 use crate::ensemble::Answer;
 
@@ -472,7 +472,7 @@ mod tests {
 
     use super::noted::Change;
     use super::*;
-    use crate::engine::read::is_change;
+    use crate::engine::answer::read::is_change;
 
     fn identity(scheme: &str, id: &str) -> Identity {
         Identity { scheme: scheme.into(), id: id.into() }

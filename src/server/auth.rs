@@ -12,7 +12,7 @@ use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use super::connection::Connection;
 use super::figures::series::{Counter, Series};
 use crate::config::{Access, DigestAlgorithm, DigestScheme, EnsembleScheme};
-use crate::engine::acl::{Identity, TooMany};
+use crate::engine::access::acl::{Identity, TooMany};
 use crate::message::MessageId;
 
 /// Why an auth packet ends its connection.

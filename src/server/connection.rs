@@ -33,12 +33,12 @@ use super::password::PASSWORD_LEN;
 use super::shared::Server;
 use super::unread::{Rank, Unread};
 use super::watch_again;
-use crate::engine::acl::{Identities, Identity, TooMany};
-use crate::engine::read;
-use crate::engine::request::Origin;
+use crate::engine::access::acl::{Identities, Identity, TooMany};
+use crate::engine::answer::read;
+use crate::engine::decide::request::Origin;
+use crate::engine::decide::tracker::Attached;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, WallClock};
-use crate::engine::tracker::Attached;
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Answer, Fresh, Kind};
@@ -777,7 +777,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::engine::tracker::Heard;
+    use crate::engine::decide::tracker::Heard;
     use crate::ensemble::Replica;
     use crate::server::fixture::{attach, connected};
     use crate::server::listings::LongList;

@@ -13,9 +13,9 @@ use super::figures::series::{Counter, Measure};
 use super::reaper::Reaper;
 use super::restoring::Restoring;
 use super::shared::Server;
-use crate::engine::expiry::ExpiryPlace;
-use crate::engine::request::{Chore, Work};
-use crate::engine::sequencer::Sequencer;
+use crate::engine::decide::expiry::ExpiryPlace;
+use crate::engine::decide::request::{Chore, Work};
+use crate::engine::decide::sequencer::Sequencer;
 use crate::engine::session::SessionId;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::{

@@ -8,8 +8,8 @@ use tokio::net::{TcpListener, TcpStream};
 use super::connection::Connection;
 use super::password::PASSWORD_LEN;
 use super::shared::Server;
+use crate::engine::decide::tracker::Attached;
 use crate::engine::session::SessionId;
-use crate::engine::tracker::Attached;
 
 /// A client and its connection.
 pub(super) async fn connected(server: &Server) -> (TcpStream, Connection) {

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use super::connection::Connection;
 use super::shared::Server;
 use crate::engine::NodeId;
-use crate::engine::expiry::ExpiryPlace;
+use crate::engine::decide::expiry::ExpiryPlace;
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::{ConnectionId, WatchPair, WatchPlace};

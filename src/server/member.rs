@@ -18,7 +18,7 @@ use super::reaper::Reaper;
 use super::shared::{Others, Role, Server};
 use super::{data, driver, upkeep};
 use crate::config::{self, ListenAddress, Purge};
-use crate::engine::local::LocalSessions;
+use crate::engine::decide::local::LocalSessions;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::{
     EnsembleError, FromPeer, Inquiry, Life, Member, Peer, Scope, Snapshots, Written, server_of,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::clock::millis;
 use crate::config;
 use crate::engine::NodeId;
-use crate::engine::reaper::due;
-use crate::engine::request::Chore;
+use crate::engine::decide::reaper::due;
+use crate::engine::decide::request::Chore;
 use crate::engine::time::{Monotonic, Now};
 use crate::ensemble::Replica;
 

@@ -24,7 +24,7 @@ use super::listings::Listings;
 use super::memory;
 use super::password::Passwords;
 use crate::config::{Config, SessionsLive};
-use crate::engine::acl::Identities;
+use crate::engine::access::acl::Identities;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::{Queue, Replica};
 use crate::storage::DataDirectory;

@@ -10,9 +10,9 @@ use super::connection::Connection;
 use super::figures::series::Counter;
 use super::inbox::Inbox;
 use super::shared::{RoomOf, SMALL_MAX, Server};
-use crate::engine::read::Most;
+use crate::engine::answer::read::Most;
+use crate::engine::answer::watch_again::WatchAgain;
 use crate::engine::time::Monotonic;
-use crate::engine::watch_again::WatchAgain;
 use crate::ensemble::Fresh;
 
 /// What a path of one byte takes decoded, as a multiple: a long request takes room for it before.

@@ -31,17 +31,29 @@ type Rule = (&'static str, &'static [&'static str]);
 
 /// The rooms of a part that is divided, and which others of it each may use. All may use what
 /// stands at the root of the part.
-const ROOMS_MAY_USE: [(&str, &[Rule]); 1] = [(
-    "storage",
-    &[
-        ("disk", &[]),
-        ("files", &["disk"]),
-        ("log", &["files", "disk"]),
-        ("snapshot", &["files", "disk"]),
-        ("recovery", &["log", "snapshot", "files", "disk"]),
-        ("tools", &["recovery", "log", "snapshot", "files", "disk"]),
-    ],
-)];
+const ROOMS_MAY_USE: [(&str, &[Rule]); 2] = [
+    (
+        "storage",
+        &[
+            ("disk", &[]),
+            ("files", &["disk"]),
+            ("log", &["files", "disk"]),
+            ("snapshot", &["files", "disk"]),
+            ("recovery", &["log", "snapshot", "files", "disk"]),
+            ("tools", &["recovery", "log", "snapshot", "files", "disk"]),
+        ],
+    ),
+    (
+        "engine",
+        &[
+            ("access", &[]),
+            ("tree", &["access"]),
+            ("watch", &["access"]),
+            ("answer", &["watch", "tree", "access"]),
+            ("decide", &["answer", "watch", "tree", "access"]),
+        ],
+    ),
+];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -5,7 +5,7 @@ use jute::txn::{Txn, TxnRecord};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
 
 use super::{life_of, member_id, server_of};
-use crate::engine::request::Chore;
+use crate::engine::decide::request::Chore;
 use crate::ensemble::standing::OfLine;
 use crate::storage::Members;
 

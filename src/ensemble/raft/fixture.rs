@@ -7,7 +7,7 @@ use jute::txn::{CreateSessionTxn, Txn, TxnHeader, TxnRecord};
 use super::configuration::Change;
 use super::start::Ensemble;
 use crate::engine::database::Rules;
-use crate::engine::request::Chore;
+use crate::engine::decide::request::Chore;
 use crate::storage::sim::SimDisk;
 use crate::storage::{
     DataDirectory, DirectoryOptions, EntryKind, LogEntry, LogOptions, RecoveryOptions,

@@ -13,11 +13,11 @@ use jute::protocol::{MultiResult, Request};
 use jute::txn::TxnRecord;
 
 use super::read_index::{Round, Rounds};
-use crate::engine::read;
-use crate::engine::request::{Origin, Work};
-use crate::engine::sequencer::Prepared;
+use crate::engine::answer::read;
+use crate::engine::decide::request::{Origin, Work};
+use crate::engine::decide::sequencer::Prepared;
+use crate::engine::decide::tracker::{Attached, Heard};
 use crate::engine::time::Monotonic;
-use crate::engine::tracker::{Attached, Heard};
 use crate::engine::watch::ConnectionId;
 use crate::engine::zxid::Zxid;
 use crate::ensemble::clients::Clients;

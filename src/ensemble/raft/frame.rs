@@ -17,8 +17,8 @@ use jute::{DecodeError, ErrorCode, IntoStatic as _, Record};
 use raft::eraftpb::{Entry, EntryType, Message as PeerMessage, MessageType, Snapshot};
 
 use super::configuration::{from_conf_state, to_conf_state};
-use crate::engine::acl::{Identities, Identity};
-use crate::engine::request::{Origin, Work};
+use crate::engine::access::acl::{Identities, Identity};
+use crate::engine::decide::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
 use crate::engine::watch::ConnectionId;

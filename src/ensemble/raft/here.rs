@@ -8,10 +8,10 @@ use hashbrown::HashMap;
 use jute::txn::Txn;
 use parking_lot::Mutex;
 
-use crate::engine::request::Origin;
+use crate::engine::decide::request::Origin;
+use crate::engine::decide::tracker::{Attached, Heard};
 use crate::engine::session::SessionId;
 use crate::engine::time::Monotonic;
-use crate::engine::tracker::{Attached, Heard};
 use crate::engine::watch::{ConnectionId, Event};
 use crate::engine::zxid::Zxid;
 use crate::ensemble::clients::{Answer, Clients, Kind};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::engine::NodeId;
+use crate::engine::answer::listing::{Listing, Progress};
 use crate::engine::database::Database;
-use crate::engine::listing::{Listing, Progress};
 use crate::ensemble::snapshots::snapshot_of;
 use crate::storage::{StorageError, UploadedSnapshot, examine};
 

@@ -9,7 +9,7 @@ use jute::{Acl, perms};
 
 use crate::config::Access;
 use crate::engine::NodeId;
-use crate::engine::acl::{AclList, Identities, Identity};
+use crate::engine::access::acl::{AclList, Identities, Identity};
 use crate::engine::database::Database;
 use crate::server::auth;
 use crate::server::connection::java_address;

@@ -414,7 +414,7 @@ mod tests {
 
     use super::super::{Noted, Operation};
     use super::*;
-    use crate::engine::acl::Identities;
+    use crate::engine::access::acl::Identities;
 
     /// An audit log of a few facts, whose thread is given by the returned sender what to do with
     /// each write.

@@ -8,7 +8,7 @@ use jute::protocol::Request;
 
 use super::room::Held;
 use super::{Asked, Audit, Users};
-use crate::engine::acl::Identities;
+use crate::engine::access::acl::Identities;
 use crate::engine::session::SessionId;
 
 /// A change with the orderer.

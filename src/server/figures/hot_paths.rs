@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use jute::protocol::Request;
 use parking_lot::Mutex;
 
-use crate::engine::read::is_change;
+use crate::engine::answer::read::is_change;
 use crate::engine::time::Monotonic;
 
 /// How long a slot collects: what is shown is of one or two of them.

@@ -13,7 +13,7 @@ use super::timeline::MS;
 use super::turn::SYNC_LIMIT_MS;
 use super::world::{Checked, Event, World};
 use super::*;
-use crate::engine::read;
+use crate::engine::answer::read;
 use crate::engine::time::Monotonic;
 
 /// What clients knew, and since when.

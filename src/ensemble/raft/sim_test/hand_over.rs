@@ -7,7 +7,7 @@ use jute::{Acl, CreateMode, perms};
 
 use super::world::World;
 use super::*;
-use crate::engine::request::{Origin, Work};
+use crate::engine::decide::request::{Origin, Work};
 use crate::engine::session::SessionId;
 use crate::ensemble::words::{Asked, Word};
 

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use super::post::Post;
 use super::turn::SESSION_TICK_MS;
 use super::world::{Checked, Stop, World};
-use crate::engine::local::LocalSessions;
+use crate::engine::decide::local::LocalSessions;
+use crate::engine::decide::tracker::first_session_id;
 use crate::engine::time::{Monotonic, WallClock};
-use crate::engine::tracker::first_session_id;
 use crate::ensemble::raft::Member;
 
 /// From the first session of all servers to the first of one server, as that begins.

@@ -11,7 +11,7 @@ use super::connection::{Asked, Connection, Told};
 use super::history::Reply;
 use super::world::{Checked, World};
 use super::*;
-use crate::engine::read;
+use crate::engine::answer::read;
 use crate::engine::watch::ConnectionId;
 
 impl World {

@@ -24,7 +24,7 @@ use super::timeline::{MS, Timeline};
 use super::transfer::Transfer;
 use super::ways::{Found, Lost};
 use super::*;
-use crate::engine::tracker::OWNER_NOT_CHECKED;
+use crate::engine::decide::tracker::OWNER_NOT_CHECKED;
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::founding::Seat;
 use crate::ensemble::raft::configuration::LIVES_COUNTED;

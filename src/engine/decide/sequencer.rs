@@ -1,0 +1,670 @@
+//! The one who orders: turns requests into transactions, one after the other.
+//!
+//! A request is checked against the tree and the changes still in flight; what comes out is a
+//! finished transaction, a refusal, or a read that is answered at its turn. Standalone servers and
+//! leaders have one.
+
+use jute::ErrorCode;
+use jute::protocol::{MultiResult, Request};
+use jute::txn::{CreateSessionTxn, DIGEST_VERSION, Txn, TxnDigest, TxnHeader, TxnRecord};
+
+use super::expiry::ExpiryPlace;
+use super::overlay::Overlay;
+use super::prepare::{MultiRefusal, Prepare, RECORD_LEN};
+use super::request::{Chore, Origin, Work};
+use super::tracker::{Attached, NotTaken, SessionTracker};
+use crate::engine::access::acl::Identities;
+use crate::engine::database::Database;
+use crate::engine::session::SessionId;
+use crate::engine::time::{Monotonic, Now};
+use crate::engine::watch::ConnectionId;
+use crate::engine::zxid::Zxid;
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub enum Prepared {
+    /// Write it down, apply it, answer with its outcome.
+    Txn(TxnRecord<'static>),
+    /// As [`Self::Txn`]; it opens a session.
+    Open(TxnRecord<'static>, Attached),
+    /// Answer from the tree once everything before it is applied.
+    Read(Request<'static>),
+    /// Refuse it once everything before it is applied: it was checked against that.
+    Refused(ErrorCode),
+    /// As [`Self::Refused`], for a multi: the header says success, the body what failed.
+    RefusedMulti(Vec<MultiResult<'static>>),
+    /// The session is the connection's now.
+    Attached(Attached),
+    /// There is no such session, or it is closing.
+    NoSession,
+    /// Close the connection without a reply: its session is gone or moved.
+    Close,
+}
+
+/// Something that an operator should know of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// The counter of a parent has come to its end; no sequential znode can be made below it any
+    /// more.
+    SequenceExhausted {
+        /// The parent.
+        parent: String,
+    },
+    /// A write would have gone beyond a hard quota and was refused.
+    QuotaRefused {
+        /// The path with the quota.
+        limited: String,
+    },
+    /// A client wants what ZooKeeper takes and this server does not.
+    RefusedOnPurpose {
+        /// The client.
+        session: SessionId,
+        /// Why not.
+        harm: Harm,
+    },
+    /// A write went beyond a soft quota.
+    QuotaExceeded {
+        /// The path with the quota.
+        limited: String,
+        /// The written znode.
+        path: String,
+    },
+}
+
+/// What a request would do that ZooKeeper takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Harm {
+    /// createTTL in a mode that has no time to live: its transaction ends ZooKeeper at each start.
+    TtlWithoutMode,
+    /// Limits or statistics of a quota in a place, or with data, where ZooKeeper cannot have them:
+    /// the same.
+    FatalQuota,
+    /// An ephemeral znode of a session whose id is the mark of another kind of znode: its
+    /// transaction ends ZooKeeper at each start, or its znode outlives the session.
+    SessionOwnsNone,
+}
+
+/// The orderer.
+#[derive(Debug)]
+pub struct Sequencer {
+    pub(in crate::engine) overlay: Overlay,
+    pub(in crate::engine) tracker: SessionTracker,
+    pub(in crate::engine) notices: Vec<Notice>,
+    /// Sessions that are in no table and have ephemeral znodes.
+    orphans: Vec<SessionId>,
+    /// Of the last transaction prepared.
+    last_zxid: Zxid,
+    /// Entries of ACLs and identities that were looked up.
+    looked_up: usize,
+}
+
+/// Sessions in no table that end in one group.
+const ORPHANS_AT_ONCE: usize = 256;
+
+impl Sequencer {
+    /// Goes on after what `database` has applied. Every session has its full timeout ahead.
+    #[must_use]
+    pub fn new(database: &Database, tick_ms: u64, first_session_id: i64, now: Monotonic) -> Self {
+        Self {
+            overlay: Overlay::default(),
+            tracker: SessionTracker::new(&database.sessions, tick_ms, first_session_id, now),
+            notices: Vec::new(),
+            orphans: database.orphans(),
+            last_zxid: database.last_zxid,
+            looked_up: 0,
+        }
+    }
+
+    /// What a snapshot of ZooKeeper's and its log can leave: ephemeral znodes of sessions that are
+    /// gone. ZooKeeper deletes them at each start and writes nothing down
+    /// (`ZooKeeperServer.loadData`); here their sessions are closed once more. Some at a time,
+    /// until there are none.
+    pub fn take_orphans(&mut self) -> Vec<Chore> {
+        let some = self.orphans.len().saturating_sub(ORPHANS_AT_ONCE);
+        self.orphans.split_off(some).into_iter().map(Chore::Orphan).collect()
+    }
+
+    /// Such a session that was taken is to be closed later.
+    pub fn put_back_orphan(&mut self, session: SessionId) {
+        self.orphans.push(session);
+    }
+
+    /// Sessions that [`Self::take_orphans`] still has.
+    #[must_use]
+    pub const fn orphans_count(&self) -> usize {
+        self.orphans.len()
+    }
+
+    /// Decides a request.
+    pub fn prepare(
+        &mut self,
+        database: &Database,
+        origin: &Origin,
+        work: Work,
+        now: Now,
+    ) -> Prepared {
+        match work {
+            Work::Open { timeout_ms } => {
+                let attached = self.tracker.open(timeout_ms, origin.connection, now.monotonic);
+                let txn = Txn::CreateSession(CreateSessionTxn { timeout_ms });
+                self.begin(database);
+                Prepared::Open(self.record(database, attached.session, 0, txn, now), attached)
+            }
+            Work::Attach { timeout_ms } => self
+                .tracker
+                .attach(origin.session, timeout_ms, origin.connection, now.monotonic)
+                .map_or(Prepared::NoSession, Prepared::Attached),
+            Work::Throttled => Prepared::Refused(ErrorCode::ThrottledOp),
+            Work::Request(request) | Work::Upgrade { request, .. } => {
+                match self.tracker.check(origin.session, origin.connection) {
+                    Ok(()) => self.prepare_request(database, origin, request, false, now),
+                    Err(NotTaken::Closing) => Prepared::Refused(ErrorCode::SessionExpired),
+                    Err(NotTaken::Unknown | NotTaken::Moved) => Prepared::Close,
+                }
+            }
+            // It may have become one of all servers meanwhile.
+            Work::OfLocal(request) => match self.tracker.check(origin.session, origin.connection) {
+                Err(NotTaken::Unknown) if request == Request::CloseSession => {
+                    Prepared::Read(request)
+                }
+                Err(NotTaken::Unknown) => {
+                    self.prepare_request(database, origin, request, true, now)
+                }
+                _ => self.prepare(database, origin, Work::Request(request), now),
+            },
+        }
+    }
+
+    /// Makes a session of all servers out of one that lived on its client's only. `None` if it is
+    /// one already.
+    pub fn upgrade(
+        &mut self,
+        database: &Database,
+        origin: &Origin,
+        timeout_ms: i32,
+        now: Now,
+    ) -> Option<TxnRecord<'static>> {
+        let Origin { session, connection, .. } = *origin;
+        if !self.tracker.adopt(session, timeout_ms, connection, now.monotonic) {
+            return None;
+        }
+        let txn = Txn::CreateSession(CreateSessionTxn { timeout_ms });
+        self.begin(database);
+        Some(self.record(database, session, 0, txn, now))
+    }
+
+    fn prepare_request(
+        &mut self,
+        database: &Database,
+        origin: &Origin,
+        request: Request<'static>,
+        is_local: bool,
+        now: Now,
+    ) -> Prepared {
+        if crate::engine::answer::read::is_read(&request) {
+            return Prepared::Read(request);
+        }
+        let zxid = self.begin(database);
+        let mut prepare = Prepare {
+            database,
+            overlay: &mut self.overlay,
+            notices: &mut self.notices,
+            identities: &origin.identities,
+            looked_up: &mut self.looked_up,
+            session: origin.session,
+            is_local,
+            zxid,
+            now,
+            room: database.rules.record_max.saturating_sub(RECORD_LEN),
+        };
+        let txn = match request {
+            Request::Sync(_) => return Prepared::Read(request),
+            Request::Multi(ops) => match prepare.multi(ops) {
+                Ok(txn) => txn,
+                Err(MultiRefusal::Whole(error)) => return Prepared::Refused(error),
+                Err(MultiRefusal::Part(results)) => return Prepared::RefusedMulti(results),
+            },
+            Request::CloseSession => {
+                self.tracker.begin_close(origin.session);
+                prepare.close_session()
+            }
+            request => match prepare.single(request) {
+                Ok(txn) => txn,
+                Err(error) => return Prepared::Refused(error),
+            },
+        };
+        Prepared::Txn(self.record(database, origin.session, origin.xid, txn, now))
+    }
+
+    /// Decides something that the server itself wants. `None` where there is nothing to do any
+    /// more.
+    pub fn prepare_chore(
+        &mut self,
+        database: &Database,
+        chore: &Chore,
+        now: Now,
+    ) -> Option<TxnRecord<'static>> {
+        let zxid = self.begin(database);
+        let session = match chore {
+            Chore::Expire(session) | Chore::Orphan(session) => *session,
+            Chore::Reap(_) => SessionId::NONE,
+            Chore::Remark { of, .. } => SessionId(*of),
+        };
+        let mut prepare = Prepare {
+            database,
+            overlay: &mut self.overlay,
+            notices: &mut self.notices,
+            identities: &Identities::default(),
+            looked_up: &mut self.looked_up,
+            session,
+            is_local: false,
+            zxid,
+            now,
+            room: database.rules.record_max.saturating_sub(RECORD_LEN),
+        };
+        let txn = match chore {
+            Chore::Expire(session) => {
+                if !self.tracker.begin_close(*session) {
+                    return None;
+                }
+                prepare.close_session()
+            }
+            Chore::Orphan(_) => prepare.close_session(),
+            Chore::Reap(path) => prepare.reap(path)?,
+            Chore::Remark { code, .. } => Txn::Error(*code),
+        };
+        Some(self.record(database, session, 0, txn, now))
+    }
+
+    /// The zxid of the transaction that is about to be prepared.
+    fn begin(&mut self, database: &Database) -> Zxid {
+        if self.last_zxid == database.last_zxid {
+            self.overlay.rebase(database.tree.digest().unwrap_or_default());
+        }
+        self.overlay.begin();
+        self.last_zxid.next()
+    }
+
+    /// Gives a decided transaction its place.
+    fn record(
+        &mut self,
+        database: &Database,
+        session: SessionId,
+        xid: i32,
+        txn: Txn<'static>,
+        now: Now,
+    ) -> TxnRecord<'static> {
+        self.last_zxid = self.last_zxid.next();
+        self.overlay.settle(self.last_zxid);
+        let header =
+            TxnHeader { client_id: session.0, cxid: xid, zxid: self.last_zxid.0, time: now.wall.0 };
+        let digest = database
+            .rules
+            .digest
+            .then(|| TxnDigest { version: DIGEST_VERSION, tree_digest: self.overlay.digest() });
+        TxnRecord { header, txn, digest }
+    }
+
+    /// Forgets the changes up to `applied`.
+    pub fn retire(&mut self, applied: Zxid) {
+        self.overlay.retire(applied);
+    }
+
+    /// A closeSession was applied. Gives the connection that owned the session.
+    pub fn session_closed(&mut self, session: SessionId) -> Option<ConnectionId> {
+        self.tracker.closed(session)
+    }
+
+    /// A session was heard of by another server.
+    pub fn touch(&self, session: SessionId, now: Monotonic) {
+        self.tracker.touch(session, now);
+    }
+
+    /// The last transaction prepared: what a request decided now was checked against.
+    #[must_use]
+    pub const fn last_zxid(&self) -> Zxid {
+        self.last_zxid
+    }
+
+    /// When [`Self::expired`] has something to do at the earliest.
+    #[must_use]
+    pub fn next_expiry(&self) -> Option<Monotonic> {
+        self.tracker.next_expiry()
+    }
+
+    /// Sessions that were not heard of for their timeout: nothing more is taken from them, and each
+    /// is to be closed. `late_ms` is how long the server itself stood still.
+    pub fn expired(&mut self, now: Monotonic, late_ms: u64) -> Vec<SessionId> {
+        self.tracker.expired(now, late_ms)
+    }
+
+    /// Sessions, the closing ones included.
+    #[must_use]
+    pub fn sessions_count(&self) -> usize {
+        self.tracker.len()
+    }
+
+    /// Looks at up to `most` sessions and the time at which they expire, soonest first. Gives where
+    /// to go on.
+    pub fn walk_expiry(
+        &self,
+        from: ExpiryPlace,
+        most: usize,
+        each: impl FnMut(Monotonic, SessionId),
+    ) -> Option<ExpiryPlace> {
+        self.tracker.walk_expiry(from, most, each)
+    }
+
+    /// Entries of ACLs and identities that were looked up since the last call to find out what
+    /// clients may do. What is known of an ACL is not looked up again.
+    pub const fn take_looked_up(&mut self) -> usize {
+        std::mem::replace(&mut self.looked_up, 0)
+    }
+
+    /// What an operator should know of since the last call.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jute::Acl;
+    use jute::protocol::{
+        CheckVersionRequest, CreateRequest, DeleteRequest, MultiOp, SetDataRequest,
+    };
+    use jute::txn::CloseSessionTxn;
+
+    use super::*;
+    use crate::engine::apply::Mode;
+    use crate::engine::database::Rules;
+    use crate::engine::digest::HASHED;
+    use crate::engine::time::WallClock;
+
+    const TICK_MS: u64 = 500;
+
+    fn now(ms: u64) -> Now {
+        Now { monotonic: Monotonic(ms), wall: WallClock(0) }
+    }
+
+    fn apply(sequencer: &mut Sequencer, database: &mut Database, record: TxnRecord<'static>) {
+        let TxnRecord { header, txn, digest } = record;
+        database.apply(&header, txn, digest, Mode::Strict, &mut Vec::new()).unwrap();
+        sequencer.retire(Zxid(header.zxid));
+    }
+
+    /// Opens a session, and gives what its requests come with.
+    fn open(
+        sequencer: &mut Sequencer,
+        database: &mut Database,
+        connection: ConnectionId,
+    ) -> Origin {
+        let identities = Arc::default();
+        let (session, received) = (SessionId::NONE, Monotonic(0));
+        let origin = Origin { connection, session, xid: 0, identities, received };
+        let work = Work::Open { timeout_ms: 1000 };
+        let prepared = sequencer.prepare(database, &origin, work, now(0));
+        let Prepared::Open(record, attached) = prepared else { panic!("{prepared:?}") };
+        apply(sequencer, database, record);
+        Origin { session: attached.session, ..origin }
+    }
+
+    #[test]
+    fn a_delete_in_flight_outlives_an_earlier_change_of_the_znode() {
+        let mut database = Database::new(1, Rules::default());
+        let mut sequencer = Sequencer::new(&database, TICK_MS, 7, Monotonic(0));
+        let origin = open(&mut sequencer, &mut database, ConnectionId(1));
+        let (path, data) = (|| "/x".into(), || Some(b"".as_slice().into()));
+        let acl = Some(vec![Acl::anyone(31)]);
+        let requests = [
+            Request::Create(CreateRequest { path: path(), data: data(), acl, flags: 0 }),
+            Request::SetData(SetDataRequest { path: path(), data: data(), version: 0 }),
+            Request::Delete(DeleteRequest { path: path(), version: 1 }),
+        ];
+        let records = requests.map(|request| {
+            let work = Work::Request(request);
+            match sequencer.prepare(&database, &origin, work, now(0)) {
+                Prepared::Txn(record) => record,
+                other => panic!("{other:?}"),
+            }
+        });
+        // Whatever of it is applied: who comes after the delete finds nothing.
+        for record in records {
+            let set = SetDataRequest { path: path(), data: data(), version: -1 };
+            let work = Work::Request(Request::SetData(set));
+            let prepared = sequencer.prepare(&database, &origin, work, now(0));
+            assert!(matches!(prepared, Prepared::Refused(ErrorCode::NoNode)), "{prepared:?}");
+            apply(&mut sequencer, &mut database, record);
+        }
+        assert_eq!(database.tree().find("/x"), None);
+    }
+
+    #[test]
+    fn the_end_of_a_session_takes_no_room_for_each_of_its_znodes() {
+        const ZNODES: usize = 5000;
+        let mut database = Database::new(1, Rules::default());
+        let mut sequencer = Sequencer::new(&database, TICK_MS, 7, Monotonic(0));
+        let [owner, other] =
+            [1, 2].map(|connection| open(&mut sequencer, &mut database, ConnectionId(connection)));
+        let create = |path: &str, flags| {
+            let (data, acl) = (Some(b"".as_slice().into()), Some(vec![Acl::anyone(31)]));
+            Request::Create(CreateRequest { path: path.to_owned().into(), data, acl, flags })
+        };
+        let set = |path: &str| {
+            let (path, data) = (path.to_owned().into(), Some(b"set".as_slice().into()));
+            Request::SetData(SetDataRequest { path, data, version: -1 })
+        };
+        let delete = |path: &str| {
+            Request::Delete(DeleteRequest { path: path.to_owned().into(), version: -1 })
+        };
+        let decide = |sequencer: &mut Sequencer, database: &Database, origin: &Origin, request| {
+            match sequencer.prepare(database, origin, Work::Request(request), now(0)) {
+                Prepared::Txn(record) => Ok(record),
+                Prepared::Refused(error) => Err(error),
+                prepared => panic!("{prepared:?}"),
+            }
+        };
+        let mut made = vec![create("/p", 0), create("/q", 0)];
+        made.extend((0..ZNODES).map(|number| create(&format!("/p/{number}"), 1)));
+        for request in made {
+            let record = decide(&mut sequencer, &database, &owner, request).unwrap();
+            apply(&mut sequencer, &mut database, record);
+        }
+        // In flight: what was changed before, the end, and what comes after it.
+        let mut in_flight = Vec::new();
+        let before = [
+            (&other, set("/p/0")),
+            (&other, delete("/p/1")),
+            (&owner, create("/q/new", 1)),
+            (&owner, Request::CloseSession),
+        ];
+        for (origin, request) in before {
+            in_flight.push(decide(&mut sequencer, &database, origin, request).unwrap());
+        }
+        let Txn::CloseSession(CloseSessionTxn { paths_to_delete }) = &in_flight[3].txn else {
+            panic!("{:?}", in_flight[3])
+        };
+        assert_eq!(paths_to_delete.len(), ZNODES);
+        assert!(paths_to_delete.is_sorted() && paths_to_delete.contains(&"/q/new".into()));
+        let entries = sequencer.overlay.entries();
+        assert!(entries < 40, "{entries}");
+        let gone = [set("/p/0"), set("/p/7"), delete("/q/new")];
+        for request in gone {
+            let refused = decide(&mut sequencer, &database, &other, request);
+            assert_eq!(refused, Err(ErrorCode::NoNode));
+        }
+        for request in [create("/p/7", 1), delete("/q"), delete("/p/7"), delete("/p")] {
+            if request == delete("/p/7") {
+                let refused = decide(&mut sequencer, &database, &other, delete("/p"));
+                assert_eq!(refused, Err(ErrorCode::NotEmpty));
+            }
+            in_flight.push(decide(&mut sequencer, &database, &other, request).unwrap());
+        }
+        for record in in_flight {
+            apply(&mut sequencer, &mut database, record);
+            assert_eq!(database.tree.digest(), Some(database.tree.compute_digest()));
+        }
+        assert_eq!(sequencer.overlay.entries(), 0);
+        assert_eq!((database.tree.find("/p"), database.tree.find("/q")), (None, None));
+    }
+
+    #[test]
+    fn who_only_looks_at_a_znode_does_not_pay_for_its_data() {
+        const LEN: usize = 100_000;
+        let mut database = Database::new(1, Rules::default());
+        let mut sequencer = Sequencer::new(&database, TICK_MS, 7, Monotonic(0));
+        let origin = open(&mut sequencer, &mut database, ConnectionId(1));
+        let create = |path: &str, len| {
+            let (data, acl) = (Some(vec![7; len].into()), Some(vec![Acl::anyone(31)]));
+            MultiOp::Create(CreateRequest { path: path.to_owned().into(), data, acl, flags: 0 })
+        };
+        let check = || MultiOp::Check(CheckVersionRequest { path: "/x".into(), version: 0 });
+        let mut run = |ops| {
+            let before = HASHED.get();
+            let work = Work::Request(Request::Multi(ops));
+            let record = match sequencer.prepare(&database, &origin, work, now(0)) {
+                Prepared::Txn(record) => record,
+                prepared => panic!("{prepared:?}"),
+            };
+            let hashed = HASHED.get() - before;
+            apply(&mut sequencer, &mut database, record);
+            assert_eq!(database.tree.digest(), Some(database.tree.compute_digest()));
+            hashed
+        };
+        assert_eq!(run(vec![create("/x", LEN)]), LEN);
+        assert_eq!(run((0..100).map(|_| check()).collect()), 0);
+        // Its children change it, but not its data, whose sum was kept when it was made.
+        let children = (0..100).map(|number| create(&format!("/x/{number}"), 1));
+        assert_eq!(run(children.collect()), 100);
+    }
+
+    #[test]
+    fn a_session_is_opened_expires_and_is_gone() {
+        let mut database = Database::new(1, Rules::default());
+        let mut sequencer = Sequencer::new(&database, TICK_MS, 7, Monotonic(0));
+        let mut sessions = Vec::new();
+        for connection in [ConnectionId(1), ConnectionId(2)] {
+            sessions.push(open(&mut sequencer, &mut database, connection).session);
+        }
+        assert_eq!(sessions, [SessionId(7), SessionId(8)]);
+        assert_eq!(sequencer.sessions_count(), 2);
+        // Reference 9.2: the bucket of 1000 ends at 1500.
+        assert_eq!(sequencer.next_expiry(), Some(Monotonic(1500)));
+        let mut buckets = Vec::new();
+        let each = |end, session| buckets.push((end, session));
+        assert!(sequencer.walk_expiry(ExpiryPlace::default(), 9, each).is_none());
+        assert_eq!(buckets, [7, 8].map(|session| (Monotonic(1500), SessionId(session))));
+        assert_eq!(sequencer.expired(Monotonic(1499), 0), []);
+        let mut expired = sequencer.expired(Monotonic(1500), 0);
+        expired.sort_unstable();
+        assert_eq!(expired, sessions);
+        assert_eq!(sequencer.next_expiry(), None);
+        let chore = Chore::Expire(sessions[0]);
+        let record = sequencer.prepare_chore(&database, &chore, now(1500)).unwrap();
+        assert_eq!(record.header.client_id, 7);
+        assert_eq!(sequencer.prepare_chore(&database, &chore, now(1500)), None, "it is closing");
+        apply(&mut sequencer, &mut database, record);
+        assert_eq!(sequencer.session_closed(sessions[0]), Some(ConnectionId(1)));
+        assert_eq!(sequencer.session_closed(sessions[0]), None);
+        assert_eq!(sequencer.sessions_count(), 1);
+        assert_eq!(sequencer.prepare_chore(&database, &chore, now(1500)), None, "it is gone");
+        assert_eq!(database.sessions().keys().copied().collect::<Vec<_>>(), [SessionId(8)]);
+    }
+
+    #[test]
+    fn ephemeral_znodes_of_sessions_that_are_gone_are_closed_with_them() {
+        let rules = Rules { extended_types: false, ..Rules::default() };
+        let mut database = Database::new(1, rules);
+        let time_to_live = 0xff00_0000_0000_0005_u64.cast_signed();
+        let owners = [("/mine", 3), ("/a", 5), ("/a2", 5), ("/b", 6), ("/ttl", time_to_live)];
+        for (path, owner) in owners {
+            let stat = jute::StatPersisted { ephemeral_owner: owner, ..Default::default() };
+            let node = jute::persist::SnapshotNode { data: None, acl: -1, stat };
+            database.load_node(path, &node).unwrap();
+        }
+        database.load_session(jute::persist::SnapshotSession { id: 3, timeout_ms: 1000 });
+        database.finish_load(Zxid(9));
+        let mut sequencer = Sequencer::new(&database, TICK_MS, 100, Monotonic(0));
+        // Nobody takes such a session over meanwhile.
+        let (session, received) = (SessionId(5), Monotonic(0));
+        let (connection, identities) = (ConnectionId(1), Arc::default());
+        let origin = Origin { connection, session, xid: 0, identities, received };
+        let attach = Work::Attach { timeout_ms: 1000 };
+        let prepared = sequencer.prepare(&database, &origin, attach, now(0));
+        assert!(matches!(prepared, Prepared::NoSession), "{prepared:?}");
+
+        let chores = sequencer.take_orphans();
+        assert_eq!(chores, [Chore::Orphan(SessionId(5)), Chore::Orphan(SessionId(6))]);
+        assert_eq!(sequencer.take_orphans(), []);
+        for chore in &chores {
+            let record = sequencer.prepare_chore(&database, chore, now(0)).unwrap();
+            assert!(matches!(record.txn, Txn::CloseSession(_)), "{record:?}");
+            apply(&mut sequencer, &mut database, record);
+        }
+        let left = owners.map(|(path, _)| database.tree().find(path).is_some());
+        assert_eq!(left, [true, false, false, false, true]);
+        assert_eq!(database.tree().digest(), Some(database.tree().compute_digest()));
+        // The next start finds none.
+        let again = Sequencer::new(&database, TICK_MS, 100, Monotonic(0)).take_orphans();
+        assert_eq!(again, []);
+    }
+
+    /// With extended types, the ids of a server numbered 255 are marks of theirs; one of a start
+    /// without them can be in the table. What is decided is what can be applied.
+    #[test]
+    fn a_session_whose_id_is_a_mark_owns_no_znode() {
+        const CONTAINER: i64 = i64::MIN;
+        let [time_to_live, unknown] =
+            [0xff00_0000_0000_0005_u64, 0xff00_0100_0000_0000].map(u64::cast_signed);
+        for (extended_types, id, owns) in [
+            (true, time_to_live, false),
+            (true, unknown, false),
+            (true, -1, false),
+            (true, CONTAINER, false),
+            (true, 5, true),
+            (true, CONTAINER + 1, true),
+            (false, time_to_live, true),
+            (false, unknown, true),
+            (false, CONTAINER, false),
+        ] {
+            let mut database = Database::new(1, Rules { extended_types, ..Rules::default() });
+            database.load_session(jute::persist::SnapshotSession { id, timeout_ms: 1000 });
+            let mut sequencer = Sequencer::new(&database, TICK_MS, 100, Monotonic(0));
+            let (connection, session) = (ConnectionId(1), SessionId(id));
+            let (identities, received) = (Arc::default(), Monotonic(0));
+            let origin = Origin { connection, session, xid: 1, identities, received };
+            let create = |path: &'static str, flags| {
+                let acl = Some(vec![Acl::anyone(31)]);
+                CreateRequest { path: path.into(), data: None, acl, flags }
+            };
+            let requests = [
+                (Request::Create(create("/persistent", 0)), true),
+                (Request::Create(create("/e", 1)), owns),
+                (Request::Create2(create("/e2", 1)), owns),
+                (Request::Create(create("/s", 3)), owns),
+                (Request::Multi(vec![MultiOp::Create(create("/m", 1))]), owns),
+                (Request::Multi(vec![MultiOp::Create2(create("/m2", 3))]), owns),
+            ];
+            for (request, is_done) in requests {
+                let asked = format!("{id:#x} {extended_types} {request:?}");
+                let prepared =
+                    sequencer.prepare(&database, &origin, Work::Request(request), now(0));
+                match prepared {
+                    Prepared::Txn(record) if is_done => {
+                        apply(&mut sequencer, &mut database, record);
+                    }
+                    Prepared::Refused(ErrorCode::BadArguments) if !is_done => {}
+                    Prepared::RefusedMulti(parts) if !is_done => {
+                        assert_eq!(parts, [MultiResult::Error(-8)], "{asked}");
+                    }
+                    other => panic!("{asked}: {other:?}"),
+                }
+            }
+            assert_eq!(database.tree().ephemerals_count(), if owns { 5 } else { 0 });
+            let notice = Notice::RefusedOnPurpose { session, harm: Harm::SessionOwnsNone };
+            assert_eq!(sequencer.take_notices(), vec![notice; if owns { 0 } else { 5 }]);
+        }
+    }
+}
