@@ -6,6 +6,7 @@
 mod admin;
 mod audit;
 mod auth;
+mod bind;
 mod clock;
 mod connection;
 mod connection_throttle;
@@ -13,6 +14,7 @@ mod connections;
 mod data;
 mod descriptors;
 mod disk;
+mod drive;
 mod driver;
 mod ended;
 mod environment;
@@ -27,6 +29,7 @@ mod large_answers;
 mod large_requests;
 mod listener;
 mod listings;
+mod long_list;
 mod member;
 mod memory;
 mod metrics_http;
@@ -409,7 +412,7 @@ async fn serve_as_member(
         CancellationToken::new(),
     );
     let listen = member::listen_address(members);
-    let peer_port = listener::bind(&listen, None).map_err(|source| ServerError::Bind {
+    let peer_port = bind::bind(&listen, None).map_err(|source| ServerError::Bind {
         address: listen.to_string(),
         purpose: "the ensemble",
         source,
@@ -532,8 +535,11 @@ fn bind(
     purpose: &'static str,
     server: &Server,
 ) -> Result<TcpListener, ServerError> {
-    listener::bind(listen, server.config.client_listen_backlog)
-        .map_err(|source| ServerError::Bind { address: listen.to_string(), purpose, source })
+    bind::bind(listen, server.config.client_listen_backlog).map_err(|source| ServerError::Bind {
+        address: listen.to_string(),
+        purpose,
+        source,
+    })
 }
 
 /// Starts the orderer's thread. What it ends with comes through the channel; nothing comes if it

@@ -1,4 +1,3 @@
-
 use jute::protocol::AddWatchMode::{Persistent, PersistentRecursive};
 
 use super::*;

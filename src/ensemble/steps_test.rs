@@ -1,4 +1,3 @@
-
 use jute::protocol::{CreateRequest, SetDataRequest, WatchRequest};
 use jute::{Acl, ErrorCode};
 use parking_lot::Mutex;

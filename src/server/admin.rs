@@ -34,9 +34,9 @@ use self::authorization::{Asker, Refused};
 use self::commands::Command;
 use self::json::{Fields, Json};
 use self::rate::RateLimiter;
+use super::bind::bind;
 use super::http_listener::{Client, HttpListener};
 use super::inventory::{Kind, Pieces, Sink};
-use super::listener;
 use super::shared::Server;
 use crate::config::{self, Config};
 use crate::message::MessageId;
@@ -79,7 +79,7 @@ pub(super) fn start(config: &Config, ending: &CancellationToken) -> Subject {
     let subject = Subject::default();
     let Some(config) = config.admin.clone() else { return subject };
     let (address, commands) = (config.listen, config.command_url.as_str());
-    match listener::bind(&address, None) {
+    match bind(&address, None) {
         Ok(port) => {
             let bound = port.local_addr().map_or(address.port, |bound| bound.port());
             tracing::info!(%address, port = bound, commands, "the AdminServer is listening");

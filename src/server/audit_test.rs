@@ -1,4 +1,3 @@
-
 use jute::ErrorCode;
 use jute::protocol::{CreateRequest, CreateResponse, CreateTtlRequest, DeleteRequest};
 

@@ -1,12 +1,10 @@
-//! One client connection: its socket, its outbox, and the task that drives both.
+//! One client connection: its socket, its outbox, its session, and what is with the orderer.
 //!
-//! The task reads frames and answers or submits them; the orderer puts answers and events into the
-//! outbox from its own thread and tries the socket itself. Order is kept by one rule: while
-//! anything of the connection is with the orderer, nothing is answered here.
+//! A [task](super::drive) drives it. The orderer puts answers and events into the outbox from its
+//! own thread and tries the socket itself.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -16,23 +14,18 @@ use bytes::BytesMut;
 use jute::protocol::{ConnectResponse, LENGTH_LEN, put_frame, put_refusal, put_reply};
 use jute::{OpCode, Record as _};
 use parking_lot::Mutex;
-use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, OwnedSemaphorePermit};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::audit::Noted;
 use super::clock::Clock;
-use super::figures::series::Counter;
-use super::figures::stats::{self, Summary};
-use super::inbox::{Inbox, Step};
-use super::listings::{self, Listings};
+use super::figures::stats::{self, Stats, Summary};
+use super::long_list::Sending;
 use super::outbox::{LongEvent, Outbox, Sent};
 use super::password::PASSWORD_LEN;
-use super::shared::Server;
 use super::unread::{Rank, Unread};
-use super::watch_again;
 use crate::engine::access::acl::{Identities, Identity, TooMany};
 use crate::engine::answer::read;
 use crate::engine::decide::request::Origin;
@@ -45,11 +38,7 @@ use crate::ensemble::{Answer, Fresh, Kind};
 use crate::message::MessageId;
 
 /// How long a client may take to read the last words of its connection.
-const LAST_WORDS: Duration = Duration::from_secs(10);
-
-/// A client sends something three times in its timeout; where it is not read, it is looked for
-/// twice as often.
-const LOOKS_A_TIMEOUT: u64 = 6;
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// What `cons` shows of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -221,6 +210,10 @@ impl Connection {
         self.wants_read_only.store(wants, Ordering::Relaxed);
     }
 
+    pub(super) fn set_half_told(&self, is: bool) {
+        self.half_told.store(is, Ordering::Relaxed);
+    }
+
     /// Whether a word has half an answer, which must not look like a whole one.
     pub(super) fn is_half_told(&self) -> bool {
         self.half_told.load(Ordering::Relaxed)
@@ -257,6 +250,28 @@ impl Connection {
             self.answered();
         }
         is_own
+    }
+
+    /// The client has given a sign of life.
+    pub(super) fn is_heard(&self) {
+        if let Some(session) = self.session() {
+            session.heard.touch(self.clock.monotonic());
+        }
+    }
+
+    /// Whether nothing is with the orderer. Else its task is woken when nothing is.
+    pub(super) fn is_drained(&self) -> bool {
+        self.draining.store(true, Ordering::SeqCst);
+        let is_drained = self.in_flight() == 0;
+        if is_drained {
+            self.draining.store(false, Ordering::SeqCst);
+        }
+        is_drained
+    }
+
+    /// Waits until the orderer leaves something to the task.
+    pub(super) async fn kicked(&self) {
+        self.kick.notified().await;
     }
 
     /// Whether the mark is new.
@@ -402,7 +417,8 @@ impl Connection {
         }
     }
 
-    fn send(&self) -> io::Result<Sent> {
+    /// Sends what waits as far as the socket takes it.
+    pub(super) fn send(&self) -> io::Result<Sent> {
         self.outbox.send(|bytes| self.socket.try_write(bytes))
     }
 
@@ -427,7 +443,7 @@ impl Connection {
 
     /// Sends some of a long list. That a client reads it is a sign of life: what else it sends
     /// waits meanwhile.
-    async fn send_of_list(&self, listings: &Listings) -> io::Result<Sent> {
+    pub(super) async fn send_of_list(&self, sending: &Sending) -> io::Result<Sent> {
         // Whoever takes nothing stands still, and has no turn.
         let is_writable = tokio::select! {
             biased;
@@ -440,219 +456,14 @@ impl Connection {
         self.outbox.pause();
         let mut taken = 0;
         let write = |bytes: &[u8]| self.socket.try_write(bytes).inspect(|sent| taken += sent);
-        let sent = listings.send(|| self.outbox.send_of_list(write)).await?;
-        if taken > 0
-            && let Some(session) = self.session()
-        {
-            session.heard.touch(self.clock.monotonic());
+        let sent = sending.send(|| self.outbox.send_of_list(write)).await?;
+        if taken > 0 {
+            self.is_heard();
         }
         Ok(sent)
     }
 
-    /// Waits while a request is first in `inbox` that cannot be answered yet. What the orderer
-    /// leaves to the task is sent meanwhile, and what the client sends is a sign of life. `None`
-    /// when the connection is to end.
-    pub(super) async fn wait_for<T>(
-        &self,
-        server: &Server,
-        inbox: &mut Inbox,
-        what: impl Future<Output = T>,
-    ) -> io::Result<Option<T>> {
-        let mut what = pin!(what);
-        let mut arrivals = None;
-        loop {
-            let sent = self.send()?;
-            if self.outbox.is_ended() {
-                return Ok(None);
-            }
-            let reads = inbox.has_place();
-            if !reads && arrivals.is_none() {
-                arrivals = self.session().map(|session| Arrivals::new(&self.socket, session));
-            }
-            tokio::select! {
-                got = &mut what => return Ok(Some(got)),
-                ready = self.ready(interest(reads, sent == Sent::Blocked)) => {
-                    if ready?.is_readable() && reads {
-                        if !inbox.read(&self.socket)? {
-                            server.stats.series.count(Counter::ConnectionsDropped, 1);
-                            self.outbox.abandon();
-                        } else if let Some(session) = self.session() {
-                            session.heard.touch(self.clock.monotonic());
-                        }
-                    }
-                }
-                () = self.kick.notified() => {}
-                () = sleep_until(arrivals.as_ref().map(|its| its.next_look)) => {
-                    if let (Some(arrivals), Some(session)) = (&mut arrivals, self.session())
-                        && arrivals.look(&self.socket)
-                    {
-                        session.heard.touch(self.clock.monotonic());
-                    }
-                }
-            }
-        }
-    }
-
-    /// Waits for a round of the ensemble: what is read now would be too old. Who waits in vain is
-    /// closed after what it was told. Whether it goes on.
-    pub(super) async fn wait_for_round(
-        &self,
-        server: &Server,
-        inbox: &mut Inbox,
-    ) -> io::Result<bool> {
-        server.stats.series.count(Counter::ReadsTooOldWaited, 1);
-        let is_young = self.wait_for(server, inbox, server.round()).await?;
-        if is_young == Some(false) {
-            server.connections.end_too_old(self);
-        }
-        Ok(is_young == Some(true))
-    }
-
-    /// Drives the connection to its end.
-    pub(super) async fn run(self: Arc<Self>, server: Arc<Server>) {
-        let ending = server.ending.clone();
-        let place = Place { connection: self, server };
-        let Place { connection, server } = &place;
-        tokio::select! {
-            result = connection.drive(server) => {
-                if let Err(error) = result {
-                    tracing::debug!(peer = %connection.peer, %error, "connection lost");
-                }
-            }
-            () = ending.cancelled() => {}
-        }
-    }
-
-    async fn drive(&self, server: &Arc<Server>) -> io::Result<()> {
-        let mut inbox = Inbox::new(Arc::clone(server));
-        let mut room: Option<OwnedSemaphorePermit> = None;
-        let handshake_ends = Instant::now() + server.config.sessionless_timeout;
-        let mut last_words: Option<Instant> = None;
-        loop {
-            let step = if self.is_leaving() || self.outbox.is_ended() {
-                Step::Leave
-            } else {
-                inbox.process(self, &mut room)
-            };
-            // Room that was waited for and turned out not to be needed: others wait for it.
-            room = None;
-            let mut sent = self.send()?;
-            if sent == Sent::List {
-                // Boxed, as is the making of a list: else every connection's task had room for it.
-                sent = Box::pin(self.send_of_list(&server.listings)).await?;
-            }
-            if self.outbox.is_done() {
-                return Ok(());
-            }
-            match step {
-                Step::HangUp => return Ok(()),
-                _ if sent == Sent::List => {
-                    tokio::task::yield_now().await;
-                    continue;
-                }
-                Step::Word(word) => {
-                    self.half_told.store(true, Ordering::Relaxed);
-                    Box::pin(word.tell(self, server)).await?;
-                    self.outbox.end();
-                    continue;
-                }
-                Step::List => {
-                    Box::pin(listings::answer(self, server, &mut inbox)).await?;
-                    continue;
-                }
-                Step::WatchAgain => {
-                    Box::pin(watch_again::answer(self, server, &mut inbox)).await?;
-                    continue;
-                }
-                Step::NeedsUnread(bytes) => {
-                    let room = server.connections.room(bytes);
-                    if let Some(taken) = Box::pin(self.wait_for(server, &mut inbox, room)).await? {
-                        inbox.grant(taken);
-                    }
-                    continue;
-                }
-                Step::NeedsRoom(share) => {
-                    let is_connected = self.session().is_some();
-                    let taken = server.rooms.take(share);
-                    // Others may have much to say: meanwhile this one is alive, is sent what there
-                    // is, or hangs up.
-                    let waiting = Box::pin(self.wait_for(server, &mut inbox, taken));
-                    let taken = if is_connected {
-                        waiting.await?
-                    } else {
-                        match timeout_at(handshake_ends, waiting).await {
-                            Ok(taken) => taken?,
-                            Err(_) => {
-                                server.stats.series.count(Counter::SessionlessExpired, 1);
-                                return Ok(());
-                            }
-                        }
-                    };
-                    room = taken.flatten();
-                    continue;
-                }
-                Step::NeedsRound => {
-                    Box::pin(self.wait_for_round(server, &mut inbox)).await?;
-                    continue;
-                }
-                Step::NeedsAuditRoom(bytes) => {
-                    if let Some(audit) = &server.audit {
-                        let room = audit.room(bytes);
-                        let held = Box::pin(self.wait_for(server, &mut inbox, room)).await?;
-                        if let Some(held) = held {
-                            inbox.grant_audit(held);
-                        }
-                    }
-                    continue;
-                }
-                Step::Drain => {
-                    self.draining.store(true, Ordering::SeqCst);
-                    if self.in_flight() == 0 {
-                        self.draining.store(false, Ordering::SeqCst);
-                        continue;
-                    }
-                }
-                Step::Full if !self.outbox.is_full(0) => continue,
-                Step::Again => {
-                    tokio::task::yield_now().await;
-                    continue;
-                }
-                Step::NeedsBytes => {
-                    if inbox.is_idle() {
-                        self.outbox.shrink();
-                    }
-                }
-                Step::Full => {}
-                Step::Leave => {
-                    last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
-                }
-            }
-            let reads = step == Step::NeedsBytes;
-            let writes = sent == Sent::Blocked;
-            let deadline = match last_words {
-                Some(_) => last_words,
-                None if self.session().is_none() => Some(handshake_ends),
-                None => None,
-            };
-            tokio::select! {
-                ready = self.ready(interest(reads, writes)) => {
-                    if ready?.is_readable() && reads && !inbox.read(&self.socket)? {
-                        server.stats.series.count(Counter::ConnectionsDropped, 1);
-                        return Ok(());
-                    }
-                }
-                () = self.kick.notified() => {}
-                () = sleep_until(deadline) => {
-                    if last_words.is_none() {
-                        server.stats.series.count(Counter::SessionlessExpired, 1);
-                    }
-                    return Ok(());
-                }
-            }
-        }
-    }
-
-    async fn ready(&self, interest: Option<Interest>) -> io::Result<tokio::io::Ready> {
+    pub(super) async fn ready(&self, interest: Option<Interest>) -> io::Result<tokio::io::Ready> {
         match interest {
             Some(interest) => self.socket.ready(interest).await,
             None => std::future::pending().await,
@@ -661,9 +472,9 @@ impl Connection {
 
     /// Counts events that were told to a client that came back, of so many bytes as live ones are
     /// counted with.
-    pub(super) fn caught_up(&self, server: &Server, events: u64, bytes: u64) {
+    pub(super) fn caught_up(&self, stats: &Stats, events: u64, bytes: u64) {
         if events > 0 {
-            server.stats.told(events, bytes);
+            stats.told(events, bytes);
             self.counters().sent += events;
         }
     }
@@ -671,15 +482,15 @@ impl Connection {
     /// Counts requests that were answered `now` without the orderer.
     pub(super) fn answered_here(
         &self,
-        server: &Server,
+        stats: &Stats,
         zxid: Zxid,
         count: u64,
         (received, now): (Monotonic, Monotonic),
         fresh: Fresh<'_>,
     ) {
         let latency = now.since(received);
-        stats::add(&server.stats.packets_sent, count);
-        server.stats.record_latency(Kind::Read(fresh), latency, count);
+        stats::add(&stats.packets_sent, count);
+        stats.record_latency(Kind::Read(fresh), latency, count);
         let mut counters = self.counters();
         counters.answered(zxid, now, latency, count);
     }
@@ -690,56 +501,7 @@ impl Connection {
     }
 }
 
-/// What arrives in a socket that is not read, looked at now and then: a client that says something
-/// lives.
-struct Arrivals {
-    /// Bytes that lay there at the last look.
-    lying: u64,
-    next_look: Instant,
-    between: Duration,
-}
-
-impl Arrivals {
-    fn new(socket: &TcpStream, session: &Attached) -> Self {
-        let timeout_ms = u64::try_from(session.timeout_ms).unwrap_or_default();
-        let between = Duration::from_millis((timeout_ms / LOOKS_A_TIMEOUT).max(1));
-        Self { lying: lying(socket), next_look: Instant::now() + between, between }
-    }
-
-    /// Whether something arrived since the last look.
-    fn look(&mut self, socket: &TcpStream) -> bool {
-        self.next_look = Instant::now() + self.between;
-        let before = std::mem::replace(&mut self.lying, lying(socket));
-        self.lying > before
-    }
-}
-
-/// Bytes in a socket that were not read.
-fn lying(socket: &TcpStream) -> u64 {
-    rustix::io::ioctl_fionread(socket).unwrap_or_default()
-}
-
-/// The place of a connection among the others, given back whatever ends its task: a panic, too.
-struct Place {
-    connection: Arc<Connection>,
-    server: Arc<Server>,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let Self { connection, server } = self;
-        if connection.outbox.is_done() {
-            connection.half_told.store(false, Ordering::Relaxed);
-        } else if connection.is_half_told() {
-            // At once: the process may end before anybody takes the connection out.
-            let _ = SockRef::from(&connection.socket).set_linger(Some(Duration::ZERO));
-        }
-        connection.outbox.abandon();
-        server.ended.put(Arc::clone(connection));
-    }
-}
-
-const fn interest(reads: bool, writes: bool) -> Option<Interest> {
+pub(super) const fn interest(reads: bool, writes: bool) -> Option<Interest> {
     match (reads, writes) {
         (true, true) => Some(Interest::READABLE.add(Interest::WRITABLE)),
         (true, false) => Some(Interest::READABLE),
@@ -748,7 +510,7 @@ const fn interest(reads: bool, writes: bool) -> Option<Interest> {
     }
 }
 
-async fn sleep_until(deadline: Option<Instant>) {
+pub(super) async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,

@@ -1,4 +1,3 @@
-
 use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -13,7 +12,7 @@ use super::*;
 use crate::ensemble::Replica;
 use crate::server::fixture::{attach, connected};
 use crate::server::outbox::Sent;
-use crate::server::{showing, without_orderer};
+use crate::server::{drive, showing, without_orderer};
 
 /// Nothing is left, and these leave something unread: the first one for the longest.
 struct Crowd {
@@ -134,7 +133,7 @@ async fn who_wants_no_more_than_a_znode_does_not_wait_for_the_turn_of_who_wants_
     let (mut client, connection) = connected(&server).await;
     attach(&connection);
     let mut told = vec![0; connection.outbox().len() + DATA];
-    let running = tokio::spawn(Arc::new(connection).run(Arc::clone(&server)));
+    let running = tokio::spawn(drive::run(Arc::new(connection), Arc::clone(&server)));
     let mut frames = BytesMut::new();
     put_frame(&mut frames, |out| {
         RequestHeader { xid: 1, op: OpCode::GetData.code() }.encode(out);

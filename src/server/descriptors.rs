@@ -7,7 +7,6 @@ use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::http_listener;
 use crate::message::MessageId;
 
 /// Raises the limit as far as the system lets this process, as a JVM does. A refusal leaves it as
@@ -39,6 +38,8 @@ pub(super) fn open() -> u64 {
     }
 }
 
+/// Connections at a time on a port, and one more that a place is made for.
+pub(super) const HTTP_PLACES: usize = 16;
 /// The server's own: the log with its spare and what reads it, snapshots, raft.state, the lock, the
 /// audit log and the log, ports, signals, what tokio has, what monitoring looks at, and one
 /// connection of each port that is about to be refused.
@@ -83,7 +84,7 @@ impl Takers {
 
     fn clients_of(self, limit: u64) -> Option<u32> {
         // A connection may be sent a snapshot from its file.
-        let http = self.http_ports * (2 * http_listener::PLACES as u64 + 1);
+        let http = self.http_ports * (2 * HTTP_PLACES as u64 + 1);
         let peers = self.peers.map_or(0, |peers| peers * OF_A_PEER + strangers_of(limit) as u64);
         let left = limit.saturating_sub(OWN + http + peers).max(limit / CLIENTS_SHARE);
         (limit > 0).then(|| u32::try_from(left).unwrap_or(u32::MAX))

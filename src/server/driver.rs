@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use jute::protocol::{Request, SyncRequest};
 
 use super::clock::{Clock, millis};
-use super::figures::monitor;
 use super::figures::series::{Counter, Measure};
 use super::reaper::Reaper;
 use super::restoring::Restoring;
@@ -307,7 +306,7 @@ fn dump(server: &Server, standalone: &mut Standalone) {
         sessions,
         watches = database.watches().lock().count(),
         connections = server.connections.count(),
-        outstanding = monitor::outstanding(server),
+        outstanding = server.outstanding(),
         waiting = server.queue.len(),
         log_zxid = %crate::engine::zxid::Zxid(standalone.log().durable_zxid()),
         wall_ms = Clock::wall().0,

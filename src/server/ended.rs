@@ -88,7 +88,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::server::without_orderer;
+    use crate::server::{drive, without_orderer};
 
     const COUNT: usize = 50;
     const MAX: Option<u32> = Some(50);
@@ -150,7 +150,7 @@ mod tests {
         let mut clients = Vec::new();
         for _ in 0..COUNT {
             let (connection, client) = connection(&server, &listener).await;
-            tokio::spawn(connection.run(Arc::clone(&server)));
+            tokio::spawn(drive::run(connection, Arc::clone(&server)));
             clients.push(client);
         }
         for client in &clients {

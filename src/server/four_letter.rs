@@ -386,7 +386,7 @@ fn summary(server: &Server, with_clients: bool, to: &mut impl Write) -> io::Resu
         stats::get(&server.stats.packets_received),
         stats::get(&server.stats.packets_sent),
         server.connections.count(),
-        monitor::outstanding(server),
+        server.outstanding(),
         server.role.get(),
     )?;
     if server.role.get() == Role::Leader {

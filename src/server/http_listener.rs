@@ -18,8 +18,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Connections at a time on a port, and one more that a place is made for.
-pub(super) const PLACES: usize = 16;
+use super::descriptors::HTTP_PLACES;
 
 /// An HTTP port.
 #[derive(Debug)]
@@ -70,7 +69,7 @@ struct Crowd {
 impl Default for Crowd {
     fn default() -> Self {
         Self {
-            places: Arc::new(Semaphore::new(PLACES)),
+            places: Arc::new(Semaphore::new(HTTP_PLACES)),
             open: Mutex::default(),
             steps: AtomicU64::new(0),
             answered: Notify::new(),
@@ -344,7 +343,7 @@ mod tests {
     async fn idle_connections_give_way_to_one_more() {
         let mut port = Port::open().await;
         let (mut open, mut peers) = (Vec::new(), Vec::new());
-        for _ in 0..PLACES {
+        for _ in 0..HTTP_PLACES {
             peers.push(port.take(&mut open).await);
         }
         let addresses: Vec<SocketAddr> =
@@ -356,7 +355,7 @@ mod tests {
             peers.push(port.take(&mut open).await);
         }
         let there: Vec<SocketAddr> = open.iter().map(|stream| stream.place.client.peer).collect();
-        assert_eq!(there.len(), PLACES);
+        assert_eq!(there.len(), HTTP_PLACES);
         assert_eq!(there[..2], addresses[..2]);
         assert_eq!(there[2..4], addresses[5..7], "the longest idle ones are gone");
         drop(answering);
@@ -377,7 +376,7 @@ mod tests {
     async fn while_all_are_answered_one_more_waits_for_the_first_that_is() {
         let mut port = Port::open().await;
         let (mut open, mut peers) = (Vec::new(), Vec::new());
-        for _ in 0..PLACES {
+        for _ in 0..HTTP_PLACES {
             peers.push(port.take(&mut open).await);
         }
         let mut answering: Vec<Answering> =

@@ -979,8 +979,8 @@ impl<'a> Answers<'a> {
         };
         self.connection.outbox().put_answers(&mut self.out, self.room.taken.take(), fresh);
         let times = (self.received, now);
-        self.connection.answered_here(self.server, self.zxid, count, times, fresh);
-        self.connection.caught_up(self.server, events, bytes);
+        self.connection.answered_here(&self.server.stats, self.zxid, count, times, fresh);
+        self.connection.caught_up(&self.server.stats, events, bytes);
         if sum > 0 {
             self.server.stats.record_response_size(last, min, max);
             self.server.stats.series.count(Counter::ResponseBytes, sum);

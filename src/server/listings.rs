@@ -5,19 +5,19 @@
 
 use std::io;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use jute::protocol::{LENGTH_LEN, ReplyHeader, WatchRequest, put_refusal};
 use jute::{ErrorCode, Record as _};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::Instant;
 
 use super::connection::Connection;
+use super::drive;
 use super::figures::namespace::Reads;
 use super::figures::series::Counter;
 use super::inbox::Inbox;
+use super::long_list::{LongList, Sending};
 use super::shared::Server;
 use super::unread::Claim;
 use crate::engine::answer::listing::{EphemeralListing, List, Listing, Progress};
@@ -34,72 +34,19 @@ const EPHEMERALS_A_HOLD: usize = 128 << 10;
 /// How often a listing is begun in pieces. When the children have changed each time, it is made
 /// under one hold; one of ephemeral znodes then has each that is there when it is looked at.
 const ATTEMPTS: u32 = 4;
-/// Sending long lists takes this share of one thread's time, as a divisor: it costs those who read
-/// them as much again.
-const SENDING_SHARE: u32 = 4;
-/// How much of that may be taken ahead.
-const AHEAD: Duration = Duration::from_millis(1);
-
-/// A list that is sent, to one client or to several.
-#[derive(Debug)]
-pub(super) struct LongList {
-    list: List,
-    _room: Option<Claim>,
-}
-
-impl LongList {
-    #[cfg(test)]
-    pub(super) fn of_a_megabyte() -> Arc<Self> {
-        use crate::engine::NodeId;
-        use crate::engine::database::{Database, Rules};
-
-        let mut database = Database::empty(1, Rules::default());
-        let stat = jute::StatPersisted::default();
-        let node = jute::persist::SnapshotNode { data: None, acl: -1, stat };
-        for number in 0..100 {
-            database.load_node(&format!("/{number:010000}"), &node).expect("a znode");
-        }
-        let listing = Listing::begin(&database, NodeId::ROOT);
-        match listing.advance(&database, NodeId::ROOT, usize::MAX) {
-            Progress::Done(list) => Arc::new(Self { list, _room: None }),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    pub(super) fn chunks(&self) -> &[Bytes] {
-        self.list.chunks()
-    }
-}
 
 /// What those who list share.
 #[derive(Debug)]
 pub(super) struct Listings {
     making: Semaphore,
-    /// When sending has had no more than its share again.
-    sending: tokio::sync::Mutex<Instant>,
+    pub(super) sending: Sending,
     /// What was made last, as long as somebody is sent it.
     last: Mutex<Weak<LongList>>,
 }
 
 impl Listings {
     pub(super) fn new() -> Self {
-        Self {
-            making: Semaphore::new(1),
-            sending: tokio::sync::Mutex::new(Instant::now()),
-            last: Mutex::default(),
-        }
-    }
-
-    /// Waits for the turn to send a piece, and sends it.
-    pub(super) async fn send<T>(&self, send: impl FnOnce() -> T) -> T {
-        let mut rested = self.sending.lock().await;
-        if *rested > Instant::now() + AHEAD {
-            tokio::time::sleep_until(*rested).await;
-        }
-        let began = Instant::now();
-        let sent = send();
-        *rested = rested.max(began) + began.elapsed() * SENDING_SHARE;
-        sent
+        Self { making: Semaphore::new(1), sending: Sending::new(), last: Mutex::default() }
     }
 
     async fn turn_to_make(&self) -> Option<SemaphorePermit<'_>> {
@@ -120,7 +67,7 @@ pub(super) async fn answer(
     let received = inbox.take_came();
     let answer = Answer { connection, server, asked, received };
     let listings = &server.listings;
-    let turn = connection.wait_for(server, inbox, listings.turn_to_make()).await?;
+    let turn = drive::wait_for(connection, server, inbox, listings.turn_to_make()).await?;
     let Some(mut turn) = turn else { return Ok(()) };
     let mut room = None;
     let mut begun = 0;
@@ -129,10 +76,10 @@ pub(super) async fn answer(
         if !server.replica.is_fresh(server.clock.monotonic()) {
             // Others wait for the round beside this one, not after it.
             drop(turn);
-            if !connection.wait_for_round(server, inbox).await? {
+            if !drive::wait_for_round(connection, server, inbox).await? {
                 return Ok(());
             }
-            let again = connection.wait_for(server, inbox, listings.turn_to_make()).await?;
+            let again = drive::wait_for(connection, server, inbox, listings.turn_to_make()).await?;
             let Some(again) = again else { return Ok(()) };
             turn = again;
             continue;
@@ -164,12 +111,12 @@ pub(super) async fn answer(
                         // Smaller lists do not wait behind this one.
                         drop(turn);
                         let wait = server.connections.room(needed);
-                        room = connection.wait_for(server, inbox, wait).await?;
+                        room = drive::wait_for(connection, server, inbox, wait).await?;
                         if room.is_none() {
                             return Ok(());
                         }
                         let again = listings.turn_to_make();
-                        let again = connection.wait_for(server, inbox, again).await?;
+                        let again = drive::wait_for(connection, server, inbox, again).await?;
                         let Some(again) = again else { return Ok(()) };
                         turn = again;
                     }
@@ -178,7 +125,7 @@ pub(super) async fn answer(
         }
         // Others have a turn.
         let turn_of_others = tokio::task::yield_now();
-        if connection.wait_for(server, inbox, turn_of_others).await?.is_none() {
+        if drive::wait_for(connection, server, inbox, turn_of_others).await?.is_none() {
             return Ok(());
         }
     }
@@ -298,7 +245,7 @@ impl Answer<'_> {
         let unread = self.server.connections.unread();
         let mut room = room.take().unwrap_or_else(|| unread.take(list.len()));
         room.resize(list.len());
-        LongList { list, _room: Some(room) }
+        LongList::new(list, room)
     }
 
     /// Lists further children.
@@ -325,7 +272,7 @@ impl Answer<'_> {
         };
         let mut last = self.server.listings.last.lock();
         let list = match last.upgrade() {
-            Some(list) if list.list.is_current(&hold, parent) => list,
+            Some(list) if list.list().is_current(&hold, parent) => list,
             _ => {
                 let listing = making.unwrap_or_else(|| Listing::begin(&hold, parent));
                 match listing.advance(&hold, parent, most) {
@@ -347,7 +294,7 @@ impl Answer<'_> {
         if with_stat {
             hold.tree().stat(parent).encode(&mut tail);
         }
-        let names_len = list.list.names_len();
+        let names_len = list.list().names_len();
         let Some((zxid, len)) = self.put(&hold, list, &tail) else { return Step::TooOld };
         drop(hold);
         Reads::default().count(&self.server.stats.series, &body.path, names_len);
@@ -362,7 +309,7 @@ impl Answer<'_> {
         let zxid = hold.last_zxid();
         let (mut head, mut header) = (BytesMut::new(), BytesMut::new());
         ReplyHeader { xid: self.asked.xid, zxid: zxid.0, err: 0 }.encode(&mut header);
-        let len = header.len() + list.list.len() + tail.len();
+        let len = header.len() + list.list().len() + tail.len();
         i32::try_from(len).unwrap_or(i32::MAX).encode(&mut head);
         head.unsplit(header);
         self.connection.outbox().put_list(&head, list, tail, fresh);
@@ -402,7 +349,7 @@ impl Answer<'_> {
 
     fn count(&self, zxid: Zxid, len: usize) {
         let times = (self.received, self.server.clock.monotonic());
-        self.connection.answered_here(self.server, zxid, 1, times, Fresh::NOTHING_READ);
+        self.connection.answered_here(&self.server.stats, zxid, 1, times, Fresh::NOTHING_READ);
         self.server.stats.record_response_size(len, len, len);
         self.server.stats.series.count(Counter::ResponseBytes, len as u64);
     }
@@ -410,6 +357,8 @@ impl Answer<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use jute::protocol::{EphemeralsRequest, RequestHeader, put_frame};
     use jute::{OpCode, StatPersisted};
     use tokio::io::AsyncReadExt as _;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::listings::LongList;
+use super::long_list::LongList;
 use super::unread::{Claim, Rank, Unread};
 use crate::engine::watch::ConnectionId;
 use crate::ensemble::Fresh;

@@ -277,6 +277,13 @@ impl Server {
         self.queue.end();
     }
 
+    /// Requests with the orderer.
+    pub(super) fn outstanding(&self) -> usize {
+        let mut all = 0;
+        self.connections.each(|connection| all += connection.in_flight());
+        all
+    }
+
     /// Whether new sessions live on this server only.
     pub(super) fn sessions_live_here(&self) -> bool {
         let ensemble = self.config.ensemble.as_ref();

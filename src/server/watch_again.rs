@@ -7,6 +7,7 @@ use bytes::BytesMut;
 use jute::protocol::{LENGTH_LEN, Request, RequestHeader, Response, put_event, put_reply};
 
 use super::connection::Connection;
+use super::drive;
 use super::figures::series::Counter;
 use super::inbox::Inbox;
 use super::shared::{RoomOf, SMALL_MAX, Server};
@@ -32,7 +33,7 @@ pub(super) async fn answer(
     };
     let _room = if frame.len() > SMALL_MAX {
         let share = server.share_of(RoomOf::Connects, frame.len().saturating_mul(DECODED));
-        let taken = connection.wait_for(server, inbox, server.rooms.take(share)).await?;
+        let taken = drive::wait_for(connection, server, inbox, server.rooms.take(share)).await?;
         let Some(taken) = taken else { return Ok(()) };
         taken
     } else {
@@ -50,7 +51,7 @@ pub(super) async fn answer(
     };
     loop {
         if !server.replica.is_fresh(server.clock.monotonic()) {
-            if !connection.wait_for_round(server, inbox).await? {
+            if !drive::wait_for_round(connection, server, inbox).await? {
                 return Ok(());
             }
             continue;
@@ -59,7 +60,7 @@ pub(super) async fn answer(
             return Ok(());
         }
         let turn_of_others = tokio::task::yield_now();
-        if connection.wait_for(server, inbox, turn_of_others).await?.is_none() {
+        if drive::wait_for(connection, server, inbox, turn_of_others).await?.is_none() {
             return Ok(());
         }
     }
@@ -111,11 +112,11 @@ fn advance(
     // Before the hold ends: what fires from here on comes after it.
     connection.outbox().put_answers(&mut out, None, fresh);
     drop(hold);
-    connection.caught_up(server, events.len() as u64, bytes as u64);
+    connection.caught_up(&server.stats, events.len() as u64, bytes as u64);
     server.connections.shed(connection);
     if is_done {
         let times = (received, now);
-        connection.answered_here(server, zxid, 1, times, Fresh::NOTHING_READ);
+        connection.answered_here(&server.stats, zxid, 1, times, Fresh::NOTHING_READ);
         server.stats.record_response_size(len, len, len);
         server.stats.series.count(Counter::ResponseBytes, len as u64);
     }

@@ -142,7 +142,7 @@ fn of_server(server: &Server) -> Fields {
         ("log_dir_size".into(), monitor::folder_size(directory.logs()).into()),
         ("provider_null".into(), false.into()),
         ("last_processed_zxid".into(), server.replica.applied().0.into()),
-        ("outstanding_requests".into(), monitor::outstanding(server).into()),
+        ("outstanding_requests".into(), server.outstanding().into()),
         ("server_state".into(), server.role.get().to_string().into()),
         ("avg_latency".into(), Json::Double(average)),
         ("max_latency".into(), latency.max.into()),

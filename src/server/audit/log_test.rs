@@ -1,4 +1,3 @@
-
 use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc;
 

@@ -65,7 +65,7 @@ pub(in crate::server) fn gauges(server: &Server) -> BTreeMap<&'static str, Value
         ("packets_received", long(stats::get(&server.stats.packets_received))),
         ("packets_sent", long(stats::get(&server.stats.packets_sent))),
         ("num_alive_connections", integer(server.connections.count())),
-        ("outstanding_requests", integer(outstanding(server))),
+        ("outstanding_requests", integer(server.outstanding())),
         ("unread_bytes", integer(server.connections.unread().bytes())),
         ("audit_held_bytes", integer(server.audit.as_ref().map_or(0, |audit| audit.held_bytes()))),
         ("unsealed_bytes", long(stats::get(&server.stats.unsealed.bytes))),
@@ -259,13 +259,6 @@ fn put_distribution(text: &mut String, name: &str, values: &Distribution) {
     for ((percentile, _), value) in PERCENTILES.into_iter().zip(percentiles) {
         let _ = writeln!(text, "zk_{percentile}_{name}\t{value}");
     }
-}
-
-/// Requests with the orderer.
-pub(in crate::server) fn outstanding(server: &Server) -> usize {
-    let mut all = 0;
-    server.connections.each(|connection| all += connection.in_flight());
-    all
 }
 
 /// Bytes of the files in a folder.

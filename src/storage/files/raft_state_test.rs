@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::storage::disk::sim::{Dice, Fault};
 use crate::storage::fixture::{FOLDER, Fixture};
